@@ -1,0 +1,171 @@
+# `make` alone lists what there is. Nothing here writes outside this directory, but for
+# the Debian packages (`make setup`) and `make install`.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# Steps follow one another; each uses all cores by itself.
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?= python3
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+CLANG_FORMAT ?= $(or $(shell command -v clang-format-14),clang-format)
+CLANG_TIDY ?= $(or $(shell command -v clang-tidy-14),clang-tidy)
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := build/stamps
+STEP := packaging/step
+
+# The wheel and the dev preset compile with the same flags: one cache serves both, also
+# across build directories, which debug information would otherwise tell apart.
+export CCACHE_DIR ?= $(CURDIR)/.cache/ccache
+export CCACHE_NOHASHDIR := 1
+export CMAKE_CXX_COMPILER_LAUNCHER := ccache
+# Under one name: CMake would say c++, the wheel's build g++, and the cache tells them apart.
+ifeq ($(origin CXX),default)
+CXX := g++
+endif
+export CXX
+
+checksum = $(firstword $(shell cksum < $(1)))
+PACKAGES_DONE := $(STAMPS)/packages-$(call checksum,packaging/debian-packages.txt)
+VENV_DONE := $(VENV)/square-requirements-$(call checksum,pyproject.toml)
+PYTHON_DONE := $(VENV)/square-installed
+
+# Directories too: theirs is the time that changes when a file goes away.
+PYTHON_SOURCES := CMakeLists.txt pyproject.toml $(shell find src include bindings python proto cmake \
+	-mindepth 1 -name __pycache__ -prune -o -print 2>/dev/null)
+CXX_DIRECTORIES := $(wildcard include src bindings tests benchmarks examples)
+CXX_SOURCES = $(shell find $(CXX_DIRECTORIES) -name '*.h' -o -name '*.cc')
+# Files that include gRPC take minutes each in clang-tidy.
+TIDY_SOURCES = $(shell grep -LE '(grpc|google)(pp|/)|\.pb\.h"' $$(find src -name '*.cc' -not -path '*/grpc/*'))
+
+## help: list the targets
+.PHONY: help
+help:
+	@echo "Square: fair and optimal collectives across datacenters"
+	@sed -nE 's/^## ([a-z-]+): (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+## demo: set up, build, and run three tenants over four sites under three policies
+.PHONY: demo
+demo: python
+	@$(STEP) "demo" "read the message above; 'make test' checks the build" $(BIN)/square demo $(DEMO_ARGS)
+
+## test: set up, build, and run every check and test; the closing line is pytest's
+.PHONY: test
+test: lint test-cpp sanitize test-python
+
+## setup: Debian packages and the virtual environment .venv
+.PHONY: setup
+setup: $(PACKAGES_DONE) $(VENV_DONE)
+
+$(PACKAGES_DONE): packaging/debian-packages.txt
+	@mkdir -p $(STAMPS)
+	@$(STEP) "Debian packages" "install what packaging/debian-packages.txt lists, then run make again" \
+	  packaging/install-packages
+	@rm -f $(STAMPS)/packages-* && touch $@
+
+$(VENV_DONE): pyproject.toml | $(PACKAGES_DONE)
+	@$(STEP) "find Python" "Square needs Python 3.11 or newer with venv; name one: make PYTHON=/path/to/python3" \
+	  $(PYTHON) -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))'
+	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	  $(STEP) "virtual environment" "remove .venv and run make again" $(PYTHON) -m venv --clear $(VENV); fi
+	@$(BIN)/python packaging/requirements.py > $(VENV)/requirements.txt
+	@$(STEP) "Python packages" "check the network and pip's settings, then run make again" \
+	  $(BIN)/python -m pip install --quiet -r $(VENV)/requirements.txt
+	@rm -f $(VENV)/square-requirements-* && touch $@
+
+build/%/build.ninja: CMakePresets.json | $(PACKAGES_DONE)
+	@$(STEP) "configure $*" "read CMake's message above; 'make clean' starts afresh" cmake --preset $*
+	@touch $@
+
+## build: the optimised build with assertions and tests, in build/dev
+.PHONY: build
+build: build/dev/build.ninja
+	@$(STEP) "build dev" "read the compiler's first error above" cmake --build build/dev --parallel $(JOBS)
+
+## python: install the package and the `square` command into .venv
+.PHONY: python
+python: setup $(PYTHON_DONE)
+
+# The build requirements are in .venv already: no isolation, so that their headers keep
+# their place and the compiler cache hits.
+$(PYTHON_DONE): $(PYTHON_SOURCES) $(VENV_DONE)
+	@$(STEP) "Python package" "read the first error above; 'make clean' starts afresh" \
+	  env CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps \
+	  --force-reinstall .
+	@touch $@
+
+## stubs: write python/square/_core.pyi anew, after a change of bindings/
+.PHONY: stubs
+stubs: python
+	@$(STEP) "stubs" "read the message above" $(BIN)/python packaging/stubs.py python/square/_core.pyi
+	@$(BIN)/ruff format --quiet python/square/_core.pyi
+
+## lint: clang-format, ruff and mypy; changes nothing
+.PHONY: lint
+lint: setup
+	@$(STEP) "clang-format" "run 'make format'" $(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
+	@$(STEP) "ruff check" "run 'make format', then mend what is left" $(BIN)/ruff check --quiet .
+	@$(STEP) "ruff format" "run 'make format'" $(BIN)/ruff format --quiet --check .
+	@$(STEP) "mypy" "mend the types named above" $(BIN)/mypy python/square
+
+## format: let clang-format and ruff rewrite the sources
+.PHONY: format
+format: setup
+	@$(CLANG_FORMAT) -i $(CXX_SOURCES)
+	@$(BIN)/ruff check --quiet --fix . || true
+	@$(BIN)/ruff format --quiet .
+
+## tidy: clang-tidy on src/, a few minutes, not part of `make test`
+.PHONY: tidy
+tidy: build/dev/build.ninja
+	@printf '%s\n' $(TIDY_SOURCES) | \
+	  $(STEP) "clang-tidy" "mend what it names, or say in .clang-tidy why not" \
+	  xargs -P $(JOBS) -n 1 $(CLANG_TIDY) --quiet -p build/dev
+
+## test-cpp: the C++ tests of build/dev
+.PHONY: test-cpp
+test-cpp: build
+	@$(STEP) "C++ tests" "the failing test printed its seed: SQUARE_SEED=N build/dev/tests/cpp/test_FOLDER runs it again" \
+	  ctest --preset dev --parallel $(JOBS)
+
+## test-python: the Python tests, against the installed package and build/dev
+.PHONY: test-python
+test-python: build python
+	@$(STEP) "Python tests" "the failing test printed its seed; run it alone: $(BIN)/pytest -k NAME" \
+	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest
+
+## sanitize: the C++ tests under the address, undefined-behaviour and thread sanitizers
+.PHONY: sanitize
+sanitize: build/asan/build.ninja build/tsan/build.ninja
+	@$(STEP) "build asan" "read the compiler's first error above" cmake --build build/asan --parallel $(JOBS)
+	@$(STEP) "C++ tests under asan" "the report above names the line" ctest --preset asan --parallel $(JOBS)
+	@$(STEP) "build tsan" "read the compiler's first error above" cmake --build build/tsan --parallel $(JOBS)
+	@$(STEP) "C++ tests under tsan" "the report above names both threads" \
+	  packaging/fixed-addresses ctest --preset tsan --parallel $(JOBS)
+
+## test-long: all tests with many more seeds, and those too long for every day
+.PHONY: test-long
+test-long: export SQUARE_LONG := 1
+test-long: test
+
+## install: build and install the C++ library under PREFIX (/usr/local)
+.PHONY: install
+install: build/release/build.ninja
+	@$(STEP) "build release" "read the compiler's first error above" cmake --build build/release --parallel $(JOBS)
+	@$(STEP) "install" "name a place you may write to: make install PREFIX=DIR" \
+	  cmake --install build/release --prefix $(PREFIX)
+
+## clean: remove what was built, but not .venv and the compiler's cache
+.PHONY: clean
+clean:
+	@rm -rf build dist $(PYTHON_DONE)
+
+## distclean: remove everything that make made
+.PHONY: distclean
+distclean: clean
+	@rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,51 @@
+// What the files of this folder share. One file for each public class or family.
+#pragma once
+
+#include <pybind11/chrono.h>
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "square/status.h"
+#include "square/units.h"
+
+namespace square::python {
+
+namespace py = pybind11;
+
+// Raises the class of square.errors that stands for the code. Needs the GIL.
+[[noreturn]] void raise(const Status& status);
+
+inline void check(const Status& status) {
+  if (!status.is_ok()) raise(status);
+}
+
+template <typename T>
+T check(Result<T> result) {
+  if (!result.is_ok()) raise(result.status());
+  return std::move(result).value();
+}
+
+// Runs `function` without the GIL and returns what it returns.
+template <typename Function>
+auto unlocked(Function&& function) {
+  const py::gil_scoped_release release;
+  return function();
+}
+
+// None stands for no limit.
+inline double limit_or_unlimited(std::optional<double> limit) { return limit.value_or(kUnlimited); }
+
+void bind_topology(py::module_& module);
+void bind_scenario(py::module_& module);
+void bind_plan(py::module_& module);
+void bind_planner(py::module_& module);
+void bind_controller(py::module_& module);
+void bind_node(py::module_& module);
+void bind_communicator(py::module_& module);
+
+}  // namespace square::python

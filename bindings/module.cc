@@ -1,0 +1,52 @@
+#include <pybind11/typing.h>
+
+#include "bindings.h"
+#include "square/log.h"
+#include "square/transport.h"
+
+namespace square::python {
+namespace {
+
+using LogCallback = py::typing::Callable<void(int, std::string, std::string)>;
+
+void set_log(std::optional<LogCallback> callback, int minimum) {
+  if (!callback) return set_log_sink({});
+  // Messages come from threads that must not wait for an interpreter that is going away.
+  auto function =
+      std::shared_ptr<py::function>(new py::function(std::move(*callback)), [](py::function* held) {
+        if (Py_IsInitialized() == 0) return;
+        const py::gil_scoped_acquire lock;
+        delete held;
+      });
+  set_log_sink(
+      [function](LogLevel level, std::string_view component, std::string_view message) {
+        if (Py_IsInitialized() == 0) return;
+        const py::gil_scoped_acquire lock;
+        try {
+          (*function)(static_cast<int>(level), component, message);
+        } catch (py::error_already_set& error) {
+          error.discard_as_unraisable("square log callback");
+        }
+      },
+      static_cast<LogLevel>(minimum));
+}
+
+}  // namespace
+}  // namespace square::python
+
+PYBIND11_MODULE(_core, module) {
+  using namespace square::python;
+  module.doc() = "The extension module of square; use the package, not this.";
+  module.attr("__version__") = SQUARE_VERSION;
+  module.attr("kProtocolVersion") = square::kProtocolVersion;
+  bind_topology(module);
+  bind_scenario(module);
+  bind_plan(module);
+  bind_planner(module);
+  bind_controller(module);
+  bind_node(module);
+  bind_communicator(module);
+  module.def("set_log", &set_log, py::arg("callback"),
+             py::arg("minimum") = static_cast<int>(square::LogLevel::kInfo),
+             "Sends the library's messages to callback(level, component, message); None drops them.");
+}

@@ -1,0 +1,15 @@
+// Python speaks of nodes by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "square/topology.h"
+
+namespace square::python {
+
+// Raises NotFoundError.
+NodeId node_named(const Topology& topology, const std::string& name);
+std::vector<std::string> names_of(const Topology& topology, const std::vector<NodeId>& nodes);
+
+}  // namespace square::python

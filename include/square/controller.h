@@ -1,0 +1,76 @@
+// The control plane: knows topology and groups, plans, publishes. Never on the path of
+// data. Runs in any process; `square controller` is one that does nothing else.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "square/group.h"
+#include "square/plan.h"
+#include "square/scenario.h"
+#include "square/status.h"
+
+namespace square {
+
+struct ControllerOptions {
+  // Any address but a loopback one needs a token.
+  std::string bind_address = "127.0.0.1:0";
+  std::string advertised_address;  // empty: the bound one
+  std::string token;
+  // A node that is not heard of for this long has left.
+  Duration lease = std::chrono::seconds(10);
+  // How long a change of plan waits for nodes to install it before it gives up on them.
+  Duration install_timeout = std::chrono::seconds(10);
+};
+
+struct NodeInformation {
+  std::string name;
+  std::string address;
+  bool connected = false;
+  Epoch installed;
+};
+
+// Thread-safe. Calls that say so block for at most the time they name.
+class Controller {
+ public:
+  // Listens, and plans for the scenario's topology, policy and tenants. The scenario's
+  // collectives are registered as groups named "collective/0" and so on, rank i on the
+  // i-th member. Without nodes in the topology, nodes that join are added as they come,
+  // fully meshed by unlimited links. Errors: UNAVAILABLE with the address where it
+  // cannot listen; those of make_plan().
+  static Result<std::unique_ptr<Controller>> start(ControllerOptions options, Scenario scenario);
+  ~Controller();
+
+  [[nodiscard]] std::string address() const;
+
+  // Plans again under another policy and waits until the plan is active on every
+  // connected node. Errors: those of make_plan(), the old plan staying in force;
+  // DEADLINE_EXCEEDED naming nodes that did not install it. Blocks.
+  Result<Epoch> set_policy(PolicySpec policy);
+
+  // Replaces the topology's link capacities and limits or adds nodes; as set_policy().
+  Result<Epoch> set_topology(Topology topology);
+
+  // What ControllerClient::register_group() does. Blocks.
+  Result<GroupRegistration> register_group(const GroupSpec& group);
+
+  // The newest active plan; null before the first.
+  [[nodiscard]] std::shared_ptr<const Plan> plan() const;
+
+  [[nodiscard]] std::vector<NodeInformation> nodes() const;
+  // Waits until these nodes are connected and have installed the active plan. Errors:
+  // DEADLINE_EXCEEDED naming the missing ones.
+  Status wait_for_nodes(const std::vector<std::string>& names, Duration timeout) const;
+
+  // Ends all connections and joins all threads. Idempotent.
+  void stop();
+
+ private:
+  class Core;
+  explicit Controller(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace square

@@ -1,0 +1,62 @@
+// A node's line to its controller.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "square/group.h"
+#include "square/plan.h"
+#include "square/status.h"
+
+namespace square {
+
+struct ControllerClientOptions {
+  std::string controller_address;
+  std::string token;
+  std::string node_name;
+  std::string node_address;  // where other nodes reach this one
+  Duration connect_timeout = std::chrono::seconds(5);
+};
+
+// What the controller says. Called one at a time from a thread of the client; must not
+// block for long and must not destroy the client.
+struct ControllerEvents {
+  std::function<void(const std::string& peer, const std::string& address)> on_address;
+  // First phase; call `installed` (from any thread, once) when it is done.
+  std::function<void(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed)> on_plan;
+  // Second phase.
+  std::function<void(Epoch epoch)> on_activate;
+  // The connection broke; the client connects again by itself, with waits of
+  // kMinReconnectWait to kMaxReconnectWait, until it is destroyed.
+  std::function<void(Status reason)> on_lost;
+};
+
+// Thread-safe.
+class ControllerClient {
+ public:
+  static constexpr Duration kMinReconnectWait = std::chrono::milliseconds(100);
+  static constexpr Duration kMaxReconnectWait = std::chrono::seconds(2);
+
+  // Connects and says which node this is. Blocks for connect_timeout at most. Errors:
+  // UNAVAILABLE naming the address if no controller answers; FAILED_PRECONDITION for
+  // another protocol version; UNAUTHENTICATED for a wrong token; NOT_FOUND if the
+  // topology has no node of that name; ALREADY_EXISTS if a live process is that node.
+  static Result<std::unique_ptr<ControllerClient>> connect(ControllerClientOptions options,
+                                                           ControllerEvents events);
+  ~ControllerClient();
+
+  // Registers a group, the same from every member, and waits until a plan that knows
+  // its collectives is active everywhere. Collectives that the group does not have yet
+  // are added. Errors: INVALID_ARGUMENT for a spec that differs from what others
+  // registered under that name, an unknown node, bad weights; those of make_plan();
+  // DEADLINE_EXCEEDED; UNAVAILABLE.
+  Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout);
+
+ private:
+  class Core;
+  explicit ControllerClient(std::unique_ptr<Core> core);
+  std::unique_ptr<Core> core_;
+};
+
+}  // namespace square

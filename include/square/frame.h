@@ -1,0 +1,71 @@
+// The unit that travels on a link: a fixed header and, for some types, a payload.
+//
+// docs/wire.md draws the header. All numbers are little endian. The header carries its
+// own checksum and that of the payload, so every hop notices a damaged byte.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "square/buffer.h"
+#include "square/ids.h"
+#include "square/status.h"
+
+namespace square {
+
+enum class FrameType : std::uint8_t {
+  // Tail to head, along a stream:
+  kBlock = 1,  // bytes of a tensor
+  kProbe = 2,  // "everything before this has been sent": asks for acknowledgements
+  // Tail to head, one hop:
+  kCreditRequest = 3,  // `hop_sequence` blocks were sent so far: what may follow?
+  // Head to tail, one hop:
+  kCredit = 4,  // up to `hop_sequence` blocks of the stream may be sent in all
+  // Head to tail, passed on up the stream to its root:
+  kAck = 5,
+  // Both ways, passed on to every member of the operation:
+  kAbort = 6,
+};
+
+struct FrameHeader {
+  FrameType type = FrameType::kBlock;
+  Epoch epoch;
+  SessionId session;
+  StreamIndex stream;
+  OperationId operation;
+  // Which try of an operation the bytes belong to; 0 unless sums were restarted.
+  std::uint32_t attempt = 0;
+  // Position of the payload in the session's bytes of this operation.
+  std::uint64_t offset_bytes = 0;
+  // The session's bytes of this operation in all, and its block size.
+  std::uint64_t total_bytes = 0;
+  std::uint32_t block_bytes = 0;
+  // Counts blocks on this stream from the root, from 1; relays pass it on unchanged.
+  std::uint64_t stream_sequence = 0;
+  // Counts blocks of this stream on this hop, from 1.
+  std::uint64_t hop_sequence = 0;
+
+  friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
+};
+
+struct Frame {
+  FrameHeader header;
+  Buffer payload;
+};
+
+inline constexpr std::size_t kFrameHeaderBytes = 80;
+// The largest payload that any frame may claim. Checked before anything is kept.
+inline constexpr std::size_t kMaxPayloadBytes = std::size_t{1} << 20U;
+inline constexpr std::size_t kMaxFrameBytes = kFrameHeaderBytes + kMaxPayloadBytes;
+
+// The header of `frame` as it goes on the wire, checksums included.
+std::array<std::byte, kFrameHeaderBytes> encode_header(const Frame& frame);
+
+// A whole frame from the bytes of one message; the payload shares the message's slices.
+// Errors: DATA_LOSS for a wrong length, magic, type or checksum, or a payload past
+// kMaxPayloadBytes.
+Result<Frame> decode_frame(const Buffer& message);
+
+}  // namespace square

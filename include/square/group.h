@@ -1,0 +1,42 @@
+// Who takes part in a tenant's collectives.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "square/ids.h"
+#include "square/scenario.h"
+
+namespace square {
+
+// A collective that a group will call: the unit of planning.
+struct GroupCollective {
+  CollectiveOp op = CollectiveOp::kBroadcast;
+  Rank root;
+  double weight = 1.0;
+  // The usual size of the buffer of one member: for planned completion times only.
+  std::uint64_t size_bytes = 0;
+};
+
+// Every member registers the same group; the first one creates it.
+struct GroupSpec {
+  std::string name;  // unique in the overlay
+  std::string tenant;
+  // The node of every rank, rank 0 first. Ranks on one host share a node.
+  std::vector<std::string> nodes;
+  std::vector<GroupCollective> collectives;
+};
+
+// What the controller made of it: `collectives` in the order of the spec.
+struct GroupRegistration {
+  std::vector<CollectiveId> collectives;
+  // Active on every live node.
+  Epoch epoch;
+};
+
+inline constexpr std::size_t kMaxGroupNameBytes = 256;
+inline constexpr std::size_t kMaxGroupMembers = 65'536;
+inline constexpr std::size_t kMaxGroupCollectives = 65'536;
+
+}  // namespace square

@@ -1,0 +1,40 @@
+// The transport of real nodes: one gRPC call per overlay link.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "square/status.h"
+#include "square/transport.h"
+
+namespace square {
+
+struct GrpcTransportOptions {
+  // This node's name; a peer that dials another name at this address is refused.
+  std::string node_name = {};
+  // host:port; port 0 takes a free one.
+  std::string bind_address = "127.0.0.1:0";
+  // Where others reach this node, host:port; port 0 stands for the bound one. Empty: the
+  // bound address.
+  std::string advertised_address = {};
+  // What every peer must show. Required unless the host to bind is the loopback.
+  std::string token = {};
+  // Threads that carry frames. A link stays on one of them.
+  int threads = 2;
+  // What gRPC may hold for received data and its own buffers.
+  std::size_t memory_quota_bytes = std::size_t{512} << 20U;
+};
+
+inline constexpr int kMaxTransportThreads = 64;
+// Names and tokens travel in the call's metadata, which gRPC bounds.
+inline constexpr std::size_t kMaxNameBytes = 1024;
+inline constexpr std::size_t kMaxTokenBytes = 1024;
+
+// Nothing is bound before start(). A peer that falls silent is found within 1 s. stop() (also the destructor)
+// must not be called from inside a TransportHandler; it waits at most a few seconds for payload that gRPC
+// still reads. Owners of payload are dropped on threads of gRPC: their deleters must not block and must not
+// call this transport. Errors: INVALID_ARGUMENT naming the option.
+Result<std::unique_ptr<Transport>> make_grpc_transport(GrpcTransportOptions options);
+
+}  // namespace square

@@ -1,0 +1,122 @@
+// One node of the overlay: executes plans over a transport.
+//
+// A node plays every part at once: it is the source of some sessions, a destination of
+// others and a relay for the rest. It is a state machine over three interfaces, Clock,
+// Transport and Executor, so the same code runs over gRPC and in a simulation.
+// docs/data-plane.md describes blocks, credit, acknowledgement and failure.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "square/clock.h"
+#include "square/executor.h"
+#include "square/ids.h"
+#include "square/plan.h"
+#include "square/status.h"
+#include "square/transport.h"
+
+namespace square {
+
+struct NodeOptions {
+  std::string name;
+  // Memory for blocks of others: half for blocks in transit (credit), half for blocks
+  // whose local member has not posted its operation yet. At least kMinWindowBytes.
+  std::size_t window_bytes = std::size_t{64} << 20U;
+  // Keep to the planned link capacities. Without it, links run as fast as they can.
+  bool paced = true;
+};
+inline constexpr std::size_t kMinWindowBytes = std::size_t{4} << 20U;
+
+// One member's call of a collective on this node.
+struct MemberOperation {
+  CollectiveId collective;
+  // The number of this call on the collective; every member counts its own calls.
+  OperationId operation;
+  Rank rank;
+  // The member's buffer: read if `is_source`, written otherwise. It must stay valid
+  // until `done` runs.
+  std::span<std::byte> data;
+  bool is_source = false;
+  // The call ends with DEADLINE_EXCEEDED after this long.
+  Duration timeout = std::chrono::minutes(5);
+  // Runs once, on the node's strand, when nothing refers to `data` any more. Must not
+  // block. OK: a destination has every byte; a source knows that every member has.
+  std::function<void(Status)> done;
+};
+
+// Counters since the node started. Bytes are payload unless said otherwise.
+struct NodeStatistics {
+  std::uint64_t blocks_sent = 0;  // on links, relayed ones included
+  std::uint64_t blocks_received = 0;
+  std::uint64_t blocks_resent = 0;  // by this node as a source, after a loss
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_delivered = 0;   // into members' buffers
+  std::uint64_t bytes_in_transit = 0;  // blocks of others held right now
+  std::uint64_t bytes_in_transit_max = 0;
+  std::uint64_t frames_refused = 0;  // unknown session, beyond credit, and the like
+};
+
+// All methods are thread-safe and do not block unless said otherwise.
+class Node {
+ public:
+  // `clock`, `transport` and `executor` must outlive the node, and `executor` must not
+  // run tasks of this node after the destructor: stop it first.
+  Node(NodeOptions options, const Clock& clock, Transport& transport, Executor& executor);
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  [[nodiscard]] const std::string& name() const;
+
+  // Starts the transport. Errors: those of Transport::start().
+  Status start();
+
+  // Fails what runs with CANCELLED, sends what answers are waiting, and calls
+  // `stopped` on the strand when no buffer of a member is in use any more, after
+  // kDrainTime at the latest. Later operations fail. Call the transport's stop() next.
+  void stop(std::function<void()> stopped);
+  static constexpr Duration kDrainTime = std::chrono::seconds(1);
+
+  // Where the other nodes listen; replaces what was known for that name.
+  void set_address(std::string peer, std::string address);
+
+  // First phase of a change of plan: get ready to relay and receive under `plan`.
+  // `installed` runs on the strand once that is so and no operation of an older plan
+  // than the active one runs here: at most two plans are live. Ignored, with `installed`
+  // called, for an epoch that is not newer than those installed.
+  void install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed);
+  // Second phase: operations that start from now on use this epoch; older plans go once
+  // they are not in use. An epoch that is not installed is ignored.
+  void activate_plan(Epoch epoch);
+
+  // Which of a collective's members live on this node. Must be called before their
+  // operations are posted. Every local member takes part in every operation.
+  void set_members(CollectiveId collective, std::vector<Rank> ranks);
+
+  // Begins an operation. Outcomes, all through `done`: INVALID_ARGUMENT for a rank that
+  // is not a local member, a session that does not reach this node or a size that
+  // differs from the source's; FAILED_PRECONDITION after an earlier failure of the
+  // collective; NOT_FOUND if the active plan does not know the collective;
+  // DEADLINE_EXCEEDED naming what is missing; UNAVAILABLE naming a link that died;
+  // CANCELLED by stop() or cancel(). What fails on one member fails on all that have
+  // not returned yet, with the first cause.
+  void post(MemberOperation operation);
+
+  // Ends an operation that runs, on every member, with CANCELLED; otherwise nothing.
+  void cancel(CollectiveId collective, OperationId operation);
+
+  // A snapshot; `receive` runs on the strand.
+  void statistics(std::function<void(NodeStatistics)> receive);
+
+ private:
+  class Core;
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace square

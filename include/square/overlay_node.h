@@ -1,0 +1,50 @@
+// A node as a process runs it: a Node over gRPC and threads, joined to a controller.
+// Python calls it square.Node.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "square/node.h"
+#include "square/status.h"
+
+namespace square {
+
+class ControllerClient;
+
+struct OverlayNodeOptions {
+  std::string name;
+  std::string controller_address;
+  // Where this node listens, and what others dial (empty: the same).
+  std::string bind_address = "127.0.0.1:0";
+  std::string advertised_address;
+  std::string token;
+  std::size_t window_bytes = NodeOptions{}.window_bytes;
+  bool paced = true;
+};
+
+// Thread-safe. stop() and the destructor block for about kDrainTime at most.
+class OverlayNode {
+ public:
+  // Listens, joins, and begins to relay. Errors: those of make_grpc_transport(),
+  // Transport::start() and ControllerClient::connect(). Blocks.
+  static Result<std::unique_ptr<OverlayNode>> join(OverlayNodeOptions options);
+  ~OverlayNode();
+
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] std::string address() const;
+  [[nodiscard]] Node& node();
+  [[nodiscard]] ControllerClient& controller();
+  // Blocks for a moment.
+  [[nodiscard]] NodeStatistics statistics();
+
+  // Fails what runs and leaves the overlay. Idempotent.
+  void stop();
+
+ private:
+  struct Parts;
+  explicit OverlayNode(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace square

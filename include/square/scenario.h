@@ -1,0 +1,95 @@
+// What is to be planned: an overlay, a policy, tenants and their collectives. A
+// scenario file is TOML; README.md shows one, docs/scenario.md lists every key.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "square/topology.h"
+
+namespace square {
+
+enum class PathKind { kShortest, kWidest, kAll };
+
+// Which simple paths a policy may use between a source and a destination.
+struct PathChoice {
+  PathKind kind = PathKind::kShortest;
+  // Ignored for kAll. 0: the default, n - 1 but at most kDefaultPaths.
+  std::size_t k = 0;
+
+  friend bool operator==(const PathChoice&, const PathChoice&) = default;
+};
+inline constexpr std::size_t kDefaultPaths = 8;
+inline constexpr std::size_t kMaxPaths = 1'000;  // per source and destination
+
+// "shortest:7", "widest:2", "all"; also "shortest" and "widest" with the default k.
+Result<PathChoice> parse_path_choice(std::string_view text);
+std::string to_string(const PathChoice& choice);
+
+enum class Fairness { kCollective, kTenant };
+
+inline constexpr int kMaxShots = 1'000;
+
+struct PolicySpec {
+  std::string name = "square";  // see planner.h for the names
+  int shots = 3;                // k of section "k shots"; at least 1
+  PathChoice paths;
+  Fairness fairness = Fairness::kCollective;
+};
+
+struct TenantSpec {
+  std::string name;
+  double weight = 1.0;
+};
+
+enum class CollectiveOp {
+  kBroadcast,
+  kReduce,
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kGather,
+  kScatter
+};
+enum class AllReduceAlgorithm { kPlanned, kRing };
+
+std::string_view to_string(CollectiveOp op);
+Result<CollectiveOp> parse_collective_op(std::string_view text);
+
+// One collective of a tenant's group: the unit of fairness.
+struct CollectiveSpec {
+  CollectiveId id;
+  std::string tenant;
+  double weight = 1.0;  // among the tenant's own
+  CollectiveOp op = CollectiveOp::kBroadcast;
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::kPlanned;
+  NodeId root;                   // only for operations that have one
+  std::vector<NodeId> members;   // in rank order, root included, no duplicates
+  std::uint64_t size_bytes = 0;  // the buffer of one member
+};
+
+struct Scenario {
+  std::string name;
+  Topology topology;
+  PolicySpec policy;
+  std::vector<TenantSpec> tenants;  // every tenant that a collective names
+  std::vector<CollectiveSpec> collectives;
+};
+
+// Reads a scenario; a topology file in it is looked up beside the scenario. Errors:
+// NOT_FOUND for a missing file, INVALID_ARGUMENT naming file, line and key otherwise.
+// Blocks on the files.
+Result<Scenario> read_scenario(const std::filesystem::path& file);
+Result<Scenario> parse_scenario(std::string_view text, std::string_view source_name,
+                                const std::filesystem::path& directory);
+
+// What read_scenario also checks, for scenarios made in code: known tenants once each,
+// positive finite weights, members that exist once each, a root among them, no empty
+// membership, ids that are unique. INVALID_ARGUMENT names the collective.
+Status check_scenario(const Scenario& scenario);
+
+}  // namespace square

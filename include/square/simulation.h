@@ -1,0 +1,61 @@
+// A network without a network: nodes run under virtual time, and everything that
+// happens follows from one seed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "square/clock.h"
+#include "square/executor.h"
+#include "square/transport.h"
+
+namespace square {
+
+// What a simulated link does to frames. Frames of one stream keep their order in each
+// direction, frames of different streams overtake one another within `jitter`.
+struct LinkConditions {
+  Duration delay = std::chrono::milliseconds(1);
+  Duration jitter{0};
+  double loss = 0.0;  // probability that a frame is dropped, each on its own, 0 to 1
+};
+
+// Single-threaded. Owns the clock; transports and executors refer to it and must not
+// outlive it.
+class Simulation {
+ public:
+  explicit Simulation(std::uint64_t seed);
+  ~Simulation();
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+
+  [[nodiscard]] const Clock& clock() const;
+
+  // One a node. Payload work takes a random moment, so that seeds explore orders.
+  std::unique_ptr<Executor> make_executor();
+  // Its address is "sim:" and the name.
+  std::unique_ptr<Transport> make_transport(std::string node_name);
+
+  // For frames on the connection of link (from, to), data and answers alike.
+  void set_conditions(const std::string& from, const std::string& to, LinkConditions conditions);
+  void set_default_conditions(LinkConditions conditions);
+
+  // Runs events in order of time until `finished` says so or nothing is left to do
+  // before `deadline`. Returns finished().
+  bool run_until(const std::function<bool()>& finished, TimePoint deadline);
+
+  // Over every frame that was delivered or dropped, with its time: equal for equal
+  // seeds and programs.
+  [[nodiscard]] std::uint64_t trace_hash() const;
+  [[nodiscard]] std::uint64_t frames_delivered() const;
+  [[nodiscard]] std::uint64_t frames_dropped() const;
+
+ private:
+  friend class SimulatedTransport;
+  friend class SimulatedExecutor;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace square

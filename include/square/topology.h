@@ -1,0 +1,121 @@
+// The overlay: a directed graph whose two directions are two links, each with its own
+// capacity, latency and price, and nodes whose limits all their links share.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "square/ids.h"
+#include "square/status.h"
+#include "square/units.h"
+
+namespace square {
+
+// Bounds on what a reader accepts; more is RESOURCE_EXHAUSTED, before it is stored.
+inline constexpr std::size_t kMaxNodes = 100'000;
+inline constexpr std::size_t kMaxLinks = 4'000'000;
+inline constexpr std::size_t kMaxTopologyFileBytes = std::size_t{1} << 30U;
+
+struct TopologyNode {
+  std::string name;
+  // Limits over all links that leave and enter, bits per second; kUnlimited: none.
+  double egress_bps = kUnlimited;
+  double ingress_bps = kUnlimited;
+};
+
+struct LinkProperties {
+  // Bits per second; kUnlimited: not measured yet, and so not paced.
+  double capacity_bps = kUnlimited;
+  Duration latency{0};
+  double price_usd_per_gb = 0.0;
+};
+
+struct TopologyLink {
+  NodeId from;
+  NodeId to;
+  LinkProperties properties;
+};
+
+// A value: copies are independent. Const access is thread-safe.
+class Topology {
+ public:
+  Topology();
+  Topology(const Topology& other);
+  Topology(Topology&& other) noexcept;
+  Topology& operator=(const Topology& other);
+  Topology& operator=(Topology&& other) noexcept;
+  ~Topology();
+
+  // Errors: INVALID_ARGUMENT for an empty name or a limit that is zero, negative or
+  // NaN; ALREADY_EXISTS for a name in use; RESOURCE_EXHAUSTED past kMaxNodes.
+  Result<NodeId> add_node(TopologyNode node);
+
+  // Adds the directed link; a second link between the same two nodes adds up to one:
+  // capacities add, the latency is the larger, the price is the mean weighted by
+  // capacity. Errors: INVALID_ARGUMENT for a loop, a capacity that is zero, negative
+  // or NaN, a negative latency or price; RESOURCE_EXHAUSTED past kMaxLinks.
+  Result<LinkId> add_link(NodeId from, NodeId to, const LinkProperties& properties);
+  // The same by name. Errors: also NOT_FOUND for a name that is not a node.
+  Result<LinkId> add_link(std::string_view from, std::string_view to, const LinkProperties& properties);
+
+  // Replace what was set. Errors: INVALID_ARGUMENT as above.
+  Status set_capacity(LinkId link, double capacity_bps);
+  Status set_limits(NodeId node, double egress_bps, double ingress_bps);
+
+  [[nodiscard]] std::size_t node_count() const;
+  [[nodiscard]] std::size_t link_count() const;
+  // Precondition of all below: the ids are of this topology.
+  [[nodiscard]] const TopologyNode& node(NodeId node) const;
+  [[nodiscard]] const TopologyLink& link(LinkId link) const;
+  [[nodiscard]] std::span<const LinkId> out_links(NodeId node) const;
+  [[nodiscard]] std::span<const LinkId> in_links(NodeId node) const;
+  [[nodiscard]] std::optional<NodeId> find_node(std::string_view name) const;
+  [[nodiscard]] std::optional<LinkId> find_link(NodeId from, NodeId to) const;
+
+  // The nodes that can be reached from `source` (itself included), by id.
+  [[nodiscard]] std::vector<bool> reachable_from(NodeId source) const;
+
+  // The Boost.Graph view; its type is private to the library.
+  struct Graph;
+  [[nodiscard]] const Graph& graph() const { return *graph_; }
+
+ private:
+  std::unique_ptr<Graph> graph_;
+};
+
+// Reads GML, CSV or TOML, told apart by the file's extension.
+//
+// GML: an undirected graph (the default) gives two links an edge. A node's name is its
+// label; a label that several nodes share, or that is empty, becomes "label (id)".
+// The capacity is the edge's LinkSpeedRaw (bits per second) or bandwidth where it is
+// there. CSV: a header with `from`, `to`, and any of `capacity_mbps` (or
+// `throughput_mbps`), `latency_ms` (or `rtt_ms`, halved), `price_usd_per_gb` (or
+// `egress_usd_per_gb`); one directed link a row. TOML: [[node]] and [[link]] tables
+// with the keys of a scenario's overlay (see scenario.h).
+//
+// Links without a capacity stay kUnlimited. Errors: NOT_FOUND for a file that is not
+// there, INVALID_ARGUMENT with file, line and key for one that cannot be read,
+// RESOURCE_EXHAUSTED past the bounds above. Blocks on the file.
+Result<Topology> read_topology(const std::filesystem::path& file);
+
+// The same readers on text; `source_name` stands for the file in messages.
+Result<Topology> parse_gml(std::string_view text, std::string_view source_name);
+Result<Topology> parse_csv(std::string_view text, std::string_view source_name);
+Result<Topology> parse_topology_toml(std::string_view text, std::string_view source_name);
+
+// A full mesh of the named nodes, every link with the given properties.
+Result<Topology> full_mesh(std::span<const std::string> names, const LinkProperties& properties);
+
+// Gives links a capacity drawn from a normal distribution, in link order, from a
+// seeded generator that is the same on every machine. A draw below 1% of the mean is
+// drawn again. `only_unlimited` leaves measured links as they are. Errors:
+// INVALID_ARGUMENT unless mean > 0, stddev >= 0 and stddev <= mean, all finite.
+Status draw_capacities(Topology& topology, double mean_bps, double stddev_bps, std::uint64_t seed,
+                       bool only_unlimited = true);
+
+}  // namespace square

@@ -1,0 +1,81 @@
+// Carries frames between neighbouring nodes. Knows links, not sessions: what a frame
+// means is the node's business.
+//
+// An overlay link (u,v) is one connection that u opens and v accepts. Data frames go
+// from u to v; v's answers (credit, acknowledgements) go back on the same connection.
+// Both ends name it by a LinkHandle of their own.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "square/buffer.h"
+#include "square/frame.h"
+#include "square/ids.h"
+#include "square/status.h"
+
+namespace square {
+
+using LinkHandle = Id<struct LinkHandleTag>;
+
+// This build speaks exactly this version; another one is refused by name.
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
+// Frames that a node may have handed to send() on one link and that are not reported
+// by on_sent() yet. A bound on the node, not on the transport.
+inline constexpr std::size_t kMaxFramesInTransport = 8;
+
+enum class LinkEnd {
+  kTail,  // this node opened the link and sends data on it
+  kHead,  // the peer did; this node receives data and sends answers
+};
+
+// What a transport reports. For one link the calls come one at a time, in order; for
+// different links they may come from different threads at once. Implementations must
+// not block, and may call send() and close_link() from inside.
+class TransportHandler {
+ public:
+  virtual ~TransportHandler() = default;
+  // The first call for a link. `peer` is the other node's name.
+  virtual void on_link_up(LinkHandle link, LinkEnd end, std::string_view peer) = 0;
+  // A whole frame whose header and payload passed their checksums. The payload may be
+  // kept; it holds transport memory until the last reference is gone.
+  virtual void on_frame(LinkHandle link, Frame frame) = 0;
+  // The oldest frame given to send() is out of the transport's hands. Its payload's
+  // owner may live a little longer: only the owner's deleter says that nobody reads it.
+  virtual void on_sent(LinkHandle link) = 0;
+  // The last call for a link, also when open_link() could not connect and after
+  // close_link() (then CANCELLED). Frames not yet sent are dropped without on_sent().
+  virtual void on_link_down(LinkHandle link, Status reason) = 0;
+};
+
+// Thread-safe unless said otherwise. No call blocks but start() and stop().
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  // Begins to accept links. Call once, before anything else. Errors: UNAVAILABLE with
+  // the address where it cannot listen. `handler` must outlive stop().
+  virtual Status start(TransportHandler& handler) = 0;
+
+  // The address on which others reach this transport, after start().
+  [[nodiscard]] virtual std::string address() const = 0;
+
+  // Opens the link to `peer` at `address`. The outcome comes as on_link_up() or
+  // on_link_down(); refusals (another version, another node at that address, a wrong
+  // token) are on_link_down() with the peer's words.
+  virtual LinkHandle open_link(std::string_view peer, std::string_view address) = 0;
+
+  // Queues a frame. Ordered per link. Silently dropped if the link is down.
+  virtual void send(LinkHandle link, Frame frame) = 0;
+
+  // Drops what is queued and releases every payload of this link soon after.
+  virtual void close_link(LinkHandle link) = 0;
+
+  // Closes all links, releases every payload, and returns when no call to the handler
+  // runs or will run. Idempotent.
+  virtual void stop() = 0;
+};
+
+}  // namespace square

@@ -1,0 +1,51 @@
+"""Square: fair and optimal collectives across datacenters.
+
+Plan a scenario, then run its collectives over an overlay of uneven links::
+
+    import square
+
+    plan = square.plan("scenario.toml")
+    print(plan.min_rate_bps / 1e6, "Mbit/s")
+
+Rates are bits per second, times are seconds or ``datetime.timedelta``; ``None`` stands for
+no limit. Errors are ``SquareError`` and its children in ``square.errors``.
+"""
+
+from square import errors, log
+from square._core import (
+    Collective,
+    Communicator,
+    Controller,
+    Node,
+    Plan,
+    Policy,
+    Scenario,
+    Tenant,
+    Topology,
+    Work,
+    __version__,
+    policy_names,
+)
+from square.errors import SquareError
+from square.planning import plan, validate, violations
+
+__all__ = [
+    "Collective",
+    "Communicator",
+    "Controller",
+    "Node",
+    "Plan",
+    "Policy",
+    "Scenario",
+    "SquareError",
+    "Tenant",
+    "Topology",
+    "Work",
+    "__version__",
+    "errors",
+    "log",
+    "plan",
+    "policy_names",
+    "validate",
+    "violations",
+]

@@ -1,0 +1,5 @@
+"""The ``square`` command: one module a subcommand."""
+
+from square.cli.main import main
+
+__all__ = ["main"]

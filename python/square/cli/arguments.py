@@ -1,0 +1,63 @@
+"""Options that several commands share."""
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+Commands = Any  # argparse does not name the type of what add_subparsers returns
+
+
+def add_command(
+    commands: Commands, name: str, summary: str, description: str, example: str
+) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=f"example:\n{example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    return parser
+
+
+def add_policy_parts(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("policy", "instead of what the scenario says")
+    group.add_argument("--policy", metavar="NAME", help="square, max-throughput, shortest-path or mcf")
+    group.add_argument("--shots", type=positive_int, metavar="N", help="rounds of max-min")
+    group.add_argument("--paths", metavar="KIND:K", help='feasible paths: "shortest:7", "widest:2", "all"')
+    group.add_argument("--fairness", choices=("collective", "tenant"), help="what is treated alike")
+
+
+def add_output(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument("--json", action="store_true", help=f"print {what} as JSON and nothing else")
+    parser.add_argument("--output", type=Path, metavar="FILE", help=f"also write {what} as JSON to this file")
+
+
+def positive_int(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of 1 or more, not {text!r}")
+    return value
+
+
+def positive_float(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (value > 0 and math.isfinite(value)):
+        raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
+    return value
+
+
+def policy_list(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(","))
+    if "" in names:
+        raise argparse.ArgumentTypeError(f"must be names with commas between, not {text!r}")
+    if len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"names a policy twice: {text!r}")
+    return names

@@ -1,0 +1,80 @@
+"""`square controller`: a controller in a process of its own."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from square import log
+from square._core import Controller, Scenario, Topology
+from square.cli import arguments, documents, serving
+from square.planning import with_policy
+
+
+def add_parser(commands: arguments.Commands) -> None:
+    parser = arguments.add_command(
+        commands,
+        "controller",
+        "a controller in a process of its own",
+        "Plans and publishes to the nodes that join, until SIGINT or SIGTERM. The first line of output\n"
+        "is the address to give to nodes. Without a scenario or a topology, nodes that join form a full\n"
+        "mesh of unlimited links.",
+        "  square controller scenario.toml --bind 127.0.0.1:7000",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("scenario", nargs="?", type=Path, metavar="SCENARIO", help="overlay, policy, tenants, collectives")
+    what.add_argument("--topology", type=Path, metavar="FILE", help="an overlay alone: GML, CSV or TOML")
+    arguments.add_policy_parts(parser)
+    parser.add_argument("--bind", default="127.0.0.1:0", metavar="ADDR", help="where to listen (default 127.0.0.1:0)")
+    parser.add_argument("--advertise", default="", metavar="ADDR", help="what nodes dial, where it is another address")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="a shared secret; needed beyond loopback")
+    parser.add_argument("--json", action="store_true", help="print the address as a line of JSON")
+    parser.add_argument("--verbose", action="store_true", help="log more")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    token = documents.read_token(options.token_file)
+    scenario = with_policy(
+        _scenario(options),
+        policy=options.policy,
+        shots=options.shots,
+        paths=options.paths,
+        fairness=options.fairness,
+    )
+    serving.log_to_stderr(verbose=options.verbose)
+    with Controller(
+        scenario, bind_address=options.bind, advertised_address=options.advertise, token=token
+    ) as controller:
+        if options.json:
+            documents.print_line({"address": controller.address})
+        else:
+            print(controller.address, flush=True)
+        serving.serve(_Watch(controller).look)
+        print("square: controller stops", file=sys.stderr, flush=True)
+        log.disconnect()
+    return 0
+
+
+def _scenario(options: argparse.Namespace) -> Scenario:
+    if options.scenario is not None:
+        return Scenario.read(str(options.scenario))
+    if options.topology is not None:
+        return Scenario(Topology.read(str(options.topology)), name=options.topology.stem)
+    return Scenario(Topology(), name="overlay")
+
+
+class _Watch:
+    """Says which nodes come and go."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self._connected: dict[str, str] = {}
+
+    def look(self) -> None:
+        now = {node.name: node.address for node in self._controller.nodes() if node.connected}
+        for name, address in now.items():
+            if self._connected.get(name) != address:
+                print(f"square: node {name} joined from {address}", file=sys.stderr, flush=True)
+        for name in self._connected.keys() - now.keys():
+            print(f"square: node {name} left", file=sys.stderr, flush=True)
+        self._connected = now

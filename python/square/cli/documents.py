@@ -1,0 +1,60 @@
+"""JSON and files that commands write, and secrets that they read."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from square.errors import InvalidArgumentError, NotFoundError
+
+MAX_TOKEN_BYTES = 4096
+
+
+def write_file(file: Path, document: str) -> None:
+    """Replaces the file whole, so that nobody reads half a document."""
+    partial = file.with_name(f".{file.name}.partial")
+    try:
+        partial.write_text(document + "\n", encoding="utf-8")
+        partial.replace(file)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InvalidArgumentError(f"{file}: cannot be written: {error.strerror}") from None
+
+
+def check_writable(file: Path | None) -> None:
+    """Says before a long run what would fail after it."""
+    if file is None:
+        return
+    if file.is_dir():
+        raise InvalidArgumentError(f"{file}: is a directory; --output takes a file")
+    if not file.absolute().parent.is_dir():
+        raise NotFoundError(f"{file.parent}: there is no such directory to write {file.name} in")
+
+
+def to_text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
+
+
+def print_line(document: dict[str, Any]) -> None:
+    """One line of JSON, at once: somebody may wait for it."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise NotFoundError(f"{file}: there is no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(f"{file}: cannot be read: {error}") from None
+
+
+def read_token(file: Path | None) -> str:
+    """The shared token in a file, without the white space around it."""
+    if file is None:
+        return ""
+    token = read_text(file).strip()
+    if not token or len(token) > MAX_TOKEN_BYTES or not token.isprintable():
+        raise InvalidArgumentError(f"{file}: must hold a token: one line of 1 to {MAX_TOKEN_BYTES} characters")
+    return token

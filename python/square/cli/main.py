@@ -1,0 +1,69 @@
+"""Reads the command line and turns errors into messages and exit codes."""
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from square import __version__
+from square.cli import check, controller, demo, node, plan, run
+from square.errors import SquareError
+from square.run.interruption import Interrupted
+
+EXIT_FAILED = 1
+
+_EPILOG = """\
+examples:
+  square demo                            three tenants, four sites, three policies
+  square plan scenario.toml              what would happen
+  square run scenario.toml               make it happen, on this machine
+  square COMMAND --help                  every option, with an example
+"""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="square",
+        description="Plans and runs fair collectives over an overlay of uneven links.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"square {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (demo, plan, check, run, controller, node):
+        command.add_parser(commands)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code: 0, 1 for an error, 2 for wrong usage,
+    128 and the signal's number where a signal ended it."""
+    parsed = build_parser().parse_args(arguments)
+    try:
+        code: int = parsed.execute(parsed)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader of our output went away, as `head` does; nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        return _fail("interrupted", 128 + signal.SIGINT)
+    except Interrupted as interruption:
+        return _fail(str(interruption), 128 + interruption.signal_number)
+    except (SquareError, OSError, UnicodeDecodeError) as error:
+        if os.environ.get("SQUARE_DEBUG") == "1":
+            raise
+        return _fail(f"error: {_text_of(error)}", EXIT_FAILED)
+
+
+def _text_of(error: Exception) -> str:
+    if isinstance(error, OSError) and not isinstance(error, SquareError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"square: {message}", file=sys.stderr, flush=True)
+    return code

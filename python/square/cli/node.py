@@ -1,0 +1,58 @@
+"""`square node`: a node in a process of its own."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from square import log
+from square._core import Node
+from square.cli import arguments, documents, serving
+
+DEFAULT_WINDOW_MIB = 64
+
+
+def add_parser(commands: arguments.Commands) -> None:
+    parser = arguments.add_command(
+        commands,
+        "node",
+        "a node in a process of its own, for instance at a site that only relays",
+        "Joins a controller and relays what the plan says, until SIGINT or SIGTERM.",
+        "  square node --name Frankfurt --controller 127.0.0.1:7000",
+    )
+    parser.add_argument("--name", required=True, metavar="N", help="which node of the overlay this is")
+    parser.add_argument("--controller", required=True, metavar="ADDR", help="what `square controller` printed")
+    parser.add_argument("--bind", default="127.0.0.1:0", metavar="ADDR", help="where to listen (default 127.0.0.1:0)")
+    parser.add_argument("--advertise", default="", metavar="ADDR", help="what others dial, where it is another address")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the controller's shared secret")
+    parser.add_argument(
+        "--window-mib",
+        type=arguments.positive_int,
+        default=DEFAULT_WINDOW_MIB,
+        metavar="M",
+        help=f"memory for blocks of others (default {DEFAULT_WINDOW_MIB})",
+    )
+    parser.add_argument("--json", action="store_true", help="print name and address as a line of JSON")
+    parser.add_argument("--verbose", action="store_true", help="log more")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    token = documents.read_token(options.token_file)
+    serving.log_to_stderr(verbose=options.verbose)
+    with Node(
+        options.name,
+        options.controller,
+        bind_address=options.bind,
+        advertised_address=options.advertise,
+        token=token,
+        window_bytes=options.window_mib << 20,
+    ) as node:
+        if options.json:
+            documents.print_line({"name": node.name, "address": node.address})
+        else:
+            print(f"{node.name} {node.address}", flush=True)
+        serving.serve(lambda: None)
+        sent = node.statistics()["bytes_sent"]
+        print(f"square: node {node.name} stops; it sent {sent} bytes", file=sys.stderr, flush=True)
+        log.disconnect()
+    return 0

@@ -1,0 +1,98 @@
+"""A run, for people."""
+
+from typing import TYPE_CHECKING
+
+from square.cli import text
+from square.run.outcome import PolicyOutcome, RunOutcome, Totals, ratio
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Narrower consoles get fewer columns.
+WIDE = 104
+
+
+def print_run(outcome: RunOutcome, console: "Console") -> None:
+    for policy in outcome.policies:
+        _print_policy(policy, console)
+    if len(outcome.policies) > 1:
+        _print_comparison(outcome, console)
+    console.print(
+        f"all {outcome.verified_bytes} bytes at {outcome.verified_destinations} destinations verified (sha256)"
+    )
+
+
+def _print_policy(policy: PolicyOutcome, console: "Console") -> None:
+    wide = console.width >= WIDE
+    extra = ("to", "MB") if wide else ()
+    table = text.table(
+        "id",
+        "tenant",
+        "root",
+        *extra,
+        "planned\nMbit/s",
+        "measured\nMbit/s",
+        "planned\ns",
+        "measured\ns",
+        "ratio",
+        "bound\nMbit/s",
+        "rate/\nbound",
+        title=f"Policy {policy.policy}",
+        left=3,
+    )
+    for c in policy.collectives:
+        table.add_row(
+            str(c.id),
+            c.tenant,
+            c.root,
+            *((str(c.destinations), text.size(c.size_bytes)) if wide else ()),
+            text.rate(c.planned_bps),
+            text.rate(c.measured_bps),
+            text.seconds(c.planned_seconds),
+            text.seconds(c.measured_seconds),
+            text.figure(c.completion_ratio),
+            text.rate(c.bound_bps),
+            text.percent(ratio(c.planned_bps, c.bound_bps)),
+        )
+    console.print(table)
+    for name, totals in (("planned", policy.planned), ("measured", policy.measured)):
+        console.print(f"{name:>9}: {_totals(totals)}")
+    console.print()
+
+
+def _totals(totals: Totals) -> str:
+    return (
+        f"minimum rate {text.rate(totals.min_bps)} Mbit/s, total rate {text.rate(totals.total_bps)} Mbit/s, "
+        f"Jain's index {totals.jain:.4f}"
+    )
+
+
+def _print_comparison(outcome: RunOutcome, console: "Console") -> None:
+    first, *baselines = outcome.policies
+    table = text.table(
+        "",
+        *(f"{policy.policy}\ns" for policy in outcome.policies),
+        *(f"gain over\n{baseline.policy}" for baseline in baselines),
+        title="Measured completion, and how many times sooner "
+        f"{first.policy} is done than {', '.join(baseline.policy for baseline in baselines)}",
+    )
+    gains = [outcome.gains(baseline) for baseline in baselines]
+    for number, c in enumerate(first.collectives):
+        table.add_row(
+            f"{c.id} {c.tenant}",
+            *(text.seconds(policy.collectives[number].measured_seconds) for policy in outcome.policies),
+            *(text.times(gain[number]) for gain in gains),
+            end_section=number == len(first.collectives) - 1,
+        )
+    table.add_row(
+        "mean",
+        *(text.seconds(policy.mean_seconds) for policy in outcome.policies),
+        *(text.times(outcome.mean_gain(baseline)) for baseline in baselines),
+        end_section=True,
+    )
+    none = [""] * len(baselines)
+    measured = [policy.measured for policy in outcome.policies]
+    table.add_row("minimum Mbit/s", *(text.rate(totals.min_bps) for totals in measured), *none)
+    table.add_row("total Mbit/s", *(text.rate(totals.total_bps) for totals in measured), *none)
+    table.add_row("Jain's index", *(f"{totals.jain:.4f}" for totals in measured), *none)
+    console.print(table)

@@ -1,0 +1,108 @@
+"""`square run`: make it happen, on this machine."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from square._core import Collective, Scenario
+from square.cli import arguments, documents, text
+from square.run import payload
+from square.run.job import RunOptions, run_scenario
+from square.run.outcome import RunOutcome
+from square.run.progress import display_for
+
+
+def add_parser(commands: arguments.Commands) -> None:
+    parser = arguments.add_command(
+        commands,
+        "run",
+        "run a scenario for real: one process per node, paced links",
+        "Starts a controller and one process for every node of the overlay on this machine, runs all\n"
+        "broadcasts of the scenario at once, and compares every destination's bytes with the source's.\n"
+        "Links are paced to their capacity by the nodes; no root is needed.",
+        "  square run scenario.toml --compare square,shortest-path,mcf --input video.mp4",
+    )
+    parser.add_argument("scenario", type=Path, metavar="SCENARIO", help="a TOML file; docs/scenario.md lists its keys")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--policy", metavar="NAME", help="instead of the scenario's policy")
+    which.add_argument(
+        "--compare",
+        type=arguments.policy_list,
+        metavar="A,B,...",
+        help="run the same collectives under each of these policies; the first is compared with the others",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument(
+        "--input", type=Path, metavar="FILE", help="what every root sends; without it, random bytes of the plan's size"
+    )
+    what.add_argument(
+        "--scale-bytes", type=arguments.positive_float, metavar="F", help="send F times the bytes of the scenario"
+    )
+    add_execution(parser)
+    parser.set_defaults(execute=execute)
+
+
+def add_execution(parser: argparse.ArgumentParser) -> None:
+    """Options of everything that runs a scenario."""
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the random bytes (default 1)")
+    parser.add_argument(
+        "--timeout",
+        type=arguments.positive_float,
+        metavar="SECONDS",
+        help="end with an error after this long (default: ten times the plan and a minute)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    arguments.add_output(parser, "the measurements")
+
+
+def execute(options: argparse.Namespace) -> int:
+    documents.check_writable(options.output)
+    scenario = Scenario.read(str(options.scenario))
+    if options.input is not None:
+        size_bytes = payload.size_of(options.input)
+        scenario = with_sizes(scenario, [size_bytes] * len(scenario.collectives))
+    elif options.scale_bytes is not None:
+        sizes = [round(c.size_bytes * options.scale_bytes) for c in scenario.collectives]
+        scenario = with_sizes(scenario, sizes)
+    policies = options.compare or (options.policy or scenario.policy.name,)
+    outcome = run(scenario, policies, options, input_file=options.input)
+    show(outcome, options)
+    return 0
+
+
+def run(
+    scenario: Scenario,
+    policies: tuple[str, ...],
+    options: argparse.Namespace,
+    input_file: Path | None = None,
+) -> RunOutcome:
+    settings = RunOptions(policies, input_file, options.seed, options.timeout)
+    outcome = run_scenario(scenario, settings, display_for(sys.stderr, quiet=options.quiet))
+    if options.output is not None:
+        documents.write_file(options.output, documents.to_text(outcome.to_json()))
+    return outcome
+
+
+def show(outcome: RunOutcome, options: argparse.Namespace) -> None:
+    if options.json:
+        sys.stdout.write(documents.to_text(outcome.to_json()) + "\n")
+        return
+    from square.cli.report import print_run
+
+    print_run(outcome, text.console_for())
+
+
+def with_sizes(scenario: Scenario, sizes: list[int]) -> Scenario:
+    """A copy whose collectives have these sizes."""
+    collectives = [
+        Collective(
+            tenant=collective.tenant,
+            op=collective.op,
+            root=collective.root,
+            members=list(collective.members),
+            size_bytes=size_bytes,
+            weight=collective.weight,
+        )
+        for collective, size_bytes in zip(scenario.collectives, sizes, strict=True)
+    ]
+    return Scenario(scenario.topology, scenario.policy, scenario.tenants, collectives, scenario.name)

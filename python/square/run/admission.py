@@ -1,0 +1,77 @@
+"""What `square run` refuses before it starts anything."""
+
+import math
+from pathlib import Path
+
+from square._core import Plan, Scenario
+from square.errors import (
+    FailedPreconditionError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    UnimplementedError,
+)
+
+MAX_NODES = 128  # a process each
+MAX_SEATS = 4096  # a thread and a buffer each
+# Of the memory that is free, for all members' buffers together.
+MAX_MEMORY_SHARE = 0.8
+
+_MEMORY_FILE = Path("/proc/meminfo")
+
+
+def check(scenario: Scenario) -> None:
+    """Raises where the scenario cannot be run on this machine."""
+    nodes = scenario.topology.node_count
+    if nodes > MAX_NODES:
+        raise ResourceExhaustedError(
+            f"scenario {scenario.name}: {nodes} nodes; `square run` starts a process for each and takes "
+            f"at most {MAX_NODES}; `square plan` has no such limit"
+        )
+    if not scenario.collectives:
+        raise InvalidArgumentError(
+            f"scenario {scenario.name}: there is nothing to run: add a [[collective]] table"
+        )
+    for collective in scenario.collectives:
+        if collective.op != "broadcast":
+            raise UnimplementedError(
+                f"collective {collective.id} ({collective.op}, tenant {collective.tenant}): "
+                "`square run` runs broadcasts only; `square plan` plans the others"
+            )
+    seats = sum(len(collective.members) for collective in scenario.collectives)
+    if seats > MAX_SEATS:
+        raise ResourceExhaustedError(
+            f"scenario {scenario.name}: its collectives have {seats} members together; "
+            f"`square run` takes at most {MAX_SEATS}"
+        )
+    _check_memory(sum(len(c.members) * c.size_bytes for c in scenario.collectives))
+
+
+def _check_memory(needed: int) -> None:
+    free = free_memory_bytes()
+    if free is not None and needed > MAX_MEMORY_SHARE * free:
+        raise ResourceExhaustedError(
+            f"the members' buffers need {needed / 1e9:.1f} GB together, and this machine has "
+            f"{free / 1e9:.1f} GB free: send fewer bytes (--scale-bytes 0.1) or name fewer members"
+        )
+
+
+def free_memory_bytes() -> int | None:
+    """None where the kernel does not say."""
+    try:
+        lines = _MEMORY_FILE.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    for line in lines:
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def check_plan(plan: Plan) -> None:
+    """Raises where a collective could never complete."""
+    for collective in plan.collectives:
+        if not math.isfinite(collective.completion_seconds):
+            raise FailedPreconditionError(
+                f"policy {plan.policy}: collective {collective.id} (tenant {collective.tenant}) gets no rate "
+                "and would never complete; choose a fair policy, square for instance"
+            )

@@ -1,0 +1,69 @@
+#include "square/buffer.h"
+
+#include <isa-l/crc.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace square {
+
+Buffer::Buffer(std::shared_ptr<const void> owner, const std::byte* data, std::size_t size_bytes) {
+  append({std::move(owner), data, size_bytes});
+}
+
+Buffer Buffer::copy_of(std::span<const std::byte> bytes) {
+  auto storage = std::make_shared<std::vector<std::byte>>(bytes.begin(), bytes.end());
+  const std::byte* data = storage->data();
+  return {std::move(storage), data, bytes.size()};
+}
+
+void Buffer::append(Slice slice) {
+  if (slice.size_bytes == 0) return;
+  size_bytes_ += slice.size_bytes;
+  slices_.push_back(std::move(slice));
+}
+
+void Buffer::copy_to(std::byte* destination) const {
+  for (const Slice& slice : slices_) {
+    std::memcpy(destination, slice.data, slice.size_bytes);
+    destination += slice.size_bytes;
+  }
+}
+
+Buffer Buffer::range(std::size_t offset_bytes, std::size_t size_bytes) const {
+  SQUARE_CHECK(offset_bytes <= size_bytes_ && size_bytes <= size_bytes_ - offset_bytes,
+               "the range ends past the end");
+  Buffer part;
+  for (const Slice& slice : slices_) {
+    const std::size_t skip = std::min(offset_bytes, slice.size_bytes);
+    const std::size_t take = std::min(size_bytes, slice.size_bytes - skip);
+    part.append({slice.owner, slice.data + skip, take});
+    offset_bytes -= skip;
+    size_bytes -= take;
+  }
+  return part;
+}
+
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t seed) {
+  std::uint32_t crc = ~seed;
+  // ISA-L takes an int length and, by an old interface, a non-const pointer that it only reads.
+  constexpr std::size_t kMaxRun = 1U << 30U;
+  while (!bytes.empty()) {
+    const auto run = bytes.first(std::min(bytes.size(), kMaxRun));
+    crc = crc32_iscsi(const_cast<unsigned char*>(reinterpret_cast<const unsigned char*>(run.data())),
+                      static_cast<int>(run.size()), crc);
+    bytes = bytes.subspan(run.size());
+  }
+  return ~crc;
+}
+
+std::uint32_t crc32c(const Buffer& buffer, std::uint32_t seed) {
+  for (const Buffer::Slice& slice : buffer.slices()) {
+    seed = crc32c(std::span(slice.data, slice.size_bytes), seed);
+  }
+  return seed;
+}
+
+}  // namespace square

@@ -1,0 +1,80 @@
+#include "square/overlay_node.h"
+
+#include <future>
+
+#include "base/check.h"
+#include "square/controller_client.h"
+#include "square/grpc_transport.h"
+#include "square/thread_executor.h"
+
+namespace square {
+
+// Members go away from the last to the first: nobody calls what is gone already.
+struct OverlayNode::Parts {
+  ThreadExecutor executor;
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<Node> node;
+  std::unique_ptr<ControllerClient> controller;
+  std::atomic<bool> is_stopped = false;
+};
+
+OverlayNode::OverlayNode(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+OverlayNode::~OverlayNode() { stop(); }
+
+Result<std::unique_ptr<OverlayNode>> OverlayNode::join(OverlayNodeOptions options) {
+  auto parts = std::make_unique<Parts>();
+  GrpcTransportOptions wire;
+  wire.node_name = options.name;
+  wire.bind_address = options.bind_address;
+  wire.advertised_address = options.advertised_address;
+  wire.token = options.token;
+  SQUARE_ASSIGN_OR_RETURN(parts->transport, make_grpc_transport(wire));
+  NodeOptions local{options.name, options.window_bytes, options.paced};
+  parts->node = std::make_unique<Node>(local, steady_clock(), *parts->transport, parts->executor);
+  SQUARE_RETURN_IF_ERROR(parts->node->start());
+  // From here on stop() ends what was begun, also when joining fails.
+  std::unique_ptr<OverlayNode> joined(new OverlayNode(std::move(parts)));
+  Node& node = joined->node();
+  ControllerEvents events;
+  events.on_address = [&node](const std::string& peer, const std::string& address) {
+    node.set_address(peer, address);
+  };
+  events.on_plan = [&node](std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
+    node.install_plan(std::move(plan), std::move(installed));
+  };
+  events.on_activate = [&node](Epoch epoch) { node.activate_plan(epoch); };
+  ControllerClientOptions line;
+  line.controller_address = options.controller_address;
+  line.token = options.token;
+  line.node_name = options.name;
+  line.node_address = joined->address();
+  SQUARE_ASSIGN_OR_RETURN(joined->parts_->controller, ControllerClient::connect(line, std::move(events)));
+  return joined;
+}
+
+const std::string& OverlayNode::name() const { return parts_->node->name(); }
+std::string OverlayNode::address() const { return parts_->transport->address(); }
+Node& OverlayNode::node() { return *parts_->node; }
+ControllerClient& OverlayNode::controller() { return *parts_->controller; }
+
+NodeStatistics OverlayNode::statistics() {
+  const auto answer = std::make_shared<std::promise<NodeStatistics>>();
+  auto statistics = answer->get_future();
+  parts_->node->statistics([answer](NodeStatistics now) { answer->set_value(now); });
+  // A node that was stopped answers nothing.
+  return statistics.wait_for(Node::kDrainTime) == std::future_status::ready ? statistics.get()
+                                                                            : NodeStatistics{};
+}
+
+void OverlayNode::stop() {
+  if (parts_->is_stopped.exchange(true)) return;
+  const auto drained = std::make_shared<std::promise<void>>();
+  auto is_drained = drained->get_future();
+  parts_->node->stop([drained] { drained->set_value(); });
+  is_drained.wait_for(2 * Node::kDrainTime);
+  parts_->controller.reset();
+  parts_->transport->stop();
+  parts_->executor.stop();
+}
+
+}  // namespace square

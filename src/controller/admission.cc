@@ -1,0 +1,114 @@
+#include "controller/admission.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "controller/overlay_change.h"
+#include "square/planner.h"
+
+namespace square::controller {
+namespace {
+
+struct Application {
+  PlanningState& state;
+  Verdict& verdict;
+
+  // Each returns whether a new plan is due, and leaves the state alone after an error.
+  bool operator()(const GroupSpec& group) {
+    auto registered = state.registry.add(group, state.topology);
+    if (!registered.is_ok()) {
+      verdict.status = registered.status();
+      return false;
+    }
+    verdict.collectives = std::move(registered->collectives);
+    return registered->changed;
+  }
+
+  bool operator()(const PolicySpec& policy) {
+    const auto names = policy_names();
+    if (std::find(names.begin(), names.end(), policy.name) == names.end()) {
+      verdict.status = invalid_argument(
+          fmt::format("there is no policy \"{}\"; known are {}", policy.name, fmt::join(names, ", ")));
+      return false;
+    }
+    state.policy = policy;
+    return true;
+  }
+
+  bool operator()(const Topology& topology) {
+    auto replaced = replace_topology(state.topology, topology);
+    if (!replaced.is_ok()) {
+      verdict.status = replaced.status();
+      return false;
+    }
+    state.topology = std::move(*replaced);
+    return true;
+  }
+};
+
+class Bisection {
+ public:
+  Bisection(Admission& admission, const std::vector<const Demand*>& demands, bool replan,
+            const PlanMaker& make)
+      : admission_(admission), demands_(demands), replan_(replan), make_(make) {}
+
+  void run() {
+    admit_range(0, demands_.size());
+    if (replan_) admission_.replan = plan(admission_.state);
+  }
+
+ private:
+  // Depth: the logarithm of the number of demands.
+  void admit_range(std::size_t first, std::size_t last) {
+    PlanningState trial = admission_.state;
+    bool due = false;
+    for (std::size_t i = first; i < last; ++i) {
+      admission_.verdicts[i] = {};
+      due |= std::visit(Application{trial, admission_.verdicts[i]}, *demands_[i]);
+    }
+    const Status planned = due ? plan(trial) : Status::ok();
+    if (planned.is_ok()) {
+      admission_.state = std::move(trial);
+    } else if (last - first == 1) {
+      admission_.verdicts[first] = {planned, {}};
+    } else {
+      const std::size_t middle = first + (last - first) / 2;
+      admit_range(first, middle);
+      admit_range(middle, last);
+    }
+  }
+
+  Status plan(const PlanningState& state) {
+    if (state.topology.node_count() == 0) return {};
+    auto made = make_(state.scenario());
+    if (!made.is_ok()) return made.status();
+    admission_.next = std::move(*made);
+    replan_ = false;
+    return {};
+  }
+
+  Admission& admission_;
+  const std::vector<const Demand*>& demands_;
+  bool replan_;
+  const PlanMaker& make_;
+};
+
+}  // namespace
+
+Scenario PlanningState::scenario() const {
+  Scenario scenario{name, topology, policy, tenants, {}};
+  registry.fill(scenario);
+  return scenario;
+}
+
+Admission admit(const PlanningState& state, const std::vector<const Demand*>& demands, bool replan,
+                const PlanMaker& make) {
+  Admission admission{state, nullptr, std::vector<Verdict>(demands.size()), {}};
+  Bisection(admission, demands, replan, make).run();
+  return admission;
+}
+
+}  // namespace square::controller

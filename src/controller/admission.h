@@ -1,0 +1,59 @@
+// Which of several demands can be planned, together with what is planned already.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "controller/group_registry.h"
+#include "square/plan.h"
+#include "square/scenario.h"
+#include "square/v1/controller.pb.h"
+
+namespace square::controller {
+
+// A plan as it is, and as it travels.
+struct PublishedPlan {
+  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const v1::ControllerEvent> event;
+};
+using PublishedPlanPtr = std::shared_ptr<const PublishedPlan>;
+
+// Everything that a plan is made from.
+struct PlanningState {
+  std::string name;
+  Topology topology;
+  PolicySpec policy;
+  std::vector<TenantSpec> tenants;
+  GroupRegistry registry;
+
+  [[nodiscard]] Scenario scenario() const;
+};
+
+using Demand = std::variant<GroupSpec, PolicySpec, Topology>;
+
+struct Verdict {
+  Status status;
+  std::vector<CollectiveId> collectives;  // of a group
+};
+
+struct Admission {
+  PlanningState state;
+  // Null if what is planned already serves all demands that were admitted.
+  PublishedPlanPtr next;
+  std::vector<Verdict> verdicts;  // by demand
+  Status replan;                  // what came of `replan` where no demand was admitted
+};
+
+using PlanMaker = std::function<Result<PublishedPlanPtr>(const Scenario&)>;
+
+// Takes as many demands as can be planned: all, or where that fails each half by itself, so that
+// one which cannot be planned is refused alone. `replan` asks for a new plan whatever the demands.
+// Blocks while `make` does. A state without nodes is not planned.
+Admission admit(const PlanningState& state, const std::vector<const Demand*>& demands, bool replan,
+                const PlanMaker& make);
+
+}  // namespace square::controller

@@ -1,0 +1,122 @@
+#include "controller/attach_call.h"
+
+#include <utility>
+
+#include "controller/protocol.h"
+
+namespace square::controller {
+
+AttachCall::AttachCall(Coordinator& coordinator, grpc::CallbackServerContext* context)
+    : coordinator_(coordinator), context_(context) {}
+
+AttachCall* AttachCall::begin(Coordinator& coordinator, grpc::CallbackServerContext* context) {
+  const std::shared_ptr<AttachCall> call(new AttachCall(coordinator, context));
+  call->self_ = call;
+  call->StartRead(&call->incoming_);
+  return call.get();
+}
+
+AttachCall* AttachCall::refuse(Coordinator& coordinator, grpc::CallbackServerContext* context,
+                               Status reason) {
+  const std::shared_ptr<AttachCall> call(new AttachCall(coordinator, context));
+  call->self_ = call;
+  call->close(std::move(reason), false);
+  return call.get();
+}
+
+void AttachCall::send(std::shared_ptr<const v1::ControllerEvent> event) {
+  const std::lock_guard lock(mutex_);
+  if (reason_) return;
+  if (outgoing_.size() >= kMaxQueuedEvents) {
+    reason_ = resource_exhausted("the node does not read what the controller says");
+    return;  // the next heartbeat cuts the line
+  }
+  outgoing_.push_back(std::move(event));
+  write_next();
+}
+
+void AttachCall::write_next() {
+  if (writing_ || outgoing_.empty()) return;
+  writing_ = true;
+  StartWrite(outgoing_.front().get());
+}
+
+void AttachCall::close(Status reason, bool at_once) {
+  std::unique_lock lock(mutex_);
+  if (!reason_) reason_ = std::move(reason);
+  if (writing_ && at_once && !finished_ && !cancelling_) {
+    // The flag keeps the call from finishing, and so the context alive, meanwhile.
+    cancelling_ = true;
+    lock.unlock();
+    context_->TryCancel();
+    lock.lock();
+    cancelling_ = false;
+  }
+  finish_if_idle();
+}
+
+void AttachCall::finish_if_idle() {
+  if (!reason_ || writing_ || cancelling_ || finished_) return;
+  finished_ = true;
+  outgoing_.clear();
+  Finish(to_grpc(*reason_));
+}
+
+void AttachCall::OnWriteDone(bool /*ok*/) {
+  // A failed write needs nothing more: the read fails as well, and that ends the line.
+  const std::lock_guard lock(mutex_);
+  writing_ = false;
+  if (!outgoing_.empty()) outgoing_.pop_front();
+  if (reason_) {
+    finish_if_idle();
+  } else {
+    write_next();
+  }
+}
+
+void AttachCall::OnReadDone(bool ok) {
+  if (!ok) {
+    if (!node_.empty() && !said_goodbye_) coordinator_.lost(node_, this);
+    close(Status::ok(), true);
+    return;
+  }
+  const Status status = receive();
+  {
+    const std::lock_guard lock(mutex_);
+    if (status.is_ok() && !said_goodbye_ && !reason_) {
+      StartRead(&incoming_);
+      return;
+    }
+  }
+  if (!node_.empty() && !said_goodbye_) coordinator_.lost(node_, this);
+  // Without an error of its own the line is over because it does not read, or is being closed already.
+  close(status, status.is_ok() && !said_goodbye_);
+}
+
+Status AttachCall::receive() {
+  using Event = v1::NodeEvent::EventCase;
+  if (node_.empty() != (incoming_.event_case() == Event::kHello)) {
+    return invalid_argument("a line begins with one hello");
+  }
+  switch (incoming_.event_case()) {
+    case Event::kHello: {
+      Status joined = coordinator_.join(incoming_.hello(), shared_from_this());
+      if (joined.is_ok()) node_ = incoming_.hello().node();
+      return joined;
+    }
+    case Event::kHeartbeat: coordinator_.heartbeat(node_, this); break;
+    case Event::kInstalled: coordinator_.installed(node_, this, Epoch(incoming_.installed().epoch())); break;
+    case Event::kGoodbye:
+      said_goodbye_ = true;
+      coordinator_.goodbye(node_, this);
+      break;
+    case Event::EVENT_NOT_SET: break;  // of a later release
+  }
+  return {};
+}
+
+void AttachCall::OnDone() {
+  const std::shared_ptr<AttachCall> last = std::move(self_);  // dies here unless someone still closes it
+}
+
+}  // namespace square::controller

@@ -1,0 +1,59 @@
+// The gRPC end of a node's line.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "controller/coordinator.h"
+#include "controller/node_line.h"
+#include "square/v1/controller.grpc.pb.h"
+
+namespace square::controller {
+
+// A node that does not read is cut off here: the addresses of every node, a few times over.
+inline constexpr std::size_t kMaxQueuedEvents = 4 * kMaxNodes;
+
+class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>,
+                         public NodeLine,
+                         public std::enable_shared_from_this<AttachCall> {
+ public:
+  // The call keeps itself alive until gRPC is done with it.
+  static AttachCall* begin(Coordinator& coordinator, grpc::CallbackServerContext* context);
+  // The same for a call that is refused at once.
+  static AttachCall* refuse(Coordinator& coordinator, grpc::CallbackServerContext* context, Status reason);
+
+  void send(std::shared_ptr<const v1::ControllerEvent> event) override;
+  void close(Status reason, bool at_once) override;
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone() override;
+
+ private:
+  AttachCall(Coordinator& coordinator, grpc::CallbackServerContext* context);
+
+  Status receive();
+  void write_next();
+  void finish_if_idle();
+
+  Coordinator& coordinator_;
+  grpc::CallbackServerContext* const context_;
+  std::shared_ptr<AttachCall> self_;
+
+  // Of the reading callbacks, which come one at a time.
+  v1::NodeEvent incoming_;
+  std::string node_;  // empty before the hello
+  bool said_goodbye_ = false;
+
+  std::mutex mutex_;
+  std::deque<std::shared_ptr<const v1::ControllerEvent>> outgoing_;  // the first is being written
+  bool writing_ = false;
+  bool cancelling_ = false;
+  bool finished_ = false;
+  std::optional<Status> reason_;  // set: the line is to end
+};
+
+}  // namespace square::controller

@@ -1,0 +1,314 @@
+#include "controller/client_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "controller/protocol.h"
+
+namespace square::controller {
+namespace {
+
+constexpr const char* kComponent = "controller client";
+
+std::uint64_t draw_incarnation() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32U) | device();
+}
+
+v1::NodeEvent installed_event(Epoch epoch) {
+  v1::NodeEvent event;
+  event.mutable_installed()->set_epoch(epoch.value());
+  return event;
+}
+
+// Whether the controller itself has said no, rather than that there is none.
+bool is_refusal(StatusCode code) {
+  return code == StatusCode::kUnauthenticated || code == StatusCode::kFailedPrecondition ||
+         code == StatusCode::kNotFound || code == StatusCode::kAlreadyExists ||
+         code == StatusCode::kInvalidArgument || code == StatusCode::kResourceExhausted;
+}
+
+}  // namespace
+
+// One at a time; a sync stream takes one reader and one writer.
+struct ClientLine::Connection {
+  grpc::ClientContext context;
+  std::mutex write_mutex;
+  bool over = false;  // under write_mutex
+  std::unique_ptr<grpc::ClientReaderWriter<v1::NodeEvent, v1::ControllerEvent>> stream;
+};
+
+struct ClientLine::Outbox {
+  struct Entry {
+    v1::NodeEvent event;
+    std::uint64_t connection;  // dropped on any later one, which has its own installations
+  };
+  std::mutex mutex;
+  std::condition_variable condition;
+  std::deque<Entry> entries;
+  bool wake = false;
+
+  void push(v1::NodeEvent event, std::uint64_t connection) {
+    const std::lock_guard lock(mutex);
+    entries.push_back({std::move(event), connection});
+    condition.notify_all();
+  }
+  void wake_up() {
+    const std::lock_guard lock(mutex);
+    wake = true;
+    condition.notify_all();
+  }
+};
+
+ClientLine::ClientLine(ControllerClientOptions options, ControllerEvents events, v1::Controller::Stub& stub)
+    : options_(std::move(options)),
+      events_(std::move(events)),
+      stub_(stub),
+      incarnation_(draw_incarnation()),
+      outbox_(std::make_shared<Outbox>()),
+      reader_([this] { read_loop(); }),
+      writer_([this] { write_loop(); }) {}
+
+ClientLine::~ClientLine() { stop(); }
+
+void ClientLine::stop() {
+  ConnectionPtr connection;
+  {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+    if (welcomed_) {
+      v1::NodeEvent goodbye;
+      goodbye.mutable_goodbye();
+      outbox_->push(std::move(goodbye), connections_);
+      changed_.wait_for(lock, kGoodbyeWait, [this] { return connection_ == nullptr; });
+    }
+    connection = connection_;
+  }
+  if (connection) connection->context.TryCancel();
+  outbox_->wake_up();
+  if (reader_.joinable()) reader_.join();
+  outbox_->wake_up();
+  if (writer_.joinable()) writer_.join();
+}
+
+Status ClientLine::wait_for_welcome() {
+  std::unique_lock lock(mutex_);
+  const auto settled = [this] { return ever_welcomed_ || refused_; };
+  changed_.wait_for(lock, bounded(options_.connect_timeout), settled);
+  if (ever_welcomed_) return {};
+  const std::string& address = options_.controller_address;
+  if (refused_) return last_failure_.with_context(fmt::format("controller at {}", address));
+  return unavailable(
+      fmt::format("no controller answers at {}: {}; start one with `square controller`", address,
+                  last_failure_.is_ok()
+                      ? fmt::format("nothing heard within {:.3g} s", to_seconds(options_.connect_timeout))
+                      : last_failure_.message()));
+}
+
+std::uint64_t ClientLine::losses() const {
+  const std::lock_guard lock(mutex_);
+  return losses_;
+}
+
+Status ClientLine::wait_for_activation(Epoch epoch, std::uint64_t losses,
+                                       std::chrono::system_clock::time_point end) {
+  std::unique_lock lock(mutex_);
+  while (activated_ < epoch) {
+    if (stopping_) return cancelled("the node leaves the overlay");
+    if (losses_ != losses) {
+      return unavailable(
+          fmt::format("the connection to the controller at {} broke before plan {} was active here; "
+                      "register the group again",
+                      options_.controller_address, epoch.value()));
+    }
+    if (changed_.wait_until(lock, end) == std::cv_status::timeout && activated_ < epoch) {
+      return deadline_exceeded(
+          fmt::format("plan {} is not active on node {} in time", epoch.value(), options_.node_name));
+    }
+  }
+  return {};
+}
+
+void ClientLine::read_loop() {
+  Duration wait = ControllerClient::kMinReconnectWait;
+  for (;;) {
+    const Status reason = serve_connection();
+    bool lost = false;
+    {
+      const std::lock_guard lock(mutex_);
+      connection_ = nullptr;
+      lost = std::exchange(welcomed_, false);
+      activated_ = Epoch(0);
+      last_failure_ = reason;
+      if (lost) ++losses_;
+      refused_ = !ever_welcomed_ && is_refusal(reason.code());
+      changed_.notify_all();
+      if (stopping_ || refused_) return;
+    }
+    if (lost) {
+      wait = ControllerClient::kMinReconnectWait;
+      log(LogLevel::kWarning, kComponent, "node {}: lost the controller at {}: {}", options_.node_name,
+          options_.controller_address, reason.message());
+      if (events_.on_lost) events_.on_lost(reason);
+    }
+    if (!pause(wait)) return;
+    wait = std::min(2 * wait, ControllerClient::kMaxReconnectWait);
+  }
+}
+
+bool ClientLine::pause(Duration wait) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, wait, [this] { return stopping_; });
+  return !stopping_;
+}
+
+// Returns when the connection is over, with the reason.
+Status ClientLine::serve_connection() {
+  const auto connection = std::make_shared<Connection>();
+  if (!options_.token.empty()) connection->context.AddMetadata(kTokenKey, options_.token);
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return cancelled("the node leaves the overlay");
+    connection_ = connection;
+    number = ++connections_;
+    welcome_end_ = Clock::now() + bounded(options_.connect_timeout);
+  }
+  outbox_->wake_up();
+  {
+    const std::lock_guard lock(connection->write_mutex);
+    connection->stream = stub_.Attach(&connection->context);
+  }
+  v1::NodeEvent hello;
+  hello.mutable_hello()->set_protocol_version(kControlProtocolVersion);
+  hello.mutable_hello()->set_node(options_.node_name);
+  hello.mutable_hello()->set_address(options_.node_address);
+  hello.mutable_hello()->set_incarnation(incarnation_);
+  write(connection, hello);
+
+  Status reason;
+  for (v1::ControllerEvent event; reason.is_ok() && connection->stream->Read(&event);) {
+    reason = handle(event, number);
+  }
+  if (!reason.is_ok()) connection->context.TryCancel();
+  {
+    const std::lock_guard lock(connection->write_mutex);
+    connection->over = true;
+  }
+  const Status ended = from_grpc(connection->stream->Finish());
+  if (!reason.is_ok()) return reason;
+  return ended.is_ok() ? unavailable("the controller ended the connection") : ended;
+}
+
+Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connection) {
+  using Event = v1::ControllerEvent::EventCase;
+  switch (event.event_case()) {
+    case Event::kWelcome: welcome(event.welcome()); break;
+    case Event::kAddress:
+      if (events_.on_address) events_.on_address(event.address().peer(), event.address().address());
+      break;
+    case Event::kPlan: return handle_plan(event.plan(), connection);
+    case Event::kActivate: {
+      const Epoch epoch(event.activate().epoch());
+      if (events_.on_activate) events_.on_activate(epoch);
+      const std::lock_guard lock(mutex_);
+      activated_ = epoch;
+      changed_.notify_all();
+      break;
+    }
+    case Event::EVENT_NOT_SET: break;  // of a later release
+  }
+  return {};
+}
+
+Status ClientLine::handle_plan(const v1::PlanDocument& document, std::uint64_t connection) {
+  auto plan = plan_from_json(document.json());
+  if (!plan.is_ok()) return plan.status().with_context(fmt::format("plan {}", document.epoch()));
+  const auto installed = [outbox = outbox_, connection](Epoch epoch) {
+    outbox->push(installed_event(epoch), connection);
+  };
+  const Epoch epoch(document.epoch());
+  if (events_.on_plan) {
+    events_.on_plan(std::make_shared<const Plan>(std::move(*plan)), installed);
+  } else {
+    installed(epoch);
+  }
+  return {};
+}
+
+void ClientLine::welcome(const v1::Welcome& message) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto lease = static_cast<std::int64_t>(
+        std::min<std::uint64_t>(message.lease_nanoseconds(), static_cast<std::uint64_t>(kMaxWait.count())));
+    heartbeat_ = std::max(Duration(lease) / kHeartbeatsPerLease, Duration(std::chrono::milliseconds(1)));
+    welcomed_ = ever_welcomed_ = true;
+    changed_.notify_all();
+  }
+  outbox_->wake_up();
+}
+
+void ClientLine::write(const ConnectionPtr& connection, const v1::NodeEvent& event) {
+  const std::lock_guard lock(connection->write_mutex);
+  // A failed write needs nothing: the reader sees the end of the connection, too.
+  if (!connection->over && connection->stream) connection->stream->Write(event);
+}
+
+// Beats the heart, gives up an unanswered hello; returns when to come back, null to end.
+std::optional<ClientLine::Clock::time_point> ClientLine::keep_time(Clock::time_point& next_beat) {
+  ConnectionPtr connection;
+  bool beating = false;
+  Clock::time_point wake = Clock::now() + kMaxWait;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_ && connection_ == nullptr) return std::nullopt;
+    connection = connection_;
+    const Clock::time_point now = Clock::now();
+    if (welcomed_) {
+      beating = now >= next_beat;
+      next_beat = beating ? now + heartbeat_ : std::min(next_beat, now + heartbeat_);
+      wake = next_beat;
+    } else if (connection && now >= welcome_end_) {
+      connection->context.TryCancel();
+      wake = now + ControllerClient::kMinReconnectWait;
+    } else if (connection) {
+      wake = welcome_end_;
+    }
+  }
+  if (beating) {
+    v1::NodeEvent beat;
+    beat.mutable_heartbeat();
+    write(connection, beat);
+  }
+  return wake;
+}
+
+void ClientLine::write_loop() {
+  Clock::time_point next_beat = Clock::now();
+  while (const auto wake = keep_time(next_beat)) {
+    std::deque<Outbox::Entry> entries;
+    {
+      std::unique_lock lock(outbox_->mutex);
+      outbox_->condition.wait_until(lock, *wake,
+                                    [this] { return outbox_->wake || !outbox_->entries.empty(); });
+      outbox_->wake = false;
+      entries.swap(outbox_->entries);
+    }
+    if (entries.empty()) continue;
+    std::unique_lock lock(mutex_);
+    const ConnectionPtr connection = connection_;
+    const std::uint64_t number = connections_;
+    lock.unlock();
+    for (const Outbox::Entry& entry : entries) {
+      if (connection && entry.connection == number) write(connection, entry.event);
+    }
+  }
+}
+
+}  // namespace square::controller

@@ -1,0 +1,79 @@
+// A node's end of its line: one connection after another, until it is ended.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "square/controller_client.h"
+#include "square/v1/controller.grpc.pb.h"
+
+namespace square::controller {
+
+// How long a line that is ended waits for the controller to see the goodbye.
+inline constexpr Duration kGoodbyeWait = std::chrono::milliseconds(200);
+inline constexpr int kHeartbeatsPerLease = 4;
+
+// Two threads: one connects and reads, one writes and watches the time. Thread-safe.
+class ClientLine {
+ public:
+  ClientLine(ControllerClientOptions options, ControllerEvents events, v1::Controller::Stub& stub);
+  ~ClientLine();
+
+  // Waits for the first welcome. Errors as ControllerClient::connect().
+  Status wait_for_welcome();
+  // Connections lost so far.
+  [[nodiscard]] std::uint64_t losses() const;
+  // Waits until `epoch` is active here. Errors: UNAVAILABLE if a connection was lost after `losses`,
+  // DEADLINE_EXCEEDED, CANCELLED.
+  Status wait_for_activation(Epoch epoch, std::uint64_t losses, std::chrono::system_clock::time_point end);
+  // Says goodbye and ends the threads. Idempotent.
+  void stop();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Connection;
+  using ConnectionPtr = std::shared_ptr<Connection>;
+  // What a plan's `installed` refers to: it may be called after the line is gone.
+  struct Outbox;
+
+  void read_loop();
+  Status serve_connection();
+  Status handle(const v1::ControllerEvent& event, std::uint64_t connection);
+  Status handle_plan(const v1::PlanDocument& document, std::uint64_t connection);
+  void welcome(const v1::Welcome& message);
+  bool pause(Duration wait);
+  void write_loop();
+  std::optional<Clock::time_point> keep_time(Clock::time_point& next_beat);
+  void write(const ConnectionPtr& connection, const v1::NodeEvent& event);
+
+  const ControllerClientOptions options_;
+  const ControllerEvents events_;
+  v1::Controller::Stub& stub_;
+  const std::uint64_t incarnation_;
+  const std::shared_ptr<Outbox> outbox_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;
+  ConnectionPtr connection_;
+  std::uint64_t connections_ = 0;
+  Clock::time_point welcome_end_;  // when an unanswered hello is given up
+  bool welcomed_ = false;          // on this connection
+  bool ever_welcomed_ = false;
+  Status last_failure_;
+  bool refused_ = false;  // by a controller that will not think again
+  Duration heartbeat_{0};
+  Epoch activated_{0};
+  std::uint64_t losses_ = 0;
+
+  std::thread reader_;
+  std::thread writer_;
+};
+
+}  // namespace square::controller

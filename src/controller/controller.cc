@@ -1,0 +1,155 @@
+#include "square/controller.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
+
+#include <future>
+#include <mutex>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "controller/coordinator.h"
+#include "controller/listen_address.h"
+#include "controller/protocol.h"
+#include "controller/service.h"
+
+namespace square {
+namespace {
+
+using controller::Answer;
+using controller::Coordinator;
+using controller::HostPort;
+
+// What gRPC may hold for all connections together, messages on their way in included.
+constexpr std::size_t kServerMemoryBytes = std::size_t{1} << 30U;
+// How long stop() lets lines end by themselves before it cuts them.
+constexpr Duration kStopWait = std::chrono::milliseconds(200);
+// Clients ask this often, at the most, whether the controller is still there.
+constexpr Duration kMinPingInterval = std::chrono::milliseconds(500);
+
+int milliseconds(Duration duration) {
+  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+Result<HostPort> check_address(const ControllerOptions& options) {
+  SQUARE_ASSIGN_OR_RETURN(HostPort address, controller::parse_host_port(options.bind_address));
+  if (!controller::is_loopback(address.host) && options.token.empty()) {
+    return invalid_argument(
+        fmt::format("{} can be reached from other machines: set a token, the same on controller and nodes",
+                    options.bind_address));
+  }
+  SQUARE_RETURN_IF_ERROR(controller::check_bindable(address));
+  return address;
+}
+
+std::unique_ptr<grpc::Server> listen(const HostPort& address, grpc::Service& service, int& port) {
+  grpc::ServerBuilder builder;
+  grpc::ResourceQuota quota("square.controller");
+  quota.Resize(kServerMemoryBytes);
+  builder.SetResourceQuota(quota);
+  builder.SetMaxReceiveMessageSize(controller::kMaxRequestBytes);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Only uncompressed messages: a compressed one may unpack to any size.
+  builder.AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             milliseconds(kMinPingInterval));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddListeningPort(to_string(address), grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  return builder.BuildAndStart();
+}
+
+}  // namespace
+
+class Controller::Core {
+ public:
+  Core(std::unique_ptr<Coordinator> coordinator, const std::string& token)
+      : coordinator_(std::move(coordinator)), service_(*coordinator_, token) {}
+  ~Core() { stop(); }
+
+  Status serve(const ControllerOptions& options) {
+    SQUARE_ASSIGN_OR_RETURN(HostPort bound, check_address(options));
+    int port = 0;
+    server_ = listen(bound, service_, port);
+    if (!server_ || port == 0) {
+      return unavailable(
+          fmt::format("cannot listen at {}; choose another address or port", options.bind_address));
+    }
+    bound.port = static_cast<std::uint16_t>(port);
+    address_ = options.advertised_address.empty() ? to_string(bound) : options.advertised_address;
+    log(LogLevel::kInfo, "controller", "listens at {}", to_string(bound));
+    return {};
+  }
+
+  void stop() {
+    const std::lock_guard lock(stop_mutex_);
+    coordinator_->stop();
+    if (server_) server_->Shutdown(std::chrono::system_clock::now() + kStopWait);
+    server_.reset();
+    coordinator_->join_thread();
+  }
+
+  Result<Answer> demand(controller::Demand demand) {
+    // Shared: the caller may be gone before set_value() has returned.
+    const auto promise = std::make_shared<std::promise<Result<Answer>>>();
+    auto answer = promise->get_future();
+    coordinator_->submit(std::move(demand),
+                         [promise](Result<Answer> result) { promise->set_value(std::move(result)); });
+    return answer.get();
+  }
+
+  Result<Epoch> demand_epoch(controller::Demand wanted) {
+    SQUARE_ASSIGN_OR_RETURN(const Answer answer, demand(std::move(wanted)));
+    return answer.epoch;
+  }
+
+  [[nodiscard]] const std::string& address() const { return address_; }
+  [[nodiscard]] const Coordinator& coordinator() const { return *coordinator_; }
+
+ private:
+  std::unique_ptr<Coordinator> coordinator_;
+  controller::ControllerService service_;
+  std::string address_;
+  std::mutex stop_mutex_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+Result<std::unique_ptr<Controller>> Controller::start(ControllerOptions options, Scenario scenario) {
+  SQUARE_RETURN_IF_ERROR(check_address(options).status());  // before the time that planning takes
+  SQUARE_ASSIGN_OR_RETURN(auto coordinator,
+                          Coordinator::create(options.lease, options.install_timeout, std::move(scenario)));
+  auto core = std::make_unique<Core>(std::move(coordinator), options.token);
+  SQUARE_RETURN_IF_ERROR(core->serve(options));
+  return std::unique_ptr<Controller>(new Controller(std::move(core)));
+}
+
+Controller::Controller(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+Controller::~Controller() = default;
+
+std::string Controller::address() const { return core_->address(); }
+
+Result<Epoch> Controller::set_policy(PolicySpec policy) { return core_->demand_epoch(std::move(policy)); }
+
+Result<Epoch> Controller::set_topology(Topology topology) { return core_->demand_epoch(std::move(topology)); }
+
+Result<GroupRegistration> Controller::register_group(const GroupSpec& group) {
+  SQUARE_ASSIGN_OR_RETURN(Answer answer, core_->demand(group));
+  return GroupRegistration{std::move(answer.collectives), answer.epoch};
+}
+
+std::shared_ptr<const Plan> Controller::plan() const {
+  const controller::PublishedPlanPtr active = core_->coordinator().active();
+  return active ? active->plan : nullptr;
+}
+
+std::vector<NodeInformation> Controller::nodes() const { return core_->coordinator().nodes(); }
+
+Status Controller::wait_for_nodes(const std::vector<std::string>& names, Duration timeout) const {
+  return core_->coordinator().wait_for_nodes(names, timeout);
+}
+
+void Controller::stop() { core_->stop(); }
+
+}  // namespace square

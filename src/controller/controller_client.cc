@@ -1,0 +1,146 @@
+#include "square/controller_client.h"
+
+#include <fmt/format.h>
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "controller/client_line.h"
+#include "controller/listen_address.h"
+#include "controller/protocol.h"
+
+namespace square {
+namespace {
+
+// A machine that does not answer a ping, sent after some silence, is gone: the line is built anew.
+constexpr Duration kKeepaliveTime = std::chrono::seconds(2);
+constexpr Duration kKeepaliveTimeout = std::chrono::seconds(3);
+
+int milliseconds(Duration duration) {
+  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+std::shared_ptr<grpc::Channel> open_channel(const ControllerClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  // The largest plan and its envelope.
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxPlanBytes + controller::kPlanEnvelopeBytes));
+  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
+  // A connection and a back-off of its own, and no proxy of the web on the way.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, milliseconds(ControllerClient::kMinReconnectWait));
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, milliseconds(ControllerClient::kMinReconnectWait));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, milliseconds(ControllerClient::kMaxReconnectWait));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds(kKeepaliveTime));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(kKeepaliveTimeout));
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  return grpc::CreateCustomChannel(options.controller_address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+class ControllerClient::Core {
+ public:
+  Core(const ControllerClientOptions& options, ControllerEvents events)
+      : options_(options),
+        stub_(v1::Controller::NewStub(open_channel(options))),
+        line_(options, std::move(events), *stub_) {}
+
+  ~Core() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      for (grpc::ClientContext* call : calls_) call->TryCancel();
+    }
+    line_.stop();
+    std::unique_lock lock(mutex_);
+    no_calls_.wait(lock, [this] { return callers_ == 0; });
+  }
+
+  Status wait_for_welcome() { return line_.wait_for_welcome(); }
+
+  Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
+    grpc::ClientContext context;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return cancelled("the node leaves the overlay");
+      calls_.insert(&context);
+      ++callers_;
+    }
+    auto registered = call_register(group, timeout, context);
+    const std::lock_guard lock(mutex_);
+    calls_.erase(&context);
+    --callers_;
+    no_calls_.notify_all();
+    return registered;
+  }
+
+ private:
+  Result<GroupRegistration> call_register(const GroupSpec& group, Duration timeout,
+                                          grpc::ClientContext& context) {
+    const std::uint64_t losses = line_.losses();
+    const auto end = std::chrono::system_clock::now() + controller::bounded(timeout);
+    context.set_deadline(end);
+    if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
+    v1::RegisterGroupResponse response;
+    const Status status =
+        controller::from_grpc(stub_->RegisterGroup(&context, controller::to_message(group), &response));
+    if (!status.is_ok()) return explain(status, group, timeout);
+    GroupRegistration registration;
+    for (const auto id : response.collectives()) registration.collectives.emplace_back(id);
+    registration.epoch = Epoch(response.epoch());
+    if (registration.collectives.size() != group.collectives.size()) {
+      return internal_error(fmt::format("the controller answered {} collectives of group \"{}\" for {}",
+                                        registration.collectives.size(), group.name,
+                                        group.collectives.size()));
+    }
+    // The answer and the activation come on two streams: the plan must be active here as well.
+    SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, end)
+                               .with_context(fmt::format("group \"{}\"", group.name)));
+    return registration;
+  }
+
+  [[nodiscard]] Status explain(const Status& status, const GroupSpec& group, Duration timeout) const {
+    // gRPC's own words for these say nothing of what was asked.
+    if (status.code() == StatusCode::kDeadlineExceeded && status.message() == "Deadline Exceeded") {
+      return deadline_exceeded(fmt::format("group \"{}\" was not planned and installed within {:.3g} s",
+                                           group.name, to_seconds(timeout)));
+    }
+    if (status.code() == StatusCode::kCancelled) {
+      return cancelled(fmt::format("group \"{}\": the registration was given up", group.name));
+    }
+    return status.with_context(fmt::format("controller at {}", options_.controller_address));
+  }
+
+  const ControllerClientOptions options_;
+  const std::unique_ptr<v1::Controller::Stub> stub_;
+  controller::ClientLine line_;
+  std::mutex mutex_;
+  std::condition_variable no_calls_;
+  bool stopping_ = false;
+  std::size_t callers_ = 0;
+  std::set<grpc::ClientContext*> calls_;
+};
+
+Result<std::unique_ptr<ControllerClient>> ControllerClient::connect(ControllerClientOptions options,
+                                                                    ControllerEvents events) {
+  SQUARE_RETURN_IF_ERROR(
+      controller::parse_host_port(options.controller_address).status().with_context("controller_address"));
+  auto core = std::make_unique<Core>(options, std::move(events));
+  SQUARE_RETURN_IF_ERROR(core->wait_for_welcome());
+  return std::unique_ptr<ControllerClient>(new ControllerClient(std::move(core)));
+}
+
+ControllerClient::ControllerClient(std::unique_ptr<Core> core) : core_(std::move(core)) {}
+ControllerClient::~ControllerClient() = default;
+
+Result<GroupRegistration> ControllerClient::register_group(const GroupSpec& group, Duration timeout) {
+  return core_->register_group(group, timeout);
+}
+
+}  // namespace square

@@ -1,0 +1,193 @@
+#include "controller/group_registry.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_set>
+#include <utility>
+
+#include "base/check.h"
+#include "planning/scenario_words.h"
+
+namespace square::controller {
+namespace {
+
+using CollectiveKey = std::pair<CollectiveOp, Rank>;
+CollectiveKey key_of(const GroupCollective& collective) {
+  return {collective.op, has_root(collective.op) ? collective.root : Rank(0)};
+}
+
+Status check_collective(const GroupCollective& collective, std::size_t members) {
+  if (!std::isfinite(collective.weight) || collective.weight <= 0) {
+    return invalid_argument(fmt::format("the weight of its {} is {}; it must be positive",
+                                        to_string(collective.op), collective.weight));
+  }
+  if (has_root(collective.op) && collective.root.index() >= members) {
+    return invalid_argument(fmt::format("the root of its {} is rank {}, but it has {} members",
+                                        to_string(collective.op), collective.root.value(), members));
+  }
+  return {};
+}
+
+Status check_spec(const GroupSpec& spec, const Topology& topology) {
+  if (spec.tenant.empty()) return invalid_argument("its tenant has no name");
+  if (spec.tenant.size() > kMaxGroupNameBytes) {
+    return invalid_argument(
+        fmt::format("the name of its tenant is longer than {} bytes", kMaxGroupNameBytes));
+  }
+  if (spec.nodes.empty()) return invalid_argument("it has no members");
+  if (spec.nodes.size() > kMaxGroupMembers || spec.collectives.size() > kMaxGroupCollectives) {
+    return invalid_argument(
+        fmt::format("it has {} members and {} collectives; at most {} and {} are possible", spec.nodes.size(),
+                    spec.collectives.size(), kMaxGroupMembers, kMaxGroupCollectives));
+  }
+  for (const std::string& node : spec.nodes) {
+    if (!topology.find_node(node))
+      return invalid_argument(fmt::format("the topology has no node \"{}\"", node));
+  }
+  for (const GroupCollective& collective : spec.collectives) {
+    SQUARE_RETURN_IF_ERROR(check_collective(collective, spec.nodes.size()));
+  }
+  return {};
+}
+
+// What two members disagree on: the first difference, in words.
+Status check_same(const RegisteredGroup& group, const GroupSpec& spec) {
+  if (group.tenant != spec.tenant) {
+    return invalid_argument(fmt::format("another member registered it for tenant \"{}\", this one for \"{}\"",
+                                        group.tenant, spec.tenant));
+  }
+  if (group.nodes.size() != spec.nodes.size()) {
+    return invalid_argument(fmt::format("another member registered it with {} members, this one with {}",
+                                        group.nodes.size(), spec.nodes.size()));
+  }
+  const auto [known, given] = std::mismatch(group.nodes.begin(), group.nodes.end(), spec.nodes.begin());
+  if (known == group.nodes.end()) return {};
+  return invalid_argument(fmt::format("another member registered rank {} on node \"{}\", this one on \"{}\"",
+                                      known - group.nodes.begin(), *known, *given));
+}
+
+NodeId node_id(const Topology& topology, const std::string& name) {
+  const auto id = topology.find_node(name);
+  SQUARE_CHECK(id.has_value(), name);
+  return *id;
+}
+
+}  // namespace
+
+GroupRegistry::GroupRegistry(const Scenario& scenario) {
+  for (std::size_t i = 0; i < scenario.collectives.size(); ++i) {
+    const CollectiveSpec& spec = scenario.collectives[i];
+    RegisteredGroup group{spec.tenant, {}, {}, true};
+    GroupCollective collective{spec.op, Rank(0), spec.weight, spec.size_bytes};
+    for (std::size_t rank = 0; rank < spec.members.size(); ++rank) {
+      group.nodes.push_back(scenario.topology.node(spec.members[rank]).name);
+      if (has_root(spec.op) && spec.members[rank] == spec.root)
+        collective.root = Rank(static_cast<Rank::value_type>(rank));
+    }
+    group.collectives.push_back({spec.id, collective, spec.algorithm});
+    groups_.emplace(fmt::format("collective/{}", i),
+                    std::make_shared<const RegisteredGroup>(std::move(group)));
+    next_id_ = std::max(next_id_, spec.id.value() + 1);
+  }
+}
+
+Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, const Topology& topology) {
+  if (spec.name.empty() || spec.name.size() > kMaxGroupNameBytes) {
+    return invalid_argument(fmt::format("a group needs a name of 1 to {} bytes", kMaxGroupNameBytes));
+  }
+  const std::string context = fmt::format("group \"{}\"", spec.name);
+  SQUARE_RETURN_IF_ERROR(check_spec(spec, topology).with_context(context));
+  const auto found = groups_.find(spec.name);
+  const bool is_new = found == groups_.end();
+  RegisteredGroup group = is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false} : *found->second;
+  if (is_new && groups_.size() >= kMaxGroups) {
+    return resource_exhausted(fmt::format("{}: there are {} groups already", context, kMaxGroups));
+  }
+  SQUARE_RETURN_IF_ERROR(check_same(group, spec).with_context(context));
+  auto registered = extend(group, spec);
+  if (!registered.is_ok()) return registered.status().with_context(context);
+  if (is_new || registered->changed)
+    groups_[spec.name] = std::make_shared<const RegisteredGroup>(std::move(group));
+  return registered;
+}
+
+Result<GroupRegistry::Registered> GroupRegistry::extend(RegisteredGroup& group, const GroupSpec& spec) {
+  Registered registered;
+  std::map<CollectiveKey, std::size_t> known;
+  for (std::size_t i = 0; i < group.collectives.size(); ++i) known[key_of(group.collectives[i].spec)] = i;
+  CollectiveId::value_type next = next_id_;
+  for (const GroupCollective& wanted : spec.collectives) {
+    const auto [entry, added] = known.try_emplace(key_of(wanted), group.collectives.size());
+    if (added) {
+      if (group.collectives.size() >= kMaxGroupCollectives ||
+          next == std::numeric_limits<decltype(next)>::max()) {
+        return resource_exhausted(fmt::format("it has {} collectives already", group.collectives.size()));
+      }
+      group.collectives.push_back({CollectiveId(next++), wanted, AllReduceAlgorithm::kPlanned});
+      registered.changed = true;
+    }
+    RegisteredCollective& collective = group.collectives[entry->second];
+    if (collective.spec.weight != wanted.weight) {
+      return invalid_argument(fmt::format("another member registered its {} with weight {}, this one with {}",
+                                          to_string(wanted.op), collective.spec.weight, wanted.weight));
+    }
+    if (collective.spec.size_bytes == 0 && wanted.size_bytes != 0) {
+      collective.spec.size_bytes = wanted.size_bytes;
+      registered.changed = true;
+    }
+    registered.collectives.push_back(collective.id);
+  }
+  next_id_ = next;
+  return registered;
+}
+
+std::vector<std::string> GroupRegistry::remove_abandoned(
+    const std::string& left, const std::function<bool(const std::string&)>& still_there) {
+  std::vector<std::string> removed;
+  for (auto it = groups_.begin(); it != groups_.end();) {
+    const RegisteredGroup& group = *it->second;
+    const bool abandoned = !group.permanent &&
+                           std::find(group.nodes.begin(), group.nodes.end(), left) != group.nodes.end() &&
+                           std::none_of(group.nodes.begin(), group.nodes.end(), still_there);
+    if (abandoned) removed.push_back(it->first);
+    it = abandoned ? groups_.erase(it) : std::next(it);
+  }
+  return removed;
+}
+
+bool GroupRegistry::uses(std::string_view node) const {
+  return std::any_of(groups_.begin(), groups_.end(), [&](const auto& entry) {
+    const std::vector<std::string>& nodes = entry.second->nodes;
+    return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+  });
+}
+
+void GroupRegistry::fill(Scenario& scenario) const {
+  std::unordered_set<std::string> tenants;
+  for (const TenantSpec& tenant : scenario.tenants) tenants.insert(tenant.name);
+  for (const auto& [name, group] : groups_) {
+    if (tenants.insert(group->tenant).second) scenario.tenants.push_back({group->tenant, 1.0});
+    // Ranks that share a node are one member.
+    std::vector<NodeId> by_rank;
+    std::vector<NodeId> members;
+    std::unordered_set<NodeId> seen;
+    for (const std::string& node : group->nodes) {
+      by_rank.push_back(node_id(scenario.topology, node));
+      if (seen.insert(by_rank.back()).second) members.push_back(by_rank.back());
+    }
+    for (const RegisteredCollective& collective : group->collectives) {
+      const NodeId root =
+          has_root(collective.spec.op) ? by_rank[collective.spec.root.index()] : by_rank.front();
+      scenario.collectives.push_back({collective.id, group->tenant, collective.spec.weight,
+                                      collective.spec.op, collective.algorithm, root, members,
+                                      collective.spec.size_bytes});
+    }
+  }
+  std::sort(scenario.collectives.begin(), scenario.collectives.end(),
+            [](const CollectiveSpec& a, const CollectiveSpec& b) { return a.id < b.id; });
+}
+
+}  // namespace square::controller

@@ -1,0 +1,65 @@
+// The groups that are to be planned, and the numbers of their collectives.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "square/group.h"
+#include "square/scenario.h"
+#include "square/status.h"
+
+namespace square::controller {
+
+inline constexpr std::size_t kMaxGroups = 65'536;
+
+struct RegisteredCollective {
+  CollectiveId id;
+  GroupCollective spec;
+  AllReduceAlgorithm algorithm = AllReduceAlgorithm::kPlanned;
+};
+
+struct RegisteredGroup {
+  std::string tenant;
+  std::vector<std::string> nodes;  // by rank
+  std::vector<RegisteredCollective> collectives;
+  bool permanent = false;  // of the scenario: stays when its nodes leave
+};
+
+// A value, cheap to copy: planning tries a change on a copy.
+class GroupRegistry {
+ public:
+  // The scenario's collectives as permanent groups "collective/0" and so on, which keep their ids.
+  // Precondition: check_scenario(scenario).is_ok().
+  explicit GroupRegistry(const Scenario& scenario);
+
+  struct Registered {
+    std::vector<CollectiveId> collectives;  // in the order of the spec
+    bool changed = false;                   // a new plan is due
+  };
+  // See ControllerClient::register_group(). After an error nothing has changed.
+  Result<Registered> add(const GroupSpec& spec, const Topology& topology);
+
+  // Removes the groups that `left` was the last member of, as `still_there` tells of the others.
+  // Returns their names.
+  std::vector<std::string> remove_abandoned(const std::string& left,
+                                            const std::function<bool(const std::string&)>& still_there);
+
+  [[nodiscard]] bool uses(std::string_view node) const;
+  [[nodiscard]] bool is_empty() const { return groups_.empty(); }
+
+  // Adds all collectives, by id, and tenants that the scenario does not name, with weight 1.
+  // Precondition: the scenario's topology has the nodes of all groups.
+  void fill(Scenario& scenario) const;
+
+ private:
+  Result<Registered> extend(RegisteredGroup& group, const GroupSpec& spec);
+
+  std::map<std::string, std::shared_ptr<const RegisteredGroup>, std::less<>> groups_;
+  CollectiveId::value_type next_id_ = 0;
+};
+
+}  // namespace square::controller

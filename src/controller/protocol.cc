@@ -1,0 +1,63 @@
+#include "controller/protocol.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace square::controller {
+
+bool tokens_equal(std::string_view given, std::string_view expected) {
+  // volatile: the compiler must not leave early.
+  volatile unsigned difference = given.size() == expected.size() ? 0U : 1U;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const char against = expected.empty() ? '\0' : expected[i % expected.size()];
+    const auto bits = static_cast<unsigned>(static_cast<unsigned char>(given[i] ^ against));
+    difference = difference | bits;
+  }
+  return difference == 0;
+}
+
+grpc::Status to_grpc(const Status& status) {
+  if (status.is_ok()) return grpc::Status::OK;
+  return {static_cast<grpc::StatusCode>(status.code()), status.message().substr(0, kMaxErrorBytes)};
+}
+
+Status from_grpc(const grpc::Status& status) {
+  if (status.ok()) return {};
+  const int code = status.error_code();
+  const bool known = code > 0 && code <= static_cast<int>(StatusCode::kUnauthenticated);
+  return {known ? static_cast<StatusCode>(code) : StatusCode::kUnknown, status.error_message()};
+}
+
+v1::RegisterGroupRequest to_message(const GroupSpec& group) {
+  v1::RegisterGroupRequest message;
+  message.set_name(group.name);
+  message.set_tenant(group.tenant);
+  for (const std::string& node : group.nodes) message.add_nodes(node);
+  for (const GroupCollective& collective : group.collectives) {
+    v1::GroupCollective& added = *message.add_collectives();
+    added.set_op(std::string(to_string(collective.op)));
+    added.set_root(collective.root.value());
+    added.set_weight(collective.weight);
+    added.set_size_bytes(collective.size_bytes);
+  }
+  return message;
+}
+
+Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message) {
+  GroupSpec group;
+  group.name = message.name();
+  group.tenant = message.tenant();
+  group.nodes.assign(message.nodes().begin(), message.nodes().end());
+  group.collectives.reserve(static_cast<std::size_t>(message.collectives_size()));
+  for (const v1::GroupCollective& collective : message.collectives()) {
+    SQUARE_ASSIGN_OR_RETURN(const CollectiveOp op, parse_collective_op(collective.op()));
+    group.collectives.push_back({op, Rank(collective.root()), collective.weight(), collective.size_bytes()});
+  }
+  return group;
+}
+
+Duration bounded(Duration wait) { return std::clamp(wait, Duration{0}, kMaxWait); }
+
+}  // namespace square::controller

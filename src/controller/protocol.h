@@ -1,0 +1,47 @@
+// What controller and client agree on beside the messages themselves.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "square/group.h"
+#include "square/status.h"
+#include "square/units.h"
+#include "square/v1/controller.pb.h"
+
+namespace square::controller {
+
+// Counts changes of the messages between nodes and controller that older ends do not understand.
+inline constexpr std::uint32_t kControlProtocolVersion = 1;
+
+inline constexpr const char* kTokenKey = "square-token-bin";
+
+inline constexpr std::size_t kMaxNodeNameBytes = 256;
+inline constexpr std::size_t kMaxAddressBytes = 512;
+// Enough for the largest group: kMaxGroupMembers names of kMaxNodeNameBytes.
+inline constexpr int kMaxRequestBytes = 32 << 20;
+// Around a plan's JSON in a message.
+inline constexpr std::size_t kPlanEnvelopeBytes = 1024;
+// Errors travel in trailers, which gRPC limits to 8 KiB after percent-encoding.
+inline constexpr std::size_t kMaxErrorBytes = 2048;
+// Longer times are as good as this one, and can be added to any clock.
+inline constexpr Duration kMaxWait = std::chrono::hours(24 * 30);
+
+// Takes as long for a wrong token as for a right one of the same length.
+bool tokens_equal(std::string_view given, std::string_view expected);
+
+grpc::Status to_grpc(const Status& status);
+Status from_grpc(const grpc::Status& status);
+
+v1::RegisterGroupRequest to_message(const GroupSpec& group);
+// Errors: INVALID_ARGUMENT for an unknown operation.
+Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message);
+
+// Between 0 and kMaxWait.
+Duration bounded(Duration wait);
+
+}  // namespace square::controller

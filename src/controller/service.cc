@@ -1,0 +1,85 @@
+#include "controller/service.h"
+
+#include <utility>
+
+#include "controller/attach_call.h"
+#include "controller/protocol.h"
+
+namespace square::controller {
+
+Status ControllerService::check_token(const grpc::CallbackServerContext& context) const {
+  if (token_.empty()) return {};
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(kTokenKey);
+  const std::string_view given = found == metadata.end()
+                                     ? std::string_view()
+                                     : std::string_view(found->second.data(), found->second.size());
+  if (tokens_equal(given, token_)) return {};
+  return unauthenticated(given.empty() ? "the controller wants a token; give the one it was started with"
+                                       : "the token is not the one the controller was started with");
+}
+
+grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::Attach(
+    grpc::CallbackServerContext* context) {
+  Status allowed = check_token(*context);
+  if (!allowed.is_ok()) return AttachCall::refuse(coordinator_, context, std::move(allowed));
+  return AttachCall::begin(coordinator_, context);
+}
+
+grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerContext* context,
+                                                           const v1::RegisterGroupRequest* request,
+                                                           v1::RegisterGroupResponse* response) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  if (const Status allowed = check_token(*context); !allowed.is_ok()) {
+    reactor->Finish(to_grpc(allowed));
+    return reactor;
+  }
+  auto group = from_message(*request);
+  if (!group.is_ok()) {
+    reactor->Finish(to_grpc(group.status()));
+    return reactor;
+  }
+  coordinator_.submit(std::move(*group), [reactor, response](const Result<Answer>& answer) {
+    if (answer.is_ok()) {
+      for (const CollectiveId id : answer->collectives) response->add_collectives(id.value());
+      response->set_epoch(answer->epoch.value());
+    }
+    reactor->Finish(to_grpc(answer.status()));
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ControllerService::GetPlan(grpc::CallbackServerContext* context,
+                                                     const v1::GetPlanRequest* /*request*/,
+                                                     v1::GetPlanResponse* response) {
+  Status status = check_token(*context);
+  const PublishedPlanPtr plan = status.is_ok() ? coordinator_.active() : nullptr;
+  if (plan) {
+    *response->mutable_plan() = plan->event->plan();
+  } else if (status.is_ok()) {
+    status = not_found("there is no plan yet: no group is registered");
+  }
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(to_grpc(status));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ControllerService::ListNodes(grpc::CallbackServerContext* context,
+                                                       const v1::ListNodesRequest* /*request*/,
+                                                       v1::ListNodesResponse* response) {
+  const Status status = check_token(*context);
+  if (status.is_ok()) {
+    for (const NodeInformation& node : coordinator_.nodes()) {
+      v1::ListNodesResponse::Node& added = *response->add_nodes();
+      added.set_name(node.name);
+      added.set_address(node.address);
+      added.set_connected(node.connected);
+      added.set_installed(node.installed.value());
+    }
+  }
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(to_grpc(status));
+  return reactor;
+}
+
+}  // namespace square::controller

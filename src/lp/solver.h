@@ -1,0 +1,48 @@
+// Solves linear programs, and believes no answer that it has not checked.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lp/linear_program.h"
+#include "square/status.h"
+
+namespace square {
+
+// The optimum, checked by check_optimality(). Scale the program so that its numbers are
+// around one: tolerances are 1e-7. Errors: FAILED_PRECONDITION if no point keeps all
+// bounds, OUT_OF_RANGE if the objective has no limit (each said by two algorithms),
+// INTERNAL if every way to solve it failed its checks. Blocks. Thread-safe.
+Result<Solution> solve(const LinearProgram& program);
+
+// A program that grows by columns and is solved again from where it stood: the master
+// of a column generation. Thread-compatible.
+class IncrementalProgram {
+ public:
+  struct Term {
+    int row = 0;
+    double value = 0.0;
+  };
+
+  // `program` has all rows that there will be.
+  explicit IncrementalProgram(LinearProgram program);
+  IncrementalProgram(IncrementalProgram&&) noexcept;
+  IncrementalProgram& operator=(IncrementalProgram&&) noexcept;
+  ~IncrementalProgram();
+
+  // Returns the column's position.
+  int add_column(const LinearProgram::Column& column, const std::vector<Term>& terms);
+
+  // As square::solve(), which it falls back on when the warm answer fails its checks.
+  Result<Solution> solve();
+
+  [[nodiscard]] const LinearProgram& program() const { return program_; }
+
+ private:
+  struct Model;
+
+  LinearProgram program_;
+  std::unique_ptr<Model> model_;
+};
+
+}  // namespace square

@@ -1,0 +1,108 @@
+#include "node/answers.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace square {
+namespace {
+
+// destination, flags, first_missing, numbers of bits and of streams: 32 bits each; then
+// the bits; then for each stream its index in 16 bits and the sequence in 48.
+constexpr std::size_t kAckHeaderBytes = 20;
+constexpr std::size_t kSeenBytes = 8;
+constexpr unsigned kSequenceBits = 48;
+constexpr std::uint32_t kDoneFlag = 1;
+constexpr std::uint32_t kAcceptingFlag = 2;
+constexpr std::size_t kBitsPerWireByte = 8;
+
+template <typename Number>
+void put(std::vector<std::byte>& out, Number value) {
+  for (std::size_t i = 0; i < sizeof(Number); ++i, value >>= 8U) out.push_back(static_cast<std::byte>(value & 0xffU));
+}
+
+template <typename Number>
+Number get(const std::vector<std::byte>& in, std::size_t at) {
+  Number value = 0;
+  for (std::size_t i = sizeof(Number); i-- > 0;) value = (value << 8U) | std::to_integer<Number>(in[at + i]);
+  return value;
+}
+
+std::size_t bytes_for(std::size_t bits) { return (bits + kBitsPerWireByte - 1) / kBitsPerWireByte; }
+
+std::vector<std::byte> flatten(const Buffer& payload) {
+  std::vector<std::byte> bytes(payload.size_bytes());
+  payload.copy_to(bytes.data());
+  return bytes;
+}
+
+}  // namespace
+
+Buffer encode_acknowledgement(const Acknowledgement& ack) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(kAckHeaderBytes + bytes_for(ack.bits.size()) + kSeenBytes * ack.seen.size());
+  put(bytes, ack.destination.value());
+  put(bytes, (ack.done ? kDoneFlag : 0U) | (ack.accepting ? kAcceptingFlag : 0U));
+  put(bytes, ack.first_missing);
+  put(bytes, static_cast<std::uint32_t>(ack.bits.size()));
+  put(bytes, static_cast<std::uint32_t>(ack.seen.size()));
+  bytes.resize(kAckHeaderBytes + bytes_for(ack.bits.size()));
+  for (std::size_t i = 0; i < ack.bits.size(); ++i) {
+    if (ack.bits[i]) bytes[kAckHeaderBytes + i / kBitsPerWireByte] |= std::byte{1} << (i % kBitsPerWireByte);
+  }
+  for (const auto& [stream, sequence] : ack.seen) {
+    put(bytes, std::uint64_t{stream.value()} << kSequenceBits | sequence);
+  }
+  return Buffer::copy_of(bytes);
+}
+
+Result<Acknowledgement> decode_acknowledgement(const Buffer& payload) {
+  if (payload.size_bytes() < kAckHeaderBytes) return data_loss("an acknowledgement is too short");
+  const std::vector<std::byte> bytes = flatten(payload);
+  const std::size_t bits = get<std::uint32_t>(bytes, 12);
+  const std::size_t streams = get<std::uint32_t>(bytes, 16);
+  if (bits > kMaxSpreadBlocks || streams > kMaxStreams ||
+      kAckHeaderBytes + bytes_for(bits) + kSeenBytes * streams != bytes.size()) {
+    return data_loss("an acknowledgement lies about its length");
+  }
+  Acknowledgement ack;
+  ack.destination = NodeId(get<std::uint32_t>(bytes, 0));
+  ack.done = (get<std::uint32_t>(bytes, 4) & kDoneFlag) != 0;
+  ack.accepting = (get<std::uint32_t>(bytes, 4) & kAcceptingFlag) != 0;
+  ack.first_missing = get<std::uint32_t>(bytes, 8);
+  ack.bits.resize(bits);
+  for (std::size_t i = 0; i < bits; ++i) {
+    const std::byte byte = bytes[kAckHeaderBytes + i / kBitsPerWireByte];
+    ack.bits[i] = (byte & (std::byte{1} << (i % kBitsPerWireByte))) != std::byte{0};
+  }
+  for (std::size_t i = 0; i < streams; ++i) {
+    const auto word = get<std::uint64_t>(bytes, kAckHeaderBytes + bytes_for(bits) + kSeenBytes * i);
+    ack.seen.push_back({StreamIndex(static_cast<std::uint16_t>(word >> kSequenceBits)),
+                        word & ((std::uint64_t{1} << kSequenceBits) - 1)});
+  }
+  return ack;
+}
+
+Buffer encode_abort(const Status& cause) {
+  std::vector<std::byte> bytes;
+  put(bytes, static_cast<std::uint32_t>(cause.code()));
+  const auto text =
+      std::as_bytes(std::span(cause.message()).first(std::min(cause.message().size(), kMaxAbortTextBytes)));
+  bytes.insert(bytes.end(), text.begin(), text.end());
+  return Buffer::copy_of(bytes);
+}
+
+std::optional<Status> decode_abort(const Buffer& payload) {
+  if (payload.size_bytes() < 4 || payload.size_bytes() > 4 + kMaxAbortTextBytes) {
+    return std::nullopt;
+  }
+  const std::vector<std::byte> bytes = flatten(payload);
+  const std::uint32_t code = get<std::uint32_t>(bytes, 0);
+  if (code == 0 || code > static_cast<std::uint32_t>(StatusCode::kUnauthenticated)) {
+    return std::nullopt;
+  }
+  std::string text(bytes.size() - 4, '\0');
+  std::memcpy(text.data(), bytes.data() + 4, text.size());
+  return Status(static_cast<StatusCode>(code), std::move(text));
+}
+
+}  // namespace square

@@ -1,0 +1,148 @@
+#include "node/core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace square {
+
+Node::Core::Core(NodeOptions options, const Clock& clock, Transport& transport, Executor& executor)
+    : shared_context_(new NodeContext{std::move(options), clock, transport, executor}),
+      context_(*shared_context_) {
+  context_.hold_limit_bytes = context_.options.window_bytes / 2;
+}
+
+Node::Core::~Core() {
+  for (const auto& [key, operation] : operations_) operation->abandon();
+  for (const auto& [peer, link] : incoming_) {
+    for (const auto& [key, stream] : link.streams) stream->on_down();
+  }
+}
+
+void Node::Core::on_strand(std::function<void(Core&)> task) {
+  context_.executor.post([weak = weak_from_this(), task = std::move(task)] {
+    if (const auto self = weak.lock()) task(*self);
+  });
+}
+
+bool Node::Core::Collective::has_finished(OperationId operation) const {
+  return operation.value() < all_finished_below || finished.contains(operation.value());
+}
+
+void Node::Core::set_members(CollectiveId id, std::vector<Rank> ranks) {
+  collectives_[id].ranks = std::move(ranks);
+  for (const auto& [key, operation] : operations_) {
+    if (key.collective == id) operation->set_member_count(collectives_[id].ranks.size());
+  }
+}
+
+void Node::Core::post(MemberOperation call) {
+  const OperationKey key{call.collective, call.operation};
+  Collective& collective = collectives_[call.collective];
+  const auto refuse_call = [&](const Status& why) {
+    if (call.done) call.done(why);
+  };
+  if (is_stopping_)
+    return refuse_call(cancelled(fmt::format("node \"{}\" is stopping", context_.options.name)));
+  if (collective.failure) {
+    // A late call of the operation that failed gets the cause itself.
+    if (collective.failed_operation == call.operation.value()) return refuse_call(*collective.failure);
+    return refuse_call(
+        failed_precondition(fmt::format("collective {} failed before ({}); make a new group",
+                                        call.collective.value(), collective.failure->to_string())));
+  }
+  if (std::ranges::find(collective.ranks, call.rank) == collective.ranks.end()) {
+    return refuse_call(
+        invalid_argument(fmt::format("rank {} is not a member of collective {} on node \"{}\"",
+                                     call.rank.value(), call.collective.value(), context_.options.name)));
+  }
+  const auto plan = active_ ? plans_.at(*active_) : nullptr;
+  if (!plan || plan->plan().find_collective(call.collective) == nullptr) {
+    return refuse_call(not_found(fmt::format("no active plan on node \"{}\" knows collective {}",
+                                             context_.options.name, call.collective.value())));
+  }
+  const auto operation = open_operation(key);
+  if (!operation) {
+    return refuse_call(resource_exhausted(fmt::format("more than {} operations are open on node \"{}\"",
+                                                      kMaxOpenOperations, context_.options.name)));
+  }
+  if (collective.has_finished(call.operation) || operation->has_posted(call.rank)) {
+    return refuse_call(
+        invalid_argument(fmt::format("rank {} has called operation {} of collective {} already",
+                                     call.rank.value(), call.operation.value(), call.collective.value())));
+  }
+  operation->post(std::move(call), plan);
+}
+
+void Node::Core::cancel(const OperationKey& key) {
+  const auto found = operations_.find(key);
+  if (found == operations_.end()) return;
+  const auto operation = found->second;
+  operation->fail(
+      cancelled(fmt::format("a member on node \"{}\" cancelled the operation", context_.options.name)), true);
+}
+
+std::shared_ptr<Operation> Node::Core::open_operation(const OperationKey& key) {
+  const auto found = operations_.find(key);
+  if (found != operations_.end()) return found->second;
+  if (operations_.size() >= kMaxOpenOperations) return nullptr;
+  const auto operation = std::make_shared<Operation>(shared_context_, *this, key);
+  operation->set_member_count(collectives_[key.collective].ranks.size());
+  operations_.emplace(key, operation);
+  return operation;
+}
+
+void Node::Core::on_finished(const OperationKey& key, const Status& outcome) {
+  operations_.erase(key);
+  Collective& collective = collectives_[key.collective];
+  if (outcome.is_ok()) {
+    collective.finished.insert(key.operation.value());
+    while (collective.finished.erase(collective.all_finished_below) == 1) ++collective.all_finished_below;
+  } else if (!collective.failure) {
+    collective.failure = outcome;
+    collective.failed_operation = key.operation.value();
+  }
+  confirm_installs();
+  finish_stop_if_quiet();
+}
+
+void Node::Core::announce_failure(const OperationKey& key, const Status& cause) {
+  Collective& collective = collectives_[key.collective];
+  if (!collective.failure) {
+    collective.failure = cause;
+    collective.failed_operation = key.operation.value();
+  }
+  log(LogLevel::kWarning, "node", "{}: collective {}: {}", context_.options.name, key.collective.value(),
+      cause.to_string());
+  for (const auto& [epoch, plan] : plans_) {
+    for (const PlanSession* session : plan->sessions_of(key.collective)) {
+      static_cast<void>(remember_abort(session->id, key.operation));
+      pass_abort(*plan, session->id, key.operation, cause, "");
+    }
+  }
+}
+
+void Node::Core::stop(std::function<void()> stopped) {
+  if (is_stopping_) return stopped();
+  is_stopping_ = true;
+  stopped_ = std::move(stopped);
+  const auto operations = operations_;
+  for (const auto& [key, operation] : operations) {
+    operation->fail(cancelled(fmt::format("node \"{}\" stopped", context_.options.name)), true);
+  }
+  context_.executor.post_at(context_.clock.now() + kDrainTime, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self && self->stopped_) std::exchange(self->stopped_, nullptr)();
+  });
+  finish_stop_if_quiet();
+}
+
+void Node::Core::finish_stop_if_quiet() {
+  if (!is_stopping_ || !stopped_ || !operations_.empty() || answers_in_transport_ > 0) return;
+  std::exchange(stopped_, nullptr)();
+}
+
+}  // namespace square

@@ -1,0 +1,141 @@
+// The node's state machine: plans, links and operations, all on one strand.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "node/context.h"
+#include "node/incoming_link.h"
+#include "node/installed_plan.h"
+#include "node/operation.h"
+#include "node/outgoing_link.h"
+#include "square/node.h"
+#include "transport/pacing/pacer.h"
+
+namespace square {
+
+// Operations that may be open on a node at once, posted or announced by frames.
+inline constexpr std::size_t kMaxOpenOperations = 4'096;
+// Aborted operations that a node remembers, so that each abort is passed on once.
+inline constexpr std::size_t kMaxRememberedAborts = 4'096;
+// Waits between attempts to open a link; they go on while a plan needs it.
+inline constexpr Duration kMinRedialWait = std::chrono::milliseconds(50);
+inline constexpr Duration kMaxRedialWait = std::chrono::seconds(1);
+// In an abort: whatever runs in the session.
+inline constexpr OperationId kEveryOperation{~std::uint64_t{0}};
+
+class Node::Core final : public TransportHandler,
+                         public OperationHost,
+                         public std::enable_shared_from_this<Core> {
+ public:
+  Core(NodeOptions options, const Clock& clock, Transport& transport, Executor& executor);
+  ~Core() override;
+
+  // Runs on the strand, unless the core is gone by then.
+  void on_strand(std::function<void(Core&)> task);
+  [[nodiscard]] const NodeContext& context() const { return context_; }
+
+  void stop(std::function<void()> stopped);
+  void set_address(const std::string& peer, const std::string& address);
+  void install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed);
+  void activate_plan(Epoch epoch);
+  void set_members(CollectiveId collective, std::vector<Rank> ranks);
+  void post(MemberOperation call);
+  void cancel(const OperationKey& key);
+
+  // TransportHandler, from any thread:
+  void on_link_up(LinkHandle link, LinkEnd end, std::string_view peer) override;
+  void on_frame(LinkHandle link, Frame frame) override;
+  void on_sent(LinkHandle link) override;
+  void on_link_down(LinkHandle link, Status reason) override;
+
+  // OperationHost:
+  Sender::Links& links() override { return outgoing_; }
+  void answer(const LocalStream& stream, Frame frame) override;
+  void announce_failure(const OperationKey& key, const Status& cause) override;
+  void on_finished(const OperationKey& key, const Status& outcome) override;
+
+ private:
+  struct Connection {
+    LinkEnd end;
+    std::string peer;
+    std::size_t answers = 0;  // given to the transport, not sent yet
+  };
+  struct Dial {
+    Duration wait = kMinRedialWait;
+    bool is_open = false;  // an attempt or a connection exists
+    std::optional<LinkHandle> handle;
+  };
+  struct Collective {
+    std::vector<Rank> ranks;
+    std::uint64_t all_finished_below = 0;
+    std::set<std::uint64_t> finished;
+    std::optional<Status> failure;
+    std::uint64_t failed_operation = 0;
+    [[nodiscard]] bool has_finished(OperationId operation) const;
+  };
+  struct PendingInstall {
+    Epoch epoch;
+    std::function<void(Epoch)> installed;
+  };
+  struct Place {
+    std::shared_ptr<const InstalledPlan> plan;
+    const LocalStream* stream = nullptr;
+  };
+
+  // Plans and links (core_links.cc)
+  void open_links(const InstalledPlan& plan);
+  void open_incoming(const InstalledPlan& plan);
+  void retire_before(Epoch epoch);
+  void confirm_installs();
+  void dial(const std::string& peer);
+  void link_up(LinkHandle link, LinkEnd end, const std::string& peer);
+  void link_down(LinkHandle link, const Status& reason);
+  void tail_down(const std::string& peer, const Status& reason);
+  void head_down(const std::string& peer, const Status& reason);
+  void fail_sessions(const std::set<SessionId>& sessions, const Status& cause);
+
+  // Frames (core_frames.cc)
+  void take_frame(LinkHandle link, Frame frame);
+  [[nodiscard]] std::optional<Place> place_of(const FrameHeader& header) const;
+  void refuse();
+  void take_block(const Connection& from, LinkHandle link, const Place& place, Frame frame);
+  void take_probe(const Place& place, Frame frame);
+  void take_acknowledgement(const Place& place, Frame frame);
+  void take_abort(const Connection& from, const Place& place, const Frame& frame);
+  void abort_here(const OperationKey& key, SessionId session, const Status& cause);
+  void pass_abort(const InstalledPlan& plan, SessionId session, OperationId operation, const Status& cause,
+                  const std::string& except);
+  [[nodiscard]] bool remember_abort(SessionId session, OperationId operation);
+  // The open operation that a stream's frame belongs to, or none: then a frame that
+  // asks for an answer has got it.
+  std::shared_ptr<Operation> operation_for(const Place& place, const FrameHeader& header);
+  std::shared_ptr<Operation> open_operation(const OperationKey& key);
+  void send_answer(const std::string& peer, Frame frame);
+
+  void finish_stop_if_quiet();
+
+  std::shared_ptr<NodeContext> shared_context_;
+  NodeContext& context_;
+  Pacer egress_{kUnlimited};
+  std::map<std::string, std::string> addresses_;
+  std::map<Epoch, std::shared_ptr<const InstalledPlan>> plans_;
+  std::optional<Epoch> active_;
+  std::vector<PendingInstall> pending_installs_;
+  Sender::Links outgoing_;
+  std::map<std::string, IncomingLink> incoming_;
+  std::map<LinkHandle, Connection> connections_;
+  std::map<std::string, Dial> dials_;
+  std::map<CollectiveId, Collective> collectives_;
+  std::map<OperationKey, std::shared_ptr<Operation>> operations_;
+  std::set<std::pair<SessionId, OperationId>> aborts_;
+  std::size_t answers_in_transport_ = 0;
+  std::function<void()> stopped_;
+  bool is_stopping_ = false;
+};
+
+}  // namespace square

@@ -1,0 +1,211 @@
+// Plans come and go, links go up and down.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "node/core.h"
+
+namespace square {
+
+void Node::Core::install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed) {
+  const Epoch epoch = plan->epoch;
+  if (is_stopping_ || (!plans_.empty() && epoch <= plans_.rbegin()->first)) return installed(epoch);
+  // Half of the window holds blocks in transit, and two plans may be live.
+  const auto local =
+      std::make_shared<const InstalledPlan>(plan, context_.options.name, context_.options.window_bytes / 4);
+  plans_.emplace(epoch, local);
+  egress_.set_rate(context_.options.paced ? local->egress_bps() : kUnlimited);
+  open_links(*local);
+  open_incoming(*local);
+  log(LogLevel::kInfo, "node", "{}: installed plan {} ({}), {} streams", context_.options.name, epoch.value(),
+      plan->policy, local->streams().size());
+  if (active_) {
+    // Operations of a plan before the active one move up, so that it can go.
+    const auto active = plans_.at(*active_);
+    const auto operations = operations_;
+    for (const auto& [key, operation] : operations) operation->migrate(active);
+  }
+  pending_installs_.push_back({epoch, std::move(installed)});
+  confirm_installs();
+}
+
+void Node::Core::confirm_installs() {
+  const auto is_in_use = [&] {
+    return active_ && std::ranges::any_of(operations_, [&](const auto& entry) {
+             return entry.second->runs_before(*active_);
+           });
+  };
+  if (pending_installs_.empty() || is_in_use()) return;
+  const auto pending = std::exchange(pending_installs_, {});
+  for (const PendingInstall& install : pending) install.installed(install.epoch);
+}
+
+void Node::Core::activate_plan(Epoch epoch) {
+  if (!plans_.contains(epoch) || (active_ && epoch <= *active_)) return;
+  const std::optional<Epoch> previous = std::exchange(active_, epoch);
+  if (previous) retire_before(*previous);
+  confirm_installs();
+}
+
+void Node::Core::retire_before(Epoch epoch) {
+  while (!plans_.empty() && plans_.begin()->first < epoch) {
+    for (const auto& [key, stream] : plans_.begin()->second->streams()) {
+      for (const std::string& child : stream.children) outgoing_.at(child)->remove_stream(key);
+      if (stream.parent.empty()) continue;
+      auto& incoming = incoming_[stream.parent].streams;
+      incoming.at(key)->on_down();
+      incoming.erase(key);
+    }
+    plans_.erase(plans_.begin());
+  }
+}
+
+void Node::Core::open_links(const InstalledPlan& plan) {
+  for (const auto& [key, stream] : plan.streams()) {
+    for (const std::string& child : stream.children) {
+      auto& link = outgoing_[child];
+      if (!link) {
+        link = std::make_unique<OutgoingLink>(context_, child, egress_, [this](const StreamKey& room) {
+          const auto found = plans_.find(room.epoch);
+          const LocalStream* source = found == plans_.end() ? nullptr : found->second->find(room);
+          if (source == nullptr || !source->parent.empty()) return;
+          const auto operations = operations_;
+          for (const auto& [id, operation] : operations) {
+            if (id.collective == source->collective) operation->fill(room.session);
+          }
+        });
+      }
+      link->add_stream(stream);
+      dial(child);
+    }
+  }
+  for (const auto& [peer, link] : outgoing_) {
+    link->set_pace(context_.options.paced ? plan.pace_bps(peer) : kUnlimited);
+  }
+}
+
+void Node::Core::open_incoming(const InstalledPlan& plan) {
+  for (const auto& [key, stream] : plan.streams()) {
+    if (stream.parent.empty()) continue;
+    IncomingLink& link = incoming_[stream.parent];
+    auto incoming = std::make_shared<IncomingStream>(
+        shared_context_, key, stream.window_blocks,
+        [this, peer = stream.parent](Frame frame) { send_answer(peer, std::move(frame)); });
+    link.streams.emplace(key, incoming);
+    if (link.handle) incoming->on_up();
+  }
+}
+
+void Node::Core::set_address(const std::string& peer, const std::string& address) {
+  addresses_[peer] = address;
+  if (outgoing_.contains(peer)) dial(peer);
+}
+
+void Node::Core::dial(const std::string& peer) {
+  Dial& dial = dials_[peer];
+  const auto address = addresses_.find(peer);
+  if (dial.is_open || is_stopping_ || address == addresses_.end()) return;
+  dial.is_open = true;
+  dial.handle = context_.transport.open_link(peer, address->second);
+  connections_[*dial.handle] = {LinkEnd::kTail, peer};
+}
+
+void Node::Core::on_link_up(LinkHandle link, LinkEnd end, std::string_view peer) {
+  on_strand([link, end, peer = std::string(peer)](Core& core) { core.link_up(link, end, peer); });
+}
+
+void Node::Core::link_up(LinkHandle link, LinkEnd end, const std::string& peer) {
+  connections_[link] = {end, peer};
+  if (end == LinkEnd::kTail) {
+    dials_[peer].wait = kMinRedialWait;
+    outgoing_.at(peer)->on_up(link);
+    return;
+  }
+  IncomingLink& incoming = incoming_[peer];
+  // A peer that comes back before its old connection was seen to die.
+  const auto old = std::exchange(incoming.handle, link);
+  if (old) context_.transport.close_link(*old);
+  for (const auto& [key, stream] : incoming.streams) stream->on_up();
+}
+
+void Node::Core::on_sent(LinkHandle link) {
+  on_strand([link](Core& core) {
+    const auto found = core.connections_.find(link);
+    if (found == core.connections_.end()) return;
+    if (found->second.end == LinkEnd::kTail) return core.outgoing_.at(found->second.peer)->on_sent();
+    --core.answers_in_transport_;
+    --found->second.answers;
+    core.finish_stop_if_quiet();
+  });
+}
+
+void Node::Core::on_link_down(LinkHandle link, Status reason) {
+  on_strand([link, reason = std::move(reason)](Core& core) { core.link_down(link, reason); });
+}
+
+void Node::Core::link_down(LinkHandle link, const Status& reason) {
+  const auto found = connections_.find(link);
+  if (found == connections_.end()) return;
+  const Connection connection = found->second;
+  connections_.erase(found);
+  if (connection.end == LinkEnd::kTail) return tail_down(connection.peer, reason);
+  answers_in_transport_ -= connection.answers;
+  finish_stop_if_quiet();
+  IncomingLink& incoming = incoming_[connection.peer];
+  if (incoming.handle != link) return;  // replaced by a newer one
+  incoming.handle.reset();
+  for (const auto& [key, stream] : incoming.streams) stream->on_down();
+  head_down(connection.peer, reason);
+}
+
+void Node::Core::tail_down(const std::string& peer, const Status& reason) {
+  Dial& closed = dials_[peer];
+  const bool was_up = outgoing_.at(peer)->is_up();
+  closed.is_open = false;
+  closed.handle.reset();
+  log(was_up ? LogLevel::kWarning : LogLevel::kDebug, "node", "{}: link to \"{}\" is down: {}",
+      context_.options.name, peer, reason.to_string());
+  context_.executor.post_at(context_.clock.now() + closed.wait, [weak = weak_from_this(), peer] {
+    if (const auto self = weak.lock()) self->dial(peer);
+  });
+  closed.wait = std::min(2 * closed.wait, kMaxRedialWait);
+  if (!was_up) return;
+  outgoing_.at(peer)->on_down();
+  const Status cause = unavailable(
+      fmt::format("link \"{}\" -> \"{}\" went down: {}", context_.options.name, peer, reason.message()));
+  std::set<SessionId> sessions;
+  for (const auto& [epoch, plan] : plans_) {
+    for (const auto& [key, stream] : plan->streams()) {
+      if (std::ranges::find(stream.children, peer) != stream.children.end()) sessions.insert(key.session);
+    }
+  }
+  fail_sessions(sessions, cause);
+}
+
+void Node::Core::head_down(const std::string& peer, const Status& reason) {
+  if (is_stopping_) return;
+  const Status cause = unavailable(
+      fmt::format("link \"{}\" -> \"{}\" went down: {}", peer, context_.options.name, reason.message()));
+  std::set<SessionId> sessions;
+  for (const auto& [epoch, plan] : plans_) {
+    for (const auto& [key, stream] : plan->streams()) {
+      if (stream.parent == peer) sessions.insert(key.session);
+    }
+  }
+  fail_sessions(sessions, cause);
+}
+
+// Whatever runs in these sessions cannot be trusted to end: tell everybody.
+void Node::Core::fail_sessions(const std::set<SessionId>& sessions, const Status& cause) {
+  if (is_stopping_) return;
+  for (const SessionId session : sessions) {
+    const auto operations = operations_;
+    for (const auto& [key, operation] : operations) {
+      if (operation->takes_part_in(session)) operation->fail(cause, true);
+    }
+    for (const auto& [epoch, plan] : plans_) pass_abort(*plan, session, kEveryOperation, cause, "");
+  }
+}
+
+}  // namespace square

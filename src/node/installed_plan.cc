@@ -1,0 +1,133 @@
+#include "node/installed_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace square {
+
+InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string& self,
+                             std::size_t window_bytes)
+    : plan_(std::move(plan)), self_(plan_->find_node(self)) {
+  if (!self_) return;
+  for (const PlanSession& session : plan_->sessions) add_session(session);
+  fit_windows(window_bytes);
+}
+
+void InstalledPlan::add_session(const PlanSession& session) {
+  if (session.streams.empty()) return;
+  double slowest = kUnlimited;
+  for (const PlanStream& stream : session.streams) slowest = std::min(slowest, stream.rate_bps);
+  const double bytes = slowest * kBlockSeconds / kBitsPerByte;
+  block_bytes_[session.id] = static_cast<std::size_t>(
+      std::clamp(bytes, static_cast<double>(kMinBlockBytes), static_cast<double>(kMaxBlockBytes)));
+  for (std::size_t i = 0; i < session.streams.size(); ++i) add_stream(session, i);
+}
+
+void InstalledPlan::add_stream(const PlanSession& session, std::size_t index) {
+  const PlanStream& stream = session.streams[index];
+  LocalStream local;
+  std::map<NodeId, std::size_t> depths;
+  for (const auto& [from, to] : stream.links) {
+    depths[to] = depths[from] + 1;
+    local.depth = std::max(local.depth, depths[to]);
+    if (to == *self_) local.parent = plan_->nodes[from.index()].name;
+    if (from == *self_) local.children.push_back(plan_->nodes[to.index()].name);
+  }
+  if (local.parent.empty() && local.children.empty()) return;
+  local.key = {plan_->epoch, session.id, StreamIndex(static_cast<std::uint16_t>(index))};
+  local.collective = session.collective;
+  local.rate_bps = stream.rate_bps;
+  const PlanCollective* collective = plan_->find_collective(session.collective);
+  local.weight = (collective == nullptr ? 1.0 : collective->weight) * stream.rate_bps / session.rate_bps;
+  local.is_destination =
+      session.root != *self_ && std::ranges::find(session.members, *self_) != session.members.end();
+  streams_.emplace(local.key, std::move(local));
+}
+
+void InstalledPlan::fit_windows(std::size_t window_bytes) {
+  double wanted_bytes = 0;
+  for (auto& [key, stream] : streams_) {
+    if (stream.parent.empty()) continue;
+    const auto parent = plan_->find_node(stream.parent);
+    double latency = 0;
+    for (const PlanLink& link : plan_->links) {
+      if (link.from == *parent && link.to == *self_) latency = to_seconds(link.latency);
+    }
+    const auto block = static_cast<double>(block_bytes_.at(key.session));
+    const double under_way = stream.rate_bps * (2 * latency + kWindowSlackSeconds) / kBitsPerByte / block;
+    stream.window_blocks =
+        std::min(kMaxWindowBlocks, kSpareWindowBlocks + static_cast<std::size_t>(std::ceil(under_way)));
+    wanted_bytes += static_cast<double>(stream.window_blocks) * block;
+  }
+  const double share = std::min(1.0, static_cast<double>(window_bytes) / wanted_bytes);
+  for (auto& [key, stream] : streams_) {
+    const auto blocks = static_cast<std::size_t>(static_cast<double>(stream.window_blocks) * share);
+    stream.window_blocks = std::max(kMinWindowBlocks, blocks);
+  }
+}
+
+const LocalStream* InstalledPlan::find(const StreamKey& key) const {
+  const auto found = streams_.find(key);
+  return found == streams_.end() ? nullptr : &found->second;
+}
+
+std::vector<const LocalStream*> InstalledPlan::streams_of(SessionId session) const {
+  std::vector<const LocalStream*> found;
+  for (auto it = streams_.lower_bound({epoch(), session, StreamIndex(0)});
+       it != streams_.end() && it->first.session == session; ++it) {
+    found.push_back(&it->second);
+  }
+  return found;
+}
+
+std::vector<const PlanSession*> InstalledPlan::sessions_of(CollectiveId collective) const {
+  std::vector<const PlanSession*> found;
+  for (const PlanSession& session : plan_->sessions) {
+    if (session.collective == collective) found.push_back(&session);
+  }
+  return found;
+}
+
+std::size_t InstalledPlan::block_bytes(SessionId session) const {
+  const auto found = block_bytes_.find(session);
+  return found == block_bytes_.end() ? kMinBlockBytes : found->second;
+}
+
+double InstalledPlan::pace_bps(const std::string& peer) const {
+  const auto head = plan_->find_node(peer);
+  if (!head || !self_) return kUnlimited;
+  double capacity = kUnlimited;
+  double own_load = 0;
+  double load = 0;
+  std::size_t links = 0;
+  for (const PlanLink& link : plan_->links) {
+    if (link.to != *head) continue;
+    load += link.load_bps;
+    ++links;
+    if (link.from == *self_) {
+      capacity = link.capacity_bps;
+      own_load = link.load_bps;
+    }
+  }
+  const double ingress = plan_->nodes[head->index()].ingress_bps;
+  if (ingress == kUnlimited || links == 0) return capacity;
+  return std::min(capacity, own_load + std::max(0.0, ingress - load) / static_cast<double>(links));
+}
+
+double InstalledPlan::egress_bps() const {
+  return self_ ? plan_->nodes[self_->index()].egress_bps : kUnlimited;
+}
+
+ByteRange session_range(const Plan& plan, const PlanSession& session, std::uint64_t operation_bytes) {
+  const PlanCollective* collective = plan.find_collective(session.collective);
+  const std::uint64_t planned = collective == nullptr ? 0 : collective->size_bytes;
+  if (planned == 0 || planned == session.size_bytes) return {0, operation_bytes};
+  __extension__ using Wide = unsigned __int128;
+  const auto scale = [&](std::uint64_t position) {
+    return static_cast<std::uint64_t>(Wide{position} * operation_bytes / planned);
+  };
+  const std::uint64_t begin = scale(session.offset_bytes);
+  return {begin, scale(session.offset_bytes + session.size_bytes) - begin};
+}
+
+}  // namespace square

@@ -1,0 +1,89 @@
+// A plan as one node sees it: its place in every stream.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "square/plan.h"
+
+namespace square {
+
+// A block carries about this much time of the session's slowest stream.
+inline constexpr double kBlockSeconds = 0.010;
+inline constexpr std::size_t kMinBlockBytes = std::size_t{8} << 10U;
+inline constexpr std::size_t kMaxBlockBytes = std::size_t{1} << 20U;
+
+// Credit of a hop: what is under way during a round trip plus this much, and some blocks
+// beyond that; where memory is short, less, but never under two blocks.
+inline constexpr double kWindowSlackSeconds = 0.060;
+inline constexpr std::size_t kSpareWindowBlocks = 4;
+inline constexpr std::size_t kMinWindowBlocks = 2;
+inline constexpr std::size_t kMaxWindowBlocks = 256;
+
+struct StreamKey {
+  Epoch epoch;
+  SessionId session;
+  StreamIndex stream;
+  friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
+};
+
+// A stream that goes through this node.
+struct LocalStream {
+  StreamKey key;
+  CollectiveId collective;
+  double rate_bps = 0;
+  double weight = 1;   // of its collective, in the ratio of its rate to the session's
+  std::string parent;  // empty at the root
+  std::vector<std::string> children;
+  bool is_destination = false;
+  std::size_t depth = 0;  // hops to the farthest node, from the root
+  std::size_t window_blocks = 0;  // of the hop from the parent
+};
+
+class InstalledPlan {
+ public:
+  // `window_bytes` is what all hops into this node may reserve together; two blocks a
+  // stream are reserved even where that is more.
+  InstalledPlan(std::shared_ptr<const Plan> plan, const std::string& self, std::size_t window_bytes);
+
+  [[nodiscard]] const Plan& plan() const { return *plan_; }
+  [[nodiscard]] Epoch epoch() const { return plan_->epoch; }
+  // This node's number; nothing if the plan does not know it.
+  [[nodiscard]] std::optional<NodeId> self() const { return self_; }
+
+  [[nodiscard]] const std::map<StreamKey, LocalStream>& streams() const { return streams_; }
+  [[nodiscard]] const LocalStream* find(const StreamKey& key) const;
+  // The streams of a session that go through this node, by index.
+  [[nodiscard]] std::vector<const LocalStream*> streams_of(SessionId session) const;
+  [[nodiscard]] std::vector<const PlanSession*> sessions_of(CollectiveId collective) const;
+  // The session's block size.
+  [[nodiscard]] std::size_t block_bytes(SessionId session) const;
+  // What this node may send to `peer`, bits per second: the capacity, and where the
+  // peer has an ingress limit no more than leaves room for the peer's other links.
+  [[nodiscard]] double pace_bps(const std::string& peer) const;
+  [[nodiscard]] double egress_bps() const;
+
+ private:
+  void add_session(const PlanSession& session);
+  void add_stream(const PlanSession& session, std::size_t index);
+  void fit_windows(std::size_t window_bytes);
+
+  std::shared_ptr<const Plan> plan_;
+  std::optional<NodeId> self_;
+  std::map<StreamKey, LocalStream> streams_;
+  std::map<SessionId, std::size_t> block_bytes_;
+};
+
+// The bytes of an operation on `operation_bytes` that a session carries: its part of
+// the planned buffer, in proportion.
+struct ByteRange {
+  std::uint64_t offset_bytes = 0;
+  std::uint64_t size_bytes = 0;
+};
+ByteRange session_range(const Plan& plan, const PlanSession& session, std::uint64_t operation_bytes);
+
+}  // namespace square

@@ -1,0 +1,289 @@
+#include "node/operation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace square {
+
+void Operation::set_member_count(std::size_t count) {
+  member_count_ = count;
+  open_receivers();
+}
+
+const MemberOperation* Operation::source() const {
+  for (const auto& [rank, member] : members_) {
+    if (member.call.is_source) return &member.call;
+  }
+  return nullptr;
+}
+
+void Operation::post(MemberOperation call, const std::shared_ptr<const InstalledPlan>& plan) {
+  const Rank rank = call.rank;
+  const Duration timeout = call.timeout;
+  Member& member = members_[rank];
+  member.call = std::move(call);
+  const TimePoint now = node_.clock.now();
+  const TimePoint deadline = timeout < TimePoint::max() - now ? now + timeout : TimePoint::max();
+  member.timer = node_.executor.post_at(deadline, [weak = weak_from_this(), rank] {
+    if (const auto self = weak.lock()) self->on_timeout(rank);
+  });
+  if (member.call.is_source) start_source(member.call, plan);
+  if (outcome_) return;
+  open_receivers();
+  if (const MemberOperation* from = source(); from != nullptr && all_posted() && !copied_)
+    copy_to_neighbours(*from);
+  check_progress();
+}
+
+void Operation::start_source(const MemberOperation& call, const std::shared_ptr<const InstalledPlan>& plan) {
+  plan_ = plan;
+  // The pin's deleter runs when the last frame that shows the buffer is gone, on
+  // whatever thread that happens.
+  is_pinned_ = true;
+  const std::shared_ptr<const void> pin(call.data.data(),
+                                        [weak = weak_from_this(), executor = &node_.executor](const void*) {
+                                          executor->post([weak] {
+                                            const auto self = weak.lock();
+                                            if (!self) return;
+                                            self->is_pinned_ = false;
+                                            self->check_progress();
+                                          });
+                                        });
+  for (const PlanSession* session : plan->sessions_of(key_.collective)) {
+    if (plan->self() != session->root) continue;
+    const ByteRange range = session_range(plan->plan(), *session, call.data.size());
+    const Receiver::Shape shape{range.size_bytes, static_cast<std::uint32_t>(plan->block_bytes(session->id))};
+    Status ready = Receiver::check(shape);
+    if (ready.is_ok() && session->streams.empty()) {
+      ready =
+          failed_precondition(fmt::format("the plan of policy {} gives collective {} no rate from \"{}\"; "
+                                          "choose another policy or other paths",
+                                          plan->plan().policy, key_.collective.value(), node_.options.name));
+    }
+    if (!ready.is_ok()) return fail(ready, true);
+    Buffer data(pin, call.data.data() + range.offset_bytes, range.size_bytes);
+    senders_[session->id] = std::make_unique<Sender>(node_, host_.links(), plan, *session, key_.operation,
+                                                     std::move(data), [this] { check_progress(); });
+  }
+  for (const auto& [id, sender] : senders_) sender->fill();
+}
+
+void Operation::copy_to_neighbours(const MemberOperation& from) {
+  copied_ = true;
+  for (const auto& [rank, member] : members_) {
+    if (member.call.is_source) continue;
+    if (member.call.data.size() != from.data.size()) {
+      return fail(invalid_argument(fmt::format("rank {} posted {} bytes, rank {} posted {}", rank.value(),
+                                               member.call.data.size(), from.rank.value(), from.data.size())),
+                  true);
+    }
+    if (from.data.empty()) continue;
+    ++copies_;
+    node_.executor.work([self = shared_from_this(), to = member.call.data, source = from.data]() mutable {
+      std::memcpy(to.data(), source.data(), source.size());
+      Executor& executor = self->node_.executor;
+      executor.post([self = std::move(self)] {
+        --self->copies_;
+        self->check_progress();
+      });
+    });
+  }
+}
+
+Receiver* Operation::receiver_for(const std::shared_ptr<const InstalledPlan>& plan, SessionId session,
+                                  const FrameHeader& header) {
+  const auto found = receivers_.find(session);
+  if (found != receivers_.end()) return found->second.get();
+  const Receiver::Shape shape{header.total_bytes, header.block_bytes};
+  if (const Status usable = Receiver::check(shape); !usable.is_ok()) {
+    fail(usable, true);
+    return nullptr;
+  }
+  if (!plan_) plan_ = plan;
+  auto receiver = std::make_shared<Receiver>(
+      shared_node_, *plan->self(), session, key_.operation, shape,
+      [this](const LocalStream& stream, Frame frame) { host_.answer(stream, std::move(frame)); },
+      [this] { check_progress(); });
+  receivers_.emplace(session, receiver);
+  if (all_posted()) open(session, *receiver);
+  return outcome_ ? nullptr : receiver.get();
+}
+
+void Operation::on_block(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream,
+                         Frame frame, std::shared_ptr<void> guard) {
+  if (outcome_) return;
+  Receiver* receiver = receiver_for(plan, stream.key.session, frame.header);
+  if (receiver == nullptr) return;
+  const Status taken = receiver->on_block({plan, &stream}, std::move(frame), std::move(guard));
+  if (!taken.is_ok()) fail(taken.with_context(fmt::format("from node \"{}\"", stream.parent)), true);
+}
+
+void Operation::on_probe(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream,
+                         const FrameHeader& header) {
+  if (outcome_) return;
+  if (Receiver* receiver = receiver_for(plan, stream.key.session, header))
+    receiver->on_probe({plan, &stream}, header);
+}
+
+void Operation::open_receivers() {
+  if (!all_posted()) return;
+  // By value: opening may fail the operation.
+  const auto receivers = receivers_;
+  for (const auto& [session, receiver] : receivers) {
+    if (!outcome_) open(session, *receiver);
+  }
+}
+
+void Operation::open(SessionId session, Receiver& receiver) {
+  std::vector<std::byte*> destinations;
+  const PlanSession* planned = plan_->plan().find_session(session);
+  for (const auto& [rank, member] : members_) {
+    const ByteRange range = session_range(plan_->plan(), *planned, member.call.data.size());
+    if (range.size_bytes != receiver.shape().total_bytes) {
+      return fail(invalid_argument(fmt::format(
+                      "rank {} on node \"{}\" posted a buffer of {} bytes where {} arrive from node \"{}\"",
+                      rank.value(), node_.options.name, range.size_bytes, receiver.shape().total_bytes,
+                      plan_->plan().nodes[planned->root.index()].name)),
+                  true);
+    }
+    destinations.push_back(member.call.data.data() + range.offset_bytes);
+  }
+  receiver.open(std::move(destinations));
+}
+
+void Operation::on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack) {
+  const auto found = senders_.find(header.session);
+  if (found != senders_.end()) found->second->on_acknowledgement(header, ack);
+}
+
+void Operation::fill(SessionId session) {
+  const auto found = senders_.find(session);
+  if (found != senders_.end()) found->second->fill();
+}
+
+bool Operation::runs_before(Epoch epoch) const {
+  return std::ranges::any_of(senders_, [&](const auto& entry) { return entry.second->epoch() < epoch; });
+}
+
+void Operation::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
+  for (const auto& [id, sender] : senders_) {
+    if (!(sender->epoch() < plan->epoch()) || plan->streams_of(id).empty()) continue;
+    sender->migrate(plan);
+    sender->fill();
+  }
+}
+
+bool Operation::sends_to(const std::string& peer) const {
+  return std::ranges::any_of(senders_, [&](const auto& entry) { return entry.second->uses(peer); });
+}
+
+bool Operation::takes_part_in(SessionId session) const {
+  return senders_.contains(session) || receivers_.contains(session);
+}
+
+bool Operation::everything_arrived() const {
+  if (source() != nullptr) {
+    const bool sent =
+        std::ranges::all_of(senders_, [](const auto& entry) { return entry.second->is_done(); });
+    return sent && (copied_ || member_count_ == 1);
+  }
+  if (!plan_ || receivers_.empty()) return false;
+  for (const PlanSession* session : plan_->sessions_of(key_.collective)) {
+    const bool is_destination = session->root != *plan_->self() &&
+                                std::ranges::find(session->members, *plan_->self()) != session->members.end();
+    const auto receiver = receivers_.find(session->id);
+    if (is_destination && (receiver == receivers_.end() || !receiver->second->is_done())) return false;
+  }
+  return true;
+}
+
+bool Operation::is_quiet() const {
+  return senders_.empty() && !is_pinned_ && copies_ == 0 &&
+         std::ranges::all_of(receivers_, [](const auto& entry) { return entry.second->is_drained(); });
+}
+
+void Operation::check_progress() {
+  if (is_finished_) return;
+  if (!outcome_ && all_posted() && copies_ == 0 && everything_arrived()) {
+    outcome_ = Status::ok();
+    release_buffers();
+  }
+  if (outcome_ && is_quiet()) deliver_outcome();
+}
+
+void Operation::release_buffers() {
+  // Not at once: a sender or receiver may be the caller.
+  node_.executor.post([self = shared_from_this()] {
+    if (self->is_finished_) return;
+    self->senders_.clear();
+    for (const auto& [id, receiver] : self->receivers_) {
+      if (self->has_failed()) receiver->cancel();
+    }
+    self->check_progress();
+  });
+}
+
+void Operation::fail(const Status& cause, bool announce) {
+  if (outcome_) return;
+  outcome_ = cause;
+  release_buffers();
+  force_release_later();
+  if (announce) host_.announce_failure(key_, cause);
+  check_progress();
+}
+
+// A peer that reads nothing keeps frames, and so the buffer, in the transport.
+void Operation::force_release_later() {
+  node_.executor.post_at(node_.clock.now() + Node::kDrainTime / 2, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || !self->is_pinned_ || self->is_finished_) return;
+    for (const auto& [peer, link] : self->host_.links()) {
+      if (link->handle()) self->node_.transport.close_link(*link->handle());
+    }
+  });
+}
+
+void Operation::abandon() {
+  is_finished_ = true;
+  senders_.clear();
+  receivers_.clear();
+}
+
+void Operation::on_timeout(Rank rank) {
+  if (outcome_ && outcome_->is_ok()) return;  // only waits for its buffers
+  fail(deadline_exceeded(fmt::format("rank {} on node \"{}\" timed out after {:.1f} s: {}", rank.value(),
+                                     node_.options.name, to_seconds(members_.at(rank).call.timeout),
+                                     describe_missing())),
+       true);
+}
+
+std::string Operation::describe_missing() const {
+  if (!all_posted())
+    return fmt::format("{} of {} local ranks called the operation", members_.size(), member_count_);
+  std::string text;
+  for (const auto& [id, sender] : senders_) {
+    if (const std::string missing = sender->describe_missing(); !missing.empty()) {
+      text += fmt::format("{}no confirmation from {}", text.empty() ? "" : "; ", missing);
+    }
+  }
+  for (const auto& [id, receiver] : receivers_) {
+    text += fmt::format("{}{} of {} bytes arrived", text.empty() ? "" : "; ", receiver->bytes_delivered(),
+                        receiver->shape().total_bytes);
+  }
+  return text.empty() ? "nothing arrived from the source; has it called the operation?" : text;
+}
+
+void Operation::deliver_outcome() {
+  if (is_finished_) return;
+  is_finished_ = true;
+  const auto self = shared_from_this();  // the host lets go of the operation
+  host_.on_finished(key_, *outcome_);
+  for (auto& [rank, member] : members_) {
+    node_.executor.cancel(member.timer);
+    if (member.call.done) member.call.done(*outcome_);
+  }
+}
+
+}  // namespace square

@@ -1,0 +1,199 @@
+#include "node/receiver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace square {
+namespace {
+
+// Blocks that one operation may have in one session: 128 GiB in blocks of 8 KiB. Bounds
+// the bitmap that a frame can make this node allocate at 2 MiB.
+constexpr std::uint64_t kMaxBlocks = std::uint64_t{1} << 24U;
+
+std::size_t block_count(const Receiver::Shape& shape) {
+  return std::max<std::size_t>(1, (shape.total_bytes + shape.block_bytes - 1) / shape.block_bytes);
+}
+
+}  // namespace
+
+Status Receiver::check(const Shape& shape) {
+  if (shape.block_bytes < kMinBlockBytes || shape.block_bytes > kMaxBlockBytes) {
+    return data_loss(fmt::format("a block size of {} bytes is outside {} to {}", shape.block_bytes,
+                                 kMinBlockBytes, kMaxBlockBytes));
+  }
+  if (shape.total_bytes / shape.block_bytes >= kMaxBlocks) {
+    return invalid_argument(fmt::format("an operation of {} bytes is too large for blocks of {} bytes",
+                                        shape.total_bytes, shape.block_bytes));
+  }
+  return Status::ok();
+}
+
+Receiver::Receiver(std::shared_ptr<NodeContext> node, NodeId self, SessionId session, OperationId operation,
+                   Shape shape, Answer answer, Done on_done)
+    : node_(std::move(node)),
+      self_(self),
+      session_(session),
+      operation_(operation),
+      shape_(shape),
+      answer_(std::move(answer)),
+      on_done_(std::move(on_done)),
+      have_(block_count(shape)) {}
+
+Receiver::~Receiver() { forget_held(); }
+
+void Receiver::cancel() {
+  is_cancelled_ = true;
+  node_->executor.cancel(answer_timer_);
+  answer_timer_ = 0;
+  forget_held();
+}
+
+void Receiver::forget_held() {
+  for (const Held& held : held_) node_->held_bytes -= held.payload.size_bytes();
+  held_.clear();
+}
+
+Receiver::Progress& Receiver::progress_of(std::shared_ptr<const LocalStream> stream) {
+  const StreamKey key = stream->key;
+  return progress_.try_emplace(key, Progress{std::move(stream), 0}).first->second;
+}
+
+void Receiver::open(std::vector<std::byte*> destinations) {
+  destinations_ = std::move(destinations);
+  is_open_ = true;
+  const bool refused = !accepting_;
+  accepting_ = true;
+  for (Held& held : held_) {
+    node_->held_bytes -= held.payload.size_bytes();
+    deliver(held.block, std::move(held.payload), nullptr);
+  }
+  held_.clear();
+  if (refused) answer_on_every_stream();
+}
+
+Status Receiver::on_block(std::shared_ptr<const LocalStream> stream, Frame frame,
+                          std::shared_ptr<void> guard) {
+  const FrameHeader& header = frame.header;
+  if (Shape{header.total_bytes, header.block_bytes} != shape_) {
+    return data_loss("two blocks of one operation disagree on its size");
+  }
+  const std::size_t block = header.offset_bytes / shape_.block_bytes;
+  const std::uint64_t rest = shape_.total_bytes - std::min(shape_.total_bytes, header.offset_bytes);
+  if (block >= have_.size() || header.offset_bytes % shape_.block_bytes != 0 ||
+      frame.payload.size_bytes() != std::min<std::uint64_t>(rest, shape_.block_bytes)) {
+    return data_loss(fmt::format("a block of {} bytes at {} does not fit an operation of {} bytes",
+                                 frame.payload.size_bytes(), header.offset_bytes, shape_.total_bytes));
+  }
+  Progress& progress = progress_of(std::move(stream));
+  progress.seen = std::max(progress.seen, header.stream_sequence);
+  ++unanswered_;
+  if (is_cancelled_) return Status::ok();
+  const std::size_t size = frame.payload.size_bytes();
+  bool refuses_now = false;
+  if (have_.contains(block)) {
+    // Came twice: nothing to do but to say so.
+  } else if (is_open_) {
+    have_.insert(block);
+    deliver(block, std::move(frame.payload), std::move(guard));
+  } else if (node_->held_bytes + size <= node_->hold_limit_bytes) {
+    have_.insert(block);
+    node_->held_bytes += size;
+    held_.push_back({block, std::move(frame.payload)});
+  } else {
+    // The source learns at once that it need not hurry.
+    refuses_now = std::exchange(accepting_, false);
+  }
+  if (refuses_now || unanswered_ >= kBlocksPerAcknowledgement) {
+    answer(*progress.stream);
+  } else {
+    answer_later(progress.stream);
+  }
+  return Status::ok();
+}
+
+void Receiver::deliver(std::size_t block, Buffer payload, std::shared_ptr<void> guard) {
+  ++copying_;
+  const std::size_t offset = block * shape_.block_bytes;
+  node_->executor.work([self = shared_from_this(), payload = std::move(payload), guard = std::move(guard),
+                        offset, destinations = destinations_, executor = &node_->executor]() mutable {
+    for (std::byte* destination : destinations) payload.copy_to(destination + offset);
+    const std::size_t bytes = payload.size_bytes();
+    payload = {};
+    // The guard goes back to the strand: credit is counted there.
+    executor->post([self = std::move(self), guard = std::move(guard), bytes] { self->on_delivered(bytes); });
+  });
+}
+
+void Receiver::on_delivered(std::size_t bytes) {
+  --copying_;
+  ++delivered_;
+  bytes_delivered_ += bytes;
+  node_->statistics.bytes_delivered += bytes * destinations_.size();
+  if (is_cancelled_) {
+    if (copying_ == 0) on_done_();
+    return;
+  }
+  if (!is_done()) return;
+  answer_on_every_stream();
+  on_done_();
+}
+
+void Receiver::on_probe(std::shared_ptr<const LocalStream> stream, const FrameHeader& header) {
+  Progress& progress = progress_of(std::move(stream));
+  progress.seen = std::max(progress.seen, header.stream_sequence);
+  if (!is_cancelled_) answer(*progress.stream);
+}
+
+void Receiver::answer(const LocalStream& stream) {
+  unanswered_ = 0;
+  node_->executor.cancel(answer_timer_);
+  answer_timer_ = 0;
+  Acknowledgement ack;
+  ack.destination = self_;
+  ack.done = is_done();
+  ack.accepting = accepting_;
+  ack.first_missing = static_cast<std::uint32_t>(have_.first_missing());
+  const std::size_t end = std::min(have_.end(), have_.first_missing() + kMaxSpreadBlocks);
+  for (std::size_t block = have_.first_missing(); block < end; ++block) ack.bits.push_back(have_.contains(block));
+  for (const auto& [key, progress] : progress_) {
+    if (key.epoch == stream.key.epoch) ack.seen.push_back({key.stream, progress.seen});
+  }
+  Frame frame;
+  frame.header.type = FrameType::kAck;
+  frame.header.epoch = stream.key.epoch;
+  frame.header.session = session_;
+  frame.header.stream = stream.key.stream;
+  frame.header.operation = operation_;
+  frame.payload = encode_acknowledgement(ack);
+  answer_(stream, std::move(frame));
+}
+
+void Receiver::answer_on_every_stream() {
+  for (const auto& [key, progress] : progress_) answer(*progress.stream);
+}
+
+void Receiver::answer_later(const std::shared_ptr<const LocalStream>& stream) {
+  if (answer_timer_ != 0) return;
+  answer_timer_ = node_->executor.post_at(node_->clock.now() + kAcknowledgementDelay,
+                                          [weak = weak_from_this(), stream] {
+                                            const auto self = weak.lock();
+                                            if (!self || self->is_cancelled_) return;
+                                            self->answer_timer_ = 0;
+                                            self->answer(*stream);
+                                          });
+}
+
+Frame Receiver::final_answer(const LocalStream& stream, NodeId self, const FrameHeader& question) {
+  Acknowledgement ack;
+  ack.destination = self;
+  ack.done = true;
+  Frame frame;
+  frame.header = question;
+  frame.header.type = FrameType::kAck;
+  frame.header.epoch = stream.key.epoch;
+  frame.payload = encode_acknowledgement(ack);
+  return frame;
+}
+
+}  // namespace square

@@ -1,0 +1,99 @@
+// A destination's part of an operation in one session: blocks into the members' buffers,
+// acknowledgements to the source.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "node/answers.h"
+#include "node/block_set.h"
+#include "node/context.h"
+
+namespace square {
+
+// Blocks are acknowledged in groups, at the latest after this time.
+inline constexpr std::size_t kBlocksPerAcknowledgement = 64;
+inline constexpr Duration kAcknowledgementDelay = std::chrono::milliseconds(100);
+
+// Not thread-safe: used on the node's strand. Copies run as payload work.
+class Receiver : public std::enable_shared_from_this<Receiver> {
+ public:
+  // Sends an answer up the stream.
+  using Answer = std::function<void(const LocalStream& stream, Frame frame)>;
+  // Called once, when every member has every byte.
+  using Done = std::function<void()>;
+  // What the first frame says of the operation; all others must agree.
+  struct Shape {
+    std::uint64_t total_bytes = 0;
+    std::uint32_t block_bytes = 0;
+    friend bool operator==(const Shape&, const Shape&) = default;
+  };
+
+  Receiver(std::shared_ptr<NodeContext> node, NodeId self, SessionId session, OperationId operation,
+           Shape shape, Answer answer, Done on_done);
+  ~Receiver();
+
+  [[nodiscard]] const Shape& shape() const { return shape_; }
+  // A shape that nobody could fill: its sizes are checked before anything is allocated.
+  static Status check(const Shape& shape);
+
+  // Every local member has posted: where the session's bytes go in each one's buffer.
+  void open(std::vector<std::byte*> destinations);
+
+  // Errors: DATA_LOSS for a block that does not fit the shape.
+  Status on_block(std::shared_ptr<const LocalStream> stream, Frame frame, std::shared_ptr<void> guard);
+  void on_probe(std::shared_ptr<const LocalStream> stream, const FrameHeader& header);
+
+  // Stops: no byte is written once drained() is true.
+  void cancel();
+  [[nodiscard]] bool is_drained() const { return copying_ == 0; }
+  [[nodiscard]] bool is_done() const { return is_open_ && delivered_ == have_.size(); }
+  [[nodiscard]] std::uint64_t bytes_delivered() const { return bytes_delivered_; }
+  // Tells the source again that all is there, for a probe after the end.
+  static Frame final_answer(const LocalStream& stream, NodeId self, const FrameHeader& question);
+
+ private:
+  struct Held {
+    std::size_t block;
+    Buffer payload;
+  };
+  struct Progress {
+    std::shared_ptr<const LocalStream> stream;
+    std::uint64_t seen = 0;
+  };
+
+  Progress& progress_of(std::shared_ptr<const LocalStream> stream);
+  void deliver(std::size_t block, Buffer payload, std::shared_ptr<void> guard);
+  void on_delivered(std::size_t bytes);
+  // Up this stream, about all streams of its epoch.
+  void answer(const LocalStream& stream);
+  void answer_on_every_stream();
+  void answer_later(const std::shared_ptr<const LocalStream>& stream);
+  void forget_held();
+
+  // Shared: a copy that is under way may outlive the node for a moment.
+  std::shared_ptr<NodeContext> node_;
+  NodeId self_;
+  SessionId session_;
+  OperationId operation_;
+  Shape shape_;
+  Answer answer_;
+  Done on_done_;
+  bool is_open_ = false;
+  bool is_cancelled_ = false;
+  bool accepting_ = true;
+  std::vector<std::byte*> destinations_;
+  BlockSet have_;
+  std::vector<Held> held_;
+  std::size_t copying_ = 0;
+  std::size_t delivered_ = 0;
+  std::uint64_t bytes_delivered_ = 0;
+  std::map<StreamKey, Progress> progress_;
+  std::size_t unanswered_ = 0;  // blocks
+  Executor::TimerId answer_timer_ = 0;
+};
+
+}  // namespace square

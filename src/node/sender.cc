@@ -1,0 +1,319 @@
+#include "node/sender.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace square {
+namespace {
+
+// Small operations are cut finer than the plan says, so that they use every stream.
+constexpr std::size_t kBlocksPerStream = 8;
+
+std::size_t choose_block_bytes(std::size_t planned, std::size_t total, std::size_t streams) {
+  const std::size_t finer = total / (kBlocksPerStream * std::max<std::size_t>(1, streams));
+  return std::clamp(std::min(planned, finer), kMinBlockBytes, kMaxBlockBytes);
+}
+
+}  // namespace
+
+Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledPlan> plan,
+               const PlanSession& session, OperationId operation, Buffer data, std::function<void()> on_done)
+    : node_(node),
+      links_(links),
+      plan_(std::move(plan)),
+      session_(session.id),
+      operation_(operation),
+      data_(std::move(data)),
+      on_done_(std::move(on_done)) {
+  block_bytes_ = choose_block_bytes(plan_->block_bytes(session_), data_.size_bytes(), session.streams.size());
+  // Also an operation of no bytes tells its destinations so: with one empty block.
+  block_count_ = std::max<std::size_t>(1, (data_.size_bytes() + block_bytes_ - 1) / block_bytes_);
+  is_again_.resize(block_count_);
+  last_.resize(block_count_);
+  for (const NodeId member : session.members) {
+    if (member != session.root)
+      destinations_.push_back({member, BlockSet(block_count_), false, true, {}, {}});
+  }
+  waiting_ = destinations_.size();
+  open_streams();
+}
+
+Sender::~Sender() {
+  *alive_ = false;
+  node_.executor.cancel(probe_timer_);
+  for (const auto& [peer, link] : links_) link->drop_operation(session_, operation_);
+}
+
+void Sender::open_streams() {
+  streams_.clear();
+  total_rate_bps_ = 0;
+  fastest_bps_ = 0;
+  for (const LocalStream* local : plan_->streams_of(session_)) {
+    Stream stream{local, {}, 1, {}};
+    for (const std::string& child : local->children) stream.links.push_back(links_.at(child).get());
+    streams_.push_back(std::move(stream));
+    total_rate_bps_ += local->rate_bps;
+    fastest_bps_ = std::max(fastest_bps_, local->rate_bps);
+  }
+  for (Destination& destination : destinations_) {
+    destination.seen.assign(streams_.size(), 0);
+    destination.checked.assign(streams_.size(), 0);
+  }
+  last_assignment_ = node_.clock.now();
+  arm_probe();
+}
+
+void Sender::migrate(std::shared_ptr<const InstalledPlan> plan) {
+  for (const auto& [peer, link] : links_) link->drop_operation(session_, operation_);
+  plan_ = std::move(plan);
+  std::ranges::fill(last_, LastAssignment{});
+  open_streams();
+  const auto old_end = next_block_;
+  node_.executor.post_at(node_.clock.now() + kMaxProbeWait, [this, old_end, alive = alive_] {
+    if (!*alive) return;
+    for (std::size_t block = 0; block < old_end; ++block) {
+      if (last_[block].sequence == 0 && !everyone_has(block)) send_again(block);
+    }
+    fill();
+  });
+}
+
+bool Sender::uses(const std::string& peer) const {
+  return std::ranges::any_of(streams_, [&](const Stream& stream) {
+    return std::ranges::any_of(stream.links, [&](const OutgoingLink* link) { return link->peer() == peer; });
+  });
+}
+
+bool Sender::has_room(const Stream& stream) const {
+  return std::ranges::all_of(stream.links,
+                             [&](const OutgoingLink* link) { return link->has_room(stream.local->key); });
+}
+
+std::size_t Sender::queued(const Stream& stream) const {
+  std::size_t most = 0;
+  for (const OutgoingLink* link : stream.links) most = std::max(most, link->queued_blocks(stream.local->key));
+  return most;
+}
+
+std::size_t Sender::unassigned() const { return again_.size() + (block_count_ - next_block_); }
+
+bool Sender::all_refuse() const {
+  return std::ranges::all_of(destinations_, [](const Destination& d) { return d.done || !d.accepting; });
+}
+
+double Sender::seconds_per_block(const Stream& stream) const {
+  return static_cast<double>(block_bytes_) * kBitsPerByte / stream.local->rate_bps;
+}
+
+// Would the others be through with what is left before this stream has sent one more
+// block? Then that block would hold up the end of the operation.
+bool Sender::is_too_slow(const Stream& stream) const {
+  if (stream.local->rate_bps >= fastest_bps_) return false;
+  if (node_.clock.now() - last_assignment_ > kPassOverTime) return false;
+  const double bits = static_cast<double>(block_bytes_) * kBitsPerByte;
+  const double own = static_cast<double>(queued(stream) + stream.local->depth) * seconds_per_block(stream);
+  const double others = static_cast<double>(unassigned()) * bits / total_rate_bps_ + bits / fastest_bps_;
+  return own > others;
+}
+
+Sender::Stream* Sender::choose_stream() {
+  Stream* best = nullptr;
+  double best_wait = 0;
+  for (Stream& stream : streams_) {
+    if (!has_room(stream)) {
+      for (OutgoingLink* link : stream.links) link->want_room(stream.local->key);
+      continue;
+    }
+    if (is_too_slow(stream)) continue;
+    const double wait = static_cast<double>(queued(stream) + 1) * seconds_per_block(stream);
+    if (best == nullptr || wait < best_wait) {
+      best = &stream;
+      best_wait = wait;
+    }
+  }
+  return best;
+}
+
+bool Sender::everyone_has(std::size_t block) const {
+  return std::ranges::all_of(destinations_,
+                             [&](const Destination& d) { return d.done || d.have.contains(block); });
+}
+
+bool Sender::take_block(std::size_t& block) {
+  while (!again_.empty()) {
+    block = again_.front();
+    again_.pop_front();
+    is_again_[block] = false;
+    if (everyone_has(block)) continue;
+    ++node_.statistics.blocks_resent;
+    return true;
+  }
+  std::size_t slowest = block_count_;
+  for (const Destination& d : destinations_) {
+    if (!d.done) slowest = std::min(slowest, d.have.first_missing());
+  }
+  if (next_block_ >= block_count_ || next_block_ - std::min(next_block_, slowest) >= kMaxSpreadBlocks)
+    return false;
+  block = next_block_++;
+  return true;
+}
+
+void Sender::fill() {
+  // A link that sends at once has room at once. The next block must not overtake this one
+  // on the stream's other links, so the call from there leaves it to this loop.
+  if (is_filling_) return;
+  is_filling_ = true;
+  while (!is_done() && !all_refuse()) {
+    Stream* stream = choose_stream();
+    if (stream == nullptr) break;
+    if (std::size_t block = 0; take_block(block)) {
+      assign(*stream, block);
+    } else if (unassigned() != 0 || !steal_for(*stream)) {
+      break;
+    }
+  }
+  is_filling_ = false;
+}
+
+// Near the end: a block that still waits on a slower stream moves to this one.
+bool Sender::steal_for(Stream& faster) {
+  if (queued(faster) > 0) return false;
+  for (Stream& slower : streams_) {
+    if (slower.local->rate_bps >= faster.local->rate_bps || slower.in_flight.empty()) continue;
+    const Assignment last = slower.in_flight.back();
+    const auto waits = [&](const OutgoingLink* link) {
+      return link->is_queued(slower.local->key, last.sequence);
+    };
+    if (!std::ranges::all_of(slower.links, waits)) continue;
+    for (OutgoingLink* link : slower.links) link->retract(slower.local->key, last.sequence);
+    slower.in_flight.pop_back();
+    assign(faster, last.block);
+    return true;
+  }
+  return false;
+}
+
+FrameHeader Sender::header_for(const Stream& stream) const {
+  FrameHeader header;
+  header.epoch = stream.local->key.epoch;
+  header.session = session_;
+  header.stream = stream.local->key.stream;
+  header.operation = operation_;
+  header.total_bytes = data_.size_bytes();
+  header.block_bytes = static_cast<std::uint32_t>(block_bytes_);
+  return header;
+}
+
+void Sender::assign(Stream& stream, std::size_t block) {
+  const std::size_t offset = block * block_bytes_;
+  Frame frame{header_for(stream), data_.range(offset, std::min(block_bytes_, data_.size_bytes() - offset))};
+  frame.header.type = FrameType::kBlock;
+  frame.header.offset_bytes = offset;
+  frame.header.stream_sequence = stream.next_sequence++;
+  stream.in_flight.push_back({frame.header.stream_sequence, block});
+  last_[block] = {static_cast<std::size_t>(&stream - streams_.data()), frame.header.stream_sequence};
+  last_assignment_ = node_.clock.now();
+  send_on(stream, frame);
+}
+
+void Sender::send_on(Stream& stream, const Frame& frame) {
+  for (OutgoingLink* link : stream.links) link->enqueue(stream.local->key, frame, nullptr);
+}
+
+void Sender::arm_probe() {
+  node_.executor.cancel(probe_timer_);
+  probe_timer_ = node_.executor.post_at(node_.clock.now() + probe_wait_, [this, alive = alive_] {
+    if (*alive) probe();
+  });
+}
+
+void Sender::probe() {
+  fill();
+  if (is_done()) return;
+  for (Stream& stream : streams_) {
+    Frame frame{header_for(stream), {}};
+    frame.header.type = FrameType::kProbe;
+    frame.header.stream_sequence = stream.next_sequence - 1;
+    send_on(stream, frame);
+  }
+  probe_wait_ = std::min(2 * probe_wait_, kMaxProbeWait);
+  arm_probe();
+}
+
+void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack) {
+  const auto found = std::ranges::find(destinations_, ack.destination, &Destination::node);
+  if (found == destinations_.end() || found->done) return;
+  if (ack.first_missing > block_count_ || ack.bits.size() > block_count_ - ack.first_missing) return;
+  found->have.insert_all_below(ack.first_missing);
+  for (std::size_t i = 0; i < ack.bits.size(); ++i) {
+    if (ack.bits[i]) found->have.insert(ack.first_missing + i);
+  }
+  found->accepting = ack.accepting;
+  probe_wait_ = kMinProbeWait;
+  arm_probe();
+  if (ack.done) {
+    found->done = true;
+    --waiting_;
+    if (is_done()) {
+      node_.executor.cancel(probe_timer_);
+      return on_done_();  // may destroy this
+    }
+  }
+  for (const auto& [stream, sequence] : ack.seen) {
+    if (header.epoch != plan_->epoch() || stream.index() >= streams_.size()) continue;
+    const std::uint64_t sent = streams_[stream.index()].next_sequence - 1;
+    std::uint64_t& seen = found->seen[stream.index()];
+    seen = std::max(seen, std::min(sequence, sent));
+  }
+  find_losses(*found);
+  fill();
+}
+
+void Sender::find_losses(Destination& destination) {
+  for (std::size_t stream = 0; stream < streams_.size(); ++stream) {
+    if (!destination.accepting && !destination.done) break;
+    for (const Assignment& assignment : streams_[stream].in_flight) {
+      if (assignment.sequence > destination.seen[stream]) break;
+      if (assignment.sequence <= destination.checked[stream] || destination.done) continue;
+      const LastAssignment& last = last_[assignment.block];
+      const bool is_newest = last.stream == stream && last.sequence == assignment.sequence;
+      if (is_newest && !destination.have.contains(assignment.block)) send_again(assignment.block);
+    }
+    destination.checked[stream] = std::max(destination.checked[stream], destination.seen[stream]);
+    forget_settled(stream);
+  }
+}
+
+void Sender::send_again(std::size_t block) {
+  if (is_again_[block]) return;
+  is_again_[block] = true;
+  again_.push_back(block);
+}
+
+void Sender::forget_settled(std::size_t stream) {
+  std::uint64_t settled = streams_[stream].next_sequence;
+  for (const Destination& d : destinations_) {
+    if (!d.done) settled = std::min(settled, d.checked[stream]);
+  }
+  auto& in_flight = streams_[stream].in_flight;
+  while (!in_flight.empty() && in_flight.front().sequence <= settled) in_flight.pop_front();
+}
+
+std::string Sender::describe_missing() const {
+  std::string text;
+  for (const Destination& d : destinations_) {
+    if (d.done) continue;
+    if (!text.empty()) text += ", ";
+    text += fmt::format("\"{}\" ({} of {} blocks{})", plan_->plan().nodes[d.node.index()].name,
+                        d.have.count(), d.have.size(),
+                        d.have.count() == 0 && d.accepting ? ""
+                        : d.accepting                      ? ""
+                                                           : ", not called yet");
+  }
+  return text;
+}
+
+}  // namespace square

@@ -1,0 +1,121 @@
+// The source's part of an operation in one session: which block goes on which stream,
+// who has what, and what must be sent again.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "node/answers.h"
+#include "node/block_set.h"
+#include "node/context.h"
+#include "node/outgoing_link.h"
+
+namespace square {
+
+// Without news for this long, a source asks every destination what it has; each time
+// without an answer it waits longer.
+inline constexpr Duration kMinProbeWait = std::chrono::milliseconds(250);
+inline constexpr Duration kMaxProbeWait = std::chrono::seconds(2);
+// At the end of an operation a slow stream may be passed over; not for longer than this.
+inline constexpr Duration kPassOverTime = std::chrono::seconds(1);
+
+// Loss is known, never guessed: a stream keeps the order of its blocks, so a block that
+// a destination does not have although it has seen a later one of the same stream (or a
+// probe) is lost. Not thread-safe: used on the node's strand.
+class Sender {
+ public:
+  using Links = std::map<std::string, std::unique_ptr<OutgoingLink>>;
+
+  // `data` shows the session's bytes; its owner's deleter tells when they are free.
+  Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledPlan> plan,
+         const PlanSession& session, OperationId operation, Buffer data, std::function<void()> on_done);
+  ~Sender();
+
+  // Puts blocks in line wherever there is room.
+  void fill();
+  void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack);
+  // Goes on under a newer plan that has the same session: what the old plan's streams
+  // still carry may arrive; after a while the rest is sent again.
+  void migrate(std::shared_ptr<const InstalledPlan> plan);
+
+  [[nodiscard]] bool is_done() const { return waiting_ == 0; }
+  [[nodiscard]] Epoch epoch() const { return plan_->epoch(); }
+  [[nodiscard]] SessionId session() const { return session_; }
+  [[nodiscard]] bool uses(const std::string& peer) const;
+  // Names the destinations that do not have everything, and how much they have.
+  [[nodiscard]] std::string describe_missing() const;
+
+ private:
+  struct Assignment {
+    std::uint64_t sequence;
+    std::size_t block;
+  };
+  struct Stream {
+    const LocalStream* local;
+    std::vector<OutgoingLink*> links;
+    std::uint64_t next_sequence = 1;
+    std::deque<Assignment> in_flight;
+  };
+  struct Destination {
+    NodeId node;
+    BlockSet have;
+    bool done = false;
+    bool accepting = true;
+    std::vector<std::uint64_t> seen;     // by stream: has looked at everything up to here
+    std::vector<std::uint64_t> checked;  // by stream: this side has looked for losses up to here
+  };
+  struct LastAssignment {
+    std::size_t stream = 0;
+    std::uint64_t sequence = 0;  // 0: not on any stream of this plan
+  };
+
+  void open_streams();
+  void arm_probe();
+  void probe();
+  [[nodiscard]] bool has_room(const Stream& stream) const;
+  [[nodiscard]] std::size_t queued(const Stream& stream) const;
+  [[nodiscard]] std::size_t unassigned() const;
+  [[nodiscard]] bool all_refuse() const;
+  Stream* choose_stream();
+  [[nodiscard]] bool is_too_slow(const Stream& stream) const;
+  [[nodiscard]] double seconds_per_block(const Stream& stream) const;
+  [[nodiscard]] bool take_block(std::size_t& block);
+  [[nodiscard]] bool everyone_has(std::size_t block) const;
+  bool steal_for(Stream& faster);
+  void assign(Stream& stream, std::size_t block);
+  void send_on(Stream& stream, const Frame& frame);
+  FrameHeader header_for(const Stream& stream) const;
+  void find_losses(Destination& destination);
+  void send_again(std::size_t block);
+  void forget_settled(std::size_t stream);
+
+  NodeContext& node_;
+  Links& links_;
+  std::shared_ptr<const InstalledPlan> plan_;
+  SessionId session_;
+  OperationId operation_;
+  Buffer data_;
+  std::function<void()> on_done_;
+  std::size_t block_bytes_ = 0;
+  std::size_t block_count_ = 0;
+  std::vector<Stream> streams_;
+  double total_rate_bps_ = 0;
+  double fastest_bps_ = 0;
+  std::vector<Destination> destinations_;
+  std::size_t waiting_ = 0;  // destinations that are not done
+  std::size_t next_block_ = 0;
+  std::deque<std::size_t> again_;
+  std::vector<bool> is_again_;
+  std::vector<LastAssignment> last_;
+  TimePoint last_assignment_{};
+  bool is_filling_ = false;
+  Duration probe_wait_ = kMinProbeWait;
+  Executor::TimerId probe_timer_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace square

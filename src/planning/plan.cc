@@ -1,0 +1,49 @@
+#include "square/plan.h"
+
+#include <algorithm>
+
+namespace square {
+
+std::string_view to_string(SessionKind kind) {
+  switch (kind) {
+    case SessionKind::kMulticast: return "multicast";
+    case SessionKind::kReduce: return "reduce";
+    case SessionKind::kUnicast: return "unicast";
+  }
+  return "unknown";
+}
+
+const PlanCollective* Plan::find_collective(CollectiveId id) const {
+  const auto found = std::find_if(collectives.begin(), collectives.end(),
+                                  [&](const PlanCollective& collective) { return collective.id == id; });
+  return found == collectives.end() ? nullptr : &*found;
+}
+
+const PlanSession* Plan::find_session(SessionId id) const {
+  // The planner numbers sessions by position; plans from elsewhere need not.
+  if (id.index() < sessions.size() && sessions[id.index()].id == id) return &sessions[id.index()];
+  const auto found = std::find_if(sessions.begin(), sessions.end(),
+                                  [&](const PlanSession& session) { return session.id == id; });
+  return found == sessions.end() ? nullptr : &*found;
+}
+
+std::optional<NodeId> Plan::find_node(std::string_view name) const {
+  for (std::size_t v = 0; v < nodes.size(); ++v) {
+    if (nodes[v].name == name) return NodeId(static_cast<std::uint32_t>(v));
+  }
+  return std::nullopt;
+}
+
+double jain_index(const std::vector<double>& values) {
+  double sum = 0.0;
+  double squares = 0.0;
+  for (const double value : values) {
+    sum += value;
+    squares += value * value;
+  }
+  // All zero is even as well.
+  if (squares == 0.0) return 1.0;
+  return sum * sum / (static_cast<double>(values.size()) * squares);
+}
+
+}  // namespace square

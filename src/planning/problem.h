@@ -1,0 +1,42 @@
+// What every linear program of a plan is made from.
+#pragma once
+
+#include <vector>
+
+#include "planning/sessions.h"
+#include "square/paths.h"
+#include "square/scenario.h"
+
+namespace square::planning {
+
+// An unlimited link is planned as if it had the largest finite capacity of the overlay,
+// or this one where no link has any.
+inline constexpr double kAssumedCapacityBps = 1e9;
+
+// What there is to give away, bits per second: by LinkId, by NodeId.
+struct Network {
+  std::vector<double> capacity_bps;
+  std::vector<double> egress_bps;  // kUnlimited where there is no limit
+  std::vector<double> ingress_bps;
+};
+
+// The overlay's capacities with unlimited links replaced as above.
+Network planning_network(const Topology& topology);
+
+struct Problem {
+  const Scenario* scenario = nullptr;
+  Network network;
+  std::vector<Session> sessions;
+  // Feasible paths P_ij: [session][destination].
+  std::vector<std::vector<std::vector<Path>>> paths;
+  // By collective: w_c, and the positions of its sessions.
+  std::vector<double> weight;
+  std::vector<std::vector<std::size_t>> sessions_of;
+
+  [[nodiscard]] const Topology& topology() const { return scenario->topology; }
+};
+
+// w_c of every collective, by the scenario's kind of fairness.
+std::vector<double> collective_weights(const Scenario& scenario);
+
+}  // namespace square::planning

@@ -1,0 +1,61 @@
+#include "square/grpc_transport.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "transport/grpc/address.h"
+#include "transport/grpc/transport.h"
+
+namespace square {
+namespace {
+
+Status check_options(const GrpcTransportOptions& options) {
+  if (options.node_name.empty() || options.node_name.size() > kMaxNameBytes) {
+    return invalid_argument(
+        fmt::format("node_name has {} bytes, allowed are 1 to {}", options.node_name.size(), kMaxNameBytes));
+  }
+  if (options.token.size() > kMaxTokenBytes) {
+    return invalid_argument(
+        fmt::format("token has {} bytes, at most {} are allowed", options.token.size(), kMaxTokenBytes));
+  }
+  if (options.threads < 1 || options.threads > kMaxTransportThreads) {
+    return invalid_argument(
+        fmt::format("threads is {}, allowed are 1 to {}", options.threads, kMaxTransportThreads));
+  }
+  // Less than this and a single full frame could stall for ever.
+  constexpr std::size_t kMinQuotaBytes = 16 * kMaxFrameBytes;
+  if (options.memory_quota_bytes < kMinQuotaBytes) {
+    return invalid_argument(
+        fmt::format("memory_quota_bytes is {}, the least is {}", options.memory_quota_bytes, kMinQuotaBytes));
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transport>> make_grpc_transport(GrpcTransportOptions options) {
+  SQUARE_RETURN_IF_ERROR(check_options(options));
+  auto bind = rpc::parse_host_port(options.bind_address);
+  if (!bind.is_ok()) return bind.status().with_context("bind_address");
+  if (!rpc::is_loopback(bind->host) && options.token.empty()) {
+    return invalid_argument(fmt::format(
+        "binding to {} lets other machines in and needs a token; set one, the same on every node, or "
+        "bind to the loopback",
+        options.bind_address));
+  }
+  if (!options.advertised_address.empty()) {
+    auto advertised = rpc::parse_host_port(options.advertised_address);
+    if (!advertised.is_ok()) return advertised.status().with_context("advertised_address");
+  } else if (rpc::is_wildcard(bind->host)) {
+    return invalid_argument(
+        fmt::format("binding to {} needs an advertised_address: peers cannot dial it; name this machine",
+                    options.bind_address));
+  }
+  std::string advertised = options.advertised_address;
+  return std::unique_ptr<Transport>(
+      std::make_unique<rpc::GrpcTransport>(std::move(options), *std::move(bind), std::move(advertised)));
+}
+
+}  // namespace square

@@ -1,0 +1,104 @@
+#include "transport/grpc/handshake.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "square/grpc_transport.h"
+#include "square/transport.h"
+
+namespace square::rpc {
+namespace {
+
+constexpr std::string_view kHexDigits = "0123456789ABCDEF";
+
+// Enough of a stranger's text for a message.
+constexpr std::size_t kMaxQuotedBytes = 100;
+
+std::string_view quoted(std::string_view text) { return text.substr(0, kMaxQuotedBytes); }
+
+}  // namespace
+
+std::string percent_encode(std::string_view text) {
+  std::string encoded;
+  encoded.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte > 0x20 && byte < 0x7f && c != '%') {
+      encoded += c;
+    } else {
+      encoded += '%';
+      encoded += kHexDigits[byte >> 4U];
+      encoded += kHexDigits[byte & 0xfU];
+    }
+  }
+  return encoded;
+}
+
+Result<std::string> percent_decode(std::string_view text) {
+  std::string decoded;
+  decoded.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    const std::size_t high = i + 1 < text.size() ? kHexDigits.find(text[i + 1]) : std::string_view::npos;
+    const std::size_t low = i + 2 < text.size() ? kHexDigits.find(text[i + 2]) : std::string_view::npos;
+    if (high == std::string_view::npos || low == std::string_view::npos) {
+      return invalid_argument(fmt::format("\"{}\" is not percent-encoded", quoted(text)));
+    }
+    decoded += static_cast<char>(high << 4U | low);
+    i += 2;
+  }
+  return decoded;
+}
+
+bool equal_in_constant_time(std::string_view a, std::string_view b) {
+  std::uint8_t difference = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    // Compared with itself where b is shorter, so that the time depends on a alone.
+    const std::string_view other = i < b.size() ? b : a;
+    difference = static_cast<std::uint8_t>(
+        difference | (static_cast<std::uint8_t>(a[i]) ^ static_cast<std::uint8_t>(other[i])));
+  }
+  return difference == 0;
+}
+
+Result<std::string> check_handshake(const Identity& self, std::string_view method,
+                                    const MetadataLookup& metadata) {
+  if (method != kMethod) {
+    return Status(StatusCode::kUnimplemented,
+                  fmt::format("node \"{}\" serves {} only, not {}", self.name, kMethod, quoted(method)));
+  }
+  const std::string version = metadata(kVersionKey);
+  if (version != std::to_string(kProtocolVersion)) {
+    return failed_precondition(
+        fmt::format("peer speaks Square protocol {}, this node speaks {}; run the same version of Square on "
+                    "both nodes",
+                    version.empty() ? "none" : quoted(version), kProtocolVersion));
+  }
+  auto token = percent_decode(metadata(kTokenKey));
+  if (!self.token.empty() && (!token.is_ok() || !equal_in_constant_time(*token, self.token))) {
+    return unauthenticated(
+        fmt::format("node \"{}\" did not accept the token; give every node the same one", self.name));
+  }
+  auto to = percent_decode(metadata(kToKey));
+  if (!to.is_ok()) return to.status().with_context(kToKey);
+  if (*to != self.name) {
+    return not_found(
+        fmt::format("there is no node \"{}\" at this address, this is node \"{}\"; check the "
+                    "address that \"{}\" advertises",
+                    quoted(*to), self.name, quoted(*to)));
+  }
+  auto from = percent_decode(metadata(kFromKey));
+  if (!from.is_ok()) return from.status().with_context(kFromKey);
+  if (from->empty() || from->size() > kMaxNameBytes) {
+    return invalid_argument(fmt::format("{} holds a name of {} bytes, allowed are 1 to {}", kFromKey,
+                                        from->size(), kMaxNameBytes));
+  }
+  return from;
+}
+
+}  // namespace square::rpc

@@ -1,0 +1,43 @@
+// What two nodes tell one another before the first frame: docs/wire.md.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "square/status.h"
+
+namespace square::rpc {
+
+inline constexpr char kMethod[] = "/square.v1.Link/Carry";
+
+// Keys of the call's metadata. The answer of a node that accepts carries kVersionKey too;
+// nothing else that speaks gRPC does.
+inline constexpr char kVersionKey[] = "square-version";
+inline constexpr char kFromKey[] = "square-from";
+inline constexpr char kToKey[] = "square-to";
+inline constexpr char kTokenKey[] = "square-token";
+
+// Metadata values are ASCII. Bytes other than 0x21 to 0x7e, and '%', become %XX.
+std::string percent_encode(std::string_view text);
+// Errors: INVALID_ARGUMENT for a '%' without two hexadecimal digits.
+Result<std::string> percent_decode(std::string_view text);
+
+// Takes as long for any two texts of the same lengths.
+bool equal_in_constant_time(std::string_view a, std::string_view b);
+
+struct Identity {
+  std::string name;
+  std::string token;  // empty: peers need none
+};
+
+// The value of a metadata key, empty where it is missing.
+using MetadataLookup = std::function<std::string(std::string_view key)>;
+
+// Whether `self` accepts the link that this metadata asks for, and if so the peer's name.
+// Errors: UNIMPLEMENTED for another method, FAILED_PRECONDITION for another version,
+// UNAUTHENTICATED for the token, NOT_FOUND for another node's name, INVALID_ARGUMENT.
+Result<std::string> check_handshake(const Identity& self, std::string_view method,
+                                    const MetadataLookup& metadata);
+
+}  // namespace square::rpc

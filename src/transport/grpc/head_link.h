@@ -1,0 +1,35 @@
+// The end that is dialled: a server's call, from the wait for one on.
+#pragma once
+
+#include <grpcpp/generic/async_generic_service.h>
+
+#include "transport/grpc/link.h"
+
+namespace square::rpc {
+
+class HeadLink final : public Link {
+ public:
+  HeadLink(LinkOwner& owner, LinkHandle handle, grpc::ServerCompletionQueue& queue);
+
+  // Waits for the next call of any peer. Call once.
+  void listen(grpc::AsyncGenericService& service);
+
+ private:
+  void advance(Op op, bool ok) override;
+  void read(grpc::ByteBuffer& message, void* tag) override { stream_.Read(&message, tag); }
+  void write(const grpc::ByteBuffer& message, void* tag) override { stream_.Write(message, tag); }
+  void cancel() override;
+  void finish() override;
+  void release() override;
+
+  void on_call();
+
+  grpc::ServerCompletionQueue& server_queue_;
+  grpc::GenericServerContext context_;
+  grpc::GenericServerAsyncReaderWriter stream_;
+  std::string caller_;  // a peer that was accepted, before the link is up
+  bool called_ = false;
+  bool admitted_ = false;
+};
+
+}  // namespace square::rpc

@@ -1,0 +1,83 @@
+#include "transport/grpc/message.h"
+
+#include <grpcpp/support/slice.h>
+
+#include <atomic>
+#include <utility>
+#include <vector>
+
+#include "transport/grpc/limits.h"
+
+namespace square::rpc {
+namespace {
+
+// What keeps a payload alive while gRPC reads it; freed with its last slice.
+struct OutgoingPayload {
+  Buffer payload;
+  std::atomic<std::size_t> slices;
+  std::shared_ptr<PayloadLedger> ledger;
+};
+
+void release_slice(void* context) {
+  auto* outgoing = static_cast<OutgoingPayload*>(context);
+  if (outgoing->slices.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const std::shared_ptr<PayloadLedger> ledger = std::move(outgoing->ledger);
+  delete outgoing;
+  ledger->remove();
+}
+
+}  // namespace
+
+void PayloadLedger::add() {
+  const std::lock_guard lock(mutex_);
+  ++frames_;
+}
+
+void PayloadLedger::remove() {
+  const std::lock_guard lock(mutex_);
+  if (--frames_ == 0) empty_.notify_all();
+}
+
+bool PayloadLedger::wait_until_empty(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  return empty_.wait_for(lock, timeout, [this] { return frames_ == 0; });
+}
+
+grpc::ByteBuffer to_message(Frame frame, std::shared_ptr<PayloadLedger> ledger) {
+  const auto header = encode_header(frame);
+  std::vector<grpc::Slice> slices;
+  slices.reserve(frame.payload.slices().size() + 1);
+  slices.emplace_back(header.data(), header.size());
+  if (frame.payload.size_bytes() > 0) {
+    ledger->add();
+    const std::size_t count = frame.payload.slices().size();
+    auto* outgoing = new OutgoingPayload{std::move(frame.payload), count, std::move(ledger)};
+    for (const Buffer::Slice& slice : outgoing->payload.slices()) {
+      // gRPC takes a non-const pointer that it only reads.
+      slices.emplace_back(const_cast<std::byte*>(slice.data), slice.size_bytes, release_slice, outgoing);
+    }
+  }
+  return {slices.data(), slices.size()};
+}
+
+Result<Buffer> from_message(const grpc::ByteBuffer& message) {
+  auto received = std::make_shared<std::vector<grpc::Slice>>();
+  if (const grpc::Status dumped = message.Dump(received.get()); !dumped.ok()) {
+    return data_loss("a message cannot be read: " + dumped.error_message());
+  }
+  Buffer bytes;
+  for (const grpc::Slice& slice : *received) {
+    bytes.append({received, reinterpret_cast<const std::byte*>(slice.begin()), slice.size()});
+  }
+  return bytes;
+}
+
+Buffer unpinned(Buffer payload) {
+  if (payload.size_bytes() == 0 || payload.size_bytes() > kCopiedPayloadBytes) return payload;
+  std::shared_ptr<std::byte[]> own = std::make_shared_for_overwrite<std::byte[]>(payload.size_bytes());
+  payload.copy_to(own.get());
+  const std::byte* data = own.get();
+  return {std::move(own), data, payload.size_bytes()};
+}
+
+}  // namespace square::rpc

@@ -1,0 +1,43 @@
+// The end that dials: a client's call.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include "transport/grpc/link.h"
+
+namespace square::rpc {
+
+class TailLink final : public Link {
+ public:
+  TailLink(LinkOwner& owner, LinkHandle handle, grpc::CompletionQueue& queue, std::string peer,
+           std::string address, const grpc::ChannelArguments& arguments);
+
+ private:
+  void begin() override;
+  void advance(Op op, bool ok) override;
+  void read(grpc::ByteBuffer& message, void* tag) override { stream_->Read(&message, tag); }
+  void write(const grpc::ByteBuffer& message, void* tag) override { stream_->Write(message, tag); }
+  void cancel() override { context_->TryCancel(); }
+  void finish() override;
+  void release() override;
+
+  // Has the link wait until its channel does not connect any more.
+  void settle();
+  [[nodiscard]] bool was_accepted() const;
+  // Why the call ended, in words for the node.
+  [[nodiscard]] Status explain() const;
+
+  const std::string target_;
+  const std::string address_;
+  const grpc::ChannelArguments& arguments_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;  // goes before its context
+  grpc::Status status_;
+  grpc::Alarm deadline_;
+};
+
+}  // namespace square::rpc

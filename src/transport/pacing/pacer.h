@@ -1,0 +1,31 @@
+// A virtual clock: lets bits through at a rate, exactly on average.
+#pragma once
+
+#include "square/clock.h"
+
+namespace square {
+
+// What a late timer may catch up, and so the largest burst, as time at the pacer's rate.
+inline constexpr Duration kPacerCatchUp = std::chrono::milliseconds(20);
+
+// Deadlines are absolute, so late timers do not add up to a lower rate (relative
+// sleeps lose 2 to 16%). Not thread-safe.
+class Pacer {
+ public:
+  // kUnlimited: everything passes at once.
+  explicit Pacer(double rate_bps) : rate_bps_(rate_bps) {}
+
+  void set_rate(double rate_bps) { rate_bps_ = rate_bps; }
+  [[nodiscard]] double rate_bps() const { return rate_bps_; }
+
+  // When the next bit may pass; not after `now` if it may pass now.
+  [[nodiscard]] TimePoint ready_at() const { return ready_at_; }
+  // Takes `bits` at `now`, also before ready_at(): then later ones wait longer.
+  void charge(double bits, TimePoint now);
+
+ private:
+  double rate_bps_;
+  TimePoint ready_at_{};
+};
+
+}  // namespace square

@@ -1,0 +1,147 @@
+#include "transport/sim/simulated_transport.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace square {
+
+SimulatedTransport::SimulatedTransport(Simulation::State& simulation, std::string name)
+    : simulation_(simulation), name_(std::move(name)) {}
+
+SimulatedTransport::~SimulatedTransport() { stop(); }
+
+Status SimulatedTransport::start(TransportHandler& handler) {
+  if (!simulation_.transports.emplace(address(), this).second) {
+    return unavailable(fmt::format("{} is in use by another node of the simulation", address()));
+  }
+  handler_ = &handler;
+  *running_ = true;
+  return Status::ok();
+}
+
+void SimulatedTransport::later(TimePoint when, Executor::Task task) {
+  simulation_.schedule(when, [running = running_, task = std::move(task)] {
+    if (*running) task();
+  });
+}
+
+const LinkConditions& SimulatedTransport::conditions(const Connection& connection) const {
+  return connection.end == LinkEnd::kTail ? simulation_.conditions(name_, connection.peer)
+                                          : simulation_.conditions(connection.peer, name_);
+}
+
+SimulatedTransport* SimulatedTransport::other(const Connection& connection) const {
+  const auto found = simulation_.transports.find(connection.other_address);
+  return found == simulation_.transports.end() ? nullptr : found->second;
+}
+
+LinkHandle SimulatedTransport::open_link(std::string_view peer, std::string_view address) {
+  const LinkHandle link(next_handle_++);
+  connections_[link].peer = peer;
+  const Duration delay = conditions(connections_[link]).delay;
+  later(simulation_.clock.time + 2 * delay,
+        [this, link, peer = std::string(peer), address = std::string(address)] {
+          connect(link, peer, address);
+        });
+  return link;
+}
+
+void SimulatedTransport::connect(LinkHandle link, const std::string& peer, const std::string& address) {
+  const auto found = connections_.find(link);
+  if (found == connections_.end()) return;  // closed meanwhile
+  const auto other = simulation_.transports.find(address);
+  if (other == simulation_.transports.end() || other->second->name_ != peer) {
+    connections_.erase(found);
+    handler_->on_link_down(link, unavailable(fmt::format("cannot reach node \"{}\" at {}", peer, address)));
+    return;
+  }
+  found->second.other_address = address;
+  found->second.other_handle = other->second->accept(*this, link);
+  handler_->on_link_up(link, LinkEnd::kTail, peer);
+}
+
+LinkHandle SimulatedTransport::accept(SimulatedTransport& from, LinkHandle from_handle) {
+  const LinkHandle link(next_handle_++);
+  connections_[link] = {LinkEnd::kHead, from.name_, from.address(), from_handle, {}};
+  handler_->on_link_up(link, LinkEnd::kHead, from.name_);
+  return link;
+}
+
+TimePoint SimulatedTransport::arrival(Connection& connection, const FrameHeader& header,
+                                      const LinkConditions& conditions) {
+  const Duration jitter = from_seconds(simulation_.draw() * to_seconds(conditions.jitter));
+  const std::pair<std::uint64_t, std::uint64_t> stream{
+      (std::uint64_t{header.epoch.value()} << 32U) | header.session.value(), header.stream.value()};
+  TimePoint& last = connection.last_arrival[stream];
+  last = std::max(last, simulation_.clock.time + conditions.delay + jitter);
+  return last;
+}
+
+void SimulatedTransport::send(LinkHandle link, Frame frame) {
+  const auto found = connections_.find(link);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  SimulatedTransport* const head = other(connection);
+  if (head == nullptr) return;
+  // The wire keeps no reference to the sender's memory.
+  std::vector<std::byte> bytes(frame.payload.size_bytes());
+  frame.payload.copy_to(bytes.data());
+  frame.payload = Buffer::copy_of(bytes);
+  const LinkConditions& now = conditions(connection);
+  const bool lost = simulation_.draw() < now.loss;
+  const TimePoint when = arrival(connection, frame.header, now);
+  head->later(when, [head, to = connection.other_handle, frame = std::move(frame), lost] {
+    head->deliver(to, frame, lost);
+  });
+  later(simulation_.clock.time, [this, link] {
+    if (connections_.contains(link)) handler_->on_sent(link);
+  });
+}
+
+void SimulatedTransport::deliver(LinkHandle link, Frame frame, bool lost) {
+  if (!connections_.contains(link)) return;
+  const FrameHeader& header = frame.header;
+  simulation_.trace({static_cast<std::uint64_t>(simulation_.clock.time.time_since_epoch().count()),
+                     link.value(), static_cast<std::uint64_t>(header.type), header.session.value(),
+                     header.stream.value(), header.operation.value(), header.offset_bytes,
+                     header.hop_sequence, lost ? 1U : 0U, crc32c(frame.payload)});
+  if (lost) {
+    ++simulation_.dropped;
+    return;
+  }
+  ++simulation_.delivered;
+  handler_->on_frame(link, std::move(frame));
+}
+
+void SimulatedTransport::break_link(LinkHandle link, Status reason) {
+  if (connections_.erase(link) == 1) handler_->on_link_down(link, std::move(reason));
+}
+
+void SimulatedTransport::close_link(LinkHandle link) {
+  const auto found = connections_.find(link);
+  if (found == connections_.end()) return;
+  const Connection connection = found->second;
+  if (SimulatedTransport* const far = other(connection); far != nullptr) {
+    far->later(simulation_.clock.time + conditions(connection).delay,
+               [far, to = connection.other_handle, name = name_] {
+                 far->break_link(to, unavailable(fmt::format("node \"{}\" closed the link", name)));
+               });
+  }
+  later(simulation_.clock.time, [this, link] { break_link(link, cancelled("the link was closed")); });
+}
+
+void SimulatedTransport::stop() {
+  if (!*running_) return;
+  while (!connections_.empty()) {
+    const LinkHandle link = connections_.begin()->first;
+    close_link(link);
+    break_link(link, cancelled("the transport was stopped"));
+  }
+  *running_ = false;
+  simulation_.transports.erase(address());
+}
+
+}  // namespace square

@@ -1,0 +1,56 @@
+// A transport whose wire is a Simulation.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "square/simulation.h"
+#include "square/transport.h"
+#include "transport/sim/simulation_state.h"
+
+namespace square {
+
+class SimulatedTransport final : public Transport {
+ public:
+  SimulatedTransport(Simulation::State& simulation, std::string name);
+  ~SimulatedTransport() override;
+
+  Status start(TransportHandler& handler) override;
+  [[nodiscard]] std::string address() const override { return "sim:" + name_; }
+  LinkHandle open_link(std::string_view peer, std::string_view address) override;
+  void send(LinkHandle link, Frame frame) override;
+  void close_link(LinkHandle link) override;
+  void stop() override;
+
+ private:
+  // One direction of a connection. Frames of a stream keep their order: none arrives
+  // before the one that was sent before it.
+  struct Connection {
+    LinkEnd end = LinkEnd::kTail;
+    std::string peer;
+    std::string other_address;  // empty until connected
+    LinkHandle other_handle;
+    std::map<std::pair<std::uint64_t, std::uint64_t>, TimePoint> last_arrival;
+  };
+
+  void connect(LinkHandle link, const std::string& peer, const std::string& address);
+  LinkHandle accept(SimulatedTransport& from, LinkHandle from_handle);
+  void deliver(LinkHandle link, Frame frame, bool lost);
+  void break_link(LinkHandle link, Status reason);
+  TimePoint arrival(Connection& connection, const FrameHeader& header, const LinkConditions& conditions);
+  [[nodiscard]] const LinkConditions& conditions(const Connection& connection) const;
+  // The transport at the other end; null if it has stopped.
+  [[nodiscard]] SimulatedTransport* other(const Connection& connection) const;
+  // Runs `task` later, unless this transport is gone by then.
+  void later(TimePoint when, Executor::Task task);
+
+  Simulation::State& simulation_;
+  std::string name_;
+  TransportHandler* handler_ = nullptr;
+  std::shared_ptr<bool> running_ = std::make_shared<bool>(false);
+  std::map<LinkHandle, Connection> connections_;
+  std::uint32_t next_handle_ = 1;
+};
+
+}  // namespace square

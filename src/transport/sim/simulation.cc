@@ -1,0 +1,111 @@
+#include "square/simulation.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "base/check.h"
+#include "transport/sim/simulated_transport.h"
+#include "transport/sim/simulation_state.h"
+
+namespace square {
+namespace {
+
+// Payload work ends after a moment of this length at most.
+constexpr Duration kWorkTime = std::chrono::microseconds(200);
+
+}  // namespace
+
+void Simulation::State::schedule(TimePoint when, Executor::Task task) {
+  events.push({std::max(when, clock.time), next_order++, std::move(task)});
+}
+
+double Simulation::State::draw() {
+  constexpr double kScale = 1.0 / 9007199254740992.0;  // 2^-53
+  return static_cast<double>(random() >> 11U) * kScale;
+}
+
+const LinkConditions& Simulation::State::conditions(const std::string& from, const std::string& to) const {
+  const auto found = link_conditions.find({from, to});
+  return found == link_conditions.end() ? default_conditions : found->second;
+}
+
+void Simulation::State::trace(std::initializer_list<std::uint64_t> numbers) {
+  for (std::uint64_t number : numbers) {
+    for (int byte = 0; byte < 8; ++byte) {
+      trace_hash = (trace_hash ^ (number & 0xffU)) * 0x100000001b3U;
+      number >>= 8U;
+    }
+  }
+}
+
+class SimulatedExecutor final : public Executor {
+ public:
+  explicit SimulatedExecutor(Simulation::State& simulation) : simulation_(simulation) {}
+  ~SimulatedExecutor() override { *alive_ = false; }
+
+  void post(Task task) override { schedule(simulation_.clock.time, std::move(task)); }
+
+  TimerId post_at(TimePoint when, Task task) override {
+    const TimerId timer = ++last_timer_;
+    timers_.insert(timer);
+    schedule(when, [this, timer, task = std::move(task)] {
+      if (timers_.erase(timer) == 1) task();
+    });
+    return timer;
+  }
+
+  void cancel(TimerId timer) override { timers_.erase(timer); }
+
+  void work(Task task) override {
+    schedule(simulation_.clock.time + from_seconds(simulation_.draw() * to_seconds(kWorkTime)),
+             std::move(task));
+  }
+
+ private:
+  void schedule(TimePoint when, Task task) {
+    simulation_.schedule(when, [alive = alive_, task = std::move(task)] {
+      if (*alive) task();
+    });
+  }
+
+  Simulation::State& simulation_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::unordered_set<TimerId> timers_;
+  TimerId last_timer_ = 0;
+};
+
+Simulation::Simulation(std::uint64_t seed) : state_(std::make_unique<State>(seed)) {}
+Simulation::~Simulation() = default;
+
+const Clock& Simulation::clock() const { return state_->clock; }
+
+std::unique_ptr<Executor> Simulation::make_executor() { return std::make_unique<SimulatedExecutor>(*state_); }
+
+std::unique_ptr<Transport> Simulation::make_transport(std::string node_name) {
+  return std::make_unique<SimulatedTransport>(*state_, std::move(node_name));
+}
+
+void Simulation::set_conditions(const std::string& from, const std::string& to, LinkConditions conditions) {
+  state_->link_conditions[{from, to}] = conditions;
+}
+
+void Simulation::set_default_conditions(LinkConditions conditions) {
+  state_->default_conditions = conditions;
+}
+
+bool Simulation::run_until(const std::function<bool()>& finished, TimePoint deadline) {
+  while (!finished() && !state_->events.empty() && state_->events.top().when <= deadline) {
+    // priority_queue gives no mutable access; the event is popped right after.
+    Executor::Task task = std::move(const_cast<State::Event&>(state_->events.top()).task);
+    state_->clock.time = state_->events.top().when;
+    state_->events.pop();
+    task();
+  }
+  return finished();
+}
+
+std::uint64_t Simulation::trace_hash() const { return state_->trace_hash; }
+std::uint64_t Simulation::frames_delivered() const { return state_->delivered; }
+std::uint64_t Simulation::frames_dropped() const { return state_->dropped; }
+
+}  // namespace square

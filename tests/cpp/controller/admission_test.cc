@@ -1,0 +1,130 @@
+#include "controller/admission.h"
+
+#include <doctest/doctest.h>
+
+#include "controller/listen_address.h"
+#include "controller/overlay_change.h"
+#include "controller/protocol.h"
+
+using namespace square;
+using namespace square::controller;
+
+namespace {
+
+PlanningState state_of(const std::vector<std::string>& names) {
+  Scenario scenario;
+  scenario.topology = *full_mesh(names, {});
+  return {"", scenario.topology, {}, {}, GroupRegistry(scenario)};
+}
+
+GroupSpec group(const std::string& name, const std::string& tenant = "alice") {
+  return {name, tenant, {"a", "b"}, {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}}};
+}
+
+// Plans anything but the tenant mallory's collectives.
+struct FakePlanner {
+  int calls = 0;
+  PlanMaker maker() {
+    return [this](const Scenario& scenario) -> Result<PublishedPlanPtr> {
+      ++calls;
+      auto plan = std::make_shared<Plan>();
+      for (const CollectiveSpec& collective : scenario.collectives) {
+        if (collective.tenant == "mallory") return failed_precondition("no path");
+        plan->collectives.emplace_back();
+      }
+      return std::make_shared<const PublishedPlan>(PublishedPlan{plan, nullptr});
+    };
+  }
+};
+
+}  // namespace
+
+TEST_CASE("demands that can be planned together are planned once") {
+  FakePlanner planner;
+  std::vector<Demand> demands;
+  for (int i = 0; i < 8; ++i) demands.emplace_back(group("g" + std::to_string(i)));
+  std::vector<const Demand*> pointers;
+  for (const Demand& demand : demands) pointers.push_back(&demand);
+  const Admission admission = admit(state_of({"a", "b"}), pointers, false, planner.maker());
+  CHECK(planner.calls == 1);
+  REQUIRE(admission.next != nullptr);
+  CHECK(admission.next->plan->collectives.size() == 8);
+  // The same once more changes nothing.
+  const Admission again = admit(admission.state, pointers, false, planner.maker());
+  CHECK(planner.calls == 1);
+  CHECK(again.next == nullptr);
+  CHECK(again.verdicts[3].collectives == admission.verdicts[3].collectives);
+  CHECK(admit(admission.state, {}, true, planner.maker()).next != nullptr);
+}
+
+TEST_CASE("a demand that cannot be planned is refused alone") {
+  for (std::size_t bad = 0; bad < 8; ++bad) {
+    CAPTURE(bad);
+    FakePlanner planner;
+    std::vector<Demand> demands;
+    for (std::size_t i = 0; i < 8; ++i) {
+      demands.emplace_back(group("g" + std::to_string(i), i == bad ? "mallory" : "alice"));
+    }
+    std::vector<const Demand*> pointers;
+    for (const Demand& demand : demands) pointers.push_back(&demand);
+    const Admission admission = admit(state_of({"a", "b"}), pointers, true, planner.maker());
+    for (std::size_t i = 0; i < 8; ++i) CHECK(admission.verdicts[i].status.is_ok() == (i != bad));
+    CHECK(admission.verdicts[bad].status == failed_precondition("no path"));
+    REQUIRE(admission.next != nullptr);
+    CHECK(admission.next->plan->collectives.size() == 7);
+    CHECK(planner.calls <= 8);
+    CHECK(admission.replan.is_ok());
+  }
+}
+
+TEST_CASE("members of one batch that disagree are told so") {
+  FakePlanner planner;
+  const Demand first = group("g");
+  const Demand second = group("g", "bob");
+  const Admission admission = admit(state_of({"a", "b"}), {&first, &second}, false, planner.maker());
+  CHECK(admission.verdicts[0].status.is_ok());
+  CHECK(admission.verdicts[1].status.code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("an open overlay meshes who is there") {
+  Topology topology;
+  topology = *remesh(topology, {"a"}, {});
+  CHECK(topology.node_count() == 1);
+  topology = *remesh(topology, {"b", "c"}, {});
+  CHECK(topology.link_count() == 6);
+  CHECK(topology.find_node("a") == NodeId(0));
+  // Measured links stay as they are.
+  REQUIRE(topology.set_capacity(*topology.find_link(NodeId(0), *topology.find_node("b")), 1e6).is_ok());
+  topology = *remesh(topology, {"d"}, {"c"});
+  CHECK(topology.node_count() == 4);
+  CHECK(topology.link_count() == 6);
+  CHECK(topology.out_links(*topology.find_node("c")).empty());
+  CHECK(topology.link(*topology.find_link(NodeId(0), *topology.find_node("b"))).properties.capacity_bps ==
+        1e6);
+  topology = *remesh(topology, {"c"}, {});
+  CHECK(topology.link_count() == 12);
+}
+
+TEST_CASE("addresses") {
+  CHECK(to_string(*parse_host_port("localhost:80")) == "localhost:80");
+  CHECK(to_string(*parse_host_port("[::1]:80")) == "[::1]:80");
+  for (const char* wrong :
+       {"", ":", "host", "host:", ":80", "host:99999", "host:x", "::1:80", "[]:80", "host:8 "}) {
+    CHECK_MESSAGE(parse_host_port(wrong).status().code() == StatusCode::kInvalidArgument, wrong);
+  }
+  CHECK(is_loopback("127.0.0.1"));
+  CHECK(is_loopback("127.9.9.9"));
+  CHECK(is_loopback("::1"));
+  CHECK_FALSE(is_loopback("127.evil.example"));
+  CHECK_FALSE(is_loopback("0.0.0.0"));
+  CHECK_FALSE(is_loopback("::"));
+}
+
+TEST_CASE("tokens") {
+  CHECK(tokens_equal("", ""));
+  CHECK(tokens_equal("secret", "secret"));
+  CHECK_FALSE(tokens_equal("secret", "secreT"));
+  CHECK_FALSE(tokens_equal("secretsecret", "secret"));
+  CHECK_FALSE(tokens_equal("", "secret"));
+  CHECK_FALSE(tokens_equal(std::string_view("\0", 1), ""));
+}

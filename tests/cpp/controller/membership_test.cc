@@ -1,0 +1,153 @@
+// Who may join, when a name is free again, and what nodes learn of one another.
+#include <algorithm>
+#include <thread>
+
+#include "controller/fixture.h"
+#include "square/log.h"
+
+using namespace square;
+using namespace square::test;
+using Kind = FakeNode::Event::Kind;
+
+namespace {
+
+bool heard(const std::vector<FakeNode::Event>& events, Kind kind, const std::string& text) {
+  return std::any_of(events.begin(), events.end(),
+                     [&](const FakeNode::Event& event) { return event.kind == kind && event.text == text; });
+}
+
+Status join_status(const Controller& controller, const std::string& name, const std::string& token = "") {
+  FakeNode::Options options;
+  options.token = token;
+  return FakeNode::join(controller.address(), name, options).status();
+}
+
+bool is_listed(const Controller& controller, const std::string& name, bool connected) {
+  for (const NodeInformation& node : controller.nodes()) {
+    if (node.name == name && node.connected == connected && !node.address.empty()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("nodes learn each other's addresses, whoever came first") {
+  const auto controller = start(mesh({"a", "b", "c"}));
+  const auto a = FakeNode::join(*controller, "a");
+  const auto b = FakeNode::join(*controller, "b");
+  CHECK(a->wait_for([](const auto& events) { return heard(events, Kind::kAddress, "b@b.example:1"); }));
+  CHECK(b->wait_for([](const auto& events) { return heard(events, Kind::kAddress, "a@a.example:1"); }));
+  CHECK(is_listed(*controller, "a", true));
+  CHECK_FALSE(is_listed(*controller, "c", true));
+  CHECK(controller->nodes().size() == 3);
+  CHECK(controller->wait_for_nodes({"a", "b"}, kPatience).is_ok());
+  const Status missing = controller->wait_for_nodes({"a", "c"}, 50ms);
+  CHECK(missing.code() == StatusCode::kDeadlineExceeded);
+  CHECK(missing.message().find(": c") != std::string::npos);
+
+  // The same node elsewhere: the others are told.
+  b->leave();
+  FakeNode::Options moved;
+  moved.address = "elsewhere.example:2";
+  const auto again = FakeNode::join(*controller, "b", moved);
+  CHECK(
+      a->wait_for([](const auto& events) { return heard(events, Kind::kAddress, "b@elsewhere.example:2"); }));
+}
+
+TEST_CASE("a node that may not join is told why") {
+  ControllerOptions options;
+  options.token = "secret";
+  const auto controller = start(mesh({"a", "b"}), options);
+  FakeNode::Options with_token;
+  with_token.token = "secret";
+  const auto a = FakeNode::join(*controller, "a", with_token);
+  CHECK(join_status(*controller, "b").code() == StatusCode::kUnauthenticated);
+  CHECK(join_status(*controller, "b", "secreT").code() == StatusCode::kUnauthenticated);
+  CHECK(join_status(*controller, "b", "secretsecret").code() == StatusCode::kUnauthenticated);
+  const Status unknown = join_status(*controller, "z", "secret");
+  CHECK(unknown.code() == StatusCode::kNotFound);
+  CHECK(unknown.message().find("\"z\"") != std::string::npos);
+  const Status twice = join_status(*controller, "a", "secret");
+  CHECK(twice.code() == StatusCode::kAlreadyExists);
+  CHECK(twice.message().find("a.example:1") != std::string::npos);
+  CHECK(join_status(*controller, std::string(300, 'x'), "secret").code() == StatusCode::kInvalidArgument);
+  // Calls other than Attach want the token, too.
+  CHECK(a->client().register_group(broadcast_group("g", {"a", "b"}), kPatience).is_ok());
+}
+
+TEST_CASE("a name is free again after a goodbye") {
+  const auto controller = start(mesh({"a", "b"}));
+  for (int i = 0; i < 5; ++i) {
+    const auto node = FakeNode::join(*controller, "a");
+    CHECK(is_listed(*controller, "a", true));
+  }
+  CHECK(eventually([&] { return !is_listed(*controller, "a", true); }));
+}
+
+TEST_CASE("where no controller is, connect says so in time") {
+  std::string address;
+  {
+    const auto controller = start(mesh({"a"}));
+    address = controller->address();
+  }
+  FakeNode::Options options;
+  options.connect_timeout = 300ms;
+  const auto begin = std::chrono::steady_clock::now();
+  const Status status = FakeNode::join(address, "a", options).status();
+  CHECK(status.code() == StatusCode::kUnavailable);
+  CHECK(status.message().find("no controller answers at " + address) == 0);
+  CHECK(status.message().find("start one with `square controller`") != std::string::npos);
+  CHECK(std::chrono::steady_clock::now() - begin < 1500ms);
+  CHECK(FakeNode::join("nonsense", "a", options).status().code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a client that is early waits for its controller") {
+  ControllerOptions options;
+  {
+    const auto controller = start(mesh({"a"}));
+    options.bind_address = controller->address();
+  }
+  std::unique_ptr<Controller> late;
+  std::thread starter([&] {
+    std::this_thread::sleep_for(300ms);
+    late = start(mesh({"a"}), options);
+  });
+  const auto node = FakeNode::join(options.bind_address, "a", {});
+  starter.join();
+  CHECK_MESSAGE(node.is_ok(), node.status().to_string());
+}
+
+TEST_CASE("a client comes back to its controller and gets the plan again") {
+  ControllerOptions options;
+  auto controller = start(mesh({"a", "b"}));
+  options.bind_address = controller->address();
+  const auto a = FakeNode::join(*controller, "a");
+  REQUIRE(a->wait_for_active(Epoch(1)));
+  controller->stop();
+  CHECK(a->wait_for([](const auto& events) { return events.back().kind == Kind::kLost; }));
+  controller.reset();
+  controller = start(mesh({"a", "b"}), options);
+  CHECK(controller->wait_for_nodes({"a"}, kPatience).is_ok());
+  CHECK(a->wait_for([](const auto& events) {
+    return std::count_if(events.begin(), events.end(),
+                         [](const auto& event) { return event.kind == Kind::kActivate; }) == 2;
+  }));
+}
+
+TEST_CASE("where a controller may listen") {
+  ControllerOptions options;
+  options.bind_address = "0.0.0.0:0";
+  CHECK(Controller::start(options, mesh({"a"})).status().code() == StatusCode::kInvalidArgument);
+  options.token = "secret";
+  CHECK(Controller::start(options, mesh({"a"})).is_ok());
+  options.bind_address = "nonsense";
+  CHECK(Controller::start(options, mesh({"a"})).status().code() == StatusCode::kInvalidArgument);
+  const auto first = start(mesh({"a"}));
+  options.bind_address = first->address();
+  const Status taken = Controller::start(options, mesh({"a"})).status();
+  CHECK(taken.code() == StatusCode::kUnavailable);
+  CHECK(taken.message().find(first->address()) != std::string::npos);
+  options = {};
+  options.advertised_address = "controller.example:7";
+  CHECK(start(mesh({"a"}), options)->address() == "controller.example:7");
+}

@@ -1,0 +1,229 @@
+// The protocol itself, spoken by hand: other versions, silent nodes, processes that come back.
+#include <grpcpp/grpcpp.h>
+
+#include <optional>
+
+#include "controller/fixture.h"
+#include "controller/protocol.h"
+#include "square/v1/controller.grpc.pb.h"
+
+using namespace square;
+using namespace square::test;
+
+namespace {
+
+class RawLine {
+ public:
+  explicit RawLine(const Controller& controller)
+      : stub_(v1::Controller::NewStub(
+            grpc::CreateChannel(controller.address(), grpc::InsecureChannelCredentials()))),
+        stream_(stub_->Attach(&context_)) {}
+  ~RawLine() {
+    context_.TryCancel();
+    if (!finished_) stream_->Finish();
+  }
+
+  void hello(const std::string& node, std::uint64_t incarnation,
+             std::uint32_t version = controller::kControlProtocolVersion) {
+    v1::NodeEvent event;
+    event.mutable_hello()->set_protocol_version(version);
+    event.mutable_hello()->set_node(node);
+    event.mutable_hello()->set_address(node + ".example:1");
+    event.mutable_hello()->set_incarnation(incarnation);
+    stream_->Write(event);
+  }
+  void installed(std::uint32_t epoch) {
+    v1::NodeEvent event;
+    event.mutable_installed()->set_epoch(epoch);
+    stream_->Write(event);
+  }
+  std::optional<v1::ControllerEvent> read() {
+    v1::ControllerEvent event;
+    if (!stream_->Read(&event)) return std::nullopt;
+    return event;
+  }
+  bool is_welcome() {
+    const auto event = read();
+    return event && event->has_welcome();
+  }
+  // Reads to the end and says why it ended.
+  Status end() {
+    while (read()) {
+    }
+    finished_ = true;
+    return controller::from_grpc(stream_->Finish());
+  }
+  v1::Controller::Stub& stub() { return *stub_; }
+
+ private:
+  std::unique_ptr<v1::Controller::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::NodeEvent, v1::ControllerEvent>> stream_;
+  bool finished_ = false;
+};
+
+bool is_connected(const Controller& controller, const std::string& name) {
+  for (const NodeInformation& node : controller.nodes()) {
+    if (node.name == name) return node.connected;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("another protocol version is refused by name") {
+  const auto controller = start(mesh({"a"}));
+  RawLine line(*controller);
+  line.hello("a", 1, 99);
+  const Status status = line.end();
+  CHECK(status.code() == StatusCode::kFailedPrecondition);
+  CHECK(status.message().find("speaks control protocol 99, the controller 1") != std::string::npos);
+}
+
+TEST_CASE("a line begins with one hello") {
+  const auto controller = start(mesh({"a"}));
+  RawLine silent(*controller);
+  silent.installed(1);
+  CHECK(silent.end().code() == StatusCode::kInvalidArgument);
+  RawLine twice(*controller);
+  twice.hello("a", 1);
+  CHECK(twice.is_welcome());
+  twice.hello("a", 1);
+  CHECK(twice.end().code() == StatusCode::kInvalidArgument);
+  CHECK_FALSE(is_connected(*controller, "a"));
+}
+
+TEST_CASE("a node that is silent for a lease has left") {
+  ControllerOptions options;
+  options.lease = 300ms;
+  const auto controller = start(mesh({"a", "b"}), options);
+  const auto alive = FakeNode::join(*controller, "b");
+  RawLine silent(*controller);
+  silent.hello("a", 1);
+  REQUIRE(silent.is_welcome());
+  CHECK(is_connected(*controller, "a"));
+  const auto begin = std::chrono::steady_clock::now();
+  const Status status = silent.end();
+  CHECK(status.code() == StatusCode::kDeadlineExceeded);
+  CHECK(std::chrono::steady_clock::now() - begin >= 150ms);
+  CHECK_FALSE(is_connected(*controller, "a"));
+  // The client's heartbeats keep the other one.
+  CHECK(is_connected(*controller, "b"));
+  for (const auto& event : alive->events()) CHECK(event.kind != FakeNode::Event::Kind::kLost);
+}
+
+TEST_CASE("the same process may come back, another only when the line broke") {
+  const auto controller = start(mesh({"a"}));
+  auto first = std::make_unique<RawLine>(*controller);
+  first->hello("a", 1);
+  REQUIRE(first->is_welcome());
+  RawLine other(*controller);
+  other.hello("a", 2);
+  CHECK(other.end().code() == StatusCode::kAlreadyExists);
+  // The controller may not have seen yet that the old line is gone.
+  RawLine back(*controller);
+  back.hello("a", 1);
+  REQUIRE(back.is_welcome());
+  CHECK(first->end().code() == StatusCode::kAborted);
+  first.reset();
+  CHECK(is_connected(*controller, "a"));
+  {
+    RawLine again(*controller);
+    again.hello("a", 1);
+    REQUIRE(again.is_welcome());
+  }
+  // Broken, not said goodbye: the name is free at once, long before the lease ends.
+  REQUIRE(eventually([&] { return !is_connected(*controller, "a"); }));
+  RawLine restarted(*controller);
+  restarted.hello("a", 3);
+  CHECK(restarted.is_welcome());
+}
+
+TEST_CASE("an installation that was not asked for counts for nothing") {
+  const auto controller = start(mesh({"a", "b"}));
+  RawLine line(*controller);
+  line.hello("a", 1);
+  REQUIRE(line.is_welcome());
+  const auto plan = line.read();
+  REQUIRE((plan && plan->has_plan()));
+  line.installed(1000);
+  CHECK(controller->wait_for_nodes({"a"}, 100ms).code() == StatusCode::kDeadlineExceeded);
+  line.installed(1);
+  const auto activate = line.read();
+  REQUIRE((activate && activate->has_activate()));
+  CHECK(activate->activate().epoch() == 1);
+  CHECK(controller->wait_for_nodes({"a"}, kPatience).is_ok());
+}
+
+TEST_CASE("a group leaves when a new process takes its last member's name") {
+  const auto controller = start(mesh({"a", "b"}));
+  auto line = std::make_unique<RawLine>(*controller);
+  line->hello("a", 1);
+  REQUIRE(line->is_welcome());
+  line->installed(1);
+  REQUIRE(controller->wait_for_nodes({"a"}, kPatience).is_ok());
+  line.reset();
+  REQUIRE(eventually([&] { return !is_connected(*controller, "a"); }));
+  const auto registered = controller->register_group(broadcast_group("g", {"a", "b"}));
+  REQUIRE(registered.is_ok());
+  const auto restarted = FakeNode::join(*controller, "a");
+  CHECK(
+      eventually([&] { return controller->plan()->find_collective(registered->collectives[0]) == nullptr; }));
+}
+
+TEST_CASE("plans and nodes can be asked for, with the token") {
+  ControllerOptions options;
+  options.token = std::string("se\0cret\xff", 8);
+  const auto controller = start(mesh({"a", "b"}), options);
+  RawLine line(*controller);
+  CHECK(line.end().code() == StatusCode::kUnauthenticated);
+  for (const bool with_token : {false, true}) {
+    CAPTURE(with_token);
+    grpc::ClientContext plan_context;
+    grpc::ClientContext nodes_context;
+    grpc::ClientContext group_context;
+    for (grpc::ClientContext* context : {&plan_context, &nodes_context, &group_context}) {
+      if (with_token) context->AddMetadata(controller::kTokenKey, options.token);
+    }
+    v1::GetPlanResponse plan;
+    const auto plan_status = line.stub().GetPlan(&plan_context, {}, &plan);
+    v1::ListNodesResponse nodes;
+    const auto nodes_status = line.stub().ListNodes(&nodes_context, {}, &nodes);
+    v1::RegisterGroupResponse group;
+    const auto group_status = line.stub().RegisterGroup(
+        &group_context, controller::to_message(broadcast_group("g", {"a", "b"})), &group);
+    if (!with_token) {
+      CHECK(plan_status.error_code() == grpc::StatusCode::UNAUTHENTICATED);
+      CHECK(nodes_status.error_code() == grpc::StatusCode::UNAUTHENTICATED);
+      CHECK(group_status.error_code() == grpc::StatusCode::UNAUTHENTICATED);
+      continue;
+    }
+    REQUIRE(plan_status.ok());
+    const auto read = plan_from_json(plan.plan().json());
+    REQUIRE(read.is_ok());
+    CHECK(read->epoch == Epoch(1));
+    REQUIRE(nodes_status.ok());
+    CHECK(nodes.nodes_size() == 2);
+    CHECK(nodes.nodes(0).name() == "a");
+    REQUIRE(group_status.ok());
+    CHECK(group.epoch() == 2);
+  }
+}
+
+TEST_CASE("messages survive the wire") {
+  GroupSpec group = broadcast_group("g", {"a", "b", "a"}, Rank(2));
+  group.collectives.push_back({CollectiveOp::kReduceScatter, Rank(0), 0.25, 1ULL << 40U});
+  const auto read = controller::from_message(controller::to_message(group));
+  REQUIRE(read.is_ok());
+  CHECK(read->name == group.name);
+  CHECK(read->tenant == group.tenant);
+  CHECK(read->nodes == group.nodes);
+  REQUIRE(read->collectives.size() == 2);
+  CHECK(read->collectives[0].root == Rank(2));
+  CHECK(read->collectives[1].op == CollectiveOp::kReduceScatter);
+  CHECK(read->collectives[1].weight == 0.25);
+  CHECK(read->collectives[1].size_bytes == 1ULL << 40U);
+  auto message = controller::to_message(group);
+  message.mutable_collectives(0)->set_op("dance");
+  CHECK(controller::from_message(message).status().code() == StatusCode::kInvalidArgument);
+}

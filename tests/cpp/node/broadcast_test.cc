@@ -1,0 +1,239 @@
+// What one operation promises, each promise in a network made for it.
+#include <doctest/doctest.h>
+
+#include "node/overlay.h"
+
+using namespace square;
+using namespace square::test;
+
+namespace {
+
+constexpr double kMbps = 1e6;
+
+std::vector<std::byte> payload(std::size_t size, std::uint64_t seed = 11) {
+  std::mt19937_64 random(seed);
+  return random_bytes(random, size);
+}
+
+// n0 -> n1 -> n2, with n1 a destination too.
+std::shared_ptr<const Plan> chain_plan(double rate_bps, Epoch epoch = Epoch(1)) {
+  PlanBuilder builder(3, epoch);
+  builder.add_link(0, 1, rate_bps);
+  builder.add_link(1, 2, rate_bps);
+  builder.add_broadcast(0, {0, 1, 2}, {{{{0, 1}, {1, 2}}, rate_bps}});
+  return builder.build();
+}
+
+double seconds_since(TimePoint start, TimePoint end) { return to_seconds(end - start); }
+
+}  // namespace
+
+TEST_CASE("a paced broadcast takes what the plan says, headers included") {
+  Overlay overlay(1, 3);
+  REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(2'500'000));
+  overlay.run([] { return false; }, std::chrono::seconds(1));
+  const TimePoint start = overlay.simulation.clock().now();
+  broadcast.post_all(overlay);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  REQUIRE(broadcast.is_right());
+  const double planned = 2.0;
+  for (const TimePoint end : broadcast.finished_at) {
+    CHECK(seconds_since(start, end) > planned);
+    CHECK(seconds_since(start, end) < 1.05 * planned);
+  }
+}
+
+TEST_CASE("two streams of unequal rate carry their sum") {
+  Overlay overlay(2, 3);
+  PlanBuilder builder(3);
+  builder.add_link(0, 2, 2 * kMbps);
+  builder.add_link(0, 1, 18 * kMbps);
+  builder.add_link(1, 2, 18 * kMbps);
+  builder.add_broadcast(0, {0, 2}, {{{{0, 2}}, 2 * kMbps}, {{{0, 1}, {1, 2}}, 18 * kMbps}});
+  REQUIRE(overlay.publish(builder.build()));
+  overlay.set_members(CollectiveId(0), {0, 2});
+  overlay.run([] { return false; }, std::chrono::seconds(1));
+  const TimePoint start = overlay.simulation.clock().now();
+  Broadcast broadcast(CollectiveId(0), {0, 2}, payload(5'000'000));
+  broadcast.post_all(overlay);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  CHECK(broadcast.is_right());
+  CHECK(seconds_since(start, broadcast.finished_at[1]) < 1.05 * 2.0);
+}
+
+TEST_CASE("a broadcast of nothing completes on every member, and not before all have called it") {
+  Overlay overlay(3, 3);
+  REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, {});
+  broadcast.post(overlay, 0);
+  broadcast.post(overlay, 1);
+  overlay.run([] { return false; }, std::chrono::seconds(5));
+  CHECK_FALSE(broadcast.outcomes[0].has_value());
+  broadcast.post(overlay, 2);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  CHECK(broadcast.is_right());
+}
+
+TEST_CASE("relaying does not wait for the relay's own member") {
+  NodeOptions options;
+  options.window_bytes = kMinWindowBytes;  // 2 MiB to keep blocks for the late member
+  Overlay overlay(4, 3, options);
+  REQUIRE(overlay.publish(chain_plan(100 * kMbps)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(20'000'000));
+  broadcast.post(overlay, 0);
+  broadcast.post(overlay, 2);
+  REQUIRE(overlay.run([&] { return broadcast.outcomes[2].has_value(); }));
+  CHECK(broadcast.buffers[2] == broadcast.buffers[0]);
+  CHECK_FALSE(broadcast.outcomes[0].has_value());
+  broadcast.post(overlay, 1);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  CHECK(broadcast.is_right());
+  std::optional<NodeStatistics> relay;
+  overlay.node(1).statistics([&](NodeStatistics statistics) { relay = statistics; });
+  REQUIRE(overlay.run([&] { return relay.has_value(); }));
+  CHECK(relay->bytes_in_transit_max <= options.window_bytes);
+  CHECK(relay->bytes_in_transit == 0);
+}
+
+TEST_CASE("a source whose only destination is late does not send in vain") {
+  Overlay overlay(5, 2, [] {
+    NodeOptions options;
+    options.window_bytes = kMinWindowBytes;
+    return options;
+  }());
+  PlanBuilder builder(2);
+  builder.add_link(0, 1, 1000 * kMbps);
+  builder.add_broadcast(0, {0, 1}, {{{{0, 1}}, 1000 * kMbps}});
+  REQUIRE(overlay.publish(builder.build()));
+  overlay.set_members(CollectiveId(0), {0, 1});
+  Broadcast broadcast(CollectiveId(0), {0, 1}, payload(30'000'000));
+  broadcast.post(overlay, 0);
+  overlay.run([] { return false; }, std::chrono::seconds(20));
+  std::optional<NodeStatistics> source;
+  overlay.node(0).statistics([&](NodeStatistics statistics) { source = statistics; });
+  REQUIRE(overlay.run([&] { return source.has_value(); }));
+  CHECK(source->bytes_sent < 15'000'000);
+  broadcast.post(overlay, 1);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  CHECK(broadcast.is_right());
+}
+
+TEST_CASE("ranks share a node, the source's included") {
+  Overlay overlay(6, 3);
+  REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
+  const std::vector<std::uint32_t> nodes{2, 0, 0, 1, 2, 1};
+  overlay.set_members(CollectiveId(0), nodes);
+  Broadcast broadcast(CollectiveId(0), nodes, payload(100'000), 2);
+  broadcast.post_all(overlay);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  CHECK(broadcast.is_right());
+}
+
+TEST_CASE("a member with another size ends the operation on all, named") {
+  Overlay overlay(7, 3);
+  REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(100'000));
+  broadcast.buffers[2].resize(99'999);
+  broadcast.post_all(overlay);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  for (const auto& outcome : broadcast.outcomes) {
+    CHECK(outcome->code() == StatusCode::kInvalidArgument);
+    CHECK(
+        outcome->message().find("rank 2 on node \"n2\" posted a buffer of 99999 bytes where 100000 arrive") !=
+        std::string::npos);
+  }
+  // The group is poisoned: the next call fails on every member, at once.
+  Broadcast next(CollectiveId(0), {0, 1, 2}, payload(100));
+  next.operation = OperationId(1);
+  next.post_all(overlay);
+  REQUIRE(overlay.run([&] { return next.is_over(); }));
+  for (const auto& outcome : next.outcomes) CHECK(outcome->code() == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("who never calls is found out by the timeout of the others") {
+  Overlay overlay(8, 3);
+  REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(100'000));
+  broadcast.timeout = std::chrono::seconds(3);
+  const TimePoint start = overlay.simulation.clock().now();
+  broadcast.post(overlay, 0);
+  broadcast.post(overlay, 1);
+  REQUIRE(overlay.run([&] { return broadcast.outcomes[0].has_value(); }));
+  CHECK(broadcast.outcomes[0]->code() == StatusCode::kDeadlineExceeded);
+  CHECK(broadcast.outcomes[0]->message().find("\"n2\"") != std::string::npos);
+  CHECK(seconds_since(start, broadcast.finished_at[0]) < 4.0);
+  CHECK(broadcast.outcomes[1]->is_ok());  // its own result was complete
+}
+
+TEST_CASE("a link that dies ends the operations that need it, named, on every member") {
+  Overlay overlay(9, 3);
+  REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(5'000'000));
+  broadcast.post_all(overlay);
+  overlay.run([] { return false; }, std::chrono::seconds(1));
+  overlay.transport(2).stop();
+  REQUIRE(overlay.run([&] { return broadcast.outcomes[0] && broadcast.outcomes[1]; }));
+  for (const std::size_t rank : {0U, 1U}) {
+    CHECK(broadcast.outcomes[rank]->code() == StatusCode::kUnavailable);
+    CHECK(broadcast.outcomes[rank]->message().find("link \"n1\" -> \"n2\" went down") != std::string::npos);
+  }
+}
+
+TEST_CASE("an operation goes on under a new plan, and starts under the newest") {
+  Overlay overlay(10, 3);
+  REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(5'000'000));
+  const TimePoint start = overlay.simulation.clock().now();
+  broadcast.post_all(overlay);
+  for (std::uint32_t epoch = 2; epoch < 6; ++epoch) {
+    overlay.run([] { return false; }, std::chrono::milliseconds(600));
+    REQUIRE(overlay.publish(chain_plan(10 * kMbps, Epoch(epoch))));
+  }
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  CHECK(broadcast.is_right());
+  CHECK(seconds_since(start, broadcast.finished_at[2]) < 10.0);
+  Broadcast next(CollectiveId(0), {0, 1, 2}, payload(1'000));
+  next.operation = OperationId(1);
+  next.post_all(overlay);
+  REQUIRE(overlay.run([&] { return next.is_over(); }));
+  CHECK(next.is_right());
+}
+
+TEST_CASE("stopping a node ends what runs on it, and its peers learn why") {
+  Overlay overlay(11, 3);
+  REQUIRE(overlay.publish(chain_plan(1 * kMbps)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(5'000'000));
+  broadcast.post_all(overlay);
+  overlay.run([] { return false; }, std::chrono::seconds(1));
+  bool stopped = false;
+  overlay.node(0).stop([&] { stopped = true; });
+  REQUIRE(overlay.run([&] { return broadcast.is_over() && stopped; }, std::chrono::seconds(5)));
+  for (const auto& outcome : broadcast.outcomes) CHECK(outcome->code() == StatusCode::kCancelled);
+}
+
+TEST_CASE("calls that cannot be right are refused at once") {
+  Overlay overlay(12, 3);
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(10));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  broadcast.post(overlay, 0);  // no plan yet
+  REQUIRE(overlay.run([&] { return broadcast.outcomes[0].has_value(); }));
+  CHECK(broadcast.outcomes[0]->code() == StatusCode::kNotFound);
+  REQUIRE(overlay.publish(chain_plan(1 * kMbps)));
+  MemberOperation stranger;
+  stranger.collective = CollectiveId(0);
+  stranger.rank = Rank(2);
+  std::optional<Status> outcome;
+  stranger.done = [&](Status status) { outcome = std::move(status); };
+  overlay.node(0).post(stranger);
+  REQUIRE(overlay.run([&] { return outcome.has_value(); }));
+  CHECK(outcome->code() == StatusCode::kInvalidArgument);
+}

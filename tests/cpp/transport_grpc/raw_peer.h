@@ -1,0 +1,75 @@
+// A client of the wire that is not Square: says what it likes.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace square::testing {
+
+class RawPeer {
+ public:
+  using Metadata = std::map<std::string, std::string>;
+
+  RawPeer(const std::string& address, const Metadata& metadata,
+          const std::string& method = "/square.v1.Link/Carry") {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    channel_ = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    for (const auto& [key, value] : metadata) context_.AddMetadata(key, value);
+    call_ = grpc::GenericStub(channel_).PrepareCall(&context_, method, &queue_);
+    call_->StartCall(nullptr);
+    next();
+    call_->ReadInitialMetadata(nullptr);
+    next();
+  }
+  ~RawPeer() {
+    context_.TryCancel();
+    if (!finished_) (void)finish();
+    queue_.Shutdown();
+    while (next()) {
+    }
+  }
+
+  [[nodiscard]] bool was_accepted() const {
+    return context_.GetServerInitialMetadata().count("square-version") == 1;
+  }
+
+  bool write(std::span<const std::byte> bytes) {
+    const grpc::Slice slice(bytes.data(), bytes.size());
+    call_->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    return next();
+  }
+
+  // The server's verdict.
+  grpc::Status finish() {
+    grpc::Status status;
+    call_->Finish(&status, nullptr);
+    next();
+    finished_ = true;
+    return status;
+  }
+
+ private:
+  bool next() {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue_.Next(&tag, &ok) && ok;
+  }
+
+  std::shared_ptr<grpc::Channel> channel_;
+  grpc::CompletionQueue queue_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  bool finished_ = false;
+};
+
+}  // namespace square::testing

@@ -1,0 +1,50 @@
+"""What the Python tests share: where things are, seeds, and tests for long runs only."""
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.environ.get("SQUARE_LONG") == "1":
+        return
+    skip = pytest.mark.skip(reason="long; run `make test-long`")
+    for item in items:
+        if "long" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the working tree."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def build_dir() -> Path:
+    """The C++ build that is under test: SQUARE_BUILD_DIR, else build/dev."""
+    directory = Path(os.environ.get("SQUARE_BUILD_DIR", REPOSITORY / "build" / "dev")).resolve()
+    if not (directory / "CMakeCache.txt").is_file():
+        pytest.fail(f"{directory} is not a build: run `make build`, or set SQUARE_BUILD_DIR")
+    return directory
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The measured networks, which are not in the repository: SQUARE_DATA, else ../shared/data."""
+    directory = Path(os.environ.get("SQUARE_DATA", REPOSITORY.parent / "shared" / "data"))
+    if not directory.is_dir():
+        pytest.skip(f"{directory} is not there: set SQUARE_DATA to the directory with topology-zoo/")
+    return directory
+
+
+@pytest.fixture
+def seed() -> int:
+    """A seed, printed so that a failure can be run again with SQUARE_SEED."""
+    value = int(os.environ.get("SQUARE_SEED", random.SystemRandom().randrange(2**32)))
+    print(f"SQUARE_SEED={value}")
+    return value

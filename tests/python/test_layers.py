@@ -1,0 +1,216 @@
+"""Reads the includes of the C++ sources and refuses a wrong arrow.
+
+Arrows run downwards only; neighbours of one level do not know one another; a node sees the
+plan, not the planner; each foreign library is known in its own folders only.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+LEVELS = {
+    "proto": 0,
+    "base": 0,
+    "topology": 1,
+    "coding": 1,
+    "lp": 1,
+    "planning": 2,
+    "transport": 2,  # with grpc/, sim/ and pacing/ inside
+    "node": 3,
+    "controller": 3,
+    "collective": 4,
+    "ps": 4,
+    "bindings": 5,
+}
+
+# Which folder a header of include/square/ belongs to. A new header needs a line here.
+PUBLIC_HEADERS = {
+    "buffer.h": "base",
+    "clock.h": "base",
+    "ids.h": "base",
+    "log.h": "base",
+    "status.h": "base",
+    "units.h": "base",
+    "paths.h": "topology",
+    "topology.h": "topology",
+    "plan.h": "planning",
+    "planner.h": "planning",
+    "scenario.h": "planning",
+    "validator.h": "planning",
+    "executor.h": "transport",
+    "frame.h": "transport",
+    "grpc_transport.h": "transport",
+    "simulation.h": "transport",
+    "thread_executor.h": "transport",
+    "transport.h": "transport",
+    "node.h": "node",
+    "controller.h": "controller",
+    "controller_client.h": "controller",
+    "group.h": "controller",
+    "communicator.h": "collective",
+    "overlay_node.h": "collective",
+}
+
+# What a node may know of planning: the plan and what it is made of.
+PLANNING_SEEN_BY_NODE = {"square/plan.h", "square/scenario.h", "square/validator.h"}
+
+# The validator shares no code with the planner: of planning, this is all it may see, and
+# nothing of topology and lp but through these.
+SEEN_BY_VALIDATOR = re.compile(
+    r"square/(plan|scenario|validator|ids|status|units)\.h|planning/validator\w*\.h|base/"
+)
+
+# Foreign libraries and the folders that may know them.
+FOREIGN = {
+    "CLP": (re.compile(r"^(coin/|Clp|Coin)"), {"lp"}),
+    "Boost": (re.compile(r"^boost/"), {"topology", "planning"}),
+    "gRPC": (re.compile(r"^(grpc|grpcpp)/"), {"transport", "controller"}),
+    "Protobuf": (re.compile(r"^google/protobuf/"), {"controller", "transport"}),
+    "pybind11": (re.compile(r"^pybind11/"), {"bindings"}),
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A C++ file: where it is in the repository and what it says."""
+
+    path: str
+    text: str
+
+    @property
+    def folder(self) -> str:
+        parts = Path(self.path).parts
+        if parts[0] == "src":
+            return parts[1]
+        if parts[:2] == ("include", "square"):
+            return PUBLIC_HEADERS.get(parts[-1], "")
+        return parts[0]
+
+
+def folder_of(include: str, source: Source) -> str | None:
+    """The folder of one of our headers; "" if it is ours and unknown, None if it is not ours."""
+    parts = Path(include).parts
+    if include.startswith("square/v"):
+        return "proto"
+    if parts[0] == "square":
+        return PUBLIC_HEADERS.get(parts[-1], "")
+    if parts[0] in LEVELS:
+        return parts[0]
+    return source.folder if len(parts) == 1 and include.endswith(".h") else None
+
+
+def wrong_arrows(source: Source) -> Iterator[str]:
+    """Says in words what is wrong with the includes of one file."""
+    here = source.folder
+    if here not in LEVELS:
+        yield f"{source.path}: belongs to no folder of LEVELS or PUBLIC_HEADERS; add a line there"
+        return
+    public = source.path.startswith("include/")
+    for quoted, angled in INCLUDE.findall(source.text):
+        include = quoted or angled
+        for library, (pattern, folders) in FOREIGN.items():
+            if pattern.search(include) and (public or here not in folders):
+                yield f"{source.path}: {include}: {library} is known in {sorted(folders)} only, not in public"
+        there = folder_of(include, source) if quoted or include.startswith("square/") else None
+        if there is None:
+            continue
+        if there == "":
+            yield f"{source.path}: {include}: a public header that PUBLIC_HEADERS does not name"
+        elif public and not include.startswith("square/"):
+            yield f"{source.path}: {include}: a public header includes public headers only"
+        elif there != here and LEVELS[there] >= LEVELS[here]:
+            yield (
+                f"{source.path}: {include}: {here} (level {LEVELS[here]}) must not know "
+                f"{there} (level {LEVELS[there]})"
+            )
+        elif here == "node" and there == "planning" and include not in PLANNING_SEEN_BY_NODE:
+            yield f"{source.path}: {include}: a node sees the plan, not the planner"
+        elif is_validator(source) and not SEEN_BY_VALIDATOR.match(include):
+            yield f"{source.path}: {include}: the validator shares no code with the planner"
+
+
+def is_validator(source: Source) -> bool:
+    path = Path(source.path)
+    return source.folder == "planning" and path.parts[0] == "src" and path.stem.startswith("validat")
+
+
+def sources(repository: Path) -> list[Source]:
+    return [
+        Source(str(path.relative_to(repository)), path.read_text(encoding="utf-8"))
+        for top in ("src", "include/square", "bindings")
+        for path in sorted((repository / top).rglob("*"))
+        if path.suffix in {".h", ".cc"}
+    ]
+
+
+def test_every_arrow_runs_downwards(repository: Path) -> None:
+    found = sources(repository)
+    assert len(found) > 20, "the sources were not found"
+    assert [complaint for source in found for complaint in wrong_arrows(source)] == []
+
+
+def test_linked_folders_follow_the_same_arrows(repository: Path) -> None:
+    """What a folder's CMakeLists.txt names under DEPENDS is below it, too."""
+    wrong = []
+    for path in sorted((repository / "src").rglob("CMakeLists.txt")):
+        declared = re.search(r"square_folder\((\w+)(.*?)\)", path.read_text(encoding="utf-8"), re.DOTALL)
+        if declared is None:
+            continue
+        here = declared[1].removesuffix("_grpc")
+        depends = re.search(r"DEPENDS([\sa-z_]+)", declared[2])
+        for name in depends[1].split() if depends else []:
+            there = name.removesuffix("_grpc")
+            if there != here and LEVELS[there] >= LEVELS[here]:
+                wrong.append(f"{declared[1]} -> {name}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("path", "include"),
+    [
+        ("src/base/status.cc", '"square/topology.h"'),  # upwards
+        ("src/lp/solver.cc", '"square/topology.h"'),  # neighbours of level 1
+        ("src/transport/frame.cc", '"square/plan.h"'),  # neighbours of level 2
+        ("src/planning/plan.cc", '"transport/pacing/pacer.h"'),
+        ("src/node/node.cc", '"square/planner.h"'),
+        ("src/node/node.cc", '"planning/shots.h"'),
+        ("src/node/node.cc", '"square/controller.h"'),  # neighbours of level 3
+        ("src/planning/validator.cc", '"planning/shots.h"'),
+        ("src/planning/validator_flows.cc", '"square/paths.h"'),
+        ("src/controller/controller.cc", "<square/communicator.h>"),
+        ("src/planning/plan.cc", "<coin/ClpSimplex.hpp>"),
+        ("src/node/node.cc", "<grpcpp/grpcpp.h>"),
+        ("src/node/node.cc", '"square/not_in_the_table.h"'),
+        ("src/manager/manager.cc", "<vector>"),  # a folder that nobody knows
+        ("include/square/topology.h", "<boost/graph/adjacency_list.hpp>"),
+        ("include/square/plan.h", '"planning/shots.h"'),
+        ("include/square/not_in_the_table.h", "<vector>"),
+        ("include/square/status.h", '"square/plan.h"'),
+    ],
+)
+def test_a_wrong_arrow_is_refused(path: str, include: str) -> None:
+    assert list(wrong_arrows(Source(path, f"#include {include}\n")))
+
+
+@pytest.mark.parametrize(
+    ("path", "include"),
+    [
+        ("src/node/node.cc", '"square/plan.h"'),
+        ("src/node/node.cc", '"transport/pacing/link_scheduler.h"'),
+        ("src/planning/shots.cc", '"square/planner.h"'),
+        ("src/planning/validator_flows.cc", '"planning/validator.h"'),
+        ("src/planning/shots.cc", '"lp/solver.h"'),
+        ("src/lp/solver.cc", "<coin/ClpSimplex.hpp>"),
+        ("src/transport/grpc/grpc_transport.cc", "<grpcpp/grpcpp.h>"),
+        ("src/controller/controller.cc", '"square/v1/control.grpc.pb.h"'),
+        ("bindings/plan.cc", '"square/communicator.h"'),
+        ("include/square/plan.h", '"square/scenario.h"'),
+    ],
+)
+def test_a_right_arrow_passes(path: str, include: str) -> None:
+    assert list(wrong_arrows(Source(path, f"#include {include}\n"))) == []

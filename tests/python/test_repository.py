@@ -1,0 +1,154 @@
+"""Rules of the house that no compiler checks: CONTRIBUTING.md states them."""
+
+import ast
+import os
+import re
+import shlex
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 70
+SOURCE_SUFFIXES = {".h", ".cc", ".py", ".pyi", ".proto", ".cmake", ".txt", ".map"}
+HEADERS = sorted((REPOSITORY / "include" / "square").glob("*.h"))
+
+# Names of foreign types; prose in a comment may speak of them.
+FOREIGN_NAMES = re.compile(
+    r"\b(grpc|google|boost|xt|xtensor|pybind11|py|nlohmann|toml|fmt)::|\bClp\w*|<(grpc|boost)"
+)
+
+
+def files() -> list[Path]:
+    """All files of the repository, committed or about to be."""
+    listing = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [path for name in listing.stdout.splitlines() if (path := REPOSITORY / name).is_file()]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+def without_comments(cxx: str) -> str:
+    return re.sub(r"//[^\n]*|/\*.*?\*/", "", cxx, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)
+def test_public_header_names_std_types_only(header: Path) -> None:
+    text = header.read_text(encoding="utf-8")
+    found = FOREIGN_NAMES.search(without_comments(text))
+    assert found is None, f"{name_of(header)} names {found[0] if found else ''}"
+    assert "#pragma once" in text
+
+
+def complaints_of_the_compiler(cxx: str) -> str:
+    compiler = shlex.split(os.environ.get("CXX", "c++"))
+    flags = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", f"-I{REPOSITORY / 'include'}"]
+    result = subprocess.run(
+        [*compiler, *flags, "-x", "c++", "-"], input=cxx, capture_output=True, text=True, check=False
+    )
+    return result.stderr or ("" if result.returncode == 0 else "it failed")
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda path: path.name)
+def test_public_header_compiles_alone(header: Path) -> None:
+    assert complaints_of_the_compiler(f'#include "square/{header.name}"\n') == ""
+
+
+def test_examples_in_the_readme_are_sound() -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w+)\n(.*?)^```", readme, flags=re.DOTALL | re.MULTILINE)
+    assert {language for language, _ in blocks} == {"cmake", "cpp", "python", "toml"}
+    for language, text in blocks:
+        if language == "cpp":
+            assert complaints_of_the_compiler(text) == ""
+        elif language == "python":
+            ast.parse(text)
+        elif language == "toml":
+            assert {"overlay", "policy", "tenant", "collective"} <= tomllib.loads(text).keys()
+
+
+def test_files_are_short() -> None:
+    long = {
+        name_of(path): lines
+        for path in files()
+        if path.suffix in SOURCE_SUFFIXES
+        and (lines := len(path.read_text(encoding="utf-8").splitlines())) > MAX_FILE_LINES
+    }
+    assert long == {}
+
+
+def test_python_functions_are_short() -> None:
+    long = []
+    for path in files():
+        if path.suffix != ".py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > MAX_FUNCTION_LINES:
+                long.append(f"{name_of(path)}: {node.name}: {lines} lines")
+    assert long == []
+
+
+def test_no_file_is_named_after_nothing() -> None:
+    vague = re.compile(r"(^|[_/.-])(utils?|managers?|helpers?|misc|common)([_/.-]|$)")
+    assert [name_of(path) for path in files() if vague.search(name_of(path))] == []
+
+
+def test_nothing_is_left_to_do() -> None:
+    unfinished = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b|\(being written\)")
+    found = [
+        name_of(path)
+        for path in files()
+        if path.suffix in SOURCE_SUFFIXES - {".txt"}
+        and path != Path(__file__).resolve()
+        and unfinished.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []
+
+
+def test_the_readme_begins_with_the_two_commands() -> None:
+    head = (REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()[:8]
+    commands = [line.split("#")[0].strip() for line in head if line.strip().startswith("make ")]
+    assert commands == ["make demo", "make test"]
+
+
+def test_versions_agree() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    cmake = (REPOSITORY / "CMakeLists.txt").read_text(encoding="utf-8")
+    found = re.search(r"project\(square VERSION ([\d.]+)", cmake)
+    assert found is not None
+    assert found[1] == project["version"]
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"## [{project['version']}]" in changelog
+
+
+def test_every_package_has_a_reason() -> None:
+    lines = (REPOSITORY / "packaging" / "debian-packages.txt").read_text(encoding="utf-8").splitlines()
+    packages = [line.split("#")[0].strip() for line in lines if line.split("#")[0].strip()]
+    assert len(set(packages)) == len(packages)
+    reasons = (REPOSITORY / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    assert [package for package in packages if f"`{package}`" not in reasons] == []
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    link = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+    broken = [
+        f"{name_of(path)}: {target}"
+        for path in files()
+        if path.suffix == ".md"
+        for target in link.findall(path.read_text(encoding="utf-8"))
+        if "://" not in target and not (path.parent / target).exists()
+    ]
+    assert broken == []
