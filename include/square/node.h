@@ -95,9 +95,10 @@ class Node {
   // they are not in use. An epoch that is not installed is ignored.
   void activate_plan(Epoch epoch);
 
-  // Which of a collective's members live on this node. Must be called before their
-  // operations are posted. Every local member takes part in every operation.
-  void set_members(CollectiveId collective, std::vector<Rank> ranks);
+  // Which of a collective's members live on this node, and the group that it belongs to:
+  // a failure of one collective poisons all of its group. Must be called before operations
+  // are posted. Every local member takes part in every operation.
+  void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks);
 
   // Begins an operation. Outcomes, all through `done`: INVALID_ARGUMENT for a rank that
   // is not a local member, a session that does not reach this node or a size that

@@ -92,7 +92,7 @@ class Communicator::Core {
     }
     for (std::size_t i = 0; i < group_.collectives.size(); ++i) {
       broadcasts_.try_emplace(group_.collectives[i].root, Registered{registered.collectives[i], 0});
-      node_.node().set_members(registered.collectives[i], local);
+      node_.node().set_members(registered.collectives[i], group_.name, local);
     }
     return Status::ok();
   }

@@ -1,6 +1,7 @@
 #include "lp/solver.h"
 
 #include <utility>
+#include <cstdio>
 
 #include "lp/clp_model.h"
 #include "lp/optimality.h"
@@ -125,6 +126,7 @@ Result<Solution> IncrementalProgram::solve() {
   model_->columns = program_.columns.size();
   Attempt attempt = judge(*model_->clp, program_);
   if (attempt.fault.is_ok()) return std::move(attempt.solution);
+  fprintf(stderr,"warm failed cols %zu rows %zu: st %d %s\n", program_.columns.size(), program_.rows.size(), attempt.clp_status, attempt.fault.message().c_str());
   // Duals can be stale after columns were added (coin-or/Clp issue 285): start afresh.
   model_->clp.reset();
   return square::solve(program_);

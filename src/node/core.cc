@@ -32,10 +32,27 @@ bool Node::Core::Collective::has_finished(OperationId operation) const {
   return operation.value() < all_finished_below || finished.contains(operation.value());
 }
 
-void Node::Core::set_members(CollectiveId id, std::vector<Rank> ranks) {
-  collectives_[id].ranks = std::move(ranks);
+void Node::Core::set_members(CollectiveId id, const std::string& group, std::vector<Rank> ranks) {
+  Collective& collective = collectives_[id];
+  collective.group = group;
+  collective.ranks = std::move(ranks);
+  for (const auto& [other_id, other] : collectives_) {
+    if (other.group == group && other.failure && !collective.failure) collective.failure = other.failure;
+  }
   for (const auto& [key, operation] : operations_) {
-    if (key.collective == id) operation->set_member_count(collectives_[id].ranks.size());
+    if (key.collective == id) operation->set_member_count(collective.ranks.size());
+  }
+}
+
+// After a failure the group's next operation fails on all, whichever collective it is.
+void Node::Core::poison(const OperationKey& key, const Status& cause) {
+  Collective& collective = collectives_[key.collective];
+  if (collective.failure) return;
+  collective.failure = cause;
+  collective.failed_operation = key.operation;
+  if (collective.group.empty()) return;
+  for (auto& [id, other] : collectives_) {
+    if (other.group == collective.group && !other.failure) other.failure = cause;
   }
 }
 
@@ -49,7 +66,7 @@ void Node::Core::post(MemberOperation call) {
     return refuse_call(cancelled(fmt::format("node \"{}\" is stopping", context_.options.name)));
   if (collective.failure) {
     // A late call of the operation that failed gets the cause itself.
-    if (collective.failed_operation == call.operation.value()) return refuse_call(*collective.failure);
+    if (collective.failed_operation == call.operation) return refuse_call(*collective.failure);
     return refuse_call(
         failed_precondition(fmt::format("collective {} failed before ({}); make a new group",
                                         call.collective.value(), collective.failure->to_string())));
@@ -101,20 +118,15 @@ void Node::Core::on_finished(const OperationKey& key, const Status& outcome) {
   if (outcome.is_ok()) {
     collective.finished.insert(key.operation.value());
     while (collective.finished.erase(collective.all_finished_below) == 1) ++collective.all_finished_below;
-  } else if (!collective.failure) {
-    collective.failure = outcome;
-    collective.failed_operation = key.operation.value();
+  } else {
+    poison(key, outcome);
   }
   confirm_installs();
   finish_stop_if_quiet();
 }
 
 void Node::Core::announce_failure(const OperationKey& key, const Status& cause) {
-  Collective& collective = collectives_[key.collective];
-  if (!collective.failure) {
-    collective.failure = cause;
-    collective.failed_operation = key.operation.value();
-  }
+  poison(key, cause);
   log(LogLevel::kWarning, "node", "{}: collective {}: {}", context_.options.name, key.collective.value(),
       cause.to_string());
   for (const auto& [epoch, plan] : plans_) {

@@ -43,7 +43,7 @@ class Node::Core final : public TransportHandler,
   void set_address(const std::string& peer, const std::string& address);
   void install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed);
   void activate_plan(Epoch epoch);
-  void set_members(CollectiveId collective, std::vector<Rank> ranks);
+  void set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);
   void post(MemberOperation call);
   void cancel(const OperationKey& key);
 
@@ -71,11 +71,12 @@ class Node::Core final : public TransportHandler,
     std::optional<LinkHandle> handle;
   };
   struct Collective {
+    std::string group;  // empty while no member is known
     std::vector<Rank> ranks;
     std::uint64_t all_finished_below = 0;
     std::set<std::uint64_t> finished;
     std::optional<Status> failure;
-    std::uint64_t failed_operation = 0;
+    std::optional<OperationId> failed_operation;
     [[nodiscard]] bool has_finished(OperationId operation) const;
   };
   struct PendingInstall {
@@ -114,6 +115,7 @@ class Node::Core final : public TransportHandler,
   // The open operation that a stream's frame belongs to, or none: then a frame that
   // asks for an answer has got it.
   std::shared_ptr<Operation> operation_for(const Place& place, const FrameHeader& header);
+  void poison(const OperationKey& key, const Status& cause);
   std::shared_ptr<Operation> open_operation(const OperationKey& key);
   void send_answer(const std::string& peer, Frame frame);
 

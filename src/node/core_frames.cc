@@ -124,12 +124,7 @@ void Node::Core::take_abort(const Connection& from, const Place& place, const Fr
 
 void Node::Core::abort_here(const OperationKey& key, SessionId session, const Status& cause) {
   for (const auto& [peer, link] : outgoing_) link->drop_operation(session, key.operation);
-  Collective& collective = collectives_[key.collective];
-  if (collective.has_finished(key.operation)) return;
-  if (!collective.failure) {
-    collective.failure = cause;
-    collective.failed_operation = key.operation.value();
-  }
+  poison(key, cause);
   const auto found = operations_.find(key);
   if (found == operations_.end()) return;
   const auto operation = found->second;

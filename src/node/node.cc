@@ -42,9 +42,10 @@ void Node::activate_plan(Epoch epoch) {
   core_->on_strand([epoch](Core& core) { core.activate_plan(epoch); });
 }
 
-void Node::set_members(CollectiveId collective, std::vector<Rank> ranks) {
-  core_->on_strand(
-      [collective, ranks = std::move(ranks)](Core& core) { core.set_members(collective, ranks); });
+void Node::set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) {
+  core_->on_strand([collective, group = std::move(group), ranks = std::move(ranks)](Core& core) {
+    core.set_members(collective, group, ranks);
+  });
 }
 
 void Node::post(MemberOperation operation) {

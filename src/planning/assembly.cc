@@ -10,12 +10,15 @@
 #include "planning/cuts.h"
 #include "planning/level_bound.h"
 #include "planning/streams.h"
+#include "planning/tree_packing.h"
 
 namespace square::planning {
 namespace {
 
 // A session whose rate is under this part of the overlay's largest capacity has none.
 constexpr double kNoRate = 1e-9;
+// Trees that carry less than this part of what the program allows are packed once more.
+constexpr double kGoodPacking = 1.0 - kThinLoss - 1e-4;
 
 class Assembly {
  public:
@@ -27,6 +30,7 @@ class Assembly {
     plan_.policy = policy;
     add_overlay();
     for (std::size_t i = 0; i < problem_.sessions.size(); ++i) SQUARE_RETURN_IF_ERROR(add_session(i));
+    SQUARE_RETURN_IF_ERROR(use_room());
     add_collectives();
     add_loads();
     certify();
@@ -72,13 +76,70 @@ class Assembly {
       }
     }
     Result<std::vector<PlanStream>> streams = realise(problem_, i, allocation);
-    if (!streams.is_ok()) {
-      return streams.status().with_context(fmt::format("trees of session {}", session.id.value()));
-    }
-    out.streams = std::move(streams).value();
-    for (const PlanStream& stream : out.streams) out.rate_bps += stream.rate_bps;
+    if (!streams.is_ok()) return name_session(streams.status(), session.id);
+    set_streams(std::move(streams).value(), out);
     plan_.sessions.push_back(std::move(out));
     return Status::ok();
+  }
+
+  static Status name_session(const Status& status, SessionId id) {
+    return status.with_context(fmt::format("trees of session {}", id.value()));
+  }
+
+  static void set_streams(std::vector<PlanStream> streams, PlanSession& session) {
+    session.streams = std::move(streams);
+    session.rate_bps = 0.0;
+    for (const PlanStream& stream : session.streams) session.rate_bps += stream.rate_bps;
+  }
+
+  // Where trees fall short of the program, the worst session first, they may use whatever
+  // all streams together leave.
+  Status use_room() {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < plan_.sessions.size(); ++i) {
+      if (packing_quality(i) < kGoodPacking) order.push_back(i);
+    }
+    if (order.empty()) return Status::ok();
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return packing_quality(a) < packing_quality(b); });
+    Network room = problem_.network;
+    for (const PlanSession& session : plan_.sessions) move_room(session, -1.0, room);
+    for (const std::size_t i : order) {
+      PlanSession& session = plan_.sessions[i];
+      Allocation allocation = shots_.allocations[i];
+      allocation.rate_bps = session.lp_rate_bps;
+      move_room(session, 1.0, room);
+      Result<std::vector<PlanStream>> streams = realise_within(problem_, i, allocation, room);
+      if (!streams.is_ok()) return name_session(streams.status(), session.id);
+      PlanSession better = session;
+      set_streams(std::move(streams).value(), better);
+      if (better.rate_bps > session.rate_bps) session = std::move(better);
+      move_room(session, -1.0, room);
+    }
+    return Status::ok();
+  }
+
+  [[nodiscard]] double packing_quality(std::size_t i) const {
+    const PlanSession& session = plan_.sessions[i];
+    return session.lp_rate_bps > 0.0 ? session.rate_bps / session.lp_rate_bps : 1.0;
+  }
+
+  // Gives back (sign 1) or takes (sign -1) what a session's streams use.
+  void move_room(const PlanSession& session, double sign, Network& room) const {
+    const auto move = [](double amount, double whole, double& left) {
+      left += amount;
+      // Sums that come to nothing leave digits behind.
+      if (left < kNothingLeft * whole) left = 0.0;
+    };
+    for (const PlanStream& stream : session.streams) {
+      for (const auto& [from, to] : stream.links) {
+        const std::size_t link = problem_.topology().find_link(from, to)->index();
+        const double amount = sign * stream.rate_bps;
+        move(amount, problem_.network.capacity_bps[link], room.capacity_bps[link]);
+        move(amount, problem_.network.egress_bps[from.index()], room.egress_bps[from.index()]);
+        move(amount, problem_.network.ingress_bps[to.index()], room.ingress_bps[to.index()]);
+      }
+    }
   }
 
   void add_collectives() {

@@ -1,6 +1,8 @@
 #include "planning/streams.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "base/check.h"
 #include "planning/tree_packing.h"
@@ -14,24 +16,43 @@ constexpr double kNoSupport = 1e-7;
 // The part of the overlay that a session uses, as a graph of its own.
 class Support {
  public:
-  Support(const Problem& problem, std::size_t session, const Allocation& allocation)
-      : session_(problem.sessions[session]), paths_(problem.paths[session]), allocation_(allocation) {
+  // `room_bps`: what the session may put on each link.
+  Support(const Problem& problem, std::size_t session, const Allocation& allocation,
+          std::map<LinkId, double> room_bps)
+      : session_(problem.sessions[session]),
+        paths_(problem.paths[session]),
+        allocation_(allocation),
+        room_bps_(std::move(room_bps)) {
     number_.assign(problem.topology().node_count(), -1);
-    for (const auto& [link, rate] : allocation.link_bps) {
+    for (const auto& [link, rate] : room_bps_) {
       if (rate > kNoSupport * allocation.rate_bps) links_.push_back(link);
     }
     keep_useful(problem.topology());
   }
 
   [[nodiscard]] PackingRequest request(const Topology& topology) const {
-    PackingRequest request{Digraph(static_cast<int>(nodes_.size())), number(session_.root), {}, {}, {}};
+    PackingRequest request{Digraph(static_cast<int>(nodes_.size())), number(session_.root), {}, {}, {}, {}};
     for (const NodeId destination : session_.destinations) request.terminals.push_back(number(destination));
     for (const LinkId link : links_) {
       request.graph.add_arc(number(topology.link(link).from), number(topology.link(link).to));
-      request.capacity.push_back(std::min(1.0, allocation_.link_bps.at(link) / allocation_.rate_bps));
+      request.capacity.push_back(std::min(1.0, room_bps_.at(link) / allocation_.rate_bps));
     }
     add_seeds(request);
     return request;
+  }
+
+  // The limits of nodes in `room` that could bind.
+  void add_limits(const Network& room, PackingRequest& request) const {
+    const auto limit = [&](const std::vector<int>& arcs, double limit_bps) {
+      double all = 0.0;
+      for (const int arc : arcs) all += request.capacity[arc];
+      const double capacity = limit_bps / allocation_.rate_bps;
+      if (capacity < all) request.limits.push_back({arcs, capacity});
+    };
+    for (std::size_t v = 0; v < nodes_.size(); ++v) {
+      limit(request.graph.out[v], room.egress_bps[nodes_[v].index()]);
+      limit(request.graph.in[v], room.ingress_bps[nodes_[v].index()]);
+    }
   }
 
   [[nodiscard]] LinkId link(int arc) const { return links_[arc]; }
@@ -109,30 +130,51 @@ class Support {
   const Session& session_;
   const std::vector<std::vector<Path>>& paths_;
   const Allocation& allocation_;
+  std::map<LinkId, double> room_bps_;
   std::vector<LinkId> links_;  // by arc, ascending
   std::vector<NodeId> nodes_;
   std::vector<int> number_;  // by NodeId, -1 outside
 };
 
-}  // namespace
-
-Result<std::vector<PlanStream>> realise(const Problem& problem, std::size_t session,
-                                        const Allocation& allocation) {
+Result<std::vector<PlanStream>> pack(const Problem& problem, const Support& support,
+                                     const PackingRequest& request, double rate_bps) {
+  SQUARE_ASSIGN_OR_RETURN(const std::vector<PackedTree> packed, pack_trees(request));
   std::vector<PlanStream> streams;
-  if (allocation.rate_bps <= 0.0) return streams;
-  const Topology& topology = problem.topology();
-  const Support support(problem, session, allocation);
-  if (!support.is_complete()) return streams;
-  SQUARE_ASSIGN_OR_RETURN(const std::vector<PackedTree> packed, pack_trees(support.request(topology)));
   for (const PackedTree& tree : packed) {
     PlanStream& stream = streams.emplace_back();
-    stream.rate_bps = tree.rate * allocation.rate_bps;
+    stream.rate_bps = tree.rate * rate_bps;
     for (const int arc : tree.arcs) {
-      const TopologyLink& link = topology.link(support.link(arc));
+      const TopologyLink& link = problem.topology().link(support.link(arc));
       stream.links.emplace_back(link.from, link.to);
     }
   }
   return streams;
+}
+
+}  // namespace
+
+Result<std::vector<PlanStream>> realise(const Problem& problem, std::size_t session,
+                                        const Allocation& allocation) {
+  if (allocation.rate_bps <= 0.0) return std::vector<PlanStream>();
+  const Support support(problem, session, allocation, allocation.link_bps);
+  if (!support.is_complete()) return std::vector<PlanStream>();
+  return pack(problem, support, support.request(problem.topology()), allocation.rate_bps);
+}
+
+Result<std::vector<PlanStream>> realise_within(const Problem& problem, std::size_t session,
+                                               const Allocation& allocation, const Network& room) {
+  if (allocation.rate_bps <= 0.0) return std::vector<PlanStream>();
+  std::map<LinkId, double> room_bps;
+  for (const std::vector<Path>& paths : problem.paths[session]) {
+    for (const Path& path : paths) {
+      for (const LinkId link : path.links) room_bps[link] = room.capacity_bps[link.index()];
+    }
+  }
+  const Support support(problem, session, allocation, std::move(room_bps));
+  if (!support.is_complete()) return std::vector<PlanStream>();
+  PackingRequest request = support.request(problem.topology());
+  support.add_limits(room, request);
+  return pack(problem, support, request, allocation.rate_bps);
 }
 
 }  // namespace square::planning

@@ -14,4 +14,10 @@ namespace square::planning {
 Result<std::vector<PlanStream>> realise(const Problem& problem, std::size_t session,
                                         const Allocation& allocation);
 
+// The same, but on every link of the session's feasible paths with what is in `room`,
+// capacities and limits, instead of x_i(e). The flows of a program may lie so that trees
+// carry less than they do, while links have room to spare.
+Result<std::vector<PlanStream>> realise_within(const Problem& problem, std::size_t session,
+                                               const Allocation& allocation, const Network& room);
+
 }  // namespace square::planning

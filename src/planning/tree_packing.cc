@@ -48,6 +48,12 @@ class Packing {
     for (const double depth : depth_)
       penalty_.push_back(kDepthPenalty * depth / (deepest * graph_.node_count()));
     spanning_ = request.terminals.size() + 1 == graph_.out.size();
+    for (int a = 0; a < static_cast<int>(graph_.arcs.size()); ++a) rows_of_.push_back({a});
+    for (std::size_t l = 0; l < request.limits.size(); ++l) {
+      for (const int arc : request.limits[l].arcs) {
+        rows_of_[arc].push_back(static_cast<int>(graph_.arcs.size() + l));
+      }
+    }
   }
 
   Result<std::vector<PackedTree>> run() {
@@ -66,10 +72,11 @@ class Packing {
   }
 
  private:
-  // One row an arc, one for the session's rate.
+  // One row an arc, one a limit, and the last for the session's rate.
   static LinearProgram rows(const PackingRequest& request) {
     LinearProgram program;
     for (const double capacity : request.capacity) program.add_row({-kLpInfinity, capacity});
+    for (const auto& limit : request.limits) program.add_row({-kLpInfinity, limit.capacity});
     program.add_row({-kLpInfinity, 1.0});
     return program;
   }
@@ -78,8 +85,10 @@ class Packing {
 
   [[nodiscard]] std::vector<IncrementalProgram::Term> terms(const Tree& tree) const {
     std::vector<IncrementalProgram::Term> result;
-    for (const int arc : tree) result.push_back({arc, 1.0});
-    result.push_back({static_cast<int>(graph_.arcs.size()), 1.0});
+    for (const int arc : tree) {
+      for (const int row : rows_of_[arc]) result.push_back({row, 1.0});
+    }
+    result.push_back({static_cast<int>(master_.program().rows.size()) - 1, 1.0});
     return result;
   }
 
@@ -138,7 +147,8 @@ class Packing {
   bool add_better_tree(const Solution& solution) {
     std::vector<double> cost;
     for (std::size_t a = 0; a < graph_.arcs.size(); ++a) {
-      cost.push_back(std::max(solution.row_duals[a], 0.0) + penalty_[a]);
+      cost.push_back(penalty_[a]);
+      for (const int row : rows_of_[a]) cost.back() += std::max(solution.row_duals[row], 0.0);
     }
     const double affordable = 1.0 - std::max(solution.row_duals.back(), 0.0) - kGain;
     std::optional<Tree> tree = cheap_tree(cost);
@@ -205,26 +215,27 @@ class Packing {
 
   // The solver keeps rows to its tolerance; the result keeps them exactly.
   void clip(std::vector<PackedTree>& packed) const {
-    std::vector<double> load(graph_.arcs.size(), 0.0);
+    const std::vector<LinearProgram::Row>& rows = master_.program().rows;
+    std::vector<double> load(rows.size(), 0.0);
     for (const PackedTree& tree : packed) {
-      for (const int arc : tree.arcs) load[arc] += tree.rate;
+      for (const auto& term : terms(tree.arcs)) load[term.row] += tree.rate;
     }
     for (PackedTree& tree : packed) {
       double factor = 1.0;
-      for (const int arc : tree.arcs) factor = std::min(factor, request_.capacity[arc] / load[arc]);
+      for (const auto& term : terms(tree.arcs))
+        factor = std::min(factor, rows[term.row].upper / load[term.row]);
       tree.rate *= factor;
     }
-    const double sum = sum_of(packed);
-    for (PackedTree& tree : packed) tree.rate /= std::max(sum, 1.0);
   }
 
   const PackingRequest& request_;
   const Digraph& graph_;
   IncrementalProgram master_;
-  std::vector<double> depth_;    // by arc: hops from the root to its tail
-  std::vector<double> penalty_;  // by arc
-  bool spanning_ = false;        // every node is the root or a terminal
-  std::vector<Tree> trees_;      // by column of the master
+  std::vector<double> depth_;              // by arc: hops from the root to its tail
+  std::vector<double> penalty_;            // by arc
+  std::vector<std::vector<int>> rows_of_;  // by arc: its own, and its limits
+  bool spanning_ = false;                  // every node is the root or a terminal
+  std::vector<Tree> trees_;                // by column of the master
   std::set<Tree> known_;
 };
 

@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "peer_process.h"
@@ -221,6 +222,30 @@ TEST_CASE("links that open and close under traffic leave nothing behind") {
   b.stop();
   CHECK(payload.live() == 0);
   CHECK(b.recorder.open_links() == 0);
+}
+
+TEST_CASE("links closed while they open leave no socket behind") {
+  const auto sockets = [] {
+    const std::filesystem::directory_iterator entries("/proc/self/fd");
+    return std::distance(std::filesystem::begin(entries), std::filesystem::end(entries));
+  };
+  Node a("a"), b("b");
+  const LinkHandle first = a.open("b", b);
+  REQUIRE(a.recorder.wait_up(first));
+  a.transport->close_link(first);
+  REQUIRE_FALSE(a.recorder.wait_down(first).is_ok());
+  std::this_thread::sleep_for(50ms);
+  const auto before = sockets();
+  std::mt19937_64 random(test_seed());
+  for (int round = 0; round < 300; ++round) {
+    const LinkHandle link = a.open("b", b);
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 600));
+    a.transport->close_link(link);
+    REQUIRE(a.recorder.wait_down(link).code() == StatusCode::kCancelled);
+  }
+  const auto give_up = std::chrono::steady_clock::now() + 5s;
+  while (sockets() > before && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(10ms);
+  CHECK(sockets() <= before);
 }
 
 TEST_CASE("a transport that was never started, or stopped twice, or left running, goes quietly") {

@@ -1,0 +1,175 @@
+// Whole nodes in one process: gRPC, threads, a controller.
+#include "square/communicator.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+#include <vector>
+
+#include "square/controller.h"
+#include "square/controller_client.h"
+
+using namespace square;
+
+namespace {
+
+constexpr Duration kLimit = std::chrono::seconds(20);
+
+Scenario mesh_scenario(const std::vector<std::string>& names) {
+  Scenario scenario;
+  scenario.topology = *full_mesh(names, {200e6, Duration(0), 0.0});
+  return scenario;
+}
+
+// A controller and one node for each name.
+struct Fixture {
+  explicit Fixture(std::vector<std::string> names) : names(std::move(names)) {
+    auto started = Controller::start({}, mesh_scenario(this->names));
+    REQUIRE_MESSAGE(started.is_ok(), started.status().to_string());
+    controller = std::move(started).value();
+    for (const std::string& name : this->names) {
+      OverlayNodeOptions options;
+      options.name = name;
+      options.controller_address = controller->address();
+      auto joined = OverlayNode::join(options);
+      REQUIRE_MESSAGE(joined.is_ok(), joined.status().to_string());
+      nodes.push_back(std::move(joined).value());
+    }
+  }
+
+  // All members of a group whose rank r lives on nodes[r], made at once as they must be.
+  std::vector<std::unique_ptr<Communicator>> group(const std::string& name,
+                                                   std::vector<GroupCollective> collectives = {}) {
+    std::vector<std::unique_ptr<Communicator>> members(nodes.size());
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < nodes.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        auto made =
+            Communicator::create(*nodes[rank], {name, "alice", names, collectives}, Rank(rank), kLimit);
+        if (made.is_ok()) members[rank] = std::move(made).value();
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    for (const auto& member : members) REQUIRE(member != nullptr);
+    return members;
+  }
+
+  std::vector<std::string> names;
+  std::unique_ptr<Controller> controller;
+  std::vector<std::unique_ptr<OverlayNode>> nodes;
+};
+
+std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; ++i)
+    bytes[i] = static_cast<std::byte>((i * 131 + seed * 7 + (i >> 9U)) & 0xffU);
+  return bytes;
+}
+
+// Every member calls, from its own thread, and gets its outcome.
+std::vector<Status> broadcast(std::vector<std::unique_ptr<Communicator>>& members,
+                              std::vector<std::vector<std::byte>>& buffers, Rank root,
+                              Duration timeout = kLimit) {
+  std::vector<Status> outcomes(members.size());
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < members.size(); ++rank) {
+    threads.emplace_back(
+        [&, rank] { outcomes[rank] = members[rank]->broadcast(buffers[rank], root, timeout); });
+  }
+  for (auto& thread : threads) thread.join();
+  return outcomes;
+}
+
+}  // namespace
+
+TEST_CASE("members broadcast from any root; a root that was not registered is added") {
+  Fixture overlay({"a", "b", "c", "d"});
+  auto members = overlay.group("g", {{CollectiveOp::kBroadcast, Rank(0), 1.0, 100'000}});
+  for (const std::uint32_t root : {0U, 2U, 0U, 3U}) {
+    std::vector<std::vector<std::byte>> buffers(4, std::vector<std::byte>(300'001));
+    buffers[root] = pattern(300'001, root);
+    for (const Status& outcome : broadcast(members, buffers, Rank(root))) CHECK(outcome == Status::ok());
+    for (const auto& buffer : buffers) CHECK(buffer == pattern(300'001, root));
+  }
+}
+
+TEST_CASE("several operations of one group are under way at once") {
+  Fixture overlay({"a", "b", "c"});
+  auto members = overlay.group("g", {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}});
+  constexpr std::size_t kCalls = 8;
+  std::vector<std::vector<std::vector<std::byte>>> buffers(kCalls);
+  std::vector<std::shared_ptr<Work>> works;
+  for (unsigned call = 0; call < kCalls; ++call) {
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      buffers[call].push_back(rank == 0 ? pattern(50'000, call) : std::vector<std::byte>(50'000));
+    }
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      works.push_back(*members[rank]->broadcast_async(buffers[call][rank], Rank(0), kLimit));
+    }
+  }
+  for (const auto& work : works) CHECK(work->wait() == Status::ok());
+  for (unsigned call = 0; call < kCalls; ++call) CHECK(buffers[call][2] == pattern(50'000, call));
+}
+
+TEST_CASE("a failure poisons the group, by name") {
+  Fixture overlay({"a", "b", "c"});
+  auto members = overlay.group("g", {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}});
+  std::vector<std::vector<std::byte>> buffers(3, std::vector<std::byte>(1'000));
+  buffers[1].resize(999);
+  const auto outcomes = broadcast(members, buffers, Rank(0));
+  for (const std::size_t rank : {0U, 1U}) {  // rank 2 may have had all its bytes before
+    CHECK(outcomes[rank].code() == StatusCode::kInvalidArgument);
+    CHECK(outcomes[rank].message().find("rank 1") != std::string::npos);
+  }
+  buffers[1].resize(1'000);
+  for (const Status& outcome : broadcast(members, buffers, Rank(0))) {
+    CHECK(outcome.code() == StatusCode::kFailedPrecondition);
+    CHECK(outcome.message().find("make a new group") != std::string::npos);
+  }
+  auto again = overlay.group("h", {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}});
+  for (const Status& outcome : broadcast(again, buffers, Rank(0))) CHECK(outcome == Status::ok());
+}
+
+TEST_CASE("a cancelled work ends on every member") {
+  Fixture overlay({"a", "b"});
+  auto members = overlay.group("g", {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}});
+  std::vector<std::byte> buffer(1'000'000);
+  const auto work = *members[0]->broadcast_async(buffer, Rank(0), kLimit);
+  CHECK_FALSE(work->wait_for(std::chrono::milliseconds(100)));  // nobody else calls
+  work->cancel();
+  CHECK(work->wait().code() == StatusCode::kCancelled);
+}
+
+TEST_CASE("calls on a node that stopped return") {
+  Fixture overlay({"a", "b"});
+  auto members = overlay.group("g", {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}});
+  std::vector<std::byte> buffer(1'000'000);
+  const auto work = *members[0]->broadcast_async(buffer, Rank(0), kLimit);
+  overlay.nodes[0]->stop();
+  CHECK(work->wait().code() == StatusCode::kCancelled);
+  CHECK(members[0]->broadcast(buffer, Rank(0), kLimit).code() != StatusCode::kOk);
+  static_cast<void>(overlay.nodes[0]->statistics());
+}
+
+TEST_CASE("a member that is not of this node, or no member at all, is refused") {
+  Fixture overlay({"a", "b"});
+  const GroupSpec group{"g", "alice", {"a", "b"}, {}};
+  const auto other = Communicator::create(*overlay.nodes[0], group, Rank(1), kLimit);
+  CHECK(other.status().code() == StatusCode::kInvalidArgument);
+  CHECK(other.status().message().find("lives on node \"b\"") != std::string::npos);
+  CHECK(Communicator::create(*overlay.nodes[0], group, Rank(2), kLimit).status().code() ==
+        StatusCode::kInvalidArgument);
+  const GroupSpec nobody{"h", "alice", {}, {}};
+  CHECK(Communicator::create(*overlay.nodes[0], nobody, Rank(0), kLimit).status().code() ==
+        StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("without a controller joining fails and says so") {
+  OverlayNodeOptions options;
+  options.name = "a";
+  options.controller_address = "127.0.0.1:1";
+  const auto joined = OverlayNode::join(options);
+  REQUIRE_FALSE(joined.is_ok());
+  CHECK(joined.status().code() == StatusCode::kUnavailable);
+  CHECK(joined.status().message().find("127.0.0.1:1") != std::string::npos);
+}
