@@ -1,11 +1,16 @@
 """Writes the type stub of the installed square._core to the file that is named."""
 
 import argparse
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+# What pybind11 cannot say by itself.
+SHARPENED = {
+    "def __exit__(self, *args) -> None": "def __exit__(self, *args: object) -> None",
+    "-> dict:": "-> dict[str, int]:",
+}
 
 
 def main() -> None:
@@ -19,7 +24,10 @@ def main() -> None:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        shutil.copyfile(Path(folder) / "square" / "_core.pyi", file)
+        text = (Path(folder) / "square" / "_core.pyi").read_text(encoding="utf-8")
+        for untyped, typed in SHARPENED.items():
+            text = text.replace(untyped, typed)
+        file.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

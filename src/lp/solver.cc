@@ -1,7 +1,6 @@
 #include "lp/solver.h"
 
 #include <utility>
-#include <cstdio>
 
 #include "lp/clp_model.h"
 #include "lp/optimality.h"
@@ -116,6 +115,9 @@ int IncrementalProgram::add_column(const LinearProgram::Column& column, const st
 Result<Solution> IncrementalProgram::solve() {
   if (model_->clp == nullptr) {
     model_->clp = internal::load_model(program_);
+    // What a perturbation leaves behind adds up from column to column.
+    model_->clp->setPerturbation(kNoPerturbation);
+    tighten(*model_->clp);
     model_->clp->dual();
   } else {
     if (model_->columns < program_.columns.size()) {
@@ -126,7 +128,6 @@ Result<Solution> IncrementalProgram::solve() {
   model_->columns = program_.columns.size();
   Attempt attempt = judge(*model_->clp, program_);
   if (attempt.fault.is_ok()) return std::move(attempt.solution);
-  fprintf(stderr,"warm failed cols %zu rows %zu: st %d %s\n", program_.columns.size(), program_.rows.size(), attempt.clp_status, attempt.fault.message().c_str());
   // Duals can be stale after columns were added (coin-or/Clp issue 285): start afresh.
   model_->clp.reset();
   return square::solve(program_);

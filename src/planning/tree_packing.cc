@@ -25,8 +25,8 @@ constexpr double kSeedDepthBias = 0.05;
 constexpr double kDepthPenalty = 1e-5;
 constexpr int kMaxRounds = 2'000;
 // A tree is worth adding when it gains this much per unit of rate.
-constexpr double kGain = 1e-6;
-constexpr double kComplete = 1.0 - 1e-9;
+constexpr double kGain = 1e-4;
+constexpr double kComplete = 1.0 - kGain;
 // Steps that one exact Steiner tree may take.
 constexpr double kMaxExactWork = 2e7;
 constexpr double kNoRate = 1e-9;

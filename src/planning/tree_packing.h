@@ -33,7 +33,7 @@ struct PackedTree {
 inline constexpr double kThinStream = 0.01;
 inline constexpr double kThinLoss = 0.005;
 
-// The largest sum of tree rates, at most one, by column generation. Exact, to about 1e-5,
+// The largest sum of tree rates, at most one, by column generation. Exact, to about 1e-4,
 // where every node is a terminal, where there is one terminal, and where terminals are few;
 // otherwise what trees found by a heuristic reach. Shallow trees are preferred where it
 // costs nothing. Errors: INTERNAL from the solver.

@@ -18,7 +18,9 @@ def add_parser(commands: arguments.Commands) -> None:
         "ranges. Prints one line for each thing that is wrong; exit code 1 if there is any.",
         "  square plan scenario.toml --json > plan.json && square check plan.json",
     )
-    parser.add_argument("plan", type=Path, metavar="PLAN.json", help="what `square plan --json` prints; - for input")
+    parser.add_argument(
+        "plan", type=Path, metavar="PLAN.json", help="from `square plan --json`; - is standard input"
+    )
     parser.set_defaults(execute=execute)
 
 

@@ -21,12 +21,20 @@ def add_parser(commands: arguments.Commands) -> None:
         "  square controller scenario.toml --bind 127.0.0.1:7000",
     )
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("scenario", nargs="?", type=Path, metavar="SCENARIO", help="overlay, policy, tenants, collectives")
+    what.add_argument(
+        "scenario", nargs="?", type=Path, metavar="SCENARIO", help="overlay, policy, tenants, collectives"
+    )
     what.add_argument("--topology", type=Path, metavar="FILE", help="an overlay alone: GML, CSV or TOML")
     arguments.add_policy_parts(parser)
-    parser.add_argument("--bind", default="127.0.0.1:0", metavar="ADDR", help="where to listen (default 127.0.0.1:0)")
-    parser.add_argument("--advertise", default="", metavar="ADDR", help="what nodes dial, where it is another address")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="a shared secret; needed beyond loopback")
+    parser.add_argument(
+        "--bind", default="127.0.0.1:0", metavar="ADDR", help="where to listen (default 127.0.0.1:0)"
+    )
+    parser.add_argument(
+        "--advertise", default="", metavar="ADDR", help="what nodes dial, where it is another address"
+    )
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="a shared secret; needed beyond loopback"
+    )
     parser.add_argument("--json", action="store_true", help="print the address as a line of JSON")
     parser.add_argument("--verbose", action="store_true", help="log more")
     parser.set_defaults(execute=execute)

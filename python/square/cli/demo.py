@@ -17,7 +17,7 @@ Each tenant broadcasts its own bytes from its own site to the three others, all 
 times over: planned by Square, along shortest paths, and as separate flows (mcf), the two
 baselines of the paper. Every site is a process of its own; they talk gRPC on loopback, each
 paced to the capacity of its links. Every byte is compared at every destination.
-carol has weight 2: a fair plan gives her twice the rate of the others where links allow it.
+The direct links of the three are thin, those through London wide: a fair plan relays there.
 """
 
 _AFTER = """\

@@ -56,5 +56,5 @@ def read_token(file: Path | None) -> str:
         return ""
     token = read_text(file).strip()
     if not token or len(token) > MAX_TOKEN_BYTES or not token.isprintable():
-        raise InvalidArgumentError(f"{file}: must hold a token: one line of 1 to {MAX_TOKEN_BYTES} characters")
+        raise InvalidArgumentError(f"{file}: must hold one line of 1 to {MAX_TOKEN_BYTES} characters")
     return token

@@ -20,9 +20,15 @@ def add_parser(commands: arguments.Commands) -> None:
         "  square node --name Frankfurt --controller 127.0.0.1:7000",
     )
     parser.add_argument("--name", required=True, metavar="N", help="which node of the overlay this is")
-    parser.add_argument("--controller", required=True, metavar="ADDR", help="what `square controller` printed")
-    parser.add_argument("--bind", default="127.0.0.1:0", metavar="ADDR", help="where to listen (default 127.0.0.1:0)")
-    parser.add_argument("--advertise", default="", metavar="ADDR", help="what others dial, where it is another address")
+    parser.add_argument(
+        "--controller", required=True, metavar="ADDR", help="what `square controller` printed"
+    )
+    parser.add_argument(
+        "--bind", default="127.0.0.1:0", metavar="ADDR", help="where to listen (default 127.0.0.1:0)"
+    )
+    parser.add_argument(
+        "--advertise", default="", metavar="ADDR", help="what others dial, where it is another address"
+    )
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="the controller's shared secret")
     parser.add_argument(
         "--window-mib",

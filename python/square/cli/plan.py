@@ -18,7 +18,9 @@ def add_parser(commands: arguments.Commands) -> None:
         "and how close to the optimum that is.",
         "  square plan scenario.toml --policy mcf --paths widest:2",
     )
-    parser.add_argument("scenario", type=Path, metavar="SCENARIO", help="a TOML file; docs/scenario.md lists its keys")
+    parser.add_argument(
+        "scenario", type=Path, metavar="SCENARIO", help="a TOML file; docs/scenario.md lists its keys"
+    )
     arguments.add_policy_parts(parser)
     arguments.add_output(parser, "the plan")
     parser.set_defaults(execute=execute)

@@ -18,7 +18,8 @@ def print_run(outcome: RunOutcome, console: "Console") -> None:
     if len(outcome.policies) > 1:
         _print_comparison(outcome, console)
     console.print(
-        f"all {outcome.verified_bytes} bytes at {outcome.verified_destinations} destinations verified (sha256)"
+        f"all {outcome.verified_bytes} bytes at {outcome.verified_destinations} destinations "
+        "verified (sha256)"
     )
 
 
@@ -37,7 +38,6 @@ def _print_policy(policy: PolicyOutcome, console: "Console") -> None:
         "ratio",
         "bound\nMbit/s",
         "rate/\nbound",
-        title=f"Policy {policy.policy}",
         left=3,
     )
     for c in policy.collectives:
@@ -54,6 +54,7 @@ def _print_policy(policy: PolicyOutcome, console: "Console") -> None:
             text.rate(c.bound_bps),
             text.percent(ratio(c.planned_bps, c.bound_bps)),
         )
+    console.print(f"Policy {policy.policy}", style="bold")
     console.print(table)
     for name, totals in (("planned", policy.planned), ("measured", policy.measured)):
         console.print(f"{name:>9}: {_totals(totals)}")
@@ -73,8 +74,6 @@ def _print_comparison(outcome: RunOutcome, console: "Console") -> None:
         "",
         *(f"{policy.policy}\ns" for policy in outcome.policies),
         *(f"gain over\n{baseline.policy}" for baseline in baselines),
-        title="Measured completion, and how many times sooner "
-        f"{first.policy} is done than {', '.join(baseline.policy for baseline in baselines)}",
     )
     gains = [outcome.gains(baseline) for baseline in baselines]
     for number, c in enumerate(first.collectives):
@@ -95,4 +94,6 @@ def _print_comparison(outcome: RunOutcome, console: "Console") -> None:
     table.add_row("minimum Mbit/s", *(text.rate(totals.min_bps) for totals in measured), *none)
     table.add_row("total Mbit/s", *(text.rate(totals.total_bps) for totals in measured), *none)
     table.add_row("Jain's index", *(f"{totals.jain:.4f}" for totals in measured), *none)
-    console.print(table)
+    names = " and ".join(baseline.policy for baseline in baselines)
+    title = f"Measured completion, and how many times sooner {first.policy} is done than {names}"
+    text.print_titled(console, title, table)

@@ -22,7 +22,9 @@ def add_parser(commands: arguments.Commands) -> None:
         "Links are paced to their capacity by the nodes; no root is needed.",
         "  square run scenario.toml --compare square,shortest-path,mcf --input video.mp4",
     )
-    parser.add_argument("scenario", type=Path, metavar="SCENARIO", help="a TOML file; docs/scenario.md lists its keys")
+    parser.add_argument(
+        "scenario", type=Path, metavar="SCENARIO", help="a TOML file; docs/scenario.md lists its keys"
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--policy", metavar="NAME", help="instead of the scenario's policy")
     which.add_argument(
@@ -33,10 +35,16 @@ def add_parser(commands: arguments.Commands) -> None:
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--input", type=Path, metavar="FILE", help="what every root sends; without it, random bytes of the plan's size"
+        "--input",
+        type=Path,
+        metavar="FILE",
+        help="what every root sends; without it, random bytes of the plan's size",
     )
     what.add_argument(
-        "--scale-bytes", type=arguments.positive_float, metavar="F", help="send F times the bytes of the scenario"
+        "--scale-bytes",
+        type=arguments.positive_float,
+        metavar="F",
+        help="send F times the bytes of the scenario",
     )
     add_execution(parser)
     parser.set_defaults(execute=execute)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # Trees are drawn while they have no more lines than this together.
 MAX_TREE_LINES = 120
 MAX_LINKS = 10
+MAX_NAMES = 4
 
 
 def print_plan(plan: Plan, name: str, console: "Console") -> None:
@@ -31,10 +32,10 @@ def print_plan(plan: Plan, name: str, console: "Console") -> None:
 
 
 def _print_tenants(plan: Plan, console: "Console") -> None:
-    table = text.table("tenant", "weight", "Mbit/s", title="Tenants")
+    table = text.table("tenant", "weight", "Mbit/s")
     for tenant in plan.tenants:
         table.add_row(tenant.name, f"{tenant.weight:g}", text.rate(tenant.rate_bps))
-    console.print(table)
+    text.print_titled(console, "Tenants", table)
 
 
 def _print_collectives(plan: Plan, console: "Console") -> None:
@@ -51,7 +52,6 @@ def _print_collectives(plan: Plan, console: "Console") -> None:
         "bound\nMbit/s",
         "rate/\nbound",
         "completion\ns",
-        title="Collectives",
         left=4,
     )
     for collective in plan.collectives:
@@ -70,11 +70,13 @@ def _print_collectives(plan: Plan, console: "Console") -> None:
             text.percent(ratio(collective.rate_bps, collective.bound_bps)),
             text.seconds(collective.completion_seconds),
         )
-    console.print(table)
+    text.print_titled(console, "Collectives", table)
 
 
 def _print_sessions(plan: Plan, console: "Console") -> None:
-    console.print("Sessions and their streams" if plan.sessions else "No sessions: nothing is sent", style="bold")
+    console.print(
+        "Sessions and their streams" if plan.sessions else "No sessions: nothing is sent", style="bold"
+    )
     lines_left = MAX_TREE_LINES
     for number, session in enumerate(plan.sessions):
         if lines_left <= 0:
@@ -92,8 +94,8 @@ def _tree_of(session: PlanSession, lines_left: int) -> tuple["Tree", int]:
 
     tree = Tree(
         f"session {session.id} of collective {session.collective}: {session.kind} from {session.root} "
-        f"to {len(session.members) - 1}, {text.rate(session.rate_bps)} Mbit/s "
-        f"in {len(session.streams)} streams"
+        f"to {_destinations(session)}, {text.rate(session.rate_bps)} Mbit/s "
+        f"in {text.count(len(session.streams), 'stream')}"
     )
     lines = 1
     streams = sorted(session.streams, key=lambda stream: -stream.rate_bps)
@@ -106,6 +108,11 @@ def _tree_of(session: PlanSession, lines_left: int) -> tuple["Tree", int]:
         branch = tree.add(f"{text.rate(stream.rate_bps)} Mbit/s" + (", coded" if stream.coded else ""))
         _grow(branch, session.root, stream.links)
     return tree, lines
+
+
+def _destinations(session: PlanSession) -> str:
+    names = [name for name in session.members if name != session.root]
+    return ", ".join(names) if len(names) <= MAX_NAMES else f"{len(names)} destinations"
 
 
 def _grow(branch: "Tree", root: str, links: list[tuple[str, str]]) -> None:
@@ -128,7 +135,6 @@ def _print_links(plan: Plan, console: "Console") -> None:
         "load\nMbit/s",
         "capacity\nMbit/s",
         "used",
-        title=f"Most loaded links ({len(shown)} of {len(loaded)} in use)",
         left=2,
     )
     for link in shown:
@@ -139,12 +145,14 @@ def _print_links(plan: Plan, console: "Console") -> None:
             text.rate(link.capacity_bps),
             text.percent(shares[id(link)]),
         )
-    console.print(table)
+    text.print_titled(console, f"Most loaded links ({len(shown)} of {len(loaded)} in use)", table)
     _print_limits(plan, console)
 
 
 def _print_limits(plan: Plan, console: "Console") -> None:
-    limited = [node for node in plan.nodes if math.isfinite(node.egress_bps) or math.isfinite(node.ingress_bps)]
+    limited = [
+        node for node in plan.nodes if math.isfinite(node.egress_bps) or math.isfinite(node.ingress_bps)
+    ]
     if not limited:
         return
     out: dict[str, float] = defaultdict(float)
@@ -152,9 +160,7 @@ def _print_limits(plan: Plan, console: "Console") -> None:
     for link in plan.links:
         out[link.from_node] += link.load_bps
         into[link.to_node] += link.load_bps
-    table = text.table(
-        "node", "leaving\nMbit/s", "limit\nMbit/s", "entering\nMbit/s", "limit\nMbit/s", title="Node limits"
-    )
+    table = text.table("node", "leaving\nMbit/s", "limit\nMbit/s", "entering\nMbit/s", "limit\nMbit/s")
     for node in limited[:MAX_LINKS]:
         table.add_row(
             node.name,
@@ -163,7 +169,7 @@ def _print_limits(plan: Plan, console: "Console") -> None:
             text.rate(into[node.name]),
             text.rate(node.ingress_bps),
         )
-    console.print(table)
+    text.print_titled(console, "Node limits", table)
 
 
 def _print_totals(plan: Plan, console: "Console") -> None:
@@ -172,7 +178,9 @@ def _print_totals(plan: Plan, console: "Console") -> None:
     console.print(f"Jain's index   {plan.jain:.4f}  (of rate / weight; 1 is even)")
     level = plan.certificate.level_bound_bps
     if level is not None:
-        console.print(f"level bound    {text.rate(level)} Mbit/s  (no plan at all has a larger least rate / weight)")
+        console.print(
+            f"level bound    {text.rate(level)} Mbit/s  (no plan at all has a larger least rate / weight)"
+        )
 
 
 def _known(value: float) -> float:

@@ -21,17 +21,25 @@ def console_for(out: TextIO | None = None) -> "Console":
     )
 
 
-def table(*columns: str, title: str = "", left: int = 1) -> "Table":
+def table(*columns: str, left: int = 1) -> "Table":
     """An empty table whose first ``left`` columns hold words and whose others hold figures."""
     from rich import box
     from rich.table import Table
 
-    made = Table(
-        title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for number, column in enumerate(columns):
         made.add_column(column, justify="left" if number < left else "right", overflow="fold")
     return made
+
+
+def print_titled(console: "Console", title: str, content: "Table") -> None:
+    console.print(title, style="bold")
+    console.print(content)
+    console.print()
+
+
+def count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def rate(rate_bps: float | None) -> str:

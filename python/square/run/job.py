@@ -46,6 +46,8 @@ CONTROLLER_STOP_SECONDS = 1.0
 # Threads of this name may be inside libsquare when a run is given up.
 CALL_THREAD_NAME = "square-call"
 
+_SHOWN_NODES = 5
+
 Answer = TypeVar("Answer")
 
 
@@ -143,21 +145,20 @@ class _Job:
     # Bringing the overlay up.
 
     def _start(self) -> None:
-        count = len(self._nodes)
         self._doing = "starting"
-        self._display.say(f"starting {count} nodes, one process each, and a controller")
+        self._display.say(f"starting {len(self._nodes)} nodes, one process each, and a controller")
         first = with_policy(self._scenario, policy=self._options.policies[0])
         self._controller = controller = self._call(lambda: Controller(first))
         self._workers = Workers(self.events.put)
         for node in self._nodes:
             self._workers.start(node)
             self._workers.send(node, Join(node, controller.address, "", self._left()))
-        self._gather(Joined, count, lambda joined: f"{count - joined} of {count} nodes have not joined")
+        self._gather(Joined, "joined")
         self._call(lambda: controller.wait_for_nodes(self._nodes, self._left()))
         file = None if self._options.input is None else str(self._options.input.absolute())
         for node in self._nodes:
             self._workers.send(node, Seats(self._seats(node), file, self._options.seed, self._left()))
-        self._gather(Ready, count, lambda ready: f"{count - ready} of {count} nodes are not ready")
+        self._gather(Ready, "ready")
 
     def _seats(self, node: str) -> tuple[Seat, ...]:
         seats = []
@@ -191,8 +192,7 @@ class _Job:
         plan = controller.plan()
         assert plan is not None
         self._send_all(Prepare(number))
-        count = len(self._nodes)
-        self._gather(Prepared, count, lambda ready: f"{count - ready} of {count} nodes are not prepared")
+        self._gather(Prepared, "prepared")
         self._measurement = measurement = Measurement(self._scenario, plan)
         self._display.begin(policy, measurement.expectations(), measurement.total_bytes)
         start = time.monotonic() + START_LEAD_SECONDS
@@ -231,10 +231,18 @@ class _Job:
         for node in self._nodes:
             self._workers.send(node, command)
 
-    def _gather(self, kind: type[Event], count: int, missing: Callable[[int], str]) -> None:
-        got = 0
-        while got < count:
-            got += isinstance(self._next(lambda: missing(got)).event, kind)
+    def _gather(self, kind: type[Event], what: str) -> None:
+        """Waits until every node has said so."""
+        missing = set(self._nodes)
+
+        def names() -> str:
+            shown = sorted(missing)[:_SHOWN_NODES]
+            return f"{len(missing)} of {len(self._nodes)} nodes are not {what}: {', '.join(shown)}"
+
+        while missing:
+            said = self._next(names)
+            if isinstance(said.event, kind):
+                missing.discard(said.node)
 
     def _call(self, function: Callable[[], Answer]) -> Answer:
         """What `function` returns. It may block in libsquare: signals and deaths are still heard."""

@@ -61,10 +61,12 @@ class Measurement:
         """Which members have not done what is waited for."""
         have = self._digests if self.is_finished else self._finishes
         left = sorted(self._all - have.keys())
-        names = [f"collective {c} at {self._collectives[c].members[rank]}" for c, rank in left[:_SHOWN_MEMBERS]]
+        names = [
+            f"collective {c} at {self._collectives[c].members[rank]}" for c, rank in left[:_SHOWN_MEMBERS]
+        ]
         more = len(left) - len(names)
         what = "not verified" if self.is_finished else "not finished"
-        return f"{what}: {', '.join(names)}" + (f" and {more} more" if more else "")
+        return f"{what}: collective {', '.join(names)}" + (f" and {more} more" if more else "")
 
     def outcome(self) -> PolicyOutcome:
         """The figures. Raises ``DataLossError`` if bytes differ."""
@@ -87,8 +89,8 @@ class Measurement:
             found = self._digests[collective, rank]
             if found != source:
                 raise DataLossError(
-                    f"policy {self._plan.policy}: collective {collective} (tenant {spec.tenant}): the bytes at "
-                    f"{name} differ from those at {spec.root}: sha256 {found}, not {source}"
+                    f"policy {self._plan.policy}: collective {collective} (tenant {spec.tenant}): the bytes "
+                    f"at {name} differ from those at {spec.root}: sha256 {found}, not {source}"
                 )
         assert spec.root is not None
         return CollectiveOutcome(

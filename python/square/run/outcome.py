@@ -95,7 +95,11 @@ class Totals:
         return cls(min(rates, default=0.0), sum(rates), jain([rate / weight for rate, weight in known]))
 
     def to_json(self) -> dict[str, Any]:
-        return {"min_rate_mbps": mbps(self.min_bps), "total_rate_mbps": mbps(self.total_bps), "jain": self.jain}
+        return {
+            "min_rate_mbps": mbps(self.min_bps),
+            "total_rate_mbps": mbps(self.total_bps),
+            "jain": self.jain,
+        }
 
 
 @dataclass(frozen=True)

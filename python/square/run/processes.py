@@ -194,7 +194,7 @@ class Workers:
 
 def _environment() -> dict[str, str]:
     """Ours, and this package where a fresh interpreter would not find it."""
-    root = str(Path(__file__).resolve().parents[2])
+    root = str(Path(__file__).absolute().parents[2])
     environment = dict(os.environ)
     if root not in site.getsitepackages():
         known = [environment["PYTHONPATH"]] if environment.get("PYTHONPATH") else []

@@ -120,9 +120,7 @@ class Failed:
 Command = Join | Seats | Prepare | Begin | Verify
 Event = Joined | Ready | Prepared | Progress | Finished | Digest | Failed
 
-_COMMANDS: dict[str, type[Command]] = {
-    kind.__name__: kind for kind in (Join, Seats, Prepare, Begin, Verify)
-}
+_COMMANDS: dict[str, type[Command]] = {kind.__name__: kind for kind in (Join, Seats, Prepare, Begin, Verify)}
 _EVENTS: dict[str, type[Event]] = {
     kind.__name__: kind for kind in (Joined, Ready, Prepared, Progress, Finished, Digest, Failed)
 }
