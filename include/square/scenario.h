@@ -17,12 +17,17 @@ enum class PathKind { kShortest, kWidest, kAll };
 // Which simple paths a policy may use between a source and a destination.
 struct PathChoice {
   PathKind kind = PathKind::kShortest;
-  // Ignored for kAll. 0: the default, n - 1 but at most kDefaultPaths.
+  // Ignored for kAll. 0: the default, from kMinDefaultPaths to kMaxDefaultPaths, the more
+  // the fewer pairs of source and destination the scenario has (kDefaultPathBudget paths
+  // in all). The paper's n - 1 shortest paths have two hops at most on a full mesh, which
+  // holds one broadcast 2 to 6% under the min-cut; with three hops it reaches it.
   std::size_t k = 0;
 
   friend bool operator==(const PathChoice&, const PathChoice&) = default;
 };
-inline constexpr std::size_t kDefaultPaths = 8;
+inline constexpr std::size_t kMinDefaultPaths = 8;
+inline constexpr std::size_t kMaxDefaultPaths = 64;
+inline constexpr std::size_t kDefaultPathBudget = 8'192;
 inline constexpr std::size_t kMaxPaths = 1'000;  // per source and destination
 
 // "shortest:7", "widest:2", "all"; also "shortest" and "widest" with the default k.

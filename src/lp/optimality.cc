@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
+
+#include "base/check.h"
 
 namespace square {
 namespace {
@@ -24,76 +28,109 @@ bool keeps_bounds(double value, double lower, double upper, double size) {
   return value >= lower - tolerance && value <= upper + tolerance;
 }
 
+Status check_shape(const LinearProgram& program, const Solution& solution) {
+  if (solution.primal.size() != program.columns.size() || solution.row_duals.size() != program.rows.size()) {
+    return internal_error("linear program: the answer has another size than the question");
+  }
+  const auto is_finite = [](double value) { return std::isfinite(value); };
+  if (!std::all_of(solution.primal.begin(), solution.primal.end(), is_finite)) {
+    return internal_error("linear program: a primal value is not finite");
+  }
+  if (!std::all_of(solution.row_duals.begin(), solution.row_duals.end(), is_finite)) {
+    return internal_error("linear program: a dual value is not finite");
+  }
+  return Status::ok();
+}
+
+// Everything is judged as a minimisation; a maximisation is one of the negated costs.
+class Judge {
+ public:
+  Judge(const LinearProgram& program, const Solution& solution)
+      : program_(program),
+        solution_(solution),
+        sign_(program.sense == LinearProgram::Sense::kMaximise ? -1.0 : 1.0),
+        activity_(program.rows.size()),
+        reduced_(program.columns.size()) {
+    for (std::size_t j = 0; j < program.columns.size(); ++j) {
+      const double cost = sign_ * program.columns[j].cost;
+      reduced_[j].add(cost);
+      primal_.add(cost * solution.primal[j]);
+    }
+    for (const LinearProgram::Entry& entry : program.entries) {
+      activity_[entry.row].add(entry.value * solution.primal[entry.column]);
+      reduced_[entry.column].add(-entry.value * sign_ * solution.row_duals[entry.row]);
+    }
+  }
+
+  Status columns() {
+    for (std::size_t j = 0; j < reduced_.size(); ++j) {
+      const LinearProgram::Column& column = program_.columns[j];
+      const double value = solution_.primal[j];
+      if (!keeps_bounds(value, column.lower, column.upper, std::abs(value))) {
+        return internal_error(fmt::format("linear program: column {} is {}, outside [{}, {}]", j, value,
+                                          column.lower, column.upper));
+      }
+      const Sum& cost = reduced_[j];
+      if (!dual_term(cost.value, column.lower, column.upper, kDualTolerance * (1.0 + cost.size), dual_)) {
+        return internal_error(
+            fmt::format("linear program: the reduced cost {} of column {} has a sign that its bounds forbid",
+                        cost.value, j));
+      }
+    }
+    return Status::ok();
+  }
+
+  Status rows() {
+    for (std::size_t i = 0; i < activity_.size(); ++i) {
+      const LinearProgram::Row& row = program_.rows[i];
+      if (!keeps_bounds(activity_[i].value, row.lower, row.upper, activity_[i].size)) {
+        return internal_error(fmt::format("linear program: row {} is {}, outside [{}, {}]", i,
+                                          activity_[i].value, row.lower, row.upper));
+      }
+      const double dual = sign_ * solution_.row_duals[i];
+      if (!dual_term(dual, row.lower, row.upper, kDualTolerance * (1.0 + std::abs(dual)), dual_)) {
+        return internal_error(
+            fmt::format("linear program: the dual {} of row {} has a sign that its bounds forbid", dual, i));
+      }
+    }
+    return Status::ok();
+  }
+
+  // After columns() and rows(), which sum the dual objective.
+  [[nodiscard]] Status objectives() const {
+    if (std::abs(primal_.value - dual_) <= kObjectiveTolerance * (1.0 + primal_.size)) return Status::ok();
+    return internal_error(fmt::format("linear program: primal objective {} and dual objective {} differ",
+                                      sign_ * primal_.value, sign_ * dual_));
+  }
+
+ private:
+  // A sum, and the sum of the sizes of its terms.
+  struct Sum {
+    double value = 0.0;
+    double size = 0.0;
+    void add(double term) {
+      value += term;
+      size += std::abs(term);
+    }
+  };
+
+  const LinearProgram& program_;
+  const Solution& solution_;
+  const double sign_;
+  std::vector<Sum> activity_;  // by row
+  std::vector<Sum> reduced_;   // by column
+  Sum primal_;
+  double dual_ = 0.0;
+};
+
 }  // namespace
 
 Status check_optimality(const LinearProgram& program, const Solution& solution) {
-  const std::size_t columns = program.columns.size();
-  const std::size_t rows = program.rows.size();
-  if (solution.primal.size() != columns || solution.row_duals.size() != rows) {
-    return internal_error("linear program: the answer has another size than the question");
-  }
-  for (const double value : solution.primal) {
-    if (!std::isfinite(value)) return internal_error("linear program: a primal value is not finite");
-  }
-  for (const double value : solution.row_duals) {
-    if (!std::isfinite(value)) return internal_error("linear program: a dual value is not finite");
-  }
-
-  // Everything below is for a minimisation; a maximisation is one of the negated costs.
-  const double sign = program.sense == LinearProgram::Sense::kMaximise ? -1.0 : 1.0;
-  std::vector<double> activity(rows, 0.0);
-  std::vector<double> activity_size(rows, 0.0);
-  std::vector<double> reduced(columns, 0.0);
-  std::vector<double> reduced_size(columns, 0.0);
-  double primal_objective = 0.0;
-  double dual_objective = 0.0;
-  double objective_size = 0.0;
-  for (std::size_t j = 0; j < columns; ++j) {
-    reduced[j] = sign * program.columns[j].cost;
-    reduced_size[j] = std::abs(reduced[j]);
-    primal_objective += reduced[j] * solution.primal[j];
-    objective_size += std::abs(reduced[j] * solution.primal[j]);
-  }
-  for (const LinearProgram::Entry& entry : program.entries) {
-    const double product = entry.value * solution.primal[entry.column];
-    activity[entry.row] += product;
-    activity_size[entry.row] += std::abs(product);
-    const double price = entry.value * sign * solution.row_duals[entry.row];
-    reduced[entry.column] -= price;
-    reduced_size[entry.column] += std::abs(price);
-  }
-
-  for (std::size_t j = 0; j < columns; ++j) {
-    const LinearProgram::Column& column = program.columns[j];
-    if (!keeps_bounds(solution.primal[j], column.lower, column.upper, std::abs(solution.primal[j]))) {
-      return internal_error(fmt::format("linear program: column {} is {}, outside [{}, {}]", j,
-                                        solution.primal[j], column.lower, column.upper));
-    }
-    if (!dual_term(reduced[j], column.lower, column.upper, kDualTolerance * (1.0 + reduced_size[j]),
-                   dual_objective)) {
-      return internal_error(
-          fmt::format("linear program: the reduced cost {} of column {} has a sign that "
-                      "its bounds forbid",
-                      reduced[j], j));
-    }
-  }
-  for (std::size_t i = 0; i < rows; ++i) {
-    const LinearProgram::Row& row = program.rows[i];
-    if (!keeps_bounds(activity[i], row.lower, row.upper, activity_size[i])) {
-      return internal_error(fmt::format("linear program: row {} is {}, outside [{}, {}]", i, activity[i],
-                                        row.lower, row.upper));
-    }
-    const double dual = sign * solution.row_duals[i];
-    if (!dual_term(dual, row.lower, row.upper, kDualTolerance * (1.0 + std::abs(dual)), dual_objective)) {
-      return internal_error(
-          fmt::format("linear program: the dual {} of row {} has a sign that its bounds forbid", dual, i));
-    }
-  }
-  if (std::abs(primal_objective - dual_objective) > kObjectiveTolerance * (1.0 + objective_size)) {
-    return internal_error(fmt::format("linear program: primal objective {} and dual objective {} differ",
-                                      sign * primal_objective, sign * dual_objective));
-  }
-  return Status::ok();
+  SQUARE_RETURN_IF_ERROR(check_shape(program, solution));
+  Judge judge(program, solution);
+  SQUARE_RETURN_IF_ERROR(judge.columns());
+  SQUARE_RETURN_IF_ERROR(judge.rows());
+  return judge.objectives();
 }
 
 }  // namespace square

@@ -18,18 +18,17 @@ Status no_path(const Scenario& scenario, const Session& session, NodeId destinat
                   scenario.topology.node(session.root).name, scenario.topology.node(destination).name));
 }
 
-std::size_t path_count(const PathChoice& choice, const Topology& topology) {
-  if (choice.k != 0) return choice.k;
-  return std::max<std::size_t>(1, std::min(topology.node_count() - 1, kDefaultPaths));
+std::size_t default_path_count(const std::vector<Session>& sessions) {
+  std::size_t pairs = 0;
+  for (const Session& session : sessions) pairs += session.destinations.size();
+  return std::clamp(kDefaultPathBudget / std::max<std::size_t>(1, pairs), kMinDefaultPaths, kMaxDefaultPaths);
 }
 
 Result<std::vector<Path>> feasible(const Topology& topology, const PathChoice& choice, NodeId source,
                                    NodeId destination) {
   switch (choice.kind) {
-    case PathKind::kShortest:
-      return k_shortest_paths(topology, source, destination, path_count(choice, topology));
-    case PathKind::kWidest:
-      return k_widest_paths(topology, source, destination, path_count(choice, topology));
+    case PathKind::kShortest: return k_shortest_paths(topology, source, destination, choice.k);
+    case PathKind::kWidest: return k_widest_paths(topology, source, destination, choice.k);
     case PathKind::kAll: break;
   }
   return all_simple_paths(topology, source, destination, kMaxSimplePaths);
@@ -46,14 +45,15 @@ bool names_before(const Topology& topology, const Path& a, const Path& b) {
 Result<SessionPaths> chosen_paths(const Scenario& scenario, const std::vector<Session>& sessions) {
   std::map<std::pair<NodeId, NodeId>, std::vector<Path>> known;
   std::size_t columns = 0;
+  PathChoice choice = scenario.policy.paths;
+  if (choice.k == 0) choice.k = default_path_count(sessions);
   SessionPaths all;
   for (const Session& session : sessions) {
     auto& paths = all.emplace_back();
     for (const NodeId destination : session.destinations) {
       auto& entry = known[{session.root, destination}];
       if (entry.empty()) {
-        SQUARE_ASSIGN_OR_RETURN(
-            entry, feasible(scenario.topology, scenario.policy.paths, session.root, destination));
+        SQUARE_ASSIGN_OR_RETURN(entry, feasible(scenario.topology, choice, session.root, destination));
       }
       if (entry.empty()) return no_path(scenario, session, destination);
       columns += entry.size();

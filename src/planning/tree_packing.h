@@ -13,14 +13,14 @@ struct PackingRequest {
   Digraph graph;  // every node can be reached from the root and leads to a terminal
   int root = 0;
   std::vector<int> terminals;
-  std::vector<double> capacity;  // by arc, in (0, 1]
+  std::vector<double> capacity;         // by arc, in (0, 1]
+  std::vector<std::vector<int>> seeds;  // sets of arcs that reach all terminals; may be none
   // What some arcs may carry together: the limit of a node.
   struct Limit {
     std::vector<int> arcs;
     double capacity = 0.0;
   };
-  std::vector<Limit> limits;
-  std::vector<std::vector<int>> seeds;  // sets of arcs that reach all terminals; may be none
+  std::vector<Limit> limits = {};
 };
 
 struct PackedTree {

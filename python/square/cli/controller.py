@@ -4,7 +4,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from square import log
 from square._core import Controller, Scenario, Topology
 from square.cli import arguments, documents, serving
 from square.planning import with_policy
@@ -50,16 +49,18 @@ def execute(options: argparse.Namespace) -> int:
         fairness=options.fairness,
     )
     serving.log_to_stderr(verbose=options.verbose)
-    with Controller(
-        scenario, bind_address=options.bind, advertised_address=options.advertise, token=token
-    ) as controller:
+    with (
+        serving.Service() as service,
+        Controller(
+            scenario, bind_address=options.bind, advertised_address=options.advertise, token=token
+        ) as controller,
+    ):
         if options.json:
             documents.print_line({"address": controller.address})
         else:
             print(controller.address, flush=True)
-        serving.serve(_Watch(controller).look)
+        service.wait()
         print("square: controller stops", file=sys.stderr, flush=True)
-        log.disconnect()
     return 0
 
 
@@ -69,20 +70,3 @@ def _scenario(options: argparse.Namespace) -> Scenario:
     if options.topology is not None:
         return Scenario(Topology.read(str(options.topology)), name=options.topology.stem)
     return Scenario(Topology(), name="overlay")
-
-
-class _Watch:
-    """Says which nodes come and go."""
-
-    def __init__(self, controller: Controller) -> None:
-        self._controller = controller
-        self._connected: dict[str, str] = {}
-
-    def look(self) -> None:
-        now = {node.name: node.address for node in self._controller.nodes() if node.connected}
-        for name, address in now.items():
-            if self._connected.get(name) != address:
-                print(f"square: node {name} joined from {address}", file=sys.stderr, flush=True)
-        for name in self._connected.keys() - now.keys():
-            print(f"square: node {name} left", file=sys.stderr, flush=True)
-        self._connected = now

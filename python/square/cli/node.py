@@ -4,7 +4,6 @@ import argparse
 import sys
 from pathlib import Path
 
-from square import log
 from square._core import Node
 from square.cli import arguments, documents, serving
 
@@ -45,20 +44,22 @@ def add_parser(commands: arguments.Commands) -> None:
 def execute(options: argparse.Namespace) -> int:
     token = documents.read_token(options.token_file)
     serving.log_to_stderr(verbose=options.verbose)
-    with Node(
-        options.name,
-        options.controller,
-        bind_address=options.bind,
-        advertised_address=options.advertise,
-        token=token,
-        window_bytes=options.window_mib << 20,
-    ) as node:
+    with (
+        serving.Service() as service,
+        Node(
+            options.name,
+            options.controller,
+            bind_address=options.bind,
+            advertised_address=options.advertise,
+            token=token,
+            window_bytes=options.window_mib << 20,
+        ) as node,
+    ):
         if options.json:
             documents.print_line({"name": node.name, "address": node.address})
         else:
             print(f"{node.name} {node.address}", flush=True)
-        serving.serve(lambda: None)
+        service.wait()
         sent = node.statistics()["bytes_sent"]
         print(f"square: node {node.name} stops; it sent {sent} bytes", file=sys.stderr, flush=True)
-        log.disconnect()
     return 0

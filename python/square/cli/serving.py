@@ -3,12 +3,11 @@
 import logging
 import sys
 import threading
-from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Self
 
 from square import log
 from square.run.interruption import signals_to
-
-POLL_SECONDS = 0.5
 
 
 def log_to_stderr(*, verbose: bool) -> None:
@@ -21,9 +20,20 @@ def log_to_stderr(*, verbose: bool) -> None:
     log.connect(level)
 
 
-def serve(serve_once: Callable[[], None]) -> None:
-    """Calls `serve_once` now and then until SIGINT or SIGTERM comes."""
-    ended = threading.Event()
-    with signals_to(lambda _: ended.set()):
-        while not ended.wait(POLL_SECONDS):
-            serve_once()
+class Service:
+    """Something that runs until SIGINT or SIGTERM. Enter it before anybody can know of it."""
+
+    def __init__(self) -> None:
+        self._ended = threading.Event()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(signals_to(lambda _: self._ended.set()))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        log.disconnect()
+        self._stack.close()
+
+    def wait(self) -> None:
+        self._ended.wait()

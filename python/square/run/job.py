@@ -39,6 +39,8 @@ TIME_LIMIT_FACTOR = 10.0
 TIME_LIMIT_SECONDS = 60.0
 # From the last "prepared" to the common start: time for the command to reach everyone.
 START_LEAD_SECONDS = 0.25
+# A member waits this much longer than the run, which knows better what was missing.
+MEMBER_GRACE_SECONDS = 10.0
 # A member's failure is often a neighbour's death; this long to hear of it.
 DEATH_NOTICE_SECONDS = 0.5
 # How long the controller may take to close.
@@ -196,7 +198,7 @@ class _Job:
         self._measurement = measurement = Measurement(self._scenario, plan)
         self._display.begin(policy, measurement.expectations(), measurement.total_bytes)
         start = time.monotonic() + START_LEAD_SECONDS
-        self._send_all(Begin(number, start, max(self._deadline - start, 0.0)))
+        self._send_all(Begin(number, start, self._left() + MEMBER_GRACE_SECONDS))
         self._watch(measurement, number, start)
         self._display.end()
         self._send_all(Verify(number))

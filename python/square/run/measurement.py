@@ -61,12 +61,13 @@ class Measurement:
         """Which members have not done what is waited for."""
         have = self._digests if self.is_finished else self._finishes
         left = sorted(self._all - have.keys())
-        names = [
-            f"collective {c} at {self._collectives[c].members[rank]}" for c, rank in left[:_SHOWN_MEMBERS]
-        ]
-        more = len(left) - len(names)
-        what = "not verified" if self.is_finished else "not finished"
-        return f"{what}: collective {', '.join(names)}" + (f" and {more} more" if more else "")
+        names: dict[int, list[str]] = {}
+        for collective, rank in left[:_SHOWN_MEMBERS]:
+            names.setdefault(collective, []).append(self._collectives[collective].members[rank])
+        parts = [f"collective {collective} at {', '.join(nodes)}" for collective, nodes in names.items()]
+        if len(left) > _SHOWN_MEMBERS:
+            parts.append(f"{len(left) - _SHOWN_MEMBERS} members more")
+        return f"{'not verified' if self.is_finished else 'not finished'}: {'; '.join(parts)}"
 
     def outcome(self) -> PolicyOutcome:
         """The figures. Raises ``DataLossError`` if bytes differ."""

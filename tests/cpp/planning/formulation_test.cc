@@ -2,13 +2,17 @@
 // or row left out.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "lp/solver.h"
+#include "planning/assembly.h"
 #include "planning/policy.h"
 #include "planning/scenarios.h"
 #include "planning/shots.h"
+#include "planning/streams.h"
+#include "square/validator.h"
 
 namespace square::planning {
 namespace {
@@ -195,6 +199,53 @@ TEST_CASE("at level zero every collective that cannot grow goes at once") {
   CHECK(answer->trace[1].dropped.size() == 2);
   CHECK(answer->trace[2].active == std::vector<CollectiveId>{CollectiveId(3)});
   CHECK(answer->collective_bps[3] == doctest::Approx(5 * kMbps));
+}
+
+TEST_CASE("trees that fall short within the program's flows use what links have to spare") {
+  // Flows as in the butterfly, where trees carry 1.5 of 2, and direct links that no flow uses.
+  Topology topology = butterfly();
+  link(topology, "s", "x", 1);
+  link(topology, "s", "y", 1);
+  Scenario scenario = scenario_on(std::move(topology));
+  scenario.policy.paths = {PathKind::kAll, 0};
+  add_collective(scenario, CollectiveOp::kBroadcast, {node(0), node(5), node(6)});
+  const Problem problem = problem_of(scenario, *policies().front());
+  ShotsAnswer shots;
+  shots.allocations = empty_allocations(problem);
+  shots.collective_bps = {2 * kMbps};
+  Allocation& allocation = shots.allocations[0];
+  int flows = 0;
+  for (std::size_t j = 0; j < 2; ++j) {
+    for (std::size_t p = 0; p < problem.paths[0][j].size(); ++p) {
+      std::string names;
+      for (const NodeId v : problem.paths[0][j][p].nodes) names += scenario.topology.node(v).name;
+      if (names != "sax" && names != "sbcdx" && names != "sby" && names != "sacdy") continue;
+      allocation.path_bps[j][p] = 1 * kMbps;
+      ++flows;
+    }
+  }
+  REQUIRE(flows == 4);
+  allocation.rate_bps = 2 * kMbps;
+  allocation.link_bps = effective_rates(problem.paths[0], allocation.path_bps);
+
+  const Result<std::vector<PlanStream>> within = realise(problem, 0, allocation);
+  REQUIRE(within.is_ok());
+  double rate = 0;
+  for (const PlanStream& stream : *within) rate += stream.rate_bps;
+  CHECK(rate == doctest::Approx(1.5 * kMbps).epsilon(1e-3));
+
+  Result<Plan> plan = assemble(problem, shots, "square");
+  REQUIRE(plan.is_ok());
+  CHECK(plan->sessions[0].rate_bps == doctest::Approx(2 * kMbps).epsilon(1e-3));
+  CHECK(find_violations(*plan).empty());
+
+  // A limit on what the source sends leaves no room: three links carry the 1.5.
+  REQUIRE(scenario.topology.set_limits(node(0), 2 * kMbps, kUnlimited).is_ok());
+  const Problem limited = problem_of(scenario, *policies().front());
+  plan = assemble(limited, shots, "square");
+  REQUIRE(plan.is_ok());
+  CHECK(plan->sessions[0].rate_bps < 1.8 * kMbps);
+  CHECK(find_violations(*plan).empty());
 }
 
 }  // namespace

@@ -97,7 +97,8 @@ TEST_CASE("mesh of 8, eight broadcasts: streams within 1% of the program, level 
     CHECK(stream_sum(result.plan) >= 0.99 * lp_sum(result.plan));
     REQUIRE(result.plan.certificate.level_bound_bps.has_value());
     const double level = result.shots[0].optimum_bps;
-    CHECK(*result.plan.certificate.level_bound_bps >= level * (1 - 1e-9));
+    // The bound is exact, the program keeps its rows to a tolerance.
+    CHECK(*result.plan.certificate.level_bound_bps >= level * (1 - 1e-6));
     CHECK(*result.plan.certificate.level_bound_bps == doctest::Approx(level).epsilon(1e-6));
   }
 }
