@@ -27,7 +27,7 @@ struct PathChoice {
 };
 inline constexpr std::size_t kMinDefaultPaths = 8;
 inline constexpr std::size_t kMaxDefaultPaths = 64;
-inline constexpr std::size_t kDefaultPathBudget = 8'192;
+inline constexpr std::size_t kDefaultPathBudget = 3'840;
 inline constexpr std::size_t kMaxPaths = 1'000;  // per source and destination
 
 // "shortest:7", "widest:2", "all"; also "shortest" and "widest" with the default k.

@@ -17,7 +17,8 @@ constexpr std::size_t kBitsPerWireByte = 8;
 
 template <typename Number>
 void put(std::vector<std::byte>& out, Number value) {
-  for (std::size_t i = 0; i < sizeof(Number); ++i, value >>= 8U) out.push_back(static_cast<std::byte>(value & 0xffU));
+  for (std::size_t i = 0; i < sizeof(Number); ++i, value >>= 8U)
+    out.push_back(static_cast<std::byte>(value & 0xffU));
 }
 
 template <typename Number>

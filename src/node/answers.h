@@ -14,7 +14,8 @@ namespace square {
 // A source runs at most this many blocks ahead of the slowest destination, so the bits
 // of an acknowledgement are bounded too.
 inline constexpr std::size_t kMaxSpreadBlocks = 32'768;
-inline constexpr std::size_t kMaxStreams = std::size_t{1} << 16U;  // of a session, by the width of StreamIndex
+inline constexpr std::size_t kMaxStreams = std::size_t{1}
+                                           << 16U;  // of a session, by the width of StreamIndex
 inline constexpr std::size_t kMaxAbortTextBytes = 1'024;
 
 // What a destination tells a source about an operation, over all streams of the session

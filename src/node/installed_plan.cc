@@ -26,10 +26,7 @@ void InstalledPlan::add_session(const PlanSession& session) {
 void InstalledPlan::add_stream(const PlanSession& session, std::size_t index) {
   const PlanStream& stream = session.streams[index];
   LocalStream local;
-  std::map<NodeId, std::size_t> depths;
   for (const auto& [from, to] : stream.links) {
-    depths[to] = depths[from] + 1;
-    local.depth = std::max(local.depth, depths[to]);
     if (to == *self_) local.parent = plan_->nodes[from.index()].name;
     if (from == *self_) local.children.push_back(plan_->nodes[to.index()].name);
   }

@@ -40,7 +40,7 @@ struct LocalStream {
   std::string parent;  // empty at the root
   std::vector<std::string> children;
   bool is_destination = false;
-  std::size_t depth = 0;  // hops to the farthest node, from the root
+  std::size_t depth = 0;          // hops to the farthest node, from the root
   std::size_t window_blocks = 0;  // of the hop from the parent
 };
 

@@ -155,7 +155,8 @@ void Receiver::answer(const LocalStream& stream) {
   ack.accepting = accepting_;
   ack.first_missing = static_cast<std::uint32_t>(have_.first_missing());
   const std::size_t end = std::min(have_.end(), have_.first_missing() + kMaxSpreadBlocks);
-  for (std::size_t block = have_.first_missing(); block < end; ++block) ack.bits.push_back(have_.contains(block));
+  for (std::size_t block = have_.first_missing(); block < end; ++block)
+    ack.bits.push_back(have_.contains(block));
   for (const auto& [key, progress] : progress_) {
     if (key.epoch == stream.key.epoch) ack.seen.push_back({key.stream, progress.seen});
   }
@@ -175,13 +176,13 @@ void Receiver::answer_on_every_stream() {
 
 void Receiver::answer_later(const std::shared_ptr<const LocalStream>& stream) {
   if (answer_timer_ != 0) return;
-  answer_timer_ = node_->executor.post_at(node_->clock.now() + kAcknowledgementDelay,
-                                          [weak = weak_from_this(), stream] {
-                                            const auto self = weak.lock();
-                                            if (!self || self->is_cancelled_) return;
-                                            self->answer_timer_ = 0;
-                                            self->answer(*stream);
-                                          });
+  answer_timer_ =
+      node_->executor.post_at(node_->clock.now() + kAcknowledgementDelay, [weak = weak_from_this(), stream] {
+        const auto self = weak.lock();
+        if (!self || self->is_cancelled_) return;
+        self->answer_timer_ = 0;
+        self->answer(*stream);
+      });
 }
 
 Frame Receiver::final_answer(const LocalStream& stream, NodeId self, const FrameHeader& question) {

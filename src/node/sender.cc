@@ -11,6 +11,8 @@ namespace {
 
 // Small operations are cut finer than the plan says, so that they use every stream.
 constexpr std::size_t kBlocksPerStream = 8;
+// The time from a block's start on its first link to its arrival, in times that it takes on one.
+constexpr double kDeliveryBlocks = 2.0;
 
 std::size_t choose_block_bytes(std::size_t planned, std::size_t total, std::size_t streams) {
   const std::size_t finer = total / (kBlocksPerStream * std::max<std::size_t>(1, streams));
@@ -49,14 +51,10 @@ Sender::~Sender() {
 
 void Sender::open_streams() {
   streams_.clear();
-  total_rate_bps_ = 0;
-  fastest_bps_ = 0;
   for (const LocalStream* local : plan_->streams_of(session_)) {
     Stream stream{local, {}, 1, {}};
     for (const std::string& child : local->children) stream.links.push_back(links_.at(child).get());
     streams_.push_back(std::move(stream));
-    total_rate_bps_ += local->rate_bps;
-    fastest_bps_ = std::max(fastest_bps_, local->rate_bps);
   }
   for (Destination& destination : destinations_) {
     destination.seen.assign(streams_.size(), 0);
@@ -108,14 +106,23 @@ double Sender::seconds_per_block(const Stream& stream) const {
   return static_cast<double>(block_bytes_) * kBitsPerByte / stream.local->rate_bps;
 }
 
-// Would the others be through with what is left before this stream has sent one more
-// block? Then that block would hold up the end of the operation.
+// Would the faster streams be through with all that is left before this one has delivered
+// one more block? Then that block would hold up the end of the operation. Relays add to a
+// block about what it takes on one link.
 bool Sender::is_too_slow(const Stream& stream) const {
-  if (stream.local->rate_bps >= fastest_bps_) return false;
   if (node_.clock.now() - last_assignment_ > kPassOverTime) return false;
+  double faster_bps = 0;
+  double fastest_bps = 0;
+  for (const Stream& other : streams_) {
+    if (other.local->rate_bps <= stream.local->rate_bps) continue;
+    faster_bps += other.local->rate_bps;
+    fastest_bps = std::max(fastest_bps, other.local->rate_bps);
+  }
+  if (faster_bps == 0) return false;
   const double bits = static_cast<double>(block_bytes_) * kBitsPerByte;
-  const double own = static_cast<double>(queued(stream) + stream.local->depth) * seconds_per_block(stream);
-  const double others = static_cast<double>(unassigned()) * bits / total_rate_bps_ + bits / fastest_bps_;
+  const double own = (static_cast<double>(queued(stream)) + kDeliveryBlocks) * bits / stream.local->rate_bps;
+  const double others =
+      static_cast<double>(unassigned()) * bits / faster_bps + kDeliveryBlocks * bits / fastest_bps;
   return own > others;
 }
 

@@ -103,8 +103,6 @@ class Sender {
   std::size_t block_bytes_ = 0;
   std::size_t block_count_ = 0;
   std::vector<Stream> streams_;
-  double total_rate_bps_ = 0;
-  double fastest_bps_ = 0;
   std::vector<Destination> destinations_;
   std::size_t waiting_ = 0;  // destinations that are not done
   std::size_t next_block_ = 0;

@@ -13,6 +13,8 @@ from scipy.sparse import coo_array
 
 Link = tuple[str, str]
 
+_EXACT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
 
 @dataclass
 class Multicast:
@@ -86,7 +88,9 @@ def optimum_bps(multicasts: list[Multicast], residual: Residual, *, max_min: boo
     if not max_min:
         limits[0] = (0.0, 0.0)
     matrix = coo_array((rows.values, (rows.rows, rows.columns)), shape=(len(rows.bounds), columns))
-    answer = linprog(gain, A_ub=matrix.tocsr(), b_ub=rows.bounds, bounds=limits, method="highs")
+    answer = linprog(
+        gain, A_ub=matrix.tocsr(), b_ub=rows.bounds, bounds=limits, method="highs", options=_EXACT
+    )
     assert answer.status == 0, answer.message
     return float(-answer.fun) * scale
 

@@ -18,9 +18,11 @@ from square._core import PlanResult, ShotTrace, make_plan
 INSTANCES = 3000 if os.environ.get("SQUARE_LONG") == "1" else 400
 PARTS = 8  # tests, so that a failure is found sooner and a part can be run alone
 TOLERANCE = 1e-6
-# Solvers keep constraints to 1e-7 of the largest capacity: an optimum under a few of those is
-# noise in what is left of links that are used up, and stands for none.
+# Solvers keep constraints to 1e-7 of the largest capacity. An optimum under ten of those is noise
+# in what is left of links that are used up, and stands for none; what noise adds to a larger one
+# matters only where that is under 3% of the largest capacity.
 NO_RATE = 1e-6
+NOISE = 3e-8
 MAX_ZOO_NODES = 30
 
 
@@ -169,7 +171,7 @@ def check(instance: Instance, policy: str) -> int:
         if expected < NO_RATE * largest:
             assert shot.optimum_bps < 2 * NO_RATE * largest, where
         else:
-            assert shot.optimum_bps == pytest.approx(expected, rel=TOLERANCE, abs=0.0), where
+            assert shot.optimum_bps == pytest.approx(expected, rel=TOLERANCE, abs=NOISE * largest), where
     return len(result.shots)
 
 

@@ -102,7 +102,8 @@ class Overlay {
       for (std::uint32_t rank = 0; rank < nodes.size(); ++rank) {
         if (nodes[rank] == node) ranks.emplace_back(rank);
       }
-      if (!ranks.empty()) hosts_[node].node->set_members(collective, "group/" + std::to_string(collective.value()), ranks);
+      if (!ranks.empty())
+        hosts_[node].node->set_members(collective, "group/" + std::to_string(collective.value()), ranks);
     }
   }
 
