@@ -18,6 +18,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
 STEP := packaging/step
+# Simulated overlays under a sanitizer, where each takes ten times as long.
+SANITIZED_SEEDS ?= 200
 
 # The wheel and the dev preset compile with the same flags: one cache serves both, also
 # across build directories, which debug information would otherwise tell apart.
@@ -143,14 +145,16 @@ test-python: build python
 .PHONY: sanitize
 sanitize: build/asan/build.ninja build/tsan/build.ninja
 	@$(STEP) "build asan" "read the compiler's first error above" cmake --build build/asan --parallel $(JOBS)
-	@$(STEP) "C++ tests under asan" "the report above names the line" ctest --preset asan --parallel $(JOBS)
+	@$(STEP) "C++ tests under asan" "the report above names the line" \
+	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) ctest --preset asan --parallel $(JOBS)
 	@$(STEP) "build tsan" "read the compiler's first error above" cmake --build build/tsan --parallel $(JOBS)
 	@$(STEP) "C++ tests under tsan" "the report above names both threads" \
-	  packaging/fixed-addresses ctest --preset tsan --parallel $(JOBS)
+	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) packaging/fixed-addresses ctest --preset tsan --parallel $(JOBS)
 
 ## test-long: all tests with many more seeds, and those too long for every day
 .PHONY: test-long
 test-long: export SQUARE_LONG := 1
+test-long: export SQUARE_SEEDS := 20000
 test-long: test
 
 ## install: build and install the C++ library under PREFIX (/usr/local)

@@ -91,6 +91,7 @@ class Node::Core final : public TransportHandler,
   // Plans and links (core_links.cc)
   void open_links(const InstalledPlan& plan);
   void open_incoming(const InstalledPlan& plan);
+  void fill_stream(const StreamKey& key);
   void retire_before(Epoch epoch);
   void confirm_installs();
   void dial(const std::string& peer);

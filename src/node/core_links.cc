@@ -66,15 +66,8 @@ void Node::Core::open_links(const InstalledPlan& plan) {
     for (const std::string& child : stream.children) {
       auto& link = outgoing_[child];
       if (!link) {
-        link = std::make_unique<OutgoingLink>(context_, child, egress_, [this](const StreamKey& room) {
-          const auto found = plans_.find(room.epoch);
-          const LocalStream* source = found == plans_.end() ? nullptr : found->second->find(room);
-          if (source == nullptr || !source->parent.empty()) return;
-          const auto operations = operations_;
-          for (const auto& [id, operation] : operations) {
-            if (id.collective == source->collective) operation->fill(room.session);
-          }
-        });
+        link = std::make_unique<OutgoingLink>(context_, child, egress_,
+                                              [this](const StreamKey& room) { fill_stream(room); });
       }
       link->add_stream(stream);
       dial(child);
@@ -82,6 +75,18 @@ void Node::Core::open_links(const InstalledPlan& plan) {
   }
   for (const auto& [peer, link] : outgoing_) {
     link->set_pace(context_.options.paced ? plan.pace_bps(peer) : kUnlimited);
+  }
+}
+
+// A stream has room: its source may put the next block in line, oldest operation first.
+void Node::Core::fill_stream(const StreamKey& key) {
+  const auto plan = plans_.find(key.epoch);
+  const LocalStream* stream = plan == plans_.end() ? nullptr : plan->second->find(key);
+  if (stream == nullptr || !stream->parent.empty()) return;
+  auto next = operations_.lower_bound({stream->collective, OperationId(0)});
+  while (next != operations_.end() && next->first.collective == stream->collective) {
+    const auto operation = (next++)->second;
+    operation->fill(key.session);
   }
 }
 

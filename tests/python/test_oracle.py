@@ -181,6 +181,8 @@ def zoo() -> list[Path]:
     here = Path(__file__).resolve().parents[3] / "shared" / "data"
     directory = Path(os.environ.get("SQUARE_DATA", here)) / "topology-zoo"
     files = sorted(directory.glob("*.gml"))
+    if not files:
+        print(f"{directory} is not there: meshes only; SQUARE_DATA names another place")
     return [file for file in files if 4 <= Topology.read(str(file)).node_count <= MAX_ZOO_NODES]
 
 

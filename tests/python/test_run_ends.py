@@ -93,6 +93,25 @@ def test_a_signal_while_it_starts(tmp_path: Path) -> None:
     assert "ended by SIGINT" in complaints
 
 
+def test_a_signal_while_it_plans(tmp_path: Path) -> None:
+    # Its linear program takes much longer than this test waits.
+    names = ", ".join(f'"n{number}"' for number in range(90))
+    file = tmp_path / "mesh.toml"
+    collectives = "".join(
+        f'[[collective]]\ntenant = "t"\nop = "broadcast"\nroot = "n{number}"\nbytes = 1\n'
+        for number in range(45)
+    )
+    head = f'[policy]\npaths = "shortest:20"\n[overlay]\nmesh = [{names}]\ncapacity_mbps = 10\n'
+    file.write_text(head + collectives, encoding="utf-8")
+    process = start("run", file)
+    time.sleep(2.0)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    code, complaints = end(process)
+    assert code == 128 + signal.SIGTERM
+    assert "planning" in complaints
+
+
 def test_the_time_limit(tmp_path: Path) -> None:
     file = tmp_path / "triangle.toml"
     file.write_text(TRIANGLE.replace("400_000", "400_000_000"), encoding="utf-8")

@@ -17,7 +17,7 @@ from square.run.progress import Lines
 
 SEAT = protocol.Seat(0, "alice", ("a", "b"), 1, 0, 5, 1.5)
 MESSAGES = [
-    protocol.Join("a", "127.0.0.1:1", "", 2.0),
+    protocol.Join("a", "127.0.0.1:1"),
     protocol.Seats((SEAT, SEAT), None, 3, 1.0),
     protocol.Prepare(1),
     protocol.Begin(1, 12.5, 3.0),
@@ -133,7 +133,7 @@ def test_workers_say_what_went_wrong_and_are_gone() -> None:
     heard: queue.SimpleQueue[Said | Gone] = queue.SimpleQueue()
     workers = Workers(heard.put)
     workers.start("a")
-    workers.send("a", protocol.Join("a", "127.0.0.1:1", "", 2.0))
+    workers.send("a", protocol.Join("a", "127.0.0.1:1"))
     said = heard.get(timeout=20)
     assert isinstance(said, Said)
     assert isinstance(said.event, protocol.Failed)

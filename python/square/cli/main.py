@@ -4,12 +4,14 @@ import argparse
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 from square import __version__
 from square.cli import check, controller, demo, node, plan, run
 from square.errors import SquareError
 from square.run.interruption import Interrupted
+from square.run.mailbox import CALL_THREAD_NAME
 
 EXIT_FAILED = 1
 
@@ -39,6 +41,16 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0, 1 for an error, 2 for wrong usage,
     128 and the signal's number where a signal ended it."""
+    code = _run(arguments)
+    if any(thread.name == CALL_THREAD_NAME for thread in threading.enumerate()):
+        # A run was given up while the library computed; nothing else can end that.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     parsed = build_parser().parse_args(arguments)
     try:
         code: int = parsed.execute(parsed)

@@ -1,6 +1,7 @@
 """`square plan`: what would happen."""
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -35,6 +36,8 @@ def execute(options: argparse.Namespace) -> int:
         paths=options.paths,
         fairness=options.fairness,
     )
+    # A solver does not look for Ctrl-C; nothing is left behind by a plain end.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     plan = make_plan(scenario).plan
     if options.output is not None:
         documents.write_file(options.output, plan.to_json())

@@ -35,8 +35,6 @@ class Join:
 
     node: str
     controller: str
-    token: str
-    timeout_seconds: float
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ class Worker:
     def execute(self, command: Command) -> None:
         match command:
             case Join():
-                self.node = Node(command.node, command.controller, token=command.token)
+                self.node = Node(command.node, command.controller)
                 self.report(Joined(self.node.address))
             case Seats():
                 self._take(command)

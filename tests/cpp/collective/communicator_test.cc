@@ -23,7 +23,7 @@ Scenario mesh_scenario(const std::vector<std::string>& names) {
 
 // A controller and one node for each name.
 struct Fixture {
-  explicit Fixture(std::vector<std::string> names) : names(std::move(names)) {
+  explicit Fixture(std::vector<std::string> node_names) : names(std::move(node_names)) {
     auto started = Controller::start({}, mesh_scenario(this->names));
     REQUIRE_MESSAGE(started.is_ok(), started.status().to_string());
     controller = std::move(started).value();
