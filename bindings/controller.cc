@@ -1,17 +1,42 @@
 #include "square/controller.h"
 
+#include <algorithm>
+
 #include "bindings.h"
 
 namespace square::python {
 namespace {
 
-std::unique_ptr<Controller> start(const Scenario& scenario, std::string bind_address,
-                                  std::string advertised_address, std::string token) {
+// Its threads may wait for the interpreter (log callback), so it goes without the lock.
+struct UnlockedDelete {
+  void operator()(Controller* gone) const {
+    if (PyGILState_Check() == 0) return delete gone;
+    unlocked([&] { delete gone; });
+  }
+};
+using HeldController = std::unique_ptr<Controller, UnlockedDelete>;
+
+// How long a wait goes on before it looks for Ctrl-C.
+constexpr double kSignalCheckSeconds = 0.05;
+
+void wait_for_nodes(const Controller& self, const std::vector<std::string>& names, double timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + from_seconds(timeout);
+  for (;;) {
+    const double left = to_seconds(deadline - std::chrono::steady_clock::now());
+    const Duration slice = from_seconds(std::clamp(left, 0.0, kSignalCheckSeconds));
+    const Status arrived = unlocked([&] { return self.wait_for_nodes(names, slice); });
+    if (arrived.code() != StatusCode::kDeadlineExceeded || left <= kSignalCheckSeconds) return check(arrived);
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+}
+
+HeldController start(const Scenario& scenario, std::string bind_address, std::string advertised_address,
+                     std::string token) {
   ControllerOptions options;
   options.bind_address = std::move(bind_address);
   options.advertised_address = std::move(advertised_address);
   options.token = std::move(token);
-  return check(unlocked([&] { return Controller::start(options, scenario); }));
+  return HeldController(check(unlocked([&] { return Controller::start(options, scenario); })).release());
 }
 
 }  // namespace
@@ -22,11 +47,15 @@ void bind_controller(py::module_& module) {
       .def_readonly("address", &NodeInformation::address)
       .def_readonly("connected", &NodeInformation::connected)
       .def_property_readonly("installed", [](const NodeInformation& self) { return self.installed.value(); });
-  py::class_<Controller>(module, "Controller", "The control plane, in this process: see square/controller.h.")
+  py::class_<Controller, HeldController>(module, "Controller",
+                                         "The control plane, in this process: see square/controller.h.")
       .def(py::init(&start), py::arg("scenario"), py::arg("bind_address") = "127.0.0.1:0",
            py::arg("advertised_address") = "", py::arg("token") = "")
       .def_property_readonly("address", &Controller::address)
-      .def("plan", [](const Controller& self) { return std::const_pointer_cast<Plan>(self.plan()); })
+      .def("plan",
+           [](const Controller& self) {
+             return std::const_pointer_cast<Plan>(unlocked([&] { return self.plan(); }));
+           })
       .def(
           "set_policy",
           [](Controller& self, const PolicySpec& policy) {
@@ -40,12 +69,7 @@ void bind_controller(py::module_& module) {
           },
           py::arg("topology"))
       .def("nodes", &Controller::nodes, py::call_guard<py::gil_scoped_release>())
-      .def(
-          "wait_for_nodes",
-          [](const Controller& self, const std::vector<std::string>& names, double timeout) {
-            check(unlocked([&] { return self.wait_for_nodes(names, from_seconds(timeout)); }));
-          },
-          py::arg("names"), py::arg("timeout"))
+      .def("wait_for_nodes", &wait_for_nodes, py::arg("names"), py::arg("timeout"))
       .def("stop", &Controller::stop, py::call_guard<py::gil_scoped_release>())
       .def(
           "__enter__", [](Controller& self) -> Controller& { return self; },

@@ -10,7 +10,7 @@ namespace {
 using LogCallback = py::typing::Callable<void(int, std::string, std::string)>;
 
 void set_log(std::optional<LogCallback> callback, int minimum) {
-  if (!callback) return set_log_sink({});
+  if (!callback) return unlocked([] { set_log_sink({}); });
   // Messages come from threads that must not wait for an interpreter that is going away.
   auto function =
       std::shared_ptr<py::function>(new py::function(std::move(*callback)), [](py::function* held) {
@@ -18,17 +18,16 @@ void set_log(std::optional<LogCallback> callback, int minimum) {
         const py::gil_scoped_acquire lock;
         delete held;
       });
-  set_log_sink(
-      [function](LogLevel level, std::string_view component, std::string_view message) {
-        if (Py_IsInitialized() == 0) return;
-        const py::gil_scoped_acquire lock;
-        try {
-          (*function)(static_cast<int>(level), component, message);
-        } catch (py::error_already_set& error) {
-          error.discard_as_unraisable("square log callback");
-        }
-      },
-      static_cast<LogLevel>(minimum));
+  LogSink sink = [function](LogLevel level, std::string_view component, std::string_view message) {
+    if (Py_IsInitialized() == 0) return;
+    const py::gil_scoped_acquire lock;
+    try {
+      (*function)(static_cast<int>(level), component, message);
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("square log callback");
+    }
+  };
+  unlocked([&] { set_log_sink(std::move(sink), static_cast<LogLevel>(minimum)); });
 }
 
 }  // namespace
@@ -49,4 +48,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("set_log", &set_log, py::arg("callback"),
              py::arg("minimum") = static_cast<int>(square::LogLevel::kInfo),
              "Sends the library's messages to callback(level, component, message); None drops them.");
+  // Threads of nodes that live to the end must not wait for an interpreter that goes away.
+  pybind11::module_::import("atexit").attr("register")(
+      pybind11::cpp_function([] { unlocked([] { square::set_log_sink({}); }); }));
 }

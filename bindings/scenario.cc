@@ -154,7 +154,9 @@ void bind_scenario(py::module_& module) {
            py::arg_v("collectives", std::vector<CollectiveText>{}, "[]"), py::arg("name") = "scenario")
       .def_static(
           "read",
-          [](const std::string& path) { return check(unlocked([&] { return read_scenario(path); })); },
+          [](const std::filesystem::path& path) {
+            return check(unlocked([&] { return read_scenario(path); }));
+          },
           py::arg("path"))
       .def_static(
           "parse",

@@ -90,7 +90,9 @@ void bind_topology(py::module_& module) {
       .def(py::init<>())
       .def_static(
           "read",
-          [](const std::string& path) { return check(unlocked([&] { return read_topology(path); })); },
+          [](const std::filesystem::path& path) {
+            return check(unlocked([&] { return read_topology(path); }));
+          },
           py::arg("path"), "Reads GML, CSV or TOML, by the file's extension.")
       .def_static(
           "full_mesh",

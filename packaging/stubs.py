@@ -10,6 +10,8 @@ from pathlib import Path
 SHARPENED = {
     "def __exit__(self, *args) -> None": "def __exit__(self, *args: object) -> None",
     "-> dict:": "-> dict[str, int]:",
+    "os.PathLike | str | bytes": "os.PathLike[str] | str",
+    "import typing\n": "import os\nimport typing\n",
 }
 
 

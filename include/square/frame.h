@@ -35,6 +35,9 @@ struct FrameHeader {
   SessionId session;
   StreamIndex stream;
   OperationId operation;
+  // Drawn by the process that is the source, so that one that lost count of its operations
+  // is not taken for the one before it.
+  std::uint16_t incarnation = 0;
   // Which try of an operation the bytes belong to; 0 unless sums were restarted.
   std::uint32_t attempt = 0;
   // Position of the payload in the session's bytes of this operation.
@@ -42,7 +45,8 @@ struct FrameHeader {
   // The session's bytes of this operation in all, and its block size.
   std::uint64_t total_bytes = 0;
   std::uint32_t block_bytes = 0;
-  // Counts blocks on this stream from the root, from 1; relays pass it on unchanged.
+  // Counts blocks on this stream from the root, from 1; relays pass it on unchanged. In an
+  // abort of whatever runs: a number that tells one such abort from the others.
   std::uint64_t stream_sequence = 0;
   // Counts blocks of this stream on this hop, from 1.
   std::uint64_t hop_sequence = 0;

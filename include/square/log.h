@@ -9,8 +9,8 @@ namespace square {
 
 enum class LogLevel : int { kDebug = 10, kInfo = 20, kWarning = 30, kError = 40 };
 
-// Receives one message without a line end. Called from any thread, one call at a
-// time; must not call back into Square.
+// Receives one message without a line end. Called from any thread, also
+// from several at once; must not call back into Square.
 using LogSink = std::function<void(LogLevel level, std::string_view component, std::string_view message)>;
 
 // Replaces the process-wide sink; an empty function drops everything. Messages

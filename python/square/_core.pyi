@@ -4,6 +4,7 @@ The extension module of square; use the package, not this.
 
 from __future__ import annotations
 import collections.abc
+import os
 import typing
 import typing_extensions
 
@@ -405,7 +406,7 @@ class Scenario:
     @staticmethod
     def parse(text: str, source_name: str = "<text>", directory: str = ".") -> Scenario: ...
     @staticmethod
-    def read(path: str) -> Scenario: ...
+    def read(path: os.PathLike[str] | str) -> Scenario: ...
     def __init__(
         self,
         topology: Topology,
@@ -462,7 +463,7 @@ class Topology:
         price_usd_per_gb: typing.SupportsFloat | typing.SupportsIndex = 0.0,
     ) -> Topology: ...
     @staticmethod
-    def read(path: str) -> Topology:
+    def read(path: os.PathLike[str] | str) -> Topology:
         """
         Reads GML, CSV or TOML, by the file's extension.
         """

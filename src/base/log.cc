@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include <atomic>
+#include <memory>
 #include <mutex>
 
 namespace square {
@@ -8,7 +9,7 @@ namespace {
 
 struct Sink {
   std::mutex mutex;
-  LogSink function;
+  std::shared_ptr<const LogSink> function;
   // kError + 1 while there is no sink, so that nothing is formatted for nobody.
   std::atomic<int> minimum{static_cast<int>(LogLevel::kError) + 1};
 };
@@ -21,9 +22,11 @@ Sink& sink() {
 }  // namespace
 
 void set_log_sink(LogSink function, LogLevel minimum) {
-  const std::lock_guard lock(sink().mutex);
-  sink().minimum = function ? static_cast<int>(minimum) : static_cast<int>(LogLevel::kError) + 1;
-  sink().function = std::move(function);
+  auto next = function ? std::make_shared<const LogSink>(std::move(function)) : nullptr;
+  std::unique_lock lock(sink().mutex);
+  sink().minimum = static_cast<int>(next ? minimum : LogLevel::kError) + (next ? 0 : 1);
+  sink().function.swap(next);
+  lock.unlock();  // before the old one goes
 }
 
 namespace internal {
@@ -33,8 +36,13 @@ bool log_enabled(LogLevel level) {
 }
 
 void log_write(LogLevel level, std::string_view component, std::string_view message) {
-  const std::lock_guard lock(sink().mutex);
-  if (sink().function) sink().function(level, component, message);
+  // Called without the lock: the sink may wait for locks that set_log_sink()'s caller holds.
+  std::shared_ptr<const LogSink> function;
+  {
+    const std::lock_guard lock(sink().mutex);
+    function = sink().function;
+  }
+  if (function) (*function)(level, component, message);
 }
 
 }  // namespace internal

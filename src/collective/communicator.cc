@@ -109,7 +109,10 @@ class Communicator::Core {
     }
     if (!broadcasts_.contains(root)) {
       group_.collectives.push_back({CollectiveOp::kBroadcast, root, 1.0, data.size()});
-      SQUARE_RETURN_IF_ERROR(enrol(timeout));
+      if (const Status enrolled = enrol(timeout); !enrolled.is_ok()) {
+        group_.collectives.pop_back();
+        return enrolled;
+      }
     }
     return std::shared_ptr<Work>(post(broadcasts_.at(root), data, rank_ == root, timeout));
   }

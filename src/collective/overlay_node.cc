@@ -1,6 +1,8 @@
 #include "square/overlay_node.h"
 
+#include <atomic>
 #include <future>
+#include <random>
 
 #include "base/check.h"
 #include "square/controller_client.h"
@@ -8,6 +10,14 @@
 #include "square/thread_executor.h"
 
 namespace square {
+namespace {
+
+std::uint16_t draw_incarnation() {
+  std::random_device random;
+  return std::uniform_int_distribution<std::uint16_t>(1)(random);
+}
+
+}  // namespace
 
 // Members go away from the last to the first: nobody calls what is gone already.
 struct OverlayNode::Parts {
@@ -29,7 +39,7 @@ Result<std::unique_ptr<OverlayNode>> OverlayNode::join(OverlayNodeOptions option
   wire.advertised_address = options.advertised_address;
   wire.token = options.token;
   SQUARE_ASSIGN_OR_RETURN(parts->transport, make_grpc_transport(wire));
-  NodeOptions local{options.name, options.window_bytes, options.paced};
+  NodeOptions local{options.name, options.window_bytes, draw_incarnation(), options.paced};
   parts->node = std::make_unique<Node>(local, steady_clock(), *parts->transport, parts->executor);
   SQUARE_RETURN_IF_ERROR(parts->node->start());
   // From here on stop() ends what was begun, also when joining fails.

@@ -50,10 +50,35 @@ void Node::Core::poison(const OperationKey& key, const Status& cause) {
   if (collective.failure) return;
   collective.failure = cause;
   collective.failed_operation = key.operation;
-  if (collective.group.empty()) return;
+  std::vector<CollectiveId> poisoned{key.collective};
   for (auto& [id, other] : collectives_) {
-    if (other.group == collective.group && !other.failure) other.failure = cause;
+    if (collective.group.empty() || other.group != collective.group || other.failure) continue;
+    other.failure = cause;
+    poisoned.push_back(id);
   }
+  for (const CollectiveId id : poisoned) fail_all(id, cause);
+}
+
+void Node::Core::fail_all(CollectiveId collective, const Status& cause) {
+  const auto operations = operations_;
+  for (const auto& [key, operation] : operations) {
+    if (key.collective == collective) operation->fail(cause, true);
+  }
+}
+
+// Does the plan give this node the part that the call asks for?
+Status Node::Core::check_part(const Plan& plan, const MemberOperation& call) const {
+  const auto self = plan.find_node(context_.options.name);
+  bool any = false;
+  for (const PlanSession& session : plan.sessions) {
+    if (session.collective != call.collective) continue;
+    any = true;
+    const bool is_member = std::ranges::find(session.members, self) != session.members.end();
+    if (call.is_source ? self == session.root : is_member) return Status::ok();
+  }
+  if (!any) return Status::ok();  // all members live on one node
+  return invalid_argument(fmt::format("no session of collective {} {} node \"{}\"", call.collective.value(),
+                                      call.is_source ? "starts at" : "reaches", context_.options.name));
 }
 
 void Node::Core::post(MemberOperation call) {
@@ -81,16 +106,19 @@ void Node::Core::post(MemberOperation call) {
     return refuse_call(not_found(fmt::format("no active plan on node \"{}\" knows collective {}",
                                              context_.options.name, call.collective.value())));
   }
+  const auto already = [&] {
+    return refuse_call(
+        invalid_argument(fmt::format("rank {} has called operation {} of collective {} already",
+                                     call.rank.value(), call.operation.value(), call.collective.value())));
+  };
+  if (collective.has_finished(call.operation)) return already();
+  if (const Status part = check_part(plan->plan(), call); !part.is_ok()) return refuse_call(part);
   const auto operation = open_operation(key);
   if (!operation) {
     return refuse_call(resource_exhausted(fmt::format("more than {} operations are open on node \"{}\"",
                                                       kMaxOpenOperations, context_.options.name)));
   }
-  if (collective.has_finished(call.operation) || operation->has_posted(call.rank)) {
-    return refuse_call(
-        invalid_argument(fmt::format("rank {} has called operation {} of collective {} already",
-                                     call.rank.value(), call.operation.value(), call.collective.value())));
-  }
+  if (operation->has_posted(call.rank)) return already();
   operation->post(std::move(call), plan);
 }
 
@@ -129,10 +157,13 @@ void Node::Core::announce_failure(const OperationKey& key, const Status& cause) 
   poison(key, cause);
   log(LogLevel::kWarning, "node", "{}: collective {}: {}", context_.options.name, key.collective.value(),
       cause.to_string());
+  std::set<SessionId> told;
   for (const auto& [epoch, plan] : plans_) {
     for (const PlanSession* session : plan->sessions_of(key.collective)) {
-      static_cast<void>(remember_abort(session->id, key.operation));
-      pass_abort(*plan, session->id, key.operation, cause, "");
+      const Abort abort{session->id, key.operation, 0, cause};
+      if (!remember(abort) && !told.contains(session->id)) continue;
+      told.insert(session->id);
+      pass_abort(*plan, abort, "");
     }
   }
 }
@@ -154,6 +185,7 @@ void Node::Core::stop(std::function<void()> stopped) {
 
 void Node::Core::finish_stop_if_quiet() {
   if (!is_stopping_ || !stopped_ || !operations_.empty() || answers_in_transport_ > 0) return;
+  if (!std::ranges::all_of(outgoing_, [](const auto& entry) { return entry.second->is_idle(); })) return;
   std::exchange(stopped_, nullptr)();
 }
 

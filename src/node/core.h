@@ -1,6 +1,7 @@
 // The node's state machine: plans, links and operations, all on one strand.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,7 +22,11 @@ namespace square {
 // Operations that may be open on a node at once, posted or announced by frames.
 inline constexpr std::size_t kMaxOpenOperations = 4'096;
 // Aborted operations that a node remembers, so that each abort is passed on once.
-inline constexpr std::size_t kMaxRememberedAborts = 4'096;
+inline constexpr std::size_t kMaxRememberedAborts = 1'024;
+// Of those, how many a neighbour hears again when its link comes up.
+inline constexpr std::size_t kRepeatedAborts = 64;
+// How far a frame's operation may be ahead of those that have finished.
+inline constexpr std::uint64_t kMaxOperationsAhead = 1'024;
 // Waits between attempts to open a link; they go on while a plan needs it.
 inline constexpr Duration kMinRedialWait = std::chrono::milliseconds(50);
 inline constexpr Duration kMaxRedialWait = std::chrono::seconds(1);
@@ -77,7 +82,14 @@ class Node::Core final : public TransportHandler,
     std::set<std::uint64_t> finished;
     std::optional<Status> failure;
     std::optional<OperationId> failed_operation;
+    std::map<SessionId, std::uint16_t> lives;  // of the sessions' sources, as first seen
     [[nodiscard]] bool has_finished(OperationId operation) const;
+  };
+  struct Abort {
+    SessionId session;
+    OperationId operation;
+    std::uint64_t number = 0;  // only for kEveryOperation, then not 0
+    Status cause;
   };
   struct PendingInstall {
     Epoch epoch;
@@ -110,16 +122,23 @@ class Node::Core final : public TransportHandler,
   void take_acknowledgement(const Place& place, Frame frame);
   void take_abort(const Connection& from, const Place& place, const Frame& frame);
   void abort_here(const OperationKey& key, SessionId session, const Status& cause);
-  void pass_abort(const InstalledPlan& plan, SessionId session, OperationId operation, const Status& cause,
-                  const std::string& except);
-  [[nodiscard]] bool remember_abort(SessionId session, OperationId operation);
+  // To the session's neighbours in a plan: all but `except`, or `only` this one.
+  void pass_abort(const InstalledPlan& plan, const Abort& abort, const std::string& except,
+                  const std::string& only = "");
+  void repeat_aborts(const std::string& peer);
+  void fail_all(CollectiveId collective, const Status& cause);
+  [[nodiscard]] Status check_life(const Place& place, const FrameHeader& header);
+  // False if it is known already.
+  [[nodiscard]] bool remember(const Abort& abort);
   // The open operation that a stream's frame belongs to, or none: then a frame that
   // asks for an answer has got it.
   std::shared_ptr<Operation> operation_for(const Place& place, const FrameHeader& header);
   void poison(const OperationKey& key, const Status& cause);
+  [[nodiscard]] Status check_part(const Plan& plan, const MemberOperation& call) const;
   std::shared_ptr<Operation> open_operation(const OperationKey& key);
   void send_answer(const std::string& peer, Frame frame);
 
+  [[nodiscard]] std::size_t largest_block(SessionId session) const;
   void finish_stop_if_quiet();
 
   std::shared_ptr<NodeContext> shared_context_;
@@ -135,7 +154,8 @@ class Node::Core final : public TransportHandler,
   std::map<std::string, Dial> dials_;
   std::map<CollectiveId, Collective> collectives_;
   std::map<OperationKey, std::shared_ptr<Operation>> operations_;
-  std::set<std::pair<SessionId, OperationId>> aborts_;
+  std::deque<Abort> aborts_;  // oldest first
+  std::uint64_t abort_count_ = 0;
   std::size_t answers_in_transport_ = 0;
   std::function<void()> stopped_;
   bool is_stopping_ = false;

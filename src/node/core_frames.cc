@@ -52,9 +52,9 @@ void Node::Core::take_block(const Connection& from, LinkHandle link, const Place
   const StreamKey key = place.stream->key;
   const std::size_t size = frame.payload.size_bytes();
   auto guard = incoming_[from.peer].streams.at(key)->take(frame.header.hop_sequence, size);
-  if (!guard) {
+  if (!guard || size > largest_block(key.session)) {
     refuse();
-    log(LogLevel::kError, "node", "{}: node \"{}\" sent beyond its credit; closing the link",
+    log(LogLevel::kError, "node", "{}: node \"{}\" sent what it has no credit for; closing the link",
         context_.options.name, from.peer);
     return context_.transport.close_link(link);
   }
@@ -80,19 +80,40 @@ void Node::Core::take_probe(const Place& place, Frame frame) {
 std::shared_ptr<Operation> Node::Core::operation_for(const Place& place, const FrameHeader& header) {
   const OperationKey key{place.stream->collective, header.operation};
   const Collective& collective = collectives_[key.collective];
-  if (collective.has_finished(key.operation)) {
+  const Status alive = check_life(place, header);
+  if (!alive.is_ok()) poison(key, alive);
+  if (alive.is_ok() && collective.has_finished(key.operation)) {
     answer(*place.stream, Receiver::final_answer(*place.stream, *place.plan->self(), header));
     return nullptr;
   }
   if (collective.failure) {
     Frame abort{header, encode_abort(*collective.failure)};
     abort.header.type = FrameType::kAbort;
+    abort.header.stream_sequence = 0;
     answer(*place.stream, std::move(abort));
     return nullptr;
   }
-  const auto operation = open_operation(key);
+  const bool is_near = header.operation.value() - collective.all_finished_below < kMaxOperationsAhead;
+  const auto operation = is_near ? open_operation(key) : nullptr;
   if (!operation) refuse();
   return operation;
+}
+
+// A source that starts to count again would be told that its first operations are done.
+Status Node::Core::check_life(const Place& place, const FrameHeader& header) {
+  auto& lives = collectives_[place.stream->collective].lives;
+  const auto [life, is_new] = lives.try_emplace(header.session, header.incarnation);
+  if (life->second == header.incarnation) return Status::ok();
+  const PlanSession* session = place.plan->plan().find_session(header.session);
+  return failed_precondition(
+      fmt::format("node \"{}\" was restarted and has lost count of the group's operations; make a new group",
+                  place.plan->plan().nodes[session->root.index()].name));
+}
+
+std::size_t Node::Core::largest_block(SessionId session) const {
+  std::size_t largest = 0;
+  for (const auto& [epoch, plan] : plans_) largest = std::max(largest, plan->block_bytes(session));
+  return largest;
 }
 
 void Node::Core::take_acknowledgement(const Place& place, Frame frame) {
@@ -109,55 +130,57 @@ void Node::Core::take_abort(const Connection& from, const Place& place, const Fr
   const auto cause = decode_abort(frame.payload);
   if (!cause) return refuse();
   const OperationId operation = frame.header.operation;
-  const SessionId session = frame.header.session;
-  if (operation != kEveryOperation) {
-    if (!remember_abort(session, operation)) return;
-    abort_here({place.stream->collective, operation}, session, *cause);
+  const CollectiveId collective = place.stream->collective;
+  const Abort abort{frame.header.session, operation, frame.header.stream_sequence, *cause};
+  // Passed on once, so that it ends also where trees form cycles.
+  if (!remember(abort)) return;
+  if (operation == kEveryOperation) {
+    fail_all(collective, *cause);
   } else {
-    const auto operations = operations_;
-    for (const auto& [key, running] : operations) {
-      if (running->takes_part_in(session)) abort_here(key, session, *cause);
-    }
+    for (const auto& [peer, link] : outgoing_) link->drop_operation(abort.session, operation);
+    poison({collective, operation}, *cause);
   }
-  pass_abort(*place.plan, session, operation, *cause, from.peer);
+  pass_abort(*place.plan, abort, from.peer);
 }
 
-void Node::Core::abort_here(const OperationKey& key, SessionId session, const Status& cause) {
-  for (const auto& [peer, link] : outgoing_) link->drop_operation(session, key.operation);
-  poison(key, cause);
-  const auto found = operations_.find(key);
-  if (found == operations_.end()) return;
-  const auto operation = found->second;
-  operation->fail(cause, false);
-  // A source passes it on to the collective's other sessions.
-  for (const auto& [epoch, plan] : plans_) {
-    for (const PlanSession* other : plan->sessions_of(key.collective)) {
-      if (other->id != session && remember_abort(other->id, key.operation)) {
-        pass_abort(*plan, other->id, key.operation, cause, "");
-      }
-    }
+bool Node::Core::remember(const Abort& abort) {
+  const auto is_same = [&](const Abort& known) {
+    return known.session == abort.session && known.operation == abort.operation &&
+           known.number == abort.number;
+  };
+  if (std::ranges::any_of(aborts_, is_same)) return false;
+  if (aborts_.size() >= kMaxRememberedAborts) aborts_.pop_front();
+  aborts_.push_back(abort);
+  return true;
+}
+
+// A neighbour that was out of reach may have missed why its operations will not end.
+void Node::Core::repeat_aborts(const std::string& peer) {
+  const std::size_t first = aborts_.size() - std::min(aborts_.size(), kRepeatedAborts);
+  for (std::size_t i = first; i < aborts_.size(); ++i) {
+    if (aborts_[i].operation == kEveryOperation) continue;  // what ran then, not what runs now
+    for (const auto& [epoch, plan] : plans_) pass_abort(*plan, aborts_[i], "", peer);
   }
 }
 
-bool Node::Core::remember_abort(SessionId session, OperationId operation) {
-  if (aborts_.size() >= kMaxRememberedAborts) aborts_.erase(aborts_.begin());
-  return aborts_.insert({session, operation}).second;
-}
-
-void Node::Core::pass_abort(const InstalledPlan& plan, SessionId session, OperationId operation,
-                            const Status& cause, const std::string& except) {
+void Node::Core::pass_abort(const InstalledPlan& plan, const Abort& abort, const std::string& except,
+                            const std::string& only) {
   std::set<std::string> told{except};
-  for (const LocalStream* stream : plan.streams_of(session)) {
+  const auto tells = [&](const std::string& peer) {
+    return !peer.empty() && (only.empty() || peer == only) && told.insert(peer).second;
+  };
+  for (const LocalStream* stream : plan.streams_of(abort.session)) {
     Frame frame;
     frame.header.type = FrameType::kAbort;
     frame.header.epoch = stream->key.epoch;
-    frame.header.session = session;
+    frame.header.session = abort.session;
     frame.header.stream = stream->key.stream;
-    frame.header.operation = operation;
-    frame.payload = encode_abort(cause);
-    if (!stream->parent.empty() && told.insert(stream->parent).second) answer(*stream, frame);
+    frame.header.operation = abort.operation;
+    frame.header.stream_sequence = abort.number;
+    frame.payload = encode_abort(abort.cause);
+    if (tells(stream->parent)) answer(*stream, frame);
     for (const std::string& child : stream->children) {
-      if (told.insert(child).second) outgoing_.at(child)->send_now(frame);
+      if (tells(child)) outgoing_.at(child)->send_now(frame);
     }
   }
 }

@@ -125,20 +125,24 @@ void Node::Core::link_up(LinkHandle link, LinkEnd end, const std::string& peer) 
   if (end == LinkEnd::kTail) {
     dials_[peer].wait = kMinRedialWait;
     outgoing_.at(peer)->on_up(link);
-    return;
+    return repeat_aborts(peer);
   }
   IncomingLink& incoming = incoming_[peer];
   // A peer that comes back before its old connection was seen to die.
   const auto old = std::exchange(incoming.handle, link);
   if (old) context_.transport.close_link(*old);
   for (const auto& [key, stream] : incoming.streams) stream->on_up();
+  repeat_aborts(peer);
 }
 
 void Node::Core::on_sent(LinkHandle link) {
   on_strand([link](Core& core) {
     const auto found = core.connections_.find(link);
     if (found == core.connections_.end()) return;
-    if (found->second.end == LinkEnd::kTail) return core.outgoing_.at(found->second.peer)->on_sent();
+    if (found->second.end == LinkEnd::kTail) {
+      core.outgoing_.at(found->second.peer)->on_sent();
+      return core.finish_stop_if_quiet();
+    }
     --core.answers_in_transport_;
     --found->second.answers;
     core.finish_stop_if_quiet();
@@ -204,12 +208,18 @@ void Node::Core::head_down(const std::string& peer, const Status& reason) {
 // Whatever runs in these sessions cannot be trusted to end: tell everybody.
 void Node::Core::fail_sessions(const std::set<SessionId>& sessions, const Status& cause) {
   if (is_stopping_) return;
+  const auto plans = plans_;
   for (const SessionId session : sessions) {
-    const auto operations = operations_;
-    for (const auto& [key, operation] : operations) {
-      if (operation->takes_part_in(session)) operation->fail(cause, true);
+    // Its own count after its own name: no other abort has this number.
+    const std::uint64_t own = std::uint64_t{crc32c(std::as_bytes(std::span(context_.options.name)))} << 32U;
+    const Abort abort{session, kEveryOperation, own | ++abort_count_, cause};
+    static_cast<void>(remember(abort));
+    for (const auto& [epoch, plan] : plans) {
+      const PlanSession* planned = plan->plan().find_session(session);
+      if (planned == nullptr) continue;
+      fail_all(planned->collective, cause);
+      pass_abort(*plan, abort, "");
     }
-    for (const auto& [epoch, plan] : plans_) pass_abort(*plan, session, kEveryOperation, cause, "");
   }
 }
 

@@ -22,8 +22,8 @@ void IncomingStream::on_up() {
 }
 
 std::shared_ptr<void> IncomingStream::take(std::uint64_t hop_sequence, std::size_t bytes) {
-  if (hop_sequence > granted_) return nullptr;
-  received_ = std::max(received_, hop_sequence);
+  if (hop_sequence <= received_ || hop_sequence > granted_) return nullptr;
+  received_ = hop_sequence;
   ++taken_;
   node_->add_in_transit(bytes);
   return {static_cast<void*>(this), [self = shared_from_this(), bytes](void*) { self->release(bytes); }};

@@ -25,7 +25,8 @@ class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
   void on_down() { is_up_ = false; }
 
   // Takes a slot for the block with this hop sequence. The slot is free again when the
-  // last reference to the result is gone. Nothing if it is beyond what was granted.
+  // last reference to the result is gone. Nothing if it is beyond what was granted, or not newer
+  // than the last.
   std::shared_ptr<void> take(std::uint64_t hop_sequence, std::size_t bytes);
   // The sender has sent so many blocks; those that did not come are lost.
   void on_credit_request(std::uint64_t sent);

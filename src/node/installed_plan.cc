@@ -4,6 +4,29 @@
 #include <cmath>
 
 namespace square {
+namespace {
+
+// A link that the plan leaves empty still carries this part of its capacity.
+constexpr double kMinPacePart = 0.01;
+constexpr double kAssumedCapacityBps = 1e9;  // of an unlimited link
+
+// What the links that share a node's limit may carry: each its planned load and an even
+// part of what the plan leaves free, so that none lends away what another was promised.
+struct Share {
+  double load_bps = 0;
+  double links = 0;
+
+  void add(const PlanLink& link) {
+    load_bps += link.load_bps;
+    ++links;
+  }
+  [[nodiscard]] double of(const PlanLink& link, double limit_bps) const {
+    if (limit_bps == kUnlimited) return kUnlimited;
+    return link.load_bps + std::max(0.0, limit_bps - load_bps) / links;
+  }
+};
+
+}  // namespace
 
 InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string& self,
                              std::size_t window_bytes)
@@ -93,22 +116,18 @@ std::size_t InstalledPlan::block_bytes(SessionId session) const {
 double InstalledPlan::pace_bps(const std::string& peer) const {
   const auto head = plan_->find_node(peer);
   if (!head || !self_) return kUnlimited;
-  double capacity = kUnlimited;
-  double own_load = 0;
-  double load = 0;
-  std::size_t links = 0;
+  const PlanLink* own = nullptr;
+  Share leaving;
+  Share entering;
   for (const PlanLink& link : plan_->links) {
-    if (link.to != *head) continue;
-    load += link.load_bps;
-    ++links;
-    if (link.from == *self_) {
-      capacity = link.capacity_bps;
-      own_load = link.load_bps;
-    }
+    if (link.from == *self_) leaving.add(link);
+    if (link.to == *head) entering.add(link);
+    if (link.from == *self_ && link.to == *head) own = &link;
   }
-  const double ingress = plan_->nodes[head->index()].ingress_bps;
-  if (ingress == kUnlimited || links == 0) return capacity;
-  return std::min(capacity, own_load + std::max(0.0, ingress - load) / static_cast<double>(links));
+  if (own == nullptr) return kUnlimited;
+  const double pace = std::min({own->capacity_bps, leaving.of(*own, plan_->nodes[self_->index()].egress_bps),
+                                entering.of(*own, plan_->nodes[head->index()].ingress_bps)});
+  return std::max(pace, kMinPacePart * std::min(own->capacity_bps, kAssumedCapacityBps));
 }
 
 double InstalledPlan::egress_bps() const {

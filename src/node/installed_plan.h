@@ -62,8 +62,8 @@ class InstalledPlan {
   [[nodiscard]] std::vector<const PlanSession*> sessions_of(CollectiveId collective) const;
   // The session's block size.
   [[nodiscard]] std::size_t block_bytes(SessionId session) const;
-  // What this node may send to `peer`, bits per second: the capacity, and where the
-  // peer has an ingress limit no more than leaves room for the peer's other links.
+  // What this node may send to `peer`, bits per second: the capacity, and where this node
+  // or the peer has a limit no more than leaves the other links their planned load.
   [[nodiscard]] double pace_bps(const std::string& peer) const;
   [[nodiscard]] double egress_bps() const;
 

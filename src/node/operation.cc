@@ -52,7 +52,7 @@ void Operation::start_source(const MemberOperation& call, const std::shared_ptr<
                                           });
                                         });
   for (const PlanSession* session : plan->sessions_of(key_.collective)) {
-    if (plan->self() != session->root) continue;
+    if (plan->self() != session->root || session->members.size() == 1) continue;
     const ByteRange range = session_range(plan->plan(), *session, call.data.size());
     const Receiver::Shape shape{range.size_bytes, static_cast<std::uint32_t>(plan->block_bytes(session->id))};
     Status ready = Receiver::check(shape);
@@ -63,6 +63,9 @@ void Operation::start_source(const MemberOperation& call, const std::shared_ptr<
                                           plan->plan().policy, key_.collective.value(), node_.options.name));
     }
     if (!ready.is_ok()) return fail(ready, true);
+    for (const LocalStream* stream : plan->streams_of(session->id)) {
+      receivers_of_frames_.insert(stream->children.begin(), stream->children.end());
+    }
     Buffer data(pin, call.data.data() + range.offset_bytes, range.size_bytes);
     senders_[session->id] = std::make_unique<Sender>(node_, host_.links(), plan, *session, key_.operation,
                                                      std::move(data), [this] { check_progress(); });
@@ -175,14 +178,6 @@ void Operation::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
   }
 }
 
-bool Operation::sends_to(const std::string& peer) const {
-  return std::ranges::any_of(senders_, [&](const auto& entry) { return entry.second->uses(peer); });
-}
-
-bool Operation::takes_part_in(SessionId session) const {
-  return senders_.contains(session) || receivers_.contains(session);
-}
-
 bool Operation::everything_arrived() const {
   if (source() != nullptr) {
     const bool sent =
@@ -209,6 +204,7 @@ void Operation::check_progress() {
   if (!outcome_ && all_posted() && copies_ == 0 && everything_arrived()) {
     outcome_ = Status::ok();
     release_buffers();
+    force_release_later();
   }
   if (outcome_ && is_quiet()) deliver_outcome();
 }
@@ -239,7 +235,8 @@ void Operation::force_release_later() {
   node_.executor.post_at(node_.clock.now() + Node::kDrainTime / 2, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self || !self->is_pinned_ || self->is_finished_) return;
-    for (const auto& [peer, link] : self->host_.links()) {
+    for (const std::string& peer : self->receivers_of_frames_) {
+      const auto& link = self->host_.links().at(peer);
       if (link->handle()) self->node_.transport.close_link(*link->handle());
     }
   });

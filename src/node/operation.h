@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,8 +64,6 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // Whether a sender runs on a plan older than `epoch`, and moving those that can.
   [[nodiscard]] bool runs_before(Epoch epoch) const;
   void migrate(const std::shared_ptr<const InstalledPlan>& plan);
-  [[nodiscard]] bool sends_to(const std::string& peer) const;
-  [[nodiscard]] bool takes_part_in(SessionId session) const;
 
  private:
   struct Member {
@@ -101,7 +100,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::map<SessionId, std::shared_ptr<Receiver>> receivers_;
   std::size_t copies_ = 0;  // to other members on the source's node, under way
   bool copied_ = false;
-  bool is_pinned_ = false;  // frames may still show the source's buffer
+  bool is_pinned_ = false;                     // frames may still show the source's buffer
+  std::set<std::string> receivers_of_frames_;  // neighbours that the source sends to
   std::optional<Status> outcome_;
   bool is_finished_ = false;
 };

@@ -1,6 +1,7 @@
 #include "node/outgoing_link.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "transport/pacing/wire_cost.h"
 
@@ -8,6 +9,12 @@ namespace square {
 namespace {
 
 bool is_block(const Frame& frame) { return frame.header.type == FrameType::kBlock; }
+
+// Every operation counts its blocks on a stream from 1.
+bool is_same_block(const Frame& frame, OperationId operation, std::uint64_t stream_sequence) {
+  return is_block(frame) && frame.header.operation == operation &&
+         frame.header.stream_sequence == stream_sequence;
+}
 
 }  // namespace
 
@@ -37,8 +44,9 @@ void OutgoingLink::enqueue(const StreamKey& key, Frame frame, std::shared_ptr<vo
   const auto found = streams_.find(key);
   if (found == streams_.end()) return;
   Stream& stream = found->second;
-  if (!is_block(frame) && !stream.queue.empty() && !is_block(stream.queue.back().frame))
-    stream.queue.pop_back();
+  const bool repeats = !is_block(frame) && !stream.queue.empty() && !is_block(stream.queue.back().frame) &&
+                       stream.queue.back().frame.header.operation == frame.header.operation;
+  if (repeats) stream.queue.pop_back();
   if (is_block(frame)) ++stream.blocks;
   stream.queue.push_back({std::move(frame), std::move(guard)});
   update_head(key);
@@ -75,7 +83,11 @@ void OutgoingLink::pump() {
   while (handle_ && in_transport_.size() < kMaxFramesInTransport) {
     const TimePoint now = node_.clock.now();
     const auto flow = scheduler_.pick(now);
-    if (!flow) return;
+    if (!flow) {
+      was_backlogged_ = false;
+      return;
+    }
+    if (!std::exchange(was_backlogged_, true)) pacer_.begin(now);
     if (const TimePoint ready = std::max(pacer_.ready_at(), egress_.ready_at()); ready > now)
       return wait_until(ready);
     // A copy: sending may lead to the stream's removal.
@@ -127,20 +139,21 @@ void OutgoingLink::wait_until(TimePoint when) {
   });
 }
 
-bool OutgoingLink::is_queued(const StreamKey& key, std::uint64_t stream_sequence) const {
+bool OutgoingLink::is_queued(const StreamKey& key, OperationId operation,
+                             std::uint64_t stream_sequence) const {
   const auto found = streams_.find(key);
   if (found == streams_.end()) return false;
   return std::ranges::any_of(found->second.queue, [&](const Item& item) {
-    return is_block(item.frame) && item.frame.header.stream_sequence == stream_sequence;
+    return is_same_block(item.frame, operation, stream_sequence);
   });
 }
 
-bool OutgoingLink::retract(const StreamKey& key, std::uint64_t stream_sequence) {
+bool OutgoingLink::retract(const StreamKey& key, OperationId operation, std::uint64_t stream_sequence) {
   const auto found = streams_.find(key);
   if (found == streams_.end()) return false;
   Stream& stream = found->second;
   const auto item = std::ranges::find_if(stream.queue, [&](const Item& queued) {
-    return is_block(queued.frame) && queued.frame.header.stream_sequence == stream_sequence;
+    return is_same_block(queued.frame, operation, stream_sequence);
   });
   if (item == stream.queue.end()) return false;
   stream.queue.erase(item);

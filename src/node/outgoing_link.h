@@ -31,6 +31,8 @@ class OutgoingLink {
   ~OutgoingLink();
 
   [[nodiscard]] const std::string& peer() const { return peer_; }
+  // Nothing is in the transport's hands.
+  [[nodiscard]] bool is_idle() const { return in_transport_.empty(); }
   [[nodiscard]] bool is_up() const { return handle_.has_value(); }
   void set_pace(double rate_bps) { pacer_.set_rate(rate_bps); }
 
@@ -44,8 +46,9 @@ class OutgoingLink {
   // Sends a frame ahead of everything, unpaced but counted.
   void send_now(Frame frame);
   // Takes back a block that was not sent yet, or says that it is too late.
-  bool retract(const StreamKey& key, std::uint64_t stream_sequence);
-  [[nodiscard]] bool is_queued(const StreamKey& key, std::uint64_t stream_sequence) const;
+  bool retract(const StreamKey& key, OperationId operation, std::uint64_t stream_sequence);
+  [[nodiscard]] bool is_queued(const StreamKey& key, OperationId operation,
+                               std::uint64_t stream_sequence) const;
   void drop_operation(SessionId session, OperationId operation);
 
   // A source would queue a block and has no room: ask the peer, should credit be lost.
@@ -98,6 +101,7 @@ class OutgoingLink {
   std::map<FlowId, StreamKey> keys_;
   std::optional<LinkHandle> handle_;
   std::deque<std::shared_ptr<void>> in_transport_;
+  bool was_backlogged_ = false;
   Executor::TimerId pump_timer_ = 0;
   // Timers must not touch a link that is gone.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

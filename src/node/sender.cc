@@ -52,7 +52,7 @@ Sender::~Sender() {
 void Sender::open_streams() {
   streams_.clear();
   for (const LocalStream* local : plan_->streams_of(session_)) {
-    Stream stream{local, {}, 1, {}};
+    Stream stream{local, {}, 1, {}, {}};
     for (const std::string& child : local->children) stream.links.push_back(links_.at(child).get());
     streams_.push_back(std::move(stream));
   }
@@ -60,7 +60,6 @@ void Sender::open_streams() {
     destination.seen.assign(streams_.size(), 0);
     destination.checked.assign(streams_.size(), 0);
   }
-  last_assignment_ = node_.clock.now();
   arm_probe();
 }
 
@@ -76,12 +75,6 @@ void Sender::migrate(std::shared_ptr<const InstalledPlan> plan) {
       if (last_[block].sequence == 0 && !everyone_has(block)) send_again(block);
     }
     fill();
-  });
-}
-
-bool Sender::uses(const std::string& peer) const {
-  return std::ranges::any_of(streams_, [&](const Stream& stream) {
-    return std::ranges::any_of(stream.links, [&](const OutgoingLink* link) { return link->peer() == peer; });
   });
 }
 
@@ -110,11 +103,12 @@ double Sender::seconds_per_block(const Stream& stream) const {
 // one more block? Then that block would hold up the end of the operation. Relays add to a
 // block about what it takes on one link.
 bool Sender::is_too_slow(const Stream& stream) const {
-  if (node_.clock.now() - last_assignment_ > kPassOverTime) return false;
+  const TimePoint now = node_.clock.now();
   double faster_bps = 0;
   double fastest_bps = 0;
   for (const Stream& other : streams_) {
     if (other.local->rate_bps <= stream.local->rate_bps) continue;
+    if (now - other.last_assignment > kPassOverTime) continue;  // no longer moving, or never did
     faster_bps += other.local->rate_bps;
     fastest_bps = std::max(fastest_bps, other.local->rate_bps);
   }
@@ -192,10 +186,10 @@ bool Sender::steal_for(Stream& faster) {
     if (slower.local->rate_bps >= faster.local->rate_bps || slower.in_flight.empty()) continue;
     const Assignment last = slower.in_flight.back();
     const auto waits = [&](const OutgoingLink* link) {
-      return link->is_queued(slower.local->key, last.sequence);
+      return link->is_queued(slower.local->key, operation_, last.sequence);
     };
     if (!std::ranges::all_of(slower.links, waits)) continue;
-    for (OutgoingLink* link : slower.links) link->retract(slower.local->key, last.sequence);
+    for (OutgoingLink* link : slower.links) link->retract(slower.local->key, operation_, last.sequence);
     slower.in_flight.pop_back();
     assign(faster, last.block);
     return true;
@@ -209,6 +203,7 @@ FrameHeader Sender::header_for(const Stream& stream) const {
   header.session = session_;
   header.stream = stream.local->key.stream;
   header.operation = operation_;
+  header.incarnation = node_.options.incarnation;
   header.total_bytes = data_.size_bytes();
   header.block_bytes = static_cast<std::uint32_t>(block_bytes_);
   return header;
@@ -222,7 +217,7 @@ void Sender::assign(Stream& stream, std::size_t block) {
   frame.header.stream_sequence = stream.next_sequence++;
   stream.in_flight.push_back({frame.header.stream_sequence, block});
   last_[block] = {static_cast<std::size_t>(&stream - streams_.data()), frame.header.stream_sequence};
-  last_assignment_ = node_.clock.now();
+  stream.last_assignment = node_.clock.now();
   send_on(stream, frame);
 }
 

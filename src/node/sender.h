@@ -45,7 +45,6 @@ class Sender {
   [[nodiscard]] bool is_done() const { return waiting_ == 0; }
   [[nodiscard]] Epoch epoch() const { return plan_->epoch(); }
   [[nodiscard]] SessionId session() const { return session_; }
-  [[nodiscard]] bool uses(const std::string& peer) const;
   // Names the destinations that do not have everything, and how much they have.
   [[nodiscard]] std::string describe_missing() const;
 
@@ -59,6 +58,7 @@ class Sender {
     std::vector<OutgoingLink*> links;
     std::uint64_t next_sequence = 1;
     std::deque<Assignment> in_flight;
+    TimePoint last_assignment{};
   };
   struct Destination {
     NodeId node;
@@ -109,7 +109,6 @@ class Sender {
   std::deque<std::size_t> again_;
   std::vector<bool> is_again_;
   std::vector<LastAssignment> last_;
-  TimePoint last_assignment_{};
   bool is_filling_ = false;
   Duration probe_wait_ = kMinProbeWait;
   Executor::TimerId probe_timer_ = 0;

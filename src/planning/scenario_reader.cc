@@ -89,12 +89,12 @@ class CollectiveReader {
   static Result<AllReduceAlgorithm> read_algorithm(const TomlTable& table, CollectiveOp op) {
     SQUARE_ASSIGN_OR_RETURN(const auto word, table.text("algorithm"));
     if (!word) return AllReduceAlgorithm::kPlanned;
-    if (op != CollectiveOp::kAllReduce) {
-      return table.error("algorithm",
-                         fmt::format("only all_reduce has a choice, not {}: leave it out", to_string(op)));
-    }
     auto algorithm = find_word(kAlgorithms, "algorithm", *word);
     if (!algorithm.is_ok()) return table.at("algorithm", algorithm.status());
+    if (op != CollectiveOp::kAllReduce && *algorithm != AllReduceAlgorithm::kPlanned) {
+      return table.error("algorithm", fmt::format("\"{}\" is for all_reduce, not for {}: leave it out", *word,
+                                                  to_string(op)));
+    }
     return algorithm;
   }
 

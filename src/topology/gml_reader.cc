@@ -165,14 +165,14 @@ class GmlReader {
     return number;
   }
 
-  // A speed in bits per second; nothing where the file gives none: zero, or words such as "unknown".
+  // A speed in bits per second; nothing where the file has words instead, such as "unknown".
   Result<std::optional<double>> speed(std::string_view key, const GmlToken& value) {
     if (value.kind == GmlTokenKind::kOpen) {
       return tokens_.error(value.line, fmt::format("{}: must be a number, not a list", key));
     }
     const auto number = parse_number(trim(value.text));
-    if (!number || *number == 0) return std::optional<double>();
-    if (!std::isfinite(*number) || *number < 0) {
+    if (!number) return std::optional<double>();
+    if (!std::isfinite(*number) || *number <= 0) {
       return tokens_.error(value.line,
                            fmt::format("{}: must be above 0 and finite, not {}", key, value.text));
     }

@@ -23,7 +23,7 @@ enum Offset : std::size_t {
   kEpochAt = 12,
   kSessionAt = 16,
   kStreamAt = 20,
-  kReservedAt = 22,
+  kIncarnationAt = 22,
   kAttemptAt = 24,
   kBlockBytesAt = 28,
   kOperationAt = 32,
@@ -96,7 +96,7 @@ Status check_header(const HeaderBytes& header, std::size_t message_bytes) {
   if (const auto size = get<std::uint16_t>(header, kHeaderBytesAt); size != kFrameHeaderBytes) {
     return data_loss(fmt::format("a frame claims a header of {} bytes, not {}", size, kFrameHeaderBytes));
   }
-  if (get<std::uint16_t>(header, kReservedAt) != 0) {
+  if (get<std::uint16_t>(header, kIncarnationAt) != 0) {
     return data_loss("a frame's reserved bytes are not zero");
   }
   const std::size_t payload_bytes = get<std::uint32_t>(header, kPayloadBytesAt);

@@ -44,17 +44,16 @@ def add_parser(commands: arguments.Commands) -> None:
 def execute(options: argparse.Namespace) -> int:
     token = documents.read_token(options.token_file)
     serving.log_to_stderr(verbose=options.verbose)
-    with (
-        serving.Service() as service,
-        Node(
+    with serving.mortal():
+        node = Node(
             options.name,
             options.controller,
             bind_address=options.bind,
             advertised_address=options.advertise,
             token=token,
             window_bytes=options.window_mib << 20,
-        ) as node,
-    ):
+        )
+    with serving.Service() as service, node:
         if options.json:
             documents.print_line({"name": node.name, "address": node.address})
         else:

@@ -1,9 +1,11 @@
 """Commands that run until a signal ends them."""
 
 import logging
+import queue
+import signal
 import sys
-import threading
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Self
 
 from square import log
@@ -20,15 +22,26 @@ def log_to_stderr(*, verbose: bool) -> None:
     log.connect(level)
 
 
+@contextmanager
+def mortal() -> Iterator[None]:
+    """While there is nothing to clean up, a signal ends the process at once."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class Service:
     """Something that runs until SIGINT or SIGTERM. Enter it before anybody can know of it."""
 
     def __init__(self) -> None:
-        self._ended = threading.Event()
+        # A handler may run while wait() holds an Event's lock; this queue may be put to from inside.
+        self._ended: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(signals_to(lambda _: self._ended.set()))
+        self._stack.enter_context(signals_to(self._ended.put))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -36,4 +49,4 @@ class Service:
         self._stack.close()
 
     def wait(self) -> None:
-        self._ended.wait()
+        self._ended.get()

@@ -3,10 +3,19 @@
 #include <algorithm>
 
 namespace square {
+namespace {
+
+// The longest that one charge may hold up what follows, however low the rate.
+constexpr Duration kMaxWait = std::chrono::hours(1);
+
+}  // namespace
+
+void Pacer::begin(TimePoint now) { ready_at_ = std::max(ready_at_, now - kPacerBurst); }
 
 void Pacer::charge(double bits, TimePoint now) {
   if (rate_bps_ == kUnlimited) return;
-  ready_at_ = std::max(ready_at_, now - kPacerCatchUp) + from_seconds(bits / rate_bps_);
+  ready_at_ = std::max(ready_at_, now - kPacerCatchUp) + std::min(kMaxWait, from_seconds(bits / rate_bps_));
+  ready_at_ = std::min(ready_at_, now + kMaxWait);
 }
 
 }  // namespace square

@@ -5,19 +5,23 @@
 
 namespace square {
 
-// What a late timer may catch up, and so the largest burst, as time at the pacer's rate.
+// What a late timer may catch up while there is something to send.
 inline constexpr Duration kPacerCatchUp = std::chrono::milliseconds(20);
+// What may be sent at once after a time with nothing to send: a kernel's shaper of 5 ms.
+inline constexpr Duration kPacerBurst = std::chrono::milliseconds(5);
 
 // Deadlines are absolute, so late timers do not add up to a lower rate (relative
 // sleeps lose 2 to 16%). Not thread-safe.
 class Pacer {
  public:
-  // kUnlimited: everything passes at once.
+  // Positive; kUnlimited: everything passes at once.
   explicit Pacer(double rate_bps) : rate_bps_(rate_bps) {}
 
   void set_rate(double rate_bps) { rate_bps_ = rate_bps; }
   [[nodiscard]] double rate_bps() const { return rate_bps_; }
 
+  // There is something to send again, after a time without.
+  void begin(TimePoint now);
   // When the next bit may pass; not after `now` if it may pass now.
   [[nodiscard]] TimePoint ready_at() const { return ready_at_; }
   // Takes `bits` at `now`, also before ready_at(): then later ones wait longer.

@@ -64,23 +64,23 @@ class PlanBuilder {
 // All nodes of one simulation. Destroyed nodes first, the simulation last.
 class Overlay {
  public:
-  Overlay(std::uint64_t seed, std::size_t node_count, NodeOptions options = {}) : simulation(seed) {
-    for (std::size_t i = 0; i < node_count; ++i) {
-      options.name = node_name(i);
-      auto& host = hosts_.emplace_back();
-      host.executor = simulation.make_executor();
-      host.transport = simulation.make_transport(options.name);
-      host.node = std::make_unique<Node>(options, simulation.clock(), *host.transport, *host.executor);
-      if (!host.node->start().is_ok()) std::abort();
-    }
-    for (std::size_t i = 0; i < node_count; ++i) {
-      for (std::size_t j = 0; j < node_count; ++j) {
-        if (i != j) hosts_[i].node->set_address(node_name(j), hosts_[j].transport->address());
-      }
-    }
+  Overlay(std::uint64_t seed, std::size_t node_count, NodeOptions options = {})
+      : simulation(seed), options_(std::move(options)), hosts_(node_count) {
+    for (std::size_t i = 0; i < node_count; ++i) start(i);
+    for (std::size_t i = 0; i < node_count; ++i) introduce(i);
   }
   ~Overlay() {
     for (auto& host : hosts_) host.transport->stop();
+  }
+
+  // Another process takes the node's name.
+  void restart(std::size_t index, std::uint16_t incarnation) {
+    hosts_[index].transport->stop();
+    hosts_[index].node.reset();
+    hosts_[index] = {};
+    options_.incarnation = incarnation;
+    start(index);
+    introduce(index);
   }
 
   Node& node(std::size_t index) { return *hosts_[index].node; }
@@ -119,6 +119,23 @@ class Overlay {
     std::unique_ptr<Transport> transport;
     std::unique_ptr<Node> node;
   };
+
+  void start(std::size_t index) {
+    options_.name = node_name(index);
+    Host& host = hosts_[index];
+    host.executor = simulation.make_executor();
+    host.transport = simulation.make_transport(options_.name);
+    host.node = std::make_unique<Node>(options_, simulation.clock(), *host.transport, *host.executor);
+    if (!host.node->start().is_ok()) std::abort();
+  }
+  void introduce(std::size_t index) {
+    for (std::size_t other = 0; other < hosts_.size(); ++other) {
+      if (other != index)
+        hosts_[index].node->set_address(node_name(other), hosts_[other].transport->address());
+    }
+  }
+
+  NodeOptions options_;
   std::vector<Host> hosts_;
 };
 

@@ -274,7 +274,7 @@ TEST_CASE("mistakes are named with file, line and key") {
       {collective("tenant='x'\nop='all_reduce'\nbytes=1\nroot='a'"),
        "collective.root: all_reduce has no root"},
       {collective("tenant='x'\nop='all_gather'\nbytes=1\nalgorithm='ring'"),
-       "collective.algorithm: only all_reduce has a choice"},
+       "collective.algorithm: \"ring\" is for all_reduce, not for all_gather"},
       {collective("tenant='x'\nop='all_reduce'\nbytes=1\nalgorithm='tree'"),
        "collective.algorithm: unknown algorithm \"tree\""},
       {collective("tenant='x'\nop='all_reduce'\nbytes=1\nmember=['a']"),

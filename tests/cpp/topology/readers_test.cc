@@ -54,7 +54,7 @@ graph [
   node [ id 5 label 77 ]
   edge [ source 0 target 1 LinkSpeedRaw 2500000.0 bandwidth 7 ]
   edge [ source 1 target 2 bandwidth 3000 ]
-  edge [ source 2 target 3 LinkSpeedRaw 0 LinkLabel "< 1 Gbit/s" ]
+  edge [ source 2 target 3 LinkLabel "< 1 Gbit/s" ]
   edge [ source 3 target 4 LinkSpeedRaw "unknown" ]
   edge [ source 4 target 5 LinkSpeedRaw "+1000" ]
   edge [ source 4 target 5 LinkSpeedRaw 500 ]
@@ -122,6 +122,7 @@ TEST_CASE("GML: mistakes are named with file and line") {
           {"graph [ edge [ target 1 ] ]", "edge.source: is missing"},
           {"graph [ edge [ source 1 ] ]", "edge.target: is missing"},
           {"graph [ edge [ source 1 target 2 LinkSpeedRaw -5 ] ]", "edge.LinkSpeedRaw: must be above 0"},
+          {"graph [ edge [ source 1 target 2 bandwidth 0 ] ]", "edge.bandwidth: must be above 0"},
           {"graph [ edge [ source 1 target 2 bandwidth nan ] ]", "edge.bandwidth: must be above 0"},
           {"graph [ edge [ source 1 target 2 LinkSpeedRaw [ ] ] ]", "edge.LinkSpeedRaw: must be a number"},
           {"graph [ directed 2 ]", "directed: must be 0 or 1"},

@@ -1,0 +1,123 @@
+// What a failure does to everybody else.
+#include <doctest/doctest.h>
+
+#include "node/overlay.h"
+
+using namespace square;
+using namespace square::test;
+
+namespace {
+
+constexpr double kMbps = 1e6;
+
+std::shared_ptr<const Plan> star_plan() {
+  PlanBuilder builder(3);
+  builder.add_link(0, 1, 10 * kMbps);
+  builder.add_link(0, 2, 10 * kMbps);
+  builder.add_broadcast(0, {0, 1, 2}, {{{{0, 1}, {0, 2}}, 10 * kMbps}});
+  return builder.build();
+}
+
+std::vector<std::byte> payload(std::size_t size) {
+  std::mt19937_64 random(5);
+  return random_bytes(random, size);
+}
+
+void pass(Overlay& overlay, Duration time) {
+  overlay.run([] { return false; }, time);
+}
+
+}  // namespace
+
+TEST_CASE("aborts end also where the trees of a session form cycles") {
+  Overlay overlay(1, 4);
+  PlanBuilder builder(4);
+  builder.add_broadcast(0, {0, 1, 2, 3},
+                        {{{{0, 1}, {1, 2}, {2, 3}}, kMbps},
+                         {{{0, 2}, {2, 3}, {3, 1}}, kMbps},
+                         {{{0, 3}, {3, 1}, {1, 2}}, kMbps}});
+  REQUIRE(overlay.publish(builder.build()));
+  overlay.set_members(CollectiveId(0), {0, 1, 2, 3});
+  pass(overlay, std::chrono::seconds(1));
+  const std::uint64_t before = overlay.simulation.frames_delivered();
+  overlay.transport(3).stop();  // nothing runs: its neighbours tell one another all the same
+  pass(overlay, std::chrono::seconds(10));
+  CHECK(overlay.simulation.frames_delivered() - before < 200);
+}
+
+TEST_CASE("a member that has called but received nothing learns that its link died") {
+  Overlay overlay(2, 3);
+  REQUIRE(overlay.publish(star_plan()));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(1'000));
+  broadcast.post(overlay, 1);  // the source has not called yet
+  pass(overlay, std::chrono::seconds(1));
+  overlay.transport(0).stop();
+  REQUIRE(overlay.run([&] { return broadcast.outcomes[1].has_value(); }, std::chrono::seconds(5)));
+  CHECK(broadcast.outcomes[1]->code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("operations that were called before an earlier one failed fail with it") {
+  Overlay overlay(3, 3);
+  REQUIRE(overlay.publish(star_plan()));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast first(CollectiveId(0), {0, 1, 2}, payload(100'000));
+  Broadcast second(CollectiveId(0), {0, 1, 2}, payload(100'000));
+  second.operation = OperationId(1);
+  first.buffers[2].resize(1);
+  first.post_all(overlay);
+  second.post_all(overlay);
+  REQUIRE(overlay.run([&] { return first.is_over() && second.is_over(); }, std::chrono::seconds(5)));
+  for (const auto& outcome : second.outcomes) CHECK_FALSE(outcome->is_ok());
+}
+
+TEST_CASE("a source that was restarted and counts from 0 again is not told that all is done") {
+  Overlay overlay(4, 3);
+  REQUIRE(overlay.publish(star_plan()));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast first(CollectiveId(0), {0, 1, 2}, payload(1'000));
+  first.post_all(overlay);
+  REQUIRE(overlay.run([&] { return first.is_over(); }));
+  REQUIRE(first.is_right());
+  overlay.restart(0, 77);
+  REQUIRE(overlay.publish(star_plan()));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  pass(overlay, std::chrono::seconds(2));
+  Broadcast again(CollectiveId(0), {0, 1, 2}, payload(2'000));
+  again.post(overlay, 0);
+  REQUIRE(overlay.run([&] { return again.outcomes[0].has_value(); }, std::chrono::seconds(10)));
+  CHECK(again.outcomes[0]->code() == StatusCode::kFailedPrecondition);
+  CHECK(again.outcomes[0]->message().find("restarted") != std::string::npos);
+}
+
+TEST_CASE("a call that the plan gives no part to is refused") {
+  Overlay overlay(5, 3);
+  REQUIRE(overlay.publish(star_plan()));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast wrong(CollectiveId(0), {0, 1, 2}, payload(10), 1);  // the session starts at n0
+  wrong.post(overlay, 1);
+  REQUIRE(overlay.run([&] { return wrong.outcomes[1].has_value(); }, std::chrono::seconds(5)));
+  CHECK(wrong.outcomes[1]->code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("two operations of one session under way at once resend nothing") {
+  Overlay overlay(6, 3);
+  PlanBuilder builder(3);
+  builder.add_broadcast(0, {0, 2}, {{{{0, 2}}, 2 * kMbps}, {{{0, 1}, {1, 2}}, 18 * kMbps}});
+  REQUIRE(overlay.publish(builder.build()));
+  overlay.set_members(CollectiveId(0), {0, 2});
+  std::vector<std::unique_ptr<Broadcast>> broadcasts;
+  for (std::uint64_t number = 0; number < 6; ++number) {
+    broadcasts.push_back(
+        std::make_unique<Broadcast>(CollectiveId(0), std::vector<std::uint32_t>{0, 2}, payload(150'000)));
+    broadcasts.back()->operation = OperationId(number);
+    broadcasts.back()->post_all(overlay);
+  }
+  REQUIRE(overlay.run(
+      [&] { return std::ranges::all_of(broadcasts, [](const auto& b) { return b->is_over(); }); }));
+  CHECK(std::ranges::all_of(broadcasts, [](const auto& b) { return b->is_right(); }));
+  std::optional<NodeStatistics> source;
+  overlay.node(0).statistics([&](NodeStatistics now) { source = now; });
+  REQUIRE(overlay.run([&] { return source.has_value(); }));
+  CHECK(source->blocks_resent == 0);
+}
