@@ -3,10 +3,9 @@
 import random
 
 import pytest
+import square
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
-
-import square
 
 NODES = 8
 MEGABYTES = 12_500_000
