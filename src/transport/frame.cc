@@ -96,9 +96,6 @@ Status check_header(const HeaderBytes& header, std::size_t message_bytes) {
   if (const auto size = get<std::uint16_t>(header, kHeaderBytesAt); size != kFrameHeaderBytes) {
     return data_loss(fmt::format("a frame claims a header of {} bytes, not {}", size, kFrameHeaderBytes));
   }
-  if (get<std::uint16_t>(header, kIncarnationAt) != 0) {
-    return data_loss("a frame's reserved bytes are not zero");
-  }
   const std::size_t payload_bytes = get<std::uint32_t>(header, kPayloadBytesAt);
   if (payload_bytes > kMaxPayloadBytes) {
     return data_loss(fmt::format("a frame claims a payload of {} bytes, the limit is {}", payload_bytes,
@@ -125,6 +122,7 @@ std::array<std::byte, kFrameHeaderBytes> encode_header(const Frame& frame) {
   put<std::uint32_t>(header, kEpochAt, fields.epoch.value());
   put<std::uint32_t>(header, kSessionAt, fields.session.value());
   put<std::uint16_t>(header, kStreamAt, fields.stream.value());
+  put<std::uint16_t>(header, kIncarnationAt, fields.incarnation);
   put<std::uint32_t>(header, kAttemptAt, fields.attempt);
   put<std::uint32_t>(header, kBlockBytesAt, fields.block_bytes);
   put<std::uint64_t>(header, kOperationAt, fields.operation.value());
@@ -150,6 +148,7 @@ Result<Frame> decode_frame(const Buffer& message) {
   frame.header.epoch = Epoch(get<std::uint32_t>(header, kEpochAt));
   frame.header.session = SessionId(get<std::uint32_t>(header, kSessionAt));
   frame.header.stream = StreamIndex(get<std::uint16_t>(header, kStreamAt));
+  frame.header.incarnation = get<std::uint16_t>(header, kIncarnationAt);
   frame.header.attempt = get<std::uint32_t>(header, kAttemptAt);
   frame.header.block_bytes = get<std::uint32_t>(header, kBlockBytesAt);
   frame.header.operation = OperationId(get<std::uint64_t>(header, kOperationAt));

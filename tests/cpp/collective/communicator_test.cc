@@ -130,6 +130,25 @@ TEST_CASE("a failure poisons the group, by name") {
   for (const Status& outcome : broadcast(again, buffers, Rank(0))) CHECK(outcome == Status::ok());
 }
 
+TEST_CASE("a source that comes back and counts from 0 again is refused, not told that all is done") {
+  Fixture overlay({"a", "b"});
+  const std::vector<GroupCollective> known{{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}};
+  auto members = overlay.group("g", known);
+  std::vector<std::vector<std::byte>> buffers(2, std::vector<std::byte>(1'000));
+  for (const Status& outcome : broadcast(members, buffers, Rank(0))) REQUIRE(outcome == Status::ok());
+  members[0].reset();
+  overlay.nodes[0].reset();
+  OverlayNodeOptions options;
+  options.name = "a";
+  options.controller_address = overlay.controller->address();
+  overlay.nodes[0] = std::move(OverlayNode::join(options)).value();
+  auto again = Communicator::create(*overlay.nodes[0], {"g", "alice", {"a", "b"}, known}, Rank(0), kLimit);
+  REQUIRE_MESSAGE(again.is_ok(), again.status().to_string());
+  const Status outcome = (*again)->broadcast(buffers[0], Rank(0), kLimit);
+  CHECK(outcome.code() == StatusCode::kFailedPrecondition);
+  CHECK(outcome.message().find("restarted") != std::string::npos);
+}
+
 TEST_CASE("a cancelled work ends on every member") {
   Fixture overlay({"a", "b"});
   auto members = overlay.group("g", {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}});

@@ -34,6 +34,7 @@ FrameHeader some_header() {
           .session = SessionId(0x05060708),
           .stream = StreamIndex(0x090a),
           .operation = OperationId(0x1112131415161718),
+          .incarnation = 0x191a,
           .attempt = 0x21222324,
           .offset_bytes = 0x3132333435363738,
           .total_bytes = 0x4142434445464748,
@@ -81,7 +82,7 @@ TEST_CASE("a frame's header is laid out as docs/wire.md draws it") {
       "5351465201055000"  // magic, layout 1, type 5, 80 bytes of header
       "03000000"          // payload bytes
       "0403020108070605"  // epoch, session
-      "0a090000"          // stream, reserved
+      "0a091a19"          // stream, incarnation
       "2423222154535251"  // attempt, block bytes
       "1817161514131211"  // operation
       "3837363534333231"  // offset
@@ -128,6 +129,7 @@ TEST_CASE("extreme fields and the largest payload survive") {
                   .session = SessionId(std::numeric_limits<std::uint32_t>::max()),
                   .stream = StreamIndex(std::numeric_limits<std::uint16_t>::max()),
                   .operation = OperationId(std::numeric_limits<std::uint64_t>::max()),
+                  .incarnation = std::numeric_limits<std::uint16_t>::max(),
                   .attempt = std::numeric_limits<std::uint32_t>::max(),
                   .offset_bytes = std::numeric_limits<std::uint64_t>::max(),
                   .total_bytes = std::numeric_limits<std::uint64_t>::max(),
@@ -184,8 +186,7 @@ TEST_CASE("a header that lies under a true checksum is rejected") {
     CAPTURE(lie);
     check_rejected(bytes);
   }
-  const std::vector<std::pair<std::size_t, int>> lies = {{4, 0},   {4, 2},  {5, 0}, {5, 7},
-                                                         {5, 255}, {6, 81}, {22, 1}};
+  const std::vector<std::pair<std::size_t, int>> lies = {{4, 0}, {4, 2}, {5, 0}, {5, 7}, {5, 255}, {6, 81}};
   for (const auto& [at, value] : lies) {
     auto bytes = intact;
     bytes[at] = static_cast<std::byte>(value);
