@@ -35,7 +35,7 @@ class OverlayNode {
   [[nodiscard]] std::string address() const;
   [[nodiscard]] Node& node();
   [[nodiscard]] ControllerClient& controller();
-  // Blocks for a moment.
+  // Blocks for a moment. All zero after stop().
   [[nodiscard]] NodeStatistics statistics();
 
   // Fails what runs and leaves the overlay. Idempotent.

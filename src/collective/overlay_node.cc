@@ -68,10 +68,10 @@ Node& OverlayNode::node() { return *parts_->node; }
 ControllerClient& OverlayNode::controller() { return *parts_->controller; }
 
 NodeStatistics OverlayNode::statistics() {
+  if (parts_->is_stopped) return {};
   const auto answer = std::make_shared<std::promise<NodeStatistics>>();
   auto statistics = answer->get_future();
   parts_->node->statistics([answer](NodeStatistics now) { answer->set_value(now); });
-  // A node that was stopped answers nothing.
   return statistics.wait_for(Node::kDrainTime) == std::future_status::ready ? statistics.get()
                                                                             : NodeStatistics{};
 }
