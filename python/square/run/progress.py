@@ -66,7 +66,8 @@ class Lines:
         self._total_bytes = total_bytes
         planned = max((collective.planned_seconds for collective in collectives), default=0.0)
         self._last = time.monotonic()
-        self.say(f"policy {policy}: {len(collectives)} collectives, planned to take {planned:.1f} s")
+        count = "1 collective" if len(collectives) == 1 else f"{len(collectives)} collectives"
+        self.say(f"policy {policy}: {count}, planned to take {planned:.1f} s")
 
     def update(self, elapsed: float, delivered_bytes: int, done: dict[int, int]) -> None:
         if time.monotonic() - self._last < LINE_SECONDS:
