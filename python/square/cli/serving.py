@@ -11,6 +11,8 @@ from typing import Self
 from square import log
 from square.run.interruption import signals_to
 
+SIGNAL_CHECK_SECONDS = 0.2
+
 
 def log_to_stderr(*, verbose: bool) -> None:
     """What the library has to say, with the time, on standard error."""
@@ -49,4 +51,10 @@ class Service:
         self._stack.close()
 
     def wait(self) -> None:
-        self._ended.get()
+        # A signal that comes just before a wait begins does not wake it: look again.
+        while True:
+            try:
+                self._ended.get(timeout=SIGNAL_CHECK_SECONDS)
+            except queue.Empty:
+                continue
+            return
