@@ -73,7 +73,6 @@ class Node::Core final : public TransportHandler,
   struct Dial {
     Duration wait = kMinRedialWait;
     bool is_open = false;  // an attempt or a connection exists
-    std::optional<LinkHandle> handle;
   };
   struct Collective {
     std::string group;  // empty while no member is known

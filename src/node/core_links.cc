@@ -112,8 +112,7 @@ void Node::Core::dial(const std::string& peer) {
   const auto address = addresses_.find(peer);
   if (dial.is_open || is_stopping_ || address == addresses_.end()) return;
   dial.is_open = true;
-  dial.handle = context_.transport.open_link(peer, address->second);
-  connections_[*dial.handle] = {LinkEnd::kTail, peer};
+  connections_[context_.transport.open_link(peer, address->second)] = {LinkEnd::kTail, peer};
 }
 
 void Node::Core::on_link_up(LinkHandle link, LinkEnd end, std::string_view peer) {
@@ -172,7 +171,6 @@ void Node::Core::tail_down(const std::string& peer, const Status& reason) {
   Dial& closed = dials_[peer];
   const bool was_up = outgoing_.at(peer)->is_up();
   closed.is_open = false;
-  closed.handle.reset();
   log(was_up ? LogLevel::kWarning : LogLevel::kDebug, "node", "{}: link to \"{}\" is down: {}",
       context_.options.name, peer, reason.to_string());
   context_.executor.post_at(context_.clock.now() + closed.wait, [weak = weak_from_this(), peer] {

@@ -44,7 +44,6 @@ class Sender {
 
   [[nodiscard]] bool is_done() const { return waiting_ == 0; }
   [[nodiscard]] Epoch epoch() const { return plan_->epoch(); }
-  [[nodiscard]] SessionId session() const { return session_; }
   // Names the destinations that do not have everything, and how much they have.
   [[nodiscard]] std::string describe_missing() const;
 
