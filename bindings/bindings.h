@@ -7,9 +7,11 @@
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "square/status.h"
 #include "square/units.h"
@@ -36,6 +38,13 @@ template <typename Function>
 auto unlocked(Function&& function) {
   const py::gil_scoped_release release;
   return function();
+}
+
+// How long something may take: seconds, or a datetime.timedelta.
+using Time = std::variant<double, std::chrono::duration<double>>;
+inline double seconds_of(const Time& time) {
+  const auto* const seconds = std::get_if<double>(&time);
+  return seconds != nullptr ? *seconds : std::get<std::chrono::duration<double>>(time).count();
 }
 
 // None stands for no limit.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bindings.h"
+#include "policy.h"
 
 namespace square::python {
 namespace {
@@ -28,6 +29,16 @@ void wait_for_nodes(const Controller& self, const std::vector<std::string>& name
     if (arrived.code() != StatusCode::kDeadlineExceeded || left <= kSignalCheckSeconds) return check(arrived);
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
   }
+}
+
+// What the names in a policy refer to: the nodes and links of the active plan.
+Topology planned_topology(const Controller& controller) {
+  Topology topology;
+  const auto plan = unlocked([&] { return controller.plan(); });
+  if (plan == nullptr) return topology;
+  for (const PlanNode& node : plan->nodes) check(topology.add_node({.name = node.name}));
+  for (const PlanLink& link : plan->links) check(topology.add_link(link.from, link.to, {}));
+  return topology;
 }
 
 HeldController start(const Scenario& scenario, std::string bind_address, std::string advertised_address,
@@ -58,8 +69,9 @@ void bind_controller(py::module_& module) {
            })
       .def(
           "set_policy",
-          [](Controller& self, const PolicySpec& policy) {
-            return check(unlocked([&] { return self.set_policy(policy); })).value();
+          [](Controller& self, const PolicyText& policy) {
+            const PolicySpec spec = resolve(policy, planned_topology(self));
+            return check(unlocked([&] { return self.set_policy(spec); })).value();
           },
           py::arg("policy"))
       .def(

@@ -10,6 +10,7 @@ namespace square::python {
 
 // Raises NotFoundError.
 NodeId node_named(const Topology& topology, const std::string& name);
+LinkId link_named(const Topology& topology, const std::string& from, const std::string& to);
 std::vector<std::string> names_of(const Topology& topology, const std::vector<NodeId>& nodes);
 
 }  // namespace square::python

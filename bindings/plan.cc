@@ -1,6 +1,8 @@
 #include "square/plan.h"
 
+#include <cstdio>
 #include <memory>
+#include <tuple>
 
 #include "bindings.h"
 #include "square/validator.h"
@@ -39,9 +41,24 @@ struct CutView {
   Names source_side;
   double bound_bps;
 };
+struct PackingView {
+  std::uint32_t session;
+  std::vector<std::pair<Names, double>> cuts;
+};
+struct LevelView {
+  double bound_bps;
+  std::vector<std::uint32_t> collectives;
+  std::vector<std::tuple<std::string, std::string, double>> links;
+  std::vector<std::pair<std::string, double>> egress;
+  std::vector<std::pair<std::string, double>> ingress;
+  double budget;
+  std::vector<PackingView> packings;
+};
 struct CertificateView {
   std::optional<double> level_bound_bps;
   std::vector<CutView> cuts;
+  std::vector<LevelView> levels;
+  std::optional<double> cost_bound_usd_per_hour;
 };
 
 Names names_of(const Plan& plan, const std::vector<NodeId>& nodes) {
@@ -81,18 +98,68 @@ std::vector<PlanLinkView> links_of(const Plan& plan) {
   return views;
 }
 
-CertificateView certificate_of(const Plan& plan) {
-  CertificateView view{plan.certificate.level_bound_bps, {}};
-  for (const PlanCut& cut : plan.certificate.cuts) {
-    view.cuts.push_back({cut.collective.value(), names_of(plan, cut.source_side), cut.bound_bps});
+template <typename IdType>
+std::vector<std::uint32_t> numbers_of(const std::vector<IdType>& ids) {
+  std::vector<std::uint32_t> numbers;
+  for (const IdType id : ids) numbers.push_back(id.value());
+  return numbers;
+}
+
+std::vector<std::pair<std::string, double>> node_lengths(
+    const Plan& plan, const std::vector<std::pair<NodeId, double>>& lengths) {
+  std::vector<std::pair<std::string, double>> named;
+  for (const auto& [node, length] : lengths) named.emplace_back(plan.nodes.at(node.index()).name, length);
+  return named;
+}
+
+LevelView view_of(const Plan& plan, const PlanLevel& level) {
+  LevelView view{level.bound_bps,
+                 numbers_of(level.collectives),
+                 {},
+                 node_lengths(plan, level.egress),
+                 node_lengths(plan, level.ingress),
+                 level.budget,
+                 {}};
+  for (const auto& [id, length] : level.links) {
+    const PlanLink& link = plan.links.at(id.index());
+    view.links.emplace_back(plan.nodes.at(link.from.index()).name, plan.nodes.at(link.to.index()).name,
+                            length);
+  }
+  for (const PlanPacking& packing : level.packings) {
+    PackingView& packed = view.packings.emplace_back(PackingView{packing.session.value(), {}});
+    for (const PlanPacking::Cut& cut : packing.cuts) {
+      packed.cuts.emplace_back(names_of(plan, cut.far_side), cut.length);
+    }
   }
   return view;
 }
 
-std::vector<std::uint32_t> numbers_of(const std::vector<SessionId>& ids) {
-  std::vector<std::uint32_t> numbers;
-  for (const SessionId id : ids) numbers.push_back(id.value());
-  return numbers;
+CertificateView certificate_of(const Plan& plan) {
+  CertificateView view{plan.certificate.level_bound_bps, {}, {}, plan.certificate.cost_bound_usd_per_hour};
+  for (const PlanCut& cut : plan.certificate.cuts) {
+    view.cuts.push_back({cut.collective.value(), names_of(plan, cut.source_side), cut.bound_bps});
+  }
+  for (const PlanLevel& level : plan.certificate.levels) view.levels.push_back(view_of(plan, level));
+  return view;
+}
+
+// "<Plan exact epoch 1: 3 collectives, min 8.1 Mbit/s>"
+std::string describe(const Plan& plan) {
+  char least[32];
+  std::snprintf(least, sizeof least, "%.4g", bps_to_mbps(plan.min_rate_bps));
+  const std::size_t count = plan.collectives.size();
+  return "<Plan " + plan.policy + " epoch " + std::to_string(plan.epoch.value()) + ": " +
+         std::to_string(count) + (count == 1 ? " collective" : " collectives") + ", min " + least +
+         " Mbit/s" + (plan.realised ? ">" : ", without streams>");
+}
+
+// In seconds, by member; None is no bound.
+std::vector<std::optional<double>> latencies_of(const SessionView& view) {
+  std::vector<std::optional<double>> seconds;
+  for (const Duration bound : view.session.max_latency) {
+    seconds.push_back(bound == Duration::max() ? std::nullopt : std::optional(to_seconds(bound)));
+  }
+  return seconds;
 }
 
 void bind_session(py::module_& module) {
@@ -121,6 +188,7 @@ void bind_session(py::module_& module) {
                              })
       .def_property_readonly("lp_rate_bps", [](const SessionView& self) { return self.session.lp_rate_bps; })
       .def_property_readonly("rate_bps", [](const SessionView& self) { return self.session.rate_bps; })
+      .def_property_readonly("max_latency", &latencies_of)
       .def_readonly("paths", &SessionView::paths)
       .def_readonly("streams", &SessionView::streams);
 }
@@ -136,29 +204,70 @@ void bind_parts(py::module_& module) {
       .def_property_readonly("op", [](const PlanCollective& self) { return to_string(self.op); })
       .def_readonly("weight", &PlanCollective::weight)
       .def_readonly("size_bytes", &PlanCollective::size_bytes)
+      .def_readonly("lp_rate_bps", &PlanCollective::lp_rate_bps)
       .def_readonly("rate_bps", &PlanCollective::rate_bps)
       .def_readonly("bound_bps", &PlanCollective::bound_bps)
       .def_readonly("completion_seconds", &PlanCollective::completion_seconds)
+      .def_readonly("cost_usd_per_hour", &PlanCollective::cost_usd_per_hour)
       .def_property_readonly("sessions",
                              [](const PlanCollective& self) { return numbers_of(self.sessions); });
   py::class_<PlanNode>(module, "PlanNode")
       .def_readonly("name", &PlanNode::name)
       .def_readonly("egress_bps", &PlanNode::egress_bps)
-      .def_readonly("ingress_bps", &PlanNode::ingress_bps);
+      .def_readonly("ingress_bps", &PlanNode::ingress_bps)
+      .def_readonly("relays", &PlanNode::relays);
   py::class_<PlanLinkView>(module, "PlanLink", "A link and its load; latency in seconds.")
       .def_readonly("from_node", &PlanLinkView::from_node)
       .def_readonly("to_node", &PlanLinkView::to_node)
       .def_property_readonly("capacity_bps", [](const PlanLinkView& self) { return self.link.capacity_bps; })
       .def_property_readonly("load_bps", [](const PlanLinkView& self) { return self.link.load_bps; })
       .def_property_readonly("latency",
-                             [](const PlanLinkView& self) { return to_seconds(self.link.latency); });
+                             [](const PlanLinkView& self) { return to_seconds(self.link.latency); })
+      .def_property_readonly("price_usd_per_gb",
+                             [](const PlanLinkView& self) { return self.link.price_usd_per_gb; })
+      .def_property_readonly("avoided", [](const PlanLinkView& self) { return self.link.avoided; });
+}
+
+void bind_certificate(py::module_& module) {
   py::class_<CutView>(module, "PlanCut", "A cut that bounds a collective's rate.")
       .def_readonly("collective", &CutView::collective)
       .def_readonly("source_side", &CutView::source_side)
       .def_readonly("bound_bps", &CutView::bound_bps);
+  py::class_<PackingView>(module, "PlanPacking", "Cuts for one session: (far side, length).")
+      .def_readonly("session", &PackingView::session)
+      .def_readonly("cuts", &PackingView::cuts);
+  py::class_<LevelView>(module, "PlanLevel", "The proof that a freezing level is no higher: square/plan.h.")
+      .def_readonly("bound_bps", &LevelView::bound_bps)
+      .def_readonly("collectives", &LevelView::collectives)
+      .def_readonly("links", &LevelView::links)
+      .def_readonly("egress", &LevelView::egress)
+      .def_readonly("ingress", &LevelView::ingress)
+      .def_readonly("budget", &LevelView::budget)
+      .def_readonly("packings", &LevelView::packings);
   py::class_<CertificateView>(module, "PlanCertificate", "Why no plan does better: see square/plan.h.")
       .def_readonly("level_bound_bps", &CertificateView::level_bound_bps)
-      .def_readonly("cuts", &CertificateView::cuts);
+      .def_readonly("cuts", &CertificateView::cuts)
+      .def_readonly("levels", &CertificateView::levels)
+      .def_readonly("cost_bound_usd_per_hour", &CertificateView::cost_bound_usd_per_hour);
+  py::class_<LevelGap>(module, "LevelGap", "How far a level is from what its duals prove.")
+      .def_readonly("level", &LevelGap::level)
+      .def_readonly("bound_bps", &LevelGap::bound_bps)
+      .def_readonly("lp_level_bps", &LevelGap::lp_level_bps)
+      .def_readonly("rate_level_bps", &LevelGap::rate_level_bps)
+      .def_readonly("lp_gap", &LevelGap::lp_gap)
+      .def_readonly("rate_gap", &LevelGap::rate_gap);
+}
+
+void bind_comparisons(py::module_& module) {
+  py::class_<PlanHeadroom>(module, "PlanHeadroom", "The rates of the same scenario without headroom.")
+      .def_readonly("deviations", &PlanHeadroom::deviations)
+      .def_readonly("nominal_min_rate_bps", &PlanHeadroom::nominal_min_rate_bps)
+      .def_readonly("nominal_total_rate_bps", &PlanHeadroom::nominal_total_rate_bps);
+  py::class_<PlanChange>(module, "PlanChange", "How a collective differs from the plan before.")
+      .def_property_readonly("collective", [](const PlanChange& self) { return self.collective.value(); })
+      .def_property_readonly("kind", [](const PlanChange& self) { return to_string(self.kind); })
+      .def_readonly("rate_before_bps", &PlanChange::rate_before_bps)
+      .def_readonly("rate_after_bps", &PlanChange::rate_after_bps);
 }
 
 }  // namespace
@@ -166,12 +275,17 @@ void bind_parts(py::module_& module) {
 void bind_plan(py::module_& module) {
   bind_session(module);
   bind_parts(module);
+  bind_certificate(module);
+  bind_comparisons(module);
   py::class_<Plan, SharedPlan>(module, "Plan", "Who sends what over which trees at what rate. Immutable.")
       .def_property_readonly("epoch", [](const Plan& self) { return self.epoch.value(); })
       .def_readonly("policy", &Plan::policy)
       .def_readonly("solve_seconds", &Plan::solve_seconds)
       .def_readonly("min_rate_bps", &Plan::min_rate_bps)
       .def_readonly("total_rate_bps", &Plan::total_rate_bps)
+      .def_readonly("cost_usd_per_hour", &Plan::cost_usd_per_hour)
+      .def_readonly("budget_usd_per_hour", &Plan::budget_usd_per_hour)
+      .def_readonly("realised", &Plan::realised)
       .def_readonly("jain", &Plan::jain)
       .def_readonly("tenants", &Plan::tenants)
       .def_readonly("collectives", &Plan::collectives)
@@ -179,6 +293,9 @@ void bind_plan(py::module_& module) {
       .def_property_readonly("sessions", &sessions_of)
       .def_property_readonly("links", &links_of)
       .def_property_readonly("certificate", &certificate_of)
+      .def_readonly("headroom", &Plan::headroom)
+      .def_readonly("changes", &Plan::changes)
+      .def("__repr__", &describe)
       .def("to_json", [](const Plan& self) { return unlocked([&] { return to_json(self); }); })
       .def_static(
           "from_json",
@@ -189,6 +306,10 @@ void bind_plan(py::module_& module) {
   module.def(
       "find_violations", [](const Plan& plan) { return unlocked([&] { return find_violations(plan); }); },
       py::arg("plan"), "Every way in which the plan breaks a rule; empty for a valid plan.");
+  module.def(
+      "certified_gaps",
+      [](const Plan& plan) { return check(unlocked([&] { return certified_gaps(plan); })); }, py::arg("plan"),
+      "What the duals of each level prove, and how far the rates are from it.");
   module.def(
       "validate", [](const Plan& plan) { check(unlocked([&] { return validate(plan); })); }, py::arg("plan"),
       "Raises InvalidArgumentError with the first violations.");

@@ -1,5 +1,7 @@
 #include "square/planner.h"
 
+#include <mutex>
+
 #include "bindings.h"
 
 namespace square::python {
@@ -16,9 +18,34 @@ struct PlanResultView {
   std::vector<ShotTrace> shots;
 };
 
-}  // namespace
+// Scenarios are taken by value: another thread may change what Python holds while the lock of
+// the interpreter is away.
+PlanResultView plan_once(Scenario scenario, bool streams) {
+  PlanResult result = check(unlocked([&] { return make_plan(scenario, {.streams = streams}); }));
+  return {std::make_shared<Plan>(std::move(result.plan)), std::move(result.shots)};
+}
 
-void bind_planner(py::module_& module) {
+std::vector<FrontierPoint> frontier(Scenario scenario, int points) {
+  return check(unlocked([&] { return cost_frontier(scenario, points); }));
+}
+
+// A planner whose callers wait for one another.
+class SharedPlanner {
+ public:
+  std::shared_ptr<Plan> plan(Scenario scenario, bool streams) {
+    auto result = unlocked([&] {
+      const std::lock_guard lock(mutex_);
+      return planner_.plan(scenario, {.streams = streams});
+    });
+    return std::make_shared<Plan>(check(std::move(result)).plan);
+  }
+
+ private:
+  std::mutex mutex_;
+  Planner planner_;
+};
+
+void bind_shot_trace(py::module_& module) {
   py::class_<ShotTrace>(module, "ShotTrace", "One linear program of a plan, as it was solved.")
       .def_property_readonly("objective",
                              [](const ShotTrace& self) {
@@ -31,16 +58,33 @@ void bind_planner(py::module_& module) {
       .def_readonly("residual_capacity_bps", &ShotTrace::residual_capacity_bps)
       .def_readonly("residual_egress_bps", &ShotTrace::residual_egress_bps)
       .def_readonly("residual_ingress_bps", &ShotTrace::residual_ingress_bps);
+}
+
+}  // namespace
+
+void bind_planner(py::module_& module) {
+  bind_shot_trace(module);
   py::class_<PlanResultView>(module, "PlanResult")
       .def_readonly("plan", &PlanResultView::plan)
       .def_readonly("shots", &PlanResultView::shots);
-  module.def(
-      "make_plan",
-      [](const Scenario& scenario) {
-        PlanResult result = check(unlocked([&] { return make_plan(scenario); }));
-        return PlanResultView{std::make_shared<Plan>(std::move(result.plan)), std::move(result.shots)};
-      },
-      py::arg("scenario"), "Plans a scenario: see square/planner.h.");
+  module.def("make_plan", &plan_once, py::arg("scenario"), py::arg("streams") = true,
+             "Plans a scenario: see square/planner.h. Without streams only lp rates and their certificate.");
+  py::class_<SharedPlanner>(
+      module, "Planner",
+      "Plans one scenario after another, each from where the plan before ended. What is other is found by "
+      "comparison: nodes by name, collectives by id. Threads may share one; they wait for one another.")
+      .def(py::init<>())
+      .def("plan", &SharedPlanner::plan, py::arg("scenario"), py::arg("streams") = true,
+           "Plans the scenario as it is now; ``Plan.changes`` says what is other than in the plan before. "
+           "After an error the planner goes on from the last plan that it made. Raises what ``square.plan`` "
+           "raises; lets go of the interpreter lock while it computes.");
+  py::class_<FrontierPoint>(module, "FrontierPoint",
+                            "No plan that costs less than the bound gives every collective this much.")
+      .def_readonly("level_bps", &FrontierPoint::level_bps)
+      .def_readonly("cost_usd_per_hour", &FrontierPoint::cost_usd_per_hour)
+      .def_readonly("cost_bound_usd_per_hour", &FrontierPoint::cost_bound_usd_per_hour);
+  module.def("cost_frontier", &frontier, py::arg("scenario"), py::arg("points"),
+             "Plans with levels evenly spaced up to the largest, as cheap as can be: see square/planner.h.");
   module.def("policy_names", &policy_names);
 }
 

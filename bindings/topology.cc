@@ -13,10 +13,13 @@ struct LinkView {
   double capacity_bps;
   double latency;
   double price_usd_per_gb;
+  double capacity_stddev_bps;
 };
 
-LinkProperties properties(std::optional<double> capacity_bps, double latency, double price_usd_per_gb) {
-  return {limit_or_unlimited(capacity_bps), from_seconds(latency), price_usd_per_gb};
+LinkProperties properties(std::optional<double> capacity_bps, double latency, double price_usd_per_gb,
+                          double capacity_stddev_bps) {
+  if (!(latency >= 0)) raise(invalid_argument("the latency must be 0 seconds or above"));  // also refuses NaN
+  return {limit_or_unlimited(capacity_bps), from_seconds(latency), price_usd_per_gb, capacity_stddev_bps};
 }
 
 std::vector<LinkView> links_of(const Topology& topology) {
@@ -24,7 +27,8 @@ std::vector<LinkView> links_of(const Topology& topology) {
   for (std::uint32_t id = 0; id < topology.link_count(); ++id) {
     const TopologyLink& link = topology.link(LinkId(id));
     views.push_back({topology.node(link.from).name, topology.node(link.to).name, link.properties.capacity_bps,
-                     to_seconds(link.properties.latency), link.properties.price_usd_per_gb});
+                     to_seconds(link.properties.latency), link.properties.price_usd_per_gb,
+                     link.properties.capacity_stddev_bps});
   }
   return views;
 }
@@ -43,9 +47,7 @@ std::vector<std::vector<std::string>> find_paths(const Topology& topology, const
 }
 
 void set_capacity(Topology& topology, const std::string& from, const std::string& to, double capacity_bps) {
-  const auto link = topology.find_link(node_named(topology, from), node_named(topology, to));
-  if (!link) raise(not_found("no link from \"" + from + "\" to \"" + to + "\""));
-  check(topology.set_capacity(*link, capacity_bps));
+  check(topology.set_capacity(link_named(topology, from, to), capacity_bps));
 }
 
 std::vector<std::string> reachable_from(const Topology& topology, const std::string& name) {
@@ -67,7 +69,8 @@ void bind_views(py::module_& module) {
       .def_readonly("to_node", &LinkView::to_node)
       .def_readonly("capacity_bps", &LinkView::capacity_bps)
       .def_readonly("latency", &LinkView::latency)
-      .def_readonly("price_usd_per_gb", &LinkView::price_usd_per_gb);
+      .def_readonly("price_usd_per_gb", &LinkView::price_usd_per_gb)
+      .def_readonly("capacity_stddev_bps", &LinkView::capacity_stddev_bps);
 }
 
 }  // namespace
@@ -76,6 +79,12 @@ NodeId node_named(const Topology& topology, const std::string& name) {
   const auto node = topology.find_node(name);
   if (!node) raise(not_found("no node \"" + name + "\" in the topology"));
   return *node;
+}
+
+LinkId link_named(const Topology& topology, const std::string& from, const std::string& to) {
+  const auto link = topology.find_link(node_named(topology, from), node_named(topology, to));
+  if (!link) raise(not_found("no link from \"" + from + "\" to \"" + to + "\""));
+  return *link;
 }
 
 std::vector<std::string> names_of(const Topology& topology, const std::vector<NodeId>& nodes) {
@@ -93,15 +102,16 @@ void bind_topology(py::module_& module) {
           [](const std::filesystem::path& path) {
             return check(unlocked([&] { return read_topology(path); }));
           },
-          py::arg("path"), "Reads GML, CSV or TOML, by the file's extension.")
+          py::arg("path"), "Reads GML, GraphML, CSV or TOML, by the file's extension.")
       .def_static(
           "full_mesh",
           [](const std::vector<std::string>& names, std::optional<double> capacity_bps, double latency,
-             double price_usd_per_gb) {
-            return check(full_mesh(names, properties(capacity_bps, latency, price_usd_per_gb)));
+             double price_usd_per_gb, double capacity_stddev_bps) {
+            return check(
+                full_mesh(names, properties(capacity_bps, latency, price_usd_per_gb, capacity_stddev_bps)));
           },
           py::arg("names"), py::arg("capacity_bps") = py::none(), py::arg("latency") = 0.0,
-          py::arg("price_usd_per_gb") = 0.0)
+          py::arg("price_usd_per_gb") = 0.0, py::arg("capacity_stddev_bps") = 0.0)
       .def(
           "add_node",
           [](Topology& self, std::string name, std::optional<double> egress, std::optional<double> ingress) {
@@ -111,11 +121,13 @@ void bind_topology(py::module_& module) {
       .def(
           "add_link",
           [](Topology& self, const std::string& from, const std::string& to,
-             std::optional<double> capacity_bps, double latency, double price_usd_per_gb) {
-            check(self.add_link(from, to, properties(capacity_bps, latency, price_usd_per_gb)));
+             std::optional<double> capacity_bps, double latency, double price_usd_per_gb,
+             double capacity_stddev_bps) {
+            check(self.add_link(from, to,
+                                properties(capacity_bps, latency, price_usd_per_gb, capacity_stddev_bps)));
           },
           py::arg("from_node"), py::arg("to_node"), py::arg("capacity_bps") = py::none(),
-          py::arg("latency") = 0.0, py::arg("price_usd_per_gb") = 0.0)
+          py::arg("latency") = 0.0, py::arg("price_usd_per_gb") = 0.0, py::arg("capacity_stddev_bps") = 0.0)
       .def(
           "draw_capacities",
           [](Topology& self, double mean_bps, double stddev_bps, std::uint64_t seed, bool only_unlimited) {

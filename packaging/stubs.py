@@ -11,7 +11,9 @@ SHARPENED = {
     "def __exit__(self, *args) -> None": "def __exit__(self, *args: object) -> None",
     "-> dict:": "-> dict[str, int]:",
     "os.PathLike | str | bytes": "os.PathLike[str] | str",
+    "import collections.abc\n": "import collections.abc\nimport datetime\n",
     "import typing\n": "import os\nimport typing\n",
+    "square._core.": "",
 }
 
 

@@ -37,12 +37,17 @@ struct PlanSession {
   SessionKind kind = SessionKind::kMulticast;
   NodeId root;
   std::vector<NodeId> members;  // root included
+  // By member: how long the way between the root and it may take in any stream. Empty: no
+  // bounds; Duration::max(): none for this one.
+  std::vector<Duration> max_latency;
   // The bytes of the collective's buffer that this session carries.
   std::uint64_t offset_bytes = 0;
   std::uint64_t size_bytes = 0;
   std::optional<SessionId> pair;  // the other half of a share of an all-reduce
   double lp_rate_bps = 0;         // what the linear program allows
   double rate_bps = 0;            // what the streams carry
+  // The conceptual flows behind lp_rate_bps. Empty where the streams carry all of it: then
+  // each stream is a path to each member.
   std::vector<PlanPath> paths;
   std::vector<PlanStream> streams;
 };
@@ -53,12 +58,15 @@ struct PlanCollective {
   CollectiveOp op = CollectiveOp::kBroadcast;
   double weight = 1.0;  // after the tenant's weight and the kind of fairness
   std::uint64_t size_bytes = 0;
+  // What the linear program allows: 8 * bytes / completion if streams carried it all.
+  double lp_rate_bps = 0;
   // 8 * bytes / completion, from the rates of the streams.
   double rate_bps = 0;
   // No plan gives this collective more while the others keep their rates; see certificate.
   double bound_bps = 0;
   // Infinite where the rate is zero.
   double completion_seconds = 0;
+  double cost_usd_per_hour = 0;  // of its streams, by the prices of the links
   std::vector<SessionId> sessions;
 };
 
@@ -72,6 +80,7 @@ struct PlanNode {
   std::string name;
   double egress_bps = kUnlimited;
   double ingress_bps = kUnlimited;
+  bool relays = true;  // no: it is only ever the root of a session, or a leaf
 };
 
 struct PlanLink {
@@ -80,6 +89,8 @@ struct PlanLink {
   double capacity_bps = kUnlimited;
   double load_bps = 0;  // over all streams
   Duration latency{0};
+  double price_usd_per_gb = 0;
+  bool avoided = false;  // carries nothing
 };
 
 // Why no plan does better. `cut` is a set of nodes around the source of a collective:
@@ -91,10 +102,71 @@ struct PlanCut {
   std::vector<NodeId> source_side;
   double bound_bps = 0;
 };
+
+// A packing of cuts for one session: sets of nodes without its root and with one of its
+// other members at least, each with a length. Data of a multicast enters a set over the
+// links into it, data of a reduce leaves it; every bit of the session crosses each set.
+struct PlanPacking {
+  struct Cut {
+    std::vector<NodeId> far_side;
+    double length = 0;
+  };
+  SessionId session;
+  std::vector<Cut> cuts;
+};
+
+// One freezing level of lexicographic max-min, and the proof that it is no higher. Let
+// l(e), a(v), b(v) >= 0 be `links`, `egress`, `ingress`, and let no session's cuts that a
+// link e = (u, v) crosses be longer together than l(e) + a(u) + b(v), unless the session
+// may not use the link: it is avoided, leads on from a node that relays nothing, or is on
+// no way within the bounds on latency. With y_i the length of all cuts of session i, and
+// D_c the sum of fraction_i y_i over the sessions of collective c (of a planned all-reduce:
+// the least y_i + y_pair over its shares), every plan keeps
+//   sum_c D_c g_c <= sum_e C(e) l(e) + sum_v (egress_v a(v) + ingress_v b(v)),
+// by weak duality: facts of the arc program, with coding or without. Collectives of this
+// level and of later ones have g_c >= w_c t, those of earlier ones what they have. Where
+// there is a budget, cuts may be longer by `budget` * p(e), and the right-hand side has
+// `budget` * budget_usd_per_hour more; p(e) is what link e costs for a bit per second, in
+// US dollars an hour: price_usd_per_gb * 3600 / 8e9.
+struct PlanLevel {
+  double bound_bps = 0;                   // t is at most this
+  std::vector<CollectiveId> collectives;  // those that stop here
+  std::vector<std::pair<LinkId, double>> links;
+  std::vector<std::pair<NodeId, double>> egress;
+  std::vector<std::pair<NodeId, double>> ingress;
+  std::vector<PlanPacking> packings;  // sessions without one have y_i = 0
+  double budget = 0;                  // dual of the budget
+};
+
 struct PlanCertificate {
   std::optional<double> level_bound_bps;
   std::vector<PlanCut> cuts;
+  std::vector<PlanLevel> levels;  // policy "exact": lowest first
+  // Objective::kCost: no plan with the required rates costs less. From the prices and one
+  // PlanLevel of duals (`levels` has it, with bound_bps 0), in US dollars an hour for a bit
+  // per second, as p(e) is:
+  //   cost >= sum_c D_c required_c - sum_e C(e) l(e) - sum_v (egress_v a(v) + ingress_v b(v))
+  // where a session's cuts over e are at most p(e) + l(e) + a(u) + b(v) long.
+  std::optional<double> cost_bound_usd_per_hour;
 };
+
+// What planning for less than the mean capacities costs: the rates of the same scenario
+// with headroom 0.
+struct PlanHeadroom {
+  double deviations = 0;
+  double nominal_min_rate_bps = 0;
+  double nominal_total_rate_bps = 0;
+};
+
+// How a collective differs from the plan before, of the same Planner.
+struct PlanChange {
+  enum class Kind { kJoined, kLeft, kFaster, kSlower, kRerouted };
+  CollectiveId collective;
+  Kind kind = Kind::kJoined;
+  double rate_before_bps = 0;
+  double rate_after_bps = 0;
+};
+std::string_view to_string(PlanChange::Kind kind);
 
 // Immutable once published: share it as std::shared_ptr<const Plan>.
 struct Plan {
@@ -103,6 +175,11 @@ struct Plan {
   double solve_seconds = 0;
   double min_rate_bps = 0;    // over collectives; 0 without any
   double total_rate_bps = 0;  // over collectives
+  double cost_usd_per_hour = 0;
+  std::optional<double> budget_usd_per_hour;  // what it may cost
+  // Are there streams? Without, only lp rates and their certificate are there, and nothing
+  // can run by this plan.
+  bool realised = true;
   // Jain's index of rate / weight over collectives: 1 is even. 1 without any.
   double jain = 1.0;
   std::vector<PlanTenant> tenants;
@@ -111,6 +188,9 @@ struct Plan {
   std::vector<PlanNode> nodes;  // by NodeId
   std::vector<PlanLink> links;  // by LinkId
   PlanCertificate certificate;
+  std::optional<PlanHeadroom> headroom;
+  // Collectives that are not listed have the same rate over the same streams as before.
+  std::optional<std::vector<PlanChange>> changes;
 
   [[nodiscard]] const PlanCollective* find_collective(CollectiveId id) const;
   [[nodiscard]] const PlanSession* find_session(SessionId id) const;

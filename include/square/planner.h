@@ -32,18 +32,59 @@ struct PlanResult {
   std::vector<ShotTrace> shots;
 };
 
+struct PlanOptions {
+  // Without streams a plan has lp rates and their certificate only, and is made faster.
+  bool streams = true;
+};
+
 // Policies by name:
 //   square          k-shot max-min (equation 6) over the k shortest or widest paths
-//   max-throughput  the largest sum of rates (equation 1) over the same paths
+//   exact           lexicographic max-min, or least cost, with no path restriction
+//   max-throughput  the largest sum of rates (equation 1) over the same paths as square
 //   shortest-path   baseline: one tree of shortest paths a session, then as square
 //   mcf             baseline: every multicast turned into unicasts, then as square
 //
-// Solves, packs the rates into trees, certifies and validates. Errors: INVALID_ARGUMENT
-// for what check_scenario refuses, an unknown policy, an operation that this release
-// cannot plan (UNIMPLEMENTED); FAILED_PRECONDITION naming source and destination where
-// no path exists; INTERNAL where every way to solve a program failed its checks.
+// Solves, makes streams, certifies and validates. Errors: INVALID_ARGUMENT for what
+// check_scenario refuses, an unknown policy, a part of the policy that it does not know;
+// UNIMPLEMENTED for an operation that it cannot plan; FAILED_PRECONDITION naming source
+// and destination where no path exists, or the collective whose required rate or latency
+// bound cannot be had; INTERNAL where every way to solve a program failed its checks.
 // Blocks for as long as it computes. Thread-safe.
-Result<PlanResult> make_plan(const Scenario& scenario);
+Result<PlanResult> make_plan(const Scenario& scenario, const PlanOptions& options = {});
+
+// Plans one scenario after another, each from where the one before ended: what capacities
+// change, who joins or leaves, which nodes and links are there no more is found by
+// comparison (nodes by name, collectives by id). Plans of other policies than "exact" are
+// made afresh each time. Thread-compatible.
+class Planner {
+ public:
+  Planner();
+  Planner(Planner&&) noexcept;
+  Planner& operator=(Planner&&) noexcept;
+  ~Planner();
+
+  // As make_plan(); Plan::changes says what is other than in the last plan. After an error
+  // the state is that of the last plan that was made.
+  Result<PlanResult> plan(const Scenario& scenario, const PlanOptions& options = {});
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// One point of the frontier between rate and cost: no plan that costs as little gives
+// every collective more than level_bps per unit of weight.
+struct FrontierPoint {
+  double level_bps = 0;          // reached, by trees
+  double cost_usd_per_hour = 0;  // of that
+  double cost_bound_usd_per_hour = 0;
+};
+
+inline constexpr int kMaxFrontierPoints = 10'000;
+
+// `points` plans with levels evenly spaced up to the largest that there is. Policy "exact"
+// only. Errors: as make_plan(); INVALID_ARGUMENT for fewer than 2 or too many points.
+Result<std::vector<FrontierPoint>> cost_frontier(const Scenario& scenario, int points);
 
 std::vector<std::string_view> policy_names();
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,13 +37,37 @@ std::string to_string(const PathChoice& choice);
 
 enum class Fairness { kCollective, kTenant };
 
+// What a plan is made for. kFair: lexicographic max-min of rate / weight. kCost: every
+// collective has its required rate, and the bytes that flow cost as little as they can.
+enum class Objective { kFair, kCost };
+
 inline constexpr int kMaxShots = 1'000;
+inline constexpr double kDefaultGap = 1e-6;
+inline constexpr std::size_t kMaxSessionStreams = 10'000;
 
 struct PolicySpec {
   std::string name = "square";  // see planner.h for the names
   int shots = 3;                // k of section "k shots"; at least 1
   PathChoice paths;
   Fairness fairness = Fairness::kCollective;
+
+  // What follows is for the policy "exact"; the others refuse it.
+  Objective objective = Objective::kFair;
+  // How far from its proven bound a rate may stay, relative; from 0 to below 1. A larger
+  // gap is found sooner. The plan says what was reached.
+  double gap = kDefaultGap;
+  // After so long the best plan so far comes back, with its gap. None: no limit.
+  std::optional<double> deadline_seconds;
+  // Trees a session at most, at the price of rate; 0: as many as the optimum takes.
+  std::size_t max_streams = 0;
+  // What all traffic together may cost.
+  std::optional<double> budget_usd_per_hour;
+  // Plans for each capacity less so many of its standard deviations.
+  double headroom = 0.0;
+  // Nodes that relay nothing: they appear in a session as its root or as a leaf.
+  std::vector<NodeId> avoid_nodes;
+  // Links that carry nothing.
+  std::vector<LinkId> avoid_links;
 };
 
 struct TenantSpec {
@@ -75,6 +100,12 @@ struct CollectiveSpec {
   NodeId root;                   // only for operations that have one
   std::vector<NodeId> members;   // in rank order, root included, no duplicates
   std::uint64_t size_bytes = 0;  // the buffer of one member
+  // With Objective::kCost: the rate that it must have.
+  std::optional<double> required_bps;
+  // By member, as long as `members`: no stream takes longer from the root to it (in a
+  // reduce: from it to the root). Empty: no bounds; Duration::max(): none for this one.
+  // Policy "exact" only.
+  std::vector<Duration> max_latency;
 };
 
 struct Scenario {

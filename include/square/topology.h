@@ -33,6 +33,8 @@ struct LinkProperties {
   double capacity_bps = kUnlimited;
   Duration latency{0};
   double price_usd_per_gb = 0.0;
+  // How far the capacity is known to stray from what `capacity_bps`, its mean, says.
+  double capacity_stddev_bps = 0.0;
 };
 
 struct TopologyLink {
@@ -51,14 +53,17 @@ class Topology {
   Topology& operator=(Topology&& other) noexcept;
   ~Topology();
 
-  // Errors: INVALID_ARGUMENT for an empty name or a limit that is zero, negative or
-  // NaN; ALREADY_EXISTS for a name in use; RESOURCE_EXHAUSTED past kMaxNodes.
+  // Errors: INVALID_ARGUMENT for a name that is empty, not UTF-8 or holds a zero byte, for
+  // a limit that is zero, negative or NaN; ALREADY_EXISTS for a name in use; RESOURCE_EXHAUSTED past
+  // kMaxNodes.
   Result<NodeId> add_node(TopologyNode node);
 
   // Adds the directed link; a second link between the same two nodes adds up to one:
-  // capacities add, the latency is the larger, the price is the mean weighted by
-  // capacity. Errors: INVALID_ARGUMENT for a loop, a capacity that is zero, negative
-  // or NaN, a negative latency or price; RESOURCE_EXHAUSTED past kMaxLinks.
+  // capacities add, and so do the squares of their standard deviations; the latency is the
+  // larger, the price is the mean weighted by capacity. Errors: INVALID_ARGUMENT for a loop,
+  // a capacity that is zero, negative or NaN, a negative latency or one above a day, a price
+  // or standard deviation that is negative or not finite, capacities whose sum is too large;
+  // RESOURCE_EXHAUSTED past kMaxLinks.
   Result<LinkId> add_link(NodeId from, NodeId to, const LinkProperties& properties);
   // The same by name. Errors: also NOT_FOUND for a name that is not a node.
   Result<LinkId> add_link(std::string_view from, std::string_view to, const LinkProperties& properties);
@@ -88,15 +93,17 @@ class Topology {
   std::unique_ptr<Graph> graph_;
 };
 
-// Reads GML, CSV or TOML, told apart by the file's extension.
+// Reads GML, GraphML, CSV or TOML, told apart by the file's extension.
 //
 // GML: an undirected graph (the default) gives two links an edge. A node's name is its
 // label; a label that several nodes share, or that is empty, becomes "label (id)".
 // The capacity is the edge's LinkSpeedRaw (bits per second) or bandwidth where it is
-// there. CSV: a header with `from`, `to`, and any of `capacity_mbps` (or
-// `throughput_mbps`), `latency_ms` (or `rtt_ms`, halved), `price_usd_per_gb` (or
-// `egress_usd_per_gb`); one directed link a row. TOML: [[node]] and [[link]] tables
-// with the keys of a scenario's overlay (see scenario.h).
+// there. GraphML: the same, with `label`, `LinkSpeedRaw` and `bandwidth` as the names of
+// data keys; a node without a label has its id for one. CSV: a header with `from`, `to`,
+// and any of `capacity_mbps` (or `throughput_mbps`), `capacity_stddev_mbps`, `latency_ms`
+// (or `rtt_ms`, halved), `price_usd_per_gb` (or `egress_usd_per_gb`); one directed link a
+// row. TOML: [[node]] and [[link]] tables with the keys of a scenario's overlay (see
+// scenario.h).
 //
 // Links without a capacity stay kUnlimited. Errors: NOT_FOUND for a file that is not
 // there, INVALID_ARGUMENT with file, line and key for one that cannot be read,
@@ -105,6 +112,10 @@ Result<Topology> read_topology(const std::filesystem::path& file);
 
 // The same readers on text; `source_name` stands for the file in messages.
 Result<Topology> parse_gml(std::string_view text, std::string_view source_name);
+// GraphML takes many times the text's size while it is read; text past 256 MiB is
+// RESOURCE_EXHAUSTED. Entities that a document defines are not expanded, files that it names
+// are not read.
+Result<Topology> parse_graphml(std::string_view text, std::string_view source_name);
 Result<Topology> parse_csv(std::string_view text, std::string_view source_name);
 Result<Topology> parse_topology_toml(std::string_view text, std::string_view source_name);
 

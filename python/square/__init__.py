@@ -16,8 +16,11 @@ from square._core import (
     Collective,
     Communicator,
     Controller,
+    FrontierPoint,
+    LevelGap,
     Node,
     Plan,
+    Planner,
     Policy,
     Scenario,
     Tenant,
@@ -27,14 +30,17 @@ from square._core import (
     policy_names,
 )
 from square.errors import SquareError
-from square.planning import plan, validate, violations
+from square.planning import frontier, gaps, plan, validate, violations
 
 __all__ = [
     "Collective",
     "Communicator",
     "Controller",
+    "FrontierPoint",
+    "LevelGap",
     "Node",
     "Plan",
+    "Planner",
     "Policy",
     "Scenario",
     "SquareError",
@@ -43,6 +49,8 @@ __all__ = [
     "Work",
     "__version__",
     "errors",
+    "frontier",
+    "gaps",
     "log",
     "plan",
     "policy_names",

@@ -4,6 +4,7 @@ The extension module of square; use the package, not this.
 
 from __future__ import annotations
 import collections.abc
+import datetime
 import os
 import typing
 import typing_extensions
@@ -13,27 +14,36 @@ __all__: list[str] = [
     "CollectiveView",
     "Communicator",
     "Controller",
+    "FrontierPoint",
+    "LevelGap",
     "LinkView",
     "Node",
     "NodeInformation",
     "NodeView",
     "Plan",
     "PlanCertificate",
+    "PlanChange",
     "PlanCollective",
     "PlanCut",
+    "PlanHeadroom",
+    "PlanLevel",
     "PlanLink",
     "PlanNode",
+    "PlanPacking",
     "PlanPath",
     "PlanResult",
     "PlanSession",
     "PlanStream",
     "PlanTenant",
+    "Planner",
     "Policy",
     "Scenario",
     "ShotTrace",
     "Tenant",
     "Topology",
     "Work",
+    "certified_gaps",
+    "cost_frontier",
     "find_violations",
     "kProtocolVersion",
     "make_plan",
@@ -44,7 +54,7 @@ __all__: list[str] = [
 
 class Collective:
     """
-    One collective of a tenant, to make a Scenario with.
+    One collective of a tenant, to make a Scenario with. With the policy "exact": ``required_bps``, the rate that it must have where the objective is "cost"; and ``max_latency``, seconds or a timedelta, for all members or by name, that no stream takes longer than from the root to the member (in a reduce: to the root).
     """
     def __init__(
         self,
@@ -55,13 +65,26 @@ class Collective:
         size_bytes: typing.SupportsInt | typing.SupportsIndex = 0,
         weight: typing.SupportsFloat | typing.SupportsIndex = 1.0,
         algorithm: str = "planned",
+        required_bps: typing.SupportsFloat | typing.SupportsIndex | None = None,
+        max_latency: typing.SupportsFloat
+        | typing.SupportsIndex
+        | datetime.timedelta
+        | collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex | datetime.timedelta]
+        | None = None,
     ) -> None: ...
     @property
     def algorithm(self) -> str: ...
     @property
+    def max_latency(self) -> float | dict[str, float] | None:
+        """
+        Seconds.
+        """
+    @property
     def members(self) -> str | list[str]: ...
     @property
     def op(self) -> str: ...
+    @property
+    def required_bps(self) -> float | None: ...
     @property
     def root(self) -> str | None: ...
     @property
@@ -76,11 +99,20 @@ class CollectiveView:
     One collective of a scenario.
     """
     @property
+    def algorithm(self) -> str: ...
+    @property
     def id(self) -> int: ...
+    @property
+    def max_latency(self) -> dict[str, float] | None:
+        """
+        Seconds, by member; members without a bound are left out.
+        """
     @property
     def members(self) -> list[str]: ...
     @property
     def op(self) -> str: ...
+    @property
+    def required_bps(self) -> float | None: ...
     @property
     def root(self) -> str | None: ...
     @property
@@ -155,12 +187,42 @@ class Controller:
     @property
     def address(self) -> str: ...
 
+class FrontierPoint:
+    """
+    No plan that costs less than the bound gives every collective this much.
+    """
+    @property
+    def cost_bound_usd_per_hour(self) -> float: ...
+    @property
+    def cost_usd_per_hour(self) -> float: ...
+    @property
+    def level_bps(self) -> float: ...
+
+class LevelGap:
+    """
+    How far a level is from what its duals prove.
+    """
+    @property
+    def bound_bps(self) -> float: ...
+    @property
+    def level(self) -> int: ...
+    @property
+    def lp_gap(self) -> float: ...
+    @property
+    def lp_level_bps(self) -> float: ...
+    @property
+    def rate_gap(self) -> float: ...
+    @property
+    def rate_level_bps(self) -> float: ...
+
 class LinkView:
     """
     A directed link of a topology; latency in seconds.
     """
     @property
     def capacity_bps(self) -> float: ...
+    @property
+    def capacity_stddev_bps(self) -> float: ...
     @property
     def from_node(self) -> str: ...
     @property
@@ -220,13 +282,22 @@ class Plan:
     """
     @staticmethod
     def from_json(text: str) -> Plan: ...
+    def __repr__(self) -> str: ...
     def to_json(self) -> str: ...
+    @property
+    def budget_usd_per_hour(self) -> float | None: ...
     @property
     def certificate(self) -> PlanCertificate: ...
     @property
+    def changes(self) -> list[PlanChange] | None: ...
+    @property
     def collectives(self) -> list[PlanCollective]: ...
     @property
+    def cost_usd_per_hour(self) -> float: ...
+    @property
     def epoch(self) -> int: ...
+    @property
+    def headroom(self) -> PlanHeadroom | None: ...
     @property
     def jain(self) -> float: ...
     @property
@@ -237,6 +308,8 @@ class Plan:
     def nodes(self) -> list[PlanNode]: ...
     @property
     def policy(self) -> str: ...
+    @property
+    def realised(self) -> bool: ...
     @property
     def sessions(self) -> list[PlanSession]: ...
     @property
@@ -251,9 +324,26 @@ class PlanCertificate:
     Why no plan does better: see square/plan.h.
     """
     @property
+    def cost_bound_usd_per_hour(self) -> float | None: ...
+    @property
     def cuts(self) -> list[PlanCut]: ...
     @property
     def level_bound_bps(self) -> float | None: ...
+    @property
+    def levels(self) -> list[PlanLevel]: ...
+
+class PlanChange:
+    """
+    How a collective differs from the plan before.
+    """
+    @property
+    def collective(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def rate_after_bps(self) -> float: ...
+    @property
+    def rate_before_bps(self) -> float: ...
 
 class PlanCollective:
     """
@@ -264,7 +354,11 @@ class PlanCollective:
     @property
     def completion_seconds(self) -> float: ...
     @property
+    def cost_usd_per_hour(self) -> float: ...
+    @property
     def id(self) -> int: ...
+    @property
+    def lp_rate_bps(self) -> float: ...
     @property
     def op(self) -> str: ...
     @property
@@ -289,10 +383,42 @@ class PlanCut:
     @property
     def source_side(self) -> list[str]: ...
 
+class PlanHeadroom:
+    """
+    The rates of the same scenario without headroom.
+    """
+    @property
+    def deviations(self) -> float: ...
+    @property
+    def nominal_min_rate_bps(self) -> float: ...
+    @property
+    def nominal_total_rate_bps(self) -> float: ...
+
+class PlanLevel:
+    """
+    The proof that a freezing level is no higher: square/plan.h.
+    """
+    @property
+    def bound_bps(self) -> float: ...
+    @property
+    def budget(self) -> float: ...
+    @property
+    def collectives(self) -> list[int]: ...
+    @property
+    def egress(self) -> list[tuple[str, float]]: ...
+    @property
+    def ingress(self) -> list[tuple[str, float]]: ...
+    @property
+    def links(self) -> list[tuple[str, str, float]]: ...
+    @property
+    def packings(self) -> list[PlanPacking]: ...
+
 class PlanLink:
     """
     A link and its load; latency in seconds.
     """
+    @property
+    def avoided(self) -> bool: ...
     @property
     def capacity_bps(self) -> float: ...
     @property
@@ -301,6 +427,8 @@ class PlanLink:
     def latency(self) -> float: ...
     @property
     def load_bps(self) -> float: ...
+    @property
+    def price_usd_per_gb(self) -> float: ...
     @property
     def to_node(self) -> str: ...
 
@@ -311,6 +439,17 @@ class PlanNode:
     def ingress_bps(self) -> float: ...
     @property
     def name(self) -> str: ...
+    @property
+    def relays(self) -> bool: ...
+
+class PlanPacking:
+    """
+    Cuts for one session: (far side, length).
+    """
+    @property
+    def cuts(self) -> list[tuple[list[str], float]]: ...
+    @property
+    def session(self) -> int: ...
 
 class PlanPath:
     """
@@ -341,6 +480,8 @@ class PlanSession:
     def kind(self) -> str: ...
     @property
     def lp_rate_bps(self) -> float: ...
+    @property
+    def max_latency(self) -> list[float | None]: ...
     @property
     def members(self) -> list[str]: ...
     @property
@@ -377,9 +518,19 @@ class PlanTenant:
     @property
     def weight(self) -> float: ...
 
+class Planner:
+    """
+    Plans one scenario after another, each from where the plan before ended. What is other is found by comparison: nodes by name, collectives by id. Threads may share one; they wait for one another.
+    """
+    def __init__(self) -> None: ...
+    def plan(self, scenario: Scenario, streams: bool = True) -> Plan:
+        """
+        Plans the scenario as it is now; ``Plan.changes`` says what is other than in the plan before. After an error the planner goes on from the last plan that it made. Raises what ``square.plan`` raises; lets go of the interpreter lock while it computes.
+        """
+
 class Policy:
     """
-    How to plan: see square/planner.h.
+    How to plan; docs/scenario.md says what each part means. All from ``objective`` on is for the policy "exact"; what is wrong is said where the policy meets a scenario.
     """
     def __init__(
         self,
@@ -387,11 +538,38 @@ class Policy:
         shots: typing.SupportsInt | typing.SupportsIndex = 3,
         paths: str = "shortest",
         fairness: str = "collective",
+        objective: str = "fair",
+        gap: typing.SupportsFloat | typing.SupportsIndex = 1e-06,
+        deadline: typing.SupportsFloat | typing.SupportsIndex | datetime.timedelta | None = None,
+        max_streams: typing.SupportsInt | typing.SupportsIndex = 0,
+        budget_usd_per_hour: typing.SupportsFloat | typing.SupportsIndex | None = None,
+        headroom: typing.SupportsFloat | typing.SupportsIndex = 0.0,
+        avoid_nodes: collections.abc.Sequence[str] = [],
+        avoid_links: collections.abc.Sequence[tuple[str, str]] = [],
     ) -> None: ...
+    @property
+    def avoid_links(self) -> list[tuple[str, str]]: ...
+    @property
+    def avoid_nodes(self) -> list[str]: ...
+    @property
+    def budget_usd_per_hour(self) -> float | None: ...
+    @property
+    def deadline(self) -> float | None:
+        """
+        Seconds.
+        """
     @property
     def fairness(self) -> str: ...
     @property
+    def gap(self) -> float: ...
+    @property
+    def headroom(self) -> float: ...
+    @property
+    def max_streams(self) -> int: ...
+    @property
     def name(self) -> str: ...
+    @property
+    def objective(self) -> str: ...
     @property
     def paths(self) -> str: ...
     @property
@@ -401,8 +579,6 @@ class Scenario:
     """
     An overlay, a policy, tenants and their collectives.
     """
-
-    policy: Policy
     @staticmethod
     def parse(text: str, source_name: str = "<text>", directory: str = ".") -> Scenario: ...
     @staticmethod
@@ -415,11 +591,49 @@ class Scenario:
         collectives: collections.abc.Sequence[Collective] = [],
         name: str = "scenario",
     ) -> None: ...
+    def add_collective(self, collective: Collective) -> int:
+        """
+        Adds it and returns its id: the largest that there is plus one. A tenant that is new has weight 1. The scenario stays as it was where the collective makes no sense.
+        """
     def copy(self) -> Scenario: ...
+    def remove_collective(self, id: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        The others keep their ids.
+        """
+    def remove_node(self, name: str) -> None:
+        """
+        Takes the node out of the topology with its links, and out of every collective. A collective that had it for root, or that has fewer than 2 members then, goes too; the others keep their ids.
+        """
+    def set_capacity(
+        self, from_node: str, to_node: str, capacity_bps: typing.SupportsFloat | typing.SupportsIndex
+    ) -> None: ...
+    def set_required_rate(
+        self,
+        id: typing.SupportsInt | typing.SupportsIndex,
+        required_bps: typing.SupportsFloat | typing.SupportsIndex | None,
+    ) -> None:
+        """
+        For the objective "cost"; None takes it away. What makes no sense is said when it is planned.
+        """
+    def set_size(
+        self,
+        id: typing.SupportsInt | typing.SupportsIndex,
+        size_bytes: typing.SupportsInt | typing.SupportsIndex,
+    ) -> None:
+        """
+        Of the buffer, as Collective has it.
+        """
     @property
     def collectives(self) -> list[CollectiveView]: ...
     @property
     def name(self) -> str: ...
+    @property
+    def policy(self) -> Policy:
+        """
+        A copy: assign another to change it. Names in it must be in the topology.
+        """
+    @policy.setter
+    def policy(self, arg1: Policy) -> None: ...
     @property
     def tenants(self) -> list[Tenant]: ...
     @property
@@ -461,11 +675,12 @@ class Topology:
         capacity_bps: typing.SupportsFloat | typing.SupportsIndex | None = None,
         latency: typing.SupportsFloat | typing.SupportsIndex = 0.0,
         price_usd_per_gb: typing.SupportsFloat | typing.SupportsIndex = 0.0,
+        capacity_stddev_bps: typing.SupportsFloat | typing.SupportsIndex = 0.0,
     ) -> Topology: ...
     @staticmethod
     def read(path: os.PathLike[str] | str) -> Topology:
         """
-        Reads GML, CSV or TOML, by the file's extension.
+        Reads GML, GraphML, CSV or TOML, by the file's extension.
         """
     def __init__(self) -> None: ...
     def add_link(
@@ -475,6 +690,7 @@ class Topology:
         capacity_bps: typing.SupportsFloat | typing.SupportsIndex | None = None,
         latency: typing.SupportsFloat | typing.SupportsIndex = 0.0,
         price_usd_per_gb: typing.SupportsFloat | typing.SupportsIndex = 0.0,
+        capacity_stddev_bps: typing.SupportsFloat | typing.SupportsIndex = 0.0,
     ) -> None: ...
     def add_node(
         self,
@@ -531,14 +747,26 @@ class Work:
     @property
     def is_done(self) -> bool: ...
 
+def certified_gaps(plan: Plan) -> list[LevelGap]:
+    """
+    What the duals of each level prove, and how far the rates are from it.
+    """
+
+def cost_frontier(
+    scenario: Scenario, points: typing.SupportsInt | typing.SupportsIndex
+) -> list[FrontierPoint]:
+    """
+    Plans with levels evenly spaced up to the largest, as cheap as can be: see square/planner.h.
+    """
+
 def find_violations(plan: Plan) -> list[str]:
     """
     Every way in which the plan breaks a rule; empty for a valid plan.
     """
 
-def make_plan(scenario: Scenario) -> PlanResult:
+def make_plan(scenario: Scenario, streams: bool = True) -> PlanResult:
     """
-    Plans a scenario: see square/planner.h.
+    Plans a scenario: see square/planner.h. Without streams only lp rates and their certificate.
     """
 
 def policy_names() -> list[str]: ...

@@ -28,14 +28,8 @@ struct Application {
   }
 
   bool operator()(const PolicySpec& policy) {
-    const auto names = policy_names();
-    if (std::find(names.begin(), names.end(), policy.name) == names.end()) {
-      verdict.status = invalid_argument(
-          fmt::format("there is no policy \"{}\"; known are {}", policy.name, fmt::join(names, ", ")));
-      return false;
-    }
-    state.policy = policy;
-    return true;
+    verdict.status = state.set_policy(policy);
+    return verdict.status.is_ok();
   }
 
   bool operator()(const Topology& topology) {
@@ -98,8 +92,31 @@ class Bisection {
 
 }  // namespace
 
+Status PlanningState::set_policy(const PolicySpec& wanted) {
+  const auto names = policy_names();
+  if (std::find(names.begin(), names.end(), wanted.name) == names.end()) {
+    return invalid_argument(
+        fmt::format("there is no policy \"{}\"; known are {}", wanted.name, fmt::join(names, ", ")));
+  }
+  std::vector<std::pair<NodeId, NodeId>> ends;
+  for (const LinkId id : wanted.avoid_links) {
+    if (id.index() >= topology.link_count()) {
+      return invalid_argument(fmt::format("policy.avoid_links: {} is not a link: the topology has {}",
+                                          id.value(), topology.link_count()));
+    }
+    ends.emplace_back(topology.link(id).from, topology.link(id).to);
+  }
+  policy = wanted;
+  policy.avoid_links.clear();
+  avoid_links = std::move(ends);
+  return {};
+}
+
 Scenario PlanningState::scenario() const {
   Scenario scenario{name, topology, policy, tenants, {}};
+  for (const auto& [from, to] : avoid_links) {
+    if (const auto link = topology.find_link(from, to)) scenario.policy.avoid_links.push_back(*link);
+  }
   registry.fill(scenario);
   return scenario;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -26,10 +27,14 @@ using PublishedPlanPtr = std::shared_ptr<const PublishedPlan>;
 struct PlanningState {
   std::string name;
   Topology topology;
-  PolicySpec policy;
+  PolicySpec policy;  // but for the links to avoid
   std::vector<TenantSpec> tenants;
   GroupRegistry registry;
+  // By their ends: when the topology changes, nodes keep their ids, links do not.
+  std::vector<std::pair<NodeId, NodeId>> avoid_links;
 
+  // Its ids are of the topology as it is now. INVALID_ARGUMENT for an unknown name or link.
+  Status set_policy(const PolicySpec& wanted);
   [[nodiscard]] Scenario scenario() const;
 };
 

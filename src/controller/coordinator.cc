@@ -33,8 +33,8 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(Duration lease, Duratio
   }
   SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
   const bool open = scenario.topology.node_count() == 0;
-  PlanningState state{scenario.name, scenario.topology, scenario.policy, scenario.tenants,
-                      GroupRegistry(scenario)};
+  PlanningState state{scenario.name, scenario.topology, {}, scenario.tenants, GroupRegistry(scenario), {}};
+  SQUARE_RETURN_IF_ERROR(state.set_policy(scenario.policy));
   std::unique_ptr<Coordinator> coordinator(
       new Coordinator(bounded(lease), bounded(install_timeout), std::move(state), open));
   if (!open) {

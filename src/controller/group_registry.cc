@@ -87,7 +87,7 @@ GroupRegistry::GroupRegistry(const Scenario& scenario) {
       if (has_root(spec.op) && spec.members[rank] == spec.root)
         collective.root = Rank(static_cast<Rank::value_type>(rank));
     }
-    group.collectives.push_back({spec.id, collective, spec.algorithm});
+    group.collectives.push_back({spec.id, collective, spec.algorithm, spec.required_bps, spec.max_latency});
     groups_.emplace(fmt::format("collective/{}", i),
                     std::make_shared<const RegisteredGroup>(std::move(group)));
     next_id_ = std::max(next_id_, spec.id.value() + 1);
@@ -126,7 +126,7 @@ Result<GroupRegistry::Registered> GroupRegistry::extend(RegisteredGroup& group, 
           next == std::numeric_limits<decltype(next)>::max()) {
         return resource_exhausted(fmt::format("it has {} collectives already", group.collectives.size()));
       }
-      group.collectives.push_back({CollectiveId(next++), wanted, AllReduceAlgorithm::kPlanned});
+      group.collectives.push_back({CollectiveId(next++), wanted, AllReduceAlgorithm::kPlanned, {}, {}});
       registered.changed = true;
     }
     RegisteredCollective& collective = group.collectives[entry->second];
@@ -181,9 +181,9 @@ void GroupRegistry::fill(Scenario& scenario) const {
     for (const RegisteredCollective& collective : group->collectives) {
       const NodeId root =
           has_root(collective.spec.op) ? by_rank[collective.spec.root.index()] : by_rank.front();
-      scenario.collectives.push_back({collective.id, group->tenant, collective.spec.weight,
-                                      collective.spec.op, collective.algorithm, root, members,
-                                      collective.spec.size_bytes});
+      scenario.collectives.push_back(
+          {collective.id, group->tenant, collective.spec.weight, collective.spec.op, collective.algorithm,
+           root, members, collective.spec.size_bytes, collective.required_bps, collective.max_latency});
     }
   }
   std::sort(scenario.collectives.begin(), scenario.collectives.end(),

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,7 +20,10 @@ inline constexpr std::size_t kMaxGroups = 65'536;
 struct RegisteredCollective {
   CollectiveId id;
   GroupCollective spec;
+  // What only a scenario can ask for.
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kPlanned;
+  std::optional<double> required_bps;
+  std::vector<Duration> max_latency;  // by rank, or empty
 };
 
 struct RegisteredGroup {

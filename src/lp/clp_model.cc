@@ -29,30 +29,39 @@ struct CompressedColumns {
 };
 
 CompressedColumns compress(const LinearProgram& program, std::size_t first) {
-  std::vector<LinearProgram::Entry> entries;
+  const std::size_t count = program.columns.size() - first;
+  // Entries in the order of their columns, which is nearly how they come.
+  std::vector<std::size_t> begin(count + 1, 0);
   for (const LinearProgram::Entry& entry : program.entries) {
-    if (static_cast<std::size_t>(entry.column) >= first) entries.push_back(entry);
+    if (static_cast<std::size_t>(entry.column) >= first)
+      ++begin[static_cast<std::size_t>(entry.column) - first + 1];
   }
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-    return a.column != b.column ? a.column < b.column : a.row < b.row;
-  });
+  for (std::size_t j = 0; j < count; ++j) begin[j + 1] += begin[j];
+  std::vector<const LinearProgram::Entry*> entries(begin.back());
+  std::vector<std::size_t> next(begin.begin(), begin.end() - 1);
+  for (const LinearProgram::Entry& entry : program.entries) {
+    if (static_cast<std::size_t>(entry.column) < first) continue;
+    entries[next[static_cast<std::size_t>(entry.column) - first]++] = &entry;
+  }
   CompressedColumns out;
-  auto entry = entries.begin();
-  for (std::size_t j = first; j < program.columns.size(); ++j) {
-    out.starts.push_back(static_cast<CoinBigIndex>(out.rows.size()));
-    int last_row = -1;
-    for (; entry != entries.end() && static_cast<std::size_t>(entry->column) == j; ++entry) {
-      if (entry->row == last_row) {
-        out.values.back() += entry->value;
+  std::vector<int> place(program.rows.size(), -1);  // by row: where its entry of this column is
+  for (std::size_t j = 0; j < count; ++j) {
+    const int start = static_cast<int>(out.rows.size());
+    out.starts.push_back(start);
+    for (std::size_t k = begin[j]; k < begin[j + 1]; ++k) {
+      int& known = place[static_cast<std::size_t>(entries[k]->row)];
+      if (known >= start) {
+        out.values[static_cast<std::size_t>(known)] += entries[k]->value;
         continue;
       }
-      out.rows.push_back(entry->row);
-      out.values.push_back(entry->value);
-      last_row = entry->row;
+      known = static_cast<int>(out.rows.size());
+      out.rows.push_back(entries[k]->row);
+      out.values.push_back(entries[k]->value);
     }
-    out.lower.push_back(clp_bound(program.columns[j].lower));
-    out.upper.push_back(clp_bound(program.columns[j].upper));
-    out.cost.push_back(minimised(program, program.columns[j].cost));
+    const LinearProgram::Column& column = program.columns[first + j];
+    out.lower.push_back(clp_bound(column.lower));
+    out.upper.push_back(clp_bound(column.upper));
+    out.cost.push_back(minimised(program, column.cost));
   }
   out.starts.push_back(static_cast<CoinBigIndex>(out.rows.size()));
   return out;
@@ -93,6 +102,29 @@ void append_columns(ClpSimplex& model, const LinearProgram& program, std::size_t
   model.addColumns(static_cast<int>(program.columns.size() - first), columns.lower.data(),
                    columns.upper.data(), columns.cost.data(), columns.starts.data(), columns.rows.data(),
                    columns.values.data());
+}
+
+void set_basis(ClpSimplex& model, const Basis& basis) {
+  model.createStatus();
+  for (int j = 0; j < model.numberColumns(); ++j) {
+    const auto known = static_cast<std::size_t>(j) < basis.columns.size();
+    model.setColumnStatus(
+        j, known ? static_cast<ClpSimplex::Status>(basis.columns[j]) : ClpSimplex::atLowerBound);
+  }
+  for (std::size_t i = 0; i < basis.rows.size(); ++i) {
+    model.setRowStatus(static_cast<int>(i), static_cast<ClpSimplex::Status>(basis.rows[i]));
+  }
+}
+
+Basis read_basis(const ClpSimplex& model) {
+  Basis basis;
+  for (int j = 0; j < model.numberColumns(); ++j) {
+    basis.columns.push_back(static_cast<unsigned char>(model.getColumnStatus(j)));
+  }
+  for (int i = 0; i < model.numberRows(); ++i) {
+    basis.rows.push_back(static_cast<unsigned char>(model.getRowStatus(i)));
+  }
+  return basis;
 }
 
 Solution read_solution(const ClpSimplex& model, const LinearProgram& program) {

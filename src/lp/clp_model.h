@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "lp/linear_program.h"
+#include "lp/solver.h"
 
 namespace square::internal {
 
@@ -16,6 +17,10 @@ std::unique_ptr<ClpSimplex> load_model(const LinearProgram& program);
 
 // Appends the columns from `first` on of a program whose rows the model already has.
 void append_columns(ClpSimplex& model, const LinearProgram& program, std::size_t first);
+
+// Columns beyond those of the basis start at their lower bound.
+void set_basis(ClpSimplex& model, const Basis& basis);
+Basis read_basis(const ClpSimplex& model);
 
 // The model's point and duals in the program's terms.
 Solution read_solution(const ClpSimplex& model, const LinearProgram& program);

@@ -1,5 +1,6 @@
 #include "lp/solver.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "lp/clp_model.h"
@@ -12,6 +13,7 @@ namespace {
 constexpr int kClpOptimal = 0;
 constexpr int kClpInfeasible = 1;
 constexpr int kClpUnbounded = 2;
+constexpr int kClpStopped = 3;
 // ClpSimplex::setPerturbation() and scaling()
 constexpr int kNoPerturbation = 100;
 constexpr int kNoScaling = 0;
@@ -42,6 +44,10 @@ Attempt judge(const ClpSimplex& model, const LinearProgram& program) {
 void tighten(ClpSimplex& model) {
   model.setPrimalTolerance(kTightTolerance);
   model.setDualTolerance(kTightTolerance);
+}
+
+void limit_time(ClpSimplex& model, double seconds) {
+  if (seconds < kLpInfinity) model.setMaximumSeconds(std::max(seconds, 0.0));
 }
 
 // Presolve is never on: it has called feasible programs infeasible (coin-or/Clp issue 189).
@@ -95,13 +101,15 @@ Result<Solution> solve(const LinearProgram& program) {
   return verdict(second, last);
 }
 
+static_assert(kBasic == ClpSimplex::basic && kAtLower == ClpSimplex::atLowerBound);
+
 struct IncrementalProgram::Model {
   std::unique_ptr<ClpSimplex> clp;
   std::size_t columns = 0;  // of the program, already in clp
 };
 
-IncrementalProgram::IncrementalProgram(LinearProgram program)
-    : program_(std::move(program)), model_(std::make_unique<Model>()) {}
+IncrementalProgram::IncrementalProgram(LinearProgram program, Basis start)
+    : program_(std::move(program)), start_(std::move(start)), model_(std::make_unique<Model>()) {}
 IncrementalProgram::IncrementalProgram(IncrementalProgram&&) noexcept = default;
 IncrementalProgram& IncrementalProgram::operator=(IncrementalProgram&&) noexcept = default;
 IncrementalProgram::~IncrementalProgram() = default;
@@ -112,25 +120,45 @@ int IncrementalProgram::add_column(const LinearProgram::Column& column, const st
   return position;
 }
 
-Result<Solution> IncrementalProgram::solve() {
+Result<Solution> IncrementalProgram::solve(double max_seconds) {
   if (model_->clp == nullptr) {
     model_->clp = internal::load_model(program_);
     // What a perturbation leaves behind adds up from column to column.
     model_->clp->setPerturbation(kNoPerturbation);
     tighten(*model_->clp);
-    model_->clp->dual();
+    limit_time(*model_->clp, max_seconds);
+    if (start_.rows.size() == program_.rows.size() && start_.columns.size() <= program_.columns.size()) {
+      internal::set_basis(*model_->clp, start_);
+      if (start_.by_dual) {
+        model_->clp->dual();
+      } else {
+        model_->clp->primal(kFromHere);
+      }
+    } else {
+      model_->clp->dual();
+    }
   } else {
     if (model_->columns < program_.columns.size()) {
       internal::append_columns(*model_->clp, program_, model_->columns);
     }
+    limit_time(*model_->clp, max_seconds);
     model_->clp->primal(kFromHere);
+  }
+  if (model_->clp->problemStatus() == kClpStopped && max_seconds < kLpInfinity) {
+    model_->clp.reset();
+    return deadline_exceeded("linear program: no optimum in time");
   }
   model_->columns = program_.columns.size();
   Attempt attempt = judge(*model_->clp, program_);
   if (attempt.fault.is_ok()) return std::move(attempt.solution);
   // Duals can be stale after columns were added (coin-or/Clp issue 285): start afresh.
   model_->clp.reset();
+  start_ = {};
   return square::solve(program_);
+}
+
+Basis IncrementalProgram::basis() const {
+  return model_->clp == nullptr ? Basis{} : internal::read_basis(*model_->clp);
 }
 
 }  // namespace square

@@ -57,6 +57,7 @@ Level contract(const Level& level) {
   std::vector<int> image(level.nodes);
   for (int v = 0; v < level.nodes; ++v) image[v] = level.cycle[v] >= 0 ? level.cycle[v] : next.nodes++;
   next.root = image[level.root];
+  next.arcs.reserve(level.arcs.size());
   for (int a = 0; a < static_cast<int>(level.arcs.size()); ++a) {
     const Level::Arc& arc = level.arcs[a];
     if (image[arc.from] == image[arc.to] || arc.to == level.root) continue;
@@ -73,6 +74,7 @@ std::optional<std::vector<int>> minimum_arborescence(const Digraph& graph, int r
   std::vector<Level> levels(1);
   levels[0].nodes = graph.node_count();
   levels[0].root = root;
+  levels[0].arcs.reserve(graph.arcs.size());
   for (int a = 0; a < static_cast<int>(graph.arcs.size()); ++a) {
     levels[0].arcs.push_back({graph.arcs[a].from, graph.arcs[a].to, cost[a], a});
   }

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "planning/cuts.h"
 #include "planning/level_bound.h"
+#include "planning/plan_parts.h"
 #include "planning/streams.h"
 #include "planning/tree_packing.h"
 
@@ -28,44 +29,23 @@ class Assembly {
 
   Result<Plan> run(std::string_view policy) {
     plan_.policy = policy;
-    add_overlay();
+    add_overlay(problem_, plan_);
     for (std::size_t i = 0; i < problem_.sessions.size(); ++i) SQUARE_RETURN_IF_ERROR(add_session(i));
     SQUARE_RETURN_IF_ERROR(use_room());
-    add_collectives();
-    add_loads();
+    add_collectives(problem_, plan_);
     certify();
-    add_sums();
+    add_sums(problem_, plan_);
     return std::move(plan_);
   }
 
  private:
-  void add_overlay() {
-    const Topology& topology = problem_.topology();
-    for (std::size_t v = 0; v < topology.node_count(); ++v) {
-      const TopologyNode& node = topology.node(NodeId(static_cast<std::uint32_t>(v)));
-      plan_.nodes.push_back({node.name, node.egress_bps, node.ingress_bps});
-    }
-    for (std::size_t e = 0; e < topology.link_count(); ++e) {
-      const TopologyLink& link = topology.link(LinkId(static_cast<std::uint32_t>(e)));
-      plan_.links.push_back({link.from, link.to, link.properties.capacity_bps, 0.0, link.properties.latency});
-    }
-  }
-
   Status add_session(std::size_t i) {
     const Session& session = problem_.sessions[i];
     Allocation allocation = shots_.allocations[i];
     const double rate = std::min(allocation.rate_bps, carried_bps(allocation));
     allocation.rate_bps = rate > kNoRate * largest_ ? rate : 0.0;
 
-    PlanSession out;
-    out.id = session.id;
-    out.collective = problem_.scenario->collectives[session.collective].id;
-    out.kind = session.kind;
-    out.root = session.root;
-    out.members = {session.root};
-    out.members.insert(out.members.end(), session.destinations.begin(), session.destinations.end());
-    out.offset_bytes = session.offset_bytes;
-    out.size_bytes = session.size_bytes;
+    PlanSession out = plan_session(problem_, session);
     out.lp_rate_bps = allocation.rate_bps;
     if (allocation.rate_bps > 0.0) {
       for (std::size_t j = 0; j < session.destinations.size(); ++j) {
@@ -142,49 +122,10 @@ class Assembly {
     }
   }
 
-  void add_collectives() {
-    for (std::size_t c = 0; c < problem_.weight.size(); ++c) {
-      const CollectiveSpec& spec = problem_.scenario->collectives[c];
-      PlanCollective out;
-      out.id = spec.id;
-      out.tenant = spec.tenant;
-      out.op = spec.op;
-      out.weight = problem_.weight[c];
-      out.size_bytes = spec.size_bytes;
-      out.rate_bps = kUnlimited;
-      for (const std::size_t i : problem_.sessions_of[c]) {
-        out.sessions.push_back(problem_.sessions[i].id);
-        out.rate_bps = std::min(out.rate_bps, plan_.sessions[i].rate_bps / problem_.sessions[i].fraction);
-      }
-      // Without sessions there is nothing to send: no limit, and no time.
-      out.bound_bps = kUnlimited;
-      out.completion_seconds = out.rate_bps > 0.0
-                                   ? kBitsPerByte * static_cast<double>(spec.size_bytes) / out.rate_bps
-                                   : kUnlimited;
-      plan_.collectives.push_back(std::move(out));
-    }
-  }
-
-  void add_loads() {
-    const Topology& topology = problem_.topology();
-    load_.assign(plan_.collectives.size(), std::vector<double>(plan_.links.size(), 0.0));
-    for (std::size_t i = 0; i < plan_.sessions.size(); ++i) {
-      std::vector<double>& load = load_[problem_.sessions[i].collective];
-      for (const PlanStream& stream : plan_.sessions[i].streams) {
-        for (const auto& [from, to] : stream.links) {
-          load[topology.find_link(from, to)->index()] += stream.rate_bps;
-        }
-      }
-    }
-    for (const std::vector<double>& load : load_) {
-      for (std::size_t e = 0; e < load.size(); ++e) plan_.links[e].load_bps += load[e];
-    }
-  }
-
   void certify() {
     std::vector<double> rates;
     for (const PlanCollective& collective : plan_.collectives) rates.push_back(collective.rate_bps);
-    CutBounds bounds = best_cuts(problem_, rates, load_);
+    CutBounds bounds = best_cuts(problem_, rates, add_loads(problem_, plan_));
     plan_.certificate.cuts = std::move(bounds.cuts);
     for (const PlanCut& cut : plan_.certificate.cuts) {
       for (PlanCollective& collective : plan_.collectives) {
@@ -198,32 +139,9 @@ class Assembly {
     if (std::isfinite(level)) plan_.certificate.level_bound_bps = level;
   }
 
-  // Collectives that send nothing are in no sum.
-  void add_sums() {
-    for (const TenantSpec& tenant : problem_.scenario->tenants) {
-      PlanTenant& out = plan_.tenants.emplace_back(PlanTenant{tenant.name, tenant.weight, 0.0});
-      for (const PlanCollective& collective : plan_.collectives) {
-        if (collective.tenant == tenant.name && std::isfinite(collective.rate_bps)) {
-          out.rate_bps += collective.rate_bps;
-        }
-      }
-    }
-    std::vector<double> levels;
-    double least = kUnlimited;
-    for (const PlanCollective& collective : plan_.collectives) {
-      if (!std::isfinite(collective.rate_bps)) continue;
-      least = std::min(least, collective.rate_bps);
-      plan_.total_rate_bps += collective.rate_bps;
-      levels.push_back(collective.rate_bps / collective.weight);
-    }
-    plan_.min_rate_bps = levels.empty() ? 0.0 : least;
-    plan_.jain = jain_index(levels);
-  }
-
   const Problem& problem_;
   const ShotsAnswer& shots_;
   double largest_ = 0.0;
-  std::vector<std::vector<double>> load_;  // [collective][link], of streams
   Plan plan_;
 };
 

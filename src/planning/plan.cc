@@ -13,6 +13,17 @@ std::string_view to_string(SessionKind kind) {
   return "unknown";
 }
 
+std::string_view to_string(PlanChange::Kind kind) {
+  switch (kind) {
+    case PlanChange::Kind::kJoined: return "joined";
+    case PlanChange::Kind::kLeft: return "left";
+    case PlanChange::Kind::kFaster: return "faster";
+    case PlanChange::Kind::kSlower: return "slower";
+    case PlanChange::Kind::kRerouted: return "rerouted";
+  }
+  return "unknown";
+}
+
 const PlanCollective* Plan::find_collective(CollectiveId id) const {
   const auto found = std::find_if(collectives.begin(), collectives.end(),
                                   [&](const PlanCollective& collective) { return collective.id == id; });

@@ -7,105 +7,21 @@
 #include <set>
 #include <utility>
 
-#include "base/check.h"
+#include "planning/plan_json_fields.h"
 #include "square/plan.h"
 #include "square/units.h"
 
 namespace square {
 namespace {
 
-using Json = nlohmann::json;
+using planning::Fields;
+using planning::Json;
 
 // The longest latency that a plan may give: a day.
 constexpr double kMaxLatencyMs = 86'400'000.0;
-
-// One JSON object and where it is. The first thing that is wrong is kept in `error`, and
-// everything read after it is a default.
-class Fields {
- public:
-  Fields(const Json& object, std::string where, Status& error)
-      : object_(object), where_(std::move(where)), error_(error) {
-    if (!object_.is_object()) fail("", "is not an object");
-  }
-
-  void fail(std::string_view key, std::string_view what) const {
-    if (!error_.is_ok()) return;
-    const std::string_view dot = where_.empty() || key.empty() ? "" : ".";
-    error_ = invalid_argument(fmt::format("plan: {}{}{} {}", where_, dot, key, what));
-  }
-
-  [[nodiscard]] const Json* find(std::string_view key) const {
-    if (!object_.is_object()) return nullptr;
-    const auto found = object_.find(key);
-    if (found == object_.end()) {
-      fail(key, "is missing");
-      return nullptr;
-    }
-    return &*found;
-  }
-
-  [[nodiscard]] std::string text(std::string_view key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return {};
-    if (!value->is_string()) {
-      fail(key, "is not a string");
-      return {};
-    }
-    return value->get<std::string>();
-  }
-
-  [[nodiscard]] bool flag(std::string_view key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return false;
-    if (!value->is_boolean()) fail(key, "is not true or false");
-    return value->is_boolean() && value->get<bool>();
-  }
-
-  [[nodiscard]] double number(std::string_view key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return 0.0;
-    if (!value->is_number()) fail(key, "is not a number");
-    return value->is_number() ? value->get<double>() : 0.0;
-  }
-
-  // A number, or null for infinite.
-  [[nodiscard]] double open_number(std::string_view key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return 0.0;
-    if (value->is_null()) return kUnlimited;
-    if (!value->is_number()) fail(key, "is neither a number nor null");
-    return value->is_number() ? value->get<double>() : 0.0;
-  }
-  [[nodiscard]] double rate(std::string_view key) const { return mbps_to_bps(open_number(key)); }
-
-  [[nodiscard]] std::uint64_t count(std::string_view key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return 0;
-    if (!value->is_number_unsigned()) fail(key, "is not a whole number of at least 0");
-    return value->is_number_unsigned() ? value->get<std::uint64_t>() : 0;
-  }
-
-  // Every entry of the array, with its place.
-  template <typename Use>
-  void each(std::string_view key, Use use) const {
-    const Json* value = find(key);
-    if (value == nullptr) return;
-    if (!value->is_array()) {
-      fail(key, "is not an array");
-      return;
-    }
-    for (std::size_t i = 0; i < value->size() && error_.is_ok(); ++i) use((*value)[i], place(key, i));
-  }
-
-  [[nodiscard]] std::string place(std::string_view key, std::size_t i) const {
-    return fmt::format("{}{}{}[{}]", where_, where_.empty() ? "" : ".", key, i);
-  }
-
- private:
-  const Json& object_;
-  std::string where_;
-  Status& error_;
-};
+// Nodes on the far sides of all packings: sessions that share an entry have one copy each,
+// so that a small file could ask for a lot of memory.
+constexpr std::size_t kMaxPackedNodes = std::size_t{1} << 26U;
 
 class Reader {
  public:
@@ -123,6 +39,10 @@ class Reader {
     plan_.min_rate_bps = fields.rate("min_rate_mbps");
     plan_.total_rate_bps = fields.rate("total_rate_mbps");
     plan_.jain = fields.number("jain");
+    plan_.cost_usd_per_hour = fields.number_or("cost_usd_per_hour", 0.0);
+    plan_.budget_usd_per_hour = fields.optional_number("budget_usd_per_hour");
+    plan_.realised = fields.flag_or("realised", true);
+    if (const Json* item = fields.find_optional("headroom")) headroom(*item);
     // References come after what they refer to.
     fields.each("nodes", [&](const Json& item, std::string where) { node(item, std::move(where)); });
     fields.each("links", [&](const Json& item, std::string where) { link(item, std::move(where)); });
@@ -135,6 +55,7 @@ class Reader {
     fields.each("sessions", [&](const Json& item, std::string where) { session(item, std::move(where)); });
     check_sessions(fields);
     if (const Json* item = fields.find("certificate")) certificate(*item);
+    if (fields.find_optional("changes") != nullptr) changes(fields);
     if (!error_.is_ok()) return error_;
     return std::move(plan_);
   }
@@ -142,7 +63,8 @@ class Reader {
  private:
   void node(const Json& item, std::string where) {
     const Fields fields(item, std::move(where), error_);
-    PlanNode out{fields.text("name"), fields.rate("egress_mbps"), fields.rate("ingress_mbps")};
+    PlanNode out{fields.text("name"), fields.rate("egress_mbps"), fields.rate("ingress_mbps"),
+                 fields.flag_or("relays", true)};
     const NodeId id(static_cast<std::uint32_t>(plan_.nodes.size()));
     if (!nodes_.emplace(out.name, id).second) fields.fail("name", "is a node's already");
     plan_.nodes.push_back(std::move(out));
@@ -151,8 +73,7 @@ class Reader {
   NodeId known_node(const Json& value, const Fields& fields, std::string_view key) {
     const auto found = value.is_string() ? nodes_.find(value.get_ref<const std::string&>()) : nodes_.end();
     if (found != nodes_.end()) return found->second;
-    fields.fail(key, fmt::format("names {}, which is not a node",
-                                 value.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    fields.fail(key, fmt::format("names {}, which is not a node", text_of(value)));
     return {};
   }
 
@@ -182,6 +103,18 @@ class Reader {
     return parse_id<IdType>(fields.text(key), fields, key);
   }
 
+  // Every id of the list.
+  template <typename IdType, typename Use>
+  void ids(const Fields& fields, std::string_view key, Use use) {
+    fields.each(key, [&](const Json& entry, const std::string&) {
+      if (!entry.is_string()) {
+        fields.fail(key, "has an entry that is not a string");
+        return;
+      }
+      use(parse_id<IdType>(entry.get<std::string>(), fields, key));
+    });
+  }
+
   CollectiveId known_collective(const Fields& fields, std::string_view key) {
     const auto number = id<CollectiveId>(fields, key);
     if (plan_.find_collective(number) == nullptr) {
@@ -197,13 +130,30 @@ class Reader {
     out.to = known_node(fields, "to");
     out.capacity_bps = fields.rate("capacity_mbps");
     out.load_bps = fields.rate("load_mbps");
-    const double latency_ms = fields.number("latency_ms");
-    if (!(latency_ms >= 0.0 && latency_ms <= kMaxLatencyMs)) {
-      fields.fail("latency_ms", fmt::format("is not in 0 to {}", kMaxLatencyMs));
-    } else {
-      out.latency = from_seconds(latency_ms / 1e3);
-    }
+    out.latency = latency(fields, "latency_ms", fields.number("latency_ms"));
+    out.price_usd_per_gb = fields.number_or("price_usd_per_gb", 0.0);
+    out.avoided = fields.flag_or("avoided", false);
+    link_ids_.emplace(std::pair(out.from, out.to), LinkId(static_cast<std::uint32_t>(plan_.links.size())));
     plan_.links.push_back(out);
+  }
+
+  static Duration latency(const Fields& fields, std::string_view key, double latency_ms) {
+    if (latency_ms >= 0.0 && latency_ms <= kMaxLatencyMs) return from_seconds(latency_ms / 1e3);
+    fields.fail(key, fmt::format("is not in 0 to {}", kMaxLatencyMs));
+    return Duration(0);
+  }
+
+  // One bound for each member, null for none.
+  static std::vector<Duration> latencies(const Fields& fields, std::string_view key) {
+    std::vector<Duration> out;
+    fields.each(key, [&](const Json& entry, const std::string&) {
+      if (!entry.is_null() && !entry.is_number()) {
+        fields.fail(key, "has an entry that is neither a number nor null");
+        return;
+      }
+      out.push_back(entry.is_null() ? Duration::max() : latency(fields, key, entry.get<double>()));
+    });
+    return out;
   }
 
   void collective(const Json& item, std::string where) {
@@ -220,15 +170,11 @@ class Reader {
     out.weight = fields.number("weight");
     out.size_bytes = fields.count("bytes");
     out.rate_bps = fields.rate("rate_mbps");
+    out.lp_rate_bps = fields.rate_or("lp_rate_mbps", out.rate_bps);
     out.bound_bps = fields.rate("bound_mbps");
     out.completion_seconds = fields.open_number("completion_seconds");
-    fields.each("sessions", [&](const Json& entry, const std::string&) {
-      if (!entry.is_string()) {
-        fields.fail("sessions", "has an entry that is not a string");
-        return;
-      }
-      out.sessions.push_back(parse_id<SessionId>(entry.get<std::string>(), fields, "sessions"));
-    });
+    out.cost_usd_per_hour = fields.number_or("cost_usd_per_hour", 0.0);
+    ids<SessionId>(fields, "sessions", [&](SessionId session) { out.sessions.push_back(session); });
     plan_.collectives.push_back(std::move(out));
   }
 
@@ -262,6 +208,7 @@ class Reader {
     fields.each("streams", [&](const Json& entry, std::string place) {
       out.streams.push_back(stream(Fields(entry, std::move(place), error_)));
     });
+    if (fields.has("max_latency_ms")) out.max_latency = latencies(fields, "max_latency_ms");
     plan_.sessions.push_back(std::move(out));
   }
 
@@ -282,11 +229,10 @@ class Reader {
 
   // Collectives come before sessions, and a pair may come later in the list.
   void check_sessions(const Fields& fields) {
-    std::set<SessionId> known;
-    for (const PlanSession& session : plan_.sessions) known.insert(session.id);
+    for (const PlanSession& session : plan_.sessions) sessions_.insert(session.id);
     for (std::size_t c = 0; c < plan_.collectives.size(); ++c) {
       for (const SessionId session : plan_.collectives[c].sessions) {
-        if (!known.contains(session)) {
+        if (!sessions_.contains(session)) {
           fields.fail(fmt::format("collectives[{}].sessions", c),
                       fmt::format("names {}, which is not a session", session.value()));
         }
@@ -294,7 +240,7 @@ class Reader {
     }
     for (std::size_t s = 0; s < plan_.sessions.size(); ++s) {
       const std::optional<SessionId>& pair = plan_.sessions[s].pair;
-      if (pair.has_value() && !known.contains(*pair)) {
+      if (pair.has_value() && !sessions_.contains(*pair)) {
         fields.fail(fmt::format("sessions[{}].pair", s),
                     fmt::format("is {}, which is not a session", pair->value()));
       }
@@ -312,11 +258,123 @@ class Reader {
       const CollectiveId bounded = known_collective(cut, "collective");
       plan_.certificate.cuts.push_back({bounded, known_nodes(cut, "source_side"), cut.rate("bound_mbps")});
     });
+    if (fields.has("levels")) {
+      fields.each("levels", [&](const Json& entry, std::string place) {
+        plan_.certificate.levels.push_back(read_level(Fields(entry, std::move(place), error_)));
+      });
+    }
+    plan_.certificate.cost_bound_usd_per_hour = fields.optional_number("cost_bound_usd_per_hour");
+  }
+
+  PlanLevel read_level(const Fields& fields) {
+    PlanLevel out;
+    out.bound_bps = fields.rate("bound_mbps");
+    ids<CollectiveId>(fields, "collectives", [&](CollectiveId id) {
+      if (plan_.find_collective(id) == nullptr) not_there(fields, "collectives", id.value(), "collective");
+      out.collectives.push_back(id);
+    });
+    fields.each("links", [&](const Json& entry, const std::string&) {
+      if (!is_row(entry, 3)) {
+        fields.fail("links", "has an entry that is not two nodes and a length");
+        return;
+      }
+      const NodeId from = known_node(entry[0], fields, "links");
+      const auto found = link_ids_.find(std::pair(from, known_node(entry[1], fields, "links")));
+      if (found == link_ids_.end()) {
+        fields.fail("links",
+                    fmt::format("names {} -> {}, which is not a link", text_of(entry[0]), text_of(entry[1])));
+        return;
+      }
+      out.links.emplace_back(found->second, entry[2].get<double>());
+    });
+    out.egress = node_lengths(fields, "egress");
+    out.ingress = node_lengths(fields, "ingress");
+    out.budget = fields.number_or("budget", 0.0);
+    fields.each("packings", [&](const Json& entry, std::string place) {
+      packings(Fields(entry, std::move(place), error_), out.packings);
+    });
+    return out;
+  }
+
+  static bool is_row(const Json& entry, std::size_t size) {
+    return entry.is_array() && entry.size() == size && entry[size - 1].is_number();
+  }
+
+  static std::string text_of(const Json& value) {
+    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+
+  std::vector<std::pair<NodeId, double>> node_lengths(const Fields& fields, std::string_view key) {
+    std::vector<std::pair<NodeId, double>> out;
+    fields.each(key, [&](const Json& entry, const std::string&) {
+      if (!is_row(entry, 2)) {
+        fields.fail(key, "has an entry that is not a node and a length");
+        return;
+      }
+      out.emplace_back(known_node(entry[0], fields, key), entry[1].get<double>());
+    });
+    return out;
+  }
+
+  // One entry of the file stands for a packing of each of its sessions.
+  void packings(const Fields& fields, std::vector<PlanPacking>& out) {
+    PlanPacking packing;
+    std::size_t nodes = 0;
+    fields.each("cuts", [&](const Json& entry, std::string place) {
+      const Fields cut(entry, std::move(place), error_);
+      packing.cuts.push_back({known_nodes(cut, "far_side"), cut.number("length")});
+      nodes += packing.cuts.back().far_side.size() + 1;
+    });
+    ids<SessionId>(fields, "sessions", [&](SessionId id) {
+      if (!sessions_.contains(id)) not_there(fields, "sessions", id.value(), "session");
+      if (nodes > kMaxPackedNodes - packed_nodes_) {
+        fields.fail("sessions", fmt::format("brings the nodes of all cuts over {}", kMaxPackedNodes));
+        return;
+      }
+      packed_nodes_ += nodes;
+      packing.session = id;
+      out.push_back(packing);
+    });
+  }
+
+  static void not_there(const Fields& fields, std::string_view key, std::uint32_t id, std::string_view what) {
+    fields.fail(key, fmt::format("names {}, which is not a {}", id, what));
+  }
+
+  void headroom(const Json& item) {
+    const Fields fields(item, "headroom", error_);
+    plan_.headroom = PlanHeadroom{fields.number("deviations"), fields.rate("nominal_min_rate_mbps"),
+                                  fields.rate("nominal_total_rate_mbps")};
+  }
+
+  void changes(const Fields& fields) {
+    plan_.changes.emplace();
+    fields.each("changes", [&](const Json& entry, std::string place) {
+      const Fields change(entry, std::move(place), error_);
+      PlanChange out{id<CollectiveId>(change, "collective"), PlanChange::Kind::kJoined,
+                     change.rate("rate_before_mbps"), change.rate("rate_after_mbps")};
+      const std::string kind = change.text("kind");
+      bool known = false;
+      for (const PlanChange::Kind candidate :
+           {PlanChange::Kind::kJoined, PlanChange::Kind::kLeft, PlanChange::Kind::kFaster,
+            PlanChange::Kind::kSlower, PlanChange::Kind::kRerouted}) {
+        if (kind != to_string(candidate)) continue;
+        out.kind = candidate;
+        known = true;
+      }
+      if (!known) {
+        change.fail("kind", fmt::format("is \"{}\", not joined, left, faster, slower or rerouted", kind));
+      }
+      plan_.changes->push_back(out);
+    });
   }
 
   Status error_;
   Plan plan_;
   std::map<std::string, NodeId, std::less<>> nodes_;
+  std::map<std::pair<NodeId, NodeId>, LinkId> link_ids_;
+  std::set<SessionId> sessions_;
+  std::size_t packed_nodes_ = 0;
 };
 
 }  // namespace

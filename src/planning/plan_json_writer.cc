@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +12,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json number_or_null(const std::optional<double>& value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
+}
 Json rate(double bps) { return finite_or_null(bps_to_mbps(bps)); }
+
+double milliseconds(Duration duration) { return to_seconds(duration) * 1e3; }
 
 template <typename IdType>
 std::string id_text(IdType id) {
@@ -31,6 +37,11 @@ class Writer {
     out["min_rate_mbps"] = rate(plan_.min_rate_bps);
     out["total_rate_mbps"] = rate(plan_.total_rate_bps);
     out["jain"] = plan_.jain;
+    out["cost_usd_per_hour"] = plan_.cost_usd_per_hour;
+    out["budget_usd_per_hour"] = number_or_null(plan_.budget_usd_per_hour);
+    out["realised"] = plan_.realised;
+    out["headroom"] = headroom();
+    out["changes"] = changes();
     out["tenants"] = Json::array();
     for (const PlanTenant& tenant : plan_.tenants) {
       out["tenants"].push_back(
@@ -43,9 +54,10 @@ class Writer {
     for (const PlanSession& item : plan_.sessions) out["sessions"].push_back(session(item));
     out["nodes"] = Json::array();
     for (const PlanNode& node : plan_.nodes) {
-      out["nodes"].push_back({{"name", node.name},
-                              {"egress_mbps", rate(node.egress_bps)},
-                              {"ingress_mbps", rate(node.ingress_bps)}});
+      Json& item = out["nodes"].emplace_back(Json{{"name", node.name},
+                                                  {"egress_mbps", rate(node.egress_bps)},
+                                                  {"ingress_mbps", rate(node.ingress_bps)}});
+      if (!node.relays) item["relays"] = false;
     }
     out["links"] = Json::array();
     for (const PlanLink& item : plan_.links) out["links"].push_back(link(item));
@@ -71,6 +83,75 @@ class Writer {
                              {"source_side", names(cut.source_side)},
                              {"bound_mbps", rate(cut.bound_bps)}});
     }
+    out["levels"] = Json::array();
+    for (const PlanLevel& item : plan_.certificate.levels) out["levels"].push_back(level_of(item));
+    out["cost_bound_usd_per_hour"] = number_or_null(plan_.certificate.cost_bound_usd_per_hour);
+    return out;
+  }
+
+  [[nodiscard]] Json level_of(const PlanLevel& item) const {
+    Json collectives = Json::array();
+    for (const CollectiveId id : item.collectives) collectives.push_back(id_text(id));
+    Json links = Json::array();
+    for (const auto& [id, length] : item.links) {
+      const PlanLink& link = plan_.links.at(id.index());
+      links.push_back(Json::array({name(link.from), name(link.to), length}));
+    }
+    return {{"bound_mbps", rate(item.bound_bps)},
+            {"collectives", std::move(collectives)},
+            {"links", std::move(links)},
+            {"egress", node_lengths(item.egress)},
+            {"ingress", node_lengths(item.ingress)},
+            {"budget", item.budget},
+            {"packings", packings(item.packings)}};
+  }
+
+  [[nodiscard]] Json node_lengths(const std::vector<std::pair<NodeId, double>>& lengths) const {
+    Json out = Json::array();
+    for (const auto& [node, length] : lengths) out.push_back(Json::array({name(node), length}));
+    return out;
+  }
+
+  // Often many sessions have the same cuts: neighbours in the list share one entry.
+  [[nodiscard]] Json packings(const std::vector<PlanPacking>& items) const {
+    Json out = Json::array();
+    for (std::size_t p = 0; p < items.size(); ++p) {
+      if (p > 0 && same_cuts(items[p - 1], items[p])) {
+        out.back()["sessions"].push_back(id_text(items[p].session));
+        continue;
+      }
+      Json cuts = Json::array();
+      for (const PlanPacking::Cut& cut : items[p].cuts) {
+        cuts.push_back({{"far_side", names(cut.far_side)}, {"length", cut.length}});
+      }
+      out.push_back({{"sessions", Json::array({id_text(items[p].session)})}, {"cuts", std::move(cuts)}});
+    }
+    return out;
+  }
+
+  [[nodiscard]] static bool same_cuts(const PlanPacking& a, const PlanPacking& b) {
+    return std::equal(a.cuts.begin(), a.cuts.end(), b.cuts.begin(), b.cuts.end(),
+                      [](const PlanPacking::Cut& left, const PlanPacking::Cut& right) {
+                        return left.length == right.length && left.far_side == right.far_side;
+                      });
+  }
+
+  [[nodiscard]] Json headroom() const {
+    if (!plan_.headroom.has_value()) return nullptr;
+    return {{"deviations", plan_.headroom->deviations},
+            {"nominal_min_rate_mbps", rate(plan_.headroom->nominal_min_rate_bps)},
+            {"nominal_total_rate_mbps", rate(plan_.headroom->nominal_total_rate_bps)}};
+  }
+
+  [[nodiscard]] Json changes() const {
+    if (!plan_.changes.has_value()) return nullptr;
+    Json out = Json::array();
+    for (const PlanChange& change : *plan_.changes) {
+      out.push_back({{"collective", id_text(change.collective)},
+                     {"kind", to_string(change.kind)},
+                     {"rate_before_mbps", rate(change.rate_before_bps)},
+                     {"rate_after_mbps", rate(change.rate_after_bps)}});
+    }
     return out;
   }
 
@@ -82,9 +163,11 @@ class Writer {
             {"op", to_string(item.op)},
             {"weight", item.weight},
             {"bytes", item.size_bytes},
+            {"lp_rate_mbps", rate(item.lp_rate_bps)},
             {"rate_mbps", rate(item.rate_bps)},
             {"bound_mbps", rate(item.bound_bps)},
             {"completion_seconds", finite_or_null(item.completion_seconds)},
+            {"cost_usd_per_hour", item.cost_usd_per_hour},
             {"sessions", std::move(sessions)}};
   }
 
@@ -101,26 +184,33 @@ class Writer {
       streams.push_back(
           {{"links", std::move(links)}, {"rate_mbps", rate(stream.rate_bps)}, {"coded", stream.coded}});
     }
-    return {{"id", id_text(item.id)},
-            {"collective", id_text(item.collective)},
-            {"kind", to_string(item.kind)},
-            {"root", name(item.root)},
-            {"members", names(item.members)},
-            {"offset_bytes", item.offset_bytes},
-            {"size_bytes", item.size_bytes},
-            {"pair", item.pair.has_value() ? Json(id_text(*item.pair)) : Json(nullptr)},
-            {"lp_rate_mbps", rate(item.lp_rate_bps)},
-            {"rate_mbps", rate(item.rate_bps)},
-            {"paths", std::move(paths)},
-            {"streams", std::move(streams)}};
+    Json out = {{"id", id_text(item.id)},
+                {"collective", id_text(item.collective)},
+                {"kind", to_string(item.kind)},
+                {"root", name(item.root)},
+                {"members", names(item.members)},
+                {"offset_bytes", item.offset_bytes},
+                {"size_bytes", item.size_bytes},
+                {"pair", item.pair.has_value() ? Json(id_text(*item.pair)) : Json(nullptr)},
+                {"lp_rate_mbps", rate(item.lp_rate_bps)},
+                {"rate_mbps", rate(item.rate_bps)},
+                {"paths", std::move(paths)},
+                {"streams", std::move(streams)}};
+    for (const Duration bound : item.max_latency) {
+      out["max_latency_ms"].push_back(bound == Duration::max() ? Json(nullptr) : Json(milliseconds(bound)));
+    }
+    return out;
   }
 
   [[nodiscard]] Json link(const PlanLink& item) const {
-    return {{"from", name(item.from)},
-            {"to", name(item.to)},
-            {"capacity_mbps", rate(item.capacity_bps)},
-            {"load_mbps", rate(item.load_bps)},
-            {"latency_ms", to_seconds(item.latency) * 1e3}};
+    Json out = {{"from", name(item.from)},
+                {"to", name(item.to)},
+                {"capacity_mbps", rate(item.capacity_bps)},
+                {"load_mbps", rate(item.load_bps)},
+                {"latency_ms", milliseconds(item.latency)},
+                {"price_usd_per_gb", item.price_usd_per_gb}};
+    if (item.avoided) out["avoided"] = true;
+    return out;
   }
 
   const Plan& plan_;

@@ -10,6 +10,9 @@
 
 namespace square::planning {
 
+// The policy that is none of these: it knows no paths. See exact/exact_plan.h.
+inline constexpr std::string_view kExactPolicy = "exact";
+
 // Stateless; one instance a policy.
 class Policy {
  public:

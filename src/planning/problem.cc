@@ -1,5 +1,7 @@
 #include "planning/problem.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,11 +9,12 @@
 
 namespace square::planning {
 
-Network planning_network(const Topology& topology) {
+Network planning_network(const Topology& topology, double headroom) {
   Network network;
   double largest = 0.0;
   for (std::size_t e = 0; e < topology.link_count(); ++e) {
-    const double capacity = topology.link(LinkId(static_cast<std::uint32_t>(e))).properties.capacity_bps;
+    const LinkProperties& link = topology.link(LinkId(static_cast<std::uint32_t>(e))).properties;
+    const double capacity = std::max(link.capacity_bps - headroom * link.capacity_stddev_bps, 0.0);
     network.capacity_bps.push_back(capacity);
     if (std::isfinite(capacity)) largest = std::max(largest, capacity);
   }
@@ -23,6 +26,25 @@ Network planning_network(const Topology& topology) {
     const TopologyNode& node = topology.node(NodeId(static_cast<std::uint32_t>(v)));
     network.egress_bps.push_back(node.egress_bps);
     network.ingress_bps.push_back(node.ingress_bps);
+  }
+  return network;
+}
+
+Result<Network> with_headroom(const Scenario& scenario) {
+  Network network = planning_network(scenario.topology, scenario.policy.headroom);
+  if (scenario.policy.headroom <= 0.0) return network;
+  for (std::size_t e = 0; e < network.capacity_bps.size(); ++e) {
+    const TopologyLink& link = scenario.topology.link(LinkId(static_cast<std::uint32_t>(e)));
+    const auto& avoided = scenario.policy.avoid_links;
+    const bool is_used =
+        std::find(avoided.begin(), avoided.end(), LinkId(static_cast<std::uint32_t>(e))) == avoided.end();
+    if (network.capacity_bps[e] > 0.0 || !is_used) continue;
+    return invalid_argument(
+        fmt::format("policy: headroom of {:g} standard deviations leaves nothing of the link from {} to {}; "
+                    "ask for less, "
+                    "or avoid the link",
+                    scenario.policy.headroom, scenario.topology.node(link.from).name,
+                    scenario.topology.node(link.to).name));
   }
   return network;
 }

@@ -20,8 +20,13 @@ struct Network {
   std::vector<double> ingress_bps;
 };
 
-// The overlay's capacities with unlimited links replaced as above.
-Network planning_network(const Topology& topology);
+// The overlay's capacities, less so many standard deviations, with unlimited links replaced
+// as above by what is left.
+Network planning_network(const Topology& topology, double headroom = 0.0);
+
+// The same with the policy's headroom. Errors: INVALID_ARGUMENT naming a link of which
+// nothing is left.
+Result<Network> with_headroom(const Scenario& scenario);
 
 struct Problem {
   const Scenario* scenario = nullptr;

@@ -10,6 +10,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "planning/problem.h"
+#include "planning/scenario_collective.h"
+#include "planning/scenario_policy.h"
 #include "planning/scenario_words.h"
 #include "topology/text.h"
 
@@ -28,19 +31,6 @@ constexpr std::array<std::pair<std::string_view, CollectiveOp>, 8> kOps = {
      {"all_to_all", CollectiveOp::kAllToAll},
      {"gather", CollectiveOp::kGather},
      {"scatter", CollectiveOp::kScatter}}};
-
-Status check_policy(const PolicySpec& policy) {
-  if (policy.name.empty()) return invalid_argument("policy.name must not be empty");
-  if (policy.shots < 1 || policy.shots > kMaxShots) {
-    return invalid_argument(
-        fmt::format("policy.shots must be from 1 to {}, not {}", kMaxShots, policy.shots));
-  }
-  if (policy.paths.kind != PathKind::kAll && policy.paths.k > kMaxPaths) {
-    return invalid_argument(
-        fmt::format("policy.paths must be at most {}, not {}", kMaxPaths, policy.paths.k));
-  }
-  return {};
-}
 
 Status check_members(const CollectiveSpec& collective, const Topology& topology) {
   if (collective.members.empty()) return invalid_argument("there are no members");
@@ -62,9 +52,27 @@ Status check_members(const CollectiveSpec& collective, const Topology& topology)
                           " is not among the members");
 }
 
+std::string name_of(const CollectiveSpec& collective) {
+  return fmt::format("collective {} ({})", collective.id.value(), to_string(collective.op));
+}
+
 Status check_weight(double weight) {
   if (std::isfinite(weight) && weight > 0) return {};
   return invalid_argument(fmt::format("the weight must be above 0 and finite, not {}", weight));
+}
+
+// What a collective counts for is a product and a quotient of weights that may each be in
+// range.
+Status check_effective_weights(const Scenario& scenario) {
+  const std::vector<double> weights = planning::collective_weights(scenario);
+  for (std::size_t c = 0; c < weights.size(); ++c) {
+    if (std::isfinite(weights[c]) && weights[c] > 0) continue;
+    return invalid_argument(
+        fmt::format("{}: its weight and that of its tenant come to {} together: bring "
+                    "them nearer to 1",
+                    name_of(scenario.collectives[c]), weights[c]));
+  }
+  return {};
 }
 
 }  // namespace
@@ -102,7 +110,7 @@ bool has_root(CollectiveOp op) {
 }
 
 Status check_scenario(const Scenario& scenario) {
-  SQUARE_RETURN_IF_ERROR(check_policy(scenario.policy));
+  SQUARE_RETURN_IF_ERROR(check_policy(scenario.policy, scenario.topology));
   std::unordered_set<std::string_view> tenants;
   for (const TenantSpec& tenant : scenario.tenants) {
     if (tenant.name.empty()) return invalid_argument("a tenant needs a name");
@@ -112,16 +120,16 @@ Status check_scenario(const Scenario& scenario) {
   }
   std::unordered_set<CollectiveId> ids;
   for (const CollectiveSpec& collective : scenario.collectives) {
-    const std::string context =
-        fmt::format("collective {} ({})", collective.id.value(), to_string(collective.op));
+    const std::string context = name_of(collective);
     if (!ids.insert(collective.id).second) return invalid_argument(context + ": its id is there twice");
     if (!tenants.contains(collective.tenant)) {
       return invalid_argument(context + ": " + quoted("there is no tenant", collective.tenant));
     }
     SQUARE_RETURN_IF_ERROR(check_weight(collective.weight).with_context(context));
     SQUARE_RETURN_IF_ERROR(check_members(collective, scenario.topology).with_context(context));
+    SQUARE_RETURN_IF_ERROR(check_demands(collective, scenario.policy).with_context(context));
   }
-  return {};
+  return check_effective_weights(scenario);
 }
 
 }  // namespace square

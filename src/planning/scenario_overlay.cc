@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <unordered_map>
+#include <utility>
 
 #include "base/check.h"
 #include "topology/overlay_tables.h"
@@ -95,12 +96,33 @@ Status apply_default(Topology& topology, const TomlTable& overlay) {
   return {};
 }
 
+// Gives a standard deviation to the links that have none.
+Status apply_default_stddev(Topology& topology, const TomlTable& overlay) {
+  SQUARE_ASSIGN_OR_RETURN(const auto stddev_mbps, overlay.not_negative("capacity_stddev_mbps"));
+  if (!stddev_mbps) return {};
+  const double stddev_bps = mbps_to_bps(*stddev_mbps);
+  if (std::isinf(stddev_bps)) return overlay.error("capacity_stddev_mbps", "is too large");
+  Topology changed;
+  for (std::uint32_t id = 0; id < topology.node_count(); ++id) {
+    SQUARE_RETURN_IF_ERROR(changed.add_node(topology.node(NodeId(id))).status());
+  }
+  for (std::uint32_t id = 0; id < topology.link_count(); ++id) {
+    const TopologyLink& link = topology.link(LinkId(id));
+    LinkProperties properties = link.properties;
+    if (properties.capacity_stddev_bps == 0) properties.capacity_stddev_bps = stddev_bps;
+    SQUARE_RETURN_IF_ERROR(changed.add_link(link.from, link.to, properties).status());
+  }
+  topology = std::move(changed);
+  return {};
+}
+
 }  // namespace
 
 Result<Topology> read_overlay(const TomlTable& root, const std::filesystem::path& directory) {
   SQUARE_ASSIGN_OR_RETURN(const auto overlay, root.table("overlay"));
   if (!overlay) return root.error("overlay", "is missing: a scenario needs an [overlay]");
-  SQUARE_RETURN_IF_ERROR(overlay->allow_only({"topology", "mesh", "capacity_mbps", "node", "link"}));
+  SQUARE_RETURN_IF_ERROR(
+      overlay->allow_only({"topology", "mesh", "capacity_mbps", "capacity_stddev_mbps", "node", "link"}));
   SQUARE_ASSIGN_OR_RETURN(const Topology base, read_base(*overlay, directory));
   SQUARE_ASSIGN_OR_RETURN(const auto nodes, read_node_tables(*overlay, "node"));
   SQUARE_ASSIGN_OR_RETURN(auto links, read_link_tables(*overlay, "link"));
@@ -114,6 +136,7 @@ Result<Topology> read_overlay(const TomlTable& root, const std::filesystem::path
                       "has no nodes: name a topology file, a mesh, [[overlay.node]] or [[overlay.link]]");
   }
   SQUARE_RETURN_IF_ERROR(apply_default(topology, *overlay));
+  SQUARE_RETURN_IF_ERROR(apply_default_stddev(topology, *overlay));
   return topology;
 }
 

@@ -23,9 +23,9 @@ Range slot(std::uint64_t bytes, std::uint64_t n, std::uint64_t rank) {
   return {rank * each, rank + 1 == n ? bytes - rank * each : each};
 }
 
-class Expansion {
+class Expander {
  public:
-  explicit Expansion(bool split_multicasts) : split_multicasts_(split_multicasts) {}
+  explicit Expander(const Expansion& how) : how_(how) {}
 
   Status add(const CollectiveSpec& spec, std::size_t position) {
     spec_ = &spec;
@@ -36,11 +36,12 @@ class Expansion {
                                           describe(spec), spec.size_bytes, kMaxBytes));
     }
     const bool ring = spec.op == CollectiveOp::kAllReduce && spec.algorithm == AllReduceAlgorithm::kRing;
-    if (!ring && (spec.op == CollectiveOp::kAllReduce || spec.op == CollectiveOp::kReduce ||
-                  spec.op == CollectiveOp::kReduceScatter)) {
+    const bool adds = spec.op == CollectiveOp::kAllReduce || spec.op == CollectiveOp::kReduce ||
+                      spec.op == CollectiveOp::kReduceScatter;
+    if (adds && !ring && !how_.with_reduces) {
       return unimplemented(fmt::format(
-          "{}: this release does not plan relays that add{}", describe(spec),
-          spec.op == CollectiveOp::kAllReduce ? "; use algorithm = \"ring\" for an all-reduce" : ""));
+          "{}: only the policy \"exact\" plans relays that add{}", describe(spec),
+          spec.op == CollectiveOp::kAllReduce ? "; or use algorithm = \"ring\" for an all-reduce" : ""));
     }
     if (n_ < 2) return Status::ok();
     switch (spec.op) {
@@ -61,9 +62,11 @@ class Expansion {
           }
         }
         break;
-      case CollectiveOp::kAllReduce: ring_all_reduce(); break;
-      case CollectiveOp::kReduce:
-      case CollectiveOp::kReduceScatter: break;  // refused above
+      case CollectiveOp::kAllReduce: ring ? ring_all_reduce() : planned_all_reduce(); break;
+      case CollectiveOp::kReduce: reduce(spec.root, {0, spec.size_bytes}, 1.0); break;
+      case CollectiveOp::kReduceScatter:
+        for (std::size_t r = 0; r < n_; ++r) reduce(spec.members[r], slot_of(r), share());
+        break;
     }
     return Status::ok();
   }
@@ -85,15 +88,37 @@ class Expansion {
     }
   }
 
-  void multicast(NodeId root, Range range, double ideal) {
-    std::vector<NodeId> destinations;
-    for (const NodeId member : spec_->members) {
-      if (member != root) destinations.push_back(member);
+  // Any member can be the root of a share.
+  void planned_all_reduce() {
+    for (std::size_t r = 0; r < n_; ++r) {
+      const NodeId root = spec_->members[r];
+      for (const SessionKind kind : {SessionKind::kReduce, SessionKind::kMulticast}) {
+        push(kind, root, all_but(root), {0, spec_->size_bytes}, 1.0);
+        sessions_.back().fraction = 1.0;
+        sessions_.back().share = r;
+        ++groups_;
+      }
     }
-    if (!split_multicasts_) {
-      push(SessionKind::kMulticast, root, std::move(destinations), range, ideal);
+  }
+
+  [[nodiscard]] std::vector<NodeId> all_but(NodeId root) const {
+    std::vector<NodeId> others;
+    for (const NodeId member : spec_->members) {
+      if (member != root) others.push_back(member);
+    }
+    return others;
+  }
+
+  void reduce(NodeId root, Range range, double ideal) {
+    push(SessionKind::kReduce, root, all_but(root), range, ideal);
+    ++groups_;
+  }
+
+  void multicast(NodeId root, Range range, double ideal) {
+    if (!how_.split_multicasts) {
+      push(SessionKind::kMulticast, root, all_but(root), range, ideal);
     } else {
-      for (const NodeId member : destinations) push(SessionKind::kUnicast, root, {member}, range, ideal);
+      for (const NodeId member : all_but(root)) push(SessionKind::kUnicast, root, {member}, range, ideal);
     }
     ++groups_;
   }
@@ -111,10 +136,10 @@ class Expansion {
     const double fraction =
         exact ? static_cast<double>(range.size) / static_cast<double>(spec_->size_bytes) : ideal;
     sessions_.push_back({SessionId(static_cast<std::uint32_t>(sessions_.size())), position_, kind, root,
-                         std::move(destinations), range.offset, range.size, fraction, groups_});
+                         std::move(destinations), range.offset, range.size, fraction, std::nullopt, groups_});
   }
 
-  bool split_multicasts_;
+  Expansion how_;
   const CollectiveSpec* spec_ = nullptr;
   std::size_t position_ = 0;
   std::size_t n_ = 0;
@@ -129,8 +154,8 @@ std::string describe(const CollectiveSpec& collective) {
                      collective.tenant);
 }
 
-Result<std::vector<Session>> expand_sessions(const Scenario& scenario, bool split_multicasts) {
-  Expansion expansion(split_multicasts);
+Result<std::vector<Session>> expand_sessions(const Scenario& scenario, const Expansion& how) {
+  Expander expansion(how);
   for (std::size_t c = 0; c < scenario.collectives.size(); ++c) {
     SQUARE_RETURN_IF_ERROR(expansion.add(scenario.collectives[c], c));
   }

@@ -8,8 +8,8 @@
 
 namespace square::planning {
 
-// The cheapest tree from `root` over `terminals`: Dreyfus and Wagner (Networks 1, 1971)
-// for directed graphs, O(3^k n + 2^k m log m). Nothing if a terminal cannot be reached.
+// The cheapest tree from `root` over `terminals`, by a SteinerTable for this once. Nothing if
+// a terminal cannot be reached.
 std::optional<std::vector<int>> exact_steiner_tree(const Digraph& graph, int root,
                                                    const std::vector<int>& terminals,
                                                    const std::vector<double>& cost);

@@ -2,20 +2,48 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <set>
 
 #include "planning/validator.h"
+#include "square/units.h"
 
 namespace square {
 namespace validation {
+namespace {
+
+constexpr double kUnmeasuredLinkBps = 1e9;
+constexpr double kSecondsPerHour = 3600.0;
+constexpr double kBytesPerGb = 1e9;
+
+}  // namespace
 
 bool about_equal(double a, double b) {
   if (a == b) return true;  // infinite ones too
+  if (!std::isfinite(a) || !std::isfinite(b)) return false;
   return std::abs(a - b) <= kPlanTolerance * std::max(std::abs(a), std::abs(b));
 }
 
 bool at_most(double a, double b) { return a <= b || about_equal(a, b); }
+
+std::string mbps(double bps) {
+  return bps == kUnlimited ? "unlimited" : fmt::format("{:.10g} Mbit/s", bps_to_mbps(bps));
+}
+
+double hourly_price(const PlanLink& link) {
+  return link.price_usd_per_gb * kSecondsPerHour / (kBitsPerByte * kBytesPerGb);
+}
+
+std::vector<double> counted_capacities(const Plan& plan) {
+  double largest = 0.0;
+  for (const PlanLink& link : plan.links) {
+    if (std::isfinite(link.capacity_bps)) largest = std::max(largest, link.capacity_bps);
+  }
+  const double unlimited = largest > 0.0 ? largest : kUnmeasuredLinkBps;
+  std::vector<double> capacities;
+  for (const PlanLink& link : plan.links) {
+    capacities.push_back(std::isfinite(link.capacity_bps) ? link.capacity_bps : unlimited);
+  }
+  return capacities;
+}
 
 LinkTable::LinkTable(const Plan& plan) : out_(plan.nodes.size()) {
   for (std::size_t e = 0; e < plan.links.size(); ++e) {
@@ -31,152 +59,63 @@ int LinkTable::find(NodeId from, NodeId to) const {
   return found != links.end() && found->first == to ? found->second : -1;
 }
 
-namespace {
-
-bool is_rate(double value) { return value >= 0.0; }  // infinite is, NaN is not
-
-class References {
- public:
-  References(const Plan& plan, Findings& findings) : plan_(plan), findings_(findings) {}
-
-  void check() {
-    check_overlay();
-    check_tenants();
-    check_sessions();
-    check_collectives();
-    for (const PlanCut& cut : plan_.certificate.cuts) {
-      if (plan_.find_collective(cut.collective) == nullptr) {
-        findings_.add("a cut bounds collective {}, which is not in the plan", cut.collective.value());
-      }
-      for (const NodeId node : cut.source_side) check_node(node, "a cut");
-    }
+std::vector<double> kept_rates(const Plan& plan) {
+  std::vector<double> kept;
+  for (const PlanCollective& collective : plan.collectives) {
+    kept.push_back(plan.realised ? collective.rate_bps : collective.lp_rate_bps);
   }
+  return kept;
+}
 
- private:
-  void check_node(NodeId node, std::string_view where) {
-    if (node.index() >= plan_.nodes.size()) {
-      findings_.add("{} names node {}, which is not in the plan", where, node.value());
-    }
+bool copies_payload(CollectiveOp op) {
+  return op == CollectiveOp::kBroadcast || op == CollectiveOp::kAllGather;
+}
+
+bool is_planned_all_reduce(const Plan& plan, const PlanCollective& collective) {
+  return collective.op == CollectiveOp::kAllReduce &&
+         std::any_of(collective.sessions.begin(), collective.sessions.end(),
+                     [&](SessionId id) { return plan.find_session(id)->pair.has_value(); });
+}
+
+std::vector<NodeId> members_of(const Plan& plan, const PlanCollective& collective) {
+  std::vector<NodeId> members;
+  for (const SessionId id : collective.sessions) {
+    const PlanSession* session = plan.find_session(id);
+    members.insert(members.end(), session->members.begin(), session->members.end());
   }
+  std::sort(members.begin(), members.end());
+  members.erase(std::unique(members.begin(), members.end()), members.end());
+  return members;
+}
 
-  void check_overlay() {
-    std::set<std::string_view> names;
-    for (const PlanNode& node : plan_.nodes) {
-      if (node.name.empty()) findings_.add("a node has no name");
-      if (!names.insert(node.name).second) findings_.add("there are two nodes named {}", node.name);
-      if (!(node.egress_bps > 0.0) || !(node.ingress_bps > 0.0)) {
-        findings_.add("node {}: a limit is not positive", node.name);
-      }
-    }
-    std::set<std::pair<NodeId, NodeId>> ends;
-    for (std::size_t e = 0; e < plan_.links.size(); ++e) {
-      const PlanLink& link = plan_.links[e];
-      check_node(link.from, "a link");
-      check_node(link.to, "a link");
-      if (link.from == link.to) findings_.add("link {} is a loop", e);
-      if (!ends.emplace(link.from, link.to).second) findings_.add("link {} is there twice", e);
-      if (!(link.capacity_bps > 0.0)) findings_.add("link {}: its capacity is not positive", e);
-      if (!is_rate(link.load_bps)) findings_.add("link {}: its load is not a rate", e);
-    }
+double share_of(const PlanCollective& collective, std::size_t n, const PlanSession& session) {
+  if (collective.size_bytes >= n && collective.size_bytes > 0) {
+    return static_cast<double>(session.size_bytes) / static_cast<double>(collective.size_bytes);
   }
-
-  void check_tenants() {
-    for (const PlanTenant& tenant : plan_.tenants) {
-      if (!tenants_.insert(tenant.name).second) findings_.add("there are two tenants named {}", tenant.name);
-      if (!(tenant.weight > 0.0)) findings_.add("tenant {}: its weight is not positive", tenant.name);
-    }
+  const auto members = static_cast<double>(n);
+  switch (collective.op) {
+    case CollectiveOp::kBroadcast:
+    case CollectiveOp::kReduce: return 1.0;
+    case CollectiveOp::kAllReduce: return 2.0 * (members - 1.0) / members;
+    default: return 1.0 / members;
   }
-
-  void check_sessions() {
-    for (const PlanSession& session : plan_.sessions) {
-      const std::string name = fmt::format("session {}", session.id.value());
-      if (!sessions_.emplace(session.id, session.collective).second) findings_.add("{} is there twice", name);
-      if (plan_.find_collective(session.collective) == nullptr) {
-        findings_.add("{} belongs to collective {}, which is not in the plan", name,
-                      session.collective.value());
-      }
-      if (session.pair.has_value() && plan_.find_session(*session.pair) == nullptr) {
-        findings_.add("{} is paired with session {}, which is not in the plan", name, session.pair->value());
-      }
-      check_members(session, name);
-      for (const PlanPath& path : session.paths) {
-        check_node(path.member, name);
-        for (const NodeId node : path.nodes) check_node(node, name);
-      }
-      for (const PlanStream& stream : session.streams) {
-        for (const auto& [from, to] : stream.links) {
-          check_node(from, name);
-          check_node(to, name);
-        }
-      }
-    }
-  }
-
-  void check_members(const PlanSession& session, const std::string& name) {
-    check_node(session.root, name);
-    std::set<NodeId> members;
-    for (const NodeId member : session.members) {
-      check_node(member, name);
-      if (!members.insert(member).second) findings_.add("{} has a member twice", name);
-    }
-    if (!members.contains(session.root)) findings_.add("{}: its root is not a member", name);
-    if (members.size() < 2) findings_.add("{} has nobody to send to", name);
-    if (session.kind == SessionKind::kUnicast && members.size() != 2) {
-      findings_.add("{} is a unicast with {} members", name, members.size());
-    }
-    if (session.kind == SessionKind::kReduce)
-      findings_.add("{} is a reduce, which cannot be planned yet", name);
-  }
-
-  void check_collectives() {
-    std::set<CollectiveId> collectives;
-    std::map<SessionId, int> listed;
-    for (const PlanCollective& collective : plan_.collectives) {
-      const std::uint32_t id = collective.id.value();
-      if (!collectives.insert(collective.id).second) findings_.add("collective {} is there twice", id);
-      if (!tenants_.contains(collective.tenant)) {
-        findings_.add("collective {}: its tenant {} is not in the plan", id, collective.tenant);
-      }
-      if (!(collective.weight > 0.0) || !std::isfinite(collective.weight)) {
-        findings_.add("collective {}: its weight is not positive and finite", id);
-      }
-      for (const SessionId session : collective.sessions) {
-        ++listed[session];
-        const auto known = sessions_.find(session);
-        if (known == sessions_.end()) {
-          findings_.add("collective {} lists session {}, which is not in the plan", id, session.value());
-        } else if (known->second != collective.id) {
-          findings_.add("collective {} lists session {}, which belongs to another", id, session.value());
-        }
-      }
-    }
-    for (const auto& [session, collective] : sessions_) {
-      if (listed[session] != 1) {
-        findings_.add("session {} is listed {} times by its collective", session.value(), listed[session]);
-      }
-    }
-  }
-
-  const Plan& plan_;
-  Findings& findings_;
-  std::set<std::string_view> tenants_;
-  std::map<SessionId, CollectiveId> sessions_;
-};
-
-}  // namespace
-
-void check_references(const Plan& plan, Findings& findings) { References(plan, findings).check(); }
+}
 
 }  // namespace validation
 
 std::vector<std::string> find_violations(const Plan& plan) {
   validation::Findings findings;
-  validation::check_references(plan, findings);
-  if (findings.empty()) {
+  const validation::References sound = validation::check_references(plan, findings);
+  if (sound.plan) {
     validation::check_flows(plan, findings);
+    validation::check_restrictions(plan, findings);
     validation::check_sums(plan, findings);
+    validation::check_costs(plan, findings);
     validation::check_ranges(plan, findings);
+  }
+  if (sound.plan && sound.certificate) {
     validation::check_certificate(plan, findings);
+    validation::check_levels(plan, findings);
   }
   return std::move(findings).take();
 }

@@ -1,8 +1,7 @@
-// Do the cuts prove the bounds?
+// Do the cuts and the levels prove the bounds of the collectives?
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "planning/validator.h"
@@ -10,104 +9,159 @@
 namespace square::validation {
 namespace {
 
-// As the planner documents it: an unlimited link counts as the largest finite capacity,
-// or as 1 Gbit/s where there is none.
-constexpr double kUnmeasuredLinkBps = 1e9;
-// A bound is what a cut carries less what others need: where those are nearly the same,
-// the last digits of the difference mean nothing.
-constexpr double kCancellation = 1e-9;
+struct Proof {
+  double bound_bps = kUnlimited;
+  double noise_bps = 0.0;
+};
+
+bool is_proven(double claimed_bps, const Proof& proof) {
+  return about_equal(claimed_bps, proof.bound_bps) ||
+         std::abs(claimed_bps - proof.bound_bps) <= proof.noise_bps;
+}
 
 class Certificate {
  public:
-  Certificate(const Plan& plan, Findings& findings) : plan_(plan), findings_(findings) {
-    double largest = 0.0;
-    for (const PlanLink& link : plan.links) {
-      if (std::isfinite(link.capacity_bps)) largest = std::max(largest, link.capacity_bps);
-    }
-    unlimited_ = largest > 0.0 ? largest : kUnmeasuredLinkBps;
-    for (const PlanCollective& collective : plan.collectives) add_payloads(collective);
+  Certificate(const Plan& plan, Findings& findings)
+      : plan_(plan), findings_(findings), capacity_(counted_capacities(plan)), kept_(kept_rates(plan)) {
+    for (std::size_t c = 0; c < plan.collectives.size(); ++c) add_payloads(c);
   }
 
   void check() {
-    std::map<CollectiveId, double> bound;
-    std::map<CollectiveId, double> noise;
-    for (const PlanCut& cut : plan_.certificate.cuts) {
-      const Proof proof = prove(cut);
-      if (!about_equal(cut.bound_bps, proof.bound_bps) &&
-          !(std::abs(cut.bound_bps - proof.bound_bps) <= proof.noise_bps)) {
-        findings_.add("a cut claims a bound of {} bit/s for collective {}; it proves {}", cut.bound_bps,
-                      cut.collective.value(), proof.bound_bps);
-      }
-      noise[cut.collective] = std::max(noise[cut.collective], proof.noise_bps);
-      const auto [entry, is_new] = bound.emplace(cut.collective, cut.bound_bps);
-      if (!is_new) entry->second = std::min(entry->second, cut.bound_bps);
+    std::vector<Proof> by_cut(plan_.collectives.size());
+    check_cuts(by_cut);
+    const std::vector<Proof> by_level = level_proofs();
+    for (std::size_t c = 0; c < plan_.collectives.size(); ++c) {
+      check_bound(plan_.collectives[c], kept_[c], by_cut[c], by_level[c]);
     }
-    double level = kUnlimited;
-    for (const PlanCollective& collective : plan_.collectives) {
-      const auto known = bound.find(collective.id);
-      const double proven = known == bound.end() ? kUnlimited : known->second;
-      if (!about_equal(collective.bound_bps, proven)) {
-        findings_.add("collective {}: its bound is given as {} bit/s, its cuts prove {}",
-                      collective.id.value(), collective.bound_bps, proven);
-      }
-      if (!at_most(collective.rate_bps, collective.bound_bps + noise[collective.id])) {
-        findings_.add("collective {}: its rate {} bit/s is over its bound {}", collective.id.value(),
-                      collective.rate_bps, collective.bound_bps);
-      }
-      level = std::min(level, collective.rate_bps / collective.weight);
-    }
-    const auto& claimed = plan_.certificate.level_bound_bps;
-    if (claimed.has_value() && std::isfinite(level) && !at_most(level, *claimed)) {
-      findings_.add("every collective has at least {} bit/s per unit of weight, the level bound is {}", level,
-                    *claimed);
-    }
+    check_level_bound();
   }
 
  private:
   // What travels: the same bytes from one root to some destinations count once on a cut,
   // however many sessions bring them.
   struct Payload {
-    const PlanCollective* collective = nullptr;
+    std::size_t collective = 0;
     NodeId root;
     double share = 0.0;
-    std::set<NodeId> destinations;
+    bool adds = false;  // towards the root
+    bool moves = true;  // a planned all-reduce has no root: its shares may be anywhere
+    std::vector<NodeId> others;
   };
 
-  void add_payloads(const PlanCollective& collective) {
-    const bool copies =
-        collective.op == CollectiveOp::kBroadcast || collective.op == CollectiveOp::kAllGather;
+  void add_payloads(std::size_t c) {
+    const PlanCollective& collective = plan_.collectives[c];
+    const std::vector<NodeId> members = members_of(plan_, collective);
+    if (is_planned_all_reduce(plan_, collective)) {
+      payloads_.push_back({c, members.front(), 1.0, false, false, members});
+      return;
+    }
     std::map<std::tuple<NodeId, std::uint64_t, std::uint64_t, std::uint32_t>, std::size_t> known;
-    const std::size_t n = members_of(plan_, collective).size();
     for (const SessionId id : collective.sessions) {
       const PlanSession& session = *plan_.find_session(id);
-      const std::uint32_t own = copies ? 0 : id.value();
+      const std::uint32_t own = copies_payload(collective.op) ? 0 : id.value();
       const auto [entry, is_new] = known.emplace(
           std::tuple(session.root, session.offset_bytes, session.size_bytes, own), payloads_.size());
-      if (is_new) payloads_.push_back({&collective, session.root, share_of(collective, n, session), {}});
+      if (is_new) {
+        payloads_.push_back({c,
+                             session.root,
+                             share_of(collective, members.size(), session),
+                             session.kind == SessionKind::kReduce,
+                             true,
+                             {}});
+      }
       for (const NodeId member : session.members) {
-        if (member != session.root) payloads_[entry->second].destinations.insert(member);
+        if (member != session.root) payloads_[entry->second].others.push_back(member);
       }
     }
   }
 
-  struct Proof {
-    double bound_bps = kUnlimited;
-    double noise_bps = 0.0;
-  };
+  void check_cuts(std::vector<Proof>& by_cut) {
+    std::map<CollectiveId, std::size_t> position;
+    for (std::size_t c = 0; c < plan_.collectives.size(); ++c) position.emplace(plan_.collectives[c].id, c);
+    for (const PlanCut& cut : plan_.certificate.cuts) {
+      const std::size_t c = position.at(cut.collective);
+      const Proof proof = prove(cut, c);
+      if (!is_proven(cut.bound_bps, proof)) {
+        findings_.add("a cut claims a bound of {} for collective {}; it proves {}", mbps(cut.bound_bps),
+                      cut.collective.value(), mbps(proof.bound_bps));
+      }
+      by_cut[c].bound_bps = std::min(by_cut[c].bound_bps, cut.bound_bps);
+      by_cut[c].noise_bps = std::max(by_cut[c].noise_bps, proof.noise_bps);
+    }
+  }
 
-  [[nodiscard]] Proof prove(const PlanCut& cut) const {
-    const std::set<NodeId> inside(cut.source_side.begin(), cut.source_side.end());
+  // What the level that holds a collective proves of it, with the others as they are.
+  std::vector<Proof> level_proofs() {
+    std::vector<Proof> proofs(plan_.collectives.size());
+    const std::vector<PlanLevel>& levels = plan_.certificate.levels;
+    const std::vector<std::size_t> level_of = levels_of_collectives(plan_);
+    DualProver prover(plan_);
+    Findings reported;  // check_levels says it
+    for (std::size_t k = 0; k < levels.size(); ++k) {
+      if (is_cost_level(plan_, levels[k])) continue;
+      const Inequality proven = prover.prove(levels[k], false, "", reported);
+      double needed = 0.0;
+      for (std::size_t c = 0; c < proven.length.size(); ++c) {
+        if (proven.length[c] > 0.0) needed += proven.length[c] * kept_[c];
+      }
+      for (std::size_t c = 0; c < proven.length.size(); ++c) {
+        if (level_of[c] != k || !(proven.length[c] > 0.0) || !std::isfinite(proven.worth)) continue;
+        const double rest = proven.worth - (needed - proven.length[c] * kept_[c]);
+        proofs[c] = {std::max(rest, 0.0) / proven.length[c], kCancellation * proven.worth / proven.length[c]};
+      }
+    }
+    return proofs;
+  }
+
+  void check_bound(const PlanCollective& collective, double kept_bps, const Proof& by_cut,
+                   const Proof& by_level) {
+    const std::uint32_t id = collective.id.value();
+    const double proven = std::min(by_cut.bound_bps, by_level.bound_bps);
+    // What a plan without streams keeps is open to reading, so that it may claim less.
+    const bool modest = !plan_.realised && at_most(proven, collective.bound_bps);
+    if (!is_proven(collective.bound_bps, by_cut) && !is_proven(collective.bound_bps, by_level) && !modest) {
+      findings_.add("collective {}: its bound is given as {}, its {} {}", id, mbps(collective.bound_bps),
+                    by_level.bound_bps < by_cut.bound_bps ? "level proves" : "cuts prove", mbps(proven));
+    }
+    const double noise = std::max(by_cut.noise_bps, by_level.noise_bps);
+    if (!at_most(kept_bps, collective.bound_bps + noise)) {
+      findings_.add("collective {}: its rate, {}, is over its bound {}", id, mbps(kept_bps),
+                    mbps(collective.bound_bps));
+    }
+  }
+
+  void check_level_bound() {
+    double level = kUnlimited;
+    for (std::size_t c = 0; c < kept_.size(); ++c) {
+      level = std::min(level, kept_[c] / plan_.collectives[c].weight);
+    }
+    const auto& claimed = plan_.certificate.level_bound_bps;
+    if (claimed.has_value() && std::isfinite(level) && !at_most(level, *claimed)) {
+      findings_.add("every collective has at least {} per unit of weight, the level bound is {}", mbps(level),
+                    mbps(*claimed));
+    }
+  }
+
+  [[nodiscard]] static bool crosses(const Payload& payload, const std::vector<bool>& inside) {
+    const auto is_inside = [&](NodeId node) { return inside[node.index()]; };
+    const auto begin = payload.others.begin();
+    const auto end = payload.others.end();
+    if (!payload.moves) return std::any_of(begin, end, is_inside) && !std::all_of(begin, end, is_inside);
+    if (payload.adds) return !is_inside(payload.root) && std::any_of(begin, end, is_inside);
+    return is_inside(payload.root) && !std::all_of(begin, end, is_inside);
+  }
+
+  [[nodiscard]] Proof prove(const PlanCut& cut, std::size_t collective) const {
+    std::vector<bool> inside(plan_.nodes.size(), false);
+    for (const NodeId node : cut.source_side) inside[node.index()] = true;
     double own = 0.0;
     double others = 0.0;
     for (const Payload& payload : payloads_) {
-      const bool crosses = inside.contains(payload.root) &&
-                           std::any_of(payload.destinations.begin(), payload.destinations.end(),
-                                       [&](NodeId node) { return !inside.contains(node); });
-      if (!crosses) continue;
-      if (payload.collective->id == cut.collective) {
+      if (!crosses(payload, inside)) continue;
+      if (payload.collective == collective) {
         own += payload.share;
       } else {
-        others += payload.share * payload.collective->rate_bps;
+        others += payload.share * kept_[payload.collective];
       }
     }
     if (own <= 0.0) return {};
@@ -115,14 +169,14 @@ class Certificate {
     return {std::max(carried - others, 0.0) / own, kCancellation * carried / own};
   }
 
-  [[nodiscard]] double carried_out_of(const std::set<NodeId>& inside) const {
+  [[nodiscard]] double carried_out_of(const std::vector<bool>& inside) const {
     std::map<NodeId, double> out;
     std::map<NodeId, double> in;
-    for (const PlanLink& link : plan_.links) {
-      if (!inside.contains(link.from) || inside.contains(link.to)) continue;
-      const double capacity = std::isfinite(link.capacity_bps) ? link.capacity_bps : unlimited_;
-      out[link.from] += capacity;
-      in[link.to] += capacity;
+    for (std::size_t e = 0; e < plan_.links.size(); ++e) {
+      const PlanLink& link = plan_.links[e];
+      if (!inside[link.from.index()] || inside[link.to.index()]) continue;
+      out[link.from] += capacity_[e];
+      in[link.to] += capacity_[e];
     }
     double by_tails = 0.0;
     double by_heads = 0.0;
@@ -133,7 +187,8 @@ class Certificate {
 
   const Plan& plan_;
   Findings& findings_;
-  double unlimited_ = kUnmeasuredLinkBps;
+  std::vector<double> capacity_;  // by link
+  std::vector<double> kept_;      // by collective
   std::vector<Payload> payloads_;
 };
 

@@ -12,20 +12,17 @@
 namespace square {
 namespace {
 
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 // A misspelling of a known column is an error; other columns are other people's notes.
 constexpr std::size_t kMisspelling = 2;
 constexpr std::size_t kMaxFields = 1'000;
-constexpr std::array<std::string_view, 8> kColumns = {
-    "from",       "to",     "capacity_mbps",    "throughput_mbps",
-    "latency_ms", "rtt_ms", "price_usd_per_gb", "egress_usd_per_gb"};
+constexpr std::array<std::string_view, 9> kColumns = {
+    "from",   "to",         "capacity_mbps",    "throughput_mbps",  "capacity_stddev_mbps",
+    "rtt_ms", "latency_ms", "price_usd_per_gb", "egress_usd_per_gb"};
 
 // Cuts the text into rows of fields.
 class CsvRows {
  public:
-  CsvRows(std::string_view text, std::string_view source_name) : text_(text), source_name_(source_name) {
-    if (text_.starts_with(kByteOrderMark)) text_.remove_prefix(kByteOrderMark.size());
-  }
+  CsvRows(std::string_view text, std::string_view source_name) : text_(text), source_name_(source_name) {}
 
   // The next row that is not empty; no fields at the end of the text.
   Result<std::vector<std::string>> next() {
@@ -108,7 +105,7 @@ class CsvRows {
 // Where the header puts what.
 struct Columns {
   std::size_t count = 0;
-  std::optional<std::size_t> from, to, capacity, latency, price;
+  std::optional<std::size_t> from, to, capacity, stddev, latency, price;
   bool round_trip = false;  // the latency column holds both ways
   std::vector<std::string> names;
 };
@@ -118,6 +115,7 @@ Status place_column(Columns& columns, std::size_t index, std::string_view name) 
   if (name == "from") slot = &columns.from;
   if (name == "to") slot = &columns.to;
   if (name == "capacity_mbps" || name == "throughput_mbps") slot = &columns.capacity;
+  if (name == "capacity_stddev_mbps") slot = &columns.stddev;
   if (name == "latency_ms" || name == "rtt_ms") slot = &columns.latency;
   if (name == "price_usd_per_gb" || name == "egress_usd_per_gb") slot = &columns.price;
   if (slot == nullptr) {
@@ -125,7 +123,7 @@ Status place_column(Columns& columns, std::size_t index, std::string_view name) 
     // "from" and "to" are too short for that: half of all words are near them.
     if (name.empty() || known.size() <= 2 * kMisspelling || edit_distance(name, known) > kMisspelling)
       return {};
-    return invalid_argument(fmt::format("unknown column \"{}\": write \"{}\"", name, known));
+    return invalid_argument(fmt::format("{}: write \"{}\"", quoted("unknown column", name), known));
   }
   if (slot->has_value()) {
     return invalid_argument(
@@ -156,9 +154,21 @@ Result<std::optional<double>> read_cell(const std::vector<std::string>& row, con
   const auto value = parse_number(row[*column]);
   if (!value || !std::isfinite(*value) || *value < 0 || (*value == 0 && !zero_allowed)) {
     return invalid_argument(fmt::format("{}: must be a finite number {}, not \"{}\"", columns.names[*column],
-                                        zero_allowed ? "of 0 or above" : "above 0", row[*column]));
+                                        zero_allowed ? "of 0 or above" : "above 0", excerpt(row[*column])));
   }
   return value;
+}
+
+// The same for a cell in Mbit/s, as bits per second.
+Result<std::optional<double>> read_mbps_cell(const std::vector<std::string>& row, const Columns& columns,
+                                             std::optional<std::size_t> column, bool zero_allowed) {
+  SQUARE_ASSIGN_OR_RETURN(const auto mbps, read_cell(row, columns, column, zero_allowed));
+  if (!mbps) return mbps;
+  const double bps = mbps_to_bps(*mbps);
+  if (std::isinf(bps)) {
+    return invalid_argument(fmt::format("{}: {} is too large", columns.names[*column], *mbps));
+  }
+  return std::optional(bps);
 }
 
 Result<NodeId> node_of(Topology& topology, const std::vector<std::string>& row, const Columns& columns,
@@ -175,20 +185,23 @@ Status add_row(Topology& topology, const std::vector<std::string>& row, const Co
   }
   SQUARE_ASSIGN_OR_RETURN(const NodeId from, node_of(topology, row, columns, *columns.from));
   SQUARE_ASSIGN_OR_RETURN(const NodeId to, node_of(topology, row, columns, *columns.to));
-  SQUARE_ASSIGN_OR_RETURN(const auto mbps, read_cell(row, columns, columns.capacity, false));
+  SQUARE_ASSIGN_OR_RETURN(const auto capacity_bps, read_mbps_cell(row, columns, columns.capacity, false));
+  SQUARE_ASSIGN_OR_RETURN(const auto stddev_bps, read_mbps_cell(row, columns, columns.stddev, true));
   SQUARE_ASSIGN_OR_RETURN(const auto milliseconds, read_cell(row, columns, columns.latency, true));
   SQUARE_ASSIGN_OR_RETURN(const auto price, read_cell(row, columns, columns.price, true));
   if (from == to) return {};  // a loop carries nothing
   LinkProperties properties;
-  if (mbps) properties.capacity_bps = mbps_to_bps(*mbps);
+  properties.capacity_bps = capacity_bps.value_or(kUnlimited);
   if (milliseconds) properties.latency = from_seconds(*milliseconds / (columns.round_trip ? 2e3 : 1e3));
   properties.price_usd_per_gb = price.value_or(0.0);
+  properties.capacity_stddev_bps = stddev_bps.value_or(0.0);
   return topology.add_link(from, to, properties).status();
 }
 
 }  // namespace
 
 Result<Topology> parse_csv(std::string_view text, std::string_view source_name) {
+  SQUARE_ASSIGN_OR_RETURN(text, plain_text(text, source_name));
   CsvRows rows(text, source_name);
   SQUARE_ASSIGN_OR_RETURN(const auto header, rows.next());
   if (header.empty()) return invalid_argument(fmt::format("{}: the file is empty", source_name));

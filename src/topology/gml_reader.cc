@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 
 #include <charconv>
-#include <cmath>
 #include <unordered_map>
 #include <vector>
 
 #include "base/check.h"
 #include "square/topology.h"
 #include "topology/gml_tokens.h"
+#include "topology/labelled_graph.h"
 #include "topology/text.h"
 
 namespace square {
@@ -26,8 +26,7 @@ struct RawEdge {
   std::size_t line = 0;
   std::optional<std::int64_t> source;
   std::optional<std::int64_t> target;
-  std::optional<double> link_speed_bps;
-  std::optional<double> bandwidth_bps;
+  EdgeSpeed speed;
 };
 
 class GmlReader {
@@ -58,7 +57,7 @@ class GmlReader {
       }
       SQUARE_ASSIGN_OR_RETURN(const GmlToken value, tokens_.next());
       if (value.kind == GmlTokenKind::kEnd || value.kind == GmlTokenKind::kClose) {
-        return tokens_.error(key.line, fmt::format("{}: has no value", key.text));
+        return tokens_.error(key.line, fmt::format("{}: has no value", excerpt(key.text)));
       }
       SQUARE_RETURN_IF_ERROR(handle(key, value));
     }
@@ -140,9 +139,9 @@ class GmlReader {
           } else if (key.text == "target") {
             SQUARE_ASSIGN_OR_RETURN(edge.target, integer("edge.target", entry));
           } else if (key.text == "LinkSpeedRaw") {
-            SQUARE_ASSIGN_OR_RETURN(edge.link_speed_bps, speed("edge.LinkSpeedRaw", entry));
+            SQUARE_ASSIGN_OR_RETURN(edge.speed.link_speed_bps, speed("edge.LinkSpeedRaw", entry));
           } else if (key.text == "bandwidth") {
-            SQUARE_ASSIGN_OR_RETURN(edge.bandwidth_bps, speed("edge.bandwidth", entry));
+            SQUARE_ASSIGN_OR_RETURN(edge.speed.bandwidth_bps, speed("edge.bandwidth", entry));
           } else {
             return skip(entry);
           }
@@ -160,50 +159,20 @@ class GmlReader {
     const auto [stop, error] = std::from_chars(value.text.data(), end, number);
     if (value.kind != GmlTokenKind::kNumber || error != std::errc{} || stop != end) {
       return tokens_.error(value.line,
-                           fmt::format("{}: must be a whole number, not \"{}\"", key, value.text));
+                           fmt::format("{}: must be a whole number, not \"{}\"", key, excerpt(value.text)));
     }
     return number;
   }
 
-  // A speed in bits per second; nothing where the file has words instead, such as "unknown".
+  // The speed in a value, as parse_speed() reads it.
   Result<std::optional<double>> speed(std::string_view key, const GmlToken& value) {
     if (value.kind == GmlTokenKind::kOpen) {
       return tokens_.error(value.line, fmt::format("{}: must be a number, not a list", key));
     }
-    const auto number = parse_number(trim(value.text));
-    if (!number) return std::optional<double>();
-    if (!std::isfinite(*number) || *number <= 0) {
-      return tokens_.error(value.line,
-                           fmt::format("{}: must be above 0 and finite, not {}", key, value.text));
-    }
-    return number;
-  }
-
-  // One name for each node: its label, with the id behind it where the label alone is not enough.
-  [[nodiscard]] std::vector<std::string> unique_names() const {
-    std::vector<std::string> names(nodes_.size());
-    std::vector<bool> numbered(nodes_.size());
-    const auto number = [&](std::size_t i) {
-      names[i] = nodes_[i].label.empty() ? fmt::format("({})", *nodes_[i].id)
-                                         : fmt::format("{} ({})", nodes_[i].label, *nodes_[i].id);
-      numbered[i] = true;
-    };
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      names[i] = nodes_[i].label;
-      if (names[i].empty()) number(i);
-    }
-    // Again while a numbered name is somebody's label; names end in different ids, so this ends.
-    for (bool changed = true; changed;) {
-      changed = false;
-      std::unordered_map<std::string, std::size_t> uses;
-      for (const std::string& name : names) ++uses[name];
-      for (std::size_t i = 0; i < names.size(); ++i) {
-        if (numbered[i] || uses.at(names[i]) < 2) continue;
-        number(i);
-        changed = true;
-      }
-    }
-    return names;
+    auto speed = parse_speed(value.text);
+    if (!speed.is_ok())
+      return tokens_.error(value.line, fmt::format("{}: {}", key, speed.status().message()));
+    return speed;
   }
 
   Result<Topology> build() const {
@@ -215,7 +184,10 @@ class GmlReader {
       }
     }
     Topology topology;
-    const std::vector<std::string> names = unique_names();
+    std::vector<LabelledNode> labelled;
+    labelled.reserve(nodes_.size());
+    for (const RawNode& node : nodes_) labelled.push_back({std::to_string(*node.id), node.label});
+    const std::vector<std::string> names = unique_names(labelled);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const auto node = topology.add_node({.name = names[i]});
       if (!node.is_ok()) return at_line(nodes_[i].line, node.status());
@@ -225,13 +197,8 @@ class GmlReader {
       if (source == by_id.end()) return unknown_end("source", edge, *edge.source);
       const auto target = by_id.find(*edge.target);
       if (target == by_id.end()) return unknown_end("target", edge, *edge.target);
-      if (source == target) continue;  // a loop carries nothing
-      LinkProperties properties;
-      if (edge.bandwidth_bps) properties.capacity_bps = *edge.bandwidth_bps;
-      if (edge.link_speed_bps) properties.capacity_bps = *edge.link_speed_bps;
-      auto added = topology.add_link(source->second, target->second, properties);
-      if (added.is_ok() && !directed_) added = topology.add_link(target->second, source->second, properties);
-      if (!added.is_ok()) return at_line(edge.line, added.status());
+      const Status added = add_edge(topology, source->second, target->second, directed_, edge.speed);
+      if (!added.is_ok()) return at_line(edge.line, added);
     }
     return topology;
   }
@@ -254,6 +221,7 @@ class GmlReader {
 }  // namespace
 
 Result<Topology> parse_gml(std::string_view text, std::string_view source_name) {
+  SQUARE_ASSIGN_OR_RETURN(text, plain_text(text, source_name));
   return GmlReader(text, source_name).read();
 }
 

@@ -14,15 +14,30 @@ LinkProperties LinkTable::over(LinkProperties base) const {
   base.capacity_bps = capacity_bps.value_or(base.capacity_bps);
   base.latency = latency.value_or(base.latency);
   base.price_usd_per_gb = price_usd_per_gb.value_or(base.price_usd_per_gb);
+  base.capacity_stddev_bps = capacity_stddev_bps.value_or(base.capacity_stddev_bps);
   return base;
 }
 
-Result<std::optional<double>> read_mbps(const TomlTable& table, std::string_view key) {
-  SQUARE_ASSIGN_OR_RETURN(const auto mbps, table.positive(key));
-  if (!mbps) return std::optional<double>();
+namespace {
+
+Result<std::optional<double>> to_bps(const TomlTable& table, std::string_view key,
+                                     std::optional<double> mbps) {
+  if (!mbps) return mbps;
   const double bps = mbps_to_bps(*mbps);
   if (std::isinf(bps)) return table.error(key, "is too large");
   return std::optional(bps);
+}
+
+}  // namespace
+
+Result<std::optional<double>> read_mbps(const TomlTable& table, std::string_view key) {
+  SQUARE_ASSIGN_OR_RETURN(const auto mbps, table.positive(key));
+  return to_bps(table, key, mbps);
+}
+
+Result<std::optional<double>> read_stddev_mbps(const TomlTable& table, std::string_view key) {
+  SQUARE_ASSIGN_OR_RETURN(const auto mbps, table.not_negative(key));
+  return to_bps(table, key, mbps);
 }
 
 Result<std::vector<NodeTable>> read_node_tables(const TomlTable& parent, std::string_view key) {
@@ -44,17 +59,18 @@ Result<std::vector<LinkTable>> read_link_tables(const TomlTable& parent, std::st
   std::vector<LinkTable> links;
   SQUARE_ASSIGN_OR_RETURN(const auto tables, parent.tables(key));
   for (const TomlTable& table : tables) {
-    SQUARE_RETURN_IF_ERROR(
-        table.allow_only({"from", "to", "capacity_mbps", "latency_ms", "price_usd_per_gb"}));
+    SQUARE_RETURN_IF_ERROR(table.allow_only(
+        {"from", "to", "capacity_mbps", "capacity_stddev_mbps", "latency_ms", "price_usd_per_gb"}));
     SQUARE_ASSIGN_OR_RETURN(std::string from, table.required_text("from"));
     SQUARE_ASSIGN_OR_RETURN(std::string to, table.required_text("to"));
     if (from == to) return table.error("to", quoted("a link must join two different nodes, not loop at", to));
     SQUARE_ASSIGN_OR_RETURN(const auto capacity_bps, read_mbps(table, "capacity_mbps"));
+    SQUARE_ASSIGN_OR_RETURN(const auto stddev_bps, read_stddev_mbps(table, "capacity_stddev_mbps"));
     SQUARE_ASSIGN_OR_RETURN(const auto latency_ms, table.not_negative("latency_ms"));
     SQUARE_ASSIGN_OR_RETURN(const auto price, table.not_negative("price_usd_per_gb"));
     std::optional<Duration> latency;
     if (latency_ms) latency = from_seconds(*latency_ms / 1e3);
-    links.push_back({table, std::move(from), std::move(to), capacity_bps, latency, price});
+    links.push_back({table, std::move(from), std::move(to), capacity_bps, latency, price, stddev_bps});
   }
   return links;
 }

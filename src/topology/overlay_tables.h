@@ -26,6 +26,7 @@ struct LinkTable {
   std::optional<double> capacity_bps;
   std::optional<Duration> latency;
   std::optional<double> price_usd_per_gb;
+  std::optional<double> capacity_stddev_bps;
 
   // `base` with what the table sets in place of it.
   [[nodiscard]] LinkProperties over(LinkProperties base) const;
@@ -36,8 +37,10 @@ struct LinkTable {
 Result<std::vector<NodeTable>> read_node_tables(const TomlTable& parent, std::string_view key);
 Result<std::vector<LinkTable>> read_link_tables(const TomlTable& parent, std::string_view key);
 
-// The Mbit/s of `key` as bits per second.
+// The Mbit/s of `key`, above 0, as bits per second.
 Result<std::optional<double>> read_mbps(const TomlTable& table, std::string_view key);
+// The same for a standard deviation, which may be 0.
+Result<std::optional<double>> read_stddev_mbps(const TomlTable& table, std::string_view key);
 
 // Applies node tables to the nodes that there are and adds those that are not.
 Status apply_nodes(Topology& topology, const std::vector<NodeTable>& nodes);

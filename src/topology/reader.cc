@@ -22,15 +22,16 @@ Result<Topology> parse_topology_toml(std::string_view text, std::string_view sou
 Result<Topology> read_topology(const std::filesystem::path& file) {
   std::string extension = file.extension().string();
   for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  const auto parse = extension == ".gml"    ? parse_gml
-                     : extension == ".csv"  ? parse_csv
-                     : extension == ".toml" ? parse_topology_toml
-                                            : nullptr;
+  const auto parse = extension == ".gml"       ? parse_gml
+                     : extension == ".graphml" ? parse_graphml
+                     : extension == ".csv"     ? parse_csv
+                     : extension == ".toml"    ? parse_topology_toml
+                                               : nullptr;
   SQUARE_ASSIGN_OR_RETURN(const std::string text, read_text_file(file, kMaxTopologyFileBytes));
   if (parse == nullptr) {
-    return invalid_argument(
-        fmt::format("{}: no reader for a topology file that ends in \"{}\": use .gml, .csv or .toml",
-                    file.string(), extension));
+    return invalid_argument(fmt::format(
+        "{}: no reader for a topology file that ends in \"{}\": use .gml, .graphml, .csv or .toml",
+        file.string(), extension));
   }
   return parse(text, file.string());
 }

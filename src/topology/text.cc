@@ -43,10 +43,23 @@ std::size_t character_bytes(std::string_view text, std::size_t index) {
 }  // namespace
 
 std::string quoted(std::string_view what, std::string_view name) {
-  if (name.size() <= kMaxQuotedBytes) return fmt::format("{} \"{}\"", what, name);
-  std::size_t end = kMaxQuotedBytes;
-  while (end > 0 && continues(name, end)) --end;
-  return fmt::format("{} \"{}...\"", what, name.substr(0, end));
+  return fmt::format("{} \"{}\"", what, excerpt(name));
+}
+
+std::string excerpt(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = character_bytes(text, i);
+    if (i + length > kMaxQuotedBytes) return result + "...";
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (length == 0 || byte < 0x20 || byte == 0x7F) {
+      result += '?';
+    } else {
+      result += text.substr(i, length);
+    }
+    i += std::max<std::size_t>(1, length);
+  }
+  return result;
 }
 
 bool is_utf8(std::string_view text) {
@@ -124,6 +137,19 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
   return *std::ranges::min_element(known, {}, [&](std::string_view k) { return edit_distance(word, k); });
 }
 
+Result<std::string_view> plain_text(std::string_view text, std::string_view source_name) {
+  if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF")) {
+    return invalid_argument(fmt::format("{}:1: the text is UTF-16: save it as UTF-8", source_name));
+  }
+  if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
+    return invalid_argument(fmt::format("{}:{}: a zero byte: this is not a text file", source_name,
+                                        1 + std::ranges::count(text.substr(0, zero), '\n')));
+  }
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return text;
+}
+
 Result<std::string> read_text_file(const std::filesystem::path& file, std::size_t max_bytes) {
   std::error_code error;
   const auto status = std::filesystem::status(file, error);
@@ -134,17 +160,23 @@ Result<std::string> read_text_file(const std::filesystem::path& file, std::size_
   if (std::filesystem::is_directory(status)) {
     return invalid_argument(fmt::format("{}: is a folder, not a file", file.string()));
   }
+  const auto too_large = [&] {
+    return resource_exhausted(fmt::format("{}: larger than {} bytes", file.string(), max_bytes));
+  };
+  std::string text;
+  // Pipes have no size that is known before; what grows while it is read is found below.
+  if (const auto size = std::filesystem::file_size(file, error); !error) {
+    if (size > max_bytes) return too_large();
+    text.reserve(size + kReadBytes);
+  }
   std::ifstream stream(file, std::ios::binary);
   if (!stream)
     return invalid_argument(fmt::format("{}: cannot be opened: check its permissions", file.string()));
-  std::string text;
   std::vector<char> chunk(kReadBytes);
   while (stream) {
     stream.read(chunk.data(), static_cast<std::streamsize>(chunk.size()));
     const auto count = static_cast<std::size_t>(stream.gcount());
-    if (text.size() + count > max_bytes) {
-      return resource_exhausted(fmt::format("{}: larger than {} bytes", file.string(), max_bytes));
-    }
+    if (text.size() + count > max_bytes) return too_large();
     text.append(chunk.data(), count);
   }
   if (stream.bad()) return invalid_argument(fmt::format("{}: reading failed midway", file.string()));

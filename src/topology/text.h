@@ -12,8 +12,10 @@
 
 namespace square {
 
-// `what "name"`, for messages; a long name is cut.
+// `what "name"`, for messages; a long name is cut, as by excerpt().
 std::string quoted(std::string_view what, std::string_view name);
+// The beginning of `text`, fit for a message: UTF-8, without control characters, short.
+std::string excerpt(std::string_view text);
 
 bool is_utf8(std::string_view text);
 // Every byte one character of ISO 8859-1, as UTF-8.
@@ -29,6 +31,10 @@ std::string_view trim(std::string_view text);
 std::size_t edit_distance(std::string_view a, std::string_view b);
 // The word of `known` that is nearest to `word`; empty if there are none.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known);
+
+// `text` without its byte order mark. Errors: INVALID_ARGUMENT, naming the line, for text
+// in UTF-16 and for a zero byte: neither is a file that the readers know.
+Result<std::string_view> plain_text(std::string_view text, std::string_view source_name);
 
 // The bytes of a file. Errors: NOT_FOUND; INVALID_ARGUMENT for a folder or an unreadable
 // file; RESOURCE_EXHAUSTED past `max_bytes`. Blocks on the file.

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "topology/text.h"
+#include "topology/toml_keys.h"
 
 namespace square {
 
@@ -40,8 +41,11 @@ TomlTable::TomlTable(std::shared_ptr<const Document> document, const Node* table
 
 Result<TomlTable> TomlTable::parse(std::string_view text, std::string_view source_name) {
   if (text.size() > kMaxTomlBytes) {
-    return resource_exhausted(fmt::format("{}: larger than {} bytes", source_name, kMaxTomlBytes));
+    return resource_exhausted(
+        fmt::format("{}: larger than {} bytes: put the links into a .csv file", source_name, kMaxTomlBytes));
   }
+  SQUARE_ASSIGN_OR_RETURN(text, plain_text(text, source_name));
+  SQUARE_RETURN_IF_ERROR(check_toml_keys(text, source_name));
   auto document = std::make_shared<Document>();
   document->source_name = std::string(source_name);
   try {
@@ -87,13 +91,20 @@ Status TomlTable::allow_only(std::initializer_list<std::string_view> known) cons
     const auto line = key.source().begin.line;
     const std::string_view dot = path_.empty() ? "" : ".";
     return invalid_argument(fmt::format("{}:{}: {}{}{}: unknown key; the nearest known one is \"{}\"",
-                                        document_->source_name, line, path_, dot, key.str(),
+                                        document_->source_name, line, path_, dot, excerpt(key.str()),
                                         nearest(key.str(), std::span(known.begin(), known.size()))));
   }
   return {};
 }
 
 bool TomlTable::has(std::string_view key) const { return find(key) != nullptr; }
+
+std::vector<std::string> TomlTable::keys() const {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : *real(table_).as_table()) names.emplace_back(key.str());
+  return names;
+}
+
 bool TomlTable::is_table(std::string_view key) const { return has(key) && real(find(key)).is_table(); }
 bool TomlTable::is_text(std::string_view key) const { return has(key) && real(find(key)).is_string(); }
 
@@ -134,6 +145,28 @@ Result<std::optional<std::vector<std::string>>> TomlTable::texts(std::string_vie
     const auto value = node.value_exact<std::string>();
     if (!value) return error(key, fmt::format("must be a list of texts, but holds {}", type_name(node)));
     values.push_back(*value);
+  }
+  return std::optional(std::move(values));
+}
+
+Result<std::optional<std::vector<std::vector<std::string>>>> TomlTable::text_lists(
+    std::string_view key) const {
+  if (!has(key)) return std::optional<std::vector<std::vector<std::string>>>();
+  const toml::array* const lists = real(find(key)).as_array();
+  if (lists == nullptr) return wrong_type(key, "a list of lists of texts");
+  std::vector<std::vector<std::string>> values;
+  for (const toml::node& list : *lists) {
+    if (!list.is_array()) {
+      return error(key, fmt::format("must be a list of lists of texts, but holds {}", type_name(list)));
+    }
+    std::vector<std::string>& texts = values.emplace_back();
+    for (const toml::node& node : *list.as_array()) {
+      const auto value = node.value_exact<std::string>();
+      if (!value) {
+        return error(key, fmt::format("must be a list of lists of texts, but one holds {}", type_name(node)));
+      }
+      texts.push_back(*value);
+    }
   }
   return std::optional(std::move(values));
 }

@@ -14,7 +14,7 @@
 namespace square {
 
 // A longer text is refused before it is read: its tables take many times its size.
-inline constexpr std::size_t kMaxTomlBytes = std::size_t{1} << 26U;
+inline constexpr std::size_t kMaxTomlBytes = std::size_t{1} << 27U;
 
 // One table of a TOML text. A view that keeps the whole text alive; cheap to copy.
 // Getters return nothing for a missing key and INVALID_ARGUMENT for another type.
@@ -27,12 +27,16 @@ class TomlTable {
   // INVALID_ARGUMENT for a key that is not in `known`, with the nearest one that is.
   [[nodiscard]] Status allow_only(std::initializer_list<std::string_view> known) const;
   [[nodiscard]] bool has(std::string_view key) const;
+  // Every key of the table, by the alphabet: for tables whose keys are names.
+  [[nodiscard]] std::vector<std::string> keys() const;
 
   [[nodiscard]] Result<std::optional<std::string>> text(std::string_view key) const;
   [[nodiscard]] Result<std::optional<double>> number(std::string_view key) const;
   [[nodiscard]] Result<std::optional<std::int64_t>> integer(std::string_view key) const;
   [[nodiscard]] Result<std::optional<bool>> boolean(std::string_view key) const;
   [[nodiscard]] Result<std::optional<std::vector<std::string>>> texts(std::string_view key) const;
+  [[nodiscard]] Result<std::optional<std::vector<std::vector<std::string>>>> text_lists(
+      std::string_view key) const;
   [[nodiscard]] Result<std::optional<TomlTable>> table(std::string_view key) const;
   // The [[key]] tables in order; none if there are none.
   [[nodiscard]] Result<std::vector<TomlTable>> tables(std::string_view key) const;

@@ -13,6 +13,9 @@
 namespace square {
 namespace {
 
+// So that no sum along a path of kMaxNodes nodes overflows a Duration.
+constexpr Duration kMaxLatency = std::chrono::hours(24);
+
 Status check_rate(std::string_view what, double rate_bps) {
   if (rate_bps > 0) return {};  // also refuses NaN
   return invalid_argument(
@@ -22,9 +25,15 @@ Status check_rate(std::string_view what, double rate_bps) {
 Status check_properties(const LinkProperties& properties) {
   SQUARE_RETURN_IF_ERROR(check_rate("the capacity", properties.capacity_bps));
   if (properties.latency < Duration::zero()) return invalid_argument("the latency must not be negative");
+  if (properties.latency > kMaxLatency) return invalid_argument("the latency must be at most a day");
   if (!std::isfinite(properties.price_usd_per_gb) || properties.price_usd_per_gb < 0) {
     return invalid_argument(
         fmt::format("the price must be 0 or above and finite, not {}", properties.price_usd_per_gb));
+  }
+  if (!std::isfinite(properties.capacity_stddev_bps) || properties.capacity_stddev_bps < 0) {
+    return invalid_argument(
+        fmt::format("the capacity's standard deviation must be 0 or above and finite, not {} Mbit/s",
+                    bps_to_mbps(properties.capacity_stddev_bps)));
   }
   return {};
 }
@@ -38,6 +47,19 @@ double joint_price(const LinkProperties& a, const LinkProperties& b) {
   if (std::isinf(b.capacity_bps)) return b.price_usd_per_gb;
   const double share = a.capacity_bps / (a.capacity_bps + b.capacity_bps);
   return share * a.price_usd_per_gb + (1 - share) * b.price_usd_per_gb;
+}
+
+// What two links between the same nodes are together; their capacities stray independently.
+Result<LinkProperties> join(const LinkProperties& a, const LinkProperties& b) {
+  const LinkProperties joint{.capacity_bps = a.capacity_bps + b.capacity_bps,
+                             .latency = std::max(a.latency, b.latency),
+                             .price_usd_per_gb = joint_price(a, b),
+                             .capacity_stddev_bps = std::hypot(a.capacity_stddev_bps, b.capacity_stddev_bps)};
+  const bool given = std::isfinite(a.capacity_bps) && std::isfinite(b.capacity_bps);
+  if ((given && std::isinf(joint.capacity_bps)) || std::isinf(joint.capacity_stddev_bps)) {
+    return invalid_argument("the capacities of parallel links are too large to add up");
+  }
+  return joint;
 }
 
 }  // namespace
@@ -55,6 +77,7 @@ Topology::~Topology() = default;
 Result<NodeId> Topology::add_node(TopologyNode node) {
   if (node.name.empty()) return invalid_argument("a node needs a name");
   if (!is_utf8(node.name)) return invalid_argument("a node's name is not UTF-8");
+  if (node.name.find('\0') != std::string::npos) return invalid_argument("a node's name has a zero byte");
   SQUARE_RETURN_IF_ERROR(
       check_rate("the egress limit", node.egress_bps).with_context(quoted("node", node.name)));
   SQUARE_RETURN_IF_ERROR(
@@ -81,14 +104,14 @@ Result<LinkId> Topology::add_link(NodeId from, NodeId to, const LinkProperties& 
   if (from == to) {
     return invalid_argument(quoted("a link must join two different nodes, not loop at", node(from).name));
   }
-  const auto context = [&] { return fmt::format("link \"{}\" -> \"{}\"", node(from).name, node(to).name); };
+  const auto context = [&] { return quoted(quoted("link", node(from).name) + " ->", node(to).name); };
   if (const Status status = check_properties(properties); !status.is_ok())
     return status.with_context(context());
   if (const auto existing = find_link(from, to)) {
-    LinkProperties& joint = graph_->links[existing->index()].properties;
-    joint.price_usd_per_gb = joint_price(joint, properties);
-    joint.capacity_bps += properties.capacity_bps;
-    joint.latency = std::max(joint.latency, properties.latency);
+    LinkProperties& before = graph_->links[existing->index()].properties;
+    const auto joint = join(before, properties);
+    if (!joint.is_ok()) return joint.status().with_context(context());
+    before = *joint;
     return *existing;
   }
   if (link_count() >= kMaxLinks) {

@@ -69,6 +69,7 @@ FOREIGN = {
     "Boost": (re.compile(r"^boost/"), {"topology", "planning"}),
     "gRPC": (re.compile(r"^(grpc|grpcpp)/"), {"transport", "controller"}),
     "Protobuf": (re.compile(r"^google/protobuf/"), {"controller", "transport"}),
+    "pugixml": (re.compile(r"^pugixml"), {"topology"}),
     "pybind11": (re.compile(r"^pybind11/"), {"bindings"}),
 }
 

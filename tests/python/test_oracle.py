@@ -194,7 +194,8 @@ def test_every_shot_is_optimal(part: int, seed: int, zoo: list[Path]) -> None:
         instance = random_instance(rng, zoo)
         if not instance.collectives:
             continue
-        for policy in policy_names():
+        # "exact" solves other programs: test_exact_oracle.py.
+        for policy in [name for name in policy_names() if name != "exact"]:
             try:
                 shots += check(instance, policy)
             except Exception as error:

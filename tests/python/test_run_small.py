@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import TRIANGLE, square
+from commands import TRIANGLE, assert_clear_error, square
 
 
 @pytest.fixture
@@ -113,6 +113,29 @@ def test_tables_and_progress(triangle: Path) -> None:
     assert "all 2000000 bytes at 6 destinations verified (sha256)" in result.stdout
     assert "starting 3 nodes" in result.stderr
     assert "policy mcf: 2 collectives, planned to take" in result.stderr
+
+
+def test_exact_keeps_what_the_scenario_demands(tmp_path: Path) -> None:
+    file = tmp_path / "cheap.toml"
+    policy = '[policy]\nname = "exact"\nobjective = "cost"\navoid_links = [["a", "c"]]\n'
+    demand = "required_mbps = 8\nmax_latency_ms = 50\nbytes = "
+    file.write_text(policy + TRIANGLE.replace("bytes = ", demand), encoding="utf-8")
+    (outcome,) = run(file, "--scale-bytes", "0.5")["runs"]
+    assert outcome["policy"] == "exact"
+    for collective, size in zip(outcome["collectives"], (200_000, 100_000), strict=True):
+        assert collective["bytes"] == size
+        assert collective["planned_rate_mbps"] == pytest.approx(8, rel=1e-5)
+
+
+@pytest.mark.parametrize("op", ["reduce", "all_reduce"])
+def test_what_exact_plans_and_nobody_runs_is_refused(op: str, tmp_path: Path) -> None:
+    file = tmp_path / "adds.toml"
+    head, _, _ = TRIANGLE.rpartition("[[collective]]")
+    text = head.replace('op = "broadcast"', f'op = "{op}"')
+    file.write_text(text if op == "reduce" else text.replace('root = "a"\n', ""), encoding="utf-8")
+    assert square("plan", file, "--policy", "exact", "--json").returncode == 0
+    result = square("run", file, "--policy", "exact")
+    assert_clear_error(result, f"collective 0 ({op}, tenant alice)", "runs broadcasts only")
 
 
 def test_quiet(triangle: Path) -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,38 @@ def add_command(
 
 def add_policy_parts(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("policy", "instead of what the scenario says")
-    group.add_argument("--policy", metavar="NAME", help="square, max-throughput, shortest-path or mcf")
+    group.add_argument("--policy", metavar="NAME", help="square, exact, max-throughput, shortest-path or mcf")
     group.add_argument("--shots", type=positive_int, metavar="N", help="rounds of max-min")
     group.add_argument("--paths", metavar="KIND:K", help='feasible paths: "shortest:7", "widest:2", "all"')
     group.add_argument("--fairness", choices=("collective", "tenant"), help="what is treated alike")
+
+
+def add_exact_parts(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("policy exact", "what only this policy knows")
+    group.add_argument(
+        "--objective", choices=("fair", "cost"), help="the fairest rates, or the required ones at least cost"
+    )
+    group.add_argument("--gap", type=gap, metavar="G", help="how far from proven optimal a rate may stay")
+    group.add_argument(
+        "--deadline", type=positive_float, metavar="SECONDS", help="then print the best plan so far"
+    )
+    group.add_argument("--max-streams", type=positive_int, metavar="T", help="trees a session at most")
+    group.add_argument(
+        "--budget", type=positive_float, metavar="USD", help="what all traffic may cost, USD an hour"
+    )
+    group.add_argument(
+        "--headroom", type=not_negative_float, metavar="Z", help="plan for capacities less Z deviations"
+    )
+    group.add_argument(
+        "--avoid-node", action="append", metavar="NAME", help="relays nothing; may be repeated"
+    )
+    group.add_argument(
+        "--avoid-link",
+        action="append",
+        nargs=2,
+        metavar=("FROM", "TO"),
+        help="carries nothing; may be repeated",
+    )
 
 
 def add_output(parser: argparse.ArgumentParser, what: str) -> None:
@@ -45,13 +74,15 @@ def positive_int(text: str) -> int:
 
 
 def positive_float(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
-    return value
+    return _number(text, "above 0", lambda value: 0 < value < math.inf)
+
+
+def not_negative_float(text: str) -> float:
+    return _number(text, "0 or above", lambda value: 0 <= value < math.inf)
+
+
+def gap(text: str) -> float:
+    return _number(text, "from 0 to below 1", lambda value: 0 <= value < 1)
 
 
 def policy_list(text: str) -> tuple[str, ...]:
@@ -61,3 +92,13 @@ def policy_list(text: str) -> tuple[str, ...]:
     if len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"names a policy twice: {text!r}")
     return names
+
+
+def _number(text: str, what: str, fits: Callable[[float], bool]) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not fits(value):
+        raise argparse.ArgumentTypeError(f"must be a number {what}, not {text!r}")
+    return value

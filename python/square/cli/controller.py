@@ -23,7 +23,9 @@ def add_parser(commands: arguments.Commands) -> None:
     what.add_argument(
         "scenario", nargs="?", type=Path, metavar="SCENARIO", help="overlay, policy, tenants, collectives"
     )
-    what.add_argument("--topology", type=Path, metavar="FILE", help="an overlay alone: GML, CSV or TOML")
+    what.add_argument(
+        "--topology", type=Path, metavar="FILE", help="an overlay alone: GML, GraphML, CSV or TOML"
+    )
     arguments.add_policy_parts(parser)
     parser.add_argument(
         "--bind", default="127.0.0.1:0", metavar="ADDR", help="where to listen (default 127.0.0.1:0)"

@@ -5,20 +5,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from square import files
 from square.errors import InvalidArgumentError, NotFoundError
 
 MAX_TOKEN_BYTES = 4096
 
 
 def write_file(file: Path, document: str) -> None:
-    """Replaces the file whole, so that nobody reads half a document."""
-    partial = file.with_name(f".{file.name}.partial")
-    try:
-        partial.write_text(document + "\n", encoding="utf-8")
-        partial.replace(file)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise InvalidArgumentError(f"{file}: cannot be written: {error.strerror}") from None
+    with files.replacing(file) as path:
+        path.write_text(document + "\n", encoding="utf-8")
 
 
 def check_writable(file: Path | None) -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 
 from square import __version__
-from square.cli import check, controller, demo, node, plan, run
+from square.cli import check, controller, demo, node, paths, plan, run, topology
 from square.errors import SquareError
 from square.run.interruption import Interrupted
 from square.run.mailbox import CALL_THREAD_NAME
@@ -18,6 +18,7 @@ EXIT_FAILED = 1
 _EPILOG = """\
 examples:
   square demo                            three tenants, four sites, three policies
+  square topology abilene.gml            what there is
   square plan scenario.toml              what would happen
   square run scenario.toml               make it happen, on this machine
   square COMMAND --help                  every option, with an example
@@ -33,7 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"square {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (demo, plan, check, run, controller, node):
+    for command in (demo, topology, paths, plan, check, run, controller, node):
         command.add_parser(commands)
     return parser
 
@@ -41,6 +42,7 @@ def build_parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0, 1 for an error, 2 for wrong usage,
     128 and the signal's number where a signal ended it."""
+    _open_closed_streams()
     code = _run(arguments)
     if any(thread.name == CALL_THREAD_NAME for thread in threading.enumerate()):
         # A run was given up while the library computed; nothing else can end that.
@@ -48,6 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.flush()
         os._exit(code)
     return code
+
+
+def _open_closed_streams() -> None:
+    """Started with ``>&-`` there is no stream; what is written to it has nowhere to go."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from square._core import Collective, Scenario
+from square._core import Scenario
 from square.cli import arguments, documents, text
 from square.run import payload
 from square.run.job import RunOptions, run_scenario
@@ -102,15 +102,7 @@ def show(outcome: RunOutcome, options: argparse.Namespace) -> None:
 
 def with_sizes(scenario: Scenario, sizes: list[int]) -> Scenario:
     """A copy whose collectives have these sizes."""
-    collectives = [
-        Collective(
-            tenant=collective.tenant,
-            op=collective.op,
-            root=collective.root,
-            members=list(collective.members),
-            size_bytes=size_bytes,
-            weight=collective.weight,
-        )
-        for collective, size_bytes in zip(scenario.collectives, sizes, strict=True)
-    ]
-    return Scenario(scenario.topology, scenario.policy, scenario.tenants, collectives, scenario.name)
+    changed = scenario.copy()
+    for collective, size_bytes in zip(scenario.collectives, sizes, strict=True):
+        changed.set_size(collective.id, size_bytes)
+    return changed

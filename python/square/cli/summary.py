@@ -1,187 +1,208 @@
 """A plan, for people."""
 
 import math
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from square._core import Plan, PlanSession
-from square.cli import text
+from square._core import Plan, PlanCollective
+from square.cli import bottlenecks, text, trees
+from square.cli.limits.network import Network
+from square.planning import gaps as certified_gaps
 from square.run.outcome import ratio
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.tree import Tree
 
-# Trees are drawn while they have no more lines than this together.
-MAX_TREE_LINES = 120
-MAX_LINKS = 10
-MAX_NAMES = 4
+MAX_TENANTS = 30
+MAX_COLLECTIVES = 60
+MAX_CHANGES = 20
+# Rates that differ by less are the same; as plans are checked.
+TOLERANCE = 1e-6
+# A gap below this is rounding.
+ROUNDING = 1e-12
 
 
 def print_plan(plan: Plan, name: str, console: "Console") -> None:
+    network = Network(plan)
     console.print(
-        f"scenario {name}: {len(plan.nodes)} nodes, {len(plan.links)} links, "
-        f"{len(plan.collectives)} collectives, planned by {plan.policy} in {1000 * plan.solve_seconds:.1f} ms"
+        f"scenario {name}: {text.count(len(plan.nodes), 'node')}, {text.count(len(plan.links), 'link')}, "
+        f"{text.count(len(plan.collectives), 'collective')}, planned by {plan.policy} in "
+        f"{1000 * plan.solve_seconds:.1f} ms"
     )
+    if not plan.realised:
+        console.print("Rates only: there are no streams, so nothing can run by this plan.")
     console.print()
     _print_tenants(plan, console)
-    _print_collectives(plan, console)
-    _print_sessions(plan, console)
-    _print_links(plan, console)
-    _print_totals(plan, console)
+    _print_collectives(network, console)
+    bottlenecks.print_limits(network, console)
+    trees.print_sessions(plan, console)
+    bottlenecks.print_links(network, console)
+    _print_changes(plan, console)
+    _print_totals(plan, network, console)
 
 
 def _print_tenants(plan: Plan, console: "Console") -> None:
+    if not plan.realised:
+        return
     table = text.table("tenant", "weight", "Mbit/s")
-    for tenant in plan.tenants:
+    for tenant in plan.tenants[:MAX_TENANTS]:
         table.add_row(tenant.name, f"{tenant.weight:g}", text.rate(tenant.rate_bps))
     text.print_titled(console, "Tenants", table)
+    _print_rest(len(plan.tenants) - MAX_TENANTS, "tenant", console)
 
 
-def _print_collectives(plan: Plan, console: "Console") -> None:
-    sessions = {session.id: session for session in plan.sessions}
+def _print_collectives(network: Network, console: "Console") -> None:
+    collectives = list(network.collectives.values())
+    rates = _rate_columns(network, collectives)
+    weight = ("weight",) if any(collective.weight != 1 for collective in collectives) else ()
     table = text.table(
         "id",
         "tenant",
         "operation",
         "root",
         "members",
-        "weight",
+        *weight,
         "MB",
-        "rate\nMbit/s",
+        *(f"{name}\nMbit/s" for name in rates),
         "bound\nMbit/s",
         "rate/\nbound",
-        "completion\ns",
+        *(("takes\ns", "streams") if network.realised else ()),
+        *(("cost\nUSD/h",) if network.cost_usd_per_hour > 0 else ()),
         left=4,
     )
-    for collective in plan.collectives:
-        mine = [sessions[number] for number in collective.sessions]
-        members = {name for session in mine for name in session.members}
+    for collective in collectives[:MAX_COLLECTIVES]:
+        bound = network.bound_bps(collective)
+        both = {"lp rate": collective.lp_rate_bps, "rate": collective.rate_bps}
+        streams = sum(len(network.sessions[number].streams) for number in collective.sessions)
         table.add_row(
             str(collective.id),
             collective.tenant,
             collective.op,
-            mine[0].root if collective.op == "broadcast" and mine else "-",
-            str(len(members)) if members else "1",
-            f"{collective.weight:g}",
+            _root_of(network, collective),
+            str(max(len(network.members_of(collective)), 1)),
+            *((f"{collective.weight:g}",) if weight else ()),
             text.size(collective.size_bytes),
-            text.rate(collective.rate_bps),
-            text.rate(collective.bound_bps),
-            text.percent(ratio(collective.rate_bps, collective.bound_bps)),
-            text.seconds(collective.completion_seconds),
+            *(text.rate(both[name]) for name in rates),
+            text.rate(bound),
+            text.percent(ratio(network.rate_bps(collective), bound)),
+            *((text.seconds(collective.completion_seconds), str(streams)) if network.realised else ()),
+            *((text.figure(collective.cost_usd_per_hour),) if network.cost_usd_per_hour > 0 else ()),
         )
     text.print_titled(console, "Collectives", table)
+    _print_rest(len(collectives) - MAX_COLLECTIVES, "collective", console)
 
 
-def _print_sessions(plan: Plan, console: "Console") -> None:
-    console.print(
-        "Sessions and their streams" if plan.sessions else "No sessions: nothing is sent", style="bold"
+def _rate_columns(network: Network, collectives: list[PlanCollective]) -> tuple[str, ...]:
+    """What the linear program allows is shown where streams carry less, or where there are none."""
+    if not network.realised:
+        return ("lp rate",)
+    falls_short = any(
+        math.isfinite(c.lp_rate_bps) and c.rate_bps < c.lp_rate_bps * (1.0 - TOLERANCE) for c in collectives
     )
-    lines_left = MAX_TREE_LINES
-    for number, session in enumerate(plan.sessions):
-        if lines_left <= 0:
-            console.print(f"... and {len(plan.sessions) - number} more sessions; --json lists them")
-            break
-        tree, lines = _tree_of(session, lines_left)
-        console.print(tree)
-        lines_left -= lines
-    console.print()
+    return ("lp rate", "rate") if falls_short else ("rate",)
 
 
-def _tree_of(session: PlanSession, lines_left: int) -> tuple["Tree", int]:
-    """The session with its widest streams, and the number of lines. One stream is always shown."""
-    from rich.tree import Tree
-
-    tree = Tree(
-        f"session {session.id} of collective {session.collective}: {session.kind} from {session.root} "
-        f"to {_destinations(session)}, {text.rate(session.rate_bps)} Mbit/s "
-        f"in {text.count(len(session.streams), 'stream')}"
-    )
-    lines = 1
-    streams = sorted(session.streams, key=lambda stream: -stream.rate_bps)
-    for number, stream in enumerate(streams):
-        more = 2 + len(stream.links)
-        if number > 0 and lines + more > lines_left:
-            tree.add(f"... and {len(streams) - number} thinner streams; --json lists them")
-            break
-        lines += more
-        branch = tree.add(f"{text.rate(stream.rate_bps)} Mbit/s" + (", coded" if stream.coded else ""))
-        _grow(branch, session.root, stream.links)
-    return tree, lines
+def _root_of(network: Network, collective: PlanCollective) -> str:
+    if collective.op not in ("broadcast", "reduce") or not collective.sessions:
+        return "-"
+    return network.sessions[collective.sessions[0]].root
 
 
-def _destinations(session: PlanSession) -> str:
-    names = [name for name in session.members if name != session.root]
-    return ", ".join(names) if len(names) <= MAX_NAMES else f"{len(names)} destinations"
-
-
-def _grow(branch: "Tree", root: str, links: list[tuple[str, str]]) -> None:
-    """Links come after the one that feeds them, so that no recursion is needed."""
-    places = {root: branch.add(root)}
-    for tail, head in links:
-        places[head] = places[tail].add(head)
-
-
-def _print_links(plan: Plan, console: "Console") -> None:
-    loaded = [link for link in plan.links if link.load_bps > 0]
-    if not loaded:
+def _print_changes(plan: Plan, console: "Console") -> None:
+    if plan.changes is None:
         return
-    shares = {id(link): ratio(link.load_bps, link.capacity_bps) for link in loaded}
-    loaded.sort(key=lambda link: (-_known(shares[id(link)]), link.from_node, link.to_node))
-    shown = loaded[:MAX_LINKS]
-    table = text.table(
-        "from",
-        "to",
-        "load\nMbit/s",
-        "capacity\nMbit/s",
-        "used",
-        left=2,
-    )
-    for link in shown:
-        table.add_row(
-            link.from_node,
-            link.to_node,
-            text.rate(link.load_bps),
-            text.rate(link.capacity_bps),
-            text.percent(shares[id(link)]),
-        )
-    text.print_titled(console, f"Most loaded links ({len(shown)} of {len(loaded)} in use)", table)
-    _print_limits(plan, console)
-
-
-def _print_limits(plan: Plan, console: "Console") -> None:
-    limited = [
-        node for node in plan.nodes if math.isfinite(node.egress_bps) or math.isfinite(node.ingress_bps)
-    ]
-    if not limited:
+    if not plan.changes:
+        console.print("No collective changed since the plan before: the same rates over the same streams.")
+        console.print()
         return
-    out: dict[str, float] = defaultdict(float)
-    into: dict[str, float] = defaultdict(float)
-    for link in plan.links:
-        out[link.from_node] += link.load_bps
-        into[link.to_node] += link.load_bps
-    table = text.table("node", "leaving\nMbit/s", "limit\nMbit/s", "entering\nMbit/s", "limit\nMbit/s")
-    for node in limited[:MAX_LINKS]:
+    table = text.table("collective", "change", "before\nMbit/s", "after\nMbit/s", left=2)
+    for change in plan.changes[:MAX_CHANGES]:
         table.add_row(
-            node.name,
-            text.rate(out[node.name]),
-            text.rate(node.egress_bps),
-            text.rate(into[node.name]),
-            text.rate(node.ingress_bps),
+            str(change.collective),
+            change.kind,
+            "-" if change.kind == "joined" else text.rate(change.rate_before_bps),
+            "-" if change.kind == "left" else text.rate(change.rate_after_bps),
         )
-    text.print_titled(console, "Node limits", table)
+    text.print_titled(console, "Changes since the plan before", table)
+    _print_rest(len(plan.changes) - MAX_CHANGES, "change", console)
 
 
-def _print_totals(plan: Plan, console: "Console") -> None:
-    console.print(f"minimum rate   {text.rate(plan.min_rate_bps)} Mbit/s")
-    console.print(f"total rate     {text.rate(plan.total_rate_bps)} Mbit/s")
-    console.print(f"Jain's index   {plan.jain:.4f}  (of rate / weight; 1 is even)")
-    level = plan.certificate.level_bound_bps
-    if level is not None:
+def _print_totals(plan: Plan, network: Network, console: "Console") -> None:
+    rates = [network.rate_bps(collective) for collective in network.collectives.values()]
+    rates = [rate for rate in rates if math.isfinite(rate)]
+    console.print(f"minimum rate   {text.rate(min(rates, default=0.0))} Mbit/s")
+    console.print(f"total rate     {text.rate(sum(rates))} Mbit/s")
+    if plan.realised:
+        console.print(f"Jain's index   {plan.jain:.4f}  (of rate / weight; 1 is even)")
+        streams = [len(session.streams) for session in network.sessions.values()]
+        console.print(
+            f"streams        {sum(streams)} in {text.count(len(streams), 'session')}, "
+            f"at most {max(streams, default=0)} in one"
+        )
+    level = network.level_bound_bps
+    if level is not None and math.isfinite(level):
         console.print(
             f"level bound    {text.rate(level)} Mbit/s  (no plan at all has a larger least rate / weight)"
         )
+    _print_gaps(plan, network, console)
+    _print_cost(network, console)
+    _print_headroom(plan, rates, console)
 
 
-def _known(value: float) -> float:
-    return 0.0 if math.isnan(value) else value
+def _print_gaps(plan: Plan, network: Network, console: "Console") -> None:
+    if not network.levels:
+        return
+    gaps = certified_gaps(plan)
+    if not gaps:
+        return
+    of_rates = f", {_gap(max(gap.rate_gap for gap in gaps))} of rates" if plan.realised else ""
+    console.print(
+        f"certified gap  {_gap(max(gap.lp_gap for gap in gaps))} of lp rates{of_rates}  "
+        f"(the worst of {text.count(len(gaps), 'level')})"
+    )
+
+
+def _gap(value: float) -> str:
+    return "0" if value <= ROUNDING else f"{value:.1e}" if math.isfinite(value) else "open"
+
+
+def _print_cost(network: Network, console: "Console") -> None:
+    bound = network.cost_bound_usd_per_hour
+    budget = network.budget_usd_per_hour
+    if network.cost_usd_per_hour == 0 and bound is None and budget is None:
+        return
+    parts = [
+        f"{network.cost_usd_per_hour:.4f} USD an hour" if network.realised else "without streams, unknown"
+    ]
+    if budget is not None:
+        parts.append(f"the budget is {budget:.4f}")
+    if bound is not None:
+        parts.append(f"no plan with these rates costs less than {bound:.4f}")
+    console.print(f"cost           {'; '.join(parts)}")
+
+
+def _print_headroom(plan: Plan, rates: list[float], console: "Console") -> None:
+    if plan.headroom is None:
+        return
+    headroom = plan.headroom
+    least = _loss(min(rates, default=0.0), headroom.nominal_min_rate_bps)
+    total = _loss(sum(rates), headroom.nominal_total_rate_bps)
+    kept = "1 standard deviation of each capacity is"
+    if headroom.deviations != 1:
+        kept = f"{headroom.deviations:g} standard deviations of each capacity are"
+    console.print(
+        f"headroom       {kept} kept free, at the price of {least} of the minimum rate "
+        f"({text.rate(headroom.nominal_min_rate_bps)} Mbit/s without) "
+        f"and {total} of the total ({text.rate(headroom.nominal_total_rate_bps)})"
+    )
+
+
+def _loss(rate_bps: float, nominal_bps: float) -> str:
+    lost = 1.0 - ratio(rate_bps, nominal_bps)
+    # A total may also grow where the minimum falls.
+    return text.percent(lost) if math.isfinite(lost) else "nothing"
+
+
+def _print_rest(number: int, what: str, console: "Console") -> None:
+    if number > 0:
+        console.print(f"... and {number} more {what}{'s' if number > 1 else ''}; --json lists them")
+        console.print()

@@ -14,7 +14,7 @@ namespace {
 PlanningState state_of(const std::vector<std::string>& names) {
   Scenario scenario;
   scenario.topology = *full_mesh(names, {});
-  return {"", scenario.topology, {}, {}, GroupRegistry(scenario)};
+  return {"", scenario.topology, {}, {}, GroupRegistry(scenario), {}};
 }
 
 GroupSpec group(const std::string& name, const std::string& tenant = "alice") {
@@ -103,6 +103,45 @@ TEST_CASE("an open overlay meshes who is there") {
         1e6);
   topology = *remesh(topology, {"c"}, {});
   CHECK(topology.link_count() == 12);
+}
+
+TEST_CASE("links to avoid stay avoided when the topology changes") {
+  PlanningState state = state_of({"a", "b", "c"});
+  const auto id = [&](const char* name) { return *state.topology.find_node(name); };
+  PolicySpec policy;
+  policy.name = "exact";
+  policy.avoid_links = {*state.topology.find_link(id("b"), id("c"))};
+  REQUIRE(state.set_policy(policy).is_ok());
+  // Links come in another order, and the one to avoid goes for a while.
+  state.topology = *remesh(state.topology, {}, {"b"});
+  CHECK(state.scenario().policy.avoid_links.empty());
+  state.topology = *remesh(state.topology, {"b"}, {});
+  const auto avoided = state.scenario().policy.avoid_links;
+  REQUIRE(avoided.size() == 1);
+  CHECK(avoided[0] == *state.topology.find_link(id("b"), id("c")));
+  CHECK(avoided != policy.avoid_links);
+
+  policy.avoid_links = {LinkId(6)};
+  CHECK(state.set_policy(policy).code() == StatusCode::kInvalidArgument);
+  CHECK(state.scenario().policy.avoid_links == avoided);
+}
+
+TEST_CASE("a scenario's collectives keep what they demand") {
+  Scenario scenario;
+  scenario.topology = *full_mesh(std::vector<std::string>{"a", "b"}, {});
+  scenario.policy.name = "exact";
+  scenario.policy.objective = Objective::kCost;
+  CollectiveSpec collective{
+      CollectiveId(7), "t", 1.0, CollectiveOp::kBroadcast, {}, NodeId(1), {}, 8, {}, {}};
+  collective.members = {NodeId(0), NodeId(1)};
+  collective.required_bps = 1e6;
+  collective.max_latency = {from_seconds(0.08), Duration::max()};
+  scenario.collectives = {collective};
+  Scenario filled{"", scenario.topology, {}, {}, {}};
+  GroupRegistry(scenario).fill(filled);
+  REQUIRE(filled.collectives.size() == 1);
+  CHECK(filled.collectives[0].required_bps == collective.required_bps);
+  CHECK(filled.collectives[0].max_latency == collective.max_latency);
 }
 
 TEST_CASE("addresses") {

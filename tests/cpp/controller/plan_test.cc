@@ -46,7 +46,9 @@ TEST_CASE("without nodes a plan is active at once") {
                            AllReduceAlgorithm::kPlanned,
                            NodeId(1),
                            {NodeId(0), NodeId(1), NodeId(2)},
-                           1'000'000}};
+                           1'000'000,
+                           std::nullopt,
+                           {}}};
   const auto controller = start(scenario);
   REQUIRE(controller->plan() != nullptr);
   CHECK(controller->plan()->epoch == Epoch(1));

@@ -23,7 +23,7 @@ Problem problem_of(const Scenario& scenario, const Policy& policy) {
   Problem problem;
   problem.scenario = &scenario;
   problem.network = planning_network(scenario.topology);
-  problem.sessions = expand_sessions(scenario, policy.splits_multicasts()).value();
+  problem.sessions = expand_sessions(scenario, {policy.splits_multicasts(), false}).value();
   problem.paths = policy.paths(scenario, problem.sessions).value();
   problem.weight = collective_weights(scenario);
   problem.sessions_of.resize(scenario.collectives.size());

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <fstream>
 
 using namespace square;
@@ -15,6 +16,15 @@ Result<Scenario> parse(const std::string& text) { return parse_scenario(text, "d
 const std::string kMesh = "[overlay]\nmesh = [\"a\", \"b\", \"c\"]\ncapacity_mbps = 10\n";
 
 std::string collective(const std::string& lines) { return kMesh + "[[collective]]\n" + lines; }
+
+void check_refused(const std::string& text, std::string_view expected) {
+  CAPTURE(text);
+  const auto scenario = parse(text);
+  REQUIRE_FALSE(scenario.is_ok());
+  CHECK(scenario.status().code() == StatusCode::kInvalidArgument);
+  CHECK(scenario.status().message().starts_with("demo.toml:"));
+  CHECK_MESSAGE(scenario.status().message().find(expected) != std::string::npos, scenario.status().message());
+}
 
 const LinkProperties& between(const Scenario& scenario, std::string_view from, std::string_view to) {
   const Topology& topology = scenario.topology;
@@ -281,15 +291,33 @@ TEST_CASE("mistakes are named with file, line and key") {
        "collective.member: unknown key; the nearest known one is \"members\""},
       {collective("tenant='x'\nop='all_reduce'\nbytes=1\n[collective.more]\nx=1"), "unknown key"},
   };
-  for (const BadInput& input : inputs) {
-    CAPTURE(input.text);
-    const auto scenario = parse(input.text);
-    REQUIRE_FALSE(scenario.is_ok());
-    CHECK(scenario.status().code() == StatusCode::kInvalidArgument);
-    CHECK(scenario.status().message().starts_with("demo.toml:"));
-    CHECK_MESSAGE(scenario.status().message().find(input.expected) != std::string::npos,
-                  scenario.status().message());
-  }
+  for (const BadInput& input : inputs) check_refused(input.text, input.expected);
+}
+
+TEST_CASE("a standard deviation for links that have none") {
+  const auto scenario = parse(R"([overlay]
+capacity_mbps = 10
+capacity_stddev_mbps = 2
+[[overlay.link]]
+from = "a"
+to = "b"
+capacity_stddev_mbps = 3
+[[overlay.link]]
+from = "b"
+to = "a"
+latency_ms = 4
+)");
+  REQUIRE_MESSAGE(scenario.is_ok(), scenario.status().message());
+  CHECK(between(*scenario, "a", "b").capacity_stddev_bps == 3e6);
+  CHECK(between(*scenario, "b", "a").capacity_stddev_bps == 2e6);
+  CHECK(between(*scenario, "b", "a").capacity_bps == 10e6);
+  CHECK(between(*scenario, "b", "a").latency == 4ms);
+  const std::string mesh = "[overlay]\nmesh = ['a', 'b']\ncapacity_stddev_mbps = ";
+  check_refused(mesh + "-1",
+                "demo.toml:3: overlay.capacity_stddev_mbps: must be 0 or above and finite, not -1");
+  check_refused(mesh + "nan", "overlay.capacity_stddev_mbps: must be 0 or above and finite, not nan");
+  check_refused(mesh + "1e308", "overlay.capacity_stddev_mbps: is too large");
+  check_refused(mesh + "'2'", "overlay.capacity_stddev_mbps: must be a number");
 }
 
 TEST_CASE("path choices and operations go to words and back") {
@@ -335,9 +363,23 @@ TEST_CASE("scenarios made in code are checked") {
   refused([](Scenario& s) { s.collectives.push_back(s.collectives[0]); }, "its id is there twice");
   refused([](Scenario& s) { s.policy.shots = 0; }, "policy.shots");
   refused([](Scenario& s) { s.policy.paths.k = kMaxPaths + 1; }, "policy.paths");
-  refused([](Scenario& s) { s.policy.name = ""; }, "policy.name");
+  refused([](Scenario& s) { s.policy.name = ""; }, "policy.name: must not be empty");
+  refused([](Scenario& s) { s.policy.name = "best"; }, "policy.name: unknown policy \"best\"");
+  refused([](Scenario& s) { s.collectives[0].weight = std::nan(""); },
+          "collective 0 (broadcast): the weight");
+  refused([](Scenario& s) { s.tenants[0].weight = s.collectives[0].weight = 1e200; },
+          "collective 0 (broadcast): its weight and that of its tenant come to inf together");
   Scenario rootless = good;
   rootless.collectives[0].op = CollectiveOp::kAllReduce;
   rootless.collectives[0].root = NodeId(8);  // means nothing there
   CHECK(check_scenario(rootless).is_ok());
+}
+
+TEST_CASE("ids of collectives may have gaps, and one member alone sends nothing") {
+  Scenario scenario = *parse(collective("tenant='x'\nop='broadcast'\nroot='a'\nbytes=1"));
+  scenario.collectives.push_back(scenario.collectives[0]);
+  scenario.collectives[0].id = CollectiveId(9);
+  scenario.collectives[1].id = CollectiveId(4);
+  scenario.collectives[1].members = {NodeId(0)};
+  CHECK(check_scenario(scenario).is_ok());
 }

@@ -4,41 +4,11 @@
 #include <set>
 
 #include "square/topology.h"
+#include "topology/reader_checks.h"
 #include "topology/test_data.h"
 
 using namespace square;
 using namespace std::chrono_literals;
-
-namespace {
-
-struct BadInput {
-  std::string text;
-  std::string expected;  // part of the message
-};
-
-template <typename Parse>
-void check_refused(Parse parse, const std::vector<BadInput>& inputs) {
-  for (const BadInput& input : inputs) {
-    CAPTURE(input.text);
-    const auto result = parse(input.text, "in");
-    REQUIRE_FALSE(result.is_ok());
-    CHECK(result.status().code() == StatusCode::kInvalidArgument);
-    CHECK_MESSAGE(result.status().message().find(input.expected) != std::string::npos,
-                  result.status().message());
-  }
-}
-
-const LinkProperties& between(const Topology& topology, std::string_view from, std::string_view to) {
-  const auto tail = topology.find_node(from);
-  const auto head = topology.find_node(to);
-  REQUIRE(tail.has_value());
-  REQUIRE(head.has_value());
-  const auto link = topology.find_link(*tail, *head);
-  REQUIRE(link.has_value());
-  return topology.link(*link).properties;
-}
-
-}  // namespace
 
 TEST_CASE("GML: names, directions and capacities") {
   const auto topology = parse_gml(R"(# a comment
@@ -157,8 +127,12 @@ TEST_CASE("CSV: quotes, line ends, byte order mark and missing values") {
   CHECK(back.capacity_bps == kUnlimited);
   CHECK(back.latency == 0ms);
   CHECK(between(*topology, "a", "c").capacity_bps == 3e6);
-  const auto own =
-      parse_csv("from,to,capacity_mbps,latency_ms,price_usd_per_gb\na,b,1,2,3\na,b,1,9,3\n", "in");
+  const auto own = parse_csv(
+      "from,to,capacity_mbps,latency_ms,price_usd_per_gb,capacity_stddev_mbps\na,b,1,2,3,0.3\na,b,1,9,3,0.4\n"
+      "b,a,1,2,3,?\n",
+      "in");
+  CHECK(between(*own, "a", "b").capacity_stddev_bps == doctest::Approx(0.5e6));
+  CHECK(between(*own, "b", "a").capacity_stddev_bps == 0);
   CHECK(between(*own, "a", "b").latency == 9ms);
   CHECK(between(*own, "a", "b").capacity_bps == 2e6);
   CHECK(parse_csv("from,to\n", "in")->node_count() == 0);
@@ -185,6 +159,13 @@ TEST_CASE("CSV: mistakes are named with file, line and column") {
           {"from,to,capacity_mbps\na,b,inf\n", "capacity_mbps"},
           {"from,to,capacity_mbps\na,b,1x\n", "not \"1x\""},
           {"from,to,capacity_mbps\na,b,1e400\n", "not \"1e400\""},
+          {"from,to,capacity_mbps\na,b,1e303\n", "in:2: capacity_mbps: 1e+303 is too large"},
+          {"from,to,capacity_mbps\na,b,1e302\na,b,1e302\n", "in:3: link \"a\" -> \"b\": the capacities"},
+          {"from,to,capacity_stddev_mbps\na,b,-1\n",
+           "in:2: capacity_stddev_mbps: must be a finite number of"},
+          {"from,to,capacity_stddev_mbps\na,b,inf\n", "capacity_stddev_mbps: must be a finite number of 0"},
+          {"from,to,capacity_stdev_mbps\n", "write \"capacity_stddev_mbps\""},
+          {"from,to,latency_ms\na,b,1e9\n", "in:2: link \"a\" -> \"b\": the latency must be at most a day"},
           {"from,to,rtt_ms\n\"a\nb\",c,1\nd,e,-1\n", "in:4: rtt_ms: must be a finite number of 0 or above"},
           {"from,to,price_usd_per_gb\na,b,free\n", "price_usd_per_gb"},
           {"from,to\n\"a,b\n", "in:2: a quoted field does not end"},
@@ -207,6 +188,7 @@ to = "sfo"
 capacity_mbps = 10
 latency_ms = 75
 price_usd_per_gb = 0.02
+capacity_stddev_mbps = 1.5
 )",
                                             "in");
   REQUIRE_MESSAGE(topology.is_ok(), topology.status().message());
@@ -214,6 +196,7 @@ price_usd_per_gb = 0.02
   CHECK(topology->node(NodeId(0)).ingress_bps == kUnlimited);
   CHECK(topology->node(NodeId(1)).ingress_bps == 7.5e6);
   CHECK(between(*topology, "fra", "sfo").latency == 75ms);
+  CHECK(between(*topology, "fra", "sfo").capacity_stddev_bps == 1.5e6);
   CHECK(parse_topology_toml("[[link]]\nfrom='a'\nto='b'\n", "in")->node_count() == 2);
   check_refused(
       parse_topology_toml,
@@ -235,6 +218,15 @@ price_usd_per_gb = 0.02
           {"[[link]]\nfrom='a'\nto='b'\ncapacity_mbps='10'",
            "in:4: link.capacity_mbps: must be a number, not a text"},
           {"[[link]]\nfrom='a'\nto='b'\ncapacity_mbps=1e305", "link.capacity_mbps: is too large"},
+          {"[[link]]\nfrom='a'\nto='b'\ncapacity_stddev_mbps=-1",
+           "in:4: link.capacity_stddev_mbps: must be 0 or above and finite, not -1"},
+          {"[[link]]\nfrom='a'\nto='b'\ncapacity_stddev_mbps=1e305",
+           "link.capacity_stddev_mbps: is too large"},
+          {"[[link]]\nfrom='a'\nto='b'\ncapacity_mbps=1e400", "in:4:"},
+          {"[[link]]\nfrom='a'\nto='b'\ncapacity_mbps=99999999999999999999", "in:4:"},
+          {"[[link]]\nfrom='a'\nto='b'\nlatency_ms=1e18", "in:1: link: link \"a\" -> \"b\": the latency"},
+          {"[[node]]\nname='a'\negress_mbps=nan", "in:3: node.egress_mbps: must be above 0 and finite"},
+          {"[[node]]\nname=\"a\\u0000\"", "in:2: node.name: a node's name has a zero byte"},
           {"[[link]]\nfrom='a'\nto='b'\nlatency_ms=-1", "link.latency_ms: must be 0 or above"},
           {"[[link]]\nfrom='a'\nto='b'\nprice_usd_per_gb=nan",
            "link.price_usd_per_gb: must be 0 or above and finite, not nan"},
@@ -243,7 +235,7 @@ price_usd_per_gb = 0.02
 
 TEST_CASE("what would take too much memory is refused") {
   CHECK(parse_csv(std::string(5000, ','), "in").status().code() == StatusCode::kResourceExhausted);
-  const std::string long_comment = "#" + std::string(std::size_t{1} << 26U, 'x');
+  const std::string long_comment = "#" + std::string(std::size_t{1} << 27U, 'x');
   CHECK(parse_topology_toml(long_comment, "in").status().code() == StatusCode::kResourceExhausted);
   const std::string deep = "node = " + std::string(100'000, '[');
   CHECK(parse_topology_toml(deep, "in").status().code() == StatusCode::kInvalidArgument);
@@ -256,12 +248,14 @@ TEST_CASE("files are told apart by extension") {
   const auto folder = std::filesystem::temp_directory_path() / "square_readers_test";
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "a.CSV") << "from,to\nx,y\n";
-  std::ofstream(folder / "a.graphml") << "<graphml/>";
+  std::ofstream(folder / "a.xml") << "<graphml/>";
+  std::ofstream(folder / "d.GraphML") << "<graphml><graph edgedefault='directed'/></graphml>";
   CHECK(read_topology(folder / "a.CSV")->link_count() == 1);
+  CHECK(read_topology(folder / "d.GraphML")->node_count() == 0);
   CHECK(read_topology(folder / "b.gml").status().code() == StatusCode::kNotFound);
-  const auto other = read_topology(folder / "a.graphml");
+  const auto other = read_topology(folder / "a.xml");
   CHECK(other.status().code() == StatusCode::kInvalidArgument);
-  CHECK(other.status().message().find(".gml, .csv or .toml") != std::string::npos);
+  CHECK(other.status().message().find(".gml, .graphml, .csv or .toml") != std::string::npos);
   std::filesystem::create_directories(folder / "c.gml");
   CHECK(read_topology(folder / "c.gml").status().message().find("is a folder") != std::string::npos);
   std::filesystem::remove_all(folder);

@@ -61,11 +61,38 @@ TEST_CASE("a second link between two nodes adds up") {
   CHECK(topology.link(*first).properties.price_usd_per_gb == doctest::Approx(0.4));
 }
 
+TEST_CASE("standard deviations of parallel links add as variances") {
+  Topology topology = nodes({"a", "b"});
+  const LinkId link = *topology.add_link("a", "b", {.capacity_bps = 30e6, .capacity_stddev_bps = 3e6});
+  REQUIRE(topology.add_link("a", "b", {.capacity_bps = 10e6, .capacity_stddev_bps = 4e6}).is_ok());
+  CHECK(topology.link(link).properties.capacity_stddev_bps == 5e6);
+  REQUIRE(topology.add_link("a", "b", {.capacity_bps = 10e6}).is_ok());
+  CHECK(topology.link(link).properties.capacity_stddev_bps == 5e6);
+  for (const double bad : {-1.0, kNan, kUnlimited}) {
+    const auto refused = topology.add_link("b", "a", {.capacity_bps = 1e6, .capacity_stddev_bps = bad});
+    CHECK(refused.status().code() == StatusCode::kInvalidArgument);
+    CHECK(refused.status().message().find("standard deviation") != std::string::npos);
+  }
+  CHECK(topology.link_count() == 1);
+}
+
+TEST_CASE("capacities that add up to more than a number holds are refused") {
+  Topology topology = nodes({"a", "b"});
+  const LinkId link = *topology.add_link("a", "b", {.capacity_bps = 1.5e308, .capacity_stddev_bps = 1.5e308});
+  const auto more = topology.add_link("a", "b", {.capacity_bps = 1.5e308});
+  CHECK(more.status().code() == StatusCode::kInvalidArgument);
+  CHECK(more.status().message().find("link \"a\" -> \"b\": the capacities") != std::string::npos);
+  CHECK_FALSE(topology.add_link("a", "b", {.capacity_bps = 1, .capacity_stddev_bps = 1.5e308}).is_ok());
+  CHECK(topology.link(link).properties.capacity_bps == 1.5e308);
+  CHECK(topology.add_link("a", "b", {.capacity_bps = kUnlimited}).is_ok());  // meant so
+}
+
 TEST_CASE("what cannot be is refused") {
   Topology topology = nodes({"a", "b"});
   const auto code = [](const auto& result) { return result.status().code(); };
   CHECK(code(topology.add_node({.name = ""})) == StatusCode::kInvalidArgument);
   CHECK(code(topology.add_node({.name = "\xff"})) == StatusCode::kInvalidArgument);
+  CHECK(code(topology.add_node({.name = std::string("a\0b", 3)})) == StatusCode::kInvalidArgument);
   CHECK(code(topology.add_node({.name = "a"})) == StatusCode::kAlreadyExists);
   for (const double bad : {0.0, -1.0, kNan, -kUnlimited}) {
     CAPTURE(bad);
@@ -75,6 +102,7 @@ TEST_CASE("what cannot be is refused") {
   }
   CHECK(code(topology.add_link("a", "a", {})) == StatusCode::kInvalidArgument);
   CHECK(code(topology.add_link("a", "b", {1e6, -1ns, 0})) == StatusCode::kInvalidArgument);
+  CHECK(code(topology.add_link("a", "b", {1e6, 25h, 0})) == StatusCode::kInvalidArgument);
   CHECK(code(topology.add_link("a", "b", {1e6, 0ns, -0.1})) == StatusCode::kInvalidArgument);
   CHECK(code(topology.add_link("a", "b", {1e6, 0ns, kNan})) == StatusCode::kInvalidArgument);
   CHECK(code(topology.add_link("a", "z", {})) == StatusCode::kNotFound);

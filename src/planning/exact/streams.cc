@@ -1,0 +1,218 @@
+#include "planning/exact/streams.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/check.h"
+#include "planning/exact/fairness.h"
+
+namespace square::planning {
+namespace {
+
+using Kind = Targets::Kind;
+
+// What a solver's tolerance may have promised too much.
+constexpr double kSlack = 1e-9;
+// A tree, or a share of an all-reduce, with less of its group's rate is a solver's noise.
+constexpr double kNoRate = 1e-8;
+
+double factor(double load, double limit) { return load > limit ? limit / load : 1.0; }
+
+double rate_of(const Carried& carried, std::size_t demand) {
+  double rate = 0.0;
+  for (const Carried::Tree& tree : carried.trees[demand]) rate += tree.rate;
+  return rate;
+}
+
+void shrink(double most, std::size_t demand, Carried& carried) {
+  const double part = factor(rate_of(carried, demand), most);
+  for (Carried::Tree& tree : carried.trees[demand]) tree.rate *= part;
+  std::erase_if(carried.trees[demand], [](const Carried::Tree& tree) { return tree.rate <= 0.0; });
+}
+
+// Both halves of a share carry what the lesser does; the rest is a solver's noise.
+void level_shares(const Instance& instance, Carried& carried) {
+  for (const Group& group : instance.groups) {
+    if (group.alternatives.size() < 2) continue;
+    for (const Alternative& share : group.alternatives) {
+      double least = kUnreachable;
+      for (const std::size_t i : share.demands) least = std::min(least, rate_of(carried, i));
+      for (const std::size_t i : share.demands) shrink(least, i, carried);
+    }
+  }
+}
+
+// By demand: what its group needs of it at most.
+std::vector<double> demand_rates(const Instance& instance, const std::vector<double>& group_rate) {
+  std::vector<double> rates(instance.demands.size(), 0.0);
+  for (std::size_t c = 0; c < instance.groups.size(); ++c) {
+    for (const Alternative& alternative : instance.groups[c].alternatives) {
+      for (std::size_t k = 0; k < alternative.demands.size(); ++k) {
+        rates[alternative.demands[k]] = alternative.fractions[k] * group_rate[c];
+      }
+    }
+  }
+  return rates;
+}
+
+Carried trees_of(const Instance& instance, const ColumnPool& pool, const std::vector<double>& rate,
+                 const std::vector<double>& group_rate) {
+  Carried carried{std::vector<std::vector<Carried::Tree>>(instance.demands.size())};
+  const std::vector<double> whole = demand_rates(instance, group_rate);
+  for (std::size_t k = 0; k < rate.size(); ++k) {
+    const Column& column = pool.columns()[k];
+    if (rate[k] <= kNoRate * whole[column.demand]) continue;
+    carried.trees[column.demand].push_back({column.links, rate[k]});
+  }
+  for (auto& trees : carried.trees) {
+    std::stable_sort(trees.begin(), trees.end(),
+                     [](const Carried::Tree& a, const Carried::Tree& b) { return a.rate > b.rate; });
+  }
+  level_shares(instance, carried);
+  return carried;
+}
+
+// The solver keeps rows to its tolerance; the result keeps them exactly.
+void clip(const Instance& instance, Carried& carried) {
+  std::vector<double> link(instance.link_count());
+  std::vector<double> egress(instance.node_count());
+  std::vector<double> ingress(instance.node_count());
+  double cost = 0.0;
+  const auto each = [&](auto use) {
+    for (auto& trees : carried.trees) {
+      for (Carried::Tree& tree : trees) use(tree);
+    }
+  };
+  each([&](const Carried::Tree& tree) {
+    for (const int number : tree.links) {
+      const auto e = static_cast<std::size_t>(number);
+      link[e] += tree.rate;
+      egress[static_cast<std::size_t>(instance.tail[e])] += tree.rate;
+      ingress[static_cast<std::size_t>(instance.head[e])] += tree.rate;
+      cost += tree.rate * instance.price[e];
+    }
+  });
+  const double all =
+      instance.budget_usd_per_hour.has_value() ? factor(cost, *instance.budget_usd_per_hour) : 1.0;
+  each([&](Carried::Tree& tree) {
+    double least = all;
+    for (const int number : tree.links) {
+      const auto e = static_cast<std::size_t>(number);
+      const auto tail = static_cast<std::size_t>(instance.tail[e]);
+      const auto head = static_cast<std::size_t>(instance.head[e]);
+      least = std::min({least, factor(link[e], instance.network.capacity_bps[e]),
+                        factor(egress[tail], instance.network.egress_bps[tail]),
+                        factor(ingress[head], instance.network.ingress_bps[head])});
+    }
+    tree.rate *= least;
+  });
+}
+
+// About the level that the trees reach.
+double unit_of(const Instance& instance, const Carried& carried) {
+  double unit = kUnreachable;
+  for (const Group& group : instance.groups) {
+    double level = 0.0;
+    for (const Alternative& alternative : group.alternatives) {
+      for (std::size_t k = 0; k < alternative.demands.size(); ++k) {
+        const double rate = rate_of(carried, alternative.demands[k]);
+        level = std::max(level, rate / alternative.fractions[k] / group.weight);
+      }
+    }
+    if (level > 0.0) unit = std::min(unit, level);
+  }
+  return unit;
+}
+
+}  // namespace
+
+Result<Carried> carry(const Instance& instance, const ColumnPool& pool, const std::vector<double>& rate,
+                      const std::vector<double>& link_price, Basis* basis) {
+  Targets targets;
+  targets.weight.assign(rate.size(), 1.0);
+  for (const double bps : rate) {
+    targets.kind.push_back(bps > 0.0 ? Kind::kFixed : Kind::kAbsent);
+    targets.rate.push_back(bps * (1.0 - kSlack));
+  }
+  targets.exactly = true;
+  targets.link_cost = link_price.empty() ? std::vector<double>(instance.link_count(), 1.0) : link_price;
+  Master master(instance, pool, targets, basis == nullptr ? Basis{} : std::move(*basis));
+  SQUARE_ASSIGN_OR_RETURN(const MasterAnswer answer, master.solve());
+  if (basis != nullptr) *basis = master.basis();
+  Carried carried = trees_of(instance, pool, answer.rate, rate);
+  clip(instance, carried);
+  return carried;
+}
+
+Carried carry_as_is(const Instance& instance, const ColumnPool& pool, const std::vector<double>& column_rate,
+                    const std::vector<double>& rate) {
+  Carried carried = trees_of(instance, pool, column_rate, rate);
+  clip(instance, carried);
+  const std::vector<std::vector<double>> shares = shares_of(instance, carried);
+  for (std::size_t c = 0; c < instance.groups.size(); ++c) {
+    const std::vector<Alternative>& alternatives = instance.groups[c].alternatives;
+    const double whole = std::accumulate(shares[c].begin(), shares[c].end(), 0.0);
+    for (std::size_t a = 0; a < alternatives.size(); ++a) {
+      const double share =
+          alternatives.size() == 1 ? rate[c] : shares[c][a] * (whole > rate[c] ? rate[c] / whole : 1.0);
+      for (std::size_t k = 0; k < alternatives[a].demands.size(); ++k) {
+        shrink(alternatives[a].fractions[k] * share, alternatives[a].demands[k], carried);
+      }
+    }
+  }
+  return carried;
+}
+
+std::vector<std::vector<double>> shares_of(const Instance& instance, const Carried& carried) {
+  std::vector<std::vector<double>> shares;
+  for (const Group& group : instance.groups) {
+    std::vector<double>& share = shares.emplace_back();
+    if (group.alternatives.size() < 2) continue;
+    for (const Alternative& alternative : group.alternatives) {
+      double least = kUnreachable;
+      for (const std::size_t i : alternative.demands) least = std::min(least, rate_of(carried, i));
+      share.push_back(least);
+    }
+  }
+  return shares;
+}
+
+Result<Carried> carry_by_few(const Instance& instance, const Carried& carried, std::size_t count) {
+  Carried few = carried;
+  while (true) {
+    bool too_many = false;
+    for (auto& trees : few.trees) {
+      if (trees.size() <= count) continue;
+      too_many = true;
+      trees.resize(count + (trees.size() - count) / 2);
+    }
+    if (!too_many) return few;
+    GenerationOptions as_they_are;
+    as_they_are.grow = false;
+    Generation generation(instance, as_they_are);
+    for (std::size_t i = 0; i < few.trees.size(); ++i) {
+      for (const Carried::Tree& tree : few.trees[i]) generation.pool().add({i, tree.links, {}, {}});
+    }
+    SQUARE_ASSIGN_OR_RETURN(const FairRates rates, fair_rates(generation, unit_of(instance, few)));
+    SQUARE_ASSIGN_OR_RETURN(few, carry(instance, generation.pool(), rates.rate));
+  }
+}
+
+std::vector<PlanStream> plan_streams(const Instance& instance, const Carried& carried, std::size_t demand) {
+  std::vector<PlanStream> streams;
+  for (const Carried::Tree& tree : carried.trees[demand]) {
+    PlanStream& stream = streams.emplace_back();
+    stream.rate_bps = tree.rate;
+    for (const int link : tree.links) {
+      stream.links.emplace_back(
+          NodeId(static_cast<std::uint32_t>(instance.tail[static_cast<std::size_t>(link)])),
+          NodeId(static_cast<std::uint32_t>(instance.head[static_cast<std::size_t>(link)])));
+    }
+    // Away from the root in a multicast, towards it in a reduce.
+    if (instance.demands[demand].reversed) std::reverse(stream.links.begin(), stream.links.end());
+  }
+  return streams;
+}
+
+}  // namespace square::planning

@@ -1,0 +1,44 @@
+// From columns with rates to the streams of a plan.
+#pragma once
+
+#include <vector>
+
+#include "planning/exact/generation.h"
+#include "square/plan.h"
+
+namespace square::planning {
+
+// Trees with rates, by demand.
+struct Carried {
+  struct Tree {
+    std::vector<int> links;  // each after the one that feeds it, seen from the root
+    double rate = 0.0;
+  };
+  std::vector<std::vector<Tree>> trees;
+};
+
+// Trees of the pool, which holds no other columns, that carry the groups' rates with the least traffic on
+// links, or, with a price of links, at the least price: a basic solution, so that no more trees are used than
+// there are resources that are used up and demands. Capacities and limits are kept exactly, so rates may be
+// lower by a solver's tolerance. `basis`: where to start, and on return where it ended. Errors: as
+// Master::solve().
+Result<Carried> carry(const Instance& instance, const ColumnPool& pool, const std::vector<double>& rate,
+                      const std::vector<double>& link_price = {}, Basis* basis = nullptr);
+
+// What columns of the pool carry, shrunk until it fits and no group has more than its rate:
+// without a program.
+Carried carry_as_is(const Instance& instance, const ColumnPool& pool, const std::vector<double>& column_rate,
+                    const std::vector<double>& rate);
+
+// Of each group with several alternatives, what each carries.
+std::vector<std::vector<double>> shares_of(const Instance& instance, const Carried& carried);
+
+// At most `count` trees a demand, at the price of rate: the thinnest are left out, half of
+// those that are too many at a time, and the rest shares what there is, max-min fair. Errors: as
+// Master::solve().
+Result<Carried> carry_by_few(const Instance& instance, const Carried& carried, std::size_t count);
+
+// In the direction of data; those of a reduce in the order of additions.
+std::vector<PlanStream> plan_streams(const Instance& instance, const Carried& carried, std::size_t demand);
+
+}  // namespace square::planning
