@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "controller/protocol.h"
-#include "square/planner.h"
 
 namespace square::controller {
 namespace {
@@ -268,7 +267,9 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
 }
 
 Result<PublishedPlanPtr> Coordinator::make(const Scenario& scenario) {
-  SQUARE_ASSIGN_OR_RETURN(PlanResult result, make_plan(scenario));
+  SQUARE_ASSIGN_OR_RETURN(PlanResult result, planner_.plan(scenario));
+  // The last plan made need not be the one that was published.
+  result.plan.changes.reset();
   renumber_sessions(result.plan, numbers_);
   result.plan.epoch = Epoch(last_epoch_.value() + 1);
   std::string json = to_json(result.plan);

@@ -17,6 +17,7 @@
 #include "controller/node_line.h"
 #include "controller/session_numbers.h"
 #include "square/controller.h"
+#include "square/planner.h"
 
 namespace square::controller {
 
@@ -136,6 +137,7 @@ class Coordinator {
   PlanningState state_;
   SessionNumbers numbers_;
   Epoch last_epoch_{0};
+  Planner planner_;  // starts each plan from the one before
 
   PublishedPlanPtr active_;
   std::optional<Change> change_;

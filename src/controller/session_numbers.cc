@@ -48,6 +48,9 @@ void renumber_sessions(Plan& plan, SessionNumbers& numbers) {
   for (PlanCollective& collective : plan.collectives) {
     for (SessionId& session : collective.sessions) renumber(session);
   }
+  for (PlanLevel& level : plan.certificate.levels) {
+    for (PlanPacking& packing : level.packings) renumber(packing.session);
+  }
   std::sort(plan.sessions.begin(), plan.sessions.end(),
             [](const PlanSession& a, const PlanSession& b) { return a.id < b.id; });
 }

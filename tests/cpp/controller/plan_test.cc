@@ -67,6 +67,23 @@ TEST_CASE("without nodes a plan is active at once") {
   CHECK(validate(*controller->plan()).is_ok());
 }
 
+TEST_CASE("exact plans follow one another with their proofs") {
+  Scenario scenario = mesh({"a", "b", "c", "d"});
+  scenario.policy = policy("exact");
+  const auto controller = start(scenario);
+  for (const auto& [name, members] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"first", {"a", "b", "c"}}, {"second", {"b", "c", "d"}}, {"third", {"d", "a"}}}) {
+    const auto registered = controller->register_group(broadcast_group(name, members));
+    REQUIRE_MESSAGE(registered.is_ok(), registered.status().to_string());
+    const Status valid = validate(*controller->plan());
+    CHECK_MESSAGE(valid.is_ok(), valid.message());
+    CHECK_FALSE(controller->plan()->certificate.levels.empty());
+  }
+  REQUIRE(controller->set_policy(policy("square")).is_ok());
+  REQUIRE(controller->set_policy(policy("exact")).is_ok());
+  CHECK(validate(*controller->plan()).is_ok());
+}
+
 TEST_CASE("a plan is activated only when every node has installed it") {
   const auto controller = start(mesh({"a", "b", "c"}));
   FakeNode::Options by_hand;

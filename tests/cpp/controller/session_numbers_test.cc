@@ -44,6 +44,19 @@ using Ids = std::vector<std::uint32_t>;
 
 }  // namespace
 
+TEST_CASE("what proves a plan follows the sessions to their numbers") {
+  SessionNumbers numbers;
+  Plan first = plan_of({session(0, 5, SessionKind::kMulticast, {0, 1, 2})});
+  renumber_sessions(first, numbers);
+  Plan second = plan_of(
+      {session(0, 2, SessionKind::kMulticast, {0, 1, 2}), session(1, 5, SessionKind::kMulticast, {0, 2, 1})});
+  second.certificate.levels.push_back({});
+  second.certificate.levels[0].packings = {{SessionId(0), {}}, {SessionId(1), {}}};
+  renumber_sessions(second, numbers);
+  CHECK(second.certificate.levels[0].packings[0].session == SessionId(1));
+  CHECK(second.certificate.levels[0].packings[1].session == SessionId(0));
+}
+
 TEST_CASE("a session keeps its number when others come before it") {
   SessionNumbers numbers;
   Plan first = plan_of({session(0, 5, SessionKind::kMulticast, {0, 1, 2})});
