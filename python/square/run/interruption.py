@@ -20,10 +20,14 @@ class Interrupted(Exception):  # noqa: N818 - not a failure of ours
 def signals_to(notify: Callable[[int], None]) -> Iterator[None]:
     """Calls ``notify`` with the number of a SIGINT or SIGTERM instead of ending the process.
 
-    Only in the main thread; ``notify`` must be safe in a signal handler.
+    Only in the main thread; ``notify`` must be safe in a signal handler. After one of them the
+    process is about to end because of it, and others that come until then are ignored.
     """
+    came = False
 
     def handle(number: int, _: FrameType | None) -> None:
+        nonlocal came
+        came = True
         notify(number)
 
     before = {number: signal.signal(number, handle) for number in _SIGNALS}
@@ -31,4 +35,4 @@ def signals_to(notify: Callable[[int], None]) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if came else handler)
