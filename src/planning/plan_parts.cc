@@ -6,9 +6,6 @@
 namespace square::planning {
 namespace {
 
-// US dollars an hour of a bit per second at one US dollar a GB.
-constexpr double kUsdPerHour = 3600.0 / (kBitsPerByte * 1e9);
-
 // Of the sessions of a collective: the slowest for its part of the bytes; or, where shares
 // are reduced and multicast, what all shares get through both.
 double rate_of(const Problem& problem, std::size_t collective, const std::vector<double>& session_bps) {

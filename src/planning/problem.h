@@ -13,6 +13,9 @@ namespace square::planning {
 // or this one where no link has any.
 inline constexpr double kAssumedCapacityBps = 1e9;
 
+// US dollars an hour that a bit per second costs at one US dollar a GB.
+inline constexpr double kUsdPerHour = 3600.0 / (kBitsPerByte * 1e9);
+
 // What there is to give away, bits per second: by LinkId, by NodeId.
 struct Network {
   std::vector<double> capacity_bps;

@@ -22,12 +22,10 @@ constexpr int kMaxUnits = 40;
 class Levels {
  public:
   Levels(Generation& generation, const ExactMemory* memory)
-      : generation_(generation), instance_(generation.instance()), memory_(memory) {
-    for (const Group& group : instance_.groups) {
-      targets_.kind.push_back(group.alternatives.empty() ? Kind::kAbsent : Kind::kActive);
-      targets_.weight.push_back(group.weight);
-    }
-    targets_.rate.assign(instance_.groups.size(), 0.0);
+      : generation_(generation),
+        instance_(generation.instance()),
+        memory_(memory),
+        targets_(active_targets(instance_)) {
     rates_.rate.assign(instance_.groups.size(), 0.0);
   }
 
@@ -52,7 +50,7 @@ class Levels {
       const double level = answer.master.objective;
       if (level <= 0.0) return internal_error("the level of the active collectives is not positive");
       FairLevel& out = rates_.levels.emplace_back(
-          FairLevel{level, answer.bound, {}, std::move(answer.duals), std::move(answer.demand_cost)});
+          FairLevel{level, {}, std::move(answer.duals), std::move(answer.demand_cost)});
       rates_.programs.push_back({stopped_, std::move(answer.basis)});
       stop(answer, out);
       rates_.late = rates_.late || answer.late;
@@ -103,11 +101,8 @@ class Levels {
   // Not even the first program was solved in time: the seeds alone are a plan, and their
   // lengths prove a bound.
   void use_seeds() {
-    rates_.levels.push_back({targets_.unit,
-                             kUnreachable,
-                             {},
-                             *generation_.centre(),
-                             std::vector<double>(instance_.demands.size(), 0.0)});
+    rates_.levels.push_back(
+        {targets_.unit, {}, *generation_.centre(), std::vector<double>(instance_.demands.size(), 0.0)});
     rates_.programs.push_back({});
     rates_.flows.rate = generation_.seeded();
   }

@@ -11,7 +11,6 @@ namespace square::planning {
 // One freezing level.
 struct FairLevel {
   double level = 0.0;               // t
-  double bound = 0.0;               // t is at most this, by trees (or coded subgraphs)
   std::vector<std::size_t> groups;  // those that stop here: g = w t
   Duals duals;                      // that prove the bound
   std::vector<double> demand_cost;  // under them

@@ -15,16 +15,6 @@ using Kind = Targets::Kind;
 // At the largest level itself a solver's tolerance decides whether there is any point.
 constexpr double kWithin = 1.0 - 1e-7;
 
-Targets active_targets(const Instance& instance) {
-  Targets targets;
-  for (const Group& group : instance.groups) {
-    targets.kind.push_back(group.alternatives.empty() ? Kind::kAbsent : Kind::kActive);
-    targets.weight.push_back(group.weight);
-  }
-  targets.rate.assign(instance.groups.size(), 0.0);
-  return targets;
-}
-
 Targets fixed_targets(const Instance& instance, double level) {
   Targets targets = active_targets(instance);
   for (std::size_t c = 0; c < targets.kind.size(); ++c) {

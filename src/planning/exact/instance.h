@@ -60,9 +60,6 @@ struct Instance {
   [[nodiscard]] std::size_t node_count() const { return network.egress_bps.size(); }
 };
 
-// US dollars an hour that a bit per second costs at a price per GB of 1.
-inline constexpr double kUsdPerHour = 3600.0 / 8e9;
-
 // `problem.network` is what may be used; it must outlive the instance. Errors:
 // FAILED_PRECONDITION naming collective, root and member where no way is left between
 // them, or none within the latency bound.

@@ -9,6 +9,16 @@ namespace square::planning {
 
 using Kind = Targets::Kind;
 
+Targets active_targets(const Instance& instance) {
+  Targets targets;
+  for (const Group& group : instance.groups) {
+    targets.kind.push_back(group.alternatives.empty() ? Kind::kAbsent : Kind::kActive);
+    targets.weight.push_back(group.weight);
+  }
+  targets.rate.assign(instance.groups.size(), 0.0);
+  return targets;
+}
+
 std::vector<double> Duals::link_cost(const Instance& instance) const {
   std::vector<double> cost(instance.link_count());
   for (std::size_t e = 0; e < cost.size(); ++e) {

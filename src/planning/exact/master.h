@@ -32,6 +32,9 @@ struct Targets {
   bool exactly = false;
 };
 
+// Every group that sends is active, with its weight.
+Targets active_targets(const Instance& instance);
+
 // Non-negative duals, per bit per second: what t (or the cost) gains with the resource.
 struct Duals {
   std::vector<double> link;     // l(e)
@@ -66,7 +69,6 @@ class Master {
 
   // Where the last solve() stopped: the start of a Master of the same instance.
   [[nodiscard]] Basis basis() const { return program_.basis(); }
-  [[nodiscard]] const Targets& targets() const { return targets_; }
 
  private:
   LinearProgram make_program();

@@ -46,12 +46,7 @@ Proof prove(Generation& generation, const Targets& targets, const Duals& duals,
 }
 
 std::vector<Targets> level_targets(const Instance& instance, const FairRates& rates) {
-  Targets targets;
-  for (const Group& group : instance.groups) {
-    targets.kind.push_back(group.alternatives.empty() ? Kind::kAbsent : Kind::kActive);
-    targets.weight.push_back(group.weight);
-  }
-  targets.rate.assign(instance.groups.size(), 0.0);
+  Targets targets = active_targets(instance);
   std::vector<Targets> all;
   for (const FairLevel& level : rates.levels) {
     targets.unit = level.level;

@@ -58,7 +58,7 @@ class Fair {
     solution_.lp_rate = rates.rate;
     solution_.lp_share.resize(rates.rate.size());
     for (const SpanningLevel& level : answer.levels) {
-      FairLevel& out = rates.levels.emplace_back(FairLevel{level.level, level.level, {}, {}, {}});
+      FairLevel& out = rates.levels.emplace_back(FairLevel{level.level, {}, {}, {}});
       for (const int group : level.groups) out.groups.push_back(static_cast<std::size_t>(group));
     }
     const std::vector<Targets> targets = level_targets(instance_, rates);
