@@ -7,7 +7,7 @@
 #include <span>
 
 #include "square/group.h"
-#include "square/overlay_node.h"
+#include "square/member_host.h"
 #include "square/status.h"
 
 namespace square {
@@ -34,9 +34,10 @@ class Communicator {
   static constexpr Duration kDefaultTimeout = std::chrono::minutes(5);
 
   // Registers the group with the controller and waits for a plan. `rank` lives on
-  // `node`. Errors: INVALID_ARGUMENT for a rank that is not of this node; those of
-  // ControllerClient::register_group(). Blocks for `timeout` at most.
-  static Result<std::unique_ptr<Communicator>> create(OverlayNode& node, GroupSpec group, Rank rank,
+  // `node`, which is in this process (OverlayNode) or a gateway that it attached to. Errors: INVALID_ARGUMENT
+  // for a rank that is not of this node; those of ControllerClient::register_group(). Blocks for `timeout` at
+  // most.
+  static Result<std::unique_ptr<Communicator>> create(MemberHost& node, GroupSpec group, Rank rank,
                                                       Duration timeout = kDefaultTimeout);
   ~Communicator();
 
@@ -50,6 +51,24 @@ class Communicator {
                                                 Duration timeout = kDefaultTimeout);
   // The same, and waits. Errors: see Node::post().
   Status broadcast(std::span<std::byte> data, Rank root, Duration timeout = kDefaultTimeout);
+
+  // Adds every member's `input`, element by element, into the root's `output`. Every call
+  // under one plan adds in the same order, so the bits are the same. Input and output may be
+  // the same memory. `output` is ignored elsewhere. Errors: INVALID_ARGUMENT for a type
+  // that cannot be added, a size that is not a multiple of the element's, sizes that differ;
+  // those of Node::post().
+  Result<std::shared_ptr<Work>> reduce_async(std::span<const std::byte> input, std::span<std::byte> output,
+                                             Reduction reduction, Rank root,
+                                             Duration timeout = kDefaultTimeout);
+  Status reduce(std::span<const std::byte> input, std::span<std::byte> output, Reduction reduction, Rank root,
+                Duration timeout = kDefaultTimeout);
+
+  // The same into every member's `output`; all have the same bits.
+  Result<std::shared_ptr<Work>> all_reduce_async(std::span<const std::byte> input,
+                                                 std::span<std::byte> output, Reduction reduction,
+                                                 Duration timeout = kDefaultTimeout);
+  Status all_reduce(std::span<const std::byte> input, std::span<std::byte> output, Reduction reduction,
+                    Duration timeout = kDefaultTimeout);
 
  private:
   class Core;

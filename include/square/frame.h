@@ -27,6 +27,11 @@ enum class FrameType : std::uint8_t {
   kAck = 5,
   // Both ways, passed on to every member of the operation:
   kAbort = 6,
+  // Head to tail, from the root of a reduce down its tree: which blocks to send again, and
+  // that the others should say how far they are.
+  kRequest = 7,
+  // Tail to head, along a stream of a reduce behind its blocks: how far one contributor is.
+  kReport = 8,
 };
 
 struct FrameHeader {
@@ -38,8 +43,11 @@ struct FrameHeader {
   // Drawn by the process that is the source, so that one that lost count of its operations
   // is not taken for the one before it.
   std::uint16_t incarnation = 0;
-  // Which try of an operation the bytes belong to; 0 unless sums were restarted.
+  // Which try of a block the bytes belong to; 0 unless a sum was restarted.
   std::uint32_t attempt = 0;
+  // What a sum adds, as the sender sees it: square/reduction.h. 0 where nothing is added.
+  std::uint8_t element_type = 0;
+  std::uint8_t reduce_op = 0;
   // Position of the payload in the session's bytes of this operation.
   std::uint64_t offset_bytes = 0;
   // The session's bytes of this operation in all, and its block size.
@@ -50,6 +58,9 @@ struct FrameHeader {
   std::uint64_t stream_sequence = 0;
   // Counts blocks of this stream on this hop, from 1.
   std::uint64_t hop_sequence = 0;
+  // Counts the frames from tail to head over all channels of a link, from 1; 0 where the
+  // link has one channel. The transport's own: nodes leave it alone.
+  std::uint64_t link_sequence = 0;
 
   friend bool operator==(const FrameHeader&, const FrameHeader&) = default;
 };
@@ -59,7 +70,7 @@ struct Frame {
   Buffer payload;
 };
 
-inline constexpr std::size_t kFrameHeaderBytes = 80;
+inline constexpr std::size_t kFrameHeaderBytes = 96;
 // The largest payload that any frame may claim. Checked before anything is kept.
 inline constexpr std::size_t kMaxPayloadBytes = std::size_t{1} << 20U;
 inline constexpr std::size_t kMaxFrameBytes = kFrameHeaderBytes + kMaxPayloadBytes;

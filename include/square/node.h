@@ -17,6 +17,7 @@
 #include "square/executor.h"
 #include "square/ids.h"
 #include "square/plan.h"
+#include "square/reduction.h"
 #include "square/status.h"
 #include "square/transport.h"
 
@@ -40,14 +41,22 @@ struct MemberOperation {
   // The number of this call on the collective; every member counts its own calls.
   OperationId operation;
   Rank rank;
-  // The member's buffer: read if `is_source`, written otherwise. It must stay valid
-  // until `done` runs.
-  std::span<std::byte> data;
-  bool is_source = false;
+  // What the member gives and what it gets; both stay valid until `done` runs. A broadcast
+  // reads the root's input and writes the others' output. A reduce reads every input and
+  // writes the root's output; an all-reduce reads every input and writes every output. Sizes
+  // are equal. Input and output may be the same bytes, or else do not overlap: then a byte
+  // of the input is overwritten by its final result only. What is not used may be empty.
+  std::span<const std::byte> input;
+  std::span<std::byte> output;
+  // What a reduce or all-reduce adds; all members say the same.
+  Reduction reduction;
+  // The root of a broadcast or a reduce.
+  bool is_root = false;
   // The call ends with DEADLINE_EXCEEDED after this long.
   Duration timeout = std::chrono::minutes(5);
   // Runs once, on the node's strand, when nothing refers to `data` any more. Must not
-  // block. OK: a destination has every byte; a source knows that every member has.
+  // block. OK: this member has its own result, complete; the root of a broadcast knows that
+  // every member has it, a contributor to a reduce that the root has.
   std::function<void(Status)> done;
 };
 

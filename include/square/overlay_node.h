@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "square/member_host.h"
 #include "square/node.h"
 #include "square/status.h"
 
@@ -24,17 +25,22 @@ struct OverlayNodeOptions {
 };
 
 // Thread-safe. stop() and the destructor block for about kDrainTime at most.
-class OverlayNode {
+class OverlayNode final : public MemberHost {
  public:
   // Listens, joins, and begins to relay. Errors: those of make_grpc_transport(),
   // Transport::start() and ControllerClient::connect(). Blocks.
   static Result<std::unique_ptr<OverlayNode>> join(OverlayNodeOptions options);
-  ~OverlayNode();
+  ~OverlayNode() override;
 
-  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] const std::string& name() const override;
   [[nodiscard]] std::string address() const;
   [[nodiscard]] Node& node();
   [[nodiscard]] ControllerClient& controller();
+  Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override;
+  void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override;
+  void post(MemberOperation operation) override;
+  void cancel(CollectiveId collective, OperationId operation) override;
+
   // Blocks for a moment. All zero after stop().
   [[nodiscard]] NodeStatistics statistics();
 

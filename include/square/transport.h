@@ -20,7 +20,7 @@ namespace square {
 using LinkHandle = Id<struct LinkHandleTag>;
 
 // This build speaks exactly this version; another one is refused by name.
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 
 // Frames that a node may have handed to send() on one link and that are not reported
 // by on_sent() yet. A bound on the node, not on the transport.

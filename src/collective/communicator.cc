@@ -60,7 +60,7 @@ struct Finisher {
   ~Finisher() { work->finish(cancelled("the node was stopped before the operation ended")); }
 };
 
-Status check_group(const OverlayNode& node, const GroupSpec& group, Rank rank) {
+Status check_group(const MemberHost& node, const GroupSpec& group, Rank rank) {
   if (group.nodes.empty()) return invalid_argument(fmt::format("group \"{}\" has no members", group.name));
   if (rank.index() >= group.nodes.size()) {
     return invalid_argument(fmt::format("group \"{}\" has {} members, so no rank {}", group.name,
@@ -77,22 +77,21 @@ Status check_group(const OverlayNode& node, const GroupSpec& group, Rank rank) {
 
 class Communicator::Core {
  public:
-  Core(OverlayNode& node, GroupSpec group, Rank rank) : node_(node), group_(std::move(group)), rank_(rank) {}
+  Core(MemberHost& node, GroupSpec group, Rank rank) : node_(node), group_(std::move(group)), rank_(rank) {}
 
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] std::size_t size() const { return group_.nodes.size(); }
 
   // Registers what the group's spec says now, and takes part in it.
   Status enrol(Duration timeout) {
-    SQUARE_ASSIGN_OR_RETURN(const GroupRegistration registered,
-                            node_.controller().register_group(group_, timeout));
+    SQUARE_ASSIGN_OR_RETURN(const GroupRegistration registered, node_.register_group(group_, timeout));
     std::vector<Rank> local;
     for (std::uint32_t rank = 0; rank < group_.nodes.size(); ++rank) {
       if (group_.nodes[rank] == node_.name()) local.emplace_back(rank);
     }
     for (std::size_t i = 0; i < group_.collectives.size(); ++i) {
       broadcasts_.try_emplace(group_.collectives[i].root, Registered{registered.collectives[i], 0});
-      node_.node().set_members(registered.collectives[i], group_.name, local);
+      node_.set_members(registered.collectives[i], group_.name, local);
     }
     return Status::ok();
   }
@@ -139,11 +138,12 @@ class Communicator::Core {
     call.collective = collective.id;
     call.operation = OperationId(collective.calls++);
     call.rank = rank_;
-    call.data = data;
-    call.is_source = is_source;
+    call.input = data;
+    call.output = data;
+    call.is_root = is_source;
     call.timeout = timeout;
-    auto work = std::make_shared<PostedWork>([node = &node_.node(), id = call.collective,
-                                              operation = call.operation] { node->cancel(id, operation); });
+    auto work = std::make_shared<PostedWork>(
+        [node = &node_, id = call.collective, operation = call.operation] { node->cancel(id, operation); });
     call.done = [finisher = std::make_shared<Finisher>(work), failure = failure_](Status outcome) {
       if (!outcome.is_ok()) {
         const std::lock_guard lock(failure->mutex);
@@ -151,11 +151,11 @@ class Communicator::Core {
       }
       finisher->work->finish(std::move(outcome));
     };
-    node_.node().post(std::move(call));
+    node_.post(std::move(call));
     return work;
   }
 
-  OverlayNode& node_;
+  MemberHost& node_;
   GroupSpec group_;
   const Rank rank_;
   std::mutex mutex_;
@@ -166,7 +166,7 @@ class Communicator::Core {
 Communicator::Communicator(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 Communicator::~Communicator() = default;
 
-Result<std::unique_ptr<Communicator>> Communicator::create(OverlayNode& node, GroupSpec group, Rank rank,
+Result<std::unique_ptr<Communicator>> Communicator::create(MemberHost& node, GroupSpec group, Rank rank,
                                                            Duration timeout) {
   SQUARE_RETURN_IF_ERROR(check_group(node, group, rank));
   auto core = std::make_unique<Core>(node, std::move(group), rank);

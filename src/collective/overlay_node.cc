@@ -67,6 +67,20 @@ std::string OverlayNode::address() const { return parts_->transport->address(); 
 Node& OverlayNode::node() { return *parts_->node; }
 ControllerClient& OverlayNode::controller() { return *parts_->controller; }
 
+Result<GroupRegistration> OverlayNode::register_group(const GroupSpec& group, Duration timeout) {
+  return parts_->controller->register_group(group, timeout);
+}
+
+void OverlayNode::set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) {
+  parts_->node->set_members(collective, std::move(group), std::move(ranks));
+}
+
+void OverlayNode::post(MemberOperation operation) { parts_->node->post(std::move(operation)); }
+
+void OverlayNode::cancel(CollectiveId collective, OperationId operation) {
+  parts_->node->cancel(collective, operation);
+}
+
 NodeStatistics OverlayNode::statistics() {
   if (parts_->is_stopped) return {};
   const auto answer = std::make_shared<std::promise<NodeStatistics>>();

@@ -74,11 +74,11 @@ Status Node::Core::check_part(const Plan& plan, const MemberOperation& call) con
     if (session.collective != call.collective) continue;
     any = true;
     const bool is_member = std::ranges::find(session.members, self) != session.members.end();
-    if (call.is_source ? self == session.root : is_member) return Status::ok();
+    if (call.is_root ? self == session.root : is_member) return Status::ok();
   }
   if (!any) return Status::ok();  // all members live on one node
   return invalid_argument(fmt::format("no session of collective {} {} node \"{}\"", call.collective.value(),
-                                      call.is_source ? "starts at" : "reaches", context_.options.name));
+                                      call.is_root ? "starts at" : "reaches", context_.options.name));
 }
 
 void Node::Core::post(MemberOperation call) {

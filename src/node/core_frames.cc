@@ -32,7 +32,7 @@ void Node::Core::take_frame(LinkHandle link, Frame frame) {
   const Connection& from = connection->second;
   const LocalStream& stream = *place->stream;
   const StreamKey key = stream.key;
-  const bool from_parent = from.end == LinkEnd::kHead && from.peer == stream.parent;
+  const bool from_parent = from.end == LinkEnd::kHead && stream.comes_from(from.peer);
   const bool from_child =
       from.end == LinkEnd::kTail && std::ranges::find(stream.children, from.peer) != stream.children.end();
   switch (frame.header.type) {
@@ -45,6 +45,8 @@ void Node::Core::take_frame(LinkHandle link, Frame frame) {
       return from_child ? outgoing_.at(from.peer)->on_credit(key, frame.header.hop_sequence) : refuse();
     case FrameType::kAck: return from_child ? take_acknowledgement(*place, std::move(frame)) : refuse();
     case FrameType::kAbort: return from_parent || from_child ? take_abort(from, *place, frame) : refuse();
+    case FrameType::kRequest:
+    case FrameType::kReport: return refuse();
   }
 }
 
@@ -117,7 +119,7 @@ std::size_t Node::Core::largest_block(SessionId session) const {
 }
 
 void Node::Core::take_acknowledgement(const Place& place, Frame frame) {
-  if (!place.stream->parent.empty()) return answer(*place.stream, std::move(frame));
+  if (!place.stream->starts_here()) return answer(*place.stream, std::move(frame));
   const auto found = operations_.find({place.stream->collective, frame.header.operation});
   if (found == operations_.end()) return;
   const auto ack = decode_acknowledgement(frame.payload);
@@ -178,7 +180,9 @@ void Node::Core::pass_abort(const InstalledPlan& plan, const Abort& abort, const
     frame.header.operation = abort.operation;
     frame.header.stream_sequence = abort.number;
     frame.payload = encode_abort(abort.cause);
-    if (tells(stream->parent)) answer(*stream, frame);
+    for (const std::string& parent : stream->parents) {
+      if (tells(parent)) send_answer(parent, frame);
+    }
     for (const std::string& child : stream->children) {
       if (tells(child)) outgoing_.at(child)->send_now(frame);
     }
@@ -186,7 +190,7 @@ void Node::Core::pass_abort(const InstalledPlan& plan, const Abort& abort, const
 }
 
 void Node::Core::answer(const LocalStream& stream, Frame frame) {
-  send_answer(stream.parent, std::move(frame));
+  for (const std::string& parent : stream.parents) send_answer(parent, frame);
 }
 
 void Node::Core::send_answer(const std::string& peer, Frame frame) {

@@ -52,10 +52,11 @@ void Node::Core::retire_before(Epoch epoch) {
   while (!plans_.empty() && plans_.begin()->first < epoch) {
     for (const auto& [key, stream] : plans_.begin()->second->streams()) {
       for (const std::string& child : stream.children) outgoing_.at(child)->remove_stream(key);
-      if (stream.parent.empty()) continue;
-      auto& incoming = incoming_[stream.parent].streams;
-      incoming.at(key)->on_down();
-      incoming.erase(key);
+      for (const std::string& parent : stream.parents) {
+        auto& incoming = incoming_[parent].streams;
+        incoming.at(key)->on_down();
+        incoming.erase(key);
+      }
     }
     plans_.erase(plans_.begin());
   }
@@ -82,7 +83,7 @@ void Node::Core::open_links(const InstalledPlan& plan) {
 void Node::Core::fill_stream(const StreamKey& key) {
   const auto plan = plans_.find(key.epoch);
   const LocalStream* stream = plan == plans_.end() ? nullptr : plan->second->find(key);
-  if (stream == nullptr || !stream->parent.empty()) return;
+  if (stream == nullptr || !stream->starts_here()) return;
   auto next = operations_.lower_bound({stream->collective, OperationId(0)});
   while (next != operations_.end() && next->first.collective == stream->collective) {
     const auto operation = (next++)->second;
@@ -92,13 +93,14 @@ void Node::Core::fill_stream(const StreamKey& key) {
 
 void Node::Core::open_incoming(const InstalledPlan& plan) {
   for (const auto& [key, stream] : plan.streams()) {
-    if (stream.parent.empty()) continue;
-    IncomingLink& link = incoming_[stream.parent];
-    auto incoming = std::make_shared<IncomingStream>(
-        shared_context_, key, stream.window_blocks,
-        [this, peer = stream.parent](Frame frame) { send_answer(peer, std::move(frame)); });
-    link.streams.emplace(key, incoming);
-    if (link.handle) incoming->on_up();
+    for (const std::string& parent : stream.parents) {
+      IncomingLink& link = incoming_[parent];
+      auto incoming = std::make_shared<IncomingStream>(
+          shared_context_, key, stream.window_blocks,
+          [this, parent](Frame frame) { send_answer(parent, std::move(frame)); });
+      link.streams.emplace(key, incoming);
+      if (link.handle) incoming->on_up();
+    }
   }
 }
 
@@ -197,7 +199,7 @@ void Node::Core::head_down(const std::string& peer, const Status& reason) {
   std::set<SessionId> sessions;
   for (const auto& [epoch, plan] : plans_) {
     for (const auto& [key, stream] : plan->streams()) {
-      if (stream.parent == peer) sessions.insert(key.session);
+      if (stream.comes_from(peer)) sessions.insert(key.session);
     }
   }
   fail_sessions(sessions, cause);

@@ -50,12 +50,13 @@ void InstalledPlan::add_stream(const PlanSession& session, std::size_t index) {
   const PlanStream& stream = session.streams[index];
   LocalStream local;
   for (const auto& [from, to] : stream.links) {
-    if (to == *self_) local.parent = plan_->nodes[from.index()].name;
+    if (to == *self_) local.parents.push_back(plan_->nodes[from.index()].name);
     if (from == *self_) local.children.push_back(plan_->nodes[to.index()].name);
   }
-  if (local.parent.empty() && local.children.empty()) return;
+  if (local.parents.empty() && local.children.empty()) return;
   local.key = {plan_->epoch, session.id, StreamIndex(static_cast<std::uint16_t>(index))};
   local.collective = session.collective;
+  local.kind = session.kind;
   local.rate_bps = stream.rate_bps;
   const PlanCollective* collective = plan_->find_collective(session.collective);
   local.weight = (collective == nullptr ? 1.0 : collective->weight) * stream.rate_bps / session.rate_bps;
@@ -67,17 +68,17 @@ void InstalledPlan::add_stream(const PlanSession& session, std::size_t index) {
 void InstalledPlan::fit_windows(std::size_t window_bytes) {
   double wanted_bytes = 0;
   for (auto& [key, stream] : streams_) {
-    if (stream.parent.empty()) continue;
-    const auto parent = plan_->find_node(stream.parent);
+    if (stream.parents.empty()) continue;
     double latency = 0;
     for (const PlanLink& link : plan_->links) {
-      if (link.from == *parent && link.to == *self_) latency = to_seconds(link.latency);
+      if (link.to == *self_ && stream.comes_from(plan_->nodes[link.from.index()].name))
+        latency = std::max(latency, to_seconds(link.latency));
     }
     const auto block = static_cast<double>(block_bytes_.at(key.session));
     const double under_way = stream.rate_bps * (2 * latency + kWindowSlackSeconds) / kBitsPerByte / block;
     stream.window_blocks =
         std::min(kMaxWindowBlocks, kSpareWindowBlocks + static_cast<std::size_t>(std::ceil(under_way)));
-    wanted_bytes += static_cast<double>(stream.window_blocks) * block;
+    wanted_bytes += static_cast<double>(stream.parents.size() * stream.window_blocks) * block;
   }
   const double share = std::min(1.0, static_cast<double>(window_bytes) / wanted_bytes);
   for (auto& [key, stream] : streams_) {

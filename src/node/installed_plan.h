@@ -1,6 +1,7 @@
 // A plan as one node sees it: its place in every stream.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <map>
 #include <memory>
@@ -31,17 +32,26 @@ struct StreamKey {
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
 
-// A stream that goes through this node.
+// A stream that goes through this node. Data of a multicast comes from one parent and goes
+// to any children; data of a reduce comes from any parents, in the order of additions, and
+// goes to one child.
 struct LocalStream {
   StreamKey key;
   CollectiveId collective;
+  SessionKind kind = SessionKind::kMulticast;
   double rate_bps = 0;
-  double weight = 1;   // of its collective, in the ratio of its rate to the session's
-  std::string parent;  // empty at the root
+  double weight = 1;  // of its collective, in the ratio of its rate to the session's
+  std::vector<std::string> parents;
   std::vector<std::string> children;
   bool is_destination = false;
   std::size_t depth = 0;          // hops to the farthest node, from the root
-  std::size_t window_blocks = 0;  // of the hop from the parent
+  std::size_t window_blocks = 0;  // of each hop from a parent
+
+  // Whether this node puts blocks of its own on the stream.
+  [[nodiscard]] bool starts_here() const { return parents.empty(); }
+  [[nodiscard]] bool comes_from(const std::string& peer) const {
+    return std::ranges::find(parents, peer) != parents.end();
+  }
 };
 
 class InstalledPlan {

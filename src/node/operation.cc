@@ -14,7 +14,7 @@ void Operation::set_member_count(std::size_t count) {
 
 const MemberOperation* Operation::source() const {
   for (const auto& [rank, member] : members_) {
-    if (member.call.is_source) return &member.call;
+    if (member.call.is_root) return &member.call;
   }
   return nullptr;
 }
@@ -29,7 +29,7 @@ void Operation::post(MemberOperation call, const std::shared_ptr<const Installed
   member.timer = node_.executor.post_at(deadline, [weak = weak_from_this(), rank] {
     if (const auto self = weak.lock()) self->on_timeout(rank);
   });
-  if (member.call.is_source) start_source(member.call, plan);
+  if (member.call.is_root) start_source(member.call, plan);
   if (outcome_) return;
   open_receivers();
   if (const MemberOperation* from = source(); from != nullptr && all_posted() && !copied_)
@@ -42,7 +42,7 @@ void Operation::start_source(const MemberOperation& call, const std::shared_ptr<
   // The pin's deleter runs when the last frame that shows the buffer is gone, on
   // whatever thread that happens.
   is_pinned_ = true;
-  const std::shared_ptr<const void> pin(call.data.data(),
+  const std::shared_ptr<const void> pin(call.input.data(),
                                         [weak = weak_from_this(), executor = &node_.executor](const void*) {
                                           executor->post([weak] {
                                             const auto self = weak.lock();
@@ -53,7 +53,7 @@ void Operation::start_source(const MemberOperation& call, const std::shared_ptr<
                                         });
   for (const PlanSession* session : plan->sessions_of(key_.collective)) {
     if (plan->self() != session->root || session->members.size() == 1) continue;
-    const ByteRange range = session_range(plan->plan(), *session, call.data.size());
+    const ByteRange range = session_range(plan->plan(), *session, call.input.size());
     const Receiver::Shape shape{range.size_bytes, static_cast<std::uint32_t>(plan->block_bytes(session->id))};
     Status ready = Receiver::check(shape);
     if (ready.is_ok() && session->streams.empty()) {
@@ -66,7 +66,7 @@ void Operation::start_source(const MemberOperation& call, const std::shared_ptr<
     for (const LocalStream* stream : plan->streams_of(session->id)) {
       receivers_of_frames_.insert(stream->children.begin(), stream->children.end());
     }
-    Buffer data(pin, call.data.data() + range.offset_bytes, range.size_bytes);
+    Buffer data(pin, call.input.data() + range.offset_bytes, range.size_bytes);
     senders_[session->id] = std::make_unique<Sender>(node_, host_.links(), plan, *session, key_.operation,
                                                      std::move(data), [this] { check_progress(); });
   }
@@ -76,15 +76,16 @@ void Operation::start_source(const MemberOperation& call, const std::shared_ptr<
 void Operation::copy_to_neighbours(const MemberOperation& from) {
   copied_ = true;
   for (const auto& [rank, member] : members_) {
-    if (member.call.is_source) continue;
-    if (member.call.data.size() != from.data.size()) {
-      return fail(invalid_argument(fmt::format("rank {} posted {} bytes, rank {} posted {}", rank.value(),
-                                               member.call.data.size(), from.rank.value(), from.data.size())),
-                  true);
+    if (member.call.is_root) continue;
+    if (member.call.output.size() != from.input.size()) {
+      return fail(
+          invalid_argument(fmt::format("rank {} posted {} bytes, rank {} posted {}", rank.value(),
+                                       member.call.output.size(), from.rank.value(), from.input.size())),
+          true);
     }
-    if (from.data.empty()) continue;
+    if (from.input.empty()) continue;
     ++copies_;
-    node_.executor.work([self = shared_from_this(), to = member.call.data, source = from.data]() mutable {
+    node_.executor.work([self = shared_from_this(), to = member.call.output, source = from.input]() mutable {
       std::memcpy(to.data(), source.data(), source.size());
       Executor& executor = self->node_.executor;
       executor.post([self = std::move(self)] {
@@ -120,7 +121,7 @@ void Operation::on_block(const std::shared_ptr<const InstalledPlan>& plan, const
   Receiver* receiver = receiver_for(plan, stream.key.session, frame.header);
   if (receiver == nullptr) return;
   const Status taken = receiver->on_block({plan, &stream}, std::move(frame), std::move(guard));
-  if (!taken.is_ok()) fail(taken.with_context(fmt::format("from node \"{}\"", stream.parent)), true);
+  if (!taken.is_ok()) fail(taken.with_context(fmt::format("from node \"{}\"", stream.parents.front())), true);
 }
 
 void Operation::on_probe(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream,
@@ -143,7 +144,7 @@ void Operation::open(SessionId session, Receiver& receiver) {
   std::vector<std::byte*> destinations;
   const PlanSession* planned = plan_->plan().find_session(session);
   for (const auto& [rank, member] : members_) {
-    const ByteRange range = session_range(plan_->plan(), *planned, member.call.data.size());
+    const ByteRange range = session_range(plan_->plan(), *planned, member.call.output.size());
     if (range.size_bytes != receiver.shape().total_bytes) {
       return fail(invalid_argument(fmt::format(
                       "rank {} on node \"{}\" posted a buffer of {} bytes where {} arrive from node \"{}\"",
@@ -151,7 +152,7 @@ void Operation::open(SessionId session, Receiver& receiver) {
                       plan_->plan().nodes[planned->root.index()].name)),
                   true);
     }
-    destinations.push_back(member.call.data.data() + range.offset_bytes);
+    destinations.push_back(member.call.output.data() + range.offset_bytes);
   }
   receiver.open(std::move(destinations));
 }

@@ -12,7 +12,7 @@ namespace {
 
 // docs/wire.md draws this layout; the offsets below are that picture.
 constexpr std::array<std::byte, 4> kMagic = {std::byte{'S'}, std::byte{'Q'}, std::byte{'F'}, std::byte{'R'}};
-constexpr std::uint8_t kWireVersion = 1;
+constexpr std::uint8_t kWireVersion = 2;
 
 enum Offset : std::size_t {
   kMagicAt = 0,
@@ -31,8 +31,12 @@ enum Offset : std::size_t {
   kTotalBytesAt = 48,
   kStreamSequenceAt = 56,
   kHopSequenceAt = 64,
-  kPayloadCrcAt = 72,
-  kHeaderCrcAt = 76,
+  kLinkSequenceAt = 72,
+  kElementTypeAt = 80,
+  kReduceOpAt = 81,
+  // 82 to 87 are zero
+  kPayloadCrcAt = 88,
+  kHeaderCrcAt = 92,
 };
 static_assert(kHeaderCrcAt + sizeof(std::uint32_t) == kFrameHeaderBytes);
 
@@ -75,7 +79,7 @@ HeaderBytes first_bytes(const Buffer& message) {
 
 bool is_known(std::uint8_t type) {
   return type >= static_cast<std::uint8_t>(FrameType::kBlock) &&
-         type <= static_cast<std::uint8_t>(FrameType::kAbort);
+         type <= static_cast<std::uint8_t>(FrameType::kReport);
 }
 
 // Everything but the payload's bytes. The header's checksum comes before its fields: a
@@ -130,6 +134,9 @@ std::array<std::byte, kFrameHeaderBytes> encode_header(const Frame& frame) {
   put<std::uint64_t>(header, kTotalBytesAt, fields.total_bytes);
   put<std::uint64_t>(header, kStreamSequenceAt, fields.stream_sequence);
   put<std::uint64_t>(header, kHopSequenceAt, fields.hop_sequence);
+  put<std::uint64_t>(header, kLinkSequenceAt, fields.link_sequence);
+  put<std::uint8_t>(header, kElementTypeAt, fields.element_type);
+  put<std::uint8_t>(header, kReduceOpAt, fields.reduce_op);
   put<std::uint32_t>(header, kPayloadCrcAt, crc32c(frame.payload));
   put<std::uint32_t>(header, kHeaderCrcAt, header_crc(header));
   return header;
@@ -156,6 +163,9 @@ Result<Frame> decode_frame(const Buffer& message) {
   frame.header.total_bytes = get<std::uint64_t>(header, kTotalBytesAt);
   frame.header.stream_sequence = get<std::uint64_t>(header, kStreamSequenceAt);
   frame.header.hop_sequence = get<std::uint64_t>(header, kHopSequenceAt);
+  frame.header.link_sequence = get<std::uint64_t>(header, kLinkSequenceAt);
+  frame.header.element_type = get<std::uint8_t>(header, kElementTypeAt);
+  frame.header.reduce_op = get<std::uint8_t>(header, kReduceOpAt);
   frame.payload = message.suffix(kFrameHeaderBytes);
   if (get<std::uint32_t>(header, kPayloadCrcAt) != crc32c(frame.payload)) {
     return data_loss(fmt::format("the payload of session {}, operation {}, offset {} fails its checksum",

@@ -32,6 +32,7 @@ PUBLIC_HEADERS = {
     "clock.h": "base",
     "ids.h": "base",
     "log.h": "base",
+    "reduction.h": "base",
     "status.h": "base",
     "units.h": "base",
     "paths.h": "topology",
@@ -51,6 +52,8 @@ PUBLIC_HEADERS = {
     "controller_client.h": "controller",
     "group.h": "controller",
     "communicator.h": "collective",
+    "gateway.h": "collective",
+    "member_host.h": "collective",
     "overlay_node.h": "collective",
 }
 

@@ -170,8 +170,9 @@ struct Broadcast {
     call.collective = collective;
     call.operation = operation;
     call.rank = Rank(rank);
-    call.data = buffers[rank];
-    call.is_source = rank == root_rank;
+    call.input = buffers[rank];
+    call.output = buffers[rank];
+    call.is_root = rank == root_rank;
     call.timeout = timeout;
     call.done = [this, rank, &overlay](Status status) {
       outcomes[rank] = std::move(status);

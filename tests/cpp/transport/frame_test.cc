@@ -13,7 +13,7 @@ using namespace square;
 namespace {
 
 constexpr std::size_t kPayloadBytesAt = 8;  // docs/wire.md
-constexpr std::size_t kHeaderCrcAt = 76;
+constexpr std::size_t kHeaderCrcAt = 92;
 
 std::uint64_t test_seed() {
   const char* given = std::getenv("SQUARE_SEED");
@@ -36,11 +36,14 @@ FrameHeader some_header() {
           .operation = OperationId(0x1112131415161718),
           .incarnation = 0x191a,
           .attempt = 0x21222324,
+          .element_type = 0x91,
+          .reduce_op = 0x92,
           .offset_bytes = 0x3132333435363738,
           .total_bytes = 0x4142434445464748,
           .block_bytes = 0x51525354,
           .stream_sequence = 0x6162636465666768,
-          .hop_sequence = 0x7172737475767778};
+          .hop_sequence = 0x7172737475767778,
+          .link_sequence = 0x8182838485868788};
 }
 
 std::vector<std::byte> bytes_of(const Frame& frame) {
@@ -79,7 +82,7 @@ TEST_CASE("a frame's header is laid out as docs/wire.md draws it") {
   Frame frame{some_header(), Buffer::copy_of(std::vector<std::byte>(3, std::byte{0xAA}))};
   const auto header = encode_header(frame);
   const std::string expected =
-      "5351465201055000"  // magic, layout 1, type 5, 80 bytes of header
+      "5351465202056000"  // magic, layout 2, type 5, 96 bytes of header
       "03000000"          // payload bytes
       "0403020108070605"  // epoch, session
       "0a091a19"          // stream, incarnation
@@ -89,9 +92,11 @@ TEST_CASE("a frame's header is laid out as docs/wire.md draws it") {
       "4847464544434241"  // total
       "6867666564636261"  // stream sequence
       "7877767574737271"  // hop sequence
+      "8887868584838281"  // link sequence
+      "9192000000000000"  // element type, operation, zeros
       ;
   std::string hex;
-  for (std::size_t i = 0; i < 72; ++i) {
+  for (std::size_t i = 0; i < 88; ++i) {
     constexpr char kDigits[] = "0123456789abcdef";
     hex += kDigits[std::to_integer<unsigned>(header[i]) >> 4U];
     hex += kDigits[std::to_integer<unsigned>(header[i]) & 0xfU];

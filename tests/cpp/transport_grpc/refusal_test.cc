@@ -24,7 +24,7 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 RawPeer::Metadata greeting(const std::string& from, const std::string& to) {
-  return {{"square-version", "1"}, {"square-from", from}, {"square-to", to}};
+  return {{"square-version", "2"}, {"square-from", from}, {"square-to", to}};
 }
 
 Status option_error(GrpcTransportOptions options) {
@@ -77,7 +77,7 @@ TEST_CASE("another version is refused by name") {
   RawPeer peer(node.transport->address(), metadata);
   const grpc::Status status = peer.finish();
   CHECK(status.error_code() == grpc::StatusCode::FAILED_PRECONDITION);
-  CHECK(contains(status.error_message(), "peer speaks Square protocol 7, this node speaks 1"));
+  CHECK(contains(status.error_message(), "peer speaks Square protocol 7, this node speaks 2"));
   RawPeer mute(node.transport->address(), {});
   CHECK(mute.finish().error_code() == grpc::StatusCode::FAILED_PRECONDITION);
   CHECK(node.recorder.link_count() == 0);
@@ -117,7 +117,7 @@ TEST_CASE("other methods and callers without a name are refused") {
   Node node("b");
   RawPeer other(node.transport->address(), greeting("a", "b"), "/square.v1.Link/Fetch");
   CHECK(other.finish().error_code() == grpc::StatusCode::UNIMPLEMENTED);
-  RawPeer nameless(node.transport->address(), {{"square-version", "1"}, {"square-to", "b"}});
+  RawPeer nameless(node.transport->address(), {{"square-version", "2"}, {"square-to", "b"}});
   CHECK(nameless.finish().error_code() == grpc::StatusCode::INVALID_ARGUMENT);
 }
 

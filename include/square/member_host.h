@@ -1,0 +1,28 @@
+// Where a member's operations run: a node in this process, or a gateway's.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "square/group.h"
+#include "square/node.h"
+#include "square/status.h"
+
+namespace square {
+
+// What a Communicator needs of the node that its member lives on. Thread-safe.
+class MemberHost {
+ public:
+  virtual ~MemberHost() = default;
+
+  // The node's name in the overlay.
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  // See ControllerClient::register_group(). Blocks for `timeout` at most.
+  virtual Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) = 0;
+  // See Node: none of these blocks.
+  virtual void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) = 0;
+  virtual void post(MemberOperation operation) = 0;
+  virtual void cancel(CollectiveId collective, OperationId operation) = 0;
+};
+
+}  // namespace square
