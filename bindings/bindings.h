@@ -57,5 +57,6 @@ void bind_planner(py::module_& module);
 void bind_controller(py::module_& module);
 void bind_node(py::module_& module);
 void bind_communicator(py::module_& module);
+void bind_gateway(py::module_& module);
 
 }  // namespace square::python

@@ -7,7 +7,18 @@
 namespace square::python {
 namespace {
 
-using LogCallback = py::typing::Callable<void(int, std::string, std::string)>;
+using LogValue = py::typing::Union<py::str, py::int_>;
+using LogCallback = py::typing::Callable<void(int, std::string, py::typing::Dict<py::str, LogValue>)>;
+
+py::dict to_dict(const LogFields& fields) {
+  py::dict named;
+  named["component"] = fields.component;
+  if (!fields.node.empty()) named["node"] = fields.node;
+  if (!fields.peer.empty()) named["peer"] = fields.peer;
+  if (fields.collective) named["collective"] = fields.collective->value();
+  if (fields.epoch) named["epoch"] = fields.epoch->value();
+  return named;
+}
 
 void set_log(std::optional<LogCallback> callback, int minimum) {
   if (!callback) return unlocked([] { set_log_sink({}); });
@@ -18,11 +29,11 @@ void set_log(std::optional<LogCallback> callback, int minimum) {
         const py::gil_scoped_acquire lock;
         delete held;
       });
-  LogSink sink = [function](LogLevel level, std::string_view component, std::string_view message) {
+  LogSink sink = [function](LogLevel level, const LogFields& fields, std::string_view message) {
     if (Py_IsInitialized() == 0) return;
     const py::gil_scoped_acquire lock;
     try {
-      (*function)(static_cast<int>(level), component, message);
+      (*function)(static_cast<int>(level), message, to_dict(fields));
     } catch (py::error_already_set& error) {
       error.discard_as_unraisable("square log callback");
     }
@@ -44,10 +55,11 @@ PYBIND11_MODULE(_core, module) {
   bind_planner(module);
   bind_controller(module);
   bind_node(module);
+  bind_gateway(module);
   bind_communicator(module);
   module.def("set_log", &set_log, py::arg("callback"),
              py::arg("minimum") = static_cast<int>(square::LogLevel::kInfo),
-             "Sends the library's messages to callback(level, component, message); None drops them.");
+             "Sends the library's messages to callback(level, message, fields); None drops them.");
   // Threads of nodes that live to the end must not wait for an interpreter that goes away.
   pybind11::module_::import("atexit").attr("register")(
       pybind11::cpp_function([] { unlocked([] { square::set_log_sink({}); }); }));

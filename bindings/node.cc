@@ -1,4 +1,5 @@
 #include "bindings.h"
+#include "square/metrics.h"
 #include "square/overlay_node.h"
 
 namespace square::python {
@@ -22,8 +23,7 @@ std::shared_ptr<OverlayNode> join(std::string name, std::string controller, std:
           }};
 }
 
-py::dict statistics(OverlayNode& self) {
-  const NodeStatistics now = unlocked([&] { return self.statistics(); });
+py::dict to_dict(const NodeStatistics& now) {
   py::dict counters;
   counters["blocks_sent"] = now.blocks_sent;
   counters["blocks_received"] = now.blocks_received;
@@ -37,10 +37,94 @@ py::dict statistics(OverlayNode& self) {
   return counters;
 }
 
+py::dict statistics(OverlayNode& self) {
+  return to_dict(unlocked([&] { return self.statistics(); }));
+}
+
+// None stands for no limit.
+std::optional<double> limit(double rate_bps) {
+  return rate_bps == kUnlimited ? std::nullopt : std::optional(rate_bps);
+}
+
+py::dict to_dict(const LinkMetrics& link) {
+  py::dict named;
+  named["peer"] = link.peer;
+  named["direction"] = to_string(link.direction);
+  named["is_up"] = link.is_up;
+  named["bytes"] = link.bytes;
+  named["blocks"] = link.blocks;
+  named["blocks_resent"] = link.blocks_resent;
+  named["wire_bytes"] = link.wire_bytes;
+  named["capacity_bps"] = limit(link.capacity_bps);
+  named["planned_bps"] = link.planned_bps;
+  named["pace_bps"] = limit(link.pace_bps);
+  named["queue_blocks"] = link.queue_blocks;
+  named["queue_bytes"] = link.queue_bytes;
+  named["round_trip_seconds"] = link.round_trip ? std::optional(to_seconds(*link.round_trip)) : std::nullopt;
+  named["channels"] = link.channels;
+  return named;
+}
+
+py::dict to_dict(const SessionMetrics& session) {
+  py::dict named;
+  named["session"] = session.id.value();
+  named["collective"] = session.collective.value();
+  named["tenant"] = session.tenant;
+  named["kind"] = to_string(session.kind);
+  named["planned_bps"] = session.planned_bps;
+  named["planned_sent_bps"] = session.planned_sent_bps;
+  named["planned_received_bps"] = session.planned_received_bps;
+  named["bytes_sent"] = session.bytes_sent;
+  named["bytes_received"] = session.bytes_received;
+  named["bytes_delivered"] = session.bytes_delivered;
+  named["blocks_sent"] = session.blocks_sent;
+  named["blocks_received"] = session.blocks_received;
+  named["blocks_resent"] = session.blocks_resent;
+  named["queue_blocks"] = session.queue_blocks;
+  named["queue_bytes"] = session.queue_bytes;
+  return named;
+}
+
+py::dict to_dict(const TenantMetrics& tenant) {
+  py::dict named;
+  named["tenant"] = tenant.name;
+  named["planned_bps"] = tenant.planned_bps;
+  named["planned_sent_bps"] = tenant.planned_sent_bps;
+  named["planned_received_bps"] = tenant.planned_received_bps;
+  named["bytes_sent"] = tenant.bytes_sent;
+  named["bytes_received"] = tenant.bytes_received;
+  named["bytes_delivered"] = tenant.bytes_delivered;
+  named["blocks_resent"] = tenant.blocks_resent;
+  named["bytes_in_transit"] = tenant.bytes_in_transit;
+  named["bytes_held"] = tenant.bytes_held;
+  return named;
+}
+
+template <typename Metrics>
+py::list to_list(const std::vector<Metrics>& all) {
+  py::list list;
+  for (const Metrics& one : all) list.append(to_dict(one));
+  return list;
+}
+
+py::typing::Dict<py::str, py::object> metrics(OverlayNode& self) {
+  const NodeMetrics now = unlocked([&] { return self.metrics(); });
+  py::typing::Dict<py::str, py::object> named;
+  named["node"] = now.node;
+  named["epoch"] = now.epoch ? std::optional(now.epoch->value()) : std::nullopt;
+  named["totals"] = to_dict(now.totals);
+  named["links"] = to_list(now.links);
+  named["sessions"] = to_list(now.sessions);
+  named["tenants"] = to_list(now.tenants);
+  return named;
+}
+
 }  // namespace
 
 void bind_node(py::module_& module) {
-  py::class_<OverlayNode, std::shared_ptr<OverlayNode>>(
+  py::class_<MemberHost, std::shared_ptr<MemberHost>>(
+      module, "MemberHost", "Where members live: a Node of this process, or an AttachedNode.");
+  py::class_<OverlayNode, MemberHost, std::shared_ptr<OverlayNode>>(
       module, "Node", "A node of the overlay, in this process: see square/overlay_node.h.")
       .def(py::init(&join), py::arg("name"), py::arg("controller"), py::arg("bind_address") = "127.0.0.1:0",
            py::arg("advertised_address") = "", py::arg("token") = "",
@@ -48,6 +132,12 @@ void bind_node(py::module_& module) {
       .def_property_readonly("name", &OverlayNode::name)
       .def_property_readonly("address", &OverlayNode::address)
       .def("statistics", &statistics)
+      .def(
+          "metrics", &metrics,
+          "What this node has carried and was planned to carry, in one snapshot: \"node\", \"epoch\" (None "
+          "before the first plan), \"totals\" (as statistics()), and lists of dicts, \"links\", \"sessions\" "
+          "and \"tenants\". Counters only grow; rates are bits per second, None for no limit. "
+          "docs/monitoring.md names every key.")
       .def("stop", &OverlayNode::stop, py::call_guard<py::gil_scoped_release>())
       .def(
           "__enter__", [](OverlayNode& self) -> OverlayNode& { return self; },

@@ -10,6 +10,7 @@ from pathlib import Path
 SHARPENED = {
     "def __exit__(self, *args) -> None": "def __exit__(self, *args: object) -> None",
     "-> dict:": "-> dict[str, int]:",
+    "-> dict[str, object]:": "-> dict[str, typing.Any]:",
     "os.PathLike | str | bytes": "os.PathLike[str] | str",
     "import collections.abc\n": "import collections.abc\nimport datetime\n",
     "import typing\n": "import os\nimport typing\n",

@@ -1,6 +1,7 @@
 // A run of bytes that somebody owns, passed on without copying.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -33,6 +34,15 @@ class Buffer {
   [[nodiscard]] std::size_t size_bytes() const { return size_bytes_; }
   [[nodiscard]] const std::vector<Slice>& slices() const { return slices_; }
 
+  // Has checksum() remember what it computes, for this Buffer and its later copies: for bytes
+  // that are sent more than once. append() forgets.
+  void remember_checksum();
+  // The same, and the checksum is known already: bytes that were received and checked are
+  // passed on with the checksum they came with.
+  void remember_checksum(std::uint32_t known);
+  // CRC32C of all bytes. Also on several threads at once.
+  [[nodiscard]] std::uint32_t checksum() const;
+
   // Copies all bytes to `destination`, which has room for size_bytes().
   void copy_to(std::byte* destination) const;
   // `size_bytes` bytes from `offset_bytes` on, sharing the owners. Precondition: not past
@@ -43,8 +53,12 @@ class Buffer {
   }
 
  private:
+  // A checksum once it is known, over a bit that says so.
+  using Remembered = std::atomic<std::uint64_t>;
+
   std::vector<Slice> slices_;
   std::size_t size_bytes_ = 0;
+  std::shared_ptr<Remembered> checksum_;
 };
 
 // CRC32C (Castagnoli) of the chain, continuing from `seed`.

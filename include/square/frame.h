@@ -45,6 +45,9 @@ struct FrameHeader {
   std::uint16_t incarnation = 0;
   // Which try of a block the bytes belong to; 0 unless a sum was restarted.
   std::uint32_t attempt = 0;
+  // The plan that cuts the operation's buffer into the sessions' parts; 0 where one session
+  // carries all of it.
+  Epoch layout{0};
   // What a sum adds, as the sender sees it: square/reduction.h. 0 where nothing is added.
   std::uint8_t element_type = 0;
   std::uint8_t reduce_op = 0;

@@ -23,6 +23,8 @@
 
 namespace square {
 
+struct NodeMetrics;  // square/metrics.h
+
 struct NodeOptions {
   std::string name;
   // Memory for blocks of others: half for blocks in transit (credit), half for blocks
@@ -125,6 +127,9 @@ class Node {
 
   // A snapshot; `receive` runs on the strand.
   void statistics(std::function<void(NodeStatistics)> receive);
+  // The same by link, session and tenant; `receive` runs on the strand. Looks at every frame
+  // that waits to be sent: for a few calls a second.
+  void metrics(std::function<void(NodeMetrics)> receive);
 
  private:
   class Core;

@@ -12,6 +12,8 @@
 namespace square {
 
 class ControllerClient;
+class Gateway;
+struct GatewayOptions;
 
 struct OverlayNodeOptions {
   std::string name;
@@ -41,8 +43,16 @@ class OverlayNode final : public MemberHost {
   void post(MemberOperation operation) override;
   void cancel(CollectiveId collective, OperationId operation) override;
 
+  // Serves other processes from now on, until stop(). Returns the address. Errors: those of
+  // Gateway::serve(); FAILED_PRECONDITION if it does already.
+  Result<std::string> serve_gateway(GatewayOptions options);
+  // Null before serve_gateway() and after stop().
+  [[nodiscard]] std::shared_ptr<Gateway> gateway() const;
+
   // Blocks for a moment. All zero after stop().
   [[nodiscard]] NodeStatistics statistics();
+  // The same by link, session and tenant. Blocks for a moment. The name alone after stop().
+  [[nodiscard]] NodeMetrics metrics();
 
   // Fails what runs and leaves the overlay. Idempotent.
   void stop();

@@ -1,9 +1,9 @@
 // Carries frames between neighbouring nodes. Knows links, not sessions: what a frame
 // means is the node's business.
 //
-// An overlay link (u,v) is one connection that u opens and v accepts. Data frames go
-// from u to v; v's answers (credit, acknowledgements) go back on the same connection.
-// Both ends name it by a LinkHandle of their own.
+// An overlay link (u,v) is one or several connections that u opens and v accepts. Data
+// frames go from u to v over all of them; v's answers (credit, acknowledgements) go back on
+// the first. Both ends name the link by a LinkHandle of their own.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include "square/frame.h"
 #include "square/ids.h"
 #include "square/status.h"
+#include "square/units.h"
 
 namespace square {
 
@@ -22,9 +23,17 @@ using LinkHandle = Id<struct LinkHandleTag>;
 // This build speaks exactly this version; another one is refused by name.
 inline constexpr std::uint32_t kProtocolVersion = 2;
 
-// Frames that a node may have handed to send() on one link and that are not reported
-// by on_sent() yet. A bound on the node, not on the transport.
+// The most connections that one link uses: a fast link that is long needs several.
+inline constexpr std::size_t kMaxChannels = 16;
+// What one connection is taken to carry in a round trip. It is TCP's receive buffer that
+// sets it, where the kernel's limit is the usual one (net.ipv4.tcp_rmem, 6 MiB).
+inline constexpr std::size_t kBytesPerRoundTrip = std::size_t{4} << 20U;
+
+// Frames that a node may have handed to send() on one link of one channel and that are not
+// reported by on_sent() yet. A bound on the node, not on the transport.
 inline constexpr std::size_t kMaxFramesInTransport = 8;
+// The same for a link of several channels.
+constexpr std::size_t frames_in_transport(std::size_t channels) { return kMaxFramesInTransport * channels; }
 
 enum class LinkEnd {
   kTail,  // this node opened the link and sends data on it
@@ -45,6 +54,9 @@ class TransportHandler {
   // The oldest frame given to send() is out of the transport's hands. Its payload's
   // owner may live a little longer: only the owner's deleter says that nobody reads it.
   virtual void on_sent(LinkHandle link) = 0;
+  // At the tail: a new estimate of the link's round trip, the least of late measurements.
+  // About once a second while the link is in use.
+  virtual void on_round_trip(LinkHandle /*link*/, Duration /*round_trip*/) {}
   // The last call for a link, also when open_link() could not connect and after
   // close_link() (then CANCELLED). Frames not yet sent are dropped without on_sent().
   virtual void on_link_down(LinkHandle link, Status reason) = 0;
@@ -69,6 +81,12 @@ class Transport {
 
   // Queues a frame. Ordered per link. Silently dropped if the link is down.
   virtual void send(LinkHandle link, Frame frame) = 0;
+
+  // Has the tail of a link use so many channels, from 1 to kMaxChannels; values outside are
+  // taken as the nearest. At any time after open_link(); a link begins with one. New channels
+  // are used once they are up, and one that the peer refuses is done without. Frames
+  // keep their order. The loss of a channel that was up ends the link.
+  virtual void set_channels(LinkHandle link, std::size_t channels) = 0;
 
   // Drops what is queued and releases every payload of this link soon after.
   virtual void close_link(LinkHandle link) = 0;

@@ -11,8 +11,9 @@ Rates are bits per second, times are seconds or ``datetime.timedelta``; ``None``
 no limit. Errors are ``SquareError`` and its children in ``square.errors``.
 """
 
-from square import errors, log
+from square import errors, log, metrics
 from square._core import (
+    AttachedNode,
     Collective,
     Communicator,
     Controller,
@@ -27,12 +28,14 @@ from square._core import (
     Topology,
     Work,
     __version__,
+    attach,
     policy_names,
 )
 from square.errors import SquareError
 from square.planning import frontier, gaps, plan, validate, violations
 
 __all__ = [
+    "AttachedNode",
     "Collective",
     "Communicator",
     "Controller",
@@ -48,10 +51,12 @@ __all__ = [
     "Topology",
     "Work",
     "__version__",
+    "attach",
     "errors",
     "frontier",
     "gaps",
     "log",
+    "metrics",
     "plan",
     "policy_names",
     "validate",

@@ -10,6 +10,7 @@ import typing
 import typing_extensions
 
 __all__: list[str] = [
+    "AttachedNode",
     "Collective",
     "CollectiveView",
     "Communicator",
@@ -17,6 +18,7 @@ __all__: list[str] = [
     "FrontierPoint",
     "LevelGap",
     "LinkView",
+    "MemberHost",
     "Node",
     "NodeInformation",
     "NodeView",
@@ -42,6 +44,7 @@ __all__: list[str] = [
     "Tenant",
     "Topology",
     "Work",
+    "attach",
     "certified_gaps",
     "cost_frontier",
     "find_violations",
@@ -51,6 +54,29 @@ __all__: list[str] = [
     "set_log",
     "validate",
 ]
+
+class AttachedNode(MemberHost):
+    """
+    A gateway's node, in another process: see square/gateway.h.
+    """
+    def __enter__(self) -> AttachedNode: ...
+    def __exit__(self, *args: object) -> None: ...
+    def stop(self) -> None:
+        """
+        Leaves the gateway.
+        """
+    @property
+    def is_shared(self) -> bool:
+        """
+        Whether data goes through shared memory.
+        """
+    @property
+    def name(self) -> str: ...
+    @property
+    def why_streamed(self) -> str:
+        """
+        If it does not, why.
+        """
 
 class Collective:
     """
@@ -128,7 +154,7 @@ class Communicator:
     """
     def __init__(
         self,
-        node: Node,
+        node: MemberHost,
         group: str,
         tenant: str,
         nodes: collections.abc.Sequence[str],
@@ -143,6 +169,23 @@ class Communicator:
         ] = [],
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> None: ...
+    def all_reduce(
+        self,
+        input: typing_extensions.Buffer,
+        output: typing_extensions.Buffer | None = None,
+        op: str = "sum",
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> None:
+        """
+        Adds everybody's elements into everybody's output, or in place without one: all get the same bits.
+        """
+    def all_reduce_async(
+        self,
+        input: typing_extensions.Buffer,
+        output: typing_extensions.Buffer | None = None,
+        op: str = "sum",
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> Work: ...
     def broadcast(
         self,
         data: typing_extensions.Buffer,
@@ -156,6 +199,25 @@ class Communicator:
         self,
         data: typing_extensions.Buffer,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> Work: ...
+    def reduce(
+        self,
+        input: typing_extensions.Buffer,
+        output: typing_extensions.Buffer | None = None,
+        root: typing.SupportsInt | typing.SupportsIndex = 0,
+        op: str = "sum",
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> None:
+        """
+        Adds everybody's elements into the root's output, or in place without one. Elements are float32, float64, int32 or int64; the order of additions is the plan's, so the same plan gives the same bits.
+        """
+    def reduce_async(
+        self,
+        input: typing_extensions.Buffer,
+        output: typing_extensions.Buffer | None = None,
+        root: typing.SupportsInt | typing.SupportsIndex = 0,
+        op: str = "sum",
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work: ...
     @property
@@ -232,7 +294,12 @@ class LinkView:
     @property
     def to_node(self) -> str: ...
 
-class Node:
+class MemberHost:
+    """
+    Where members live: a Node of this process, or an AttachedNode.
+    """
+
+class Node(MemberHost):
     """
     A node of the overlay, in this process: see square/overlay_node.h.
     """
@@ -248,6 +315,27 @@ class Node:
         window_bytes: typing.SupportsInt | typing.SupportsIndex = 67108864,
         paced: bool = True,
     ) -> None: ...
+    def gateway_statistics(self) -> dict[str, int]:
+        """
+        What the gateway serves now; zeros without one.
+        """
+    def metrics(self) -> dict[str, typing.Any]:
+        """
+        What this node has carried and was planned to carry, in one snapshot: "node", "epoch" (None before the first plan), "totals" (as statistics()), and lists of dicts, "links", "sessions" and "tenants". Counters only grow; rates are bits per second, None for no limit. docs/monitoring.md names every key.
+        """
+    def serve_gateway(
+        self,
+        address: str = "127.0.0.1:0",
+        *,
+        token: str = "",
+        max_attachments: typing.SupportsInt | typing.SupportsIndex = 256,
+        tenant_staging_bytes: typing.SupportsInt | typing.SupportsIndex = 1073741824,
+        staging_bytes: typing.SupportsInt | typing.SupportsIndex = 4294967296,
+        shared_memory: bool = True,
+    ) -> str:
+        """
+        Serves other processes as a gateway until the node stops; returns the address.
+        """
     def statistics(self) -> dict[str, int]: ...
     def stop(self) -> None: ...
     @property
@@ -747,6 +835,18 @@ class Work:
     @property
     def is_done(self) -> bool: ...
 
+def attach(
+    gateway: str,
+    *,
+    token: str = "",
+    tenant: str = "",
+    shared_memory: bool = True,
+    timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0,
+) -> AttachedNode:
+    """
+    Attaches this process to a gateway; the node that it returns has this process's members.
+    """
+
 def certified_gaps(plan: Plan) -> list[LevelGap]:
     """
     What the duals of each level prove, and how far the rates are from it.
@@ -771,11 +871,11 @@ def make_plan(scenario: Scenario, streams: bool = True) -> PlanResult:
 
 def policy_names() -> list[str]: ...
 def set_log(
-    callback: collections.abc.Callable[[int, str, str], None] | None,
+    callback: collections.abc.Callable[[int, str, dict[str, str | int]], None] | None,
     minimum: typing.SupportsInt | typing.SupportsIndex = 20,
 ) -> None:
     """
-    Sends the library's messages to callback(level, component, message); None drops them.
+    Sends the library's messages to callback(level, message, fields); None drops them.
     """
 
 def validate(plan: Plan) -> None:
@@ -784,4 +884,4 @@ def validate(plan: Plan) -> None:
     """
 
 __version__: str = "0.1.0"
-kProtocolVersion: int = 1
+kProtocolVersion: int = 2

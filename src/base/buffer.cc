@@ -8,6 +8,11 @@
 #include "base/check.h"
 
 namespace square {
+namespace {
+
+constexpr std::uint64_t kIsKnown = std::uint64_t{1} << 32U;
+
+}  // namespace
 
 Buffer::Buffer(std::shared_ptr<const void> owner, const std::byte* data, std::size_t size_bytes) {
   append({std::move(owner), data, size_bytes});
@@ -21,8 +26,27 @@ Buffer Buffer::copy_of(std::span<const std::byte> bytes) {
 
 void Buffer::append(Slice slice) {
   if (slice.size_bytes == 0) return;
+  checksum_.reset();
   size_bytes_ += slice.size_bytes;
   slices_.push_back(std::move(slice));
+}
+
+void Buffer::remember_checksum() {
+  if (!checksum_) checksum_ = std::make_shared<Remembered>(0);
+}
+
+void Buffer::remember_checksum(std::uint32_t known) {
+  checksum_ = std::make_shared<Remembered>(kIsKnown | known);
+}
+
+std::uint32_t Buffer::checksum() const {
+  if (!checksum_) return crc32c(*this);
+  // The value stands for itself: no other memory is read because of it.
+  const std::uint64_t before = checksum_->load(std::memory_order_relaxed);
+  if ((before & kIsKnown) != 0) return static_cast<std::uint32_t>(before);
+  const std::uint32_t computed = crc32c(*this);
+  checksum_->store(kIsKnown | computed, std::memory_order_relaxed);
+  return computed;
 }
 
 void Buffer::copy_to(std::byte* destination) const {

@@ -35,14 +35,14 @@ bool log_enabled(LogLevel level) {
   return static_cast<int>(level) >= sink().minimum.load(std::memory_order_relaxed);
 }
 
-void log_write(LogLevel level, std::string_view component, std::string_view message) {
+void log_write(LogLevel level, const LogFields& fields, std::string_view message) {
   // Called without the lock: the sink may wait for locks that set_log_sink()'s caller holds.
   std::shared_ptr<const LogSink> function;
   {
     const std::lock_guard lock(sink().mutex);
     function = sink().function;
   }
-  if (function) (*function)(level, component, message);
+  if (function) (*function)(level, fields, message);
 }
 
 }  // namespace internal

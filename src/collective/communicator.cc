@@ -60,6 +60,9 @@ struct Finisher {
   ~Finisher() { work->finish(cancelled("the node was stopped before the operation ended")); }
 };
 
+// Of an all-reduce whose usual size nobody told.
+constexpr std::uint64_t kNominalBytes = std::uint64_t{1} << 20U;
+
 Status check_group(const MemberHost& node, const GroupSpec& group, Rank rank) {
   if (group.nodes.empty()) return invalid_argument(fmt::format("group \"{}\" has no members", group.name));
   if (rank.index() >= group.nodes.size()) {
@@ -84,19 +87,25 @@ class Communicator::Core {
 
   // Registers what the group's spec says now, and takes part in it.
   Status enrol(Duration timeout) {
+    for (GroupCollective& collective : group_.collectives) {
+      // The plan cuts this many bytes into shares; every call is cut in proportion.
+      if (collective.op == CollectiveOp::kAllReduce && collective.size_bytes == 0)
+        collective.size_bytes = kNominalBytes;
+    }
     SQUARE_ASSIGN_OR_RETURN(const GroupRegistration registered, node_.register_group(group_, timeout));
     std::vector<Rank> local;
     for (std::uint32_t rank = 0; rank < group_.nodes.size(); ++rank) {
       if (group_.nodes[rank] == node_.name()) local.emplace_back(rank);
     }
     for (std::size_t i = 0; i < group_.collectives.size(); ++i) {
-      broadcasts_.try_emplace(group_.collectives[i].root, Registered{registered.collectives[i], 0});
+      registered_.try_emplace(key_of(group_.collectives[i]), Registered{registered.collectives[i], 0});
       node_.set_members(registered.collectives[i], group_.name, local);
     }
     return Status::ok();
   }
 
-  Result<std::shared_ptr<Work>> broadcast(std::span<std::byte> data, Rank root, Duration timeout) {
+  // One member's part in a call, all but the numbers of the collective and the call.
+  Result<std::shared_ptr<Work>> call(CollectiveOp op, Rank root, MemberOperation part) {
     const std::lock_guard lock(mutex_);
     if (root.index() >= size()) {
       return invalid_argument(
@@ -106,14 +115,16 @@ class Communicator::Core {
       return failed_precondition(fmt::format("group \"{}\" failed before ({}); make a new group", group_.name,
                                              failure->to_string()));
     }
-    if (!broadcasts_.contains(root)) {
-      group_.collectives.push_back({CollectiveOp::kBroadcast, root, 1.0, data.size()});
-      if (const Status enrolled = enrol(timeout); !enrolled.is_ok()) {
+    const GroupCollective wanted{op, root, 1.0, std::max(part.input.size(), part.output.size())};
+    if (!registered_.contains(key_of(wanted))) {
+      group_.collectives.push_back(wanted);
+      if (const Status enrolled = enrol(part.timeout); !enrolled.is_ok()) {
         group_.collectives.pop_back();
         return enrolled;
       }
     }
-    return std::shared_ptr<Work>(post(broadcasts_.at(root), data, rank_ == root, timeout));
+    part.is_root = has_root(op) && rank_ == root;
+    return std::shared_ptr<Work>(post(registered_.at(key_of(wanted)), std::move(part)));
   }
 
  private:
@@ -132,16 +143,16 @@ class Communicator::Core {
     return failure_->first;
   }
 
-  std::shared_ptr<PostedWork> post(Registered& collective, std::span<std::byte> data, bool is_source,
-                                   Duration timeout) {
-    MemberOperation call;
+  using Key = std::pair<CollectiveOp, Rank>;
+  static bool has_root(CollectiveOp op) { return op != CollectiveOp::kAllReduce; }
+  static Key key_of(const GroupCollective& collective) {
+    return {collective.op, has_root(collective.op) ? collective.root : Rank(0)};
+  }
+
+  std::shared_ptr<PostedWork> post(Registered& collective, MemberOperation call) {
     call.collective = collective.id;
     call.operation = OperationId(collective.calls++);
     call.rank = rank_;
-    call.input = data;
-    call.output = data;
-    call.is_root = is_source;
-    call.timeout = timeout;
     auto work = std::make_shared<PostedWork>(
         [node = &node_, id = call.collective, operation = call.operation] { node->cancel(id, operation); });
     call.done = [finisher = std::make_shared<Finisher>(work), failure = failure_](Status outcome) {
@@ -159,7 +170,7 @@ class Communicator::Core {
   GroupSpec group_;
   const Rank rank_;
   std::mutex mutex_;
-  std::map<Rank, Registered> broadcasts_;
+  std::map<Key, Registered> registered_;
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
 };
 
@@ -179,11 +190,49 @@ std::size_t Communicator::size() const { return core_->size(); }
 
 Result<std::shared_ptr<Work>> Communicator::broadcast_async(std::span<std::byte> data, Rank root,
                                                             Duration timeout) {
-  return core_->broadcast(data, root, timeout);
+  MemberOperation part;
+  part.input = data;
+  part.output = data;
+  part.timeout = timeout;
+  return core_->call(CollectiveOp::kBroadcast, root, std::move(part));
 }
 
 Status Communicator::broadcast(std::span<std::byte> data, Rank root, Duration timeout) {
-  SQUARE_ASSIGN_OR_RETURN(const auto work, core_->broadcast(data, root, timeout));
+  SQUARE_ASSIGN_OR_RETURN(const auto work, broadcast_async(data, root, timeout));
+  return work->wait();
+}
+
+Result<std::shared_ptr<Work>> Communicator::reduce_async(std::span<const std::byte> input,
+                                                         std::span<std::byte> output, Reduction reduction,
+                                                         Rank root, Duration timeout) {
+  MemberOperation part;
+  part.input = input;
+  if (rank() == root) part.output = output;
+  part.reduction = reduction;
+  part.timeout = timeout;
+  return core_->call(CollectiveOp::kReduce, root, std::move(part));
+}
+
+Status Communicator::reduce(std::span<const std::byte> input, std::span<std::byte> output,
+                            Reduction reduction, Rank root, Duration timeout) {
+  SQUARE_ASSIGN_OR_RETURN(const auto work, reduce_async(input, output, reduction, root, timeout));
+  return work->wait();
+}
+
+Result<std::shared_ptr<Work>> Communicator::all_reduce_async(std::span<const std::byte> input,
+                                                             std::span<std::byte> output, Reduction reduction,
+                                                             Duration timeout) {
+  MemberOperation part;
+  part.input = input;
+  part.output = output;
+  part.reduction = reduction;
+  part.timeout = timeout;
+  return core_->call(CollectiveOp::kAllReduce, Rank(0), std::move(part));
+}
+
+Status Communicator::all_reduce(std::span<const std::byte> input, std::span<std::byte> output,
+                                Reduction reduction, Duration timeout) {
+  SQUARE_ASSIGN_OR_RETURN(const auto work, all_reduce_async(input, output, reduction, timeout));
   return work->wait();
 }
 

@@ -2,11 +2,14 @@
 
 #include <atomic>
 #include <future>
+#include <mutex>
 #include <random>
 
 #include "base/check.h"
 #include "square/controller_client.h"
+#include "square/gateway.h"
 #include "square/grpc_transport.h"
+#include "square/metrics.h"
 #include "square/thread_executor.h"
 
 namespace square {
@@ -25,6 +28,8 @@ struct OverlayNode::Parts {
   std::unique_ptr<Transport> transport;
   std::unique_ptr<Node> node;
   std::unique_ptr<ControllerClient> controller;
+  std::mutex gateway_mutex;
+  std::shared_ptr<Gateway> gateway;
   std::atomic<bool> is_stopped = false;
 };
 
@@ -68,6 +73,7 @@ Node& OverlayNode::node() { return *parts_->node; }
 ControllerClient& OverlayNode::controller() { return *parts_->controller; }
 
 Result<GroupRegistration> OverlayNode::register_group(const GroupSpec& group, Duration timeout) {
+  if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
   return parts_->controller->register_group(group, timeout);
 }
 
@@ -81,6 +87,22 @@ void OverlayNode::cancel(CollectiveId collective, OperationId operation) {
   parts_->node->cancel(collective, operation);
 }
 
+Result<std::string> OverlayNode::serve_gateway(GatewayOptions options) {
+  const std::lock_guard lock(parts_->gateway_mutex);
+  if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
+  if (parts_->gateway) {
+    return failed_precondition("node \"" + name() + "\" serves processes at " + parts_->gateway->address() +
+                               " already");
+  }
+  SQUARE_ASSIGN_OR_RETURN(parts_->gateway, Gateway::serve(*this, std::move(options)));
+  return parts_->gateway->address();
+}
+
+std::shared_ptr<Gateway> OverlayNode::gateway() const {
+  const std::lock_guard lock(parts_->gateway_mutex);
+  return parts_->gateway;
+}
+
 NodeStatistics OverlayNode::statistics() {
   if (parts_->is_stopped) return {};
   const auto answer = std::make_shared<std::promise<NodeStatistics>>();
@@ -90,13 +112,30 @@ NodeStatistics OverlayNode::statistics() {
                                                                             : NodeStatistics{};
 }
 
+NodeMetrics OverlayNode::metrics() {
+  NodeMetrics none;
+  none.node = name();
+  if (parts_->is_stopped) return none;
+  const auto answer = std::make_shared<std::promise<NodeMetrics>>();
+  auto metrics = answer->get_future();
+  parts_->node->metrics([answer](NodeMetrics now) { answer->set_value(std::move(now)); });
+  return metrics.wait_for(Node::kDrainTime) == std::future_status::ready ? metrics.get() : none;
+}
+
 void OverlayNode::stop() {
   if (parts_->is_stopped.exchange(true)) return;
+  std::shared_ptr<Gateway> gateway;
+  {
+    const std::lock_guard lock(parts_->gateway_mutex);
+    gateway.swap(parts_->gateway);
+  }
+  if (gateway) gateway->stop();
   const auto drained = std::make_shared<std::promise<void>>();
   auto is_drained = drained->get_future();
   parts_->node->stop([drained] { drained->set_value(); });
   is_drained.wait_for(2 * Node::kDrainTime);
   parts_->controller.reset();
+  gateway.reset();  // no registration of its runs any more
   parts_->transport->stop();
   parts_->executor.stop();
 }

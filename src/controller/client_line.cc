@@ -153,8 +153,9 @@ void ClientLine::read_loop() {
     }
     if (lost) {
       wait = ControllerClient::kMinReconnectWait;
-      log(LogLevel::kWarning, kComponent, "node {}: lost the controller at {}: {}", options_.node_name,
-          options_.controller_address, reason.message());
+      log(LogLevel::kWarning, {.component = kComponent, .node = options_.node_name},
+          "node {}: lost the controller at {}: {}", options_.node_name, options_.controller_address,
+          reason.message());
       if (events_.on_lost) events_.on_lost(reason);
     }
     if (!pause(wait)) return;

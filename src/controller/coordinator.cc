@@ -167,8 +167,9 @@ void Coordinator::settle(Deferred& deferred) {
       waiting = true;
       continue;
     }
-    log(LogLevel::kWarning, kComponent, "node {} did not install plan {} within {:.3g} s and is disconnected",
-        name, epoch.value(), to_seconds(install_timeout_));
+    log(LogLevel::kWarning, {.component = kComponent, .node = name, .epoch = epoch},
+        "node {} did not install plan {} within {:.3g} s and is disconnected", name, epoch.value(),
+        to_seconds(install_timeout_));
     change_->late.push_back(name);
     deferred.push_back([line = std::exchange(member.line, nullptr), epoch] {
       line->close(deadline_exceeded(fmt::format("plan {} was not installed in time", epoch.value())), true);
@@ -181,7 +182,8 @@ void Coordinator::settle(Deferred& deferred) {
 void Coordinator::finish_change(Deferred& deferred) {
   if (change_->next && change_->next != active_) {
     active_ = change_->next;
-    log(LogLevel::kInfo, kComponent, "plan {} is active", active_->plan->epoch.value());
+    log(LogLevel::kInfo, {.component = kComponent, .epoch = active_->plan->epoch}, "plan {} is active",
+        active_->plan->epoch.value());
   }
   for (auto& [name, member] : members_) activate(member);
   const Epoch epoch = active_ ? active_->plan->epoch : Epoch(0);
@@ -253,8 +255,9 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
   if (admission.next) {
     const Plan& plan = *admission.next->plan;
     last_epoch_ = plan.epoch;
-    log(LogLevel::kInfo, kComponent, "plan {}: {} collectives, {} sessions, {}, {:.3g} s to solve",
-        plan.epoch.value(), plan.collectives.size(), plan.sessions.size(), plan.policy, plan.solve_seconds);
+    log(LogLevel::kInfo, {.component = kComponent, .epoch = plan.epoch},
+        "plan {}: {} collectives, {} sessions, {}, {:.3g} s to solve", plan.epoch.value(),
+        plan.collectives.size(), plan.sessions.size(), plan.policy, plan.solve_seconds);
   }
   if (!change.next && change.requests.empty()) return;
   for (auto& [name, member] : members_) {

@@ -87,7 +87,8 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     if (is_new) member.joined = ++events_;
     member.sent = member.installed = member.activated = Epoch(0);
     member.lease_end = Clock::now() + lease_;
-    log(LogLevel::kInfo, kComponent, "node {} {} at {}", name, is_new ? "joined" : "is back", member.address);
+    log(LogLevel::kInfo, {.component = kComponent, .node = name}, "node {} {} at {}", name,
+        is_new ? "joined" : "is back", member.address);
     line->send(welcome(lease_));
     send_addresses(name, member, moved);
     if (active_) send_plan(member, active_);
@@ -154,8 +155,8 @@ void Coordinator::lost(const std::string& node, const NodeLine* line) {
   const std::lock_guard lock(mutex_);
   Member* const member = find(node, line);
   if (member == nullptr) return;
-  log(LogLevel::kWarning, kComponent, "node {}: its line broke; it may come back for {:.3g} s", node,
-      to_seconds(lease_));
+  log(LogLevel::kWarning, {.component = kComponent, .node = node},
+      "node {}: its line broke; it may come back for {:.3g} s", node, to_seconds(lease_));
   member->line = nullptr;
   wake();
 }
@@ -167,7 +168,7 @@ void Coordinator::goodbye(const std::string& node, const NodeLine* line) {
 }
 
 void Coordinator::leave(Members::iterator member) {
-  log(LogLevel::kInfo, kComponent, "node {} left", member->first);
+  log(LogLevel::kInfo, {.component = kComponent, .node = member->first}, "node {} left", member->first);
   departures_.push_back({member->first, ++events_});
   if (open_) {
     arrivals_.erase(member->first);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "node/wire_fields.h"
+
 namespace square {
 namespace {
 
@@ -13,30 +15,12 @@ constexpr std::size_t kSeenBytes = 8;
 constexpr unsigned kSequenceBits = 48;
 constexpr std::uint32_t kDoneFlag = 1;
 constexpr std::uint32_t kAcceptingFlag = 2;
-constexpr std::size_t kBitsPerWireByte = 8;
-
-template <typename Number>
-void put(std::vector<std::byte>& out, Number value) {
-  for (std::size_t i = 0; i < sizeof(Number); ++i, value >>= 8U)
-    out.push_back(static_cast<std::byte>(value & 0xffU));
-}
-
-template <typename Number>
-Number get(const std::vector<std::byte>& in, std::size_t at) {
-  Number value = 0;
-  for (std::size_t i = sizeof(Number); i-- > 0;) value = (value << 8U) | std::to_integer<Number>(in[at + i]);
-  return value;
-}
-
-std::size_t bytes_for(std::size_t bits) { return (bits + kBitsPerWireByte - 1) / kBitsPerWireByte; }
-
-std::vector<std::byte> flatten(const Buffer& payload) {
-  std::vector<std::byte> bytes(payload.size_bytes());
-  payload.copy_to(bytes.data());
-  return bytes;
-}
-
 }  // namespace
+
+using wire::bytes_for;
+using wire::flatten;
+using wire::get;
+using wire::put;
 
 Buffer encode_acknowledgement(const Acknowledgement& ack) {
   std::vector<std::byte> bytes;
@@ -46,10 +30,7 @@ Buffer encode_acknowledgement(const Acknowledgement& ack) {
   put(bytes, ack.first_missing);
   put(bytes, static_cast<std::uint32_t>(ack.bits.size()));
   put(bytes, static_cast<std::uint32_t>(ack.seen.size()));
-  bytes.resize(kAckHeaderBytes + bytes_for(ack.bits.size()));
-  for (std::size_t i = 0; i < ack.bits.size(); ++i) {
-    if (ack.bits[i]) bytes[kAckHeaderBytes + i / kBitsPerWireByte] |= std::byte{1} << (i % kBitsPerWireByte);
-  }
+  wire::put_bits(bytes, ack.bits);
   for (const auto& [stream, sequence] : ack.seen) {
     put(bytes, std::uint64_t{stream.value()} << kSequenceBits | sequence);
   }
@@ -70,11 +51,7 @@ Result<Acknowledgement> decode_acknowledgement(const Buffer& payload) {
   ack.done = (get<std::uint32_t>(bytes, 4) & kDoneFlag) != 0;
   ack.accepting = (get<std::uint32_t>(bytes, 4) & kAcceptingFlag) != 0;
   ack.first_missing = get<std::uint32_t>(bytes, 8);
-  ack.bits.resize(bits);
-  for (std::size_t i = 0; i < bits; ++i) {
-    const std::byte byte = bytes[kAckHeaderBytes + i / kBitsPerWireByte];
-    ack.bits[i] = (byte & (std::byte{1} << (i % kBitsPerWireByte))) != std::byte{0};
-  }
+  ack.bits = wire::get_bits(bytes, kAckHeaderBytes, bits);
   for (std::size_t i = 0; i < streams; ++i) {
     const auto word = get<std::uint64_t>(bytes, kAckHeaderBytes + bytes_for(bits) + kSeenBytes * i);
     ack.seen.push_back({StreamIndex(static_cast<std::uint16_t>(word >> kSequenceBits)),

@@ -1,10 +1,14 @@
-// What the parts of a node share. Everything in it is used on the node's strand only.
+// What the parts of a node share. Used on the node's strand only, but for `landing`.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "node/installed_plan.h"
+#include "node/landing.h"
+#include "node/traffic_meter.h"
 #include "square/clock.h"
 #include "square/executor.h"
 #include "square/node.h"
@@ -18,15 +22,51 @@ struct NodeContext {
   Transport& transport;
   Executor& executor;
   NodeStatistics statistics{};
+  TrafficMeter traffic{};
+  LandingTable landing{};
   // Bytes of blocks that wait for a local member; at most hold_limit_bytes.
   std::size_t held_bytes = 0;
   std::size_t hold_limit_bytes = 0;
+  std::map<std::string, std::size_t, std::less<>> held_by_tenant{};
 
-  void add_in_transit(std::size_t bytes) {
+  void add_in_transit(SessionId session, std::size_t bytes) {
+    traffic.on_taken(session, bytes);
     statistics.bytes_in_transit += bytes;
     statistics.bytes_in_transit_max = std::max(statistics.bytes_in_transit_max, statistics.bytes_in_transit);
   }
-  void remove_in_transit(std::size_t bytes) { statistics.bytes_in_transit -= bytes; }
+  void remove_in_transit(SessionId session, std::size_t bytes) {
+    traffic.on_released(session, bytes);
+    statistics.bytes_in_transit -= bytes;
+  }
+  // A tenant may hold no more than what is still free (dynamic thresholds; Choudhury and
+  // Hahne, IEEE/ACM Transactions on Networking, 1998): one alone half of the limit, and some
+  // always stays for who comes next, however many members of others are absent.
+  [[nodiscard]] bool may_hold(const std::string& tenant, std::size_t bytes) const {
+    const auto own = held_by_tenant.find(tenant);
+    const std::size_t held = own == held_by_tenant.end() ? 0 : own->second;
+    return held + bytes <= hold_limit_bytes - std::min(hold_limit_bytes, held_bytes);
+  }
+  void add_held(SessionId session, const std::string& tenant, std::size_t bytes) {
+    traffic.on_held(session, bytes);
+    held_bytes += bytes;
+    held_by_tenant[tenant] += bytes;
+  }
+  void remove_held(SessionId session, const std::string& tenant, std::size_t bytes) {
+    traffic.on_let_go(session, bytes);
+    held_bytes -= bytes;
+    const auto own = held_by_tenant.find(tenant);
+    own->second -= bytes;
+    if (own->second == 0) held_by_tenant.erase(own);
+  }
+  // A source gave a block that was lost to these neighbours again.
+  void add_resent(SessionId session, const std::vector<std::string>& peers) {
+    traffic.on_resent(peers, session);
+    ++statistics.blocks_resent;
+  }
+  void add_delivered(SessionId session, std::size_t bytes) {
+    traffic.on_delivered(session, bytes);
+    statistics.bytes_delivered += bytes;
+  }
 };
 
 }  // namespace square

@@ -11,7 +11,12 @@ namespace square {
 
 Node::Core::Core(NodeOptions options, const Clock& clock, Transport& transport, Executor& executor)
     : shared_context_(new NodeContext{std::move(options), clock, transport, executor}),
-      context_(*shared_context_) {
+      context_(*shared_context_),
+      relayed_sums_(shared_context_, outgoing_,
+                    {[this](const LocalStream& stream, const Frame& frame) { answer(stream, frame); },
+                     [this](CollectiveId collective, OperationId operation, const Status& cause) {
+                       announce_failure({collective, operation}, cause);
+                     }}) {
   context_.hold_limit_bytes = context_.options.window_bytes / 2;
 }
 
@@ -113,6 +118,8 @@ void Node::Core::post(MemberOperation call) {
   };
   if (collective.has_finished(call.operation)) return already();
   if (const Status part = check_part(plan->plan(), call); !part.is_ok()) return refuse_call(part);
+  if (const Status right = Operation::check_call(call, plan->plan()); !right.is_ok())
+    return refuse_call(right);
   const auto operation = open_operation(key);
   if (!operation) {
     return refuse_call(resource_exhausted(fmt::format("more than {} operations are open on node \"{}\"",
@@ -128,6 +135,11 @@ void Node::Core::cancel(const OperationKey& key) {
   const auto operation = found->second;
   operation->fail(
       cancelled(fmt::format("a member on node \"{}\" cancelled the operation", context_.options.name)), true);
+}
+
+std::shared_ptr<const InstalledPlan> Node::Core::plan_of(Epoch epoch) {
+  const auto found = plans_.find(epoch);
+  return found == plans_.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<Operation> Node::Core::open_operation(const OperationKey& key) {
@@ -155,8 +167,8 @@ void Node::Core::on_finished(const OperationKey& key, const Status& outcome) {
 
 void Node::Core::announce_failure(const OperationKey& key, const Status& cause) {
   poison(key, cause);
-  log(LogLevel::kWarning, "node", "{}: collective {}: {}", context_.options.name, key.collective.value(),
-      cause.to_string());
+  log(LogLevel::kWarning, {.component = "node", .node = context_.options.name, .collective = key.collective},
+      "{}: collective {}: {}", context_.options.name, key.collective.value(), cause.to_string());
   std::set<SessionId> told;
   for (const auto& [epoch, plan] : plans_) {
     for (const PlanSession* session : plan->sessions_of(key.collective)) {

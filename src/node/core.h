@@ -14,6 +14,7 @@
 #include "node/installed_plan.h"
 #include "node/operation.h"
 #include "node/outgoing_link.h"
+#include "node/relayed_sums.h"
 #include "square/node.h"
 #include "transport/pacing/pacer.h"
 
@@ -30,6 +31,8 @@ inline constexpr std::uint64_t kMaxOperationsAhead = 1'024;
 // Waits between attempts to open a link; they go on while a plan needs it.
 inline constexpr Duration kMinRedialWait = std::chrono::milliseconds(50);
 inline constexpr Duration kMaxRedialWait = std::chrono::seconds(1);
+// Operations under an old plan that keeps a new one waiting are told to move up this often.
+inline constexpr Duration kMoveWait = std::chrono::seconds(1);
 // In an abort: whatever runs in the session.
 inline constexpr OperationId kEveryOperation{~std::uint64_t{0}};
 
@@ -51,16 +54,24 @@ class Node::Core final : public TransportHandler,
   void set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);
   void post(MemberOperation call);
   void cancel(const OperationKey& key);
+  [[nodiscard]] NodeMetrics metrics() const;
 
   // TransportHandler, from any thread:
   void on_link_up(LinkHandle link, LinkEnd end, std::string_view peer) override;
   void on_frame(LinkHandle link, Frame frame) override;
   void on_sent(LinkHandle link) override;
+  void on_round_trip(LinkHandle link, Duration round_trip) override;
   void on_link_down(LinkHandle link, Status reason) override;
 
   // OperationHost:
   Sender::Links& links() override { return outgoing_; }
+  std::shared_ptr<const InstalledPlan> plan_of(Epoch epoch) override;
+  std::shared_ptr<const InstalledPlan> active_plan() override {
+    return active_ ? plan_of(*active_) : nullptr;
+  }
   void answer(const LocalStream& stream, Frame frame) override;
+  void fill_stream(const StreamKey& key) override;
+  void on_restart(const OperationKey& key, SessionId session) override;
   void announce_failure(const OperationKey& key, const Status& cause) override;
   void on_finished(const OperationKey& key, const Status& outcome) override;
 
@@ -68,7 +79,9 @@ class Node::Core final : public TransportHandler,
   struct Connection {
     LinkEnd end;
     std::string peer;
-    std::size_t answers = 0;  // given to the transport, not sent yet
+    std::size_t answers = 0;               // given to the transport, not sent yet
+    std::optional<Duration> round_trip{};  // as the transport measured it last
+    std::size_t channels = 1;              // that it was told to use
   };
   struct Dial {
     Duration wait = kMinRedialWait;
@@ -81,7 +94,8 @@ class Node::Core final : public TransportHandler,
     std::set<std::uint64_t> finished;
     std::optional<Status> failure;
     std::optional<OperationId> failed_operation;
-    std::map<SessionId, std::uint16_t> lives;  // of the sessions' sources, as first seen
+    // Of the processes that speak in the sessions, as first seen: sources, roots, contributors.
+    std::map<std::pair<SessionId, NodeId>, std::uint16_t> lives;
     [[nodiscard]] bool has_finished(OperationId operation) const;
   };
   struct Abort {
@@ -102,10 +116,13 @@ class Node::Core final : public TransportHandler,
   // Plans and links (core_links.cc)
   void open_links(const InstalledPlan& plan);
   void open_incoming(const InstalledPlan& plan);
-  void fill_stream(const StreamKey& key);
   void retire_before(Epoch epoch);
   void confirm_installs();
+  void move_up();
+  void follow_plans();
   void dial(const std::string& peer);
+  // As many as carry the link's rate over its round trip.
+  void choose_channels(LinkHandle link);
   void link_up(LinkHandle link, LinkEnd end, const std::string& peer);
   void link_down(LinkHandle link, const Status& reason);
   void tail_down(const std::string& peer, const Status& reason);
@@ -113,11 +130,16 @@ class Node::Core final : public TransportHandler,
   void fail_sessions(const std::set<SessionId>& sessions, const Status& cause);
 
   // Frames (core_frames.cc)
-  void take_frame(LinkHandle link, Frame frame);
+  void take_frame(LinkHandle link, Frame frame, const Landing& landing);
   [[nodiscard]] std::optional<Place> place_of(const FrameHeader& header) const;
   void refuse();
-  void take_block(const Connection& from, LinkHandle link, const Place& place, Frame frame);
+  void take_block(const Connection& from, LinkHandle link, const Place& place, Frame frame,
+                  const Landing& landing);
   void take_probe(const Place& place, Frame frame);
+  void take_part(const Connection& from, const Place& place, Frame frame, std::shared_ptr<void> guard);
+  void take_request(const Place& place, const Frame& frame);
+  void take_report(const Place& place, Frame frame);
+  [[nodiscard]] bool is_member(const Place& place) const;
   void take_acknowledgement(const Place& place, Frame frame);
   void take_abort(const Connection& from, const Place& place, const Frame& frame);
   void abort_here(const OperationKey& key, SessionId session, const Status& cause);
@@ -126,12 +148,15 @@ class Node::Core final : public TransportHandler,
                   const std::string& only = "");
   void repeat_aborts(const std::string& peer);
   void fail_all(CollectiveId collective, const Status& cause);
-  [[nodiscard]] Status check_life(const Place& place, const FrameHeader& header);
+  [[nodiscard]] Status check_life(const Place& place, const FrameHeader& header, NodeId speaker);
   // False if it is known already.
   [[nodiscard]] bool remember(const Abort& abort);
   // The open operation that a stream's frame belongs to, or none: then a frame that
   // asks for an answer has got it.
   std::shared_ptr<Operation> operation_for(const Place& place, const FrameHeader& header);
+  // The same for a reduce, without an answer.
+  std::shared_ptr<Operation> sum_for(const Place& place, const FrameHeader& header);
+  void answer_abort(const Place& place, const FrameHeader& header, const Status& cause);
   void poison(const OperationKey& key, const Status& cause);
   [[nodiscard]] Status check_part(const Plan& plan, const MemberOperation& call) const;
   std::shared_ptr<Operation> open_operation(const OperationKey& key);
@@ -147,12 +172,16 @@ class Node::Core final : public TransportHandler,
   std::map<Epoch, std::shared_ptr<const InstalledPlan>> plans_;
   std::optional<Epoch> active_;
   std::vector<PendingInstall> pending_installs_;
+  Executor::TimerId move_timer_ = 0;
   Sender::Links outgoing_;
   std::map<std::string, IncomingLink> incoming_;
+  RelayedSums relayed_sums_;
   std::map<LinkHandle, Connection> connections_;
   std::map<std::string, Dial> dials_;
   std::map<CollectiveId, Collective> collectives_;
   std::map<OperationKey, std::shared_ptr<Operation>> operations_;
+  // Over all plans: an operation keeps its block size when it moves to another.
+  std::map<SessionId, std::size_t> largest_blocks_;
   std::deque<Abort> aborts_;  // oldest first
   std::uint64_t abort_count_ = 0;
   std::size_t answers_in_transport_ = 0;

@@ -9,9 +9,12 @@
 namespace square {
 
 void Node::Core::on_frame(LinkHandle link, Frame frame) {
-  context_.executor.post([weak = weak_from_this(), link, frame = std::move(frame)]() mutable {
-    if (const auto self = weak.lock()) self->take_frame(link, std::move(frame));
-  });
+  // Into the members' buffers on this thread; what the frame means is the strand's to say.
+  Landing landing = context_.landing.land(link, frame);
+  context_.executor.post(
+      [weak = weak_from_this(), link, frame = std::move(frame), landing = std::move(landing)]() mutable {
+        if (const auto self = weak.lock()) self->take_frame(link, std::move(frame), landing);
+      });
 }
 
 std::optional<Node::Core::Place> Node::Core::place_of(const FrameHeader& header) const {
@@ -25,7 +28,7 @@ std::optional<Node::Core::Place> Node::Core::place_of(const FrameHeader& header)
 // A frame of a plan that is gone, or of nobody: dropped and counted.
 void Node::Core::refuse() { ++context_.statistics.frames_refused; }
 
-void Node::Core::take_frame(LinkHandle link, Frame frame) {
+void Node::Core::take_frame(LinkHandle link, Frame frame, const Landing& landing) {
   const auto connection = connections_.find(link);
   const auto place = place_of(frame.header);
   if (connection == connections_.end() || !place || is_stopping_) return refuse();
@@ -35,37 +38,45 @@ void Node::Core::take_frame(LinkHandle link, Frame frame) {
   const bool from_parent = from.end == LinkEnd::kHead && stream.comes_from(from.peer);
   const bool from_child =
       from.end == LinkEnd::kTail && std::ranges::find(stream.children, from.peer) != stream.children.end();
+  const bool is_sum = stream.kind == SessionKind::kReduce;
   switch (frame.header.type) {
-    case FrameType::kBlock: return from_parent ? take_block(from, link, *place, std::move(frame)) : refuse();
-    case FrameType::kProbe: return from_parent ? take_probe(*place, std::move(frame)) : refuse();
+    case FrameType::kBlock:
+      return from_parent ? take_block(from, link, *place, std::move(frame), landing) : refuse();
+    case FrameType::kProbe: return from_parent && !is_sum ? take_probe(*place, std::move(frame)) : refuse();
     case FrameType::kCreditRequest:
       return from_parent ? incoming_[from.peer].streams.at(key)->on_credit_request(frame.header.hop_sequence)
                          : refuse();
     case FrameType::kCredit:
       return from_child ? outgoing_.at(from.peer)->on_credit(key, frame.header.hop_sequence) : refuse();
-    case FrameType::kAck: return from_child ? take_acknowledgement(*place, std::move(frame)) : refuse();
+    case FrameType::kAck:
+      return from_child && !is_sum ? take_acknowledgement(*place, std::move(frame)) : refuse();
     case FrameType::kAbort: return from_parent || from_child ? take_abort(from, *place, frame) : refuse();
-    case FrameType::kRequest:
-    case FrameType::kReport: return refuse();
+    case FrameType::kRequest: return from_child && is_sum ? take_request(*place, frame) : refuse();
+    case FrameType::kReport: return from_parent && is_sum ? take_report(*place, std::move(frame)) : refuse();
   }
 }
 
-void Node::Core::take_block(const Connection& from, LinkHandle link, const Place& place, Frame frame) {
+void Node::Core::take_block(const Connection& from, LinkHandle link, const Place& place, Frame frame,
+                            const Landing& landing) {
   const StreamKey key = place.stream->key;
-  const std::size_t size = frame.payload.size_bytes();
+  const std::size_t size = landing ? landing->size_bytes() : frame.payload.size_bytes();
   auto guard = incoming_[from.peer].streams.at(key)->take(frame.header.hop_sequence, size);
   if (!guard || size > largest_block(key.session)) {
     refuse();
-    log(LogLevel::kError, "node", "{}: node \"{}\" sent what it has no credit for; closing the link",
-        context_.options.name, from.peer);
+    log(LogLevel::kError, {.component = "node", .node = context_.options.name, .peer = from.peer},
+        "{}: node \"{}\" sent what it has no credit for; closing the link", context_.options.name, from.peer);
     return context_.transport.close_link(link);
   }
   ++context_.statistics.blocks_received;
   context_.statistics.bytes_received += size;
+  context_.traffic.on_received(from.peer, key.session, size);
+  if (place.stream->kind == SessionKind::kReduce) {
+    return take_part(from, place, std::move(frame), std::move(guard));
+  }
   for (const std::string& child : place.stream->children) outgoing_.at(child)->enqueue(key, frame, guard);
   if (!place.stream->is_destination) return;
   if (const auto operation = operation_for(place, frame.header)) {
-    operation->on_block(place.plan, *place.stream, std::move(frame), std::move(guard));
+    operation->on_block(place.plan, *place.stream, std::move(frame), std::move(guard), landing);
   }
 }
 
@@ -82,17 +93,15 @@ void Node::Core::take_probe(const Place& place, Frame frame) {
 std::shared_ptr<Operation> Node::Core::operation_for(const Place& place, const FrameHeader& header) {
   const OperationKey key{place.stream->collective, header.operation};
   const Collective& collective = collectives_[key.collective];
-  const Status alive = check_life(place, header);
+  const PlanSession* session = place.plan->plan().find_session(header.session);
+  const Status alive = check_life(place, header, session->root);
   if (!alive.is_ok()) poison(key, alive);
   if (alive.is_ok() && collective.has_finished(key.operation)) {
     answer(*place.stream, Receiver::final_answer(*place.stream, *place.plan->self(), header));
     return nullptr;
   }
   if (collective.failure) {
-    Frame abort{header, encode_abort(*collective.failure)};
-    abort.header.type = FrameType::kAbort;
-    abort.header.stream_sequence = 0;
-    answer(*place.stream, std::move(abort));
+    answer_abort(place, header, *collective.failure);
     return nullptr;
   }
   const bool is_near = header.operation.value() - collective.all_finished_below < kMaxOperationsAhead;
@@ -101,21 +110,26 @@ std::shared_ptr<Operation> Node::Core::operation_for(const Place& place, const F
   return operation;
 }
 
-// A source that starts to count again would be told that its first operations are done.
-Status Node::Core::check_life(const Place& place, const FrameHeader& header) {
+void Node::Core::answer_abort(const Place& place, const FrameHeader& header, const Status& cause) {
+  Frame abort{header, encode_abort(cause)};
+  abort.header.type = FrameType::kAbort;
+  abort.header.stream_sequence = 0;
+  answer(*place.stream, std::move(abort));
+}
+
+// A process that starts to count again would be told that its first operations are done.
+Status Node::Core::check_life(const Place& place, const FrameHeader& header, NodeId speaker) {
   auto& lives = collectives_[place.stream->collective].lives;
-  const auto [life, is_new] = lives.try_emplace(header.session, header.incarnation);
+  const auto [life, is_new] = lives.try_emplace({header.session, speaker}, header.incarnation);
   if (life->second == header.incarnation) return Status::ok();
-  const PlanSession* session = place.plan->plan().find_session(header.session);
   return failed_precondition(
       fmt::format("node \"{}\" was restarted and has lost count of the group's operations; make a new group",
-                  place.plan->plan().nodes[session->root.index()].name));
+                  place.plan->plan().nodes[speaker.index()].name));
 }
 
 std::size_t Node::Core::largest_block(SessionId session) const {
-  std::size_t largest = 0;
-  for (const auto& [epoch, plan] : plans_) largest = std::max(largest, plan->block_bytes(session));
-  return largest;
+  const auto found = largest_blocks_.find(session);
+  return found == largest_blocks_.end() ? kMinBlockBytes : found->second;
 }
 
 void Node::Core::take_acknowledgement(const Place& place, Frame frame) {
@@ -137,9 +151,11 @@ void Node::Core::take_abort(const Connection& from, const Place& place, const Fr
   // Passed on once, so that it ends also where trees form cycles.
   if (!remember(abort)) return;
   if (operation == kEveryOperation) {
+    relayed_sums_.drop_session(abort.session);
     fail_all(collective, *cause);
   } else {
     for (const auto& [peer, link] : outgoing_) link->drop_operation(abort.session, operation);
+    relayed_sums_.drop(abort.session, operation);
     poison({collective, operation}, *cause);
   }
   pass_abort(*place.plan, abort, from.peer);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/log.h"
 #include "node/core.h"
@@ -15,19 +16,37 @@ void Node::Core::install_plan(const std::shared_ptr<const Plan>& plan, std::func
   const auto local =
       std::make_shared<const InstalledPlan>(plan, context_.options.name, context_.options.window_bytes / 4);
   plans_.emplace(epoch, local);
+  for (const PlanSession& session : plan->sessions) {
+    std::size_t& largest = largest_blocks_[session.id];
+    largest = std::max(largest, local->block_bytes(session.id));
+  }
   egress_.set_rate(context_.options.paced ? local->egress_bps() : kUnlimited);
+  follow_plans();
   open_links(*local);
   open_incoming(*local);
-  log(LogLevel::kInfo, "node", "{}: installed plan {} ({}), {} streams", context_.options.name, epoch.value(),
-      plan->policy, local->streams().size());
+  log(LogLevel::kInfo, {.component = "node", .node = context_.options.name, .epoch = epoch},
+      "{}: installed plan {} ({}), {} streams", context_.options.name, epoch.value(), plan->policy,
+      local->streams().size());
+  pending_installs_.push_back({epoch, std::move(installed)});
+  move_up();
+}
+
+// Operations of a plan before the active one move up, so that it can go. What holds a sum
+// back may be another node, which was told in a frame that got lost: said again until it works.
+void Node::Core::move_up() {
   if (active_) {
-    // Operations of a plan before the active one move up, so that it can go.
     const auto active = plans_.at(*active_);
     const auto operations = operations_;
     for (const auto& [key, operation] : operations) operation->migrate(active);
   }
-  pending_installs_.push_back({epoch, std::move(installed)});
   confirm_installs();
+  if (pending_installs_.empty() || move_timer_ != 0) return;
+  move_timer_ = context_.executor.post_at(context_.clock.now() + kMoveWait, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->move_timer_ = 0;
+    if (!self->is_stopping_) self->move_up();
+  });
 }
 
 void Node::Core::confirm_installs() {
@@ -45,12 +64,14 @@ void Node::Core::activate_plan(Epoch epoch) {
   if (!plans_.contains(epoch) || (active_ && epoch <= *active_)) return;
   const std::optional<Epoch> previous = std::exchange(active_, epoch);
   if (previous) retire_before(*previous);
+  follow_plans();
   confirm_installs();
 }
 
 void Node::Core::retire_before(Epoch epoch) {
   while (!plans_.empty() && plans_.begin()->first < epoch) {
     for (const auto& [key, stream] : plans_.begin()->second->streams()) {
+      context_.landing.remove_stream(key);
       for (const std::string& child : stream.children) outgoing_.at(child)->remove_stream(key);
       for (const std::string& parent : stream.parents) {
         auto& incoming = incoming_[parent].streams;
@@ -59,6 +80,7 @@ void Node::Core::retire_before(Epoch epoch) {
       }
     }
     plans_.erase(plans_.begin());
+    relayed_sums_.drop_before(epoch);
   }
 }
 
@@ -76,7 +98,27 @@ void Node::Core::open_links(const InstalledPlan& plan) {
   }
   for (const auto& [peer, link] : outgoing_) {
     link->set_pace(context_.options.paced ? plan.pace_bps(peer) : kUnlimited);
+    if (link->is_up()) choose_channels(*link->handle());
   }
+}
+
+void Node::Core::choose_channels(LinkHandle link) {
+  Connection& connection = connections_.at(link);
+  if (connection.end == LinkEnd::kHead || !connection.round_trip) return;
+  OutgoingLink& outgoing = *outgoing_.at(connection.peer);
+  const double round_trip = to_seconds(*connection.round_trip);
+  // An unlimited link is as fast as credit allows, and a plan has a quarter of the head's window.
+  double bytes = outgoing.pace_bps() * round_trip / kBitsPerByte;
+  if (outgoing.pace_bps() == kUnlimited) {
+    bytes = std::min(kUnlimitedWindowBps * round_trip / kBitsPerByte,
+                     static_cast<double>(context_.options.window_bytes) / 4);
+  }
+  const double wanted = std::ceil(bytes / static_cast<double>(kBytesPerRoundTrip));
+  const auto channels = static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(kMaxChannels)));
+  if (channels == connection.channels) return;
+  connection.channels = channels;
+  outgoing.set_channels(channels);
+  context_.transport.set_channels(link, channels);
 }
 
 // A stream has room: its source may put the next block in line, oldest operation first.
@@ -87,20 +129,20 @@ void Node::Core::fill_stream(const StreamKey& key) {
   auto next = operations_.lower_bound({stream->collective, OperationId(0)});
   while (next != operations_.end() && next->first.collective == stream->collective) {
     const auto operation = (next++)->second;
-    operation->fill(key.session);
+    if (!operation->fill(key)) return;
   }
 }
 
 void Node::Core::open_incoming(const InstalledPlan& plan) {
   for (const auto& [key, stream] : plan.streams()) {
+    context_.landing.add_stream(stream);
     for (const std::string& parent : stream.parents) {
-      IncomingLink& link = incoming_[parent];
-      auto incoming = std::make_shared<IncomingStream>(
-          shared_context_, key, stream.window_blocks,
-          [this, parent](Frame frame) { send_answer(parent, std::move(frame)); });
-      link.streams.emplace(key, incoming);
-      if (link.handle) incoming->on_up();
+      incoming_[parent].add_stream(shared_context_, stream,
+                                   [this, parent](Frame frame) { send_answer(parent, std::move(frame)); });
     }
+  }
+  for (const auto& [peer, link] : incoming_) {
+    if (link.police) link.police->set_rate(context_.options.paced ? plan.pace_from_bps(peer) : kUnlimited);
   }
 }
 
@@ -125,9 +167,11 @@ void Node::Core::link_up(LinkHandle link, LinkEnd end, const std::string& peer) 
   connections_[link] = {end, peer};
   if (end == LinkEnd::kTail) {
     dials_[peer].wait = kMinRedialWait;
+    outgoing_.at(peer)->set_channels(1);
     outgoing_.at(peer)->on_up(link);
     return repeat_aborts(peer);
   }
+  context_.landing.connect(link, peer);
   IncomingLink& incoming = incoming_[peer];
   // A peer that comes back before its old connection was seen to die.
   const auto old = std::exchange(incoming.handle, link);
@@ -160,6 +204,7 @@ void Node::Core::link_down(LinkHandle link, const Status& reason) {
   const Connection connection = found->second;
   connections_.erase(found);
   if (connection.end == LinkEnd::kTail) return tail_down(connection.peer, reason);
+  context_.landing.disconnect(link);
   answers_in_transport_ -= connection.answers;
   finish_stop_if_quiet();
   IncomingLink& incoming = incoming_[connection.peer];
@@ -173,7 +218,8 @@ void Node::Core::tail_down(const std::string& peer, const Status& reason) {
   Dial& closed = dials_[peer];
   const bool was_up = outgoing_.at(peer)->is_up();
   closed.is_open = false;
-  log(was_up ? LogLevel::kWarning : LogLevel::kDebug, "node", "{}: link to \"{}\" is down: {}",
+  log(was_up ? LogLevel::kWarning : LogLevel::kDebug,
+      {.component = "node", .node = context_.options.name, .peer = peer}, "{}: link to \"{}\" is down: {}",
       context_.options.name, peer, reason.to_string());
   context_.executor.post_at(context_.clock.now() + closed.wait, [weak = weak_from_this(), peer] {
     if (const auto self = weak.lock()) self->dial(peer);
@@ -214,6 +260,7 @@ void Node::Core::fail_sessions(const std::set<SessionId>& sessions, const Status
     const std::uint64_t own = std::uint64_t{crc32c(std::as_bytes(std::span(context_.options.name)))} << 32U;
     const Abort abort{session, kEveryOperation, own | ++abort_count_, cause};
     static_cast<void>(remember(abort));
+    relayed_sums_.drop_session(session);
     for (const auto& [epoch, plan] : plans) {
       const PlanSession* planned = plan->plan().find_session(session);
       if (planned == nullptr) continue;

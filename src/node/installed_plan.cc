@@ -1,7 +1,6 @@
 #include "node/installed_plan.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace square {
 namespace {
@@ -32,15 +31,20 @@ InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string
                              std::size_t window_bytes)
     : plan_(std::move(plan)), self_(plan_->find_node(self)) {
   if (!self_) return;
-  for (const PlanSession& session : plan_->sessions) add_session(session);
+  for (const PlanTenant& tenant : plan_->tenants) tenant_weights_.emplace(tenant.name, tenant.weight);
+  for (const PlanLink& link : plan_->links) {
+    if (link.to == *self_) links_in_.emplace(plan_->nodes[link.from.index()].name, &link);
+  }
+  const StreamCounts counts = count_streams();
+  for (const PlanSession& session : plan_->sessions) add_session(session, counts);
   fit_windows(window_bytes);
 }
 
-void InstalledPlan::add_session(const PlanSession& session) {
+void InstalledPlan::add_session(const PlanSession& session, const StreamCounts& counts) {
   if (session.streams.empty()) return;
   double slowest = kUnlimited;
   for (const PlanStream& stream : session.streams) slowest = std::min(slowest, stream.rate_bps);
-  const double bytes = slowest * kBlockSeconds / kBitsPerByte;
+  const double bytes = std::min(slowest * kBlockSeconds / kBitsPerByte, fitting_block(session, counts));
   block_bytes_[session.id] = static_cast<std::size_t>(
       std::clamp(bytes, static_cast<double>(kMinBlockBytes), static_cast<double>(kMaxBlockBytes)));
   for (std::size_t i = 0; i < session.streams.size(); ++i) add_stream(session, i);
@@ -56,6 +60,8 @@ void InstalledPlan::add_stream(const PlanSession& session, std::size_t index) {
   if (local.parents.empty() && local.children.empty()) return;
   local.key = {plan_->epoch, session.id, StreamIndex(static_cast<std::uint16_t>(index))};
   local.collective = session.collective;
+  local.tenant = tenant_of(session);
+  local.tenant_weight = tenant_weight(local.tenant);
   local.kind = session.kind;
   local.rate_bps = stream.rate_bps;
   const PlanCollective* collective = plan_->find_collective(session.collective);
@@ -63,28 +69,6 @@ void InstalledPlan::add_stream(const PlanSession& session, std::size_t index) {
   local.is_destination =
       session.root != *self_ && std::ranges::find(session.members, *self_) != session.members.end();
   streams_.emplace(local.key, std::move(local));
-}
-
-void InstalledPlan::fit_windows(std::size_t window_bytes) {
-  double wanted_bytes = 0;
-  for (auto& [key, stream] : streams_) {
-    if (stream.parents.empty()) continue;
-    double latency = 0;
-    for (const PlanLink& link : plan_->links) {
-      if (link.to == *self_ && stream.comes_from(plan_->nodes[link.from.index()].name))
-        latency = std::max(latency, to_seconds(link.latency));
-    }
-    const auto block = static_cast<double>(block_bytes_.at(key.session));
-    const double under_way = stream.rate_bps * (2 * latency + kWindowSlackSeconds) / kBitsPerByte / block;
-    stream.window_blocks =
-        std::min(kMaxWindowBlocks, kSpareWindowBlocks + static_cast<std::size_t>(std::ceil(under_way)));
-    wanted_bytes += static_cast<double>(stream.parents.size() * stream.window_blocks) * block;
-  }
-  const double share = std::min(1.0, static_cast<double>(window_bytes) / wanted_bytes);
-  for (auto& [key, stream] : streams_) {
-    const auto blocks = static_cast<std::size_t>(static_cast<double>(stream.window_blocks) * share);
-    stream.window_blocks = std::max(kMinWindowBlocks, blocks);
-  }
 }
 
 const LocalStream* InstalledPlan::find(const StreamKey& key) const {
@@ -115,18 +99,25 @@ std::size_t InstalledPlan::block_bytes(SessionId session) const {
 }
 
 double InstalledPlan::pace_bps(const std::string& peer) const {
-  const auto head = plan_->find_node(peer);
-  if (!head || !self_) return kUnlimited;
+  return pace_between(self_, plan_->find_node(peer));
+}
+
+double InstalledPlan::pace_from_bps(const std::string& peer) const {
+  return pace_between(plan_->find_node(peer), self_);
+}
+
+double InstalledPlan::pace_between(std::optional<NodeId> tail, std::optional<NodeId> head) const {
+  if (!tail || !head) return kUnlimited;
   const PlanLink* own = nullptr;
   Share leaving;
   Share entering;
   for (const PlanLink& link : plan_->links) {
-    if (link.from == *self_) leaving.add(link);
+    if (link.from == *tail) leaving.add(link);
     if (link.to == *head) entering.add(link);
-    if (link.from == *self_ && link.to == *head) own = &link;
+    if (link.from == *tail && link.to == *head) own = &link;
   }
   if (own == nullptr) return kUnlimited;
-  const double pace = std::min({own->capacity_bps, leaving.of(*own, plan_->nodes[self_->index()].egress_bps),
+  const double pace = std::min({own->capacity_bps, leaving.of(*own, plan_->nodes[tail->index()].egress_bps),
                                 entering.of(*own, plan_->nodes[head->index()].ingress_bps)});
   return std::max(pace, kMinPacePart * std::min(own->capacity_bps, kAssumedCapacityBps));
 }

@@ -7,20 +7,29 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "square/plan.h"
+#include "transport/pacing/link_scheduler.h"
 
 namespace square {
 
-// A block carries about this much time of the session's slowest stream.
+// A block carries about this much time of the session's slowest stream; less where a node
+// carries many streams of a tenant, so that two blocks of each fit into the tenant's part of
+// kPlanWindowBytes. All nodes see the same plan, so they agree.
 inline constexpr double kBlockSeconds = 0.010;
 inline constexpr std::size_t kMinBlockBytes = std::size_t{8} << 10U;
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{1} << 20U;
+inline constexpr std::size_t kPlanWindowBytes = std::size_t{16} << 20U;
 
 // Credit of a hop: what is under way during a round trip plus this much, and some blocks
-// beyond that; where memory is short, less, but never under two blocks.
+// beyond that. A link whose latency the plan does not know may have this round trip, and one
+// without a capacity carries up to this rate. Where memory is short, tenants share it by
+// weight, and a stream has less, but never under two blocks.
 inline constexpr double kWindowSlackSeconds = 0.060;
+inline constexpr double kAssumedRoundTripSeconds = 0.050;
+inline constexpr double kUnlimitedWindowBps = 10e9;
 inline constexpr std::size_t kSpareWindowBlocks = 4;
 inline constexpr std::size_t kMinWindowBlocks = 2;
 inline constexpr std::size_t kMaxWindowBlocks = 256;
@@ -38,6 +47,8 @@ struct StreamKey {
 struct LocalStream {
   StreamKey key;
   CollectiveId collective;
+  std::string tenant;
+  double tenant_weight = 1;
   SessionKind kind = SessionKind::kMulticast;
   double rate_bps = 0;
   double weight = 1;  // of its collective, in the ratio of its rate to the session's
@@ -47,6 +58,8 @@ struct LocalStream {
   std::size_t depth = 0;          // hops to the farthest node, from the root
   std::size_t window_blocks = 0;  // of each hop from a parent
 
+  // Its part of a link.
+  [[nodiscard]] FlowShare share() const { return {tenant, tenant_weight, rate_bps, std::max(weight, 1e-9)}; }
   // Whether this node puts blocks of its own on the stream.
   [[nodiscard]] bool starts_here() const { return parents.empty(); }
   [[nodiscard]] bool comes_from(const std::string& peer) const {
@@ -75,10 +88,23 @@ class InstalledPlan {
   // What this node may send to `peer`, bits per second: the capacity, and where this node
   // or the peer has a limit no more than leaves the other links their planned load.
   [[nodiscard]] double pace_bps(const std::string& peer) const;
+  // What `peer` may send to this node, by the same rule.
+  [[nodiscard]] double pace_from_bps(const std::string& peer) const;
   [[nodiscard]] double egress_bps() const;
 
  private:
-  void add_session(const PlanSession& session);
+  // By node and tenant: streams into the node.
+  using StreamCounts = std::map<NodeId, std::map<std::string_view, std::size_t>>;
+
+  [[nodiscard]] StreamCounts count_streams() const;
+  [[nodiscard]] double tenant_weight(std::string_view tenant) const;
+  // The largest block of which two a stream fit into the tenant's part everywhere.
+  [[nodiscard]] double fitting_block(const PlanSession& session, const StreamCounts& counts) const;
+  [[nodiscard]] std::string_view tenant_of(const PlanSession& session) const;
+  [[nodiscard]] double pace_between(std::optional<NodeId> tail, std::optional<NodeId> head) const;
+  [[nodiscard]] double round_trip_seconds(const LocalStream& stream) const;
+  [[nodiscard]] bool has_unlimited_hop(const LocalStream& stream) const;
+  void add_session(const PlanSession& session, const StreamCounts& counts);
   void add_stream(const PlanSession& session, std::size_t index);
   void fit_windows(std::size_t window_bytes);
 
@@ -86,7 +112,17 @@ class InstalledPlan {
   std::optional<NodeId> self_;
   std::map<StreamKey, LocalStream> streams_;
   std::map<SessionId, std::size_t> block_bytes_;
+  std::map<std::string_view, double> tenant_weights_;
+  std::map<std::string, const PlanLink*> links_in_;  // by the tail's name
 };
+
+// Shares `total` by weight: nobody gets more than it wants, and what one leaves goes to the
+// others.
+struct Claim {
+  double wanted = 0;
+  double weight = 1;
+};
+std::vector<double> share_out(double total, const std::vector<Claim>& claims);
 
 // The bytes of an operation on `operation_bytes` that a session carries: its part of
 // the planned buffer, in proportion.

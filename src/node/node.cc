@@ -56,6 +56,10 @@ void Node::cancel(CollectiveId collective, OperationId operation) {
   core_->on_strand([key = OperationKey{collective, operation}](Core& core) { core.cancel(key); });
 }
 
+void Node::metrics(std::function<void(NodeMetrics)> receive) {
+  core_->on_strand([receive = std::move(receive)](Core& core) { receive(core.metrics()); });
+}
+
 void Node::statistics(std::function<void(NodeStatistics)> receive) {
   core_->on_strand([receive = std::move(receive)](Core& core) { receive(core.context().statistics); });
 }

@@ -19,7 +19,10 @@ const MemberOperation* Operation::source() const {
   return nullptr;
 }
 
-void Operation::post(MemberOperation call, const std::shared_ptr<const InstalledPlan>& plan) {
+void Operation::post(MemberOperation call, const PlanPointer& plan) {
+  const CollectiveOp op = plan->plan().find_collective(key_.collective)->op;
+  is_sum_ = op == CollectiveOp::kReduce || op == CollectiveOp::kAllReduce;
+  const Status agrees = is_sum_ ? check_neighbours(call) : Status::ok();
   const Rank rank = call.rank;
   const Duration timeout = call.timeout;
   Member& member = members_[rank];
@@ -29,6 +32,11 @@ void Operation::post(MemberOperation call, const std::shared_ptr<const Installed
   member.timer = node_.executor.post_at(deadline, [weak = weak_from_this(), rank] {
     if (const auto self = weak.lock()) self->on_timeout(rank);
   });
+  if (!agrees.is_ok()) return fail(agrees, true);
+  if (is_sum_) {
+    if (all_posted()) open_sums(plan);
+    return check_progress();
+  }
   if (member.call.is_root) start_source(member.call, plan);
   if (outcome_) return;
   open_receivers();
@@ -37,20 +45,32 @@ void Operation::post(MemberOperation call, const std::shared_ptr<const Installed
   check_progress();
 }
 
-void Operation::start_source(const MemberOperation& call, const std::shared_ptr<const InstalledPlan>& plan) {
+std::shared_ptr<const void> Operation::make_pin(const void* buffer) {
+  ++pins_;
+  return {buffer, [weak = weak_from_this(), executor = &node_.executor](const void*) {
+            executor->post([weak] {
+              const auto self = weak.lock();
+              if (!self) return;
+              --self->pins_;
+              self->check_progress();
+            });
+          }};
+}
+
+Buffer Operation::show(const std::shared_ptr<const void>& pin, const std::byte* data,
+                       const ByteRange& range) {
+  return {pin, data + range.offset_bytes, range.size_bytes};
+}
+
+void Operation::note_receivers(const InstalledPlan& plan, SessionId session) {
+  for (const LocalStream* stream : plan.streams_of(session)) {
+    receivers_of_frames_.insert(stream->children.begin(), stream->children.end());
+  }
+}
+
+void Operation::start_source(const MemberOperation& call, const PlanPointer& plan) {
   plan_ = plan;
-  // The pin's deleter runs when the last frame that shows the buffer is gone, on
-  // whatever thread that happens.
-  is_pinned_ = true;
-  const std::shared_ptr<const void> pin(call.input.data(),
-                                        [weak = weak_from_this(), executor = &node_.executor](const void*) {
-                                          executor->post([weak] {
-                                            const auto self = weak.lock();
-                                            if (!self) return;
-                                            self->is_pinned_ = false;
-                                            self->check_progress();
-                                          });
-                                        });
+  const auto pin = make_pin(call.input.data());
   for (const PlanSession* session : plan->sessions_of(key_.collective)) {
     if (plan->self() != session->root || session->members.size() == 1) continue;
     const ByteRange range = session_range(plan->plan(), *session, call.input.size());
@@ -63,12 +83,10 @@ void Operation::start_source(const MemberOperation& call, const std::shared_ptr<
                                           plan->plan().policy, key_.collective.value(), node_.options.name));
     }
     if (!ready.is_ok()) return fail(ready, true);
-    for (const LocalStream* stream : plan->streams_of(session->id)) {
-      receivers_of_frames_.insert(stream->children.begin(), stream->children.end());
-    }
-    Buffer data(pin, call.input.data() + range.offset_bytes, range.size_bytes);
-    senders_[session->id] = std::make_unique<Sender>(node_, host_.links(), plan, *session, key_.operation,
-                                                     std::move(data), [this] { check_progress(); });
+    note_receivers(*plan, session->id);
+    senders_[session->id] =
+        std::make_unique<Sender>(node_, host_.links(), plan, *session, key_.operation,
+                                 show(pin, call.input.data(), range), [this] { check_progress(); });
   }
   for (const auto& [id, sender] : senders_) sender->fill();
 }
@@ -96,11 +114,10 @@ void Operation::copy_to_neighbours(const MemberOperation& from) {
   }
 }
 
-Receiver* Operation::receiver_for(const std::shared_ptr<const InstalledPlan>& plan, SessionId session,
-                                  const FrameHeader& header) {
+Receiver* Operation::receiver_for(const PlanPointer& plan, SessionId session, const FrameHeader& header) {
   const auto found = receivers_.find(session);
   if (found != receivers_.end()) return found->second.get();
-  const Receiver::Shape shape{header.total_bytes, header.block_bytes};
+  const Receiver::Shape shape{header.total_bytes, header.block_bytes, header.layout};
   if (const Status usable = Receiver::check(shape); !usable.is_ok()) {
     fail(usable, true);
     return nullptr;
@@ -115,18 +132,17 @@ Receiver* Operation::receiver_for(const std::shared_ptr<const InstalledPlan>& pl
   return outcome_ ? nullptr : receiver.get();
 }
 
-void Operation::on_block(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream,
-                         Frame frame, std::shared_ptr<void> guard) {
-  if (outcome_) return;
+void Operation::on_block(const PlanPointer& plan, const LocalStream& stream, Frame frame,
+                         std::shared_ptr<void> guard, const Landing& landing) {
+  if (outcome_ || !agrees_on_layout(frame.header)) return;
   Receiver* receiver = receiver_for(plan, stream.key.session, frame.header);
   if (receiver == nullptr) return;
-  const Status taken = receiver->on_block({plan, &stream}, std::move(frame), std::move(guard));
+  const Status taken = receiver->on_block({plan, &stream}, std::move(frame), std::move(guard), landing);
   if (!taken.is_ok()) fail(taken.with_context(fmt::format("from node \"{}\"", stream.parents.front())), true);
 }
 
-void Operation::on_probe(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream,
-                         const FrameHeader& header) {
-  if (outcome_) return;
+void Operation::on_probe(const PlanPointer& plan, const LocalStream& stream, const FrameHeader& header) {
+  if (outcome_ || !agrees_on_layout(header)) return;
   if (Receiver* receiver = receiver_for(plan, stream.key.session, header))
     receiver->on_probe({plan, &stream}, header);
 }
@@ -144,7 +160,8 @@ void Operation::open(SessionId session, Receiver& receiver) {
   std::vector<std::byte*> destinations;
   const PlanSession* planned = plan_->plan().find_session(session);
   for (const auto& [rank, member] : members_) {
-    const ByteRange range = session_range(plan_->plan(), *planned, member.call.output.size());
+    const ByteRange range =
+        is_sum_ ? range_of(*planned) : session_range(plan_->plan(), *planned, member.call.output.size());
     if (range.size_bytes != receiver.shape().total_bytes) {
       return fail(invalid_argument(fmt::format(
                       "rank {} on node \"{}\" posted a buffer of {} bytes where {} arrive from node \"{}\"",
@@ -162,24 +179,37 @@ void Operation::on_acknowledgement(const FrameHeader& header, const Acknowledgem
   if (found != senders_.end()) found->second->on_acknowledgement(header, ack);
 }
 
-void Operation::fill(SessionId session) {
-  const auto found = senders_.find(session);
+bool Operation::fill(const StreamKey& key) {
+  const auto found = senders_.find(key.session);
   if (found != senders_.end()) found->second->fill();
+  const auto sums = reducers_.find(key.session);
+  if (sums == reducers_.end()) return true;
+  const auto reducer = sums->second;
+  return reducer->fill(key);
+}
+
+void Operation::shed(SessionId session) {
+  const auto sums = reducers_.find(session);
+  if (sums != reducers_.end()) sums->second->shed();
 }
 
 bool Operation::runs_before(Epoch epoch) const {
-  return std::ranges::any_of(senders_, [&](const auto& entry) { return entry.second->epoch() < epoch; });
+  const auto is_before = [&](const auto& entry) { return entry.second->epoch() < epoch; };
+  const auto sums_before = [&](const auto& entry) { return !entry.second->is_done() && is_before(entry); };
+  return std::ranges::any_of(senders_, is_before) || std::ranges::any_of(reducers_, sums_before);
 }
 
-void Operation::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
+void Operation::migrate(const PlanPointer& plan) {
   for (const auto& [id, sender] : senders_) {
     if (!(sender->epoch() < plan->epoch()) || plan->streams_of(id).empty()) continue;
     sender->migrate(plan);
     sender->fill();
   }
+  for (const auto& [id, reducer] : reducers_) reducer->migrate(plan);
 }
 
 bool Operation::everything_arrived() const {
+  if (is_sum_) return sums_arrived();
   if (source() != nullptr) {
     const bool sent =
         std::ranges::all_of(senders_, [](const auto& entry) { return entry.second->is_done(); });
@@ -196,8 +226,10 @@ bool Operation::everything_arrived() const {
 }
 
 bool Operation::is_quiet() const {
-  return senders_.empty() && !is_pinned_ && copies_ == 0 &&
-         std::ranges::all_of(receivers_, [](const auto& entry) { return entry.second->is_drained(); });
+  const auto is_drained = [](const auto& entry) { return entry.second->is_drained(); };
+  return senders_.empty() && pins_ == 0 && copies_ == 0 && std::ranges::all_of(receivers_, is_drained) &&
+         std::ranges::all_of(reducers_, is_drained) &&
+         std::ranges::all_of(former_receivers_, [](const auto& receiver) { return receiver->is_drained(); });
 }
 
 void Operation::check_progress() {
@@ -218,6 +250,7 @@ void Operation::release_buffers() {
     for (const auto& [id, receiver] : self->receivers_) {
       if (self->has_failed()) receiver->cancel();
     }
+    for (const auto& [id, reducer] : self->reducers_) reducer->cancel();
     self->check_progress();
   });
 }
@@ -235,7 +268,7 @@ void Operation::fail(const Status& cause, bool announce) {
 void Operation::force_release_later() {
   node_.executor.post_at(node_.clock.now() + Node::kDrainTime / 2, [weak = weak_from_this()] {
     const auto self = weak.lock();
-    if (!self || !self->is_pinned_ || self->is_finished_) return;
+    if (!self || self->pins_ == 0 || self->is_finished_) return;
     for (const std::string& peer : self->receivers_of_frames_) {
       const auto& link = self->host_.links().at(peer);
       if (link->handle()) self->node_.transport.close_link(*link->handle());
@@ -247,6 +280,8 @@ void Operation::abandon() {
   is_finished_ = true;
   senders_.clear();
   receivers_.clear();
+  for (const auto& [id, reducer] : reducers_) reducer->cancel();
+  reducers_.clear();
 }
 
 void Operation::on_timeout(Rank rank) {
@@ -260,6 +295,7 @@ void Operation::on_timeout(Rank rank) {
 std::string Operation::describe_missing() const {
   if (!all_posted())
     return fmt::format("{} of {} local ranks called the operation", members_.size(), member_count_);
+  if (is_sum_) return describe_missing_sums();
   std::string text;
   for (const auto& [id, sender] : senders_) {
     if (const std::string missing = sender->describe_missing(); !missing.empty()) {

@@ -1,5 +1,5 @@
-// One call of a collective on this node: the local members' buffers, and the senders
-// and receivers that fill or drain them.
+// One call of a collective on this node: the local members' buffers, and the senders,
+// receivers and reducers that fill or drain them.
 #pragma once
 
 #include <map>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "node/receiver.h"
+#include "node/reducer.h"
 #include "node/sender.h"
 
 namespace square {
@@ -25,8 +26,15 @@ class OperationHost {
  public:
   virtual ~OperationHost() = default;
   virtual Sender::Links& links() = 0;
-  // Sends an answer to the parent of a stream.
+  // An installed plan, or none.
+  virtual std::shared_ptr<const InstalledPlan> plan_of(Epoch epoch) = 0;
+  virtual std::shared_ptr<const InstalledPlan> active_plan() = 0;
+  // Sends an answer to the parents of a stream.
   virtual void answer(const LocalStream& stream, Frame frame) = 0;
+  // Lets the operations of the stream's session put blocks on it, the oldest first.
+  virtual void fill_stream(const StreamKey& key) = 0;
+  // The sums of a session begin again, perhaps under a newer plan.
+  virtual void on_restart(const OperationKey& key, SessionId session) = 0;
   // The operation failed here first: tell all members.
   virtual void announce_failure(const OperationKey& key, const Status& cause) = 0;
   // Nothing refers to any buffer any more; members have their outcome.
@@ -36,22 +44,32 @@ class OperationHost {
 // Not thread-safe: used on the node's strand, always held by a shared_ptr.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
+  using PlanPointer = std::shared_ptr<const InstalledPlan>;
+
   Operation(std::shared_ptr<NodeContext> node, OperationHost& host, OperationKey key)
       : shared_node_(std::move(node)), node_(*shared_node_), host_(host), key_(key) {}
 
   // How many local members take part; known once the group is.
   void set_member_count(std::size_t count);
-  // `plan` is the active one; used if the member is the source. Precondition: the rank
-  // has not posted yet.
-  void post(MemberOperation member, const std::shared_ptr<const InstalledPlan>& plan);
+  // `plan` is the active one. Preconditions: the rank has not posted yet; check_call()
+  // found nothing wrong.
+  void post(MemberOperation member, const PlanPointer& plan);
+  // Whether the call is one that the collective can have: its sizes, what it adds.
+  static Status check_call(const MemberOperation& call, const Plan& plan);
 
-  void on_block(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream, Frame frame,
-                std::shared_ptr<void> guard);
-  void on_probe(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream,
-                const FrameHeader& header);
+  void on_block(const PlanPointer& plan, const LocalStream& stream, Frame frame, std::shared_ptr<void> guard,
+                const Landing& landing);
+  void on_probe(const PlanPointer& plan, const LocalStream& stream, const FrameHeader& header);
   void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack);
-  // A stream of this session may take another block.
-  void fill(SessionId session);
+  // Of a reduce session.
+  void on_part(const PlanPointer& plan, const LocalStream& stream, const std::string& from, Frame frame,
+               std::shared_ptr<void> guard);
+  void on_request(const PlanPointer& plan, const LocalStream& stream, const Frame& frame);
+  void on_report(const PlanPointer& plan, const LocalStream& stream, Frame frame);
+  // A stream that starts here may take another block. False if the operations that come
+  // after this one must wait.
+  bool fill(const StreamKey& key);
+  void shed(SessionId session);
 
   // Ends the operation for all local members. `announce`: this node is where it failed.
   void fail(const Status& cause, bool announce);
@@ -61,9 +79,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   [[nodiscard]] bool has_failed() const { return outcome_.has_value() && !outcome_->is_ok(); }
   [[nodiscard]] bool has_posted(Rank rank) const { return members_.contains(rank); }
-  // Whether a sender runs on a plan older than `epoch`, and moving those that can.
+  // Whether a sender or reducer runs on a plan older than `epoch`, and moving those that can.
   [[nodiscard]] bool runs_before(Epoch epoch) const;
-  void migrate(const std::shared_ptr<const InstalledPlan>& plan);
+  void migrate(const PlanPointer& plan);
 
  private:
   struct Member {
@@ -71,13 +89,35 @@ class Operation : public std::enable_shared_from_this<Operation> {
     Executor::TimerId timer = 0;
   };
 
-  Receiver* receiver_for(const std::shared_ptr<const InstalledPlan>& plan, SessionId session,
-                         const FrameHeader& header);
-  void start_source(const MemberOperation& source, const std::shared_ptr<const InstalledPlan>& plan);
-  Status add_sender(const PlanSession& session, const std::shared_ptr<const void>& pin);
+  Receiver* receiver_for(const PlanPointer& plan, SessionId session, const FrameHeader& header);
+  void start_source(const MemberOperation& source, const PlanPointer& plan);
   void copy_to_neighbours(const MemberOperation& source);
   void open_receivers();
   void open(SessionId session, Receiver& receiver);
+  // Keeps the operation's buffers pinned until the last copy of it is gone, on any thread.
+  std::shared_ptr<const void> make_pin(const void* buffer);
+  Buffer show(const std::shared_ptr<const void>& pin, const std::byte* data, const ByteRange& range);
+  void note_receivers(const InstalledPlan& plan, SessionId session);
+
+  // Sums (operation_sums.cc)
+  Status check_neighbours(const MemberOperation& call) const;
+  [[nodiscard]] bool agrees_on_layout(const FrameHeader& header);
+  void cut_by(const PlanPointer& plan);
+  [[nodiscard]] Epoch layout_of(const InstalledPlan& plan) const;
+  [[nodiscard]] bool carries_bytes(const PlanSession& session) const;
+  [[nodiscard]] ByteRange range_of(const PlanSession& session) const;
+  void open_sums(const PlanPointer& plan);
+  void open_sum(const PlanSession& session, const std::shared_ptr<const void>& pin);
+  void open_multicast_of_sums(const PlanSession& session, const Reducer& sums,
+                              const std::shared_ptr<const void>& pin);
+  Reducer* reducer_for(const PlanPointer& plan, SessionId session, const FrameHeader& header);
+  std::shared_ptr<Reducer> add_reducer(const PlanPointer& plan, const PlanSession& session,
+                                       const SumShape& shape);
+  void sum_locally();
+  void on_sum(SessionId session, std::size_t block);
+  [[nodiscard]] bool sums_arrived() const;
+  [[nodiscard]] std::string describe_missing_sums() const;
+
   [[nodiscard]] bool all_posted() const { return member_count_ > 0 && members_.size() == member_count_; }
   [[nodiscard]] const MemberOperation* source() const;
   [[nodiscard]] bool everything_arrived() const;
@@ -95,13 +135,19 @@ class Operation : public std::enable_shared_from_this<Operation> {
   OperationKey key_;
   std::size_t member_count_ = 0;
   std::map<Rank, Member> members_;
-  std::shared_ptr<const InstalledPlan> plan_;  // of the source, or of the first block
+  // Of the source, or of the first block; of an all-reduce: the plan that cuts its buffer.
+  PlanPointer plan_;
+  bool is_sum_ = false;  // a reduce or an all-reduce, known from a post
+  bool sums_are_open_ = false;
   std::map<SessionId, std::unique_ptr<Sender>> senders_;
   std::map<SessionId, std::shared_ptr<Receiver>> receivers_;
-  std::size_t copies_ = 0;  // to other members on the source's node, under way
+  std::vector<std::shared_ptr<Receiver>> former_receivers_;  // of another cut, perhaps not drained
+  std::map<SessionId, std::shared_ptr<Reducer>> reducers_;
+  std::map<SessionId, SessionId> multicast_of_;  // by the reduce whose sums it carries
+  std::size_t copies_ = 0;                       // to other members on this node, under way
   bool copied_ = false;
-  bool is_pinned_ = false;                     // frames may still show the source's buffer
-  std::set<std::string> receivers_of_frames_;  // neighbours that the source sends to
+  std::size_t pins_ = 0;                       // frames may still show members' buffers
+  std::set<std::string> receivers_of_frames_;  // neighbours that show-ing frames go to
   std::optional<Status> outcome_;
   bool is_finished_ = false;
 };

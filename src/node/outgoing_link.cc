@@ -9,6 +9,7 @@ namespace square {
 namespace {
 
 bool is_block(const Frame& frame) { return frame.header.type == FrameType::kBlock; }
+bool is_probe(const Frame& frame) { return frame.header.type == FrameType::kProbe; }
 
 // Every operation counts its blocks on a stream from 1.
 bool is_same_block(const Frame& frame, OperationId operation, std::uint64_t stream_sequence) {
@@ -26,7 +27,7 @@ OutgoingLink::~OutgoingLink() { *alive_ = false; }
 
 void OutgoingLink::add_stream(const LocalStream& stream) {
   Stream added;
-  added.flow = scheduler_.add_flow(stream.rate_bps, std::max(stream.weight, 1e-9));
+  added.flow = scheduler_.add_flow(stream.share());
   keys_.emplace(added.flow, stream.key);
   streams_.emplace(stream.key, std::move(added));
 }
@@ -44,9 +45,10 @@ void OutgoingLink::enqueue(const StreamKey& key, Frame frame, std::shared_ptr<vo
   const auto found = streams_.find(key);
   if (found == streams_.end()) return;
   Stream& stream = found->second;
-  const bool repeats = !is_block(frame) && !stream.queue.empty() && !is_block(stream.queue.back().frame) &&
+  const bool repeats = is_probe(frame) && !stream.queue.empty() && is_probe(stream.queue.back().frame) &&
                        stream.queue.back().frame.header.operation == frame.header.operation;
   if (repeats) stream.queue.pop_back();
+  if (!is_block(frame) && stream.queue.size() - stream.blocks >= kMaxQueuedMessages) return;
   if (is_block(frame)) ++stream.blocks;
   stream.queue.push_back({std::move(frame), std::move(guard)});
   update_head(key);
@@ -80,7 +82,7 @@ void OutgoingLink::want_room(const StreamKey& key) {
 }
 
 void OutgoingLink::pump() {
-  while (handle_ && in_transport_.size() < kMaxFramesInTransport) {
+  while (handle_ && in_transport_.size() < frames_in_transport(channels_)) {
     const TimePoint now = node_.clock.now();
     const auto flow = scheduler_.pick(now);
     if (!flow) {
@@ -110,6 +112,9 @@ void OutgoingLink::transmit(const StreamKey& key, TimePoint now) {
     item.frame.header.hop_sequence = ++stream.sent;
     ++node_.statistics.blocks_sent;
     node_.statistics.bytes_sent += item.frame.payload.size_bytes();
+    node_.traffic.on_sent(peer_, key.session, item.frame.payload.size_bytes());
+  } else {
+    node_.traffic.on_other_sent(peer_, bits);
   }
   hand_over(std::move(item.frame), std::move(item.guard));
   update_head(key);
@@ -127,7 +132,9 @@ void OutgoingLink::send_now(Frame frame) {
 }
 
 void OutgoingLink::charge_answer(std::size_t payload_bytes) {
-  pacer_.charge(wire_bits(payload_bytes), node_.clock.now());
+  const double bits = wire_bits(payload_bytes);
+  pacer_.charge(bits, node_.clock.now());
+  node_.traffic.on_other_sent(peer_, bits);
 }
 
 void OutgoingLink::wait_until(TimePoint when) {
@@ -177,6 +184,17 @@ bool OutgoingLink::has_room(const StreamKey& key) const {
   if (!handle_ || found == streams_.end()) return false;
   const Stream& stream = found->second;
   return stream.blocks < kSourceQueueBlocks && stream.sent + stream.blocks < stream.credit_limit;
+}
+
+std::map<SessionId, OutgoingLink::QueueDepth> OutgoingLink::queues() const {
+  std::map<SessionId, QueueDepth> queues;
+  for (const auto& [key, stream] : streams_) {
+    if (stream.queue.empty()) continue;
+    QueueDepth& depth = queues[key.session];
+    depth.blocks += stream.blocks;
+    for (const Item& item : stream.queue) depth.bytes += item.frame.payload.size_bytes();
+  }
+  return queues;
 }
 
 std::size_t OutgoingLink::queued_blocks(const StreamKey& key) const {

@@ -17,6 +17,8 @@ namespace square {
 // Blocks that a source puts in line on one stream of one link. Short, so that a block
 // is bound to a stream only when it can be sent soon.
 inline constexpr std::size_t kSourceQueueBlocks = 2;
+// Probes and reports that wait on one stream; more are dropped: they are sent again.
+inline constexpr std::size_t kMaxQueuedMessages = 1'024;
 // A stream with blocks and no credit asks for it after the first wait, then less and less.
 inline constexpr Duration kMinCreditWait = std::chrono::milliseconds(200);
 inline constexpr Duration kMaxCreditWait = std::chrono::seconds(2);
@@ -35,6 +37,7 @@ class OutgoingLink {
   [[nodiscard]] bool is_idle() const { return in_transport_.empty(); }
   [[nodiscard]] bool is_up() const { return handle_.has_value(); }
   void set_pace(double rate_bps) { pacer_.set_rate(rate_bps); }
+  [[nodiscard]] double pace_bps() const { return pacer_.rate_bps(); }
 
   void add_stream(const LocalStream& stream);
   void remove_stream(const StreamKey& key);
@@ -56,6 +59,16 @@ class OutgoingLink {
   // Whether a source may queue another block.
   [[nodiscard]] bool has_room(const StreamKey& key) const;
   [[nodiscard]] std::size_t queued_blocks(const StreamKey& key) const;
+
+  // What waits to be sent, by session, those with nothing left out; looks at every frame.
+  struct QueueDepth {
+    std::size_t blocks = 0;
+    std::size_t bytes = 0;
+  };
+  [[nodiscard]] std::map<SessionId, QueueDepth> queues() const;
+
+  // How many channels the transport was told to use: each takes frames of its own.
+  void set_channels(std::size_t channels) { channels_ = channels; }
 
   void on_up(LinkHandle handle);
   void on_down();
@@ -101,6 +114,7 @@ class OutgoingLink {
   std::map<FlowId, StreamKey> keys_;
   std::optional<LinkHandle> handle_;
   std::deque<std::shared_ptr<void>> in_transport_;
+  std::size_t channels_ = 1;
   bool was_backlogged_ = false;
   Executor::TimerId pump_timer_ = 0;
   // Timers must not touch a link that is gone.

@@ -11,10 +11,6 @@ namespace {
 // the bitmap that a frame can make this node allocate at 2 MiB.
 constexpr std::uint64_t kMaxBlocks = std::uint64_t{1} << 24U;
 
-std::size_t block_count(const Receiver::Shape& shape) {
-  return std::max<std::size_t>(1, (shape.total_bytes + shape.block_bytes - 1) / shape.block_bytes);
-}
-
 }  // namespace
 
 Status Receiver::check(const Shape& shape) {
@@ -38,19 +34,27 @@ Receiver::Receiver(std::shared_ptr<NodeContext> node, NodeId self, SessionId ses
       shape_(shape),
       answer_(std::move(answer)),
       on_done_(std::move(on_done)),
-      have_(block_count(shape)) {}
+      have_(shape.block_count()) {}
 
-Receiver::~Receiver() { forget_held(); }
+Receiver::~Receiver() {
+  close_zone();
+  forget_held();
+}
+
+void Receiver::close_zone() {
+  if (zone_) node_->landing.close(session_, operation_, zone_);
+}
 
 void Receiver::cancel() {
   is_cancelled_ = true;
+  close_zone();
   node_->executor.cancel(answer_timer_);
   answer_timer_ = 0;
   forget_held();
 }
 
 void Receiver::forget_held() {
-  for (const Held& held : held_) node_->held_bytes -= held.payload.size_bytes();
+  for (const Held& held : held_) node_->remove_held(session_, tenant_, held.payload.size_bytes());
   held_.clear();
 }
 
@@ -60,45 +64,66 @@ Receiver::Progress& Receiver::progress_of(std::shared_ptr<const LocalStream> str
 }
 
 void Receiver::open(std::vector<std::byte*> destinations) {
+  if (is_open_) return;
   destinations_ = std::move(destinations);
   is_open_ = true;
+  zone_ = std::make_shared<LandingZone>(shape_, destinations_,
+                                        [weak = weak_from_this(), executor = &node_->executor] {
+                                          executor->post([weak] {
+                                            const auto self = weak.lock();
+                                            if (self && self->is_cancelled_ && self->is_drained())
+                                              self->on_done_();
+                                          });
+                                        });
   const bool refused = !accepting_;
   accepting_ = true;
   for (Held& held : held_) {
-    node_->held_bytes -= held.payload.size_bytes();
+    node_->remove_held(session_, tenant_, held.payload.size_bytes());
+    zone_->claim(held.block);
     deliver(held.block, std::move(held.payload), nullptr);
   }
   held_.clear();
+  // Before the table knows it, nothing can land in it: what was held is claimed by now.
+  if (!is_cancelled_) node_->landing.open(session_, operation_, zone_);
   if (refused) answer_on_every_stream();
 }
 
-Status Receiver::on_block(std::shared_ptr<const LocalStream> stream, Frame frame,
-                          std::shared_ptr<void> guard) {
+Status Receiver::on_block(std::shared_ptr<const LocalStream> stream, Frame frame, std::shared_ptr<void> guard,
+                          const Landing& landing) {
   const FrameHeader& header = frame.header;
-  if (Shape{header.total_bytes, header.block_bytes} != shape_) {
+  if (Shape{header.total_bytes, header.block_bytes, header.layout} != shape_) {
     return data_loss("two blocks of one operation disagree on its size");
   }
-  const std::size_t block = header.offset_bytes / shape_.block_bytes;
-  const std::uint64_t rest = shape_.total_bytes - std::min(shape_.total_bytes, header.offset_bytes);
-  if (block >= have_.size() || header.offset_bytes % shape_.block_bytes != 0 ||
-      frame.payload.size_bytes() != std::min<std::uint64_t>(rest, shape_.block_bytes)) {
-    return data_loss(fmt::format("a block of {} bytes at {} does not fit an operation of {} bytes",
-                                 frame.payload.size_bytes(), header.offset_bytes, shape_.total_bytes));
+  const std::size_t size = landing ? landing->size_bytes() : frame.payload.size_bytes();
+  if (!shape_.fits(header, size)) {
+    return data_loss(fmt::format("a block of {} bytes at {} does not fit an operation of {} bytes", size,
+                                 header.offset_bytes, shape_.total_bytes));
   }
+  const std::size_t block = header.offset_bytes / shape_.block_bytes;
+  tenant_ = stream->tenant;
   Progress& progress = progress_of(std::move(stream));
   progress.seen = std::max(progress.seen, header.stream_sequence);
   ++unanswered_;
   if (is_cancelled_) return Status::ok();
-  const std::size_t size = frame.payload.size_bytes();
   bool refuses_now = false;
   if (have_.contains(block)) {
     // Came twice: nothing to do but to say so.
+  } else if (landing) {
+    if (landing->is_in(zone_)) {
+      have_.insert(block);
+      landing->keep();
+      on_delivered(size);
+      if (is_done()) return Status::ok();  // all was said
+    }
   } else if (is_open_) {
+    // Claimed by another: a copy of it has landed, and its frame is on the way here.
+    if (zone_->claim(block)) {
+      have_.insert(block);
+      deliver(block, std::move(frame.payload), std::move(guard));
+    }
+  } else if (node_->may_hold(tenant_, size)) {
     have_.insert(block);
-    deliver(block, std::move(frame.payload), std::move(guard));
-  } else if (node_->held_bytes + size <= node_->hold_limit_bytes) {
-    have_.insert(block);
-    node_->held_bytes += size;
+    node_->add_held(session_, tenant_, size);
     held_.push_back({block, std::move(frame.payload)});
   } else {
     // The source learns at once that it need not hurry.
@@ -121,20 +146,25 @@ void Receiver::deliver(std::size_t block, Buffer payload, std::shared_ptr<void> 
     const std::size_t bytes = payload.size_bytes();
     payload = {};
     // The guard goes back to the strand: credit is counted there.
-    executor->post([self = std::move(self), guard = std::move(guard), bytes] { self->on_delivered(bytes); });
+    executor->post([self = std::move(self), guard = std::move(guard), bytes] { self->on_copied(bytes); });
   });
 }
 
-void Receiver::on_delivered(std::size_t bytes) {
+void Receiver::on_copied(std::size_t bytes) {
   --copying_;
+  on_delivered(bytes);
+}
+
+void Receiver::on_delivered(std::size_t bytes) {
   ++delivered_;
   bytes_delivered_ += bytes;
-  node_->statistics.bytes_delivered += bytes * destinations_.size();
+  node_->add_delivered(session_, bytes * destinations_.size());
   if (is_cancelled_) {
-    if (copying_ == 0) on_done_();
+    if (is_drained()) on_done_();
     return;
   }
   if (!is_done()) return;
+  close_zone();
   answer_on_every_stream();
   on_done_();
 }

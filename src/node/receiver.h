@@ -6,11 +6,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "node/answers.h"
 #include "node/block_set.h"
 #include "node/context.h"
+#include "node/landing.h"
 
 namespace square {
 
@@ -18,7 +20,8 @@ namespace square {
 inline constexpr std::size_t kBlocksPerAcknowledgement = 64;
 inline constexpr Duration kAcknowledgementDelay = std::chrono::milliseconds(100);
 
-// Not thread-safe: used on the node's strand. Copies run as payload work.
+// Not thread-safe: used on the node's strand. While it is open most blocks are in their place
+// before it hears of them (node/landing.h); the rest is copied as payload work.
 class Receiver : public std::enable_shared_from_this<Receiver> {
  public:
   // Sends an answer up the stream.
@@ -26,11 +29,7 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   // Called once, when every member has every byte.
   using Done = std::function<void()>;
   // What the first frame says of the operation; all others must agree.
-  struct Shape {
-    std::uint64_t total_bytes = 0;
-    std::uint32_t block_bytes = 0;
-    friend bool operator==(const Shape&, const Shape&) = default;
-  };
+  using Shape = BlockShape;
 
   Receiver(std::shared_ptr<NodeContext> node, NodeId self, SessionId session, OperationId operation,
            Shape shape, Answer answer, Done on_done);
@@ -40,16 +39,19 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   // A shape that nobody could fill: its sizes are checked before anything is allocated.
   static Status check(const Shape& shape);
 
-  // Every local member has posted: where the session's bytes go in each one's buffer.
+  // Every local member has posted: where the session's bytes go in each one's buffer. Again:
+  // changes nothing.
   void open(std::vector<std::byte*> destinations);
 
-  // Errors: DATA_LOSS for a block that does not fit the shape.
-  Status on_block(std::shared_ptr<const LocalStream> stream, Frame frame, std::shared_ptr<void> guard);
+  // `landing`: the block's bytes are in place already. Errors: DATA_LOSS for a block that does
+  // not fit the shape.
+  Status on_block(std::shared_ptr<const LocalStream> stream, Frame frame, std::shared_ptr<void> guard,
+                  const Landing& landing);
   void on_probe(std::shared_ptr<const LocalStream> stream, const FrameHeader& header);
 
   // Stops: no byte is written once drained() is true.
   void cancel();
-  [[nodiscard]] bool is_drained() const { return copying_ == 0; }
+  [[nodiscard]] bool is_drained() const { return copying_ == 0 && (!zone_ || zone_->is_drained()); }
   [[nodiscard]] bool is_done() const { return is_open_ && delivered_ == have_.size(); }
   [[nodiscard]] std::uint64_t bytes_delivered() const { return bytes_delivered_; }
   // Tells the source again that all is there, for a probe after the end.
@@ -67,7 +69,9 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
 
   Progress& progress_of(std::shared_ptr<const LocalStream> stream);
   void deliver(std::size_t block, Buffer payload, std::shared_ptr<void> guard);
+  void on_copied(std::size_t bytes);
   void on_delivered(std::size_t bytes);
+  void close_zone();
   // Up this stream, about all streams of its epoch.
   void answer(const LocalStream& stream);
   void answer_on_every_stream();
@@ -79,6 +83,7 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   NodeId self_;
   SessionId session_;
   OperationId operation_;
+  std::string tenant_;  // of the session, known from the first block on
   Shape shape_;
   Answer answer_;
   Done on_done_;
@@ -86,6 +91,7 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   bool is_cancelled_ = false;
   bool accepting_ = true;
   std::vector<std::byte*> destinations_;
+  std::shared_ptr<LandingZone> zone_;  // while open, and after
   BlockSet have_;
   std::vector<Held> held_;
   std::size_t copying_ = 0;

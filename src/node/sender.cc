@@ -22,18 +22,23 @@ std::size_t choose_block_bytes(std::size_t planned, std::size_t total, std::size
 }  // namespace
 
 Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledPlan> plan,
-               const PlanSession& session, OperationId operation, Buffer data, std::function<void()> on_done)
+               const PlanSession& session, OperationId operation, Buffer data, std::function<void()> on_done,
+               std::optional<Sums> sums)
     : node_(node),
       links_(links),
       plan_(std::move(plan)),
       session_(session.id),
       operation_(operation),
       data_(std::move(data)),
-      on_done_(std::move(on_done)) {
-  block_bytes_ = choose_block_bytes(plan_->block_bytes(session_), data_.size_bytes(), session.streams.size());
+      on_done_(std::move(on_done)),
+      sums_(sums) {
+  block_bytes_ =
+      sums_ ? sums_->block_bytes
+            : choose_block_bytes(plan_->block_bytes(session_), data_.size_bytes(), session.streams.size());
   // Also an operation of no bytes tells its destinations so: with one empty block.
   block_count_ = std::max<std::size_t>(1, (data_.size_bytes() + block_bytes_ - 1) / block_bytes_);
   is_again_.resize(block_count_);
+  taken_.resize(block_count_);
   last_.resize(block_count_);
   for (const NodeId member : session.members) {
     if (member != session.root)
@@ -68,11 +73,10 @@ void Sender::migrate(std::shared_ptr<const InstalledPlan> plan) {
   plan_ = std::move(plan);
   std::ranges::fill(last_, LastAssignment{});
   open_streams();
-  const auto old_end = next_block_;
-  node_.executor.post_at(node_.clock.now() + kMaxProbeWait, [this, old_end, alive = alive_] {
+  node_.executor.post_at(node_.clock.now() + kMaxProbeWait, [this, taken = taken_, alive = alive_] {
     if (!*alive) return;
-    for (std::size_t block = 0; block < old_end; ++block) {
-      if (last_[block].sequence == 0 && !everyone_has(block)) send_again(block);
+    for (std::size_t block = 0; block < block_count_; ++block) {
+      if (taken[block] && last_[block].sequence == 0 && !everyone_has(block)) send_again(block);
     }
     fill();
   });
@@ -149,16 +153,19 @@ bool Sender::take_block(std::size_t& block) {
     again_.pop_front();
     is_again_[block] = false;
     if (everyone_has(block)) continue;
-    ++node_.statistics.blocks_resent;
     return true;
   }
   std::size_t slowest = block_count_;
   for (const Destination& d : destinations_) {
     if (!d.done) slowest = std::min(slowest, d.have.first_missing());
   }
-  if (next_block_ >= block_count_ || next_block_ - std::min(next_block_, slowest) >= kMaxSpreadBlocks)
-    return false;
-  block = next_block_++;
+  if (sums_ && ready_.empty()) return false;
+  const std::size_t next = sums_ ? ready_.front() : next_block_;
+  if (next >= block_count_ || next - std::min(next, slowest) >= kMaxSpreadBlocks) return false;
+  if (sums_) ready_.pop_front();
+  block = next;
+  taken_[block] = true;
+  ++next_block_;
   return true;
 }
 
@@ -170,7 +177,9 @@ void Sender::fill() {
   while (!is_done() && !all_refuse()) {
     Stream* stream = choose_stream();
     if (stream == nullptr) break;
+    const std::size_t taken = next_block_;
     if (std::size_t block = 0; take_block(block)) {
+      if (next_block_ == taken) node_.add_resent(session_, stream->local->children);
       assign(*stream, block);
     } else if (unassigned() != 0 || !steal_for(*stream)) {
       break;
@@ -206,12 +215,14 @@ FrameHeader Sender::header_for(const Stream& stream) const {
   header.incarnation = node_.options.incarnation;
   header.total_bytes = data_.size_bytes();
   header.block_bytes = static_cast<std::uint32_t>(block_bytes_);
+  if (sums_) header.layout = sums_->layout;
   return header;
 }
 
 void Sender::assign(Stream& stream, std::size_t block) {
   const std::size_t offset = block * block_bytes_;
   Frame frame{header_for(stream), data_.range(offset, std::min(block_bytes_, data_.size_bytes() - offset))};
+  if (stream.links.size() > 1) frame.payload.remember_checksum();
   frame.header.type = FrameType::kBlock;
   frame.header.offset_bytes = offset;
   frame.header.stream_sequence = stream.next_sequence++;

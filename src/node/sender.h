@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,13 +31,23 @@ class Sender {
  public:
   using Links = std::map<std::string, std::unique_ptr<OutgoingLink>>;
 
-  // `data` shows the session's bytes; its owner's deleter tells when they are free.
+  // What an all-reduce says of the multicast of its sums; a broadcast has no need to.
+  struct Sums {
+    std::uint32_t block_bytes = 0;
+    Epoch layout{0};
+  };
+
+  // `data` shows the session's bytes; its owner's deleter tells when they are free. With
+  // `sums`, a block is sent once make_ready() has named it.
   Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledPlan> plan,
-         const PlanSession& session, OperationId operation, Buffer data, std::function<void()> on_done);
+         const PlanSession& session, OperationId operation, Buffer data, std::function<void()> on_done,
+         std::optional<Sums> sums = std::nullopt);
   ~Sender();
 
   // Puts blocks in line wherever there is room.
   void fill();
+  // The bytes of this block are final now. Call fill() next.
+  void make_ready(std::size_t block) { ready_.push_back(block); }
   void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack);
   // Goes on under a newer plan that has the same session: what the old plan's streams
   // still carry may arrive; after a while the rest is sent again.
@@ -103,10 +114,13 @@ class Sender {
   std::size_t block_count_ = 0;
   std::vector<Stream> streams_;
   std::vector<Destination> destinations_;
-  std::size_t waiting_ = 0;  // destinations that are not done
-  std::size_t next_block_ = 0;
+  std::size_t waiting_ = 0;     // destinations that are not done
+  std::size_t next_block_ = 0;  // so many were taken; without sums in order
+  std::optional<Sums> sums_;
+  std::deque<std::size_t> ready_;  // with sums: in the order of their ends
   std::deque<std::size_t> again_;
   std::vector<bool> is_again_;
+  std::vector<bool> taken_;  // put on a stream once at least
   std::vector<LastAssignment> last_;
   bool is_filling_ = false;
   Duration probe_wait_ = kMinProbeWait;

@@ -34,7 +34,7 @@ enum Offset : std::size_t {
   kLinkSequenceAt = 72,
   kElementTypeAt = 80,
   kReduceOpAt = 81,
-  // 82 to 87 are zero
+  kLayoutAt = 84,  // 82 and 83 are zero
   kPayloadCrcAt = 88,
   kHeaderCrcAt = 92,
 };
@@ -137,7 +137,8 @@ std::array<std::byte, kFrameHeaderBytes> encode_header(const Frame& frame) {
   put<std::uint64_t>(header, kLinkSequenceAt, fields.link_sequence);
   put<std::uint8_t>(header, kElementTypeAt, fields.element_type);
   put<std::uint8_t>(header, kReduceOpAt, fields.reduce_op);
-  put<std::uint32_t>(header, kPayloadCrcAt, crc32c(frame.payload));
+  put<std::uint32_t>(header, kLayoutAt, fields.layout.value());
+  put<std::uint32_t>(header, kPayloadCrcAt, frame.payload.checksum());
   put<std::uint32_t>(header, kHeaderCrcAt, header_crc(header));
   return header;
 }
@@ -166,12 +167,15 @@ Result<Frame> decode_frame(const Buffer& message) {
   frame.header.link_sequence = get<std::uint64_t>(header, kLinkSequenceAt);
   frame.header.element_type = get<std::uint8_t>(header, kElementTypeAt);
   frame.header.reduce_op = get<std::uint8_t>(header, kReduceOpAt);
+  frame.header.layout = Epoch(get<std::uint32_t>(header, kLayoutAt));
   frame.payload = message.suffix(kFrameHeaderBytes);
-  if (get<std::uint32_t>(header, kPayloadCrcAt) != crc32c(frame.payload)) {
+  const auto checksum = get<std::uint32_t>(header, kPayloadCrcAt);
+  if (checksum != crc32c(frame.payload)) {
     return data_loss(fmt::format("the payload of session {}, operation {}, offset {} fails its checksum",
                                  frame.header.session.value(), frame.header.operation.value(),
                                  frame.header.offset_bytes));
   }
+  frame.payload.remember_checksum(checksum);
   return frame;
 }
 

@@ -17,13 +17,19 @@ from square.run.progress import Lines
 
 SEAT = protocol.Seat(0, "alice", ("a", "b"), 1, 0, 5, 1.5)
 MESSAGES = [
+    protocol.Wire(("link set lo up",), ("qdisc add dev to1 root tbf",), {"to1": "b"}),
     protocol.Join("a", "127.0.0.1:1"),
+    protocol.Join("a", "10.0.0.1:1", "10.1.0.1:0", "token", paced=False),
     protocol.Seats((SEAT, SEAT), None, 3, 1.0),
+    protocol.Seats((protocol.Seat(1, "t", ("a",), 0, None, 8, 1.0, "all_reduce"),), None, 3, 1.0),
     protocol.Prepare(1),
     protocol.Begin(1, 12.5, 3.0),
     protocol.Verify(1),
 ]
 EVENTS = [
+    protocol.Isolated(),
+    protocol.Wired(),
+    protocol.Counted(1, (protocol.LinkCounters("b", 1 << 40, 3, 4),), 5),
     protocol.Joined("127.0.0.1:2"),
     protocol.Ready(),
     protocol.Prepared(1),

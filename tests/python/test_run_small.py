@@ -127,15 +127,14 @@ def test_exact_keeps_what_the_scenario_demands(tmp_path: Path) -> None:
         assert collective["planned_rate_mbps"] == pytest.approx(8, rel=1e-5)
 
 
-@pytest.mark.parametrize("op", ["reduce", "all_reduce"])
+@pytest.mark.parametrize("op", ["all_gather", "reduce_scatter"])
 def test_what_exact_plans_and_nobody_runs_is_refused(op: str, tmp_path: Path) -> None:
-    file = tmp_path / "adds.toml"
+    file = tmp_path / "gathers.toml"
     head, _, _ = TRIANGLE.rpartition("[[collective]]")
-    text = head.replace('op = "broadcast"', f'op = "{op}"')
-    file.write_text(text if op == "reduce" else text.replace('root = "a"\n', ""), encoding="utf-8")
+    file.write_text(head.replace('op = "broadcast"\nroot = "a"', f'op = "{op}"'), encoding="utf-8")
     assert square("plan", file, "--policy", "exact", "--json").returncode == 0
     result = square("run", file, "--policy", "exact")
-    assert_clear_error(result, f"collective 0 ({op}, tenant alice)", "runs broadcasts only")
+    assert_clear_error(result, f"collective 0 ({op}, tenant alice)", "`square run` runs broadcast")
 
 
 def test_quiet(triangle: Path) -> None:

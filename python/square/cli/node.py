@@ -2,12 +2,17 @@
 
 import argparse
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from square import metrics
 from square._core import Node
 from square.cli import arguments, documents, serving
 
 DEFAULT_WINDOW_MIB = 64
+DEFAULT_GATEWAY_MIB = 4096
+GATEWAY_SHARES = 4
 
 
 def add_parser(commands: arguments.Commands) -> None:
@@ -16,7 +21,8 @@ def add_parser(commands: arguments.Commands) -> None:
         "node",
         "a node in a process of its own, for instance at a site that only relays",
         "Joins a controller and relays what the plan says, until SIGINT or SIGTERM.",
-        "  square node --name Frankfurt --controller 127.0.0.1:7000",
+        "  square node --name Frankfurt --controller 127.0.0.1:7000\n"
+        "  square node --name Frankfurt --controller 127.0.0.1:7000 --gateway 127.0.0.1:7100",
     )
     parser.add_argument("--name", required=True, metavar="N", help="which node of the overlay this is")
     parser.add_argument(
@@ -36,13 +42,58 @@ def add_parser(commands: arguments.Commands) -> None:
         metavar="M",
         help=f"memory for blocks of others (default {DEFAULT_WINDOW_MIB})",
     )
+    parser.add_argument(
+        "--metrics", metavar="ADDR", help="serve Prometheus metrics there, for instance at 127.0.0.1:9100"
+    )
+    parser.add_argument(
+        "--metrics-public",
+        action="store_true",
+        help="even if that address is not loopback: whoever reaches it may read them",
+    )
+    parser.add_argument(
+        "--gateway",
+        metavar="ADDR",
+        help="serve other processes there (square.attach); beyond loopback with the token of --token-file",
+    )
+    parser.add_argument(
+        "--gateway-mib",
+        type=arguments.positive_int,
+        default=DEFAULT_GATEWAY_MIB,
+        metavar="M",
+        help="memory for operations of those processes, a quarter of it for each tenant "
+        f"(default {DEFAULT_GATEWAY_MIB})",
+    )
     parser.add_argument("--json", action="store_true", help="print name and address as a line of JSON")
     parser.add_argument("--verbose", action="store_true", help="log more")
     parser.set_defaults(execute=execute)
 
 
+@contextmanager
+def served_metrics(node: Node, options: argparse.Namespace) -> Iterator[dict[str, str]]:
+    """Their address, by the word for it, if they are asked for."""
+    if options.metrics is None:
+        yield {}
+        return
+    with metrics.serve(node, options.metrics, public=options.metrics_public) as server:
+        yield {"metrics": server.address}
+
+
+def serve_gateway(node: Node, options: argparse.Namespace, token: str) -> dict[str, str]:
+    """Its address, by the word for it, if one is asked for."""
+    if options.gateway is None:
+        return {}
+    staging = options.gateway_mib << 20
+    tenant_staging = staging // GATEWAY_SHARES
+    address = node.serve_gateway(
+        options.gateway, token=token, staging_bytes=staging, tenant_staging_bytes=tenant_staging
+    )
+    return {"gateway": address}
+
+
 def execute(options: argparse.Namespace) -> int:
     token = documents.read_token(options.token_file)
+    if options.metrics is not None:  # before anything joins
+        metrics.check_address(options.metrics, public=options.metrics_public)
     serving.log_to_stderr(verbose=options.verbose)
     with serving.mortal():
         node = Node(
@@ -53,10 +104,15 @@ def execute(options: argparse.Namespace) -> int:
             token=token,
             window_bytes=options.window_mib << 20,
         )
-    with serving.Service() as service, node:
+    with serving.Service() as service, node, served_metrics(node, options) as served:
+        gateway = serve_gateway(node, options, token)
         if options.json:
-            documents.print_line({"name": node.name, "address": node.address})
+            documents.print_line({"name": node.name, "address": node.address, **served, **gateway})
         else:
+            for address in served.values():
+                print(f"square: metrics at http://{address}/metrics", file=sys.stderr, flush=True)
+            for address in gateway.values():
+                print(f"square: serves processes at {address}", file=sys.stderr, flush=True)
             print(f"{node.name} {node.address}", flush=True)
         service.wait()
         sent = node.statistics()["bytes_sent"]

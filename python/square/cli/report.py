@@ -3,6 +3,8 @@
 from typing import TYPE_CHECKING
 
 from square.cli import text
+from square.run import wiring
+from square.run.network import NetworkOutcome
 from square.run.outcome import PolicyOutcome, RunOutcome, Totals, ratio
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ WIDE = 104
 
 
 def print_run(outcome: RunOutcome, console: "Console") -> None:
+    console.print(_network(outcome.network))
+    console.print()
     for policy in outcome.policies:
         _print_policy(policy, console)
     if len(outcome.policies) > 1:
@@ -26,9 +30,11 @@ def print_run(outcome: RunOutcome, console: "Console") -> None:
 def _print_policy(policy: PolicyOutcome, console: "Console") -> None:
     wide = console.width >= WIDE
     extra = ("to", "MB") if wide else ()
+    sums = any(c.op != "broadcast" for c in policy.collectives)
     table = text.table(
         "id",
         "tenant",
+        *(("op",) if sums else ()),
         "root",
         *extra,
         "planned\nMbit/s",
@@ -38,13 +44,14 @@ def _print_policy(policy: PolicyOutcome, console: "Console") -> None:
         "ratio",
         "bound\nMbit/s",
         "rate/\nbound",
-        left=3,
+        left=4 if sums else 3,
     )
     for c in policy.collectives:
         table.add_row(
             str(c.id),
             c.tenant,
-            c.root,
+            *((c.op,) if sums else ()),
+            c.root or "-",
             *((str(c.destinations), text.size(c.size_bytes)) if wide else ()),
             text.rate(c.planned_bps),
             text.rate(c.measured_bps),
@@ -58,7 +65,25 @@ def _print_policy(policy: PolicyOutcome, console: "Console") -> None:
     console.print(table)
     for name, totals in (("planned", policy.planned), ("measured", policy.measured)):
         console.print(f"{name:>9}: {_totals(totals)}")
+    if policy.traffic is not None:
+        console.print(
+            f"  network: {text.count(policy.traffic.dropped_packets, 'packet')} dropped by shapers, "
+            f"{text.count(policy.traffic.retransmitted_segments, 'segment')} sent again by TCP"
+        )
     console.print()
+
+
+def _network(network: NetworkOutcome) -> str:
+    pacing = "paced by the nodes" if network.paced else "not paced by the nodes"
+    if not network.is_shaped:
+        return f"Network: loopback, links {pacing}, TCP {network.congestion_control}"
+    limits = f" and {text.count(network.limited_nodes, 'node')}" if network.limited_nodes else ""
+    return (
+        f"Network: a namespace for each node, veth with MTU {network.mtu_bytes}, "
+        f"{text.count(network.shaped_links, 'link')}{limits} shaped by TBF at capacity "
+        f"(burst max({wiring.BURST_SECONDS * 1000:.0f} ms, {wiring.MIN_BURST_BYTES} bytes), latency "
+        f"{wiring.LATENCY_SECONDS * 1000:.0f} ms), {pacing}, TCP {network.congestion_control}"
+    )
 
 
 def _totals(totals: Totals) -> str:

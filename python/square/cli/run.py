@@ -4,10 +4,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from square._core import Scenario
+from square._core import CollectiveView, Scenario
 from square.cli import arguments, documents, text
-from square.run import payload
+from square.errors import InvalidArgumentError
+from square.run import operations, payload, sums
 from square.run.job import RunOptions, run_scenario
+from square.run.network import MODES, NETNS, PACE
 from square.run.outcome import RunOutcome
 from square.run.progress import display_for
 
@@ -19,8 +21,10 @@ def add_parser(commands: arguments.Commands) -> None:
         "run a scenario for real: one process per node, paced links",
         "Starts a controller and one process for every node of the overlay on this machine, runs all\n"
         "broadcasts of the scenario at once, and compares every destination's bytes with the source's.\n"
-        "Links are paced to their capacity by the nodes; no root is needed.",
-        "  square run scenario.toml --compare square,shortest-path,mcf --input video.mp4",
+        "Links are paced to their capacity by the nodes; no root is needed. With --emulate netns every\n"
+        "node has a network namespace of its own and the kernel shapes the links between them.",
+        "  square run scenario.toml --compare square,shortest-path,mcf --input video.mp4\n"
+        "  sudo square run scenario.toml --emulate netns",
     )
     parser.add_argument(
         "scenario", type=Path, metavar="SCENARIO", help="a TOML file; docs/scenario.md lists its keys"
@@ -59,6 +63,16 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="end with an error after this long (default: ten times the plan and a minute)",
     )
+    parser.add_argument(
+        "--emulate",
+        choices=MODES,
+        default=PACE,
+        help="pace: loopback, paced by the nodes; netns: network namespaces joined by links that the "
+        "kernel shapes, needs root (default pace)",
+    )
+    parser.add_argument(
+        "--unpaced", action="store_true", help="with netns: nodes do not pace, the kernel's shaper is alone"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress on standard error")
     arguments.add_output(parser, "the measurements")
 
@@ -70,7 +84,7 @@ def execute(options: argparse.Namespace) -> int:
         size_bytes = payload.size_of(options.input)
         scenario = with_sizes(scenario, [size_bytes] * len(scenario.collectives))
     elif options.scale_bytes is not None:
-        sizes = [round(c.size_bytes * options.scale_bytes) for c in scenario.collectives]
+        sizes = [_scaled(c, options.scale_bytes) for c in scenario.collectives]
         scenario = with_sizes(scenario, sizes)
     policies = options.compare or (options.policy or scenario.policy.name,)
     outcome = run(scenario, policies, options, input_file=options.input)
@@ -84,7 +98,16 @@ def run(
     options: argparse.Namespace,
     input_file: Path | None = None,
 ) -> RunOutcome:
-    settings = RunOptions(policies, input_file, options.seed, options.timeout)
+    if options.unpaced and options.emulate != NETNS:
+        raise InvalidArgumentError("--unpaced needs --emulate netns: on loopback only pacing limits a link")
+    settings = RunOptions(
+        policies,
+        input_file,
+        options.seed,
+        options.timeout,
+        emulate=options.emulate,
+        paced=not options.unpaced,
+    )
     outcome = run_scenario(scenario, settings, display_for(sys.stderr, quiet=options.quiet))
     if options.output is not None:
         documents.write_file(options.output, documents.to_text(outcome.to_json()))
@@ -98,6 +121,11 @@ def show(outcome: RunOutcome, options: argparse.Namespace) -> None:
     from square.cli.report import print_run
 
     print_run(outcome, text.console_for())
+
+
+def _scaled(collective: CollectiveView, factor: float) -> int:
+    size_bytes = round(collective.size_bytes * factor)
+    return size_bytes - size_bytes % sums.ELEMENT_BYTES if collective.op in operations.SUMS else size_bytes
 
 
 def with_sizes(scenario: Scenario, sizes: list[int]) -> Scenario:

@@ -6,7 +6,13 @@ mailbox      waiting for one thing, hearing of all others
 worker       the child: one node, and the members that live on it
 protocol     the lines that the two exchange
 processes    children that are always ended
+operations   who gives and who gets, in each operation that can be run
+network      what is between the nodes: loopback, or a network of the kernel's
+namespaces   network namespaces that leave nothing behind
+wiring       an overlay as lines for ip and tc
+interfaces   a worker's end of the wiring, and what the kernel counts there
 payload      the bytes to send, and how they are compared
+sums         what members add, and what the sum must be
 measurement  what members reported under one policy
 outcome      what a run was: figures and the JSON document
 progress     what people see while it runs

@@ -3,13 +3,14 @@
 import math
 from pathlib import Path
 
-from square._core import Plan, Scenario
+from square._core import CollectiveView, Communicator, Plan, Scenario
 from square.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
     ResourceExhaustedError,
     UnimplementedError,
 )
+from square.run import operations, sums
 
 MAX_NODES = 128  # a process each
 MAX_SEATS = 4096  # a thread and a buffer each
@@ -19,7 +20,7 @@ MAX_MEMORY_SHARE = 0.8
 _MEMORY_FILE = Path("/proc/meminfo")
 
 
-def check(scenario: Scenario) -> None:
+def check(scenario: Scenario, input_file: Path | None = None) -> None:
     """Raises where the scenario cannot be run on this machine."""
     nodes = scenario.topology.node_count
     if nodes > MAX_NODES:
@@ -32,18 +33,45 @@ def check(scenario: Scenario) -> None:
             f"scenario {scenario.name}: there is nothing to run: add a [[collective]] table"
         )
     for collective in scenario.collectives:
-        if collective.op != "broadcast":
-            raise UnimplementedError(
-                f"collective {collective.id} ({collective.op}, tenant {collective.tenant}): "
-                "`square run` runs broadcasts only; `square plan` plans the others"
-            )
+        _check_operation(collective, input_file)
     seats = sum(len(collective.members) for collective in scenario.collectives)
     if seats > MAX_SEATS:
         raise ResourceExhaustedError(
             f"scenario {scenario.name}: its collectives have {seats} members together; "
             f"`square run` takes at most {MAX_SEATS}"
         )
-    _check_memory(sum(len(c.members) * c.size_bytes for c in scenario.collectives))
+    _check_memory(sum(operations.buffers(c.op, len(c.members)) * c.size_bytes for c in scenario.collectives))
+
+
+def _runnable() -> tuple[str, ...]:
+    """What this build of the library carries out."""
+    has_sums = all(hasattr(Communicator, op) for op in operations.SUMS)
+    return operations.OPERATIONS if has_sums else ("broadcast",)
+
+
+def _check_operation(collective: CollectiveView, input_file: Path | None) -> None:
+    name = f"collective {collective.id} ({collective.op}, tenant {collective.tenant})"
+    runnable = _runnable()
+    if collective.op not in runnable:
+        raise UnimplementedError(
+            f"{name}: `square run` runs {', '.join(runnable)} only; `square plan` plans the others"
+        )
+    if collective.op == "all_reduce" and collective.algorithm != "planned":
+        raise UnimplementedError(
+            f"{name}: `square run` runs all-reduces with the algorithm planned only, not "
+            f"{collective.algorithm}; `square plan` plans both"
+        )
+    if collective.op not in operations.SUMS:
+        return
+    if input_file is not None:
+        raise InvalidArgumentError(
+            f"{name}: --input is for broadcasts; members of a sum add numbers made from --seed"
+        )
+    if collective.size_bytes % sums.ELEMENT_BYTES != 0:
+        raise InvalidArgumentError(
+            f"{name}: {collective.size_bytes} bytes are not a whole number of float32; make it a multiple of "
+            f"{sums.ELEMENT_BYTES}"
+        )
 
 
 def _check_memory(needed: int) -> None:

@@ -11,15 +11,18 @@ from square.run import admission
 from square.run.interruption import signals_to
 from square.run.mailbox import CALL_THREAD_NAME, Mailbox
 from square.run.measurement import Measurement
+from square.run.network import PACE, network_for
 from square.run.outcome import PolicyOutcome, RunOutcome
 from square.run.processes import Workers
 from square.run.progress import Display
 from square.run.protocol import (
+    ISOLATED,
     Begin,
+    Counted,
     Digest,
     Event,
     Finished,
-    Join,
+    Isolated,
     Joined,
     Prepare,
     Prepared,
@@ -28,6 +31,7 @@ from square.run.protocol import (
     Seat,
     Seats,
     Verify,
+    Wired,
 )
 
 # A run may take this many times what is planned, and this much for all the rest.
@@ -49,6 +53,8 @@ class RunOptions:
     input: Path | None = None
     seed: int = 1
     timeout_seconds: float | None = None
+    emulate: str = PACE  # or NETNS
+    paced: bool = True  # False: with NETNS only
 
 
 def run_scenario(scenario: Scenario, options: RunOptions, display: Display) -> RunOutcome:
@@ -59,7 +65,7 @@ def run_scenario(scenario: Scenario, options: RunOptions, display: Display) -> R
     ``DeadlineExceededError`` past the time limit, and what planning raises. When it returns
     or raises, its processes are gone.
     """
-    admission.check(scenario)
+    admission.check(scenario, options.input)
     job = _Job(scenario, options, display)
     with signals_to(job.mailbox.notify_signal):
         try:
@@ -76,7 +82,8 @@ class _Job:
         self._options = options
         self._display = display
         self._nodes = [node.name for node in scenario.topology.nodes]
-        self._workers = Workers(self.mailbox.notify)
+        self._network = network_for(options.emulate, scenario, paced=options.paced)
+        self._workers = Workers(self.mailbox.notify, [ISOLATED] if self._network.isolates else [])
         self._controller: Controller | None = None
 
     def run(self) -> RunOutcome:
@@ -93,6 +100,7 @@ class _Job:
             links=self._scenario.topology.link_count,
             input=None if file is None else str(file),
             seed=self._options.seed,
+            network=self._network.outcome,
             policies=tuple(outcomes),
             wall_seconds=self.mailbox.elapsed_seconds,
         )
@@ -104,6 +112,7 @@ class _Job:
             stop = threading.Thread(target=self._controller.stop, name=CALL_THREAD_NAME, daemon=True)
             stop.start()
             stop.join(CONTROLLER_STOP_SECONDS)
+        self._network.close()
 
     def _plan(self, policy: str) -> Plan:
         scenario = with_policy(self._scenario, policy=policy)
@@ -122,11 +131,14 @@ class _Job:
     def _start(self) -> Controller:
         self._display.say(f"starting {len(self._nodes)} nodes, one process each, and a controller")
         first = with_policy(self._scenario, policy=self._options.policies[0])
-        self._controller = controller = self.mailbox.call(lambda: Controller(first))
         self.mailbox.has_workers = True
         for node in self._nodes:
             self._workers.start(node)
-            self._workers.send(node, Join(node, controller.address))
+        if self._network.isolates:
+            self._wire()
+        self._controller = controller = self.mailbox.call(lambda: self._network.controller(first))
+        for node in self._nodes:
+            self._workers.send(node, self._network.join(node, controller.address))
         self._gather(Joined, "joined")
         self.mailbox.call(lambda: controller.wait_for_nodes(self._nodes, self.mailbox.left_seconds))
         file = None if self._options.input is None else str(self._options.input.absolute())
@@ -136,22 +148,30 @@ class _Job:
         self._gather(Ready, "ready")
         return controller
 
+    def _wire(self) -> None:
+        self._gather(Isolated, "in a network of their own")
+        wires = self.mailbox.call(lambda: self._network.wire(self._workers.process_ids()))
+        for node, wire in wires.items():
+            self._workers.send(node, wire)
+        self._gather(Wired, "wired")
+
     def _seats(self, node: str) -> tuple[Seat, ...]:
         seats = []
         for collective in self._scenario.collectives:
             members = tuple(collective.members)
             if node not in members:
                 continue
-            assert collective.root is not None
+            root = collective.root
             seats.append(
                 Seat(
                     collective=collective.id,
                     tenant=collective.tenant,
                     members=members,
                     rank=members.index(node),
-                    root_rank=members.index(collective.root),
+                    root_rank=None if root is None else members.index(root),
                     size_bytes=collective.size_bytes,
                     weight=collective.weight,
+                    op=collective.op,
                 )
             )
         return tuple(seats)
@@ -181,7 +201,7 @@ class _Job:
         assert plan is not None
         self._send_all(Prepare(number))
         self._gather(Prepared, "prepared")
-        measurement = Measurement(self._scenario, plan)
+        measurement = Measurement(self._scenario, plan, self._options.seed)
         self._display.begin(policy, measurement.expectations(), measurement.total_bytes)
         start = time.monotonic() + START_LEAD_SECONDS
         self._send_all(Begin(number, start, self.mailbox.left_seconds + MEMBER_GRACE_SECONDS))
@@ -189,9 +209,12 @@ class _Job:
         self._display.end()
         self._send_all(Verify(number))
         while not measurement.is_compared:
-            event = self.mailbox.next(measurement.missing).event
+            said = self.mailbox.next(measurement.missing)
+            event = said.event
             if isinstance(event, Digest) and event.run == number:
                 measurement.take_digest(event)
+            elif isinstance(event, Counted) and event.run == number:
+                measurement.take_counts(said.node, event)
         return measurement.outcome()
 
     def _watch(self, measurement: Measurement, run: int, start: float) -> None:

@@ -2,9 +2,12 @@
 
 from square._core import Plan, Scenario
 from square.errors import DataLossError
+from square.run.network import Traffic
+from square.run.operations import SUMS, gets, results
 from square.run.outcome import CollectiveOutcome, PolicyOutcome
 from square.run.progress import Expectation
-from square.run.protocol import Digest
+from square.run.protocol import Counted, Digest
+from square.run.sums import digest_of_sum
 
 Member = tuple[int, int]  # collective, rank
 
@@ -14,8 +17,9 @@ _SHOWN_MEMBERS = 5
 class Measurement:
     """Collects finishes and digests until every member has given both."""
 
-    def __init__(self, scenario: Scenario, plan: Plan) -> None:
+    def __init__(self, scenario: Scenario, plan: Plan, seed: int = 1) -> None:
         self._plan = plan
+        self._seed = seed  # of what sums add
         self._collectives = {collective.id: collective for collective in scenario.collectives}
         self._planned = {collective.id: collective for collective in plan.collectives}
         self._all: set[Member] = {
@@ -23,13 +27,20 @@ class Measurement:
             for collective in self._collectives.values()
             for rank in range(len(collective.members))
         }
+        # Contributors to a reduce have nothing to show.
+        self._shown: set[Member] = {
+            (id_, rank)
+            for id_, rank in self._all
+            if self._collectives[id_].op == "broadcast" or self._gets(id_, rank)
+        }
         self._finishes: dict[Member, float] = {}
         self._digests: dict[Member, str] = {}
+        self._counts: dict[str, Counted] = {}
 
     @property
     def total_bytes(self) -> int:
         """What all destinations together are to receive."""
-        return sum((len(c.members) - 1) * c.size_bytes for c in self._collectives.values())
+        return sum(results(c.op, len(c.members)) * c.size_bytes for c in self._collectives.values())
 
     @property
     def is_finished(self) -> bool:
@@ -37,11 +48,11 @@ class Measurement:
 
     @property
     def is_compared(self) -> bool:
-        return len(self._digests) == len(self._all)
+        return len(self._digests) == len(self._shown)
 
     def expectations(self) -> list[Expectation]:
         return [
-            Expectation(c.id, c.tenant, len(c.members) - 1, self._planned[c.id].completion_seconds)
+            Expectation(c.id, c.tenant, results(c.op, len(c.members)), self._planned[c.id].completion_seconds)
             for c in self._collectives.values()
         ]
 
@@ -51,16 +62,21 @@ class Measurement:
     def take_digest(self, digest: Digest) -> None:
         self._digests[digest.collective, digest.rank] = digest.sha256
 
+    def take_counts(self, node: str, counted: Counted) -> None:
+        self._counts[node] = counted
+
     def destinations_done(self) -> dict[int, int]:
         done = dict.fromkeys(self._collectives, 0)
         for collective, rank in self._finishes:
-            done[collective] += rank != self._root_rank(collective)
+            done[collective] += self._gets(collective, rank)
         return done
 
     def missing(self) -> str:
         """Which members have not done what is waited for."""
-        have = self._digests if self.is_finished else self._finishes
-        left = sorted(self._all - have.keys())
+        if self.is_finished:
+            left = sorted(self._shown - self._digests.keys())
+        else:
+            left = sorted(self._all - self._finishes.keys())
         names: dict[int, list[str]] = {}
         for collective, rank in left[:_SHOWN_MEMBERS]:
             names.setdefault(collective, []).append(self._collectives[collective].members[rank])
@@ -76,27 +92,42 @@ class Measurement:
             epoch=self._plan.epoch,
             solve_seconds=self._plan.solve_seconds,
             collectives=tuple(self._outcome_of(collective) for collective in self._collectives),
+            traffic=Traffic.of(self._counts) if self._counts else None,
         )
 
-    def _root_rank(self, collective: int) -> int:
+    def _root_rank(self, collective: int) -> int | None:
         spec = self._collectives[collective]
-        assert spec.root is not None
-        return spec.members.index(spec.root)
+        return None if spec.root is None else spec.members.index(spec.root)
+
+    def _gets(self, collective: int, rank: int) -> bool:
+        return gets(self._collectives[collective].op, rank, self._root_rank(collective))
+
+    def _expected(self, collective: int) -> tuple[str, str]:
+        """The digest that all results have to have, and what it is of."""
+        spec = self._collectives[collective]
+        if spec.op in SUMS:
+            sha256 = digest_of_sum(self._seed, collective, len(spec.members), spec.size_bytes)
+            return sha256, "the sum of what the members gave"
+        root_rank = self._root_rank(collective)
+        assert root_rank is not None
+        return self._digests[collective, root_rank], f"those at {spec.root}"
 
     def _outcome_of(self, collective: int) -> CollectiveOutcome:
         spec, planned = self._collectives[collective], self._planned[collective]
-        source = self._digests[collective, self._root_rank(collective)]
+        expected, whose = self._expected(collective)
         for rank, name in enumerate(spec.members):
+            if (collective, rank) not in self._shown:
+                continue
             found = self._digests[collective, rank]
-            if found != source:
+            if found != expected:
                 raise DataLossError(
                     f"policy {self._plan.policy}: collective {collective} (tenant {spec.tenant}): the bytes "
-                    f"at {name} differ from those at {spec.root}: sha256 {found}, not {source}"
+                    f"at {name} differ from {whose}: sha256 {found}, not {expected}"
                 )
-        assert spec.root is not None
         return CollectiveOutcome(
             id=collective,
             tenant=spec.tenant,
+            op=spec.op,
             root=spec.root,
             members=tuple(spec.members),
             weight=planned.weight,
@@ -105,5 +136,5 @@ class Measurement:
             bound_bps=planned.bound_bps,
             planned_seconds=planned.completion_seconds,
             finished_seconds={name: self._finishes[collective, r] for r, name in enumerate(spec.members)},
-            sha256=source,
+            sha256=expected,
         )

@@ -5,6 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from square.run.network import NetworkOutcome, Traffic
+from square.run.operations import results
+
 FORMAT = "square.run/1"
 
 
@@ -32,7 +35,8 @@ class CollectiveOutcome:
 
     id: int
     tenant: str
-    root: str
+    op: str
+    root: str | None
     members: tuple[str, ...]
     weight: float
     size_bytes: int
@@ -58,13 +62,14 @@ class CollectiveOutcome:
 
     @property
     def destinations(self) -> int:
-        return len(self.members) - 1
+        """The members that get the result."""
+        return results(self.op, len(self.members))
 
     def to_json(self) -> dict[str, Any]:
         return {
             "id": str(self.id),
             "tenant": self.tenant,
-            "op": "broadcast",
+            "op": self.op,
             "root": self.root,
             "members": list(self.members),
             "weight": self.weight,
@@ -108,6 +113,7 @@ class PolicyOutcome:
     epoch: int
     solve_seconds: float
     collectives: tuple[CollectiveOutcome, ...]
+    traffic: Traffic | None = None  # where the kernel shaped the links
 
     @property
     def planned(self) -> Totals:
@@ -130,6 +136,7 @@ class PolicyOutcome:
             "measured": self.measured.to_json(),
             "mean_completion_seconds": self.mean_seconds,
             "collectives": [collective.to_json() for collective in self.collectives],
+            "traffic": None if self.traffic is None else self.traffic.to_json(),
         }
 
 
@@ -140,6 +147,7 @@ class RunOutcome:
     links: int
     input: str | None
     seed: int
+    network: NetworkOutcome
     policies: tuple[PolicyOutcome, ...]
     wall_seconds: float
 
@@ -167,6 +175,7 @@ class RunOutcome:
             "nodes": self.nodes,
             "links": self.links,
             "payload": {"input": self.input, "seed": None if self.input else self.seed},
+            "network": self.network.to_json(),
             "runs": [policy.to_json() for policy in self.policies],
             "comparison": {
                 "policy": self.policies[0].policy,

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,8 +69,9 @@ class Workers:
     them ends.
     """
 
-    def __init__(self, notify: Callable[[Said | Gone], None]) -> None:
+    def __init__(self, notify: Callable[[Said | Gone], None], arguments: Sequence[str] = ()) -> None:
         self._notify = notify
+        self._arguments = arguments  # of every worker, after this process's id
         self._children: dict[str, _Child] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe()
@@ -83,7 +84,7 @@ class Workers:
         # Its own process group: a terminal's Ctrl-C is ours to handle.
         try:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "square.run.worker", str(os.getpid())],
+                [sys.executable, "-P", "-m", "square.run.worker", str(os.getpid()), *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -102,6 +103,10 @@ class Workers:
                 os.set_blocking(pipe.fileno(), False)
                 self._selector.register(pipe, selectors.EVENT_READ, child)
         os.write(self._wake_write, b"w")
+
+    def process_ids(self) -> dict[str, int]:
+        """By node."""
+        return {node: child.process.pid for node, child in self._children.items()}
 
     def send(self, node: str, command: Command) -> None:
         """Gives a command to a worker. One that has died is reported by ``Gone``, not here."""

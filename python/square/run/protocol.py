@@ -6,10 +6,14 @@ of the machine's monotonic clock, which all processes share.
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, get_args
+
+from square.run import operations
 
 # A line that is longer is a bug, or not ours.
 MAX_LINE_BYTES = 16 << 20
+# A worker's argument, after its parent's process id, that asks for a network of its own.
+ISOLATED = "isolated"
 
 
 @dataclass(frozen=True)
@@ -20,21 +24,38 @@ class Seat:
     tenant: str
     members: tuple[str, ...]
     rank: int
-    root_rank: int
+    root_rank: int | None  # None where the operation has no root
     size_bytes: int
     weight: float
+    op: str = "broadcast"
 
     @property
-    def is_root(self) -> bool:
-        return self.rank == self.root_rank
+    def gives(self) -> bool:
+        return operations.gives(self.op, self.rank, self.root_rank)
+
+    @property
+    def gets(self) -> bool:
+        return operations.gets(self.op, self.rank, self.root_rank)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """Only to a worker in a network of its own, and first: bring the interfaces up."""
+
+    ip: tuple[str, ...]  # lines for `ip -batch`
+    tc: tuple[str, ...]  # and then for `tc -batch`
+    neighbours: dict[str, str]  # by interface
 
 
 @dataclass(frozen=True)
 class Join:
-    """The first command: become this node."""
+    """Become this node."""
 
     node: str
     controller: str
+    bind_address: str = "127.0.0.1:0"
+    token: str = ""
+    paced: bool = True
 
 
 @dataclass(frozen=True)
@@ -56,7 +77,7 @@ class Prepare:
 
 @dataclass(frozen=True)
 class Begin:
-    """Start all members' broadcasts at this time."""
+    """Start all members' operations at this time."""
 
     run: int
     at: float
@@ -65,9 +86,19 @@ class Begin:
 
 @dataclass(frozen=True)
 class Verify:
-    """Say what the buffers hold."""
+    """Say what the buffers of broadcasts and of results hold."""
 
     run: int
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """This worker is in a network of its own, which is empty."""
+
+
+@dataclass(frozen=True)
+class Wired:
+    pass
 
 
 @dataclass(frozen=True)
@@ -93,7 +124,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Finished:
-    """One member's broadcast is done."""
+    """One member's operation is done."""
 
     run: int
     collective: int
@@ -110,18 +141,35 @@ class Digest:
 
 
 @dataclass(frozen=True)
+class LinkCounters:
+    """What the kernel's shaper of one link let through and dropped."""
+
+    to: str
+    bytes: int
+    packets: int
+    dropped: int
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Of a wired worker, before its digests: since ``Prepare``."""
+
+    run: int
+    links: tuple[LinkCounters, ...]
+    retransmitted_segments: int
+
+
+@dataclass(frozen=True)
 class Failed:
     code: str
     message: str
 
 
-Command = Join | Seats | Prepare | Begin | Verify
-Event = Joined | Ready | Prepared | Progress | Finished | Digest | Failed
+Command = Wire | Join | Seats | Prepare | Begin | Verify
+Event = Isolated | Wired | Joined | Ready | Prepared | Progress | Finished | Counted | Digest | Failed
 
-_COMMANDS: dict[str, type[Command]] = {kind.__name__: kind for kind in (Join, Seats, Prepare, Begin, Verify)}
-_EVENTS: dict[str, type[Event]] = {
-    kind.__name__: kind for kind in (Joined, Ready, Prepared, Progress, Finished, Digest, Failed)
-}
+_COMMANDS: dict[str, type[Command]] = {kind.__name__: kind for kind in get_args(Command)}
+_EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
 
 
 def encode(message: Command | Event) -> bytes:
@@ -133,11 +181,15 @@ def decode_command(line: bytes) -> Command:
     if kind == Seats.__name__:
         seats = (Seat(**{**seat, "members": tuple(seat["members"])}) for seat in fields["seats"])
         fields["seats"] = tuple(seats)
+    if kind == Wire.__name__:
+        fields.update(ip=tuple(fields["ip"]), tc=tuple(fields["tc"]))
     return _COMMANDS[kind](**fields)
 
 
 def decode_event(line: bytes) -> Event:
     kind, fields = _fields(line)
+    if kind == Counted.__name__:
+        fields["links"] = tuple(LinkCounters(**link) for link in fields["links"])
     return _EVENTS[kind](**fields)
 
 

@@ -13,18 +13,21 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from square._core import Communicator, Node
 from square.errors import SquareError
-from square.run import payload
+from square.run import namespaces, operations, payload, sums
+from square.run.interfaces import Interfaces
 from square.run.protocol import (
+    ISOLATED,
     Begin,
     Command,
     Digest,
     Event,
     Failed,
     Finished,
+    Isolated,
     Join,
     Joined,
     Prepare,
@@ -34,6 +37,8 @@ from square.run.protocol import (
     Seat,
     Seats,
     Verify,
+    Wire,
+    Wired,
     decode_command,
     encode,
 )
@@ -45,20 +50,56 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Member:
-    """One member of a collective: its communicator and its buffer."""
+    """One member of a collective: its communicator and its buffers.
+
+    In a broadcast there is one buffer; in a sum an input, and an output where the member gets
+    the result: the input has to be there for the next policy.
+    """
 
     def __init__(self, node: Node, seat: Seat, timeout_seconds: float) -> None:
         self.seat = seat
-        self.buffer = bytearray(seat.size_bytes)
+        self.is_sum = seat.op in operations.SUMS
+        self.buffer = bytearray(seat.size_bytes) if seat.gets or not self.is_sum else None
+        self.addends = bytearray(seat.size_bytes) if self.is_sum else None
         self.communicator = Communicator(
             node,
             f"collective/{seat.collective}",
             seat.tenant,
             list(seat.members),
             seat.rank,
-            collectives=[("broadcast", seat.root_rank, seat.size_bytes, seat.weight)],
+            collectives=[(seat.op, seat.root_rank or 0, seat.size_bytes, seat.weight)],
             timeout=timeout_seconds,
         )
+
+    def fill(self, command: Seats) -> None:
+        """Gives the member what it contributes."""
+        if self.addends is not None:
+            sums.generate(command.seed, self.seat.collective, self.seat.rank, self.addends)
+        elif self.seat.gives and self.buffer is not None:
+            if command.input is not None:
+                payload.read_file(Path(command.input), self.buffer)
+            else:
+                payload.generate(command.seed, self.seat.collective, self.buffer)
+
+    def clear(self, run: int) -> None:
+        """Overwrites what an earlier operation left."""
+        if self.seat.gets and self.buffer is not None:
+            payload.overwrite(run, self.buffer)
+
+    def operate(self, timeout_seconds: float) -> None:
+        """The operation itself. Blocks."""
+        if self.addends is None:
+            assert self.buffer is not None
+            assert self.seat.root_rank is not None
+            self.communicator.broadcast(self.buffer, root=self.seat.root_rank, timeout=timeout_seconds)
+            return
+        addends = memoryview(self.addends).cast("f")
+        total = None if self.buffer is None else memoryview(self.buffer).cast("f")
+        adding: Any = self.communicator
+        if self.seat.op == "reduce":
+            adding.reduce(addends, total, op="sum", root=self.seat.root_rank, timeout=timeout_seconds)
+        else:
+            adding.all_reduce(addends, total, op="sum", timeout=timeout_seconds)
 
 
 class Worker:
@@ -67,6 +108,7 @@ class Worker:
     def __init__(self, output: BinaryIO) -> None:
         self.node: Node | None = None
         self._output = output
+        self._interfaces: Interfaces | None = None
         self._members: list[Member] = []
         self._lock = threading.Lock()
 
@@ -77,42 +119,50 @@ class Worker:
 
     def execute(self, command: Command) -> None:
         match command:
+            case Wire():
+                self._interfaces = Interfaces(command)
+                self.report(Wired())
             case Join():
-                self.node = Node(command.node, command.controller)
+                self.node = Node(
+                    command.node,
+                    command.controller,
+                    bind_address=command.bind_address,
+                    token=command.token,
+                    paced=command.paced,
+                )
                 self.report(Joined(self.node.address))
             case Seats():
                 self._take(command)
                 self.report(Ready())
             case Prepare():
                 for member in self._members:
-                    if not member.seat.is_root:
-                        payload.overwrite(command.run, member.buffer)
+                    member.clear(command.run)
+                if self._interfaces is not None:
+                    self._interfaces.begin()
                 self.report(Prepared(command.run))
             case Begin():
                 self._begin(command)
             case Verify():
+                if self._interfaces is not None:
+                    self.report(self._interfaces.counted(command.run))
                 for member in self._members:
-                    sha256 = payload.digest(member.buffer)
-                    self.report(Digest(command.run, member.seat.collective, member.seat.rank, sha256))
+                    if member.buffer is not None:
+                        sha256 = payload.digest(member.buffer)
+                        self.report(Digest(command.run, member.seat.collective, member.seat.rank, sha256))
 
     def _take(self, command: Seats) -> None:
         assert self.node is not None
         for seat in command.seats:
             member = Member(self.node, seat, command.timeout_seconds)
             self._members.append(member)
-            if not seat.is_root:
-                continue
-            if command.input is not None:
-                payload.read_file(Path(command.input), member.buffer)
-            else:
-                payload.generate(command.seed, seat.collective, member.buffer)
+            member.fill(command)
 
     def _begin(self, command: Begin) -> None:
         """Returns when all members' threads have ended."""
         assert self.node is not None
         delivered_before = self.node.statistics()["bytes_delivered"]
         threads = [
-            threading.Thread(target=self._broadcast, args=(command, member), daemon=True)
+            threading.Thread(target=self._operate, args=(command, member), daemon=True)
             for member in self._members
         ]
         for thread in threads:
@@ -125,11 +175,11 @@ class Worker:
                 delivered = self.node.statistics()["bytes_delivered"] - delivered_before
                 self.report(Progress(command.run, delivered))
 
-    def _broadcast(self, command: Begin, member: Member) -> None:
+    def _operate(self, command: Begin, member: Member) -> None:
         seat = member.seat
         time.sleep(max(0.0, command.at - time.monotonic()))
         try:
-            member.communicator.broadcast(member.buffer, root=seat.root_rank, timeout=command.timeout_seconds)
+            member.operate(command.timeout_seconds)
             self.report(Finished(command.run, seat.collective, seat.rank, time.monotonic()))
         except SquareError as error:
             self.report(Failed(error.code, f"collective {seat.collective}: {error}"))
@@ -140,6 +190,15 @@ def _die_with(parent: int) -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def _isolate(worker: Worker) -> None:
+    try:
+        namespaces.isolate_process()
+    except SquareError as error:
+        worker.report(Failed(error.code, str(error)))
+    else:
+        worker.report(Isolated())
 
 
 def _carry_out(worker: Worker, commands: "queue.SimpleQueue[Command]") -> None:
@@ -160,6 +219,8 @@ def main() -> None:
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     worker = Worker(output)
+    if sys.argv[2:] == [ISOLATED]:
+        _isolate(worker)
     commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
     threading.Thread(target=_carry_out, args=(worker, commands), daemon=True).start()
     for line in sys.stdin.buffer:

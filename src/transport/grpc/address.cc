@@ -7,10 +7,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <memory>
+
+#include "transport/grpc/handshake.h"
 
 namespace square::rpc {
 
@@ -58,7 +61,43 @@ bool is_wildcard(std::string_view host) {
   return inet_pton(AF_INET6, text.c_str(), &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6);
 }
 
-Status check_listenable(const HostPort& address) {
+namespace {
+
+// A listening socket, or -1 with errno.
+int try_listen(const addrinfo& at, std::uint16_t port, int backlog) {
+  const int made = socket(at.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, at.ai_protocol);
+  if (made < 0) return -1;
+  // A port that lingers after its last owner is free, a listening one is not.
+  const int enable = 1;
+  setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &enable, sizeof(enable));
+  sockaddr_storage address{};
+  std::memcpy(&address, at.ai_addr, at.ai_addrlen);
+  if (at.ai_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);
+  }
+  if (bind(made, reinterpret_cast<const sockaddr*>(&address), at.ai_addrlen) == 0 &&
+      listen(made, backlog) == 0) {
+    return made;
+  }
+  const int reason = errno;
+  close(made);
+  errno = reason;
+  return -1;
+}
+
+std::uint16_t port_of(int listening) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  getsockname(listening, reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<sockaddr_in&>(address).sin_port);
+}
+
+}  // namespace
+
+Result<ListeningSockets> listen_on(const HostPort& address, int backlog) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
@@ -69,23 +108,51 @@ Status check_listenable(const HostPort& address) {
     return unavailable(fmt::format("cannot listen on {}: {}", address.to_string(), gai_strerror(failed)));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, freeaddrinfo);
+  ListeningSockets listening{{}, address.port};
   int error = 0;
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    const int socket_fd = socket(entry->ai_family, entry->ai_socktype | SOCK_CLOEXEC, entry->ai_protocol);
-    if (socket_fd < 0) {
+    const int made = try_listen(*entry, listening.port, backlog);
+    if (made < 0) {
       error = errno;
-      continue;
+      // A machine without IPv6 may still know an IPv6 address of its host's name.
+      if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) continue;
+      break;
     }
-    // As gRPC does: a port that lingers after its last owner is free, a listening one is not.
-    const int enable = 1;
-    setsockopt(socket_fd, SOL_SOCKET, SO_REUSEADDR, &enable, sizeof(enable));
-    const bool free = bind(socket_fd, entry->ai_addr, entry->ai_addrlen) == 0 && listen(socket_fd, 1) == 0;
-    error = free ? 0 : errno;
-    close(socket_fd);
-    if (free) return Status::ok();
+    listening.sockets.push_back(made);
+    listening.port = port_of(made);
+    error = 0;
   }
+  if (!listening.sockets.empty() && error != EADDRINUSE && error != EACCES) return listening;
+  for (const int made : listening.sockets) close(made);
   return unavailable(fmt::format("cannot listen on {}: {}; choose another address or port",
                                  address.to_string(), std::strerror(error)));
+}
+
+std::string peer_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) return {};
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+    return fmt::format("{}:{}", text.data(), ntohs(v4.sin_port));
+  }
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+  const std::uint16_t port = ntohs(v6.sin6_port);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text.data(), text.size());
+    return fmt::format("{}:{}", text.data(), port);
+  }
+  inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
+  if (v6.sin6_scope_id == 0) return fmt::format("[{}]:{}", text.data(), port);
+  return fmt::format("[{}%{}]:{}", text.data(), v6.sin6_scope_id, port);
+}
+
+std::string peer_of_call(std::string_view uri) {
+  const std::string_view peer = uri.substr(uri.find(':') + 1);
+  auto decoded = percent_decode(peer);
+  return decoded.is_ok() ? *std::move(decoded) : std::string(peer);
 }
 
 }  // namespace square::rpc

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "square/status.h"
 
@@ -24,8 +25,18 @@ bool is_loopback(std::string_view host);
 // 0.0.0.0 or ::, which no peer can dial.
 bool is_wildcard(std::string_view host);
 
-// Whether a server could listen there now. gRPC itself neither says why it could not nor
-// keeps quiet about it. Errors: UNAVAILABLE with the address and the reason.
-Status check_listenable(const HostPort& address);
+// Sockets that listen on every address of the host, and the port: one of its own for all if
+// the address names port 0. Errors: UNAVAILABLE with the address and the reason.
+struct ListeningSockets {
+  std::vector<int> sockets;  // the caller closes them
+  std::uint16_t port = 0;
+};
+Result<ListeningSockets> listen_on(const HostPort& address, int backlog);
+
+// How gRPC names the other end of an accepted socket, without the scheme; empty if it has
+// none any more.
+std::string peer_of(int socket);
+// The same from what a server's call says.
+std::string peer_of_call(std::string_view uri);
 
 }  // namespace square::rpc

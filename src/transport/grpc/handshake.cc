@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <charconv>
 #include <cstdint>
 
+#include "base/check.h"
 #include "square/grpc_transport.h"
 #include "square/transport.h"
 
@@ -17,6 +18,17 @@ constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 constexpr std::size_t kMaxQuotedBytes = 100;
 
 std::string_view quoted(std::string_view text) { return text.substr(0, kMaxQuotedBytes); }
+
+Result<std::size_t> channel_number(std::string_view text) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (!text.empty() && (!is_number || number >= kMaxChannels)) {
+    return invalid_argument(
+        fmt::format("{} is \"{}\", not a number under {}", kChannelKey, quoted(text), kMaxChannels));
+  }
+  return number;
+}
 
 }  // namespace
 
@@ -66,8 +78,8 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-Result<std::string> check_handshake(const Identity& self, std::string_view method,
-                                    const MetadataLookup& metadata) {
+Result<Caller> check_handshake(const Identity& self, std::string_view method,
+                               const MetadataLookup& metadata) {
   if (method != kMethod) {
     return Status(StatusCode::kUnimplemented,
                   fmt::format("node \"{}\" serves {} only, not {}", self.name, kMethod, quoted(method)));
@@ -98,7 +110,16 @@ Result<std::string> check_handshake(const Identity& self, std::string_view metho
     return invalid_argument(fmt::format("{} holds a name of {} bytes, allowed are 1 to {}", kFromKey,
                                         from->size(), kMaxNameBytes));
   }
-  return from;
+  Caller caller{*std::move(from), metadata(kLinkKey), 0};
+  if (caller.link_id.size() > kMaxLinkIdBytes) {
+    return invalid_argument(
+        fmt::format("{} has {} bytes, the limit is {}", kLinkKey, caller.link_id.size(), kMaxLinkIdBytes));
+  }
+  SQUARE_ASSIGN_OR_RETURN(caller.channel, channel_number(metadata(kChannelKey)));
+  if (caller.channel > 0 && caller.link_id.empty()) {
+    return invalid_argument(fmt::format("{} needs {}", kChannelKey, kLinkKey));
+  }
+  return caller;
 }
 
 }  // namespace square::rpc

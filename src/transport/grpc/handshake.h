@@ -1,6 +1,7 @@
 // What two nodes tell one another before the first frame: docs/wire.md.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,10 @@ inline constexpr char kVersionKey[] = "square-version";
 inline constexpr char kFromKey[] = "square-from";
 inline constexpr char kToKey[] = "square-to";
 inline constexpr char kTokenKey[] = "square-token";
+// A random text that the tail draws for each link, and the channel's number in it.
+inline constexpr char kLinkKey[] = "square-link";
+inline constexpr char kChannelKey[] = "square-channel";
+inline constexpr std::size_t kMaxLinkIdBytes = 64;
 
 // Metadata values are ASCII. Bytes other than 0x21 to 0x7e, and '%', become %XX.
 std::string percent_encode(std::string_view text);
@@ -34,10 +39,16 @@ struct Identity {
 // The value of a metadata key, empty where it is missing.
 using MetadataLookup = std::function<std::string(std::string_view key)>;
 
-// Whether `self` accepts the link that this metadata asks for, and if so the peer's name.
+// Who calls, and for which channel.
+struct Caller {
+  std::string name;
+  std::string link_id;  // may be empty: then the link has one channel
+  std::size_t channel = 0;
+};
+
+// Whether `self` accepts the channel that this metadata asks for, and if so the caller.
 // Errors: UNIMPLEMENTED for another method, FAILED_PRECONDITION for another version,
 // UNAUTHENTICATED for the token, NOT_FOUND for another node's name, INVALID_ARGUMENT.
-Result<std::string> check_handshake(const Identity& self, std::string_view method,
-                                    const MetadataLookup& metadata);
+Result<Caller> check_handshake(const Identity& self, std::string_view method, const MetadataLookup& metadata);
 
 }  // namespace square::rpc

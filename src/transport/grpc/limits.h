@@ -1,8 +1,11 @@
 // The bounds and times of the gRPC transport.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+
+#include "square/frame.h"
 
 namespace square::rpc {
 
@@ -22,8 +25,38 @@ inline constexpr std::chrono::milliseconds kReleaseDeadline{5000};
 // kMaxFramesInTransport blocks; the rest is room for credit and acknowledgements.
 inline constexpr std::size_t kMaxQueuedFrames = 4096;
 
-// Links that others may have opened to this node.
-inline constexpr std::size_t kMaxIncomingLinks = 4096;
+// Channels that others may have opened to this node, and links of one peer's name: an old
+// link may still be closing when the peer dials again.
+inline constexpr std::size_t kMaxIncomingChannels = 4096;
+inline constexpr std::size_t kMaxLinksPerPeer = 64;
+
+// The round trip of a link in use is measured so often; a head keeps so many unanswered pings.
+inline constexpr std::chrono::milliseconds kRoundTripInterval{1000};
+inline constexpr std::size_t kMaxWaitingPongs = 4;
+
+// Connections that were accepted. One that has not carried an accepted call after the
+// first time, or carries none any more for the second, is closed.
+inline constexpr std::size_t kMaxConnections = 2 * kMaxIncomingChannels;
+inline constexpr std::chrono::milliseconds kAdmissionDeadline{750};
+inline constexpr std::chrono::milliseconds kPartingDeadline{400};
+inline constexpr int kListenBacklog = 1024;
+
+// What is known of a connection between two messages comes from the kernel's counters. In
+// the middle of a message no byte may stay away for kStallDeadline, and no more bytes than this
+// may come without a whole message: a frame, and whole ones that gRPC has read ahead and
+// that a busy thread has not taken yet. gRPC reads ahead as far as its HTTP/2 windows, which
+// grow to 16 MiB while memory is plenty.
+inline constexpr std::chrono::milliseconds kStallDeadline{500};
+constexpr std::size_t max_unframed_bytes(std::size_t quota_bytes) {
+  return kMaxFrameBytes + std::min(quota_bytes / 4, std::size_t{32} << 20U);
+}
+// Connections are inspected so often, and so many at a time; less often when all are quiet.
+inline constexpr std::chrono::milliseconds kInspectionInterval{20};
+inline constexpr std::chrono::milliseconds kQuietInspectionInterval{50};
+inline constexpr std::size_t kMaxInspections = 256;
+// Incomplete messages of all connections together may take this part of the memory quota;
+// beyond it those that completed no message for the longest time are closed.
+inline constexpr std::size_t kUnframedQuotaPart = 2;
 
 inline constexpr std::size_t kMaxMetadataBytes = 16384;
 

@@ -1,176 +1,311 @@
 #include "transport/grpc/link.h"
 
 #include <fmt/format.h>
-#include <grpc/support/time.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "transport/grpc/limits.h"
 
 namespace square::rpc {
 
-Link::Link(LinkOwner& owner, LinkHandle handle, LinkEnd end, grpc::CompletionQueue& queue)
-    : owner_(owner), queue_(queue), handle_(handle), end_(end) {
-  for (std::size_t i = 0; i < tags_.size(); ++i) tags_[i] = {this, static_cast<Op>(i)};
+Link::Link(ChannelOwner& owner, LinkHandle handle, LinkEnd end, std::string id, MakeChannel make_channel)
+    : owner_(owner), handle_(handle), end_(end), id_(std::move(id)), make_channel_(std::move(make_channel)) {}
+
+void Link::open() {
+  const std::shared_ptr<Channel> first = make_channel_(0);
+  std::optional<Status> closed;
+  {
+    const std::lock_guard lock(mutex_);
+    slots_.push_back({first});
+    closed = reason_;
+  }
+  if (closed.has_value()) return first->close(*std::move(closed));
+  first->wake();
 }
 
 void Link::send(Frame frame) {
   bool overflow = false;
+  std::shared_ptr<Channel> idle;
   {
     const std::lock_guard lock(mutex_);
-    if (deaf_ || close_request_.has_value()) return;
+    if (reason_.has_value()) return;
     overflow = frames_.size() >= kMaxQueuedFrames;
     if (!overflow) frames_.push_back(std::move(frame));
+    if (has_idle_channel()) idle = slots_.front().channel;  // a busy one goes on by itself
   }
   if (overflow) {
-    close(resource_exhausted(fmt::format(
+    return close(resource_exhausted(fmt::format(
         "{} frames wait to be sent on one link; keep to kMaxFramesInTransport", kMaxQueuedFrames)));
-    return;
   }
-  wake();
+  if (idle != nullptr) idle->wake();
+}
+
+void Link::set_channels(std::size_t channels) {
+  std::shared_ptr<Channel> first;
+  {
+    const std::lock_guard lock(mutex_);
+    if (reason_.has_value() || end_ == LinkEnd::kHead || slots_.empty()) return;
+    wanted_ = std::clamp<std::size_t>(channels, 1, kMaxChannels);
+    first = slots_.front().channel;
+  }
+  if (first != nullptr) first->wake();
 }
 
 void Link::close(Status reason) {
+  std::vector<std::shared_ptr<Channel>> channels;
+  std::deque<Frame> dropped;  // owners are dropped outside the lock
   {
     const std::lock_guard lock(mutex_);
-    if (deaf_ || close_request_.has_value()) return;
-    close_request_ = std::move(reason);
+    if (reason_.has_value()) return;
+    reason_ = std::move(reason);  // from here on it does not change
+    dropped.swap(frames_);
+    for (const Slot& slot : slots_) {
+      if (slot.channel != nullptr) channels.push_back(slot.channel);
+    }
   }
-  drop_queue();
-  wake();
+  for (const auto& channel : channels) channel->close(*reason_);
 }
 
-void Link::wake() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (deaf_ || wake_set_) return;
-    wake_set_ = true;
+Status Link::add_channel(const std::shared_ptr<Channel>& channel, std::size_t number) {
+  const std::lock_guard lock(mutex_);
+  if (reason_.has_value()) return unavailable("the link is being closed");
+  if (slots_.size() <= number) slots_.resize(number + 1);
+  if (slots_[number].channel != nullptr) {
+    return already_exists(fmt::format("the link has a channel {} already", number));
   }
-  // Only who set the flag gets here, and the alarm's event clears it.
-  wake_alarm_.Set(&queue_, gpr_time_0(GPR_CLOCK_MONOTONIC), &tags_[static_cast<std::size_t>(Op::kWake)]);
+  slots_[number] = {channel};
+  return Status::ok();
 }
 
-void Link::proceed(Op op, bool ok) {
-  const std::shared_ptr<Link> self = shared_from_this();
-  if (op != Op::kWake) --pending_;
-  switch (op) {
-    case Op::kWake: on_wake(); break;
-    case Op::kRead: on_read(ok); break;
-    case Op::kWrite: on_write(ok); break;
-    default: advance(op, ok); break;
+void Link::on_channel_up(Channel& channel, const std::string& peer) {
+  if (channel.number() == 0) {
+    const std::lock_guard handling(handler_mutex_);
+    was_up_ = true;
+    owner_.handler().on_link_up(handle_, end_, peer);
   }
-  if (ended_ && pending_ == 0) retire_if_idle();
+  const std::lock_guard lock(mutex_);
+  slots_[channel.number()].is_up = true;
+  if (channel.number() == 0 && end_ == LinkEnd::kTail) meter_.tick();
 }
 
-void Link::on_wake() {
-  std::optional<Status> close_request;
-  {
-    const std::lock_guard lock(mutex_);
-    wake_set_ = false;
-    close_request = close_request_;
-  }
-  if (end_ == LinkEnd::kTail && !begun_) {
-    begun_ = true;
-    if (close_request.has_value()) return end(std::move(*close_request));
-    begin();
-  }
-  if (close_request.has_value()) {
-    fail(std::move(*close_request));
-  } else {
-    pump();
-  }
-}
-
-void* Link::expect(Op op) {
-  ++pending_;
-  return &tags_[static_cast<std::size_t>(op)];
-}
-
-void Link::go_up(std::string peer) {
-  peer_ = std::move(peer);
-  up_ = true;
-  owner_.handler().on_link_up(handle_, end_, peer_);
-  begin_read();
-  pump();
-}
-
-void Link::begin_read() {
-  incoming_.Clear();
-  read(incoming_, expect(Op::kRead));
-}
-
-void Link::on_read(bool ok) {
-  if (!ok || is_closing()) return conclude();
-  auto message = from_message(incoming_);
-  incoming_.Clear();
-  auto frame = message.is_ok() ? decode_frame(*message) : Result<Frame>(message.status());
-  message = Buffer();
-  if (!frame.is_ok()) {
-    return conclude(frame.status().with_context(fmt::format("link with node \"{}\"", peer_)));
-  }
-  frame->payload = unpinned(std::move(frame->payload));
-  begin_read();  // gRPC fetches the next frame while the handler has this one
-  owner_.handler().on_frame(handle_, std::move(frame).value());
-}
-
-void Link::pump() {
-  if (!up_ || writing_ || over_ || is_closing()) return;
+std::optional<Link::Outgoing> Link::next(Channel& channel) {
   Frame frame;
+  std::uint64_t ticket = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (frames_.empty()) return;
+    Slot& slot = slots_[channel.number()];
+    slot.is_busy = true;
+    if (const auto control = next_control(channel)) return Outgoing{to_message(*control), std::nullopt};
+    if (!may_send_frame(channel)) {
+      slot.is_busy = false;
+      return std::nullopt;
+    }
     frame = std::move(frames_.front());
     frames_.pop_front();
+    ticket = first_ticket_ + written_.size();
+    written_.push_back(false);
+    frame.header.link_sequence = 0;
+    // Once numbered, always: the head can tell what came before.
+    if (end_ == LinkEnd::kTail && (last_sequence_ > 0 || channels_up() > 1)) {
+      frame.header.link_sequence = ++last_sequence_;
+      window_.add(frame.payload.size_bytes());
+    }
+    meter_.note_use();
   }
-  writing_ = true;
-  write(to_message(std::move(frame), owner_.ledger()), expect(Op::kWrite));
+  return Outgoing{to_message(std::move(frame), owner_.ledger()), ticket};
 }
 
-void Link::on_write(bool ok) {
-  writing_ = false;
-  if (over_) return conclude();
-  if (!ok || is_closing()) return;  // the read in flight tells the end
-  owner_.handler().on_sent(handle_);
-  pump();
+std::optional<Control> Link::next_control(const Channel& channel) {
+  if (channel.number() != 0) return std::nullopt;
+  if (meter_.ping_is_due()) {
+    return Control{ControlType::kPing, meter_.ping(std::chrono::steady_clock::now())};
+  }
+  if (!pongs_.empty()) {
+    const std::uint64_t number = pongs_.front();
+    pongs_.pop_front();
+    return Control{ControlType::kPong, number};
+  }
+  if (std::exchange(tell_delivered_, false)) return Control{ControlType::kDelivered, delivered_};
+  return std::nullopt;
 }
 
-void Link::fail(Status reason) {
-  if (is_closing() || ended_) return;
-  reason_ = std::move(reason);
-  drop_queue();
-  cancel();
+bool Link::may_send_frame(const Channel& channel) const {
+  if (frames_.empty() || reason_.has_value()) return false;
+  if (channel.number() == 0) return last_sequence_ == 0 || window_.has_room(channels_up());
+  // Number 1 goes on channel 0, behind all that was not numbered.
+  return channel.number() < wanted_ && last_sequence_ > 0 && window_.has_room(channels_up());
 }
 
-void Link::conclude(std::optional<Status> reason) {
-  over_ = true;
-  if (reason.has_value() && !is_closing()) reason_ = std::move(reason);
-  if (finished_) return;
-  if (writing_ && end_ == LinkEnd::kHead) return cancel();  // a server may not finish during a write
-  finished_ = true;
-  finish();
+std::size_t Link::channels_up() const {
+  return static_cast<std::size_t>(std::ranges::count_if(slots_, &Slot::is_up));
 }
 
-void Link::end(Status reason) {
-  if (!is_closing()) reason_ = std::move(reason);
-  ended_ = true;
+bool Link::has_idle_channel() const {
+  const auto used = static_cast<std::ptrdiff_t>(std::min(wanted_, slots_.size()));
+  return std::any_of(slots_.begin(), slots_.begin() + used,
+                     [](const Slot& slot) { return slot.is_up && !slot.is_busy; });
 }
 
-void Link::drop_queue() {
-  std::deque<Frame> dropped;  // owners are dropped outside the lock
-  const std::lock_guard lock(mutex_);
-  dropped.swap(frames_);
-}
-
-void Link::retire_if_idle() {
+void Link::on_written(Channel& channel, std::optional<std::uint64_t> ticket) {
+  std::size_t sent = 0;
   {
     const std::lock_guard lock(mutex_);
-    deaf_ = true;
-    if (wake_set_) return;  // its event is the last
+    slots_[channel.number()].is_busy = false;
+    if (ticket.has_value()) written_[*ticket - first_ticket_] = true;
+    for (; !written_.empty() && written_.front(); ++sent) {
+      written_.pop_front();
+      ++first_ticket_;
+    }
   }
-  drop_queue();
-  release();
-  if (up_ || end_ == LinkEnd::kTail) owner_.handler().on_link_down(handle_, *reason_);
-  owner_.retire(handle_);
+  if (sent > 0) {
+    const std::lock_guard handling(handler_mutex_);
+    for (; sent > 0; --sent) owner_.handler().on_sent(handle_);
+  }
+  channel.pump();
+  pump_idle();
+}
+
+Status Link::on_message(Channel& channel, Buffer message) {
+  if (is_control(message)) return on_control(channel, message);
+  SQUARE_ASSIGN_OR_RETURN(Frame frame, decode_frame(message));
+  message = Buffer();
+  frame.payload = unpinned(std::move(frame.payload));
+  const std::lock_guard handling(handler_mutex_);
+  if (frame.header.link_sequence > 0) return take_in_order(std::move(frame));
+  if (order_.is_used() || channel.number() != 0)
+    return data_loss("a frame of several channels has no number");
+  owner_.handler().on_frame(handle_, std::move(frame));
+  return Status::ok();
+}
+
+Status Link::take_in_order(Frame frame) {
+  if (end_ == LinkEnd::kTail) return data_loss("an answer has a number, as if there were several channels");
+  std::size_t channels = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    channels = slots_.size();
+  }
+  SQUARE_RETURN_IF_ERROR(order_.put(std::move(frame), channels));
+  std::uint64_t cost = 0;
+  // Frames of a faster channel may be here before the first has come up.
+  while (auto next = was_up_ ? order_.take() : std::nullopt) {
+    cost += window_cost(next->payload.size_bytes());
+    owner_.handler().on_frame(handle_, *std::move(next));
+  }
+  std::shared_ptr<Channel> first;
+  {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t before = delivered_;
+    delivered_ += cost;
+    if (before / kDeliveredStep != delivered_ / kDeliveredStep) {
+      tell_delivered_ = true;
+      first = slots_.front().channel;
+    }
+  }
+  if (first != nullptr) first->wake();
+  return Status::ok();
+}
+
+Status Link::on_control(Channel& channel, const Buffer& message) {
+  SQUARE_ASSIGN_OR_RETURN(const Control control, decode_control(message));
+  const bool at_head = end_ == LinkEnd::kHead;
+  if (channel.number() != 0 || at_head != (control.type == ControlType::kPing)) {
+    return data_loss("a control message came the wrong way");
+  }
+  std::optional<Duration> round_trip;
+  {
+    const std::lock_guard lock(mutex_);
+    switch (control.type) {
+      case ControlType::kPing:
+        if (pongs_.size() >= kMaxWaitingPongs) return data_loss("the peer sends pings and reads no answers");
+        pongs_.push_back(control.value);
+        break;
+      case ControlType::kPong:
+        round_trip = meter_.pong(control.value, std::chrono::steady_clock::now());
+        break;
+      case ControlType::kDelivered:
+        if (!window_.set_delivered(control.value)) return data_loss("the peer confirms what was not sent");
+        break;
+    }
+  }
+  if (round_trip.has_value()) {
+    const std::lock_guard handling(handler_mutex_);
+    owner_.handler().on_round_trip(handle_, *round_trip);
+  }
+  channel.pump();
+  pump_idle();
+  return Status::ok();
+}
+
+void Link::on_wake(Channel& channel) {
+  if (end_ == LinkEnd::kTail) open_missing();
+  channel.pump();
+  pump_idle();
+}
+
+void Link::on_tick(Channel& channel) {
+  {
+    const std::lock_guard lock(mutex_);
+    meter_.tick();
+  }
+  channel.pump();
+}
+
+// At a tail, whose channels share this thread; a head sends on its first channel only.
+void Link::pump_idle() {
+  if (end_ == LinkEnd::kHead) return;
+  std::vector<std::shared_ptr<Channel>> idle;
+  {
+    const std::lock_guard lock(mutex_);
+    if (slots_.size() == 1) return;
+    for (const Slot& slot : slots_) {
+      if (slot.is_up && !slot.is_busy && slot.channel != nullptr) idle.push_back(slot.channel);
+    }
+  }
+  for (const auto& channel : idle) channel->pump();
+}
+
+void Link::open_missing() {
+  std::vector<std::shared_ptr<Channel>> opened;
+  {
+    const std::lock_guard lock(mutex_);
+    if (reason_.has_value() || !slots_.front().is_up) return;
+    for (std::size_t number = 1; number < wanted_; ++number) {
+      if (slots_.size() <= number) slots_.resize(number + 1);
+      if (slots_[number].channel != nullptr) continue;
+      slots_[number].channel = make_channel_(number);
+      opened.push_back(slots_[number].channel);
+    }
+  }
+  for (const auto& channel : opened) channel->wake();
+}
+
+void Link::on_channel_down(Channel& channel, const Status& reason) {
+  bool ends = false;
+  bool is_last = false;
+  {
+    const std::lock_guard lock(mutex_);
+    Slot& slot = slots_[channel.number()];
+    ends = channel.number() == 0 || slot.is_up;
+    slot = {};
+    // One that never came up is done without until somebody asks again.
+    if (!ends) wanted_ = std::min(wanted_, channel.number());
+  }
+  if (ends) close(reason);
+  {
+    const std::lock_guard lock(mutex_);
+    is_last = reason_.has_value() && !is_over_ &&
+              std::ranges::all_of(slots_, [](const Slot& slot) { return slot.channel == nullptr; });
+    is_over_ = is_over_ || is_last;
+  }
+  if (!is_last) return;
+  {
+    const std::lock_guard handling(handler_mutex_);
+    if (was_up_ || end_ == LinkEnd::kTail) owner_.handler().on_link_down(handle_, *reason_);
+  }
+  owner_.retire(*this);
 }
 
 }  // namespace square::rpc

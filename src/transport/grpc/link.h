@@ -1,134 +1,116 @@
-// What both ends of a link have in common: a queue of frames, one write and one read.
+// A link as the node knows it: frames in order over one or several channels.
 #pragma once
 
-#include <grpcpp/alarm.h>
-#include <grpcpp/completion_queue.h>
 #include <grpcpp/support/byte_buffer.h>
 
-#include <array>
+#include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "square/transport.h"
-#include "transport/grpc/handshake.h"
-#include "transport/grpc/message.h"
+#include "transport/grpc/channel.h"
+#include "transport/grpc/channel_owner.h"
+#include "transport/grpc/control.h"
+#include "transport/grpc/frame_order.h"
+#include "transport/grpc/round_trip.h"
 
 namespace square::rpc {
 
-class Link;
-
-// The transport as its links see it.
-class LinkOwner {
- public:
-  virtual ~LinkOwner() = default;
-  [[nodiscard]] virtual TransportHandler& handler() = 0;
-  [[nodiscard]] virtual const Identity& identity() const = 0;
-  [[nodiscard]] virtual const std::shared_ptr<PayloadLedger>& ledger() const = 0;
-  [[nodiscard]] virtual bool is_stopping() const = 0;
-  // A peer's call has arrived: asks for the next one.
-  virtual void accept_next() = 0;
-  // Takes or gives back one of kMaxIncomingLinks.
-  virtual bool admit_incoming() = 0;
-  virtual void dismiss_incoming() = 0;
-  // The link's last word: it has no operation in gRPC and reported its end.
-  virtual void retire(LinkHandle link) = 0;
-};
-
-// A link lives on one completion queue, which one thread polls. That thread alone starts
-// operations and calls the handler, so nothing here needs a lock but what other threads
-// hand over: frames and the wish to close, followed by a wake-up through the queue.
+// The tail hands each frame to whichever channel can write next, and numbers the frames as
+// soon as it uses a second channel; the head puts them in order. How far the channels may run
+// apart is bounded: the head says what it has put in order, and the tail waits when too
+// much is under way.
+//
+// The channels of a tail share one completion queue; those of a head may be on any. Calls to
+// the handler hold handler_mutex_, so they come one at a time.
 class Link : public std::enable_shared_from_this<Link> {
  public:
-  enum class Op : std::uint8_t { kWake, kStart, kMetadata, kRead, kWrite, kFinish, kDeadline, kSettled };
-  struct Tag {
-    Link* link = nullptr;
-    Op op = Op::kWake;
-  };
+  // Makes channel `number` of a tail; it begins with wake().
+  using MakeChannel = std::function<std::shared_ptr<Channel>(std::size_t number)>;
 
-  virtual ~Link() = default;
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
+  // `make_channel` is empty at the head.
+  Link(ChannelOwner& owner, LinkHandle handle, LinkEnd end, std::string id, MakeChannel make_channel);
 
-  // Any thread; do not block.
-  void send(Frame frame);
-  void close(Status reason);
-  // Any thread: has the queue's thread begin what a new link begins with.
-  void open() { wake(); }
-
-  // On the queue's thread: an operation has completed.
-  void proceed(Op op, bool ok);
-
- protected:
-  Link(LinkOwner& owner, LinkHandle handle, LinkEnd end, grpc::CompletionQueue& queue);
-
-  // The part of each end. begin() is called once, by open(); advance() for kStart,
-  // kMetadata, kFinish, kDeadline and kSettled; finish() once, when no read is in flight, and at
-  // the head no write either; release() once, when nothing is in flight.
-  virtual void begin() {}
-  virtual void advance(Op op, bool ok) = 0;
-  virtual void read(grpc::ByteBuffer& message, void* tag) = 0;
-  virtual void write(const grpc::ByteBuffer& message, void* tag) = 0;
-  virtual void cancel() = 0;
-  virtual void finish() = 0;
-  virtual void release() = 0;
-
-  // Counts an operation that is about to start and returns its tag.
-  void* expect(Op op);
-  void go_up(std::string peer);
-  // Gives the link up because of `reason`: what is in flight is cancelled.
-  void fail(Status reason);
-  // Nothing more is read: finishes the call as soon as it may be finished, because of
-  // `reason` if there is one and none is known yet.
-  void conclude(std::optional<Status> reason = std::nullopt);
-  // The call is over; `reason` counts unless an earlier one is known.
-  void end(Status reason);
-
-  [[nodiscard]] bool is_up() const { return up_; }
-  [[nodiscard]] bool is_closing() const { return reason_.has_value(); }
-  [[nodiscard]] bool has_ended() const { return ended_; }
-  [[nodiscard]] const std::optional<Status>& reason() const { return reason_; }
-  [[nodiscard]] const std::string& peer() const { return peer_; }
   [[nodiscard]] LinkHandle handle() const { return handle_; }
+  // Drawn by the tail; its further channels name it.
+  [[nodiscard]] const std::string& id() const { return id_; }
 
-  LinkOwner& owner_;
-  grpc::CompletionQueue& queue_;
+  // For the node; any thread, no call blocks.
+  void open();
+  void send(Frame frame);
+  void set_channels(std::size_t channels);
+  void close(Status reason);
+
+  // For the transport: a channel that a peer opened. Errors: ALREADY_EXISTS.
+  Status add_channel(const std::shared_ptr<Channel>& channel, std::size_t number);
+
+  // For the channels, each from its queue's thread.
+  struct Outgoing {
+    grpc::ByteBuffer message;
+    std::optional<std::uint64_t> ticket;  // of a frame
+  };
+  void on_channel_up(Channel& channel, const std::string& peer);
+  // What the channel is to write now; nothing: it is idle until it is asked to pump().
+  std::optional<Outgoing> next(Channel& channel);
+  void on_written(Channel& channel, std::optional<std::uint64_t> ticket);
+  // Errors end the channel.
+  Status on_message(Channel& channel, Buffer message);
+  void on_wake(Channel& channel);
+  // Time for another measurement of the round trip, if the link is in use.
+  void on_tick(Channel& channel);
+  // The last call of a channel.
+  void on_channel_down(Channel& channel, const Status& reason);
 
  private:
-  void wake();
-  void on_wake();
-  void on_read(bool ok);
-  void on_write(bool ok);
-  void begin_read();
-  void pump();
-  void drop_queue();
-  void retire_if_idle();
+  struct Slot {
+    std::shared_ptr<Channel> channel;
+    bool is_up = false;
+    bool is_busy = false;  // writing
+  };
 
+  void pump_idle();
+  void open_missing();
+  Status on_control(Channel& channel, const Buffer& message);
+  Status take_in_order(Frame frame);
+  // With mutex_ held:
+  [[nodiscard]] std::size_t channels_up() const;
+  [[nodiscard]] bool has_idle_channel() const;
+  std::optional<Control> next_control(const Channel& channel);
+  [[nodiscard]] bool may_send_frame(const Channel& channel) const;
+
+  ChannelOwner& owner_;
   const LinkHandle handle_;
   const LinkEnd end_;
-  std::array<Tag, static_cast<std::size_t>(Op::kSettled) + 1> tags_;
-
-  // The queue's thread only.
-  std::string peer_;
-  grpc::ByteBuffer incoming_;
-  std::optional<Status> reason_;  // why the link ends; set once
-  int pending_ = 0;               // operations in flight, wake-ups aside
-  bool begun_ = false;
-  bool up_ = false;
-  bool writing_ = false;
-  bool over_ = false;      // nothing more is read
-  bool finished_ = false;  // finish() was called
-  bool ended_ = false;
+  const std::string id_;
+  const MakeChannel make_channel_;
 
   std::mutex mutex_;
+  std::vector<Slot> slots_;  // by number
+  std::size_t wanted_ = 1;   // channels to be used
   std::deque<Frame> frames_;
-  std::optional<Status> close_request_;
-  bool wake_set_ = false;
-  bool deaf_ = false;  // frames and wake-ups are dropped
-  grpc::Alarm wake_alarm_;
+  std::optional<Status> reason_;  // why the link ends; set once
+  bool is_over_ = false;          // all channels are gone
+  // Frames that are being written, oldest first: whether each is out of our hands.
+  std::deque<bool> written_;
+  std::uint64_t first_ticket_ = 0;
+  // Tail: what is numbered, and how much of that the head has not put in order yet.
+  std::uint64_t last_sequence_ = 0;
+  SendWindow window_;
+  RoundTripMeter meter_;
+  // Head: what the tail is to be told.
+  std::deque<std::uint64_t> pongs_;
+  bool tell_delivered_ = false;
+  std::uint64_t delivered_ = 0;
+
+  std::mutex handler_mutex_;  // taken before mutex_
+  bool was_up_ = false;
+  FrameOrder order_;  // head
 };
 
 }  // namespace square::rpc

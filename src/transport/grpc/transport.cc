@@ -7,14 +7,15 @@
 #include <grpcpp/server_builder.h>
 #include <pthread.h>
 
+#include <algorithm>
+#include <random>
 #include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "transport/grpc/channel_settings.h"
-#include "transport/grpc/head_link.h"
+#include "transport/grpc/head_channel.h"
 #include "transport/grpc/limits.h"
-#include "transport/grpc/tail_link.h"
 
 namespace square::rpc {
 namespace {
@@ -28,6 +29,12 @@ void keep_grpc_initialised() {
     return true;
   }();
   (void)initialised;
+}
+
+// Names a link to its head, so that others cannot add channels to it.
+std::string draw_link_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
 }
 
 }  // namespace
@@ -44,31 +51,11 @@ GrpcTransport::~GrpcTransport() { stop(); }
 
 Status GrpcTransport::start(TransportHandler& handler) {
   SQUARE_CHECK(handler_ == nullptr, "start() was called twice");
-  SQUARE_RETURN_IF_ERROR(check_listenable(bind_));
+  SQUARE_ASSIGN_OR_RETURN(ListeningSockets listening, listen_on(bind_, kListenBacklog));
   handler_ = &handler;
-  keep_grpc_initialised();
-
-  grpc::ResourceQuota quota("square");
-  quota.Resize(options_.memory_quota_bytes);
-  dialling_.SetResourceQuota(quota);
-  grpc::ServerBuilder builder;
-  apply_accepting_arguments(builder);
-  builder.SetResourceQuota(quota);
-  int port = 0;
-  builder.AddListeningPort(bind_.to_string(), grpc::InsecureServerCredentials(), &port);
-  builder.RegisterAsyncGenericService(&service_);
-  for (int i = 0; i < options_.threads; ++i) queues_.push_back(builder.AddCompletionQueue());
-  server_ = builder.BuildAndStart();
-  if (server_ == nullptr || port == 0) {
-    for (auto& queue : queues_) {
-      queue->Shutdown();
-      poll(*queue);
-    }
-    queues_.clear();
-    server_.reset();
-    return unavailable(fmt::format("cannot listen on {}; choose another address or port", bind_.to_string()));
-  }
-  const HostPort bound{bind_.host, static_cast<std::uint16_t>(port)};
+  acceptor_ = std::make_unique<Acceptor>(std::move(listening), options_.memory_quota_bytes);
+  SQUARE_RETURN_IF_ERROR(start_server());
+  const HostPort bound{bind_.host, acceptor_->port()};
   address_ = bound.to_string();
   if (!advertised_.empty()) {
     HostPort advertised = parse_host_port(advertised_).value();
@@ -89,11 +76,39 @@ Status GrpcTransport::start(TransportHandler& handler) {
   return Status::ok();
 }
 
+Status GrpcTransport::start_server() {
+  keep_grpc_initialised();
+  grpc::ResourceQuota quota("square");
+  quota.Resize(options_.memory_quota_bytes);
+  dialling_.SetResourceQuota(quota);
+  grpc::ServerBuilder builder;
+  apply_accepting_arguments(builder);
+  builder.SetResourceQuota(quota);
+  auto handover = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
+  builder.RegisterAsyncGenericService(&service_);
+  for (int i = 0; i < options_.threads; ++i) queues_.push_back(builder.AddCompletionQueue());
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) {
+    for (auto& queue : queues_) {
+      queue->Shutdown();
+      poll(*queue);
+    }
+    queues_.clear();
+    acceptor_.reset();
+    return unavailable(
+        fmt::format("gRPC cannot serve on {}; the process's log says more", bind_.to_string()));
+  }
+  acceptor_->start(std::move(handover));
+  return Status::ok();
+}
+
 std::string GrpcTransport::address() const { return address_; }
 
 LinkHandle GrpcTransport::open_link(std::string_view peer, std::string_view address) {
   SQUARE_CHECK(handler_ != nullptr, "open_link() needs start() first");
-  LinkOwner& owner = *this;
+  ChannelOwner& owner = *this;
   std::shared_ptr<Link> link;
   LinkHandle handle;
   {
@@ -101,16 +116,30 @@ LinkHandle GrpcTransport::open_link(std::string_view peer, std::string_view addr
     handle = LinkHandle(++last_handle_);
     if (!running_) return handle;
     grpc::CompletionQueue& queue = *queues_[next_queue_++ % queues_.size()];
-    link =
-        std::make_shared<TailLink>(owner, handle, queue, std::string(peer), std::string(address), dialling_);
+    auto make = [this, handle, &queue, to = Destination{std::string(peer), std::string(address)}](
+                    std::size_t number) { return make_channel(handle, number, to, queue); };
+    link = std::make_shared<Link>(owner, handle, LinkEnd::kTail, draw_link_id(), std::move(make));
     links_.emplace(handle, link);
   }
   link->open();
   return handle;
 }
 
+std::shared_ptr<Channel> GrpcTransport::make_channel(LinkHandle link, std::size_t number,
+                                                     const Destination& to, grpc::CompletionQueue& queue) {
+  ChannelOwner& owner = *this;
+  const std::lock_guard lock(mutex_);
+  auto channel = std::make_shared<TailChannel>(owner, links_.at(link), number, queue, to, dialling_);
+  channels_.emplace(channel.get(), channel);
+  return channel;
+}
+
 void GrpcTransport::send(LinkHandle link, Frame frame) {
   if (const auto found = find(link)) found->send(std::move(frame));
+}
+
+void GrpcTransport::set_channels(LinkHandle link, std::size_t channels) {
+  if (const auto found = find(link)) found->set_channels(channels);
 }
 
 void GrpcTransport::close_link(LinkHandle link) {
@@ -134,8 +163,9 @@ void GrpcTransport::stop() {
   links.clear();
   // The order matters: calls end and give their events while the queues are still polled;
   // a queue is shut down only when nothing can be put on it any more.
+  acceptor_->stop();
   server_->Shutdown(std::chrono::system_clock::now());
-  wait_until_no_link();
+  wait_until_nothing_is_open();
   if (!ledger_->wait_until_empty(kReleaseDeadline)) {
     log(LogLevel::kError, "transport", "gRPC still reads payload {} ms after the last link ended",
         kReleaseDeadline.count());
@@ -144,49 +174,89 @@ void GrpcTransport::stop() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   server_.reset();
+  acceptor_.reset();
   queues_.clear();
 }
 
 void GrpcTransport::accept_next() {
-  LinkOwner& owner = *this;
-  std::shared_ptr<HeadLink> link;
+  ChannelOwner& owner = *this;
+  std::shared_ptr<HeadChannel> channel;
   {
     const std::lock_guard lock(mutex_);
     if (!running_) return;
-    const LinkHandle handle(++last_handle_);
-    link = std::make_shared<HeadLink>(owner, handle, *queues_[next_queue_++ % queues_.size()]);
-    links_.emplace(handle, link);
+    channel = std::make_shared<HeadChannel>(owner, *queues_[next_queue_++ % queues_.size()]);
+    channels_.emplace(channel.get(), channel);
   }
-  link->listen(service_);
+  channel->listen(service_);
 }
 
-bool GrpcTransport::admit_incoming() {
+std::shared_ptr<Connection> GrpcTransport::connection_of(std::string_view peer) {
+  return acceptor_->find(peer);
+}
+
+Result<std::shared_ptr<Link>> GrpcTransport::admit(const Caller& caller) {
+  ChannelOwner& owner = *this;
   const std::lock_guard lock(mutex_);
-  if (incoming_ >= kMaxIncomingLinks) return false;
-  ++incoming_;
-  return true;
+  if (incoming_channels_ >= kMaxIncomingChannels) {
+    return resource_exhausted(
+        fmt::format("node \"{}\" has {} incoming connections already", identity_.name, kMaxIncomingChannels));
+  }
+  auto& links = incoming_links_[caller.name];
+  const auto known =
+      std::ranges::find_if(links, [&](const auto& link) { return link->id() == caller.link_id; });
+  std::shared_ptr<Link> link;
+  if (!caller.link_id.empty() && known != links.end()) {
+    link = *known;
+  } else if (caller.channel > 0) {
+    if (links.empty()) incoming_links_.erase(caller.name);
+    return not_found(fmt::format("there is no such link of node \"{}\" to add channel {} to", caller.name,
+                                 caller.channel));
+  } else if (links.size() >= kMaxLinksPerPeer) {
+    return resource_exhausted(fmt::format("node \"{}\" has {} links of node \"{}\" already", identity_.name,
+                                          kMaxLinksPerPeer, caller.name));
+  } else {
+    link = std::make_shared<Link>(owner, LinkHandle(++last_handle_), LinkEnd::kHead, caller.link_id,
+                                  Link::MakeChannel());
+    links.push_back(link);
+    links_.emplace(link->handle(), link);
+  }
+  ++incoming_channels_;
+  return link;
 }
 
-void GrpcTransport::dismiss_incoming() {
+void GrpcTransport::dismiss() {
   const std::lock_guard lock(mutex_);
-  --incoming_;
+  --incoming_channels_;
 }
 
-void GrpcTransport::retire(LinkHandle link) {
+void GrpcTransport::retire(Channel& channel) {
+  std::shared_ptr<Channel> retired;  // destroyed outside the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = channels_.find(&channel);
+  retired.swap(found->second);
+  channels_.erase(found);
+  if (links_.empty() && channels_.empty()) closed_.notify_all();
+}
+
+void GrpcTransport::retire(Link& link) {
   std::shared_ptr<Link> retired;  // destroyed outside the lock
   const std::lock_guard lock(mutex_);
-  const auto found = links_.find(link);
+  const auto found = links_.find(link.handle());
   retired.swap(found->second);
   links_.erase(found);
-  if (links_.empty()) links_changed_.notify_all();
+  for (auto peer = incoming_links_.begin(); peer != incoming_links_.end();) {
+    std::erase(peer->second, retired);
+    peer = peer->second.empty() ? incoming_links_.erase(peer) : std::next(peer);
+  }
+  if (links_.empty() && channels_.empty()) closed_.notify_all();
 }
 
 void GrpcTransport::poll(grpc::CompletionQueue& queue) {
   void* tag = nullptr;
   bool ok = false;
   while (queue.Next(&tag, &ok)) {
-    const Link::Tag& event = *static_cast<const Link::Tag*>(tag);
-    event.link->proceed(event.op, ok);
+    const Channel::Tag& event = *static_cast<const Channel::Tag*>(tag);
+    event.channel->proceed(event.op, ok);
   }
 }
 
@@ -196,9 +266,9 @@ std::shared_ptr<Link> GrpcTransport::find(LinkHandle link) {
   return found == links_.end() ? nullptr : found->second;
 }
 
-void GrpcTransport::wait_until_no_link() {
+void GrpcTransport::wait_until_nothing_is_open() {
   std::unique_lock lock(mutex_);
-  links_changed_.wait(lock, [this] { return links_.empty(); });
+  closed_.wait(lock, [this] { return links_.empty() && channels_.empty(); });
 }
 
 }  // namespace square::rpc

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,12 +17,14 @@
 #include <vector>
 
 #include "square/grpc_transport.h"
+#include "transport/grpc/acceptor.h"
 #include "transport/grpc/address.h"
 #include "transport/grpc/link.h"
+#include "transport/grpc/tail_channel.h"
 
 namespace square::rpc {
 
-class GrpcTransport final : public Transport, private LinkOwner {
+class GrpcTransport final : public Transport, private ChannelOwner {
  public:
   // Precondition: the options were checked.
   GrpcTransport(GrpcTransportOptions options, HostPort bind, std::string advertised);
@@ -31,6 +34,7 @@ class GrpcTransport final : public Transport, private LinkOwner {
   [[nodiscard]] std::string address() const override;
   LinkHandle open_link(std::string_view peer, std::string_view address) override;
   void send(LinkHandle link, Frame frame) override;
+  void set_channels(LinkHandle link, std::size_t channels) override;
   void close_link(LinkHandle link) override;
   void stop() override;
 
@@ -40,14 +44,20 @@ class GrpcTransport final : public Transport, private LinkOwner {
   [[nodiscard]] const std::shared_ptr<PayloadLedger>& ledger() const override { return ledger_; }
   [[nodiscard]] bool is_stopping() const override { return stopping_; }
   void accept_next() override;
-  bool admit_incoming() override;
-  void dismiss_incoming() override;
-  void retire(LinkHandle link) override;
+  std::shared_ptr<Connection> connection_of(std::string_view peer) override;
+  Result<std::shared_ptr<Link>> admit(const Caller& caller) override;
+  void dismiss() override;
+  void retire(Channel& channel) override;
+  void retire(Link& link) override;
 
+  Status start_server();
+  // A channel of a link that this node opens.
+  std::shared_ptr<Channel> make_channel(LinkHandle link, std::size_t number, const Destination& to,
+                                        grpc::CompletionQueue& queue);
   // Until the queue is shut down and empty.
   static void poll(grpc::CompletionQueue& queue);
   [[nodiscard]] std::shared_ptr<Link> find(LinkHandle link);
-  void wait_until_no_link();
+  void wait_until_nothing_is_open();
 
   const GrpcTransportOptions options_;
   const Identity identity_;
@@ -61,17 +71,21 @@ class GrpcTransport final : public Transport, private LinkOwner {
   grpc::AsyncGenericService service_;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Acceptor> acceptor_;
   std::vector<std::thread> threads_;
 
   std::atomic<bool> stopping_ = false;
   std::mutex stop_mutex_;  // a second stop() waits for the first
 
   std::mutex mutex_;
-  std::condition_variable links_changed_;
+  std::condition_variable closed_;
   std::unordered_map<LinkHandle, std::shared_ptr<Link>> links_;
+  std::unordered_map<const Channel*, std::shared_ptr<Channel>> channels_;
+  // Links that others opened, by the peer's name; those with an id may get more channels.
+  std::map<std::string, std::vector<std::shared_ptr<Link>>> incoming_links_;
   LinkHandle::value_type last_handle_ = 0;
   std::size_t next_queue_ = 0;
-  std::size_t incoming_ = 0;
+  std::size_t incoming_channels_ = 0;
   bool running_ = false;
 };
 

@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "square/clock.h"
 #include "square/ids.h"
@@ -14,43 +18,81 @@ using FlowId = Id<struct FlowTag>;
 
 // What a flow that was idle may catch up of its guarantee.
 inline constexpr Duration kGuaranteeCatchUp = std::chrono::milliseconds(20);
+// How far service may fall behind the guarantees before the rest is forgiven, to all alike.
+inline constexpr Duration kMaxGuaranteeLag = std::chrono::milliseconds(100);
+
+// Whose a flow is and what it is promised. Weights are positive.
+struct FlowShare {
+  std::string tenant;
+  double tenant_weight = 1;  // among tenants; the newest flow's counts for all of the tenant's
+  double guarantee_bps = 0;  // 0: idle capacity only
+  double weight = 1;         // among the tenant's flows
+};
 
 // Two questions in this order. Which flows are behind their guaranteed rate? Of those,
-// the one with the earliest deadline (virtual clock; L. Zhang, SIGCOMM 1990). If none
-// is, the link has idle capacity: it goes to the flow with the least surplus for its
-// weight (start-time fair queueing; Goyal et al., SIGCOMM 1996). So a flow with data
-// never gets less than its guarantee while the guarantees sum to at most the capacity,
-// whatever the others do, and nothing stays idle while anybody has data.
+// the one with the earliest deadline (virtual clock; L. Zhang, SIGCOMM 1990). If none is,
+// the link has idle capacity: it goes to the tenant with the least surplus for its weight,
+// and there to the flow with the least for its own (start-time fair queueing; Goyal et al.,
+// SIGCOMM 1996). So a flow with data never gets less than its guarantee while the guarantees
+// sum to at most the capacity, a tenant gets no more of the rest for having more flows, and
+// nothing stays idle while anybody has data.
 //
-// The number of flows on a link is small, so a pick looks at all. Not thread-safe.
+// Where the guarantees sum to more than the link carries, the clock that they are counted by
+// falls behind the real one, and every flow gets the same part of its guarantee.
+//
+// A pick costs the logarithm of the number of flows. Not thread-safe.
 class LinkScheduler {
  public:
-  // `guarantee_bps` may be 0 (surplus only); `weight` is positive.
-  FlowId add_flow(double guarantee_bps, double weight);
+  FlowId add_flow(const FlowShare& share);
   void remove_flow(FlowId flow);
 
   // Tells whether the flow has a frame to send, and how large it is.
   void set_head(FlowId flow, std::optional<double> bits, TimePoint now);
 
-  // The flow to send now; nothing if no flow has a frame.
-  [[nodiscard]] std::optional<FlowId> pick(TimePoint now) const;
+  // The flow to send now; nothing if no flow has a frame. Times do not go back.
+  [[nodiscard]] std::optional<FlowId> pick(TimePoint now);
   // The flow's head was sent at `now`. Call set_head() for what comes next.
   void charge(FlowId flow, TimePoint now);
 
  private:
+  template <typename Key, typename Member>
+  using Order = std::set<std::pair<Key, Member>>;
+
+  struct Tenant {
+    double weight = 1;
+    std::size_t flows = 0;
+    double surplus = 0;       // bits per weight beyond the guarantees
+    double virtual_time = 0;  // surplus of its flow that was served last
+    Order<double, FlowId> backlogged;
+  };
+  using Tenants = std::map<std::string, Tenant, std::less<>>;
   struct Flow {
+    Tenants::iterator tenant;
     double guarantee_bps;
     double weight;
     std::optional<double> head_bits;
-    TimePoint guaranteed_at{};  // the next frame is due from here on
-    double surplus = 0;         // bits per weight beyond the guarantee
+    TimePoint guaranteed_at{};  // by guarantee_time(): the next frame is due from here on
+    TimePoint deadline{};       // of the head
+    bool is_due = false;
+    double surplus = 0;  // bits per weight beyond the guarantee
   };
-  static bool is_behind(const Flow& flow, TimePoint now);
-  static TimePoint deadline(const Flow& flow);
+
+  [[nodiscard]] TimePoint guarantee_time(TimePoint now) const { return now - forgiven_; }
+  // Flows whose time has come become due.
+  void advance(TimePoint now);
+  void enlist(FlowId id, Flow& flow, TimePoint now);
+  void withdraw(FlowId id, Flow& flow);
 
   std::map<FlowId, Flow> flows_;
+  Tenants tenants_;
   std::uint32_t next_id_ = 0;
-  double virtual_time_ = 0;  // surplus of the flow that was served last
+  // Of the flows with a frame and a guarantee: those that are not due yet, by the time when
+  // they are, and those that are, by deadline.
+  Order<TimePoint, FlowId> waiting_;
+  Order<TimePoint, FlowId> due_;
+  Duration forgiven_{0};
+  Order<double, std::string_view> backlogged_;  // tenants with a frame, by surplus
+  double virtual_time_ = 0;                     // surplus of the tenant that was served last
 };
 
 }  // namespace square

@@ -60,7 +60,9 @@ void SimulatedTransport::connect(LinkHandle link, const std::string& peer, const
   }
   found->second.other_address = address;
   found->second.other_handle = other->second->accept(*this, link);
+  const Duration round_trip = 2 * conditions(found->second).delay;
   handler_->on_link_up(link, LinkEnd::kTail, peer);
+  handler_->on_round_trip(link, round_trip);
 }
 
 LinkHandle SimulatedTransport::accept(SimulatedTransport& from, LinkHandle from_handle) {

@@ -20,6 +20,8 @@ class SimulatedTransport final : public Transport {
   [[nodiscard]] std::string address() const override { return "sim:" + name_; }
   LinkHandle open_link(std::string_view peer, std::string_view address) override;
   void send(LinkHandle link, Frame frame) override;
+  // A simulated link has no windows that a second connection would widen.
+  void set_channels(LinkHandle /*link*/, std::size_t /*channels*/) override {}
   void close_link(LinkHandle link) override;
   void stop() override;
 

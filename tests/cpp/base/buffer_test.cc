@@ -46,3 +46,20 @@ TEST_CASE("a suffix shares its owner") {
   }
   CHECK(released);
 }
+
+TEST_CASE("a checksum is remembered with the bytes, never without them") {
+  const std::string text = "123456789";
+  Buffer buffer = Buffer::copy_of(bytes_of(text));
+  CHECK(buffer.checksum() == 0xE3069283U);
+  buffer.remember_checksum();
+  const Buffer copy = buffer;
+  CHECK(copy.checksum() == 0xE3069283U);
+  CHECK(buffer.checksum() == 0xE3069283U);
+  // What is known is believed: who passes bytes on does not look at them again.
+  Buffer received = Buffer::copy_of(bytes_of(text));
+  received.remember_checksum(7);
+  CHECK(Buffer(received).checksum() == 7);
+  CHECK(received.range(0, 4).checksum() == crc32c(bytes_of("1234")));
+  received.append(buffer.slices().front());
+  CHECK(received.checksum() == crc32c(bytes_of("123456789123456789")));
+}

@@ -8,6 +8,7 @@
 
 #include "square/controller.h"
 #include "square/controller_client.h"
+#include "square/overlay_node.h"
 
 using namespace square;
 

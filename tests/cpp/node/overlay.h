@@ -31,14 +31,70 @@ class PlanBuilder {
     plan_.links.push_back({NodeId(from), NodeId(to), capacity_bps, 0, latency});
   }
 
-  // `trees` as lists of links in feeding order, with one rate each.
-  void add_broadcast(std::uint32_t root, const std::vector<std::uint32_t>& members,
-                     const std::vector<std::pair<std::vector<std::pair<int, int>>, double>>& trees) {
-    const auto number = static_cast<std::uint32_t>(plan_.sessions.size());
+  // Lists of links in the order of data, with one rate each.
+  using Trees = std::vector<std::pair<std::vector<std::pair<int, int>>, double>>;
+
+  void add_broadcast(std::uint32_t root, const std::vector<std::uint32_t>& members, const Trees& trees) {
+    add_collective(CollectiveOp::kBroadcast, 0);
+    add_session(own_session(), SessionKind::kMulticast, root, members, trees, 0, 0);
+  }
+
+  void add_reduce(std::uint32_t root, const std::vector<std::uint32_t>& members, const Trees& trees) {
+    add_collective(CollectiveOp::kReduce, 0);
+    add_session(own_session(), SessionKind::kReduce, root, members, trees, 0, 0);
+  }
+
+  // Part of the buffer that one root adds and sends to all.
+  struct Share {
+    std::uint32_t root = 0;
+    std::uint64_t size_bytes = 0;
+    Trees up;
+    Trees down;
+  };
+  void add_all_reduce(const std::vector<std::uint32_t>& members, const std::vector<Share>& shares) {
+    std::uint64_t offset = 0;
+    for (const Share& share : shares) offset += share.size_bytes;
+    add_collective(CollectiveOp::kAllReduce, offset);
+    offset = 0;
+    for (const Share& share : shares) {
+      const SessionId up = share_session(share.root);
+      const SessionId down(up.value() + 1);
+      add_session(up, SessionKind::kReduce, share.root, members, share.up, offset, share.size_bytes);
+      plan_.sessions.back().pair = down;
+      add_session(down, SessionKind::kMulticast, share.root, members, share.down, offset, share.size_bytes);
+      plan_.sessions.back().pair = up;
+      offset += share.size_bytes;
+    }
+  }
+
+  [[nodiscard]] std::shared_ptr<const Plan> build() const { return std::make_shared<const Plan>(plan_); }
+
+ private:
+  void add_collective(CollectiveOp op, std::uint64_t size_bytes) {
+    PlanCollective collective;
+    collective.id = CollectiveId(static_cast<std::uint32_t>(plan_.collectives.size()));
+    collective.op = op;
+    collective.size_bytes = size_bytes;
+    plan_.collectives.push_back(collective);
+  }
+
+  // The same session has the same number in every plan, as the controller sees to it.
+  [[nodiscard]] SessionId own_session() const { return SessionId(plan_.collectives.back().id.value()); }
+  [[nodiscard]] SessionId share_session(std::uint32_t root) const {
+    return SessionId(1'000 + 100 * plan_.collectives.back().id.value() + 2 * root);
+  }
+
+  void add_session(SessionId id, SessionKind kind, std::uint32_t root,
+                   const std::vector<std::uint32_t>& members, const Trees& trees, std::uint64_t offset_bytes,
+                   std::uint64_t size_bytes) {
+    PlanCollective& collective = plan_.collectives.back();
     PlanSession session;
-    session.id = SessionId(number);
-    session.collective = CollectiveId(number);
+    session.id = id;
+    session.collective = collective.id;
+    session.kind = kind;
     session.root = NodeId(root);
+    session.offset_bytes = offset_bytes;
+    session.size_bytes = size_bytes;
     for (const auto member : members) session.members.emplace_back(member);
     for (const auto& [links, rate] : trees) {
       PlanStream stream;
@@ -47,17 +103,11 @@ class PlanBuilder {
       session.rate_bps += rate;
       session.streams.push_back(std::move(stream));
     }
-    PlanCollective collective;
-    collective.id = session.collective;
-    collective.rate_bps = session.rate_bps;
-    collective.sessions = {session.id};
-    plan_.collectives.push_back(collective);
-    plan_.sessions.push_back(session);
+    collective.rate_bps += session.rate_bps;
+    collective.sessions.push_back(session.id);
+    plan_.sessions.push_back(std::move(session));
   }
 
-  [[nodiscard]] std::shared_ptr<const Plan> build() const { return std::make_shared<const Plan>(plan_); }
-
- private:
   Plan plan_;
 };
 
@@ -81,6 +131,13 @@ class Overlay {
     options_.incarnation = incarnation;
     start(index);
     introduce(index);
+  }
+
+  // The same with options of its own.
+  void restart(std::size_t index, std::uint16_t incarnation, NodeOptions options) {
+    std::swap(options_, options);
+    restart(index, incarnation);
+    std::swap(options_, options);
   }
 
   Node& node(std::size_t index) { return *hosts_[index].node; }
@@ -154,7 +211,7 @@ struct Broadcast {
   std::vector<std::vector<std::byte>> buffers;  // by rank
   std::vector<std::optional<Status>> outcomes;
   std::vector<TimePoint> finished_at;
-  Duration timeout = std::chrono::seconds(300);
+  Duration timeout = std::chrono::seconds(400);
 
   Broadcast(CollectiveId id, std::vector<std::uint32_t> ranks, std::vector<std::byte> payload,
             std::uint32_t root = 0)

@@ -36,6 +36,7 @@ FrameHeader some_header() {
           .operation = OperationId(0x1112131415161718),
           .incarnation = 0x191a,
           .attempt = 0x21222324,
+          .layout = Epoch(0xa4a3a2a1),
           .element_type = 0x91,
           .reduce_op = 0x92,
           .offset_bytes = 0x3132333435363738,
@@ -93,7 +94,7 @@ TEST_CASE("a frame's header is laid out as docs/wire.md draws it") {
       "6867666564636261"  // stream sequence
       "7877767574737271"  // hop sequence
       "8887868584838281"  // link sequence
-      "9192000000000000"  // element type, operation, zeros
+      "91920000a1a2a3a4"  // element type, operation, zeros, layout
       ;
   std::string hex;
   for (std::size_t i = 0; i < 88; ++i) {
@@ -191,7 +192,8 @@ TEST_CASE("a header that lies under a true checksum is rejected") {
     CAPTURE(lie);
     check_rejected(bytes);
   }
-  const std::vector<std::pair<std::size_t, int>> lies = {{4, 0}, {4, 2}, {5, 0}, {5, 7}, {5, 255}, {6, 81}};
+  const std::vector<std::pair<std::size_t, int>> lies = {{4, 0}, {4, 1},   {4, 3}, {5, 0},
+                                                         {5, 9}, {5, 255}, {6, 81}};
   for (const auto& [at, value] : lies) {
     auto bytes = intact;
     bytes[at] = static_cast<std::byte>(value);

@@ -20,10 +20,12 @@ class RawPeer {
   using Metadata = std::map<std::string, std::string>;
 
   RawPeer(const std::string& address, const Metadata& metadata,
-          const std::string& method = "/square.v1.Link/Carry") {
+          const std::string& method = "/square.v1.Link/Carry",
+          grpc_compression_algorithm compression = GRPC_COMPRESS_NONE) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     channel_ = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    context_.set_compression_algorithm(compression);
     for (const auto& [key, value] : metadata) context_.AddMetadata(key, value);
     call_ = grpc::GenericStub(channel_).PrepareCall(&context_, method, &queue_);
     call_->StartCall(nullptr);
@@ -45,7 +47,10 @@ class RawPeer {
 
   bool write(std::span<const std::byte> bytes) {
     const grpc::Slice slice(bytes.data(), bytes.size());
-    call_->Write(grpc::ByteBuffer(&slice, 1), nullptr);
+    return write(grpc::ByteBuffer(&slice, 1));
+  }
+  bool write(const grpc::ByteBuffer& message) {
+    call_->Write(message, nullptr);
     return next();
   }
 

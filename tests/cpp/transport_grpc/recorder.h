@@ -38,6 +38,7 @@ struct LinkRecord {
   bool up = false;
   std::size_t sent = 0;
   std::size_t received = 0;
+  std::vector<Duration> round_trips;
   std::vector<Frame> frames;
   std::optional<Status> down;
   int inside = 0;
@@ -76,6 +77,14 @@ class Recorder final : public TransportHandler {
     enter(link, [&](LinkRecord& record) {
       broken_ = broken_ || !record.up;
       ++record.sent;
+    });
+    leave(link);
+  }
+
+  void on_round_trip(LinkHandle link, Duration round_trip) override {
+    enter(link, [&](LinkRecord& record) {
+      broken_ = broken_ || !record.up;
+      record.round_trips.push_back(round_trip);
     });
     leave(link);
   }

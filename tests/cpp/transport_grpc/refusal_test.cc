@@ -23,8 +23,10 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+std::string version() { return std::to_string(kProtocolVersion); }
+
 RawPeer::Metadata greeting(const std::string& from, const std::string& to) {
-  return {{"square-version", "2"}, {"square-from", from}, {"square-to", to}};
+  return {{"square-version", version()}, {"square-from", from}, {"square-to", to}};
 }
 
 Status option_error(GrpcTransportOptions options) {
@@ -73,7 +75,7 @@ TEST_CASE("names of any bytes reach the other end") {
 TEST_CASE("another version is refused by name") {
   Node node("b");
   RawPeer::Metadata metadata = greeting("a", "b");
-  metadata["square-version"] = "7";
+  metadata["square-version"] = "7";  // no version of Square yet
   RawPeer peer(node.transport->address(), metadata);
   const grpc::Status status = peer.finish();
   CHECK(status.error_code() == grpc::StatusCode::FAILED_PRECONDITION);
@@ -117,7 +119,7 @@ TEST_CASE("other methods and callers without a name are refused") {
   Node node("b");
   RawPeer other(node.transport->address(), greeting("a", "b"), "/square.v1.Link/Fetch");
   CHECK(other.finish().error_code() == grpc::StatusCode::UNIMPLEMENTED);
-  RawPeer nameless(node.transport->address(), {{"square-version", "2"}, {"square-to", "b"}});
+  RawPeer nameless(node.transport->address(), {{"square-version", version()}, {"square-to", "b"}});
   CHECK(nameless.finish().error_code() == grpc::StatusCode::INVALID_ARGUMENT);
 }
 

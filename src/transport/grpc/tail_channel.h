@@ -10,10 +10,17 @@
 
 namespace square::rpc {
 
-class TailLink final : public Link {
+// Where a link leads to; shared by its channels.
+struct Destination {
+  std::string peer;
+  std::string address;
+};
+
+class TailChannel final : public Channel {
  public:
-  TailLink(LinkOwner& owner, LinkHandle handle, grpc::CompletionQueue& queue, std::string peer,
-           std::string address, const grpc::ChannelArguments& arguments);
+  // `arguments` and `queue` outlive the channel.
+  TailChannel(ChannelOwner& owner, std::shared_ptr<Link> link, std::size_t number,
+              grpc::CompletionQueue& queue, const Destination& to, const grpc::ChannelArguments& arguments);
 
  private:
   void begin() override;
@@ -24,20 +31,21 @@ class TailLink final : public Link {
   void finish() override;
   void release() override;
 
-  // Has the link wait until its channel does not connect any more.
+  void arm_tick();
+  // Has the channel wait until gRPC's does not connect any more.
   void settle();
   [[nodiscard]] bool was_accepted() const;
   // Why the call ended, in words for the node.
   [[nodiscard]] Status explain() const;
 
-  const std::string target_;
-  const std::string address_;
+  const Destination to_;
   const grpc::ChannelArguments& arguments_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;  // goes before its context
   grpc::Status status_;
   grpc::Alarm deadline_;
+  grpc::Alarm tick_;
 };
 
 }  // namespace square::rpc

@@ -3,13 +3,14 @@
 
 #include <grpcpp/generic/async_generic_service.h>
 
+#include "transport/grpc/connection.h"
 #include "transport/grpc/link.h"
 
 namespace square::rpc {
 
-class HeadLink final : public Link {
+class HeadChannel final : public Channel {
  public:
-  HeadLink(LinkOwner& owner, LinkHandle handle, grpc::ServerCompletionQueue& queue);
+  HeadChannel(ChannelOwner& owner, grpc::ServerCompletionQueue& queue);
 
   // Waits for the next call of any peer. Call once.
   void listen(grpc::AsyncGenericService& service);
@@ -21,13 +22,18 @@ class HeadLink final : public Link {
   void cancel() override;
   void finish() override;
   void release() override;
+  void note_message(std::size_t size_bytes) override;
+  void note_write(bool begun) override;
 
   void on_call();
+  // Whether the call is let in; joins its link.
+  Status admit();
 
   grpc::ServerCompletionQueue& server_queue_;
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
-  std::string caller_;  // a peer that was accepted, before the link is up
+  std::string caller_;  // a peer that was accepted, before the channel is up
+  std::shared_ptr<Connection> connection_;
   bool called_ = false;
   bool admitted_ = false;
 };

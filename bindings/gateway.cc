@@ -1,0 +1,79 @@
+#include "square/gateway.h"
+
+#include <pybind11/typing.h>
+
+#include "bindings.h"
+#include "square/overlay_node.h"
+
+namespace square::python {
+namespace {
+
+std::string serve_gateway(OverlayNode& self, std::string address, std::string token,
+                          std::size_t max_attachments, std::uint64_t tenant_staging_bytes,
+                          std::uint64_t staging_bytes, bool shared_memory) {
+  GatewayOptions options;
+  options.bind_address = std::move(address);
+  options.token = std::move(token);
+  options.max_attachments = max_attachments;
+  options.tenant_staging_bytes = tenant_staging_bytes;
+  options.staging_bytes = staging_bytes;
+  options.shared_memory = shared_memory;
+  return check(unlocked([&] { return self.serve_gateway(std::move(options)); }));
+}
+
+py::typing::Dict<py::str, py::int_> gateway_statistics(OverlayNode& self) {
+  const Gateway::Statistics now = unlocked([&] {
+    const auto gateway = self.gateway();
+    return gateway ? gateway->statistics() : Gateway::Statistics{};
+  });
+  py::typing::Dict<py::str, py::int_> counters;
+  counters["attachments"] = now.attachments;
+  counters["operations"] = now.operations;
+  counters["staging_bytes"] = now.staging_bytes;
+  return counters;
+}
+
+std::shared_ptr<AttachedNode> attach(std::string address, std::string token, std::string tenant,
+                                     bool shared_memory, double timeout) {
+  AttachOptions options{std::move(address), std::move(token), std::move(tenant), shared_memory,
+                        from_seconds(timeout)};
+  auto node = check(unlocked([&] { return AttachedNode::attach(std::move(options)); }));
+  // Its threads end calls whose owners may wait for the interpreter, so it goes without the lock.
+  return {node.release(), [](AttachedNode* gone) {
+            if (PyGILState_Check() == 0) return delete gone;
+            unlocked([&] { delete gone; });
+          }};
+}
+
+constexpr double kDefaultTimeoutSeconds = 5.0;
+
+}  // namespace
+
+void bind_gateway(py::module_& module) {
+  const GatewayOptions defaults;
+  py::class_<OverlayNode, MemberHost, std::shared_ptr<OverlayNode>>(module.attr("Node"))
+      .def("serve_gateway", &serve_gateway, py::arg("address") = defaults.bind_address, py::kw_only(),
+           py::arg("token") = "", py::arg("max_attachments") = defaults.max_attachments,
+           py::arg("tenant_staging_bytes") = defaults.tenant_staging_bytes,
+           py::arg("staging_bytes") = defaults.staging_bytes,
+           py::arg("shared_memory") = defaults.shared_memory,
+           "Serves other processes as a gateway until the node stops; returns the address.")
+      .def("gateway_statistics", &gateway_statistics, "What the gateway serves now; zeros without one.");
+  py::class_<AttachedNode, MemberHost, std::shared_ptr<AttachedNode>>(
+      module, "AttachedNode", "A gateway's node, in another process: see square/gateway.h.")
+      .def_property_readonly("name", &AttachedNode::name)
+      .def_property_readonly("is_shared", &AttachedNode::is_shared,
+                             "Whether data goes through shared memory.")
+      .def_property_readonly("why_streamed", &AttachedNode::why_streamed, "If it does not, why.")
+      .def("stop", &AttachedNode::leave, py::call_guard<py::gil_scoped_release>(), "Leaves the gateway.")
+      .def(
+          "__enter__", [](AttachedNode& self) -> AttachedNode& { return self; },
+          py::return_value_policy::reference)
+      .def("__exit__", [](AttachedNode& self, const py::args&) { unlocked([&] { self.leave(); }); });
+  module.def("attach", &attach, py::arg("gateway"), py::kw_only(), py::arg("token") = "",
+             py::arg("tenant") = "", py::arg("shared_memory") = true,
+             py::arg("timeout") = kDefaultTimeoutSeconds,
+             "Attaches this process to a gateway; the node that it returns has this process's members.");
+}
+
+}  // namespace square::python

@@ -1,0 +1,116 @@
+// A node that serves other processes: of this host through shared memory, of a LAN through
+// their connections. docs/gateway.md has the protocol.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "square/member_host.h"
+#include "square/status.h"
+#include "square/units.h"
+
+namespace square {
+
+struct GatewayOptions {
+  // host:port; port 0 takes a free one.
+  std::string bind_address = "127.0.0.1:0";
+  // What a process must show. Required unless the host to bind is the loopback.
+  std::string token = {};
+  // Processes that may be attached at once.
+  std::size_t max_attachments = 256;
+  // Of one attachment: groups, and operations that have not ended.
+  std::size_t max_groups = 64;
+  std::size_t max_operations = 256;
+  // Memory for operations under way, input and output counted, shared memory too. An operation
+  // waits until there is room; one that is larger is refused with RESOURCE_EXHAUSTED.
+  std::uint64_t tenant_staging_bytes = std::uint64_t{1} << 30U;
+  std::uint64_t staging_bytes = std::uint64_t{4} << 30U;
+  // Whether processes of this host may use shared memory.
+  bool shared_memory = true;
+  // A process that says nothing for this long is gone. A closed connection is seen at once.
+  Duration lease = std::chrono::seconds(2);
+};
+
+// Thread-safe.
+class Gateway {
+ public:
+  // A process that has not introduced itself by then is sent away.
+  static constexpr Duration kHandshakeTime = std::chrono::seconds(1);
+  // Registrations with the controller that may run at once.
+  static constexpr std::size_t kMaxRegistrations = 32;
+
+  // Listens. `host` must outlive the gateway, or the call of stop() and every operation.
+  // Errors: INVALID_ARGUMENT naming the option; UNAVAILABLE where it cannot listen.
+  static Result<std::unique_ptr<Gateway>> serve(MemberHost& host, GatewayOptions options);
+  // stop(), and waits for the registrations under way: end the host's first.
+  ~Gateway();
+
+  [[nodiscard]] const std::string& address() const;
+
+  struct Statistics {
+    std::size_t attachments = 0;
+    std::size_t operations = 0;  // begun and not ended
+    std::uint64_t staging_bytes = 0;
+  };
+  // Blocks for a moment. All zero after stop().
+  [[nodiscard]] Statistics statistics() const;
+
+  // Tells every process, cancels what it runs, and waits for Node::kDrainTime at the most.
+  // Idempotent.
+  void stop();
+
+ private:
+  class Core;
+  explicit Gateway(std::shared_ptr<Core> core);
+  std::shared_ptr<Core> core_;
+};
+
+struct AttachOptions {
+  std::string gateway_address;
+  std::string token = {};
+  // Empty: the tenant of the first group. A process is of one tenant.
+  std::string tenant = {};
+  // Off: data is streamed over the connection also on the gateway's own host.
+  bool shared_memory = true;
+  Duration timeout = std::chrono::seconds(5);
+};
+
+// A node in another process, as this process's members see it. Thread-safe.
+class AttachedNode final : public MemberHost {
+ public:
+  // Connects and says who this is. Blocks for `timeout` at most. Errors: UNAVAILABLE naming the
+  // address if no gateway answers; UNAUTHENTICATED for a wrong token; FAILED_PRECONDITION for
+  // another protocol version; RESOURCE_EXHAUSTED where the gateway serves as many as it may.
+  static Result<std::unique_ptr<AttachedNode>> attach(AttachOptions options);
+  // leave().
+  ~AttachedNode() override;
+
+  // Of the gateway's node.
+  [[nodiscard]] const std::string& name() const override;
+  // Errors: those of ControllerClient::register_group(); PERMISSION_DENIED for a second tenant.
+  Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override;
+  // Nothing: the gateway knows the members of every group that was registered.
+  void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override;
+  // See Node::post(). Besides: UNAVAILABLE naming the gateway when it goes away;
+  // ALREADY_EXISTS for a rank that another process has; PERMISSION_DENIED for a group that this
+  // process has not registered; RESOURCE_EXHAUSTED for an operation over the gateway's staging.
+  void post(MemberOperation operation) override;
+  void cancel(CollectiveId collective, OperationId operation) override;
+
+  // Ends what runs with CANCELLED; nothing refers to any member's buffer afterwards, and later
+  // calls fail. Blocks for about half a second at the most. Idempotent.
+  void leave();
+
+  // Whether data goes through shared memory. If not, why.
+  [[nodiscard]] bool is_shared() const;
+  [[nodiscard]] const std::string& why_streamed() const;
+
+ private:
+  class Core;
+  explicit AttachedNode(std::shared_ptr<Core> core);
+  std::shared_ptr<Core> core_;
+};
+
+}  // namespace square

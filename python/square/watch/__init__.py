@@ -1,0 +1,1 @@
+"""Looks at nodes from outside, through the metrics that they serve."""

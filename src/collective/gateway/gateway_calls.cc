@@ -1,0 +1,346 @@
+// Operations at a gateway: room, input, the node, output.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/check.h"
+#include "collective/gateway/gateway_core.h"
+#include "collective/gateway/messages.h"
+#include "controller/protocol.h"
+
+namespace square::gateway {
+namespace {
+
+// Buffers of the gateway's own, zero: what another operation left there is nobody's business.
+// Their pages come when they are written.
+std::shared_ptr<Staging> make_copies(const Call& call) {
+  const auto staging = std::make_shared<Staging>();
+  staging->input_copy.reset(static_cast<std::byte*>(std::calloc(call.input_bytes + 1, 1)));
+  staging->output_copy.reset(static_cast<std::byte*>(std::calloc(call.output_bytes + 1, 1)));
+  if (!staging->input_copy || !staging->output_copy) return nullptr;
+  staging->input = {staging->input_copy.get(), call.input_bytes};
+  staging->output = {staging->output_copy.get(), call.output_bytes};
+  return staging;
+}
+
+// Tells the loop exactly once, also where a node that stops drops the operation.
+class DoneNotice {
+ public:
+  explicit DoneNotice(std::function<void(Status)> tell) : tell_(std::move(tell)) {}
+  DoneNotice(const DoneNotice&) = delete;
+  DoneNotice& operator=(const DoneNotice&) = delete;
+  ~DoneNotice() {
+    if (tell_) tell_(cancelled("the node was stopped before the operation ended"));
+  }
+  void tell(Status outcome) {
+    if (tell_) std::exchange(tell_, nullptr)(std::move(outcome));
+  }
+
+ private:
+  std::function<void(Status)> tell_;
+};
+
+}  // namespace
+
+Status GatewayCore::post(Attachment& from, std::uint64_t number, const v1::GatewayPost& message) {
+  Member& member = members_.at(from.id());
+  if (number <= member.last_number) return invalid_argument("the numbers of operations must grow");
+  member.last_number = number;
+  Call call;
+  call.id = {from.id(), number};
+  call.part.collective = CollectiveId(message.collective());
+  call.part.operation = OperationId(message.operation());
+  call.part.rank = Rank(message.rank());
+  call.part.reduction = {static_cast<ElementType>(message.element_type()),
+                         static_cast<ReduceOp>(message.reduce_op())};
+  call.part.is_root = message.is_root();
+  call.part.timeout = controller::bounded(from_nanoseconds(message.timeout_nanoseconds()));
+  call.tenant = from.tenant;
+  call.input_bytes = message.input_bytes();
+  call.output_bytes = message.output_bytes();
+  call.last_progress = steady_clock().now();
+  call.deadline = call.last_progress + call.part.timeout;
+  if (const Status usable = check_post(from, call); !usable.is_ok()) {
+    v1::GatewayStatus outcome;
+    put_status(usable, outcome);
+    from.send(MessageType::kOutcome, number, outcome);
+    return {};
+  }
+  ++member.calls;
+  waiting_.push_back(call.id);
+  const CallId id = call.id;
+  calls_.emplace(id, std::move(call));
+  admit_waiting();
+  return {};
+}
+
+Status GatewayCore::check_post(const Attachment& from, const Call& call) {
+  if (is_stopping_) {
+    return unavailable(fmt::format("the gateway of node \"{}\" was stopped", host_.name()));
+  }
+  SQUARE_RETURN_IF_ERROR(
+      groups_.claim(call.part.collective, call.part.operation, call.part.rank, from.id(), from.describe()));
+  if (members_.at(from.id()).calls >= options_.max_operations) {
+    return resource_exhausted(
+        fmt::format("{} has {} operations under way, as many as max_operations of the "
+                    "gateway of node \"{}\" allows; wait for some",
+                    from.describe(), options_.max_operations, host_.name()));
+  }
+  const Group* group = groups_.find(call.part.collective);
+  if (call.part.is_root && group->collectives.at(call.part.collective).root != call.part.rank) {
+    return invalid_argument(fmt::format("rank {} is not the root of collective {}", call.part.rank.value(),
+                                        call.part.collective.value()));
+  }
+  constexpr std::uint64_t kLargest = std::uint64_t{1} << 62U;
+  if (call.input_bytes > kLargest || call.output_bytes > kLargest) {
+    return invalid_argument("an operation of impossible size");
+  }
+  Status fits = budget_.check(call.tenant, call.bytes());
+  if (fits.is_ok()) fits = check_siblings(call);
+  // The others would wait for this member until their time is over.
+  if (!fits.is_ok()) end_operation(call.part.collective, call.part.operation, fits);
+  return fits;
+}
+
+// All local members of an operation need their room at the same time.
+Status GatewayCore::check_siblings(const Call& call) const {
+  std::uint64_t all = call.bytes();
+  for (const CallId id : calls_of(call.part.collective, call.part.operation)) all += calls_.at(id).bytes();
+  return budget_.check(call.tenant, all).with_context("all ranks of this node together");
+}
+
+void GatewayCore::admit_waiting() {
+  // Whoever waits for its tenant's room lets others pass; whoever waits for the gateway's does not.
+  for (auto place = waiting_.begin(); place != waiting_.end();) {
+    const auto found = calls_.find(*place);
+    if (found == calls_.end()) {
+      place = waiting_.erase(place);
+      continue;
+    }
+    const auto answer = budget_.take(found->second.tenant, found->second.bytes());
+    if (answer == StagingBudget::Answer::kAllIsFull) return;
+    if (answer == StagingBudget::Answer::kTenantIsFull) {
+      ++place;
+      continue;
+    }
+    place = waiting_.erase(place);
+    if (!admit(found->second)) return admit_waiting();  // it ended others, perhaps
+  }
+}
+
+// False if it had to be ended.
+bool GatewayCore::admit(Call& call) {
+  call.state = Call::State::kAdmitted;
+  call.last_progress = steady_clock().now();
+  Attachment* from = find(call.id.attachment);
+  if (!from->is_shared || call.bytes() == 0) {
+    call.staging = make_copies(call);
+    if (!call.staging) {
+      end_operation(call.part.collective, call.part.operation,
+                    resource_exhausted(fmt::format("the gateway of node \"{}\" has no memory for {} bytes",
+                                                   host_.name(), call.bytes())));
+      return false;
+    }
+  }
+  if (call.staging && call.input_bytes == 0) {
+    run(call);
+  } else {
+    from->send(MessageType::kAdmitted, call.id.number);
+  }
+  return true;
+}
+
+Status GatewayCore::staged(Attachment& from, std::uint64_t number, const v1::GatewayStaged& where) {
+  const auto found = calls_.find({from.id(), number});
+  if (found == calls_.end()) return {};  // has ended meanwhile
+  Call& call = found->second;
+  if (!from.is_shared || call.state != Call::State::kAdmitted || call.staging) {
+    return invalid_argument(fmt::format("operation {} has its memory already", number));
+  }
+  const auto staging = std::make_shared<Staging>();
+  if (call.input_bytes > 0) {
+    SQUARE_ASSIGN_OR_RETURN(staging->input_segment,
+                            open_segment(from.process, where.input().descriptor(), where.input().nonce(),
+                                         call.input_bytes, SegmentUse::kInput));
+    staging->input = staging->input_segment.data();
+  }
+  if (call.output_bytes > 0) {
+    SQUARE_ASSIGN_OR_RETURN(staging->output_segment,
+                            open_segment(from.process, where.output().descriptor(), where.output().nonce(),
+                                         call.output_bytes, SegmentUse::kOutput));
+    staging->output = staging->output_segment.data();
+  }
+  call.staging = staging;
+  run(call);
+  return {};
+}
+
+Result<ChunkTarget> GatewayCore::place_chunk(Attachment& from, const Header& header) {
+  const auto found = calls_.find({from.id(), header.number});
+  if (found == calls_.end()) return ChunkTarget{};  // has ended meanwhile; the rest is dropped
+  Call& call = found->second;
+  if (call.state == Call::State::kReturning) return ChunkTarget{};
+  if (from.is_shared || !call.staging || header.offset_bytes != call.received_bytes ||
+      header.body_bytes > call.input_bytes - call.received_bytes) {
+    return data_loss(fmt::format("{} sent {} bytes at {} of an operation of {}, where {} comes next",
+                                 from.describe(), header.body_bytes, header.offset_bytes, call.input_bytes,
+                                 call.received_bytes));
+  }
+  // What is read holds its memory, whatever becomes of the operation.
+  return ChunkTarget{call.staging, call.staging->input_copy.get() + header.offset_bytes};
+}
+
+void GatewayCore::took_chunk(Attachment& from, const Header& header) {
+  const auto found = calls_.find({from.id(), header.number});
+  if (found == calls_.end() || found->second.state != Call::State::kAdmitted) return;
+  Call& call = found->second;
+  call.received_bytes += header.body_bytes;
+  call.last_progress = steady_clock().now();
+  if (call.received_bytes == call.input_bytes) run(call);
+}
+
+std::function<void(Status)> GatewayCore::done_callback(const Call& call) {
+  const auto notice = std::make_shared<DoneNotice>(
+      [loop = std::weak_ptr(loop_), weak = weak_from_this(), id = call.id](Status outcome) {
+        if (const auto alive = loop.lock()) {
+          alive->post([weak, id, outcome = std::move(outcome)] {
+            if (const auto self = weak.lock()) self->done(id, outcome);
+          });
+        }
+      });
+  // The memory goes with the last copy of the callback: the node looks at it until then.
+  return [notice, staging = call.staging](Status outcome) { notice->tell(std::move(outcome)); };
+}
+
+void GatewayCore::run(Call& call) {
+  call.state = Call::State::kRunning;
+  MemberOperation operation = call.part;
+  operation.input = call.staging->input;
+  operation.output = call.staging->output;
+  operation.timeout = std::max(call.deadline - steady_clock().now(), Duration(std::chrono::milliseconds(1)));
+  operation.done = done_callback(call);
+  host_.post(std::move(operation));
+}
+
+void GatewayCore::done(CallId id, Status outcome) {
+  const auto found = calls_.find(id);
+  if (found == calls_.end()) return;
+  Call& call = found->second;
+  if (!outcome.is_ok()) {
+    const Group* group = groups_.find(call.part.collective);
+    if (call.cause) {
+      outcome = *call.cause;
+    } else if (group != nullptr && group->failure) {
+      outcome = *group->failure;
+    }
+  }
+  Attachment* to = find(id.attachment);
+  if (outcome.is_ok() && call.output_bytes > 0 && to != nullptr && !to->is_shared) {
+    call.state = Call::State::kReturning;
+    return to->stream(id.number, call.staging->output, call.staging);
+  }
+  finish(id, outcome);
+}
+
+void GatewayCore::streamed(Attachment& from, std::uint64_t number) {
+  finish({from.id(), number}, Status::ok());
+}
+
+void GatewayCore::finish(CallId id, Status outcome) {
+  if (!calls_.contains(id)) return;
+  if (Attachment* to = find(id.attachment)) {
+    v1::GatewayStatus message;
+    put_status(outcome, message);
+    to->send(MessageType::kOutcome, id.number, message);
+  }
+  erase(id);
+  admit_waiting();
+  finish_stop_if_quiet();
+}
+
+void GatewayCore::erase(CallId id) {
+  const auto found = calls_.find(id);
+  if (found->second.state != Call::State::kWaiting) {
+    budget_.give_back(found->second.tenant, found->second.bytes());
+  }
+  calls_.erase(found);
+  const auto member = members_.find(id.attachment);
+  if (member != members_.end()) --member->second.calls;
+}
+
+std::vector<CallId> GatewayCore::calls_of(CollectiveId collective, OperationId operation) const {
+  std::vector<CallId> found;
+  for (const auto& [id, call] : calls_) {
+    if (call.part.collective == collective && call.part.operation == operation) found.push_back(id);
+  }
+  return found;
+}
+
+void GatewayCore::cancel(Attachment& from, std::uint64_t number) {
+  const auto found = calls_.find({from.id(), number});
+  if (found == calls_.end() || found->second.state == Call::State::kReturning) return;
+  const MemberOperation& part = found->second.part;
+  end_operation(part.collective, part.operation,
+                cancelled(fmt::format("{}, rank {} on node \"{}\", cancelled the operation", from.describe(),
+                                      part.rank.value(), host_.name())));
+}
+
+void GatewayCore::end_operation(CollectiveId collective, OperationId operation, const Status& cause) {
+  if (Group* group = groups_.find(collective); group != nullptr && !group->failure) group->failure = cause;
+  std::vector<CallId> idle;
+  bool runs = false;
+  for (const CallId id : calls_of(collective, operation)) {
+    Call& call = calls_.at(id);
+    // The node tells the other nodes of what it has: so it gets what can be given to it.
+    if (call.state == Call::State::kAdmitted && call.staging) run(call);
+    if (call.state == Call::State::kRunning) {
+      runs = true;
+      if (!call.cause) call.cause = cause;
+    } else if (call.state != Call::State::kReturning) {
+      idle.push_back(id);
+    }
+  }
+  cancel_at_node(collective, operation, runs);
+  for (const CallId id : idle) finish(id, cause);
+}
+
+void GatewayCore::cancel_at_node(CollectiveId collective, OperationId operation, bool runs) {
+  const Group* group = groups_.find(collective);
+  if (!runs && group != nullptr && !group->local_ranks.empty()) {
+    // A node tells others of the end of what it knows: so it learns of the operation first.
+    MemberOperation part;
+    part.collective = collective;
+    part.operation = operation;
+    part.rank = *group->local_ranks.begin();
+    part.timeout = Node::kDrainTime;
+    host_.post(std::move(part));
+  }
+  host_.cancel(collective, operation);
+}
+
+void GatewayCore::end_late_calls() {
+  const TimePoint now = steady_clock().now();
+  std::vector<std::pair<CallId, Status>> late;
+  for (const auto& [id, call] : calls_) {
+    if (call.state == Call::State::kWaiting && now >= call.deadline) {
+      late.emplace_back(id, deadline_exceeded(fmt::format(
+                                "rank {} on node \"{}\" timed out after {:.1f} s: no room at the gateway; {}",
+                                call.part.rank.value(), host_.name(), to_seconds(call.part.timeout),
+                                budget_.describe(call.tenant))));
+    } else if (call.state == Call::State::kAdmitted &&
+               (now >= call.deadline || now - call.last_progress > kMaxInputPause)) {
+      late.emplace_back(
+          id, deadline_exceeded(fmt::format(
+                  "rank {} on node \"{}\" gave {} of {} bytes of its input to the gateway, and no more",
+                  call.part.rank.value(), host_.name(), call.received_bytes, call.input_bytes)));
+    }
+  }
+  for (const auto& [id, cause] : late) {
+    const auto found = calls_.find(id);
+    if (found == calls_.end()) continue;
+    end_operation(found->second.part.collective, found->second.part.operation, cause);
+  }
+}
+
+}  // namespace square::gateway

@@ -1,0 +1,72 @@
+// Which process of a gateway is which rank of which group.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "square/group.h"
+#include "square/status.h"
+
+namespace square::gateway {
+
+using AttachmentId = std::uint64_t;
+
+struct Group {
+  GroupSpec spec;
+  std::map<CollectiveId, GroupCollective> collectives;
+  std::set<Rank> local_ranks;  // of the gateway's node
+  std::set<AttachmentId> attachments;
+  struct Claim {
+    AttachmentId attachment = 0;
+    std::string owner;                             // in words
+    std::map<CollectiveId, std::uint64_t> posted;  // number of the next operation
+    bool is_gone = false;
+  };
+  std::map<Rank, Claim> claims;
+  // Once a process went away in the middle of something.
+  std::optional<Status> failure;
+
+  // The rank that has left before it posted this operation, and so never will.
+  [[nodiscard]] const Claim* missing(CollectiveId collective, std::uint64_t operation) const;
+};
+
+// A process that left, as its groups see it.
+struct Departure {
+  Group* group = nullptr;
+  std::vector<Rank> ranks;
+  // It had posted nothing, but a rank that nobody else has may have been its own.
+  bool may_have_been_a_member = false;
+};
+
+// Not thread-safe.
+class GroupTable {
+ public:
+  explicit GroupTable(std::string node) : node_(std::move(node)) {}
+
+  void add(const GroupSpec& spec, const GroupRegistration& registration, AttachmentId attachment);
+
+  // Whether the attachment may post this, and that it does. Errors: PERMISSION_DENIED,
+  // INVALID_ARGUMENT, ALREADY_EXISTS, FAILED_PRECONDITION, UNAVAILABLE.
+  Status claim(CollectiveId collective, OperationId operation, Rank rank, AttachmentId attachment,
+               const std::string& owner);
+
+  // The group of a collective, or null.
+  [[nodiscard]] Group* find(CollectiveId collective);
+  [[nodiscard]] std::size_t count_of(AttachmentId attachment) const;
+  [[nodiscard]] bool has(const std::string& group, AttachmentId attachment) const;
+
+  // Marks its ranks as gone. Groups without attachments stay until prune().
+  std::vector<Departure> leave(AttachmentId attachment);
+  void prune();
+
+ private:
+  std::string node_;
+  std::map<std::string, Group> groups_;
+  std::map<CollectiveId, std::string> group_of_;
+};
+
+}  // namespace square::gateway

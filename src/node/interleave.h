@@ -1,0 +1,35 @@
+// Which block of a reduce takes which stream.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace square {
+
+// Every contributor of a sum must put a block on the same stream without asking the others,
+// so the blocks are dealt out beforehand, in proportion to the planned rates: each block to
+// the stream that would be through with it first. Ties go to the lower stream.
+class Interleave {
+ public:
+  Interleave() = default;
+  // `skip[b]`: the block is not dealt out; blocks past its end are.
+  Interleave(const std::vector<double>& rates_bps, std::size_t block_count, const std::vector<bool>& skip);
+
+  // The blocks of one stream, in order.
+  [[nodiscard]] const std::vector<std::uint32_t>& order(std::size_t stream) const { return orders_[stream]; }
+  [[nodiscard]] std::size_t stream_of(std::size_t block) const { return place_[block].stream; }
+  // Precondition: the block was dealt out.
+  [[nodiscard]] std::size_t position_of(std::size_t block) const { return place_[block].position; }
+  [[nodiscard]] bool is_dealt(std::size_t block) const { return place_[block].position != kNowhere; }
+
+ private:
+  static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
+  struct Place {
+    std::uint32_t stream = 0;
+    std::uint32_t position = kNowhere;
+  };
+  std::vector<std::vector<std::uint32_t>> orders_;
+  std::vector<Place> place_;
+};
+
+}  // namespace square

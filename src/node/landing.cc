@@ -1,0 +1,130 @@
+#include "node/landing.h"
+
+#include <algorithm>
+
+namespace square {
+
+LandedBlock::~LandedBlock() {
+  if (!is_kept_) zone_->release(block_);
+}
+
+std::size_t BlockShape::block_count() const {
+  return std::max<std::size_t>(1, (total_bytes + block_bytes - 1) / block_bytes);
+}
+
+bool BlockShape::fits(const FrameHeader& header, std::size_t payload_bytes) const {
+  if (BlockShape{header.total_bytes, header.block_bytes, header.layout} != *this) return false;
+  if (header.offset_bytes % block_bytes != 0 || header.offset_bytes / block_bytes >= block_count())
+    return false;
+  return payload_bytes == std::min<std::uint64_t>(total_bytes - header.offset_bytes, block_bytes);
+}
+
+LandingZone::LandingZone(BlockShape shape, std::vector<std::byte*> destinations,
+                         std::function<void()> drained)
+    : shape_(shape),
+      destinations_(std::move(destinations)),
+      drained_(std::move(drained)),
+      claimed_(shape.block_count(), false) {}
+
+Landing LandingZone::land(const FrameHeader& header, const Buffer& payload) {
+  if (!shape_.fits(header, payload.size_bytes())) return {};
+  const std::size_t block = header.offset_bytes / shape_.block_bytes;
+  if (!enter(block)) return {};
+  for (std::byte* destination : destinations_) payload.copy_to(destination + header.offset_bytes);
+  leave();
+  return std::make_shared<LandedBlock>(shared_from_this(), block, payload.size_bytes());
+}
+
+bool LandingZone::enter(std::size_t block) {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || claimed_[block]) return false;
+  claimed_[block] = true;
+  ++copying_;
+  return true;
+}
+
+void LandingZone::leave() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (--copying_ > 0 || !closed_) return;
+  }
+  drained_();
+}
+
+bool LandingZone::claim(std::size_t block) {
+  const std::lock_guard lock(mutex_);
+  if (claimed_[block]) return false;
+  claimed_[block] = true;
+  return true;
+}
+
+void LandingZone::release(std::size_t block) {
+  const std::lock_guard lock(mutex_);
+  claimed_[block] = false;
+}
+
+void LandingZone::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+bool LandingZone::is_drained() const {
+  const std::lock_guard lock(mutex_);
+  return closed_ && copying_ == 0;
+}
+
+void LandingTable::connect(LinkHandle link, std::string peer) {
+  const std::unique_lock lock(mutex_);
+  peers_[link] = std::move(peer);
+}
+
+void LandingTable::disconnect(LinkHandle link) {
+  const std::unique_lock lock(mutex_);
+  peers_.erase(link);
+}
+
+void LandingTable::add_stream(const LocalStream& stream) {
+  if (!stream.is_destination || stream.kind == SessionKind::kReduce) return;
+  const std::unique_lock lock(mutex_);
+  streams_[stream.key] = {stream.parents, !stream.children.empty()};
+}
+
+void LandingTable::remove_stream(const StreamKey& key) {
+  const std::unique_lock lock(mutex_);
+  streams_.erase(key);
+}
+
+void LandingTable::open(SessionId session, OperationId operation, std::shared_ptr<LandingZone> zone) {
+  const std::unique_lock lock(mutex_);
+  zones_[{session, operation}] = std::move(zone);
+}
+
+void LandingTable::close(SessionId session, OperationId operation, const std::shared_ptr<LandingZone>& zone) {
+  zone->close();
+  const std::unique_lock lock(mutex_);
+  const auto found = zones_.find({session, operation});
+  if (found != zones_.end() && found->second == zone) zones_.erase(found);
+}
+
+LandingTable::Place LandingTable::find(LinkHandle link, const FrameHeader& header) const {
+  const std::shared_lock lock(mutex_);
+  const auto zone = zones_.find({header.session, header.operation});
+  if (zone == zones_.end()) return {};
+  const auto stream = streams_.find({header.epoch, header.session, header.stream});
+  const auto peer = peers_.find(link);
+  if (stream == streams_.end() || peer == peers_.end()) return {};
+  const std::vector<std::string>& parents = stream->second.parents;
+  if (std::ranges::find(parents, peer->second) == parents.end()) return {};
+  return {zone->second, stream->second.is_relayed};
+}
+
+Landing LandingTable::land(LinkHandle link, Frame& frame) const {
+  if (frame.header.type != FrameType::kBlock) return {};
+  const Place place = find(link, frame.header);
+  if (!place.zone) return {};
+  Landing landing = place.zone->land(frame.header, frame.payload);
+  if (landing && !place.is_relayed) frame.payload = {};
+  return landing;
+}
+
+}  // namespace square

@@ -1,0 +1,126 @@
+// From the wire into members' buffers without a detour: the thread that received a block copies
+// it to where it belongs, and the strand decides afterwards whether it counts.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "node/installed_plan.h"
+#include "square/frame.h"
+#include "square/transport.h"
+
+namespace square {
+
+class LandingZone;
+
+// A block that was copied into a zone. Unless the strand keeps it, the block is free again
+// for another copy when this is gone: a frame that is refused leaves no hole.
+class LandedBlock {
+ public:
+  LandedBlock(std::shared_ptr<LandingZone> zone, std::size_t block, std::size_t bytes)
+      : zone_(std::move(zone)), block_(block), bytes_(bytes) {}
+  ~LandedBlock();
+  LandedBlock(const LandedBlock&) = delete;
+  LandedBlock& operator=(const LandedBlock&) = delete;
+
+  [[nodiscard]] std::size_t size_bytes() const { return bytes_; }
+  [[nodiscard]] bool is_in(const std::shared_ptr<LandingZone>& zone) const { return zone_ == zone; }
+  // The block counts: nobody may write it again.
+  void keep() { is_kept_ = true; }
+
+ private:
+  std::shared_ptr<LandingZone> zone_;
+  std::size_t block_;
+  std::size_t bytes_;
+  bool is_kept_ = false;
+};
+// None for a frame that did not land.
+using Landing = std::shared_ptr<LandedBlock>;
+
+// How the bytes of an operation in one session are cut into blocks.
+struct BlockShape {
+  std::uint64_t total_bytes = 0;
+  std::uint32_t block_bytes = 0;
+  Epoch layout{0};  // as in FrameHeader
+
+  [[nodiscard]] std::size_t block_count() const;
+  // Whether a block with this header is of this shape and has the size that goes with its place.
+  [[nodiscard]] bool fits(const FrameHeader& header, std::size_t payload_bytes) const;
+  friend bool operator==(const BlockShape&, const BlockShape&) = default;
+};
+
+// The buffers of one operation's members in one session while they may be written. Every block
+// is written by one thread at a time, the one that has claimed it. Thread-safe.
+class LandingZone : public std::enable_shared_from_this<LandingZone> {
+ public:
+  // `drained` runs once, on any thread, if copies were under way when the zone was closed:
+  // when the last of them is through.
+  LandingZone(BlockShape shape, std::vector<std::byte*> destinations, std::function<void()> drained);
+
+  // Copies the block to every destination on the calling thread. Nothing if the block does
+  // not fit, is claimed already, or the zone is closed.
+  Landing land(const FrameHeader& header, const Buffer& payload);
+  // Whether the caller may write this block now, by other means.
+  bool claim(std::size_t block);
+  void release(std::size_t block);
+  // No further block may land.
+  void close();
+  // Closed, and nobody writes any more.
+  [[nodiscard]] bool is_drained() const;
+
+ private:
+  bool enter(std::size_t block);
+  void leave();
+
+  const BlockShape shape_;
+  const std::vector<std::byte*> destinations_;
+  std::function<void()> drained_;
+  mutable std::mutex mutex_;
+  std::vector<bool> claimed_;
+  std::size_t copying_ = 0;
+  bool closed_ = false;
+};
+
+// The open zones of a node, and who may write to them: the neighbours that are parents in the
+// very stream that a block claims to be of. Any other frame waits for the strand's judgement.
+// Written on the strand, read on the transport's threads. Thread-safe.
+class LandingTable {
+ public:
+  // This node is the head of the link.
+  void connect(LinkHandle link, std::string peer);
+  void disconnect(LinkHandle link);
+  void add_stream(const LocalStream& stream);
+  void remove_stream(const StreamKey& key);
+  void open(SessionId session, OperationId operation, std::shared_ptr<LandingZone> zone);
+  void close(SessionId session, OperationId operation, const std::shared_ptr<LandingZone>& zone);
+
+  // Lands a block where there is a zone for it. The payload of a landed frame is dropped
+  // unless this node passes it on.
+  Landing land(LinkHandle link, Frame& frame) const;
+
+ private:
+  struct Stream {
+    std::vector<std::string> parents;
+    bool is_relayed = false;
+  };
+  struct Place {
+    std::shared_ptr<LandingZone> zone;
+    bool is_relayed = false;
+  };
+  [[nodiscard]] Place find(LinkHandle link, const FrameHeader& header) const;
+
+  mutable std::shared_mutex mutex_;
+  std::map<LinkHandle, std::string> peers_;
+  std::map<StreamKey, Stream> streams_;
+  std::map<std::pair<SessionId, OperationId>, std::shared_ptr<LandingZone>> zones_;
+};
+
+}  // namespace square

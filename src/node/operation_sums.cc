@@ -1,0 +1,328 @@
+// Reduces and all-reduces: partial sums go up trees to the roots of the plan's shares, and in
+// an all-reduce each root's sums go down trees to everybody, block by block.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "node/operation.h"
+#include "node/sum.h"
+
+namespace square {
+namespace {
+
+bool adds(CollectiveOp op) { return op == CollectiveOp::kReduce || op == CollectiveOp::kAllReduce; }
+
+std::string describe(const MemberOperation& call) {
+  return fmt::format("{} bytes of {}", call.input.size(), to_string(call.reduction.type));
+}
+
+}  // namespace
+
+Status Operation::check_call(const MemberOperation& call, const Plan& plan) {
+  const PlanCollective* collective = plan.find_collective(call.collective);
+  if (collective->op == CollectiveOp::kBroadcast) return Status::ok();
+  if (!adds(collective->op)) {
+    return unimplemented(fmt::format("nodes do not run {} yet", to_string(collective->op)));
+  }
+  for (const PlanSession& session : plan.sessions) {
+    if (session.collective == call.collective && session.kind == SessionKind::kUnicast) {
+      return unimplemented("nodes do not run ring all-reduces yet: plan it with algorithm \"planned\"");
+    }
+  }
+  if (call.reduction.op != ReduceOp::kSum || call.reduction.type == ElementType::kBytes) {
+    return invalid_argument(fmt::format("{} adds: name the operation and a type that can be added, not {}",
+                                        to_string(collective->op), to_string(call.reduction.type)));
+  }
+  const std::size_t element = element_bytes(call.reduction.type);
+  if (call.input.size() % element != 0) {
+    return invalid_argument(fmt::format("rank {}: {} bytes are not a number of {}, which have {} bytes each",
+                                        call.rank.value(), call.input.size(), to_string(call.reduction.type),
+                                        element));
+  }
+  const bool has_result = collective->op == CollectiveOp::kAllReduce || call.is_root;
+  if (has_result && call.output.size() != call.input.size()) {
+    return invalid_argument(fmt::format("rank {}: the output has {} bytes, the input {}", call.rank.value(),
+                                        call.output.size(), call.input.size()));
+  }
+  return Status::ok();
+}
+
+// All members on this node must have said the same.
+Status Operation::check_neighbours(const MemberOperation& call) const {
+  for (const auto& [rank, member] : members_) {
+    if (member.call.input.size() == call.input.size() && member.call.reduction == call.reduction) continue;
+    return invalid_argument(fmt::format("rank {} posted {}, rank {} posted {}", call.rank.value(),
+                                        describe(call), rank.value(), describe(member.call)));
+  }
+  return Status::ok();
+}
+
+// A buffer that is cut into shares must be cut alike everywhere. Members may call while a
+// plan changes, so the newest plan under which anybody called decides. Nothing is lost by
+// beginning again: no sum is complete before that member has given its part.
+bool Operation::agrees_on_layout(const FrameHeader& header) {
+  if (header.layout == Epoch(0)) return true;
+  if (plan_ && header.layout <= plan_->epoch()) return header.layout == plan_->epoch();
+  PlanPointer newer = host_.plan_of(header.layout);
+  // That plan is gone here already: a newer one will do as well, and the others follow.
+  if (!newer && sums_are_open_) newer = host_.active_plan();
+  if (!newer || newer->epoch() < header.layout) return false;
+  cut_by(newer);
+  return !outcome_ && newer->epoch() == header.layout;
+}
+
+void Operation::cut_by(const PlanPointer& plan) {
+  for (const auto& [id, reducer] : reducers_) reducer->cancel();
+  reducers_.clear();
+  senders_.clear();
+  for (const auto& [id, receiver] : receivers_) {
+    receiver->cancel();
+    if (!receiver->is_drained()) former_receivers_.push_back(receiver);
+  }
+  receivers_.clear();
+  multicast_of_.clear();
+  plan_ = plan;
+  sums_are_open_ = false;
+  if (is_sum_ && all_posted()) open_sums(plan);
+}
+
+Epoch Operation::layout_of(const InstalledPlan& plan) const {
+  return plan.plan().find_collective(key_.collective)->op == CollectiveOp::kAllReduce ? plan.epoch()
+                                                                                      : Epoch(0);
+}
+
+ByteRange Operation::range_of(const PlanSession& session) const {
+  const MemberOperation& call = members_.begin()->second.call;
+  const std::size_t element = element_bytes(call.reduction.type);
+  const ByteRange elements = session_range(plan_->plan(), session, call.input.size() / element);
+  return {elements.offset_bytes * element, elements.size_bytes * element};
+}
+
+// An operation without bytes still tells everybody that all have called it, in one session.
+bool Operation::carries_bytes(const PlanSession& session) const {
+  if (session.streams.empty()) return false;
+  if (range_of(session).size_bytes > 0) return true;
+  if (!members_.begin()->second.call.input.empty()) return false;
+  for (const PlanSession* other : plan_->sessions_of(key_.collective)) {
+    if (other->kind == SessionKind::kReduce && !other->streams.empty()) {
+      return other->id == session.id || other->pair == session.id;
+    }
+  }
+  return false;
+}
+
+void Operation::open_sums(const PlanPointer& plan) {
+  if (!plan_ || plan_->epoch() < plan->epoch()) {
+    // Whatever came under an older plan: its senders hear of this one.
+    const bool recut = plan_ && layout_of(*plan) != Epoch(0);
+    plan_ = plan;
+    if (recut) return cut_by(plan);
+  }
+  sums_are_open_ = true;
+  const auto sessions = plan_->sessions_of(key_.collective);
+  if (sessions.empty()) return sum_locally();
+  if (std::ranges::none_of(sessions, [&](const PlanSession* session) { return carries_bytes(*session); })) {
+    return fail(failed_precondition(fmt::format("the plan of policy {} gives collective {} no rate; choose "
+                                                "another policy or other paths",
+                                                plan_->plan().policy, key_.collective.value())),
+                true);
+  }
+  const auto pin = make_pin(members_.begin()->second.call.input.data());
+  for (const PlanSession* session : sessions) {
+    if (outcome_) return;
+    if (session->kind == SessionKind::kReduce && carries_bytes(*session)) open_sum(*session, pin);
+  }
+  open_receivers();
+}
+
+std::shared_ptr<Reducer> Operation::add_reducer(const PlanPointer& plan, const PlanSession& session,
+                                                const SumShape& shape) {
+  Reducer::Host host;
+  host.answer = [this](const LocalStream& stream, const Frame& frame) { host_.answer(stream, frame); };
+  host.fail = [this](const Status& cause) { fail(cause, true); };
+  host.progress = [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->check_progress();
+  };
+  host.on_sum = [this, id = session.id](std::size_t block) { on_sum(id, block); };
+  host.fill = [this](const StreamKey& key) { host_.fill_stream(key); };
+  host.on_restart = [this, id = session.id] { host_.on_restart(key_, id); };
+  auto reducer = std::make_shared<Reducer>(shared_node_, host_.links(), plan, session, key_.operation, shape,
+                                           std::move(host));
+  reducers_[session.id] = reducer;
+  return reducer;
+}
+
+void Operation::open_sum(const PlanSession& session, const std::shared_ptr<const void>& pin) {
+  const MemberOperation& first = members_.begin()->second.call;
+  const ByteRange range = range_of(session);
+  const PlanSession* pair = session.pair ? plan_->plan().find_session(*session.pair) : nullptr;
+  auto found = reducers_.find(session.id);
+  if (found == reducers_.end()) {
+    std::size_t planned = plan_->block_bytes(session.id);
+    if (pair != nullptr) planned = std::min(planned, plan_->block_bytes(pair->id));
+    const SumShape shape{range.size_bytes, sum_block_bytes(planned, range.size_bytes, session.streams.size()),
+                         first.reduction, layout_of(*plan_)};
+    add_reducer(plan_, session, shape);
+    found = reducers_.find(session.id);
+  }
+  const auto reducer = found->second;
+  const SumShape& shape = reducer->shape();
+  if (shape.total_bytes != range.size_bytes || shape.reduction != first.reduction) {
+    return fail(invalid_argument(fmt::format(
+                    "rank {} on node \"{}\" posted {}; others add {} bytes of {} there", first.rank.value(),
+                    node_.options.name, describe(first), shape.total_bytes, to_string(shape.reduction.type))),
+                true);
+  }
+  note_receivers(*plan_, session.id);
+  std::vector<const std::byte*> inputs;
+  std::vector<std::byte*> outputs;
+  for (const auto& [rank, member] : members_) {
+    inputs.push_back(member.call.input.data() + range.offset_bytes);
+    if (session.pair || member.call.is_root)
+      outputs.push_back(member.call.output.data() + range.offset_bytes);
+  }
+  if (pair != nullptr) {
+    multicast_of_.emplace(session.id, pair->id);
+    if (reducer->is_root()) open_multicast_of_sums(*pair, *reducer, pin);
+  }
+  reducer->open(std::move(inputs), std::move(outputs), pin);
+}
+
+void Operation::open_multicast_of_sums(const PlanSession& session, const Reducer& sums,
+                                       const std::shared_ptr<const void>& pin) {
+  note_receivers(*plan_, session.id);
+  Buffer data = show(pin, members_.begin()->second.call.output.data(), range_of(session));
+  senders_[session.id] = std::make_unique<Sender>(
+      node_, host_.links(), plan_, session, key_.operation, std::move(data), [this] { check_progress(); },
+      Sender::Sums{sums.shape().block_bytes, sums.shape().layout});
+}
+
+void Operation::on_sum(SessionId session, std::size_t block) {
+  const auto multicast = multicast_of_.find(session);
+  if (multicast == multicast_of_.end()) return;
+  const auto sender = senders_.find(multicast->second);
+  if (sender == senders_.end()) return;
+  sender->second->make_ready(block);
+  sender->second->fill();
+}
+
+Reducer* Operation::reducer_for(const PlanPointer& plan, SessionId session, const FrameHeader& header) {
+  const auto found = reducers_.find(session);
+  if (found != reducers_.end()) return found->second.get();
+  const SumShape shape{
+      header.total_bytes,
+      header.block_bytes,
+      {static_cast<ElementType>(header.element_type), static_cast<ReduceOp>(header.reduce_op)},
+      header.layout};
+  const Receiver::Shape sizes{shape.total_bytes, shape.block_bytes};
+  if (const Status usable = Receiver::check(sizes); !usable.is_ok()) {
+    fail(usable, true);
+    return nullptr;
+  }
+  if (!plan_) plan_ = header.layout == Epoch(0) ? plan : host_.plan_of(header.layout);
+  if (sums_are_open_) {
+    // All sums that this node knows of are open: another's buffer is cut in another way.
+    const MemberOperation& first = members_.begin()->second.call;
+    fail(invalid_argument(fmt::format("rank {} on node \"{}\" posted {}; another posted another size",
+                                      first.rank.value(), node_.options.name, describe(first))),
+         true);
+    return nullptr;
+  }
+  const PlanSession* planned = plan->plan().find_session(session);
+  return add_reducer(plan, *planned, shape).get();
+}
+
+void Operation::on_part(const PlanPointer& plan, const LocalStream& stream, const std::string& from,
+                        Frame frame, std::shared_ptr<void> guard) {
+  if (outcome_ || !agrees_on_layout(frame.header)) return;
+  Reducer* reducer = reducer_for(plan, stream.key.session, frame.header);
+  if (reducer == nullptr) return;
+  const Status taken = reducer->on_block(plan, stream, from, std::move(frame), std::move(guard));
+  if (!taken.is_ok())
+    fail(taken.with_context(fmt::format("from node \"{}\" to \"{}\"", from, node_.options.name)), true);
+}
+
+void Operation::on_request(const PlanPointer& plan, const LocalStream& stream, const Frame& frame) {
+  const bool heeds = !outcome_ && agrees_on_layout(frame.header);
+  Reducer* reducer = heeds ? reducer_for(plan, stream.key.session, frame.header) : nullptr;
+  if (reducer == nullptr) return host_.answer(stream, frame);
+  const Status taken = reducer->on_request(plan, stream, frame);
+  if (!taken.is_ok()) fail(taken.with_context("from the root of a reduce"), true);
+}
+
+void Operation::on_report(const PlanPointer& plan, const LocalStream& stream, Frame frame) {
+  Reducer* reducer = nullptr;
+  if (!outcome_ && agrees_on_layout(frame.header))
+    reducer = reducer_for(plan, stream.key.session, frame.header);
+  if (reducer == nullptr) return;
+  const Status taken = reducer->on_report(plan, stream, std::move(frame));
+  if (!taken.is_ok()) fail(taken, true);
+}
+
+// All members live here: no link is needed.
+void Operation::sum_locally() {
+  ++copies_;
+  copied_ = true;
+  std::vector<Operand> operands;
+  std::vector<std::span<std::byte>> outputs;
+  const CollectiveOp op = plan_->plan().find_collective(key_.collective)->op;
+  for (const auto& [rank, member] : members_) {
+    operands.push_back({member.call.input.data(), nullptr});
+    if (op == CollectiveOp::kAllReduce || member.call.is_root) outputs.push_back(member.call.output);
+  }
+  const Reduction reduction = members_.begin()->second.call.reduction;
+  node_.executor.work([self = shared_from_this(), operands = std::move(operands),
+                       outputs = std::move(outputs), reduction]() mutable {
+    if (!outputs.empty() && !outputs.front().empty()) {
+      add(outputs.front(), operands, reduction);
+      for (const std::span<std::byte> output : std::span(outputs).subspan(1)) {
+        if (output.data() != outputs.front().data()) std::ranges::copy(outputs.front(), output.begin());
+      }
+    }
+    Executor& executor = self->node_.executor;
+    executor.post([self = std::move(self)] {
+      --self->copies_;
+      self->check_progress();
+    });
+  });
+}
+
+bool Operation::sums_arrived() const {
+  if (!sums_are_open_) return false;
+  for (const PlanSession* session : plan_->sessions_of(key_.collective)) {
+    if (!carries_bytes(*session)) continue;
+    if (session->kind == SessionKind::kReduce) {
+      // Its sums cannot have come back before all parts were there.
+      const auto result = session->pair ? receivers_.find(*session->pair) : receivers_.end();
+      if (result != receivers_.end() && result->second->is_done()) continue;
+      const auto reducer = reducers_.find(session->id);
+      if (reducer == reducers_.end() || !reducer->second->is_done()) return false;
+    } else if (session->root == *plan_->self()) {
+      const auto sender = senders_.find(session->id);
+      if (sender == senders_.end() || !sender->second->is_done()) return false;
+    } else {
+      const auto receiver = receivers_.find(session->id);
+      if (receiver == receivers_.end() || !receiver->second->is_done()) return false;
+    }
+  }
+  return true;
+}
+
+std::string Operation::describe_missing_sums() const {
+  std::string text;
+  const auto say = [&](const std::string& missing) {
+    if (!missing.empty()) text += fmt::format("{}{}", text.empty() ? "" : "; ", missing);
+  };
+  for (const auto& [id, reducer] : reducers_) say(reducer->describe_missing());
+  for (const auto& [id, sender] : senders_) {
+    const std::string missing = sender->describe_missing();
+    if (!missing.empty()) say("no confirmation from " + missing);
+  }
+  for (const auto& [id, receiver] : receivers_) {
+    if (!receiver->is_done())
+      say(fmt::format("{} of {} bytes arrived", receiver->bytes_delivered(), receiver->shape().total_bytes));
+  }
+  return text.empty() ? "nothing is known of the other members; have they called the operation?" : text;
+}
+
+}  // namespace square

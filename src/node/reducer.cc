@@ -1,0 +1,387 @@
+#include "node/reducer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/check.h"
+#include "node/sum.h"
+
+namespace square {
+namespace {
+
+// Blocks end where elements of every type do, and where cache lines do.
+constexpr std::size_t kBlockGranuleBytes = 64;
+// Small operations are cut finer than the plan says, so that they use every stream.
+constexpr std::size_t kBlocksPerStream = 8;
+
+}  // namespace
+
+std::uint32_t sum_block_bytes(std::size_t planned_bytes, std::uint64_t total_bytes, std::size_t streams) {
+  const std::uint64_t finer = total_bytes / (kBlocksPerStream * std::max<std::size_t>(1, streams));
+  const std::uint64_t bytes = std::clamp<std::uint64_t>(std::min<std::uint64_t>(planned_bytes, finer),
+                                                        kMinBlockBytes, kMaxBlockBytes);
+  return static_cast<std::uint32_t>(bytes - bytes % kBlockGranuleBytes);
+}
+
+Reducer::Reducer(std::shared_ptr<NodeContext> node, Links& links, std::shared_ptr<const InstalledPlan> plan,
+                 const PlanSession& session, OperationId operation, SumShape shape, Host host)
+    : node_(std::move(node)),
+      links_(links),
+      session_(session.id),
+      operation_(operation),
+      shape_(shape),
+      host_(std::move(host)),
+      is_root_(plan->self() == session.root) {
+  contributes_ = std::ranges::find(session.members, *plan->self()) != session.members.end();
+  done_blocks_ = BlockSet(is_root_ ? shape_.block_count() : 0);
+  enter(std::move(plan), {}, true);
+}
+
+Reducer::~Reducer() {
+  node_->executor.cancel(ask_timer_);
+  drop_everything();
+}
+
+void Reducer::cancel() {
+  is_cancelled_ = true;
+  node_->executor.cancel(ask_timer_);
+  ask_timer_ = 0;
+  drop_everything();
+  pin_.reset();
+}
+
+void Reducer::drop_everything() {
+  for (auto& [index, stream] : streams_) {
+    if (stream.to != nullptr) stream.to->drop_operation(session_, operation_);
+  }
+  streams_.clear();
+  active_.clear();
+  retries_.clear();
+}
+
+// Begins, or begins again, under a plan with what is not done.
+void Reducer::enter(std::shared_ptr<const InstalledPlan> plan, const std::vector<bool>& done_before,
+                    bool knows_start) {
+  drop_everything();
+  plan_ = std::move(plan);
+  done_before_ = done_before;
+  knows_start_ = knows_start;
+  passed_.assign(shape_.block_count(), false);
+  if (contributes_ && knows_start_) {
+    std::vector<double> rates;
+    for (const PlanStream& stream : plan_->plan().find_session(session_)->streams)
+      rates.push_back(stream.rate_bps);
+    interleave_ = Interleave(rates, shape_.block_count(), done_before_);
+  }
+  for (const LocalStream* local : plan_->streams_of(session_)) {
+    Stream stream;
+    stream.local = local;
+    if (!is_root_) stream.to = links_.at(local->children.front()).get();
+    stream.seen.resize(local->parents.size());
+    streams_.emplace(local->key.stream, std::move(stream));
+  }
+}
+
+bool Reducer::is_newer(const FrameHeader& header, Epoch epoch) const {
+  return std::tuple(header.layout, attempt_from_wire(header.attempt).generation, epoch) >
+         std::tuple(shape_.layout, generation_, plan_->epoch());
+}
+
+bool Reducer::is_older(const FrameHeader& header, Epoch epoch) const {
+  return std::tuple(header.layout, attempt_from_wire(header.attempt).generation, epoch) <
+         std::tuple(shape_.layout, generation_, plan_->epoch());
+}
+
+// Follows the root, or a contributor that begins, to a newer beginning.
+Status Reducer::adopt(const std::shared_ptr<const InstalledPlan>& plan, const FrameHeader& header) {
+  const Reduction reduction{static_cast<ElementType>(header.element_type),
+                            static_cast<ReduceOp>(header.reduce_op)};
+  if (is_open_ && (header.total_bytes != shape_.total_bytes || reduction != shape_.reduction)) {
+    return invalid_argument(fmt::format("{} bytes of {} are added there, {} bytes of {} here",
+                                        header.total_bytes, to_string(reduction.type), shape_.total_bytes,
+                                        to_string(shape_.reduction.type)));
+  }
+  shape_ = {header.total_bytes, header.block_bytes, reduction, header.layout};
+  generation_ = attempt_from_wire(header.attempt).generation;
+  // Of the first generation everybody knows where it begins.
+  enter(plan, {}, generation_ == 0 || !contributes_);
+  host_.on_restart();
+  return Status::ok();
+}
+
+Reducer::Stream* Reducer::find(StreamIndex index) {
+  const auto found = streams_.find(index);
+  return found == streams_.end() ? nullptr : &found->second;
+}
+
+void Reducer::open(std::vector<const std::byte*> inputs, std::vector<std::byte*> outputs,
+                   std::shared_ptr<const void> pin) {
+  inputs_ = std::move(inputs);
+  outputs_ = std::move(outputs);
+  pin_ = std::move(pin);
+  is_open_ = true;
+  // In the order of their streams, so that what passes keeps it.
+  std::vector<std::tuple<std::uint64_t, std::size_t>> waiting;
+  for (const auto& [block, active] : active_) {
+    const std::uint64_t sequence = active.parts.empty() ? 0 : active.parts.front().sequence;
+    waiting.emplace_back(sequence == 0 ? ~std::uint64_t{0} : sequence, block);
+  }
+  std::ranges::sort(waiting);
+  for (const auto& [sequence, block] : waiting) {
+    if (Stream* stream = find(active_.at(block).stream)) add_if_complete(*stream, block);
+  }
+  // The root learns which life of this process it hears.
+  if (!is_root_ && !streams_.empty()) report(streams_.begin()->second, 0);
+  arm_ask();
+  fill_all();
+}
+
+std::size_t Reducer::bytes_of(std::size_t block) const {
+  const std::uint64_t offset = std::uint64_t{block} * shape_.block_bytes;
+  return static_cast<std::size_t>(
+      std::min<std::uint64_t>(shape_.block_bytes, shape_.total_bytes - std::min(shape_.total_bytes, offset)));
+}
+
+std::uint16_t Reducer::retry_of(std::size_t block) const {
+  const auto found = retries_.find(block);
+  return found == retries_.end() ? std::uint16_t{0} : found->second.count;
+}
+
+Status Reducer::check_block(const Frame& frame) const {
+  const FrameHeader& header = frame.header;
+  const Reduction reduction{static_cast<ElementType>(header.element_type),
+                            static_cast<ReduceOp>(header.reduce_op)};
+  if (reduction != shape_.reduction || header.total_bytes != shape_.total_bytes) {
+    return invalid_argument(fmt::format("{} bytes of {} are added there, {} bytes of {} here",
+                                        header.total_bytes, to_string(reduction.type), shape_.total_bytes,
+                                        to_string(shape_.reduction.type)));
+  }
+  const std::uint64_t block = header.offset_bytes / shape_.block_bytes;
+  if (header.block_bytes != shape_.block_bytes || header.offset_bytes % shape_.block_bytes != 0 ||
+      block >= shape_.block_count() || frame.payload.size_bytes() != bytes_of(block)) {
+    return data_loss(fmt::format("a block of {} bytes at {} does not fit a sum of {} bytes",
+                                 frame.payload.size_bytes(), header.offset_bytes, shape_.total_bytes));
+  }
+  return Status::ok();
+}
+
+Status Reducer::on_block(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& local,
+                         const std::string& from, Frame frame, std::shared_ptr<void> guard) {
+  if (is_cancelled_ || done_ || is_older(frame.header, plan->epoch())) return Status::ok();
+  if (is_newer(frame.header, plan->epoch())) {
+    if (is_root_) {
+      migrate(plan);  // what this frame began is begun again, by everybody
+      return Status::ok();
+    }
+    SQUARE_RETURN_IF_ERROR(adopt(plan, frame.header));
+  }
+  SQUARE_RETURN_IF_ERROR(check_block(frame));
+  Stream* stream = find(local.key.stream);
+  if (stream == nullptr) return Status::ok();
+  const auto parent = static_cast<std::size_t>(std::ranges::find(stream->local->parents, from) -
+                                               stream->local->parents.begin());
+  const std::size_t block = frame.header.offset_bytes / shape_.block_bytes;
+  const std::uint16_t retry = attempt_from_wire(frame.header.attempt).retry;
+  const std::uint64_t sequence = frame.header.stream_sequence;
+  heard_ = true;
+  idle_asks_ = 0;
+  if (retry > retry_of(block)) {
+    // The request was lost on its way here; who sent this has heard it.
+    retries_[block].count = retry;
+    active_.erase(block);
+    passed_[block] = false;
+  }
+  if (retry == retry_of(block)) {
+    take_part(*stream, block, {std::move(frame.payload), std::move(guard), sequence, true}, parent);
+  }
+  if (is_root_ && sequence != 0) find_gap(*stream, parent, sequence);
+  return Status::ok();
+}
+
+void Reducer::take_part(Stream& stream, std::size_t block, Part part, std::size_t parent) {
+  if (passed_[block] || (is_root_ && done_blocks_.contains(block))) return;
+  Active& active = active_[block];
+  active.stream = stream.local->key.stream;
+  active.parts.resize(stream.local->parents.size());
+  if (active.parts[parent].arrived) return;
+  active.parts[parent] = std::move(part);
+  ++active.arrived;
+  add_if_complete(stream, block);
+}
+
+void Reducer::add_if_complete(Stream& stream, std::size_t block) {
+  Active& active = active_.at(block);
+  if (active.arrived < active.parts.size() || (contributes_ && !is_open_)) return;
+  if (is_root_) {
+    finish_at_root(block, active);
+  } else {
+    pass_on(stream, block, active);
+  }
+  active_.erase(block);
+}
+
+FrameHeader Reducer::header_for(const Stream& stream, FrameType type) const {
+  FrameHeader header;
+  header.type = type;
+  header.epoch = stream.local->key.epoch;
+  header.session = session_;
+  header.stream = stream.local->key.stream;
+  header.operation = operation_;
+  header.incarnation = node_->options.incarnation;
+  header.attempt = to_wire({generation_, 0});
+  header.layout = shape_.layout;
+  header.element_type = static_cast<std::uint8_t>(shape_.reduction.type);
+  header.reduce_op = static_cast<std::uint8_t>(shape_.reduction.op);
+  header.total_bytes = shape_.total_bytes;
+  header.block_bytes = shape_.block_bytes;
+  return header;
+}
+
+void Reducer::pass_on(Stream& stream, std::size_t block, Active& active) {
+  passed_[block] = true;
+  auto item = std::make_shared<Item>();
+  item->frame.header = header_for(stream, FrameType::kBlock);
+  item->frame.header.attempt = to_wire({generation_, retry_of(block)});
+  item->frame.header.offset_bytes = std::uint64_t{block} * shape_.block_bytes;
+  item->frame.header.stream_sequence = active.parts.front().sequence;
+  for (Part& part : active.parts) {
+    item->frame.header.stream_sequence = std::min(item->frame.header.stream_sequence, part.sequence);
+    item->guards.push_back(std::move(part.guard));
+  }
+  stream.leaving.push_back(item);
+  if (!contributes_ && active.parts.size() == 1) {
+    item->frame.payload = std::move(active.parts.front().payload);
+    item->ready = true;
+    return flush(stream);
+  }
+  make_sum(std::move(item), std::move(active.parts), block, stream);
+}
+
+void Reducer::emit_own(Stream& stream, std::size_t block, std::uint64_t sequence) {
+  auto item = std::make_shared<Item>();
+  item->frame.header = header_for(stream, FrameType::kBlock);
+  item->frame.header.attempt = to_wire({generation_, retry_of(block)});
+  item->frame.header.offset_bytes = std::uint64_t{block} * shape_.block_bytes;
+  item->frame.header.stream_sequence = sequence;
+  stream.leaving.push_back(item);
+  if (inputs_.size() > 1) return make_sum(std::move(item), {}, block, stream);
+  item->frame.payload = Buffer(pin_, inputs_.front() + item->frame.header.offset_bytes, bytes_of(block));
+  item->ready = true;
+  flush(stream);
+}
+
+// A partial sum: this node's own inputs, then its parents in the order of the plan.
+void Reducer::make_sum(std::shared_ptr<Item> item, std::vector<Part> parts, std::size_t block,
+                       Stream& stream) {
+  ++adding_;
+  const std::size_t size = bytes_of(block);
+  const std::size_t offset = block * shape_.block_bytes;
+  node_->executor.work([self = shared_from_this(), item = std::move(item), parts = std::move(parts),
+                        inputs = inputs_, reduction = shape_.reduction, size, offset,
+                        index = stream.local->key.stream]() mutable {
+    std::shared_ptr<std::byte[]> sum = std::make_shared_for_overwrite<std::byte[]>(size);
+    std::vector<Operand> operands;
+    for (const std::byte* input : inputs) operands.push_back({input + offset, nullptr});
+    for (const Part& part : parts) operands.push_back({nullptr, &part.payload});
+    if (size > 0) add({sum.get(), size}, operands, reduction);
+    parts.clear();
+    const std::byte* data = sum.get();
+    Buffer payload(std::move(sum), data, size);
+    Executor& executor = self->node_->executor;
+    executor.post(
+        [self = std::move(self), item = std::move(item), payload = std::move(payload), index]() mutable {
+          --self->adding_;
+          item->frame.payload = std::move(payload);
+          item->ready = true;
+          if (Stream* here = self->find(index)) self->flush(*here);
+          self->host_.progress();
+        });
+  });
+}
+
+void Reducer::finish_at_root(std::size_t block, Active& active) {
+  done_blocks_.insert(block);
+  ++adding_;
+  std::vector<std::shared_ptr<void>> guards;
+  for (Part& part : active.parts) guards.push_back(std::move(part.guard));
+  node_->executor.work([self = shared_from_this(), parts = std::move(active.parts),
+                        guards = std::move(guards), inputs = inputs_, outputs = outputs_,
+                        reduction = shape_.reduction, size = bytes_of(block), block,
+                        offset = block * shape_.block_bytes]() mutable {
+    std::vector<Operand> operands;
+    for (const std::byte* input : inputs) operands.push_back({input + offset, nullptr});
+    for (const Part& part : parts) operands.push_back({nullptr, &part.payload});
+    if (size > 0) add({outputs.front() + offset, size}, operands, reduction);
+    for (std::size_t i = 1; i < outputs.size() && size > 0; ++i) {
+      if (outputs[i] != outputs.front()) std::copy_n(outputs.front() + offset, size, outputs[i] + offset);
+    }
+    parts.clear();
+    // The guards go back to the strand: credit is counted there.
+    Executor& executor = self->node_->executor;
+    executor.post([self = std::move(self), guards = std::move(guards), block] { self->on_added(block); });
+  });
+}
+
+void Reducer::on_added(std::size_t block) {
+  --adding_;
+  ++added_;
+  node_->add_delivered(session_, bytes_of(block) * outputs_.size());
+  if (!is_cancelled_) {
+    host_.on_sum(block);
+    if (added_ == shape_.block_count()) return finish();
+  }
+  host_.progress();
+}
+
+void Reducer::flush(Stream& stream) {
+  while (!stream.leaving.empty() && stream.leaving.front()->ready) {
+    const auto item = std::move(stream.leaving.front());
+    stream.leaving.pop_front();
+    auto guards = std::make_shared<std::vector<std::shared_ptr<void>>>(std::move(item->guards));
+    stream.to->enqueue(stream.local->key, std::move(item->frame), std::move(guards));
+  }
+}
+
+void Reducer::fill_all() {
+  std::vector<StreamKey> keys;
+  for (const auto& [index, stream] : streams_) {
+    if (stream.local->starts_here()) keys.push_back(stream.local->key);
+  }
+  for (const StreamKey& key : keys) host_.fill(key);
+}
+
+bool Reducer::fill(const StreamKey& key) {
+  Stream* const found = key.epoch == plan_->epoch() ? find(key.stream) : nullptr;
+  if (is_cancelled_ || done_ || found == nullptr || !found->local->starts_here()) return true;
+  Stream& stream = *found;
+  // A link that sends at once has room at once: its call from there leaves it to this loop.
+  if (std::exchange(stream.is_filling, true)) return false;
+  bool has_more = false;
+  while (true) {
+    if (stream.again.empty() && stream.report_due) {
+      push_report(stream, *std::exchange(stream.report_due, std::nullopt));
+      continue;
+    }
+    has_more =
+        is_open_ && knows_start_ && stream.next < interleave_.order(stream.local->key.stream.index()).size();
+    if (stream.again.empty() && !has_more) break;
+    if (stream.leaving.size() >= kSourceQueueBlocks || !stream.to->has_room(key)) {
+      stream.to->want_room(key);
+      break;
+    }
+    if (!stream.again.empty()) {
+      const std::uint32_t block = stream.again.front();
+      stream.again.pop_front();
+      emit_own(stream, block, 0);
+    } else {
+      const std::uint32_t block = interleave_.order(stream.local->key.stream.index())[stream.next++];
+      emit_own(stream, block, stream.next);
+    }
+  }
+  stream.is_filling = false;
+  return !has_more && stream.again.empty() && is_open_ && knows_start_;
+}
+
+}  // namespace square

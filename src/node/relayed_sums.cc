@@ -1,0 +1,109 @@
+#include "node/relayed_sums.h"
+
+#include "node/receiver.h"
+
+namespace square {
+
+Reducer* RelayedSums::find(const Key& key) {
+  const auto found = sums_.find(key);
+  return found == sums_.end() ? nullptr : found->second.get();
+}
+
+Reducer* RelayedSums::open(const PlanPointer& plan, const LocalStream& stream, const FrameHeader& header) {
+  const Key key{stream.key.session, header.operation};
+  if (Reducer* known = find(key)) return known;
+  if (ended_.contains(key) || sums_.size() >= kMaxRelayedSums) return nullptr;
+  const Status usable = Receiver::check({header.total_bytes, header.block_bytes});
+  if (!usable.is_ok()) {
+    check(usable, stream, header);
+    return nullptr;
+  }
+  const SumShape shape{
+      header.total_bytes,
+      header.block_bytes,
+      {static_cast<ElementType>(header.element_type), static_cast<ReduceOp>(header.reduce_op)},
+      header.layout};
+  Reducer::Host host;
+  host.answer = host_.answer;
+  host.fail = [this, collective = stream.collective, operation = header.operation](const Status& cause) {
+    host_.fail(collective, operation, cause);
+  };
+  host.progress = [] {};
+  host.on_sum = [](std::size_t) {};
+  host.fill = [](const StreamKey&) {};
+  host.on_restart = [this, key] { shed_after(key); };
+  const auto reducer = std::make_shared<Reducer>(node_, links_, plan, *plan->plan().find_session(key.first),
+                                                 key.second, shape, std::move(host));
+  return sums_.emplace(key, reducer).first->second.get();
+}
+
+void RelayedSums::check(const Status& outcome, const LocalStream& stream, const FrameHeader& header) {
+  if (!outcome.is_ok()) host_.fail(stream.collective, header.operation, outcome);
+}
+
+void RelayedSums::on_block(const PlanPointer& plan, const LocalStream& stream, const std::string& from,
+                           Frame frame, std::shared_ptr<void> guard) {
+  const FrameHeader header = frame.header;
+  Reducer* sum = open(plan, stream, header);
+  if (sum == nullptr) return;
+  const Status taken = sum->on_block(plan, stream, from, std::move(frame), std::move(guard));
+  check(taken.is_ok() ? taken : taken.with_context("from node \"" + from + "\""), stream, header);
+}
+
+void RelayedSums::on_request(const PlanPointer& plan, const LocalStream& stream, const Frame& frame) {
+  const Key key{stream.key.session, frame.header.operation};
+  Reducer* sum = find(key);
+  if (sum == nullptr) return host_.answer(stream, frame);
+  check(sum->on_request(plan, stream, frame), stream, frame.header);
+  sum = find(key);
+  if (sum != nullptr && sum->is_done()) end(key);
+}
+
+void RelayedSums::on_report(const PlanPointer& plan, const LocalStream& stream, Frame frame) {
+  const FrameHeader header = frame.header;
+  if (Reducer* sum = find({stream.key.session, header.operation})) {
+    return check(sum->on_report(plan, stream, std::move(frame)), stream, header);
+  }
+  links_.at(stream.children.front())->enqueue(stream.key, std::move(frame), nullptr);
+}
+
+void RelayedSums::shed_after(const Key& key) {
+  for (auto later = sums_.upper_bound(key); later != sums_.end() && later->first.first == key.first;
+       ++later) {
+    later->second->shed();
+  }
+}
+
+void RelayedSums::end(const Key& key) {
+  const auto found = sums_.find(key);
+  if (found == sums_.end()) return;
+  found->second->cancel();
+  sums_.erase(found);
+  if (!ended_.insert(key).second) return;
+  ended_order_.push_back(key);
+  if (ended_order_.size() <= kMaxEndedSums) return;
+  ended_.erase(ended_order_.front());
+  ended_order_.pop_front();
+}
+
+void RelayedSums::drop(SessionId session, OperationId operation) { end({session, operation}); }
+
+void RelayedSums::drop_session(SessionId session) {
+  while (true) {
+    const auto next = sums_.lower_bound({session, OperationId(0)});
+    if (next == sums_.end() || next->first.first != session) return;
+    end(Key(next->first));
+  }
+}
+
+void RelayedSums::drop_before(Epoch epoch) {
+  for (auto next = sums_.begin(); next != sums_.end();) {
+    const auto sum = next++;
+    if (sum->second->epoch() < epoch) {
+      sum->second->cancel();
+      sums_.erase(sum);
+    }
+  }
+}
+
+}  // namespace square

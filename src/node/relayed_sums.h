@@ -1,0 +1,60 @@
+// Partial sums that pass through a node with no member in their group.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "node/reducer.h"
+
+namespace square {
+
+// Sums that may be under way through a node at once; the rest waits at its senders.
+inline constexpr std::size_t kMaxRelayedSums = 4'096;
+// Ended ones that are remembered, so that a late block does not open them again.
+inline constexpr std::size_t kMaxEndedSums = 4'096;
+
+// Not thread-safe: used on the node's strand.
+class RelayedSums {
+ public:
+  struct Host {
+    // To every parent of the stream.
+    std::function<void(const LocalStream& stream, const Frame& frame)> answer;
+    std::function<void(CollectiveId collective, OperationId operation, const Status& cause)> fail;
+  };
+  using PlanPointer = std::shared_ptr<const InstalledPlan>;
+
+  RelayedSums(std::shared_ptr<NodeContext> node, Reducer::Links& links, Host host)
+      : node_(std::move(node)), links_(links), host_(std::move(host)) {}
+
+  void on_block(const PlanPointer& plan, const LocalStream& stream, const std::string& from, Frame frame,
+                std::shared_ptr<void> guard);
+  void on_request(const PlanPointer& plan, const LocalStream& stream, const Frame& frame);
+  void on_report(const PlanPointer& plan, const LocalStream& stream, Frame frame);
+
+  // What was under way is over: of one operation, of a session, of plans before this one.
+  void drop(SessionId session, OperationId operation);
+  void drop_session(SessionId session);
+  void drop_before(Epoch epoch);
+
+ private:
+  using Key = std::pair<SessionId, OperationId>;
+  Reducer* find(const Key& key);
+  Reducer* open(const PlanPointer& plan, const LocalStream& stream, const FrameHeader& header);
+  void end(const Key& key);
+  void shed_after(const Key& key);
+  void check(const Status& outcome, const LocalStream& stream, const FrameHeader& header);
+
+  std::shared_ptr<NodeContext> node_;
+  Reducer::Links& links_;
+  Host host_;
+  std::map<Key, std::shared_ptr<Reducer>> sums_;
+  std::set<Key> ended_;
+  std::deque<Key> ended_order_;  // oldest first
+};
+
+}  // namespace square

@@ -1,0 +1,76 @@
+#include "node/sum_messages.h"
+
+#include "node/answers.h"
+#include "node/wire_fields.h"
+
+namespace square {
+namespace {
+
+using wire::get;
+using wire::put;
+
+// number, flags, first_missing, numbers of bits and of blocks: 32 bits each; then the bits;
+// then for each block its number in 32 bits and its retry in 16.
+constexpr std::size_t kRequestHeaderBytes = 20;
+constexpr std::size_t kAgainBytes = 6;
+constexpr std::uint32_t kDoneFlag = 1;
+constexpr std::size_t kReportBytes = 16;
+
+}  // namespace
+
+Buffer encode_request(const SumRequest& request) {
+  std::vector<std::byte> bytes;
+  put(bytes, request.number);
+  put(bytes, request.done ? kDoneFlag : 0U);
+  put(bytes, request.first_missing);
+  put(bytes, static_cast<std::uint32_t>(request.bits.size()));
+  put(bytes, static_cast<std::uint32_t>(request.again.size()));
+  wire::put_bits(bytes, request.bits);
+  for (const auto& [block, retry] : request.again) {
+    put(bytes, block);
+    bytes.push_back(static_cast<std::byte>(retry & 0xffU));
+    bytes.push_back(static_cast<std::byte>(retry >> 8U));
+  }
+  return Buffer::copy_of(bytes);
+}
+
+Result<SumRequest> decode_request(const Buffer& payload) {
+  if (payload.size_bytes() < kRequestHeaderBytes) return data_loss("a request is too short");
+  const std::vector<std::byte> bytes = wire::flatten(payload);
+  const std::size_t bits = get<std::uint32_t>(bytes, 12);
+  const std::size_t blocks = get<std::uint32_t>(bytes, 16);
+  if (bits > kMaxSpreadBlocks || blocks > kMaxRequestedBlocks ||
+      kRequestHeaderBytes + wire::bytes_for(bits) + kAgainBytes * blocks != bytes.size()) {
+    return data_loss("a request lies about its length");
+  }
+  SumRequest request;
+  request.number = get<std::uint32_t>(bytes, 0);
+  request.done = (get<std::uint32_t>(bytes, 4) & kDoneFlag) != 0;
+  request.first_missing = get<std::uint32_t>(bytes, 8);
+  request.bits = wire::get_bits(bytes, kRequestHeaderBytes, bits);
+  for (std::size_t i = 0; i < blocks; ++i) {
+    const std::size_t at = kRequestHeaderBytes + wire::bytes_for(bits) + kAgainBytes * i;
+    request.again.push_back({get<std::uint32_t>(bytes, at),
+                             static_cast<std::uint16_t>(std::to_integer<unsigned>(bytes[at + 4]) |
+                                                        std::to_integer<unsigned>(bytes[at + 5]) << 8U)});
+  }
+  return request;
+}
+
+Buffer encode_report(const SumReport& report) {
+  std::vector<std::byte> bytes;
+  put(bytes, report.contributor.value());
+  put(bytes, report.number);
+  put(bytes, report.has_called ? 1U : 0U);
+  put(bytes, report.position);
+  return Buffer::copy_of(bytes);
+}
+
+Result<SumReport> decode_report(const Buffer& payload) {
+  if (payload.size_bytes() != kReportBytes) return data_loss("a report has another length");
+  const std::vector<std::byte> bytes = wire::flatten(payload);
+  return SumReport{NodeId(get<std::uint32_t>(bytes, 0)), get<std::uint32_t>(bytes, 4),
+                   get<std::uint32_t>(bytes, 8) != 0, get<std::uint32_t>(bytes, 12)};
+}
+
+}  // namespace square

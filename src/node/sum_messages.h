@@ -1,0 +1,69 @@
+// What the root of a reduce and its contributors tell one another.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "square/buffer.h"
+#include "square/ids.h"
+#include "square/status.h"
+
+namespace square {
+
+// Blocks that one request may name; more are asked for later.
+inline constexpr std::size_t kMaxRequestedBlocks = 4'096;
+
+// From the root, down a stream's tree to every contributor. A sum is lost with any of its
+// parts, so its block begins again at all of them, with a higher retry: parts of different
+// tries are never added.
+struct SumRequest {
+  // Counts the requests of one operation in one session, from 1.
+  std::uint32_t number = 0;
+  // The root has every sum: nothing is needed any more.
+  bool done = false;
+  // Blocks that were done when the sums began, or began again under another plan: all below
+  // `first_missing` and those whose bit is set from there on. They are not sent.
+  std::uint32_t first_missing = 0;
+  std::vector<bool> bits;
+  struct Again {
+    std::uint32_t block = 0;
+    std::uint16_t retry = 0;
+    friend bool operator==(const Again&, const Again&) = default;
+  };
+  std::vector<Again> again;
+};
+
+Buffer encode_request(const SumRequest& request);
+// Errors: DATA_LOSS for a payload that is not one.
+Result<SumRequest> decode_request(const Buffer& payload);
+
+// From a contributor, up a stream behind its blocks: what it sent before has gone ahead.
+struct SumReport {
+  NodeId contributor;
+  // The newest request that it has followed on this stream; 0 for none.
+  std::uint32_t number = 0;
+  // Its members have called the operation.
+  bool has_called = false;
+  // So many blocks of the stream, in order, have its part.
+  std::uint32_t position = 0;
+  friend bool operator==(const SumReport&, const SumReport&) = default;
+};
+
+Buffer encode_report(const SumReport& report);
+// Errors: DATA_LOSS for a payload that is not one.
+Result<SumReport> decode_report(const Buffer& payload);
+
+// An attempt counts the beginnings of all sums, by the root, and the retries of one block.
+struct Attempt {
+  std::uint16_t generation = 0;
+  std::uint16_t retry = 0;
+  friend auto operator<=>(const Attempt&, const Attempt&) = default;
+};
+constexpr std::uint32_t to_wire(Attempt attempt) {
+  return std::uint32_t{attempt.generation} << 16U | attempt.retry;
+}
+constexpr Attempt attempt_from_wire(std::uint32_t wire) {
+  return {static_cast<std::uint16_t>(wire >> 16U), static_cast<std::uint16_t>(wire & 0xffffU)};
+}
+
+}  // namespace square

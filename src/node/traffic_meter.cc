@@ -1,0 +1,190 @@
+#include "node/traffic_meter.h"
+
+#include "transport/pacing/wire_cost.h"
+
+namespace square {
+
+std::string_view to_string(LinkDirection direction) {
+  return direction == LinkDirection::kOut ? "out" : "in";
+}
+
+void TrafficMeter::follow(const std::string& self, const std::vector<const Plan*>& live, const Plan* active) {
+  forget_rates();
+  epoch_ = active == nullptr ? std::nullopt : std::optional(active->epoch);
+  Present present;
+  for (const Plan* plan : live) {
+    const auto node = plan->find_node(self);
+    if (!node) continue;
+    note_links(*plan, *node, plan == active, present);
+    note_sessions(*plan, *node, plan == active, present);
+  }
+  links_.keep(present.links);
+  sessions_.keep(present.sessions);
+  tenants_.keep(present.tenants);
+}
+
+void TrafficMeter::forget_rates() {
+  for (const auto& [key, entry] : links_.entries()) {
+    LinkMetrics& link = links_[key].counters;
+    link.capacity_bps = 0;
+    link.planned_bps = 0;
+  }
+  for (const auto& [id, entry] : sessions_.entries()) {
+    SessionMetrics& session = sessions_[id].counters;
+    session.planned_bps = 0;
+    session.planned_sent_bps = 0;
+    session.planned_received_bps = 0;
+  }
+  for (const auto& [name, entry] : tenants_.entries()) {
+    TenantMetrics& tenant = tenants_[name].counters;
+    tenant.planned_bps = 0;
+    tenant.planned_sent_bps = 0;
+    tenant.planned_received_bps = 0;
+  }
+}
+
+void TrafficMeter::note_links(const Plan& plan, NodeId self, bool is_active, Present& present) {
+  for (const PlanLink& planned : plan.links) {
+    if (planned.from != self && planned.to != self) continue;
+    const bool is_out = planned.from == self;
+    const std::string& peer = plan.nodes[(is_out ? planned.to : planned.from).index()].name;
+    const LinkKey key{peer, is_out ? LinkDirection::kOut : LinkDirection::kIn};
+    LinkMetrics& link = links_[key].counters;
+    link.peer = peer;
+    link.direction = key.second;
+    present.links.insert(key);
+    if (!is_active) continue;
+    link.capacity_bps = planned.capacity_bps;
+    link.planned_bps = planned.load_bps;
+  }
+}
+
+void TrafficMeter::note_sessions(const Plan& plan, NodeId self, bool is_active, Present& present) {
+  for (const PlanSession& planned : plan.sessions) {
+    double sent = 0;
+    double received = 0;
+    for (const PlanStream& stream : planned.streams) {
+      for (const auto& [from, to] : stream.links) {
+        if (from == self) sent += stream.rate_bps;
+        if (to == self) received += stream.rate_bps;
+      }
+    }
+    const bool is_member = std::ranges::find(planned.members, self) != planned.members.end();
+    if (sent == 0 && received == 0 && !is_member) continue;
+    const PlanCollective* collective = plan.find_collective(planned.collective);
+    SessionMetrics& session = sessions_[planned.id].counters;
+    session.id = planned.id;
+    session.collective = planned.collective;
+    session.kind = planned.kind;
+    session.tenant = collective == nullptr ? std::string() : collective->tenant;
+    TenantMetrics& tenant = tenants_[session.tenant].counters;
+    tenant.name = session.tenant;
+    present.sessions.insert(planned.id);
+    present.tenants.insert(session.tenant);
+    if (!is_active) continue;
+    session.planned_bps = planned.rate_bps;
+    session.planned_sent_bps = sent;
+    session.planned_received_bps = received;
+    tenant.planned_sent_bps += sent;
+    tenant.planned_received_bps += received;
+  }
+  if (!is_active) return;
+  for (const PlanTenant& planned : plan.tenants) {
+    if (present.tenants.contains(planned.name))
+      tenants_[planned.name].counters.planned_bps = planned.rate_bps;
+  }
+}
+
+void TrafficMeter::on_sent(const std::string& peer, SessionId session, std::size_t bytes) {
+  if (LinkTally* link = links_.find({peer, LinkDirection::kOut})) {
+    ++link->counters.blocks;
+    link->counters.bytes += bytes;
+    link->wire_bits += wire_bits(bytes);
+  }
+  if (SessionTally* found = sessions_.find(session)) {
+    ++found->counters.blocks_sent;
+    found->counters.bytes_sent += bytes;
+    tenant_of(*found).counters.bytes_sent += bytes;
+  }
+}
+
+void TrafficMeter::on_received(const std::string& peer, SessionId session, std::size_t bytes) {
+  if (LinkTally* link = links_.find({peer, LinkDirection::kIn})) {
+    ++link->counters.blocks;
+    link->counters.bytes += bytes;
+    link->wire_bits += wire_bits(bytes);
+  }
+  if (SessionTally* found = sessions_.find(session)) {
+    ++found->counters.blocks_received;
+    found->counters.bytes_received += bytes;
+    tenant_of(*found).counters.bytes_received += bytes;
+  }
+}
+
+void TrafficMeter::on_other_sent(const std::string& peer, double bits) {
+  if (LinkTally* link = links_.find({peer, LinkDirection::kOut})) link->wire_bits += bits;
+}
+
+void TrafficMeter::on_resent(const std::vector<std::string>& peers, SessionId session) {
+  for (const std::string& peer : peers) {
+    if (LinkTally* link = links_.find({peer, LinkDirection::kOut})) ++link->counters.blocks_resent;
+  }
+  if (SessionTally* found = sessions_.find(session)) {
+    ++found->counters.blocks_resent;
+    ++tenant_of(*found).counters.blocks_resent;
+  }
+}
+
+void TrafficMeter::on_delivered(SessionId session, std::size_t bytes) {
+  if (SessionTally* found = sessions_.find(session)) {
+    found->counters.bytes_delivered += bytes;
+    tenant_of(*found).counters.bytes_delivered += bytes;
+  }
+}
+
+void TrafficMeter::on_taken(SessionId session, std::size_t bytes) {
+  if (SessionTally* found = sessions_.find(session)) {
+    found->bytes_in_transit += bytes;
+    tenant_of(*found).counters.bytes_in_transit += bytes;
+  }
+}
+
+void TrafficMeter::on_released(SessionId session, std::size_t bytes) {
+  if (SessionTally* found = sessions_.find(session)) {
+    found->bytes_in_transit -= bytes;
+    tenant_of(*found).counters.bytes_in_transit -= bytes;
+  }
+}
+
+void TrafficMeter::on_held(SessionId session, std::size_t bytes) {
+  if (SessionTally* found = sessions_.find(session)) {
+    found->bytes_held += bytes;
+    tenant_of(*found).counters.bytes_held += bytes;
+  }
+}
+
+void TrafficMeter::on_let_go(SessionId session, std::size_t bytes) {
+  if (SessionTally* found = sessions_.find(session)) {
+    found->bytes_held -= bytes;
+    tenant_of(*found).counters.bytes_held -= bytes;
+  }
+}
+
+NodeMetrics TrafficMeter::snapshot() const {
+  NodeMetrics metrics;
+  metrics.epoch = epoch_;
+  for (const auto& [key, entry] : links_.entries()) {
+    if (entry.left) continue;
+    LinkMetrics link = entry.tally.counters;
+    link.wire_bytes = static_cast<std::uint64_t>(entry.tally.wire_bits / kBitsPerByte);
+    metrics.links.push_back(std::move(link));
+  }
+  for (const auto& [id, entry] : sessions_.entries()) {
+    if (!entry.left) metrics.sessions.push_back(entry.tally.counters);
+  }
+  // Past ones too: what they were sent is worth knowing after their last group left.
+  for (const auto& [name, entry] : tenants_.entries()) metrics.tenants.push_back(entry.tally.counters);
+  return metrics;
+}
+
+}  // namespace square

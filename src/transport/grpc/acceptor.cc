@@ -1,0 +1,213 @@
+#include "transport/grpc/acceptor.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/log.h"
+#include "transport/grpc/limits.h"
+
+namespace square::rpc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kEventsAtOnce = 64;
+// Connections taken from one listening socket before others get a turn.
+constexpr int kAcceptsAtOnce = 64;
+
+void watch(int epoll, int fd, std::uint32_t events) {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = fd;
+  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
+}
+
+// As gRPC sets the sockets that it accepts itself.
+void configure(int fd) {
+  const int enable = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &enable, sizeof(enable));
+  const int timeout_ms = static_cast<int>(kKeepaliveTimeout.count());
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
+}
+
+}  // namespace
+
+Acceptor::Acceptor(ListeningSockets listening, std::size_t memory_quota_bytes)
+    : listening_(std::move(listening)),
+      unframed_limit_bytes_(memory_quota_bytes / kUnframedQuotaPart),
+      max_unframed_bytes_(max_unframed_bytes(memory_quota_bytes)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      stop_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+Acceptor::~Acceptor() {
+  stop();
+  for (const int socket : listening_.sockets) close(socket);
+  close(epoll_);
+  close(stop_event_);
+}
+
+void Acceptor::start(std::unique_ptr<Handover> handover) {
+  handover_ = std::move(handover);
+  watch(epoll_, stop_event_, EPOLLIN);
+  for (const int socket : listening_.sockets) watch(epoll_, socket, EPOLLIN);
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "square-accept");
+    run();
+  });
+}
+
+void Acceptor::stop() {
+  if (!thread_.joinable()) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(stop_event_, &one, sizeof(one));
+  thread_.join();
+  connections_.clear();
+  for (const int socket : listening_.sockets) shutdown(socket, SHUT_RDWR);
+}
+
+std::shared_ptr<Connection> Acceptor::find(std::string_view peer_uri) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_peer_.find(peer_of_call(peer_uri));
+  return found == by_peer_.end() ? nullptr : found->second.lock();
+}
+
+void Acceptor::run() {
+  std::array<epoll_event, kEventsAtOnce> events{};
+  while (true) {
+    const int count = epoll_wait(epoll_, events.data(), kEventsAtOnce, wait_ms(Clock::now()));
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[static_cast<std::size_t>(i)].data.fd;
+      if (fd == stop_event_) return;
+      if (std::ranges::find(listening_.sockets, fd) != listening_.sockets.end()) {
+        accept_all(fd);
+      } else {
+        forget(fd);  // closed by either side: gRPC has seen it too
+      }
+    }
+    const Time now = Clock::now();
+    if (connections_.empty() || now < inspect_at_) continue;
+    inspect_some(now);
+    shed(now);
+  }
+}
+
+int Acceptor::wait_ms(Time now) {
+  if (connections_.empty()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(inspect_at_ - now).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kQuietInspectionInterval.count()));
+}
+
+void Acceptor::accept_all(int listening) {
+  const Time now = Clock::now();
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
+    const int accepted = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (accepted >= 0) {
+      take(listening, accepted, now);
+      continue;
+    }
+    if (errno == EINTR || errno == ECONNABORTED) continue;
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+      log(LogLevel::kWarning, "transport", "cannot take another connection: {}", std::strerror(errno));
+      std::this_thread::sleep_for(kInspectionInterval);  // others may be closed meanwhile
+    }
+    return;
+  }
+}
+
+void Acceptor::take(int listening, int accepted, Time now) {
+  const std::string peer = peer_of(accepted);
+  const bool has_room = connections_.size() < kMaxConnections;
+  const int own = has_room && !peer.empty() ? fcntl(accepted, F_DUPFD_CLOEXEC, 0) : -1;
+  if (own < 0) {
+    close(accepted);
+    if (!has_room) {
+      log(LogLevel::kWarning, "transport", "refused a connection from {}: there are {}", peer,
+          kMaxConnections);
+    }
+    return;
+  }
+  configure(accepted);
+  auto connection = std::make_shared<Connection>(own, peer, max_unframed_bytes_, now);
+  if (connections_.empty()) inspect_at_ = now + kInspectionInterval;
+  connections_[own] = connection;
+  {
+    const std::lock_guard lock(mutex_);
+    by_peer_[peer] = connection;
+  }
+  watch(epoll_, own, EPOLLRDHUP);
+  is_quiet_ = false;
+  Handover::NewConnectionParameters parameters;
+  parameters.listener_fd = listening;
+  parameters.fd = accepted;
+  handover_->HandleNewConnection(&parameters);
+}
+
+void Acceptor::forget(int fd) {
+  const auto found = connections_.find(fd);
+  if (found == connections_.end()) return;
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto named = by_peer_.find(found->second->peer());
+    // The same port may have connected again.
+    if (named != by_peer_.end() && named->second.lock() == found->second) by_peer_.erase(named);
+  }
+  connections_.erase(found);
+}
+
+void Acceptor::inspect_some(Time now) {
+  if (round_.empty()) {
+    is_quiet_ = true;
+    for (const auto& [fd, connection] : connections_) round_.push_back(fd);
+  }
+  for (std::size_t i = 0; i < kMaxInspections && !round_.empty(); ++i) {
+    const auto found = connections_.find(round_.back());
+    round_.pop_back();
+    if (found == connections_.end()) continue;
+    Connection& connection = *found->second;
+    if (const auto why = connection.inspect(now)) shut(connection, *why);
+    is_quiet_ = is_quiet_ && connection.is_quiet();
+  }
+  const bool may_rest = is_quiet_ && round_.empty();
+  inspect_at_ = now + (may_rest ? kQuietInspectionInterval : kInspectionInterval);
+}
+
+void Acceptor::shed(Time now) {
+  std::uint64_t unframed = 0;
+  for (const auto& [fd, connection] : connections_) unframed += connection->unframed_bytes();
+  if (unframed <= unframed_limit_bytes_) return;
+  std::vector<Connection*> slowest;
+  for (const auto& [fd, connection] : connections_) {
+    if (connection->unframed_bytes() > 0) slowest.push_back(connection.get());
+  }
+  std::ranges::sort(slowest, {}, &Connection::last_message_at);
+  for (Connection* connection : slowest) {
+    if (unframed <= unframed_limit_bytes_) break;
+    unframed -= connection->unframed_bytes();
+    const auto still =
+        std::chrono::duration_cast<std::chrono::milliseconds>(now - connection->last_message_at());
+    shut(*connection,
+         fmt::format("incomplete messages take more than {} bytes, and it completed none for {} ms",
+                     unframed_limit_bytes_, still.count()));
+  }
+}
+
+void Acceptor::shut(Connection& connection, const std::string& why) {
+  if (!connection.shut()) return;
+  log(LogLevel::kWarning, "transport", "closed the connection from {}: {}", connection.peer(), why);
+}
+
+}  // namespace square::rpc

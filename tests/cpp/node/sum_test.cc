@@ -1,0 +1,191 @@
+// Reduces and all-reduces over plans made by hand.
+#include "node/sum.h"
+
+#include <doctest/doctest.h>
+
+#include "node/interleave.h"
+#include "node/sums.h"
+
+using namespace square;
+using namespace square::test;
+
+namespace {
+
+std::vector<std::vector<float>> random_inputs(std::uint64_t seed, std::size_t members, std::size_t count) {
+  std::mt19937_64 random(seed);
+  std::vector<std::vector<float>> inputs;
+  for (std::size_t i = 0; i < members; ++i) inputs.push_back(whole_floats(random, count));
+  return inputs;
+}
+
+// 1 and 2 send to 3, which relays to 0; 3 may be a member.
+PlanBuilder star(bool relay_is_member) {
+  PlanBuilder builder(4);
+  for (std::uint32_t from = 0; from < 4; ++from) {
+    for (std::uint32_t to = 0; to < 4; ++to) {
+      if (from != to) builder.add_link(from, to, 80e6);
+    }
+  }
+  const std::vector<std::uint32_t> members =
+      relay_is_member ? std::vector<std::uint32_t>{0, 1, 2, 3} : std::vector<std::uint32_t>{0, 1, 2};
+  builder.add_reduce(0, members, {{{{1, 3}, {2, 3}, {3, 0}}, 40e6}});
+  return builder;
+}
+
+}  // namespace
+
+TEST_CASE("add: slices that end anywhere give the sum of the whole") {
+  std::mt19937_64 random(seed_from_environment(5));
+  for (int round = 0; round < 50; ++round) {
+    const std::size_t count = 1 + random() % 10'000;
+    const auto a = any_floats(random, count);
+    const auto b = any_floats(random, count);
+    const auto c = any_floats(random, count);
+    Buffer slices;
+    const auto bytes = std::as_bytes(std::span(c));
+    for (std::size_t at = 0; at < bytes.size();) {
+      const std::size_t run = std::min<std::size_t>(bytes.size() - at, 1 + random() % 5'000);
+      slices.append({nullptr, bytes.data() + at, run});
+      at += run;
+    }
+    std::vector<float> expected(count);
+    for (std::size_t i = 0; i < count; ++i) expected[i] = (a[i] + b[i]) + c[i];
+    const auto* a_bytes = reinterpret_cast<const std::byte*>(a.data());
+    std::vector<float> out(count);
+    const Reduction sum{ElementType::kFloat32, ReduceOp::kSum};
+    add(std::as_writable_bytes(std::span(out)),
+        {{a_bytes, nullptr}, {reinterpret_cast<const std::byte*>(b.data()), nullptr}, {nullptr, &slices}},
+        sum);
+    CHECK(out == expected);
+    // In place of the second operand.
+    std::vector<float> in_place = b;
+    const auto* own = reinterpret_cast<const std::byte*>(in_place.data());
+    add(std::as_writable_bytes(std::span(in_place)), {{a_bytes, nullptr}, {own, nullptr}, {nullptr, &slices}},
+        sum);
+    CHECK(in_place == expected);
+  }
+}
+
+TEST_CASE("blocks are dealt to streams in proportion to their rates, each once") {
+  const Interleave deal({3e6, 1e6}, 1'000, {true, true});
+  CHECK(deal.order(0).size() + deal.order(1).size() == 998);
+  CHECK(deal.order(1).size() == doctest::Approx(998 / 4).epsilon(0.01));
+  CHECK_FALSE(deal.is_dealt(0));
+  for (std::size_t block = 2; block < 1'000; ++block) {
+    REQUIRE(deal.order(deal.stream_of(block))[deal.position_of(block)] == block);
+  }
+  // The slow stream gets nothing that the fast one would be through with sooner.
+  CHECK(Interleave({100e6, 1e6}, 10, {}).order(1).empty());
+}
+
+TEST_CASE("a reduce adds every member's values at the root, over a relay that adds") {
+  for (const bool relay_is_member : {false, true}) {
+    for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{3'000'000}}) {
+      CAPTURE(relay_is_member);
+      CAPTURE(count);
+      Overlay overlay(1, 4);
+      std::vector<std::uint32_t> ranks{0, 1, 2};
+      if (relay_is_member) ranks.push_back(3);
+      Sum sum(CollectiveId(0), ranks, random_inputs(3, ranks.size(), count), 0, count != 1);
+      overlay.set_members(CollectiveId(0), ranks);
+      REQUIRE(overlay.publish(star(relay_is_member).build()));
+      const TimePoint start = overlay.simulation.clock().now();
+      sum.post_all(overlay);
+      CHECK(overlay.run([&] { return sum.is_over(); }));
+      CHECK(sum.is_right());
+      if (count > 1'000) {
+        // 40 Mbit/s through the one link into the root, which is twice as fast.
+        const double seconds = to_seconds(sum.finished_at[0] - start);
+        CHECK(seconds > 0.9 * static_cast<double>(count) * 32 / 80e6);
+        CHECK(seconds < 1.3 * static_cast<double>(count) * 32 / 40e6);
+      }
+    }
+  }
+}
+
+TEST_CASE("several ranks on a node are added there, and one node needs no link") {
+  Overlay overlay(1, 4);
+  PlanBuilder builder(4);
+  builder.add_link(1, 0, 80e6);
+  builder.add_reduce(0, {0, 1}, {{{{1, 0}}, 40e6}});
+  builder.add_all_reduce({2}, {});
+  const std::vector<std::uint32_t> ranks{1, 0, 1, 0, 0};
+  Sum sum(CollectiveId(0), ranks, random_inputs(4, ranks.size(), 100'000), 3);
+  Sum local(CollectiveId(1), {2, 2, 2}, random_inputs(5, 3, 100'000));
+  overlay.set_members(CollectiveId(0), ranks);
+  overlay.set_members(CollectiveId(1), {2, 2, 2});
+  REQUIRE(overlay.publish(builder.build()));
+  sum.post_all(overlay);
+  local.post_all(overlay);
+  CHECK(overlay.run([&] { return sum.is_over() && local.is_over(); }));
+  CHECK(sum.is_right());
+  CHECK(local.is_right());
+}
+
+TEST_CASE("an all-reduce over two shares gives all the same bits, again and again") {
+  std::vector<std::vector<float>> first;
+  for (int round = 0; round < 3; ++round) {
+    Overlay overlay(static_cast<std::uint64_t>(round) + 1, 3);
+    for (std::size_t a = 0; a < 3; ++a) {
+      for (std::size_t b = 0; b < 3; ++b) {
+        if (a != b)
+          overlay.simulation.set_conditions(
+              node_name(a), node_name(b),
+              {std::chrono::milliseconds(2 + round), std::chrono::milliseconds(3), 0.02});
+      }
+    }
+    PlanBuilder builder(3);
+    for (std::uint32_t from = 0; from < 3; ++from) {
+      for (std::uint32_t to = 0; to < 3; ++to) {
+        if (from != to) builder.add_link(from, to, 80e6);
+      }
+    }
+    builder.add_all_reduce(
+        {0, 1, 2},
+        {{0, 300'000, {{{{1, 0}, {2, 0}}, 20e6}, {{{2, 1}, {1, 0}}, 10e6}}, {{{{0, 1}, {0, 2}}, 30e6}}},
+         {2, 700'000, {{{{0, 1}, {1, 2}}, 30e6}}, {{{{2, 0}, {0, 1}}, 30e6}}}});
+    std::mt19937_64 random(9);
+    std::vector<std::vector<float>> inputs;
+    for (int i = 0; i < 3; ++i) inputs.push_back(any_floats(random, 777'777));
+    Sum sum(CollectiveId(0), {0, 1, 2}, inputs, std::nullopt, round % 2 == 0);
+    overlay.set_members(CollectiveId(0), {0, 1, 2});
+    REQUIRE(overlay.publish(builder.build()));
+    sum.post_all(overlay);
+    CHECK(overlay.run([&] { return sum.is_over(); }));
+    for (const auto& outcome : sum.outcomes) {
+      if (outcome && !outcome->is_ok()) MESSAGE(outcome->to_string());
+    }
+    CHECK(sum.is_right(false));
+    if (first.empty()) first = sum.outputs;
+    CHECK(first == sum.outputs);
+  }
+}
+
+TEST_CASE("members that disagree are told who said what") {
+  Overlay overlay(1, 4);
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  REQUIRE(overlay.publish(star(false).build()));
+  Sum sum(CollectiveId(0), {0, 1, 2}, random_inputs(3, 3, 1'000), 0);
+  sum.outputs[2].resize(999);
+  sum.post_all(overlay);
+  CHECK(overlay.run([&] { return sum.is_over(); }));
+  for (const auto& outcome : sum.outcomes) {
+    REQUIRE(outcome.has_value());
+    CHECK(outcome->code() == StatusCode::kInvalidArgument);
+    CHECK(outcome->message().find("4000 bytes of float32") != std::string::npos);
+    CHECK(outcome->message().find("3996 bytes of float32") != std::string::npos);
+  }
+}
+
+TEST_CASE("a member that does not call is named by the root's timeout") {
+  Overlay overlay(1, 4);
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  REQUIRE(overlay.publish(star(false).build()));
+  Sum sum(CollectiveId(0), {0, 1, 2}, random_inputs(3, 3, 100'000), 0);
+  sum.timeout = std::chrono::seconds(5);
+  sum.post(overlay, 0);
+  sum.post(overlay, 1);
+  CHECK(overlay.run([&] { return sum.outcomes[0].has_value() && sum.outcomes[1].has_value(); }));
+  CHECK(sum.outcomes[0]->code() == StatusCode::kDeadlineExceeded);
+  CHECK(sum.outcomes[0]->message().find("\"n2\"") != std::string::npos);
+}

@@ -1,0 +1,198 @@
+"""`square node --gateway` and the processes that it serves."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+import square as package
+from commands import TRIANGLE, square, start, wait_until
+
+SIZE_BYTES = 3_000_001
+LIMIT = 20
+
+# A member of a group, in a process of its own: attaches, and says how its broadcasts went.
+MEMBER = """
+import hashlib, json, sys
+import square
+gateway, tenant, rank, shared, calls = json.loads(sys.argv[1])
+with square.attach(gateway, shared_memory=shared) as node:
+    member = square.Communicator(
+        node, "group of " + tenant, tenant, ["a", "b"], rank, [("broadcast", 0, 0, 1.0)], timeout=20
+    )
+    print("shared" if node.is_shared else "streamed", flush=True)
+    for call in range(calls):
+        data = bytearray(hashlib.shake_128(f"{tenant} {call}".encode()).digest(3_000_001))
+        buffer = data if rank == 0 else bytearray(len(data))
+        try:
+            member.broadcast(buffer, root=0, timeout=20)
+        except square.SquareError as error:
+            print(type(error).__name__, error, flush=True)
+        else:
+            print(hashlib.sha256(buffer).hexdigest(), flush=True)
+    sys.stdin.read()
+"""
+
+
+def digest(tenant: str, call: int) -> str:
+    data = hashlib.shake_128(f"{tenant} {call}".encode()).digest(SIZE_BYTES)
+    return hashlib.sha256(data).hexdigest()
+
+
+class Member:
+    """A process that attaches to a gateway."""
+
+    def __init__(self, gateway: str, tenant: str, rank: int, *, shared: bool, calls: int) -> None:
+        words = json.dumps([gateway, tenant, rank, shared, calls])
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-c", MEMBER, words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def __enter__(self) -> "Member":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@contextmanager
+def serving(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
+    """The process and what it says about itself."""
+    process = start(*arguments, "--json")
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        if not line:
+            pytest.fail(f"{arguments} said nothing: {process.communicate()[1]}")
+        yield process, json.loads(line)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def triangle(tmp_path: Path) -> Path:
+    file = tmp_path / "triangle.toml"
+    # Fast enough for a test, and only what the groups below are.
+    overlay = TRIANGLE.split("[[tenant]]")[0].replace("= 40", "= 800").replace("= 4\n", "= 80\n")
+    file.write_text(overlay, encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def gateways(triangle: Path) -> Iterator[tuple[list[str], list[subprocess.Popen[str]]]]:
+    """Two `square node --gateway`, a and b, and c, which only relays."""
+    with ExitStack() as stack:
+        _, controller = stack.enter_context(serving("controller", triangle))
+        addresses, processes = [], []
+        for name in "abc":
+            extra = ["--gateway", "127.0.0.1:0"] if name != "c" else []
+            process, said = stack.enter_context(
+                serving("node", "--name", name, "--controller", controller["address"], *extra)
+            )
+            assert said["name"] == name
+            if name != "c":
+                addresses.append(said["gateway"])
+                processes.append(process)
+        yield addresses, processes
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_four_processes_of_two_tenants(
+    gateways: tuple[list[str], list[subprocess.Popen[str]]], shared: bool
+) -> None:
+    addresses, _ = gateways
+    with ExitStack() as stack:
+        members = {
+            (tenant, rank): stack.enter_context(Member(addresses[rank], tenant, rank, shared=shared, calls=2))
+            for tenant in ("alice", "bob")
+            for rank in (0, 1)
+        }
+        for (tenant, _), member in members.items():
+            assert member.line() == ("shared" if shared else "streamed")
+            assert [member.line() for _ in range(2)] == [digest(tenant, call) for call in range(2)]
+
+
+def test_a_gateway_that_is_killed_is_named(
+    gateways: tuple[list[str], list[subprocess.Popen[str]]],
+) -> None:
+    addresses, processes = gateways
+    with Member(addresses[1], "alice", 1, shared=True, calls=1) as member:
+        assert member.line() == "shared"
+        processes[1].send_signal(signal.SIGKILL)
+        line = member.line()
+        assert line.startswith("UnavailableError")
+        assert addresses[1] in line
+        assert 'node "b"' in line
+
+
+def test_a_gateway_in_this_process(triangle: Path) -> None:
+    with serving("controller", triangle) as (_, said), package.Node("a", said["address"]) as node:
+        with pytest.raises(package.errors.InvalidArgumentError, match="token"):
+            node.serve_gateway("0.0.0.0:0")
+        address = node.serve_gateway(token="secret", staging_bytes=1 << 20, tenant_staging_bytes=1 << 20)
+        with pytest.raises(package.errors.FailedPreconditionError, match=address):
+            node.serve_gateway()
+        with pytest.raises(package.errors.UnauthenticatedError, match="wrong token"):
+            package.attach(address, token="wrong")
+        with package.attach(address, token="secret") as attached:
+            assert attached.name == "a"
+            assert attached.is_shared, attached.why_streamed
+            assert node.gateway_statistics()["attachments"] == 1
+            spec = [("broadcast", 0, 0, 1.0)]
+            member = package.Communicator(attached, "g", "alice", ["a"], 0, spec, timeout=LIMIT)
+            member.broadcast(bytearray(1000), timeout=LIMIT)
+            with pytest.raises(package.errors.ResourceExhaustedError, match="staging_bytes"):
+                member.broadcast(bytearray((1 << 20) + 1), timeout=LIMIT)
+        with pytest.raises(package.SquareError):
+            package.Communicator(attached, "h", "alice", ["a"], 0, spec, timeout=LIMIT)
+    with pytest.raises(package.errors.UnavailableError, match=address):
+        package.attach(address, token="secret", timeout=1)
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_an_address_that_cannot_be_had(triangle: Path, taken: bool) -> None:
+    with serving("controller", triangle) as (_, said):
+        address, words = (said["address"], "in use") if taken else ("0.0.0.0:0", "token")
+        result = square("node", "--name", "a", "--controller", said["address"], "--gateway", address)
+    # The node has joined by then, and may have logged so.
+    assert result.returncode == 1, result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    complaint = result.stderr.splitlines()[-1]
+    assert complaint.startswith("square: error: ")
+    assert address in complaint
+    assert words in complaint
+
+
+def test_nothing_is_left_of_a_killed_process(gateways: tuple[list[str], list[subprocess.Popen[str]]]) -> None:
+    """Shared memory has no name in any file system, and the gateway maps none of a dead process."""
+    addresses, processes = gateways
+    shared_before = set(os.listdir("/dev/shm"))
+    with Member(addresses[1], "alice", 1, shared=True, calls=1) as member:
+        assert member.line() == "shared"
+        member.process.send_signal(signal.SIGKILL)
+        member.process.wait(LIMIT)
+    with Member(addresses[0], "bob", 0, shared=True, calls=0) as other:
+        assert other.line() == "shared"
+
+    def maps_nothing() -> bool:
+        maps = [Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8") for process in processes]
+        return not any("square-gateway" in text for text in maps)
+
+    assert wait_until(maps_nothing, LIMIT)
+    assert set(os.listdir("/dev/shm")) <= shared_before
