@@ -40,7 +40,9 @@ class Expander {
                       spec.op == CollectiveOp::kReduceScatter;
     if (adds && !ring && !how_.with_reduces) {
       return unimplemented(fmt::format(
-          "{}: only the policy \"exact\" plans relays that add{}", describe(spec),
+          "{}: only the policy \"exact\" plans relays that add: choose it (name = \"exact\" in [policy], or "
+          "--policy exact){}",
+          describe(spec),
           spec.op == CollectiveOp::kAllReduce ? "; or use algorithm = \"ring\" for an all-reduce" : ""));
     }
     if (n_ < 2) return Status::ok();

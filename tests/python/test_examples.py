@@ -29,7 +29,7 @@ def test_scenario(scenario: Path) -> None:
     "program", sorted((REPOSITORY / "benchmarks").glob("*.py")), ids=lambda path: path.name
 )
 def test_benchmark_has_help(program: Path) -> None:
-    command = [sys.executable, "-P", str(program), "--help"]
+    command = [sys.executable, str(program), "--help"]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert result.returncode == 0, result.stderr
 

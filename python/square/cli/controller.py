@@ -16,7 +16,7 @@ def add_parser(commands: arguments.Commands) -> None:
         "a controller in a process of its own",
         "Plans and publishes to the nodes that join, until SIGINT or SIGTERM. The first line of output\n"
         "is the address to give to nodes. Without a scenario or a topology, nodes that join form a full\n"
-        "mesh of unlimited links.",
+        "mesh of unlimited links. Without a scenario the policy is exact.",
         "  square controller scenario.toml --bind 127.0.0.1:7000",
     )
     what = parser.add_mutually_exclusive_group()
@@ -70,5 +70,7 @@ def _scenario(options: argparse.Namespace) -> Scenario:
     if options.scenario is not None:
         return Scenario.read(str(options.scenario))
     if options.topology is not None:
-        return Scenario(Topology.read(str(options.topology)), name=options.topology.stem)
-    return Scenario(Topology(), name="overlay")
+        overlay = Scenario(Topology.read(str(options.topology)), name=options.topology.stem)
+        return with_policy(overlay, policy="exact")
+    # What members will ask for is not known yet, and this policy plans everything.
+    return with_policy(Scenario(Topology(), name="overlay"), policy="exact")

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from square._core import CollectiveView, Communicator, Plan, Scenario
+from square._core import CollectiveView, Plan, Scenario
 from square.errors import (
     FailedPreconditionError,
     InvalidArgumentError,
@@ -43,18 +43,12 @@ def check(scenario: Scenario, input_file: Path | None = None) -> None:
     _check_memory(sum(operations.buffers(c.op, len(c.members)) * c.size_bytes for c in scenario.collectives))
 
 
-def _runnable() -> tuple[str, ...]:
-    """What this build of the library carries out."""
-    has_sums = all(hasattr(Communicator, op) for op in operations.SUMS)
-    return operations.OPERATIONS if has_sums else ("broadcast",)
-
-
 def _check_operation(collective: CollectiveView, input_file: Path | None) -> None:
     name = f"collective {collective.id} ({collective.op}, tenant {collective.tenant})"
-    runnable = _runnable()
-    if collective.op not in runnable:
+    if collective.op not in operations.OPERATIONS:
         raise UnimplementedError(
-            f"{name}: `square run` runs {', '.join(runnable)} only; `square plan` plans the others"
+            f"{name}: `square run` runs {', '.join(operations.OPERATIONS)} only; "
+            "`square plan` plans the others"
         )
     if collective.op == "all_reduce" and collective.algorithm != "planned":
         raise UnimplementedError(

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from square._core import Communicator, Node
 from square.errors import SquareError
@@ -95,11 +95,13 @@ class Member:
             return
         addends = memoryview(self.addends).cast("f")
         total = None if self.buffer is None else memoryview(self.buffer).cast("f")
-        adding: Any = self.communicator
         if self.seat.op == "reduce":
-            adding.reduce(addends, total, op="sum", root=self.seat.root_rank, timeout=timeout_seconds)
+            assert self.seat.root_rank is not None
+            self.communicator.reduce(
+                addends, total, op="sum", root=self.seat.root_rank, timeout=timeout_seconds
+            )
         else:
-            adding.all_reduce(addends, total, op="sum", timeout=timeout_seconds)
+            self.communicator.all_reduce(addends, total, op="sum", timeout=timeout_seconds)
 
 
 class Worker:
