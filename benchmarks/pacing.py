@@ -21,6 +21,8 @@ import square
 WARM_UP_SECONDS = 1.0
 TAIL_SECONDS = 0.2
 SPARE = 1.25
+# The sessions start one after the other, and who is alone has the whole link for so long.
+HEAD_START_SECONDS = 0.25
 MOST_ERROR = 0.001
 MOST_ERROR_OF_MANY = 0.003
 MOST_WINDOW = 1.05
@@ -43,7 +45,8 @@ def measure(rate_bps: float, count: int, seconds: float) -> Measured:
     for name in ("source", "sink"):
         topology.add_node(name)
     topology.add_link("source", "sink", capacity_bps=count * rate_bps)
-    size = int(rate_bps / bench.BITS * (seconds + WARM_UP_SECONDS + TAIL_SECONDS) * SPARE)
+    expected = int(rate_bps / bench.BITS * (seconds + WARM_UP_SECONDS + TAIL_SECONDS) * SPARE)
+    size = expected + int((count - 1) * rate_bps / bench.BITS * HEAD_START_SECONDS)
     sessions = [bench.Session(number, f"tenant {number}", "source", "sink", size) for number in range(count)]
     numbers = [session.number for session in sessions]
     source, sink = bench.Host("source"), bench.Host("sink")
@@ -55,12 +58,16 @@ def measure(rate_bps: float, count: int, seconds: float) -> Measured:
             source.call("enrol", sessions)
             sink.call("enrol", sessions)
             rates = bench.planned_rates(controller.plan(), sessions)
-            sink.call("receive", numbers)
+            sink.call("receive", numbers, expected)
             begin = source.call("send", numbers) + WARM_UP_SECONDS
             bench.watch(sink, sessions, rates, begin + seconds + TAIL_SECONDS)
             seen = bench.arrivals(sink, sessions, rates)
             result = Measured(rate_bps / 1e6, count, 0.0, 0.0, 0.0)
             for number, arrivals in seen.items():
+                if len(arrivals.times) * arrivals.block_bytes >= size:
+                    raise RuntimeError(
+                        f"session {number} ended before the measurement: raise HEAD_START_SECONDS"
+                    )
                 error = arrivals.rate_bps(begin, begin + seconds) / rates[number] - 1
                 result.mean_error += error / count
                 if abs(error) >= abs(result.worst_error):

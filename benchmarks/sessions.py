@@ -12,6 +12,7 @@ import signal
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -23,6 +24,8 @@ from square.errors import SquareError
 BITS = 8
 PAGE_BYTES = 4096
 SAMPLE_SECONDS = 0.0005
+WATCHED_AT_FULL_SPEED = 25  # of more sessions samples are taken less often: they cost CPU time
+ENROLLED_AT_ONCE = 32
 ANSWER_SECONDS = 120.0
 CALL_SECONDS = 600.0
 _PR_SET_PDEATHSIG = 1
@@ -144,36 +147,44 @@ class _Server:
         self._nodes[name] = square.Node(name, controller, **options)
 
     def enrol(self, sessions: Sequence[Session]) -> None:
-        """Takes part in these with the members that live here."""
+        """Takes part in these with the members that live here, in many at once: each waits for answers."""
+        members = [
+            (session, rank, node)
+            for session in sessions
+            for rank, node in enumerate((session.source, session.sink))
+            if node in self._nodes
+        ]
         for session in sessions:
             self._sessions[session.number] = session
-            members = [session.source, session.sink]
-            for rank, node in enumerate(members):
-                if node not in self._nodes:
-                    continue
-                self._communicators[session.number, rank] = square.Communicator(
-                    self._nodes[node],
-                    f"collective/{session.number}",
-                    session.tenant,
-                    members,
-                    rank,
-                    collectives=[("broadcast", 0, session.size_bytes, session.weight)],
-                    timeout=ANSWER_SECONDS,
-                )
+        with ThreadPoolExecutor(ENROLLED_AT_ONCE) as pool:
+            for (session, rank, _), made in zip(members, pool.map(self._join_group, members), strict=True):
+                self._communicators[session.number, rank] = made
 
-    def receive(self, numbers: Sequence[int]) -> None:
+    def _join_group(self, member: tuple[Session, int, str]) -> square.Communicator:
+        session, rank, node = member
+        return square.Communicator(
+            self._nodes[node],
+            f"collective/{session.number}",
+            session.tenant,
+            [session.source, session.sink],
+            rank,
+            collectives=[("broadcast", 0, session.size_bytes, session.weight)],
+            timeout=ANSWER_SECONDS,
+        )
+
+    def receive(self, numbers: Sequence[int], expected_bytes: int | None = None) -> None:
+        """Has buffers ready for them, and the pages for so many bytes of each."""
         for number in numbers:
             buffer = bytearray(self._sessions[number].size_bytes)
-            for at in range(0, len(buffer), PAGE_BYTES):
+            for at in range(0, min(len(buffer), expected_bytes or len(buffer)), PAGE_BYTES):
                 buffer[at] = 0  # the page is there before the data
             self._buffers[number] = buffer
             self._works[number, 1] = self._communicators[number, 1].broadcast_async(buffer, 0, CALL_SECONDS)
 
     def send(self, numbers: Sequence[int]) -> float:
-        payloads: dict[int, bytes] = {}
-        for number in numbers:
-            size = self._sessions[number].size_bytes
-            payload = payloads.setdefault(size, b"\xff" * size)
+        payloads = {size: b"\xff" * size for size in {self._sessions[n].size_bytes for n in numbers}}
+        for number in numbers:  # nothing else in this loop: who starts early is ahead of the others
+            payload = payloads[self._sessions[number].size_bytes]
             self._works[number, 0] = self._communicators[number, 0].broadcast_async(payload, 0, CALL_SECONDS)
         return time.monotonic()
 
@@ -194,12 +205,13 @@ class _Server:
         for number, block in blocks.items():
             size = self._sessions[number].size_bytes
             marks[number] = [min(at + block, size) - 1 for at in range(0, size, block)]
+        pause = SAMPLE_SECONDS * max(1.0, len(blocks) / WATCHED_AT_FULL_SPEED)
         while (now := time.monotonic()) < end:
             for number, seen in times.items():
                 buffer, last = self._buffers[number], marks[number]
                 while len(seen) < len(last) and buffer[last[len(seen)]]:
                     seen.append(now)
-            time.sleep(SAMPLE_SECONDS)
+            time.sleep(pause)
         return times
 
     def statistics(self, node: str) -> dict[str, int]:

@@ -21,7 +21,9 @@ import square
 MIB = 1 << 20
 RATE_BPS = 50e6
 OTHERS = 3
-STALLED_BPS = 0.1e6
+# Next to nothing, so that what the stalled leave idle does not make up for what the others lose.
+STALLED_BPS = 0.001e6
+SETTLE_SECONDS = 2.0  # for the stalled to fill what they may
 STALLED_BYTES = 4 * MIB
 WARM_UP_SECONDS = 1.0
 MOST_GROWTH = 1.10
@@ -85,6 +87,7 @@ def stall(
     numbers = [session.number for session in others]
     before = relay.memory_bytes()
     source.call("send", [session.number for session in idle])
+    time.sleep(SETTLE_SECONDS)
     sink.call("receive", numbers)
     begin = source.call("send", numbers) + WARM_UP_SECONDS
     end = begin + seconds

@@ -2,6 +2,7 @@
 
 #include "bindings.h"
 #include "square/log.h"
+#include "square/process_memory.h"
 #include "square/transport.h"
 
 namespace square::python {
@@ -60,6 +61,9 @@ PYBIND11_MODULE(_core, module) {
   module.def("set_log", &set_log, py::arg("callback"),
              py::arg("minimum") = static_cast<int>(square::LogLevel::kInfo),
              "Sends the library's messages to callback(level, message, fields); None drops them.");
+  module.def("tune_process_memory", &square::tune_process_memory,
+             "For programs: has the allocator keep freed memory for the next transfer. Call it once, early; "
+             "False where the allocator has no such setting.");
   // Threads of nodes that live to the end must not wait for an interpreter that goes away.
   pybind11::module_::import("atexit").attr("register")(
       pybind11::cpp_function([] { unlocked([] { square::set_log_sink({}); }); }));

@@ -43,7 +43,8 @@ class Buffer {
   // CRC32C of all bytes. Also on several threads at once.
   [[nodiscard]] std::uint32_t checksum() const;
 
-  // Copies all bytes to `destination`, which has room for size_bytes().
+  // Copies all bytes to `destination`, which has room for size_bytes() and shares none with
+  // the slices. A large copy goes around the caches.
   void copy_to(std::byte* destination) const;
   // `size_bytes` bytes from `offset_bytes` on, sharing the owners. Precondition: not past
   // the end.

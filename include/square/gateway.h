@@ -98,6 +98,8 @@ class AttachedNode final : public MemberHost {
   // process has not registered; RESOURCE_EXHAUSTED for an operation over the gateway's staging.
   void post(MemberOperation operation) override;
   void cancel(CollectiveId collective, OperationId operation) override;
+  // Nothing for a group that this process has not registered.
+  void fail(CollectiveId collective, OperationId operation, Status cause) override;
 
   // Ends what runs with CANCELLED; nothing refers to any member's buffer afterwards, and later
   // calls fail. Blocks for about half a second at the most. Idempotent.

@@ -23,6 +23,7 @@ class MemberHost {
   virtual void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) = 0;
   virtual void post(MemberOperation operation) = 0;
   virtual void cancel(CollectiveId collective, OperationId operation) = 0;
+  virtual void fail(CollectiveId collective, OperationId operation, Status cause) = 0;
 };
 
 }  // namespace square

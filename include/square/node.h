@@ -124,6 +124,9 @@ class Node {
 
   // Ends an operation that runs, on every member, with CANCELLED; otherwise nothing.
   void cancel(CollectiveId collective, OperationId operation);
+  // Ends an operation, whether any member has posted it or not, on every member with `cause`; if
+  // it is over here, the next one. Nothing if the collective has failed before.
+  void fail(CollectiveId collective, OperationId operation, Status cause);
 
   // A snapshot; `receive` runs on the strand.
   void statistics(std::function<void(NodeStatistics)> receive);

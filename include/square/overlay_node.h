@@ -42,6 +42,7 @@ class OverlayNode final : public MemberHost {
   void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override;
   void post(MemberOperation operation) override;
   void cancel(CollectiveId collective, OperationId operation) override;
+  void fail(CollectiveId collective, OperationId operation, Status cause) override;
 
   // Serves other processes from now on, until stop(). Returns the address. Errors: those of
   // Gateway::serve(); FAILED_PRECONDITION if it does already.

@@ -26,6 +26,8 @@ struct Reduction {
 };
 inline constexpr Reduction kNoReduction{};
 
+// Whether there are such a type and such an operation, and they go together.
+bool can_add(const Reduction& reduction);
 // 1 for kBytes.
 std::size_t element_bytes(ElementType type);
 std::string_view to_string(ElementType type);

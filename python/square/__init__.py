@@ -30,6 +30,7 @@ from square._core import (
     __version__,
     attach,
     policy_names,
+    tune_process_memory,
 )
 from square.errors import SquareError
 from square.planning import frontier, gaps, plan, validate, violations
@@ -59,6 +60,7 @@ __all__ = [
     "metrics",
     "plan",
     "policy_names",
+    "tune_process_memory",
     "validate",
     "violations",
 ]

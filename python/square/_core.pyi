@@ -52,6 +52,7 @@ __all__: list[str] = [
     "make_plan",
     "policy_names",
     "set_log",
+    "tune_process_memory",
     "validate",
 ]
 
@@ -876,6 +877,11 @@ def set_log(
 ) -> None:
     """
     Sends the library's messages to callback(level, message, fields); None drops them.
+    """
+
+def tune_process_memory() -> bool:
+    """
+    For programs: has the allocator keep freed memory for the next transfer. Call it once, early; False where the allocator has no such setting.
     """
 
 def validate(plan: Plan) -> None:

@@ -7,10 +7,45 @@
 
 #include "base/check.h"
 
+// Sanitizers see ordinary stores only.
+#if defined(__SSE2__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include <emmintrin.h>
+#define SQUARE_STREAMING_STORES 1
+#endif
+
 namespace square {
 namespace {
 
 constexpr std::uint64_t kIsKnown = std::uint64_t{1} << 32U;
+
+// From here on a copy goes around the cache: blocks of this size belong to an operation that
+// a core's own cache does not hold.
+[[maybe_unused]] constexpr std::size_t kStreamedBytes = std::size_t{256} << 10U;
+
+#ifdef SQUARE_STREAMING_STORES
+// Writes whole cache lines without reading first what they overwrite: half the time of an
+// ordinary copy into memory that is not in the cache. Wants an sfence behind the last call.
+void stream(std::byte* to, const std::byte* from, std::size_t size_bytes) {
+  constexpr std::size_t kLine = 64;
+  const std::size_t before = std::min(size_bytes, -reinterpret_cast<std::uintptr_t>(to) % kLine);
+  std::memcpy(to, from, before);
+  for (to += before, from += before, size_bytes -= before; size_bytes >= kLine; size_bytes -= kLine) {
+    auto* line = reinterpret_cast<__m128i*>(to);
+    const auto* bytes = reinterpret_cast<const __m128i*>(from);
+    const __m128i first = _mm_loadu_si128(bytes);
+    const __m128i second = _mm_loadu_si128(bytes + 1);
+    const __m128i third = _mm_loadu_si128(bytes + 2);
+    const __m128i fourth = _mm_loadu_si128(bytes + 3);
+    _mm_stream_si128(line, first);
+    _mm_stream_si128(line + 1, second);
+    _mm_stream_si128(line + 2, third);
+    _mm_stream_si128(line + 3, fourth);
+    to += kLine;
+    from += kLine;
+  }
+  std::memcpy(to, from, size_bytes);
+}
+#endif
 
 }  // namespace
 
@@ -50,6 +85,15 @@ std::uint32_t Buffer::checksum() const {
 }
 
 void Buffer::copy_to(std::byte* destination) const {
+#ifdef SQUARE_STREAMING_STORES
+  if (size_bytes_ >= kStreamedBytes) {
+    for (const Slice& slice : slices_) {
+      stream(destination, slice.data, slice.size_bytes);
+      destination += slice.size_bytes;
+    }
+    return _mm_sfence();  // before anybody is told that the bytes are there
+  }
+#endif
   for (const Slice& slice : slices_) {
     std::memcpy(destination, slice.data, slice.size_bytes);
     destination += slice.size_bytes;

@@ -28,6 +28,11 @@ const Element* find(ElementType type) {
 
 }  // namespace
 
+bool can_add(const Reduction& reduction) {
+  return reduction.op == ReduceOp::kSum && reduction.type != ElementType::kBytes &&
+         find(reduction.type) != nullptr;
+}
+
 std::size_t element_bytes(ElementType type) {
   const Element* element = find(type);
   return element == nullptr ? 1 : element->bytes;

@@ -87,6 +87,10 @@ void OverlayNode::cancel(CollectiveId collective, OperationId operation) {
   parts_->node->cancel(collective, operation);
 }
 
+void OverlayNode::fail(CollectiveId collective, OperationId operation, Status cause) {
+  parts_->node->fail(collective, operation, std::move(cause));
+}
+
 Result<std::string> OverlayNode::serve_gateway(GatewayOptions options) {
   const std::lock_guard lock(parts_->gateway_mutex);
   if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");

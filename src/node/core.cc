@@ -137,6 +137,13 @@ void Node::Core::cancel(const OperationKey& key) {
       cancelled(fmt::format("a member on node \"{}\" cancelled the operation", context_.options.name)), true);
 }
 
+void Node::Core::fail(OperationKey key, const Status& cause) {
+  const Collective& collective = collectives_[key.collective];
+  if (is_stopping_ || collective.failure) return;
+  while (collective.has_finished(key.operation)) key.operation = OperationId(key.operation.value() + 1);
+  announce_failure(key, cause);
+}
+
 std::shared_ptr<const InstalledPlan> Node::Core::plan_of(Epoch epoch) {
   const auto found = plans_.find(epoch);
   return found == plans_.end() ? nullptr : found->second;
@@ -166,9 +173,13 @@ void Node::Core::on_finished(const OperationKey& key, const Status& outcome) {
 }
 
 void Node::Core::announce_failure(const OperationKey& key, const Status& cause) {
+  const bool is_first = !collectives_[key.collective].failure;
   poison(key, cause);
-  log(LogLevel::kWarning, {.component = "node", .node = context_.options.name, .collective = key.collective},
-      "{}: collective {}: {}", context_.options.name, key.collective.value(), cause.to_string());
+  if (is_first) {
+    log(LogLevel::kWarning,
+        {.component = "node", .node = context_.options.name, .collective = key.collective},
+        "{}: collective {}: {}", context_.options.name, key.collective.value(), cause.to_string());
+  }
   std::set<SessionId> told;
   for (const auto& [epoch, plan] : plans_) {
     for (const PlanSession* session : plan->sessions_of(key.collective)) {

@@ -54,6 +54,7 @@ class Node::Core final : public TransportHandler,
   void set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);
   void post(MemberOperation call);
   void cancel(const OperationKey& key);
+  void fail(OperationKey key, const Status& cause);
   [[nodiscard]] NodeMetrics metrics() const;
 
   // TransportHandler, from any thread:

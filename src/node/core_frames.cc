@@ -70,8 +70,14 @@ void Node::Core::take_block(const Connection& from, LinkHandle link, const Place
   ++context_.statistics.blocks_received;
   context_.statistics.bytes_received += size;
   context_.traffic.on_received(from.peer, key.session, size);
+  const auto way_back = outgoing_.find(from.peer);
+  if (way_back != outgoing_.end()) way_back->second->charge_receipt(size);
   if (place.stream->kind == SessionKind::kReduce) {
     return take_part(from, place, std::move(frame), std::move(guard));
+  }
+  const Collective& collective = collectives_[place.stream->collective];
+  if (collective.failure && !collective.has_finished(frame.header.operation)) {
+    return answer_abort(place, frame.header, *collective.failure);
   }
   for (const std::string& child : place.stream->children) outgoing_.at(child)->enqueue(key, frame, guard);
   if (!place.stream->is_destination) return;

@@ -52,7 +52,8 @@ void Node::Core::take_request(const Place& place, const Frame& frame) {
 void Node::Core::take_report(const Place& place, Frame frame) {
   const auto report = decode_report(frame.payload);
   const PlanSession* session = place.plan->plan().find_session(frame.header.session);
-  if (!report.is_ok() || std::ranges::find(session->members, report->contributor) == session->members.end()) {
+  if (!report.is_ok() || report->contributor == session->root ||
+      std::ranges::find(session->members, report->contributor) == session->members.end()) {
     return refuse();
   }
   if (!is_member(place)) return relayed_sums_.on_report(place.plan, *place.stream, std::move(frame));

@@ -41,7 +41,7 @@ void IngressPolice::take_turns() {
     const TimePoint now = clock_.now();
     const auto id = scheduler_.pick(now);
     if (!id) {
-      was_backlogged_ = false;
+      if (std::exchange(was_backlogged_, false)) pacer_.end();
       break;
     }
     if (!std::exchange(was_backlogged_, true)) pacer_.begin(now);

@@ -16,14 +16,19 @@ class Interleave {
   Interleave(const std::vector<double>& rates_bps, std::size_t block_count, const std::vector<bool>& skip);
 
   // The blocks of one stream, in order.
-  [[nodiscard]] const std::vector<std::uint32_t>& order(std::size_t stream) const { return orders_[stream]; }
+  [[nodiscard]] const std::vector<std::uint32_t>& order(std::size_t stream) const {
+    return stream < orders_.size() ? orders_[stream] : kNone;
+  }
   [[nodiscard]] std::size_t stream_of(std::size_t block) const { return place_[block].stream; }
   // Precondition: the block was dealt out.
   [[nodiscard]] std::size_t position_of(std::size_t block) const { return place_[block].position; }
-  [[nodiscard]] bool is_dealt(std::size_t block) const { return place_[block].position != kNowhere; }
+  [[nodiscard]] bool is_dealt(std::size_t block) const {
+    return block < place_.size() && place_[block].position != kNowhere;
+  }
 
  private:
   static constexpr std::uint32_t kNowhere = ~std::uint32_t{0};
+  inline static const std::vector<std::uint32_t> kNone{};
   struct Place {
     std::uint32_t stream = 0;
     std::uint32_t position = kNowhere;

@@ -56,6 +56,12 @@ void Node::cancel(CollectiveId collective, OperationId operation) {
   core_->on_strand([key = OperationKey{collective, operation}](Core& core) { core.cancel(key); });
 }
 
+void Node::fail(CollectiveId collective, OperationId operation, Status cause) {
+  core_->on_strand([key = OperationKey{collective, operation}, cause = std::move(cause)](Core& core) {
+    core.fail(key, cause);
+  });
+}
+
 void Node::metrics(std::function<void(NodeMetrics)> receive) {
   core_->on_strand([receive = std::move(receive)](Core& core) { receive(core.metrics()); });
 }

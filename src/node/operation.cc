@@ -134,7 +134,7 @@ Receiver* Operation::receiver_for(const PlanPointer& plan, SessionId session, co
 
 void Operation::on_block(const PlanPointer& plan, const LocalStream& stream, Frame frame,
                          std::shared_ptr<void> guard, const Landing& landing) {
-  if (outcome_ || !agrees_on_layout(frame.header)) return;
+  if (outcome_ || !agrees_on_layout(*plan, frame.header)) return;
   Receiver* receiver = receiver_for(plan, stream.key.session, frame.header);
   if (receiver == nullptr) return;
   const Status taken = receiver->on_block({plan, &stream}, std::move(frame), std::move(guard), landing);
@@ -142,7 +142,7 @@ void Operation::on_block(const PlanPointer& plan, const LocalStream& stream, Fra
 }
 
 void Operation::on_probe(const PlanPointer& plan, const LocalStream& stream, const FrameHeader& header) {
-  if (outcome_ || !agrees_on_layout(header)) return;
+  if (outcome_ || !agrees_on_layout(*plan, header)) return;
   if (Receiver* receiver = receiver_for(plan, stream.key.session, header))
     receiver->on_probe({plan, &stream}, header);
 }
@@ -226,10 +226,11 @@ bool Operation::everything_arrived() const {
 }
 
 bool Operation::is_quiet() const {
-  const auto is_drained = [](const auto& entry) { return entry.second->is_drained(); };
+  const auto has_drained = [](const auto& part) { return part->is_drained(); };
+  const auto is_drained = [&](const auto& entry) { return has_drained(entry.second); };
   return senders_.empty() && pins_ == 0 && copies_ == 0 && std::ranges::all_of(receivers_, is_drained) &&
-         std::ranges::all_of(reducers_, is_drained) &&
-         std::ranges::all_of(former_receivers_, [](const auto& receiver) { return receiver->is_drained(); });
+         std::ranges::all_of(reducers_, is_drained) && std::ranges::all_of(former_receivers_, has_drained) &&
+         std::ranges::all_of(former_reducers_, has_drained);
 }
 
 void Operation::check_progress() {

@@ -101,7 +101,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   // Sums (operation_sums.cc)
   Status check_neighbours(const MemberOperation& call) const;
-  [[nodiscard]] bool agrees_on_layout(const FrameHeader& header);
+  [[nodiscard]] bool agrees_on_layout(const InstalledPlan& plan, const FrameHeader& header);
+  [[nodiscard]] bool has_results() const;
   void cut_by(const PlanPointer& plan);
   [[nodiscard]] Epoch layout_of(const InstalledPlan& plan) const;
   [[nodiscard]] bool carries_bytes(const PlanSession& session) const;
@@ -141,7 +142,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   bool sums_are_open_ = false;
   std::map<SessionId, std::unique_ptr<Sender>> senders_;
   std::map<SessionId, std::shared_ptr<Receiver>> receivers_;
-  std::vector<std::shared_ptr<Receiver>> former_receivers_;  // of another cut, perhaps not drained
+  // Of another cut, perhaps not drained.
+  std::vector<std::shared_ptr<Receiver>> former_receivers_;
+  std::vector<std::shared_ptr<Reducer>> former_reducers_;
   std::map<SessionId, std::shared_ptr<Reducer>> reducers_;
   std::map<SessionId, SessionId> multicast_of_;  // by the reduce whose sums it carries
   std::size_t copies_ = 0;                       // to other members on this node, under way

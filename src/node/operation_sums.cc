@@ -29,7 +29,7 @@ Status Operation::check_call(const MemberOperation& call, const Plan& plan) {
       return unimplemented("nodes do not run ring all-reduces yet: plan it with algorithm \"planned\"");
     }
   }
-  if (call.reduction.op != ReduceOp::kSum || call.reduction.type == ElementType::kBytes) {
+  if (!can_add(call.reduction)) {
     return invalid_argument(fmt::format("{} adds: name the operation and a type that can be added, not {}",
                                         to_string(collective->op), to_string(call.reduction.type)));
   }
@@ -60,9 +60,11 @@ Status Operation::check_neighbours(const MemberOperation& call) const {
 // A buffer that is cut into shares must be cut alike everywhere. Members may call while a
 // plan changes, so the newest plan under which anybody called decides. Nothing is lost by
 // beginning again: no sum is complete before that member has given its part.
-bool Operation::agrees_on_layout(const FrameHeader& header) {
-  if (header.layout == Epoch(0)) return true;
+bool Operation::agrees_on_layout(const InstalledPlan& plan, const FrameHeader& header) {
+  const bool is_cut = layout_of(plan) != Epoch(0);
+  if (!is_cut || header.layout == Epoch(0)) return is_cut == (header.layout != Epoch(0));
   if (plan_ && header.layout <= plan_->epoch()) return header.layout == plan_->epoch();
+  if (has_results()) return false;  // everybody has given its part under this cut: a lie
   PlanPointer newer = host_.plan_of(header.layout);
   // That plan is gone here already: a newer one will do as well, and the others follow.
   if (!newer && sums_are_open_) newer = host_.active_plan();
@@ -71,8 +73,17 @@ bool Operation::agrees_on_layout(const FrameHeader& header) {
   return !outcome_ && newer->epoch() == header.layout;
 }
 
+bool Operation::has_results() const {
+  return std::ranges::any_of(reducers_, [](const auto& entry) { return entry.second->has_results(); }) ||
+         std::ranges::any_of(receivers_,
+                             [](const auto& entry) { return entry.second->bytes_delivered() > 0; });
+}
+
 void Operation::cut_by(const PlanPointer& plan) {
-  for (const auto& [id, reducer] : reducers_) reducer->cancel();
+  for (const auto& [id, reducer] : reducers_) {
+    reducer->cancel();
+    if (!reducer->is_drained()) former_reducers_.push_back(reducer);
+  }
   reducers_.clear();
   senders_.clear();
   for (const auto& [id, receiver] : receivers_) {
@@ -162,6 +173,7 @@ void Operation::open_sum(const PlanSession& session, const std::shared_ptr<const
     if (pair != nullptr) planned = std::min(planned, plan_->block_bytes(pair->id));
     const SumShape shape{range.size_bytes, sum_block_bytes(planned, range.size_bytes, session.streams.size()),
                          first.reduction, layout_of(*plan_)};
+    if (const Status usable = check(shape); !usable.is_ok()) return fail(usable, true);
     add_reducer(plan_, session, shape);
     found = reducers_.find(session.id);
   }
@@ -180,6 +192,12 @@ void Operation::open_sum(const PlanSession& session, const std::shared_ptr<const
     inputs.push_back(member.call.input.data() + range.offset_bytes);
     if (session.pair || member.call.is_root)
       outputs.push_back(member.call.output.data() + range.offset_bytes);
+  }
+  if (reducer->is_root() && outputs.empty()) {
+    return fail(invalid_argument(fmt::format(
+                    "the plan's root is on node \"{}\", but none of its ranks says that it is the root",
+                    node_.options.name)),
+                true);
   }
   if (pair != nullptr) {
     multicast_of_.emplace(session.id, pair->id);
@@ -209,13 +227,8 @@ void Operation::on_sum(SessionId session, std::size_t block) {
 Reducer* Operation::reducer_for(const PlanPointer& plan, SessionId session, const FrameHeader& header) {
   const auto found = reducers_.find(session);
   if (found != reducers_.end()) return found->second.get();
-  const SumShape shape{
-      header.total_bytes,
-      header.block_bytes,
-      {static_cast<ElementType>(header.element_type), static_cast<ReduceOp>(header.reduce_op)},
-      header.layout};
-  const Receiver::Shape sizes{shape.total_bytes, shape.block_bytes};
-  if (const Status usable = Receiver::check(sizes); !usable.is_ok()) {
+  const SumShape shape = shape_of(header);
+  if (const Status usable = check(shape); !usable.is_ok()) {
     fail(usable, true);
     return nullptr;
   }
@@ -234,7 +247,7 @@ Reducer* Operation::reducer_for(const PlanPointer& plan, SessionId session, cons
 
 void Operation::on_part(const PlanPointer& plan, const LocalStream& stream, const std::string& from,
                         Frame frame, std::shared_ptr<void> guard) {
-  if (outcome_ || !agrees_on_layout(frame.header)) return;
+  if (outcome_ || !agrees_on_layout(*plan, frame.header)) return;
   Reducer* reducer = reducer_for(plan, stream.key.session, frame.header);
   if (reducer == nullptr) return;
   const Status taken = reducer->on_block(plan, stream, from, std::move(frame), std::move(guard));
@@ -243,7 +256,7 @@ void Operation::on_part(const PlanPointer& plan, const LocalStream& stream, cons
 }
 
 void Operation::on_request(const PlanPointer& plan, const LocalStream& stream, const Frame& frame) {
-  const bool heeds = !outcome_ && agrees_on_layout(frame.header);
+  const bool heeds = !outcome_ && agrees_on_layout(*plan, frame.header);
   Reducer* reducer = heeds ? reducer_for(plan, stream.key.session, frame.header) : nullptr;
   if (reducer == nullptr) return host_.answer(stream, frame);
   const Status taken = reducer->on_request(plan, stream, frame);
@@ -252,7 +265,7 @@ void Operation::on_request(const PlanPointer& plan, const LocalStream& stream, c
 
 void Operation::on_report(const PlanPointer& plan, const LocalStream& stream, Frame frame) {
   Reducer* reducer = nullptr;
-  if (!outcome_ && agrees_on_layout(frame.header))
+  if (!outcome_ && agrees_on_layout(*plan, frame.header))
     reducer = reducer_for(plan, stream.key.session, frame.header);
   if (reducer == nullptr) return;
   const Status taken = reducer->on_report(plan, stream, std::move(frame));

@@ -23,7 +23,10 @@ OutgoingLink::OutgoingLink(NodeContext& node, std::string peer, Pacer& egress,
                            std::function<void(const StreamKey&)> on_room)
     : node_(node), peer_(std::move(peer)), egress_(egress), on_room_(std::move(on_room)) {}
 
-OutgoingLink::~OutgoingLink() { *alive_ = false; }
+OutgoingLink::~OutgoingLink() {
+  *alive_ = false;
+  set_backlogged(false, node_.clock.now());
+}
 
 void OutgoingLink::add_stream(const LocalStream& stream) {
   Stream added;
@@ -85,17 +88,25 @@ void OutgoingLink::pump() {
   while (handle_ && in_transport_.size() < frames_in_transport(channels_)) {
     const TimePoint now = node_.clock.now();
     const auto flow = scheduler_.pick(now);
-    if (!flow) {
-      was_backlogged_ = false;
-      return;
-    }
-    if (!std::exchange(was_backlogged_, true)) pacer_.begin(now);
+    set_backlogged(flow.has_value(), now);
+    if (!flow) return;
     if (const TimePoint ready = std::max(pacer_.ready_at(), egress_.ready_at()); ready > now)
       return wait_until(ready);
     // A copy: sending may lead to the stream's removal.
     const StreamKey key = keys_.at(*flow);
     transmit(key, now);
     on_room_(key);
+  }
+}
+
+void OutgoingLink::set_backlogged(bool backlogged, TimePoint now) {
+  if (std::exchange(is_backlogged_, backlogged) == backlogged) return;
+  for (Pacer* pacer : {&pacer_, &egress_}) {
+    if (backlogged) {
+      pacer->begin(now);
+    } else {
+      pacer->end();
+    }
   }
 }
 
@@ -131,9 +142,14 @@ void OutgoingLink::send_now(Frame frame) {
   hand_over(std::move(frame), nullptr);
 }
 
-void OutgoingLink::charge_answer(std::size_t payload_bytes) {
-  const double bits = wire_bits(payload_bytes);
-  pacer_.charge(bits, node_.clock.now());
+void OutgoingLink::charge_answer(std::size_t payload_bytes) { charge_other(wire_bits(payload_bytes)); }
+
+void OutgoingLink::charge_receipt(std::size_t payload_bytes) { charge_other(receipt_bits(payload_bytes)); }
+
+void OutgoingLink::charge_other(double bits) {
+  const TimePoint now = node_.clock.now();
+  pacer_.charge(bits, now);
+  egress_.charge(bits, now);
   node_.traffic.on_other_sent(peer_, bits);
 }
 
@@ -215,6 +231,7 @@ void OutgoingLink::on_up(LinkHandle handle) {
 
 void OutgoingLink::on_down() {
   handle_.reset();
+  set_backlogged(false, node_.clock.now());
   in_transport_.clear();
   for (auto& [key, stream] : streams_) {
     stream.queue.clear();

@@ -76,6 +76,8 @@ class OutgoingLink {
   void on_credit(const StreamKey& key, std::uint64_t limit);
   // Answers to the peer's data use this link's capacity too.
   void charge_answer(std::size_t payload_bytes);
+  // So do the kernel's and HTTP/2's own answers to a frame from the peer.
+  void charge_receipt(std::size_t payload_bytes);
   [[nodiscard]] std::optional<LinkHandle> handle() const { return handle_; }
 
  private:
@@ -98,6 +100,8 @@ class OutgoingLink {
   [[nodiscard]] bool lacks_credit(const Stream& stream) const;
   void update_head(const StreamKey& key);
   void pump();
+  void set_backlogged(bool backlogged, TimePoint now);
+  void charge_other(double bits);
   void transmit(const StreamKey& key, TimePoint now);
   void wait_until(TimePoint when);
   void ask_for_credit_later(const StreamKey& key);
@@ -115,7 +119,7 @@ class OutgoingLink {
   std::optional<LinkHandle> handle_;
   std::deque<std::shared_ptr<void>> in_transport_;
   std::size_t channels_ = 1;
-  bool was_backlogged_ = false;
+  bool is_backlogged_ = false;  // as the pacers were told
   Executor::TimerId pump_timer_ = 0;
   // Timers must not touch a link that is gone.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "node/receiver.h"
 #include "node/sum.h"
 
 namespace square {
@@ -25,6 +26,28 @@ std::uint32_t sum_block_bytes(std::size_t planned_bytes, std::uint64_t total_byt
   return static_cast<std::uint32_t>(bytes - bytes % kBlockGranuleBytes);
 }
 
+SumShape shape_of(const FrameHeader& header) {
+  return {header.total_bytes,
+          header.block_bytes,
+          {static_cast<ElementType>(header.element_type), static_cast<ReduceOp>(header.reduce_op)},
+          header.layout};
+}
+
+Status check(const SumShape& shape) {
+  SQUARE_RETURN_IF_ERROR(Receiver::check({shape.total_bytes, shape.block_bytes}));
+  if (!can_add(shape.reduction)) {
+    return invalid_argument(fmt::format("type {} and operation {} are none that this node can add",
+                                        static_cast<int>(shape.reduction.type),
+                                        static_cast<int>(shape.reduction.op)));
+  }
+  const std::size_t element = element_bytes(shape.reduction.type);
+  if (shape.total_bytes % element != 0 || shape.block_bytes % kBlockGranuleBytes != 0) {
+    return data_loss(fmt::format("sums of {} bytes in blocks of {} do not end where elements of {} bytes do",
+                                 shape.total_bytes, shape.block_bytes, element));
+  }
+  return Status::ok();
+}
+
 Reducer::Reducer(std::shared_ptr<NodeContext> node, Links& links, std::shared_ptr<const InstalledPlan> plan,
                  const PlanSession& session, OperationId operation, SumShape shape, Host host)
     : node_(std::move(node)),
@@ -35,12 +58,12 @@ Reducer::Reducer(std::shared_ptr<NodeContext> node, Links& links, std::shared_pt
       host_(std::move(host)),
       is_root_(plan->self() == session.root) {
   contributes_ = std::ranges::find(session.members, *plan->self()) != session.members.end();
-  done_blocks_ = BlockSet(is_root_ ? shape_.block_count() : 0);
   enter(std::move(plan), {}, true);
 }
 
 Reducer::~Reducer() {
-  node_->executor.cancel(ask_timer_);
+  // A sum in the making may let go of this when the executor is gone: then nothing is armed.
+  if (ask_timer_ != 0) node_->executor.cancel(ask_timer_);
   drop_everything();
 }
 
@@ -68,13 +91,9 @@ void Reducer::enter(std::shared_ptr<const InstalledPlan> plan, const std::vector
   plan_ = std::move(plan);
   done_before_ = done_before;
   knows_start_ = knows_start;
-  passed_.assign(shape_.block_count(), false);
-  if (contributes_ && knows_start_) {
-    std::vector<double> rates;
-    for (const PlanStream& stream : plan_->plan().find_session(session_)->streams)
-      rates.push_back(stream.rate_bps);
-    interleave_ = Interleave(rates, shape_.block_count(), done_before_);
-  }
+  passed_.clear();
+  interleave_ = {};
+  if (is_open_ && knows_start_) deal();
   for (const LocalStream* local : plan_->streams_of(session_)) {
     Stream stream;
     stream.local = local;
@@ -82,6 +101,14 @@ void Reducer::enter(std::shared_ptr<const InstalledPlan> plan, const std::vector
     stream.seen.resize(local->parents.size());
     streams_.emplace(local->key.stream, std::move(stream));
   }
+}
+
+// Not before the members have called: what a frame says of an operation costs no memory.
+void Reducer::deal() {
+  std::vector<double> rates;
+  for (const PlanStream& stream : plan_->plan().find_session(session_)->streams)
+    rates.push_back(stream.rate_bps);
+  interleave_ = Interleave(rates, shape_.block_count(), done_before_);
 }
 
 bool Reducer::is_newer(const FrameHeader& header, Epoch epoch) const {
@@ -96,14 +123,10 @@ bool Reducer::is_older(const FrameHeader& header, Epoch epoch) const {
 
 // Follows the root, or a contributor that begins, to a newer beginning.
 Status Reducer::adopt(const std::shared_ptr<const InstalledPlan>& plan, const FrameHeader& header) {
-  const Reduction reduction{static_cast<ElementType>(header.element_type),
-                            static_cast<ReduceOp>(header.reduce_op)};
-  if (is_open_ && (header.total_bytes != shape_.total_bytes || reduction != shape_.reduction)) {
-    return invalid_argument(fmt::format("{} bytes of {} are added there, {} bytes of {} here",
-                                        header.total_bytes, to_string(reduction.type), shape_.total_bytes,
-                                        to_string(shape_.reduction.type)));
-  }
-  shape_ = {header.total_bytes, header.block_bytes, reduction, header.layout};
+  const SumShape shape = shape_of(header);
+  SQUARE_RETURN_IF_ERROR(check(shape));
+  if (is_open_) SQUARE_RETURN_IF_ERROR(check_same(shape));
+  shape_ = shape;
   generation_ = attempt_from_wire(header.attempt).generation;
   // Of the first generation everybody knows where it begins.
   enter(plan, {}, generation_ == 0 || !contributes_);
@@ -122,6 +145,8 @@ void Reducer::open(std::vector<const std::byte*> inputs, std::vector<std::byte*>
   outputs_ = std::move(outputs);
   pin_ = std::move(pin);
   is_open_ = true;
+  if (is_root_) done_blocks_ = BlockSet(shape_.block_count());
+  if (knows_start_) deal();
   // In the order of their streams, so that what passes keeps it.
   std::vector<std::tuple<std::uint64_t, std::size_t>> waiting;
   for (const auto& [block, active] : active_) {
@@ -149,15 +174,17 @@ std::uint16_t Reducer::retry_of(std::size_t block) const {
   return found == retries_.end() ? std::uint16_t{0} : found->second.count;
 }
 
+// Another neighbour's shape: does it add what is added here?
+Status Reducer::check_same(const SumShape& other) const {
+  if (other.reduction == shape_.reduction && other.total_bytes == shape_.total_bytes) return Status::ok();
+  return invalid_argument(fmt::format("{} bytes of {} are added there, {} bytes of {} here",
+                                      other.total_bytes, to_string(other.reduction.type), shape_.total_bytes,
+                                      to_string(shape_.reduction.type)));
+}
+
 Status Reducer::check_block(const Frame& frame) const {
   const FrameHeader& header = frame.header;
-  const Reduction reduction{static_cast<ElementType>(header.element_type),
-                            static_cast<ReduceOp>(header.reduce_op)};
-  if (reduction != shape_.reduction || header.total_bytes != shape_.total_bytes) {
-    return invalid_argument(fmt::format("{} bytes of {} are added there, {} bytes of {} here",
-                                        header.total_bytes, to_string(reduction.type), shape_.total_bytes,
-                                        to_string(shape_.reduction.type)));
-  }
+  SQUARE_RETURN_IF_ERROR(check_same(shape_of(header)));
   const std::uint64_t block = header.offset_bytes / shape_.block_bytes;
   if (header.block_bytes != shape_.block_bytes || header.offset_bytes % shape_.block_bytes != 0 ||
       block >= shape_.block_count() || frame.payload.size_bytes() != bytes_of(block)) {
@@ -172,6 +199,7 @@ Status Reducer::on_block(const std::shared_ptr<const InstalledPlan>& plan, const
   if (is_cancelled_ || done_ || is_older(frame.header, plan->epoch())) return Status::ok();
   if (is_newer(frame.header, plan->epoch())) {
     if (is_root_) {
+      if (plan->epoch() <= plan_->epoch()) return data_loss("a sum begins again that its root did not begin");
       migrate(plan);  // what this frame began is begun again, by everybody
       return Status::ok();
     }
@@ -183,25 +211,38 @@ Status Reducer::on_block(const std::shared_ptr<const InstalledPlan>& plan, const
   const auto parent = static_cast<std::size_t>(std::ranges::find(stream->local->parents, from) -
                                                stream->local->parents.begin());
   const std::size_t block = frame.header.offset_bytes / shape_.block_bytes;
+  if (!belongs_to(block, local.key.stream)) {
+    return data_loss(fmt::format("the parts of block {} of a sum come on different streams", block));
+  }
   const std::uint16_t retry = attempt_from_wire(frame.header.attempt).retry;
   const std::uint64_t sequence = frame.header.stream_sequence;
   heard_ = true;
   idle_asks_ = 0;
+  idle_limit_ = kMaxIdleAsks;
   if (retry > retry_of(block)) {
+    if (is_root_) return data_loss("a block is sent again that its root did not ask for");
     // The request was lost on its way here; who sent this has heard it.
     retries_[block].count = retry;
     active_.erase(block);
-    passed_[block] = false;
+    passed_.erase(block);
   }
   if (retry == retry_of(block)) {
     take_part(*stream, block, {std::move(frame.payload), std::move(guard), sequence, true}, parent);
   }
-  if (is_root_ && sequence != 0) find_gap(*stream, parent, sequence);
+  if (is_root_ && is_open_ && sequence != 0) find_gap(*stream, parent, sequence);
   return Status::ok();
 }
 
+bool Reducer::belongs_to(std::size_t block, StreamIndex stream) const {
+  if (contributes_ && knows_start_ && interleave_.is_dealt(block)) {
+    return interleave_.stream_of(block) == stream.index();
+  }
+  const auto active = active_.find(block);
+  return active == active_.end() || active->second.stream == stream;
+}
+
 void Reducer::take_part(Stream& stream, std::size_t block, Part part, std::size_t parent) {
-  if (passed_[block] || (is_root_ && done_blocks_.contains(block))) return;
+  if (passed_.contains(block) || is_done(block)) return;
   Active& active = active_[block];
   active.stream = stream.local->key.stream;
   active.parts.resize(stream.local->parents.size());
@@ -240,7 +281,7 @@ FrameHeader Reducer::header_for(const Stream& stream, FrameType type) const {
 }
 
 void Reducer::pass_on(Stream& stream, std::size_t block, Active& active) {
-  passed_[block] = true;
+  passed_.insert(block);
   auto item = std::make_shared<Item>();
   item->frame.header = header_for(stream, FrameType::kBlock);
   item->frame.header.attempt = to_wire({generation_, retry_of(block)});

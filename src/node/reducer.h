@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "node/block_set.h"
@@ -16,6 +17,7 @@
 #include "node/interleave.h"
 #include "node/outgoing_link.h"
 #include "node/sum_messages.h"
+#include "square/frame.h"
 #include "square/reduction.h"
 
 namespace square {
@@ -27,6 +29,7 @@ inline constexpr Duration kMaxAskWait = std::chrono::seconds(2);
 // After so many questions in a row without a block, though all have called the operation, the
 // root lets everything begin again: windows may be full of parts that wait for one another.
 inline constexpr int kMaxIdleAsks = 4;
+inline constexpr int kMostIdleAsks = 64;
 // What may wait on one stream for a sum ahead of it; more reports are dropped: they come again.
 inline constexpr std::size_t kMaxLeavingItems = 4'096;
 
@@ -42,6 +45,11 @@ struct SumShape {
     return std::max<std::size_t>(1, (total_bytes + block_bytes - 1) / block_bytes);
   }
 };
+
+// A shape as a frame's header tells it. Errors: DATA_LOSS or INVALID_ARGUMENT for one that nobody
+// could add: its sizes are checked before anything is allocated.
+SumShape shape_of(const FrameHeader& header);
+Status check(const SumShape& shape);
 
 // The block size of a sum of `total_bytes`: from the plan alone, so that all agree. Blocks
 // end where elements do.
@@ -107,6 +115,8 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void cancel();
 
   [[nodiscard]] bool is_root() const { return is_root_; }
+  // At the root: a sum was made.
+  [[nodiscard]] bool has_results() const { return done_blocks_.count() > 0; }
   [[nodiscard]] Epoch epoch() const { return plan_->epoch(); }
   [[nodiscard]] const SumShape& shape() const { return shape_; }
   [[nodiscard]] SessionId session() const { return session_; }
@@ -157,6 +167,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // Beginnings (reducer.cc)
   void enter(std::shared_ptr<const InstalledPlan> plan, const std::vector<bool>& done_before,
              bool knows_start);
+  void deal();
   void drop_everything();
   [[nodiscard]] bool is_newer(const FrameHeader& header, Epoch epoch) const;
   [[nodiscard]] bool is_older(const FrameHeader& header, Epoch epoch) const;
@@ -165,8 +176,14 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   // Blocks (reducer.cc)
   [[nodiscard]] std::size_t bytes_of(std::size_t block) const;
+  // At the root: it is added, or being added.
+  [[nodiscard]] bool is_done(std::size_t block) const {
+    return block < done_blocks_.size() && done_blocks_.contains(block);
+  }
   [[nodiscard]] std::uint16_t retry_of(std::size_t block) const;
-  Status check_block(const Frame& frame) const;
+  [[nodiscard]] Status check_same(const SumShape& other) const;
+  [[nodiscard]] Status check_block(const Frame& frame) const;
+  [[nodiscard]] bool belongs_to(std::size_t block, StreamIndex stream) const;
   void take_part(Stream& stream, std::size_t block, Part part, std::size_t parent);
   void add_if_complete(Stream& stream, std::size_t block);
   void pass_on(Stream& stream, std::size_t block, Active& active);
@@ -216,14 +233,15 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   std::map<StreamIndex, Stream> streams_;
   std::map<std::size_t, Active> active_;
   std::map<std::size_t, Retry> retries_;
-  std::vector<bool> passed_;  // blocks that went on at their present retry
-  BlockSet done_blocks_;      // at the root: those that are added, or are being added
+  std::unordered_set<std::size_t> passed_;  // blocks that went on at their present retry
+  BlockSet done_blocks_;                    // at the root: those that are added, or are being added
   std::size_t added_ = 0;
   std::size_t adding_ = 0;
   std::uint32_t request_count_ = 0;
   bool heard_ = false;  // a block came since the timer was set
   int idle_asks_ = 0;
-  std::set<NodeId> called_;  // at the root: contributors whose members have called
+  int idle_limit_ = kMaxIdleAsks;  // twice as many after each beginning that brought nothing
+  std::set<NodeId> called_;        // at the root: contributors whose members have called
   Duration ask_wait_ = kMinAskWait;
   Executor::TimerId ask_timer_ = 0;
 };

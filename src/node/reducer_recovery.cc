@@ -17,7 +17,7 @@ void Reducer::find_gap(Stream& stream, std::size_t parent, std::uint64_t sequenc
   std::vector<std::uint32_t> lost;
   for (std::uint64_t passed = seen + 1; passed < sequence && passed <= order.size(); ++passed) {
     const std::uint32_t block = order[passed - 1];
-    if (done_blocks_.contains(block) || retry_of(block) > 0) continue;
+    if (is_done(block) || retry_of(block) > 0) continue;
     const auto active = active_.find(block);
     if (active == active_.end() || !active->second.parts[parent].arrived) lost.push_back(block);
   }
@@ -38,7 +38,7 @@ void Reducer::find_lost(Stream& stream) {
   std::vector<std::uint32_t> lost;
   for (std::size_t i = 0; i < std::min<std::size_t>(least.position, order.size()); ++i) {
     const std::uint32_t block = order[i];
-    if (done_blocks_.contains(block)) continue;
+    if (is_done(block)) continue;
     const auto active = active_.find(block);
     if (active != active_.end() && active->second.arrived == active->second.parts.size()) continue;
     const auto retry = retries_.find(block);
@@ -119,7 +119,7 @@ void Reducer::follow(Stream& stream, const SumRequest& request) {
     if (block >= shape_.block_count() || retry <= retry_of(block)) continue;
     retries_[block].count = retry;
     active_.erase(block);
-    passed_[block] = false;
+    passed_.erase(block);
     if (!contributes_ || !stream.local->starts_here() || !interleave_.is_dealt(block)) continue;
     if (interleave_.stream_of(block) == stream.local->key.stream.index() &&
         interleave_.position_of(block) < stream.next) {
@@ -137,7 +137,7 @@ void Reducer::report(Stream& stream, std::uint32_t number) {
 }
 
 void Reducer::push_report(Stream& stream, std::uint32_t number) {
-  SumReport report{*plan_->self(), number, is_open_, 0};
+  SumReport report{*plan_->self(), number, is_open_, false, 0};
   if (is_open_ && knows_start_) {
     const std::size_t all = interleave_.order(stream.local->key.stream.index()).size();
     report.position = static_cast<std::uint32_t>(stream.local->starts_here() ? stream.next : all);
@@ -174,7 +174,7 @@ Status Reducer::on_report(const std::shared_ptr<const InstalledPlan>& plan, cons
     host_.answer(local, done_answer(frame.header, node_->options.incarnation));
   } else if (is_newer(frame.header, plan->epoch())) {
     migrate(plan);
-  } else if (is_older(frame.header, plan->epoch())) {
+  } else if (report->is_behind || is_older(frame.header, plan->epoch())) {
     poll();
   } else if (stream != nullptr) {
     Progress& progress = stream->contributors[report->contributor];
@@ -193,7 +193,7 @@ void Reducer::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
   for (const LocalStream* local : plan->streams_of(session_)) {
     Stream there;
     there.local = local;
-    Frame frame{header_for(there, FrameType::kReport), encode_report({*plan->self(), 0, is_open_, 0})};
+    Frame frame{header_for(there, FrameType::kReport), encode_report({*plan->self(), 0, is_open_, true, 0})};
     links_.at(local->children.front())->enqueue(local->key, std::move(frame), nullptr);
   }
 }
@@ -206,7 +206,7 @@ void Reducer::begin_again(std::shared_ptr<const InstalledPlan> plan) {
   const std::size_t first = done_blocks_.first_missing();
   std::vector<bool> done_before(first, true);
   for (std::size_t block = first; block < std::min(done_blocks_.end(), first + kMaxSpreadBlocks); ++block) {
-    done_before.push_back(done_blocks_.contains(block));
+    done_before.push_back(is_done(block));
   }
   ++generation_;
   enter(std::move(plan), done_before, true);
@@ -235,8 +235,9 @@ void Reducer::ask() {
     ask_wait_ = kMinAskWait;
     return arm_ask();
   }
-  if (is_root_ && idle_asks_ >= kMaxIdleAsks && all_have_called()) {
+  if (is_root_ && idle_asks_ >= idle_limit_ && all_have_called()) {
     idle_asks_ = 0;
+    idle_limit_ = std::min(2 * idle_limit_, kMostIdleAsks);
     begin_again(plan_);
   } else if (is_root_) {
     ++idle_asks_;
@@ -256,8 +257,8 @@ bool Reducer::all_have_called() const {
 void Reducer::poll() {
   for (auto& [index, stream] : streams_) {
     const auto& order = interleave_.order(index.index());
-    const auto is_done = [&](std::uint32_t block) { return done_blocks_.contains(block); };
-    if (std::ranges::all_of(order, is_done)) continue;
+    const auto is_through = [&](std::uint32_t block) { return is_done(block); };
+    if (is_open_ && std::ranges::all_of(order, is_through)) continue;
     SumRequest request;
     request.number = ++request_count_;
     send_request(stream, std::move(request));

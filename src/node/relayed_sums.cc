@@ -1,8 +1,10 @@
 #include "node/relayed_sums.h"
 
-#include "node/receiver.h"
-
 namespace square {
+
+RelayedSums::~RelayedSums() {
+  for (const auto& [key, sum] : sums_) sum->cancel();
+}
 
 Reducer* RelayedSums::find(const Key& key) {
   const auto found = sums_.find(key);
@@ -13,16 +15,11 @@ Reducer* RelayedSums::open(const PlanPointer& plan, const LocalStream& stream, c
   const Key key{stream.key.session, header.operation};
   if (Reducer* known = find(key)) return known;
   if (ended_.contains(key) || sums_.size() >= kMaxRelayedSums) return nullptr;
-  const Status usable = Receiver::check({header.total_bytes, header.block_bytes});
-  if (!usable.is_ok()) {
+  const SumShape shape = shape_of(header);
+  if (const Status usable = square::check(shape); !usable.is_ok()) {
     check(usable, stream, header);
     return nullptr;
   }
-  const SumShape shape{
-      header.total_bytes,
-      header.block_bytes,
-      {static_cast<ElementType>(header.element_type), static_cast<ReduceOp>(header.reduce_op)},
-      header.layout};
   Reducer::Host host;
   host.answer = host_.answer;
   host.fail = [this, collective = stream.collective, operation = header.operation](const Status& cause) {
@@ -38,7 +35,9 @@ Reducer* RelayedSums::open(const PlanPointer& plan, const LocalStream& stream, c
 }
 
 void RelayedSums::check(const Status& outcome, const LocalStream& stream, const FrameHeader& header) {
-  if (!outcome.is_ok()) host_.fail(stream.collective, header.operation, outcome);
+  if (outcome.is_ok()) return;
+  end({stream.key.session, header.operation});
+  host_.fail(stream.collective, header.operation, outcome);
 }
 
 void RelayedSums::on_block(const PlanPointer& plan, const LocalStream& stream, const std::string& from,

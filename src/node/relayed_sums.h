@@ -30,6 +30,8 @@ class RelayedSums {
 
   RelayedSums(std::shared_ptr<NodeContext> node, Reducer::Links& links, Host host)
       : node_(std::move(node)), links_(links), host_(std::move(host)) {}
+  // What is being added then touches no link any more.
+  ~RelayedSums();
 
   void on_block(const PlanPointer& plan, const LocalStream& stream, const std::string& from, Frame frame,
                 std::shared_ptr<void> guard);

@@ -15,6 +15,8 @@ constexpr std::size_t kRequestHeaderBytes = 20;
 constexpr std::size_t kAgainBytes = 6;
 constexpr std::uint32_t kDoneFlag = 1;
 constexpr std::size_t kReportBytes = 16;
+constexpr std::uint32_t kCalledFlag = 1;
+constexpr std::uint32_t kBehindFlag = 2;
 
 }  // namespace
 
@@ -61,7 +63,7 @@ Buffer encode_report(const SumReport& report) {
   std::vector<std::byte> bytes;
   put(bytes, report.contributor.value());
   put(bytes, report.number);
-  put(bytes, report.has_called ? 1U : 0U);
+  put(bytes, (report.has_called ? kCalledFlag : 0U) | (report.is_behind ? kBehindFlag : 0U));
   put(bytes, report.position);
   return Buffer::copy_of(bytes);
 }
@@ -70,7 +72,8 @@ Result<SumReport> decode_report(const Buffer& payload) {
   if (payload.size_bytes() != kReportBytes) return data_loss("a report has another length");
   const std::vector<std::byte> bytes = wire::flatten(payload);
   return SumReport{NodeId(get<std::uint32_t>(bytes, 0)), get<std::uint32_t>(bytes, 4),
-                   get<std::uint32_t>(bytes, 8) != 0, get<std::uint32_t>(bytes, 12)};
+                   (get<std::uint32_t>(bytes, 8) & kCalledFlag) != 0,
+                   (get<std::uint32_t>(bytes, 8) & kBehindFlag) != 0, get<std::uint32_t>(bytes, 12)};
 }
 
 }  // namespace square

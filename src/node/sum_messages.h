@@ -44,6 +44,8 @@ struct SumReport {
   std::uint32_t number = 0;
   // Its members have called the operation.
   bool has_called = false;
+  // It still sends under an older plan: the root tells it to move.
+  bool is_behind = false;
   // So many blocks of the stream, in order, have its part.
   std::uint32_t position = 0;
   friend bool operator==(const SumReport&, const SumReport&) = default;

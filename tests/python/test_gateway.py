@@ -40,6 +40,41 @@ with square.attach(gateway, shared_memory=shared) as node:
 """
 
 
+# The same for sums: float32 in place, int64 out of place, both told exactly; "wait" is killed.
+ADDER = """
+import array, json, sys
+import square
+gateway, tenant, nodes, rank, shared, calls = json.loads(sys.argv[1])
+spec = [("all_reduce", 0, 0, 1.0), ("reduce", 1, 0, 1.0)]
+with square.attach(gateway, shared_memory=shared) as node:
+    member = square.Communicator(node, "sums of " + tenant, tenant, nodes, rank, spec, timeout=20)
+    print("shared" if node.is_shared else "streamed", flush=True)
+    for call, (op, code, count) in enumerate(calls):
+        if op == "wait":
+            print("waits", flush=True)
+            sys.stdin.read()
+        def values(rank):
+            return array.array(code, ((i * 7 + rank * 41 + call) % 251 for i in range(count)))
+        given, size = values(rank), len(nodes)
+        expected = array.array(code, (sum(column) for column in zip(*map(values, range(size)))))
+        output = given if code == "f" else array.array(code, bytes(8 * count))
+        elsewhere = [] if code == "f" else [output]
+        try:
+            if op == "reduce":
+                member.reduce(given, *elsewhere, root=1, timeout=20)
+            else:
+                member.all_reduce(given, *elsewhere, timeout=20)
+        except square.SquareError as error:
+            print(type(error).__name__, error, flush=True)
+        else:
+            has_result = op == "all_reduce" or rank == 1
+            is_right = not has_result or output == expected
+            is_kept = given == values(rank) or (has_result and code == "f")
+            print("right" if is_right and is_kept else "wrong", flush=True)
+    sys.stdin.read()
+"""
+
+
 def digest(tenant: str, call: int) -> str:
     data = hashlib.shake_128(f"{tenant} {call}".encode()).digest(SIZE_BYTES)
     return hashlib.sha256(data).hexdigest()
@@ -49,9 +84,11 @@ class Member:
     """A process that attaches to a gateway."""
 
     def __init__(self, gateway: str, tenant: str, rank: int, *, shared: bool, calls: int) -> None:
-        words = json.dumps([gateway, tenant, rank, shared, calls])
+        self.start(MEMBER, gateway, tenant, rank, shared, calls)
+
+    def start(self, program: str, *words: object) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", MEMBER, words],
+            [sys.executable, "-P", "-c", program, json.dumps(words)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -67,6 +104,22 @@ class Member:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.communicate()
+
+
+class Adder(Member):
+    """A process that adds."""
+
+    def __init__(
+        self,
+        gateway: str,
+        tenant: str,
+        nodes: str,
+        rank: int,
+        *,
+        shared: bool,
+        calls: list[tuple[str, str, int]],
+    ) -> None:
+        self.start(ADDER, gateway, tenant, list(nodes), rank, shared, calls)
 
 
 @contextmanager
@@ -87,9 +140,9 @@ def serving(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[str], dic
 @pytest.fixture
 def triangle(tmp_path: Path) -> Path:
     file = tmp_path / "triangle.toml"
-    # Fast enough for a test, and only what the groups below are.
+    # Fast enough for a test, only what the groups below are, and a policy that plans sums.
     overlay = TRIANGLE.split("[[tenant]]")[0].replace("= 40", "= 800").replace("= 4\n", "= 80\n")
-    file.write_text(overlay, encoding="utf-8")
+    file.write_text(overlay + '[policy]\nname = "exact"\n', encoding="utf-8")
     return file
 
 
@@ -125,6 +178,48 @@ def test_four_processes_of_two_tenants(
         for (tenant, _), member in members.items():
             assert member.line() == ("shared" if shared else "streamed")
             assert [member.line() for _ in range(2)] == [digest(tenant, call) for call in range(2)]
+
+
+def test_four_processes_of_two_tenants_add(gateways: tuple[list[str], list[subprocess.Popen[str]]]) -> None:
+    """Shared and streamed; bob's two ranks share a gateway with one another, and alice's with bob's."""
+    addresses, _ = gateways
+    calls = [
+        ("all_reduce", "f", 50_001),
+        ("reduce", "f", 20_000),
+        ("all_reduce", "q", 1),
+        ("reduce", "q", 30_000),
+    ]
+    with ExitStack() as stack:
+        members = [
+            stack.enter_context(
+                Adder(addresses["ab".index(nodes[rank])], tenant, nodes, rank, shared=rank == 0, calls=calls)
+            )
+            for tenant, nodes in (("alice", "ab"), ("bob", "aa"))
+            for rank in (0, 1)
+        ]
+        for index, member in enumerate(members):
+            assert member.line() == ("streamed" if index % 2 else "shared")
+        for member in members:
+            assert [member.line() for _ in calls] == ["right"] * len(calls)
+
+
+def test_a_killed_process_is_named_at_another_gateway(
+    gateways: tuple[list[str], list[subprocess.Popen[str]]],
+) -> None:
+    addresses, _ = gateways
+    first = ("all_reduce", "q", 1000)
+    with (
+        Adder(addresses[0], "alice", "ab", 0, shared=True, calls=[first, first, first]) as waiting,
+        Adder(addresses[1], "alice", "ab", 1, shared=True, calls=[first, ("wait", "q", 0)]) as killed,
+    ):
+        for member in (waiting, killed):
+            assert [member.line(), member.line()] == ["shared", "right"]
+        assert killed.line() == "waits"
+        killed.process.send_signal(signal.SIGKILL)
+        line = waiting.line()
+        assert line.startswith("UnavailableError")
+        assert f'process {killed.process.pid} of tenant "alice", rank 1' in line
+        assert waiting.line().startswith("FailedPreconditionError")
 
 
 def test_a_gateway_that_is_killed_is_named(

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from square import metrics
-from square._core import Node
+from square._core import Node, tune_process_memory
 from square.cli import arguments, documents, serving
 
 DEFAULT_WINDOW_MIB = 64
@@ -95,6 +95,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.metrics is not None:  # before anything joins
         metrics.check_address(options.metrics, public=options.metrics_public)
     serving.log_to_stderr(verbose=options.verbose)
+    tune_process_memory()
     with serving.mortal():
         node = Node(
             options.name,

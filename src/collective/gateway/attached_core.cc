@@ -50,7 +50,8 @@ void SegmentPool::give_back(Segment segment) {
 AttachedCore::AttachedCore(AttachOptions options, std::shared_ptr<EventLoop> loop, FileDescriptor socket)
     : options_(std::move(options)),
       loop_(std::move(loop)),
-      connection_(std::make_unique<Connection>(*loop_, std::move(socket), *this)) {}
+      connection_(std::make_unique<Connection>(*loop_, std::move(socket), *this)),
+      copier_(loop_) {}
 
 Status AttachedCore::begin() {
   v1::GatewayHello hello;
@@ -220,6 +221,16 @@ void AttachedCore::cancel(CollectiveId collective, OperationId operation) {
   });
 }
 
+void AttachedCore::fail(CollectiveId collective, OperationId operation, const Status& cause) {
+  v1::GatewayFail message;
+  message.set_collective(collective.value());
+  message.set_operation(operation.value());
+  put_status(cause, *message.mutable_cause());
+  loop_->post([this, body = body_of(message)] {
+    if (connection_) connection_->send(MessageType::kFail, 0, body);
+  });
+}
+
 Result<ChunkTarget> AttachedCore::on_header(const Header& header) {
   if (header.type != MessageType::kChunk) return ChunkTarget{};
   const auto found = calls_.find(header.number);
@@ -284,17 +295,6 @@ void AttachedCore::answer(std::uint64_t number, Result<v1::GatewayRegistered> an
   requests_.erase(found);
 }
 
-void AttachedCore::copy(std::size_t size_bytes, std::function<void()> work, std::function<void()> then) {
-  if (size_bytes <= kCopiedAtOnceBytes) {
-    work();
-    return loop_->post(std::move(then));
-  }
-  copier_.work([this, work = std::move(work), then = std::move(then)] {
-    work();
-    loop_->post(then);
-  });
-}
-
 void AttachedCore::admitted(std::uint64_t number) {
   const auto found = calls_.find(number);
   if (found == calls_.end() || found->second.outcome || found->second.is_in_use) return;
@@ -321,8 +321,8 @@ void AttachedCore::stage(std::uint64_t number, Call& call) {
       segments->made = made.status();
     }
   };
-  copy(call.input.size() + call.output.size(), make,
-       [this, number, segments] { staged(number, std::move(*segments)); });
+  copier_.copy(call.input.size() + call.output.size(), make,
+               [this, number, segments] { staged(number, std::move(*segments)); });
 }
 
 void AttachedCore::staged(std::uint64_t number, Segments segments) {
@@ -360,7 +360,7 @@ void AttachedCore::ended(std::uint64_t number, Status outcome) {
         std::memcpy(to.data(), from.data(), to.size());
       };
       call.outcome = outcome;
-      return copy(call.output.size(), move_out, [this, number] {
+      return copier_.copy(call.output.size(), move_out, [this, number] {
         calls_.at(number).is_in_use = false;
         finish(number);
       });

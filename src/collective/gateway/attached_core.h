@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "collective/gateway/connection.h"
+#include "collective/gateway/copier.h"
 #include "collective/gateway/segment.h"
 #include "square/gateway.h"
-#include "square/thread_executor.h"
 #include "square/v1/gateway.pb.h"
 
 namespace square::gateway {
@@ -23,8 +23,6 @@ inline constexpr std::size_t kMaxPooledSegments = 8;
 inline constexpr std::size_t kMaxPooledBytes = std::size_t{256} << 20U;
 // A larger segment than this many times what is needed is not used for it.
 inline constexpr std::size_t kMaxSegmentWaste = 4;
-// Smaller copies are made by the loop's thread.
-inline constexpr std::size_t kCopiedAtOnceBytes = std::size_t{256} << 10U;
 
 // Not thread-safe.
 class SegmentPool {
@@ -55,6 +53,7 @@ class AttachedCore final : public ConnectionHandler {
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout);
   void post(MemberOperation operation);
   void cancel(CollectiveId collective, OperationId operation);
+  void fail(CollectiveId collective, OperationId operation, const Status& cause);
 
   Result<ChunkTarget> on_header(const Header& header) override;
   Status on_message(const Header& header, std::span<const std::byte> body) override;
@@ -89,8 +88,6 @@ class AttachedCore final : public ConnectionHandler {
   void finish(std::uint64_t number);
   void finish_unless_in_use(std::uint64_t number);
   void answer(std::uint64_t number, Result<v1::GatewayRegistered> answer);
-  // Runs `work` here or on the copying thread, then `then` on the loop.
-  void copy(std::size_t size_bytes, std::function<void()> work, std::function<void()> then);
   [[nodiscard]] Status down_status() const;
   void notify_if_quiet();
 
@@ -102,7 +99,7 @@ class AttachedCore final : public ConnectionHandler {
   const std::shared_ptr<EventLoop> loop_;
   std::unique_ptr<Connection> connection_;  // none: down
   std::optional<Status> down_;
-  ThreadExecutor copier_;
+  Copier copier_;
 
   bool is_started_ = false;
   std::once_flag leaving_;

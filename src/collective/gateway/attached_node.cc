@@ -48,4 +48,8 @@ void AttachedNode::cancel(CollectiveId collective, OperationId operation) {
   core_->parts().cancel(collective, operation);
 }
 
+void AttachedNode::fail(CollectiveId collective, OperationId operation, Status cause) {
+  core_->parts().fail(collective, operation, cause);
+}
+
 }  // namespace square

@@ -76,6 +76,12 @@ Status Attachment::take(const Header& header, std::span<const std::byte> body) {
     }
     case MessageType::kChunk: host_.took_chunk(*this, header); return {};
     case MessageType::kCancel: host_.cancel(*this, header.number); return {};
+    case MessageType::kFail: {
+      v1::GatewayFail message;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, message));
+      host_.fail(*this, message);
+      return {};
+    }
     case MessageType::kGoodbye:
       said_goodbye_ = true;
       connection_.end(cancelled("the process has left"));

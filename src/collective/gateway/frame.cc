@@ -62,7 +62,7 @@ Result<Header> decode_header(const HeaderBytes& bytes) {
   }
   const auto type = get<std::uint8_t>(bytes, kTypeAt);
   if (type < static_cast<std::uint8_t>(MessageType::kHello) ||
-      type > static_cast<std::uint8_t>(MessageType::kClosing)) {
+      type > static_cast<std::uint8_t>(MessageType::kFail)) {
     return data_loss(fmt::format("a message of unknown type {}", type));
   }
   const Header header{static_cast<MessageType>(type), get<std::uint64_t>(bytes, kNumberAt),
@@ -106,6 +106,7 @@ std::string_view to_string(MessageType type) {
     case MessageType::kHeartbeat: return "heartbeat";
     case MessageType::kGoodbye: return "goodbye";
     case MessageType::kClosing: return "closing";
+    case MessageType::kFail: return "fail";
   }
   return "unknown";
 }

@@ -36,6 +36,7 @@ enum class MessageType : std::uint8_t {
   kHeartbeat = 11,  // both
   kGoodbye = 12,    // process: leaves in order
   kClosing = 13,    // gateway: GatewayStatus; the last message
+  kFail = 14,       // process: GatewayFail
 };
 
 struct Header {

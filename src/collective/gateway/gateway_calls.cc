@@ -12,12 +12,16 @@
 namespace square::gateway {
 namespace {
 
-// Buffers of the gateway's own, zero: what another operation left there is nobody's business.
-// Their pages come when they are written.
+// Memory of the gateway's own, zero: what another operation left there is nobody's business.
+// Its pages come when they are written.
+OwnBytes make_copy(std::uint64_t size_bytes) {
+  return OwnBytes(static_cast<std::byte*>(std::calloc(size_bytes + 1, 1)));
+}
+
 std::shared_ptr<Staging> make_copies(const Call& call) {
   const auto staging = std::make_shared<Staging>();
-  staging->input_copy.reset(static_cast<std::byte*>(std::calloc(call.input_bytes + 1, 1)));
-  staging->output_copy.reset(static_cast<std::byte*>(std::calloc(call.output_bytes + 1, 1)));
+  staging->input_copy = make_copy(call.input_bytes);
+  staging->output_copy = make_copy(call.output_bytes);
   if (!staging->input_copy || !staging->output_copy) return nullptr;
   staging->input = {staging->input_copy.get(), call.input_bytes};
   staging->output = {staging->output_copy.get(), call.output_bytes};
@@ -75,32 +79,49 @@ Status GatewayCore::post(Attachment& from, std::uint64_t number, const v1::Gatew
   return {};
 }
 
-Status GatewayCore::check_post(const Attachment& from, const Call& call) {
+Status GatewayCore::check_post(const Attachment& from, Call& call) {
   if (is_stopping_) {
     return unavailable(fmt::format("the gateway of node \"{}\" was stopped", host_.name()));
   }
-  SQUARE_RETURN_IF_ERROR(
-      groups_.claim(call.part.collective, call.part.operation, call.part.rank, from.id(), from.describe()));
+  const MemberOperation& part = call.part;
+  Status usable = groups_.claim(part.collective, part.operation, part.rank, from.id(), from.describe());
+  // That another local rank has left, members on other nodes do not know yet.
+  const bool concerns_others = usable.is_ok() || usable.code() == StatusCode::kUnavailable;
+  if (usable.is_ok()) {
+    const GroupCollective& collective = groups_.find(part.collective)->collectives.at(part.collective);
+    call.is_output_copied = from.is_shared && collective.op == CollectiveOp::kAllReduce;
+    usable = check_call(from, collective, call);
+  }
+  // The others would wait for this member until their time is over.
+  if (!usable.is_ok() && concerns_others) end_operation(part.collective, part.operation, usable);
+  return usable;
+}
+
+// What the node relies on, and what there is room for.
+Status GatewayCore::check_call(const Attachment& from, const GroupCollective& collective,
+                               const Call& call) const {
+  const MemberOperation& part = call.part;
+  const bool is_root = collective.op != CollectiveOp::kAllReduce && collective.root == part.rank;
+  if (part.is_root != is_root) {
+    return invalid_argument(fmt::format("{}: rank {} is {}the root of collective {}", from.describe(),
+                                        part.rank.value(), is_root ? "" : "not ", part.collective.value()));
+  }
+  if (part.reduction.type > ElementType::kInt64 || part.reduction.op > ReduceOp::kSum) {
+    return invalid_argument(fmt::format("{}: rank {} wants to add what this gateway does not know",
+                                        from.describe(), part.rank.value()));
+  }
   if (members_.at(from.id()).calls >= options_.max_operations) {
     return resource_exhausted(
         fmt::format("{} has {} operations under way, as many as max_operations of the "
                     "gateway of node \"{}\" allows; wait for some",
                     from.describe(), options_.max_operations, host_.name()));
   }
-  const Group* group = groups_.find(call.part.collective);
-  if (call.part.is_root && group->collectives.at(call.part.collective).root != call.part.rank) {
-    return invalid_argument(fmt::format("rank {} is not the root of collective {}", call.part.rank.value(),
-                                        call.part.collective.value()));
-  }
-  constexpr std::uint64_t kLargest = std::uint64_t{1} << 62U;
+  constexpr std::uint64_t kLargest = std::uint64_t{1} << 60U;
   if (call.input_bytes > kLargest || call.output_bytes > kLargest) {
-    return invalid_argument("an operation of impossible size");
+    return invalid_argument(fmt::format("{}: an operation of impossible size", from.describe()));
   }
-  Status fits = budget_.check(call.tenant, call.bytes());
-  if (fits.is_ok()) fits = check_siblings(call);
-  // The others would wait for this member until their time is over.
-  if (!fits.is_ok()) end_operation(call.part.collective, call.part.operation, fits);
-  return fits;
+  SQUARE_RETURN_IF_ERROR(budget_.check(call.tenant, call.bytes()));
+  return check_siblings(call);
 }
 
 // All local members of an operation need their room at the same time.
@@ -137,9 +158,7 @@ bool GatewayCore::admit(Call& call) {
   if (!from->is_shared || call.bytes() == 0) {
     call.staging = make_copies(call);
     if (!call.staging) {
-      end_operation(call.part.collective, call.part.operation,
-                    resource_exhausted(fmt::format("the gateway of node \"{}\" has no memory for {} bytes",
-                                                   host_.name(), call.bytes())));
+      end_operation(call.part.collective, call.part.operation, no_memory(call));
       return false;
     }
   }
@@ -159,21 +178,40 @@ Status GatewayCore::staged(Attachment& from, std::uint64_t number, const v1::Gat
     return invalid_argument(fmt::format("operation {} has its memory already", number));
   }
   const auto staging = std::make_shared<Staging>();
-  if (call.input_bytes > 0) {
-    SQUARE_ASSIGN_OR_RETURN(staging->input_segment,
-                            open_segment(from.process, where.input().descriptor(), where.input().nonce(),
-                                         call.input_bytes, SegmentUse::kInput));
-    staging->input = staging->input_segment.data();
-  }
-  if (call.output_bytes > 0) {
-    SQUARE_ASSIGN_OR_RETURN(staging->output_segment,
-                            open_segment(from.process, where.output().descriptor(), where.output().nonce(),
-                                         call.output_bytes, SegmentUse::kOutput));
-    staging->output = staging->output_segment.data();
+  SQUARE_RETURN_IF_ERROR(open_segments(from, where, call, *staging));
+  if (call.is_output_copied) {
+    staging->output_copy = make_copy(call.output_bytes);
+    staging->output = {staging->output_copy.get(), call.output_bytes};
+    if (!staging->output_copy) {
+      end_operation(call.part.collective, call.part.operation, no_memory(call));
+      return {};
+    }
   }
   call.staging = staging;
   run(call);
   return {};
+}
+
+Status GatewayCore::open_segments(const Attachment& from, const v1::GatewayStaged& where, const Call& call,
+                                  Staging& staging) {
+  if (call.input_bytes > 0) {
+    SQUARE_ASSIGN_OR_RETURN(staging.input_segment,
+                            open_segment(from.process, where.input().descriptor(), where.input().nonce(),
+                                         call.input_bytes, SegmentUse::kInput));
+    staging.input = staging.input_segment.data();
+  }
+  if (call.output_bytes > 0) {
+    SQUARE_ASSIGN_OR_RETURN(staging.output_segment,
+                            open_segment(from.process, where.output().descriptor(), where.output().nonce(),
+                                         call.output_bytes, SegmentUse::kOutput));
+    staging.output = staging.output_segment.data();
+  }
+  return {};
+}
+
+Status GatewayCore::no_memory(const Call& call) const {
+  return resource_exhausted(
+      fmt::format("the gateway of node \"{}\" has no memory for {} bytes", host_.name(), call.bytes()));
 }
 
 Result<ChunkTarget> GatewayCore::place_chunk(Attachment& from, const Header& header) {
@@ -227,18 +265,20 @@ void GatewayCore::done(CallId id, Status outcome) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return;
   Call& call = found->second;
-  if (!outcome.is_ok()) {
-    const Group* group = groups_.find(call.part.collective);
-    if (call.cause) {
-      outcome = *call.cause;
-    } else if (group != nullptr && group->failure) {
-      outcome = *group->failure;
-    }
-  }
   Attachment* to = find(id.attachment);
-  if (outcome.is_ok() && call.output_bytes > 0 && to != nullptr && !to->is_shared) {
+  const bool has_output = outcome.is_ok() && call.output_bytes > 0 && to != nullptr;
+  if (has_output && !to->is_shared) {
     call.state = Call::State::kReturning;
     return to->stream(id.number, call.staging->output, call.staging);
+  }
+  if (has_output && call.is_output_copied) {
+    call.state = Call::State::kReturning;
+    const auto copy = [staging = call.staging] {
+      std::ranges::copy(staging->output, staging->output_segment.data().begin());
+    };
+    return copier_.copy(call.output_bytes, copy, [weak = weak_from_this(), id] {
+      if (const auto self = weak.lock()) self->finish(id, Status::ok());
+    });
   }
   finish(id, outcome);
 }
@@ -286,37 +326,25 @@ void GatewayCore::cancel(Attachment& from, std::uint64_t number) {
                                       part.rank.value(), host_.name())));
 }
 
-void GatewayCore::end_operation(CollectiveId collective, OperationId operation, const Status& cause) {
-  if (Group* group = groups_.find(collective); group != nullptr && !group->failure) group->failure = cause;
-  std::vector<CallId> idle;
-  bool runs = false;
-  for (const CallId id : calls_of(collective, operation)) {
-    Call& call = calls_.at(id);
-    // The node tells the other nodes of what it has: so it gets what can be given to it.
-    if (call.state == Call::State::kAdmitted && call.staging) run(call);
-    if (call.state == Call::State::kRunning) {
-      runs = true;
-      if (!call.cause) call.cause = cause;
-    } else if (call.state != Call::State::kReturning) {
-      idle.push_back(id);
-    }
-  }
-  cancel_at_node(collective, operation, runs);
-  for (const CallId id : idle) finish(id, cause);
+void GatewayCore::fail(Attachment& from, const v1::GatewayFail& message) {
+  const CollectiveId collective(message.collective());
+  const Group* group = groups_.find(collective);
+  const Status cause = status_of(message.cause());
+  if (group == nullptr || !group->attachments.contains(from.id()) || cause.is_ok()) return;
+  end_operation(collective, OperationId(message.operation()), cause.with_context(from.describe()));
 }
 
-void GatewayCore::cancel_at_node(CollectiveId collective, OperationId operation, bool runs) {
-  const Group* group = groups_.find(collective);
-  if (!runs && group != nullptr && !group->local_ranks.empty()) {
-    // A node tells others of the end of what it knows: so it learns of the operation first.
-    MemberOperation part;
-    part.collective = collective;
-    part.operation = operation;
-    part.rank = *group->local_ranks.begin();
-    part.timeout = Node::kDrainTime;
-    host_.post(std::move(part));
+void GatewayCore::end_operation(CollectiveId collective, OperationId operation, const Status& cause) {
+  Group* group = groups_.find(collective);
+  if (group != nullptr && !group->failure) group->failure = {cause, collective, operation};
+  host_.fail(collective, operation, cause);
+  for (const CallId id : calls_of(collective, operation)) {
+    const auto found = calls_.find(id);
+    if (found == calls_.end()) continue;
+    const Call::State state = found->second.state;
+    // What the node has ends with it.
+    if (state == Call::State::kWaiting || state == Call::State::kAdmitted) finish(id, cause);
   }
-  host_.cancel(collective, operation);
 }
 
 void GatewayCore::end_late_calls() {

@@ -31,7 +31,8 @@ GatewayCore::GatewayCore(MemberHost& host, GatewayOptions options, std::shared_p
       loop_(std::move(loop)),
       listener_(std::move(listener)),
       groups_(host.name()),
-      budget_({options_.tenant_staging_bytes, options_.staging_bytes}) {}
+      budget_({options_.tenant_staging_bytes, options_.staging_bytes}),
+      copier_(loop_) {}
 
 GatewayCore::~GatewayCore() { join_registrations(); }
 
@@ -248,10 +249,13 @@ void GatewayCore::end_of(const Departure& departure, const Attachment& leaver, c
 }
 
 void GatewayCore::drop_calls(AttachmentId attachment) {
+  const bool is_shared = find(attachment)->is_shared;
   std::vector<CallId> idle;
-  for (auto& [id, call] : calls_) {
-    // What the node has keeps its memory until the node is through with it.
-    if (id.attachment == attachment && call.state != Call::State::kRunning) idle.push_back(id);
+  for (const auto& [id, call] : calls_) {
+    // What the node or a copy looks at keeps its room until they are through with it.
+    const bool is_used =
+        call.state == Call::State::kRunning || (is_shared && call.state == Call::State::kReturning);
+    if (id.attachment == attachment && !is_used) idle.push_back(id);
   }
   for (const CallId id : idle) erase(id);
 }

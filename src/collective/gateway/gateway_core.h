@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collective/gateway/attachment.h"
+#include "collective/gateway/copier.h"
 #include "collective/gateway/segment.h"
 #include "collective/gateway/staging.h"
 #include "square/gateway.h"
@@ -29,12 +30,15 @@ struct FreeBytes {
   void operator()(std::byte* bytes) const { std::free(bytes); }
 };
 
-// Where an operation's input and output lie while the node works on them.
+using OwnBytes = std::unique_ptr<std::byte[], FreeBytes>;
+
+// Where an operation's input and output lie while the node works on them. An all-reduce sends
+// its sums from the output, so the node's is out of the process's reach until it is through.
 struct Staging {
   Mapping input_segment;
   Mapping output_segment;
-  std::unique_ptr<std::byte[], FreeBytes> input_copy;
-  std::unique_ptr<std::byte[], FreeBytes> output_copy;
+  OwnBytes input_copy;
+  OwnBytes output_copy;
   std::span<const std::byte> input;
   std::span<std::byte> output;
 };
@@ -51,7 +55,7 @@ struct Call {
     kWaiting,    // for room
     kAdmitted,   // for its input
     kRunning,    // the node has it
-    kReturning,  // its output is being streamed
+    kReturning,  // its output is being streamed or copied
   };
   State state = State::kWaiting;
   CallId id;
@@ -59,13 +63,15 @@ struct Call {
   std::string tenant;
   std::uint64_t input_bytes = 0;
   std::uint64_t output_bytes = 0;
+  bool is_output_copied = false;  // from the node's own memory into the process's segment
   std::uint64_t received_bytes = 0;
   std::shared_ptr<Staging> staging;
   TimePoint deadline;
   TimePoint last_progress;
-  std::optional<Status> cause;  // why it was cancelled
 
-  [[nodiscard]] std::uint64_t bytes() const { return input_bytes + output_bytes; }
+  [[nodiscard]] std::uint64_t bytes() const {
+    return input_bytes + (is_output_copied ? 2 : 1) * output_bytes;
+  }
 };
 
 class GatewayCore final : public AttachmentHost, public std::enable_shared_from_this<GatewayCore> {
@@ -91,6 +97,7 @@ class GatewayCore final : public AttachmentHost, public std::enable_shared_from_
   Result<ChunkTarget> place_chunk(Attachment& from, const Header& header) override;
   void took_chunk(Attachment& from, const Header& header) override;
   void cancel(Attachment& from, std::uint64_t number) override;
+  void fail(Attachment& from, const v1::GatewayFail& message) override;
   void streamed(Attachment& from, std::uint64_t number) override;
   void gone(Attachment& from, const Status& reason) override;
 
@@ -116,17 +123,20 @@ class GatewayCore final : public AttachmentHost, public std::enable_shared_from_
   void finish_stop_if_quiet();
 
   // Operations (gateway_calls.cc)
-  Status check_post(const Attachment& from, const Call& call);
+  Status check_post(const Attachment& from, Call& call);
+  Status check_call(const Attachment& from, const GroupCollective& collective, const Call& call) const;
   [[nodiscard]] Status check_siblings(const Call& call) const;
   void admit_waiting();
   bool admit(Call& call);
+  static Status open_segments(const Attachment& from, const v1::GatewayStaged& where, const Call& call,
+                              Staging& staging);
+  [[nodiscard]] Status no_memory(const Call& call) const;
   void run(Call& call);
   void done(CallId id, Status outcome);
   void finish(CallId id, Status outcome);
   void erase(CallId id);
-  // For all local members, and through the node for the others.
+  // On every member.
   void end_operation(CollectiveId collective, OperationId operation, const Status& cause);
-  void cancel_at_node(CollectiveId collective, OperationId operation, bool runs);
   [[nodiscard]] std::vector<CallId> calls_of(CollectiveId collective, OperationId operation) const;
   void end_late_calls();
   std::function<void(Status)> done_callback(const Call& call);
@@ -144,6 +154,7 @@ class GatewayCore final : public AttachmentHost, public std::enable_shared_from_
   std::deque<CallId> waiting_;  // for room, first come first served
   std::map<std::uint64_t, std::thread> registrations_;
   std::uint64_t last_registration_ = 0;
+  Copier copier_;
   std::function<void()> stopped_;
   bool is_stopping_ = false;
 };

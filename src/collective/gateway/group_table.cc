@@ -50,19 +50,29 @@ Status GroupTable::claim(CollectiveId collective, OperationId operation, Rank ra
         "of its own, or make a new group",
         rank.value(), group->spec.name, node_, known->second.is_gone ? "was" : "is", known->second.owner));
   }
-  if (group->failure) {
+  if (const auto& failure = group->failure) {
+    // A late call of the operation that failed gets the cause itself.
+    if (failure->collective == collective && failure->operation == operation) return failure->cause;
     return failed_precondition(fmt::format("group \"{}\" failed before ({}); make a new group",
-                                           group->spec.name, group->failure->to_string()));
+                                           group->spec.name, failure->cause.to_string()));
   }
   if (const Group::Claim* gone = group->missing(collective, operation.value())) {
     return unavailable(fmt::format("{} has left group \"{}\" on node \"{}\"; make a new group", gone->owner,
                                    group->spec.name, node_));
   }
+  const auto posted = [&] {
+    if (known == group->claims.end()) return std::uint64_t{0};
+    const auto next = known->second.posted.find(collective);
+    return next == known->second.posted.end() ? std::uint64_t{0} : next->second;
+  }();
+  if (operation.value() != posted) {
+    return invalid_argument(fmt::format("{}, rank {}: operation {} of collective {}, where {} comes next",
+                                        owner, rank.value(), operation.value(), collective.value(), posted));
+  }
   Group::Claim& claim = group->claims[rank];
   claim.attachment = attachment;
   claim.owner = fmt::format("{}, rank {} of group \"{}\"", owner, rank.value(), group->spec.name);
-  std::uint64_t& next = claim.posted[collective];
-  next = std::max(next, operation.value() + 1);
+  claim.posted[collective] = posted + 1;
   return {};
 }
 

@@ -27,8 +27,13 @@ struct Group {
     bool is_gone = false;
   };
   std::map<Rank, Claim> claims;
-  // Once a process went away in the middle of something.
-  std::optional<Status> failure;
+  struct Failure {
+    Status cause;
+    CollectiveId collective;
+    OperationId operation;
+  };
+  // The first one.
+  std::optional<Failure> failure;
 
   // The rank that has left before it posted this operation, and so never will.
   [[nodiscard]] const Claim* missing(CollectiveId collective, std::uint64_t operation) const;

@@ -43,7 +43,9 @@ class FrameOrder {
   Status put(Frame frame, std::size_t channels);
   // The next frame in order, its link_sequence cleared.
   std::optional<Frame> take();
-  [[nodiscard]] bool is_used() const { return next_ > 1 || !held_.empty(); }
+  // Number 1 was taken: it came behind all that had no number, on the same channel. Later
+  // numbers may be here before, on other channels.
+  [[nodiscard]] bool has_begun() const { return next_ > 1; }
 
  private:
   std::map<std::uint64_t, Frame> held_;

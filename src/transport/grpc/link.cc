@@ -174,7 +174,7 @@ Status Link::on_message(Channel& channel, Buffer message) {
   frame.payload = unpinned(std::move(frame.payload));
   const std::lock_guard handling(handler_mutex_);
   if (frame.header.link_sequence > 0) return take_in_order(std::move(frame));
-  if (order_.is_used() || channel.number() != 0)
+  if (order_.has_begun() || channel.number() != 0)
     return data_loss("a frame of several channels has no number");
   owner_.handler().on_frame(handle_, std::move(frame));
   return Status::ok();

@@ -18,6 +18,13 @@ struct OutgoingPayload {
   std::shared_ptr<PayloadLedger> ledger;
 };
 
+// A received message and its slices. The message goes last: gRPC 1.51 crashes where the last
+// reference to a slice under a quota is dropped outside of its own calls.
+struct Received {
+  grpc::ByteBuffer message;
+  std::vector<grpc::Slice> slices;
+};
+
 void release_slice(void* context) {
   auto* outgoing = static_cast<OutgoingPayload*>(context);
   if (outgoing->slices.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
@@ -60,13 +67,14 @@ grpc::ByteBuffer to_message(Frame frame, std::shared_ptr<PayloadLedger> ledger) 
   return {slices.data(), slices.size()};
 }
 
-Result<Buffer> from_message(const grpc::ByteBuffer& message) {
-  auto received = std::make_shared<std::vector<grpc::Slice>>();
-  if (const grpc::Status dumped = message.Dump(received.get()); !dumped.ok()) {
+Result<Buffer> from_message(grpc::ByteBuffer& message) {
+  auto received = std::make_shared<Received>();
+  if (const grpc::Status dumped = message.Dump(&received->slices); !dumped.ok()) {
     return data_loss("a message cannot be read: " + dumped.error_message());
   }
+  received->message.Swap(&message);
   Buffer bytes;
-  for (const grpc::Slice& slice : *received) {
+  for (const grpc::Slice& slice : received->slices) {
     bytes.append({received, reinterpret_cast<const std::byte*>(slice.begin()), slice.size()});
   }
   return bytes;

@@ -33,7 +33,7 @@ class PayloadLedger {
 grpc::ByteBuffer to_message(Frame frame, std::shared_ptr<PayloadLedger> ledger);
 
 // The bytes of a received message, in place. The slices may outlive the transport.
-Result<Buffer> from_message(const grpc::ByteBuffer& message);
+Result<Buffer> from_message(grpc::ByteBuffer& message);
 
 // The payload in memory of its own if it is at most kCopiedPayloadBytes.
 Buffer unpinned(Buffer payload);

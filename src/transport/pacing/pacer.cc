@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace square {
 namespace {
 
@@ -10,7 +12,14 @@ constexpr Duration kMaxWait = std::chrono::hours(1);
 
 }  // namespace
 
-void Pacer::begin(TimePoint now) { ready_at_ = std::max(ready_at_, now - kPacerBurst); }
+void Pacer::begin(TimePoint now) {
+  if (senders_++ == 0) ready_at_ = std::max(ready_at_, now - kPacerBurst);
+}
+
+void Pacer::end() {
+  SQUARE_CHECK(senders_ > 0, "only who has begun can end");
+  --senders_;
+}
 
 void Pacer::charge(double bits, TimePoint now) {
   if (rate_bps_ == kUnlimited) return;

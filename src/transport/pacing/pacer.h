@@ -1,6 +1,8 @@
 // A virtual clock: lets bits through at a rate, exactly on average.
 #pragma once
 
+#include <cstddef>
+
 #include "square/clock.h"
 
 namespace square {
@@ -20,8 +22,10 @@ class Pacer {
   void set_rate(double rate_bps) { rate_bps_ = rate_bps; }
   [[nodiscard]] double rate_bps() const { return rate_bps_; }
 
-  // There is something to send again, after a time without.
+  // One more of those who share the pacer has something to send, and one of them has no
+  // more. After a time when nobody had, less may be caught up.
   void begin(TimePoint now);
+  void end();
   // When the next bit may pass; not after `now` if it may pass now.
   [[nodiscard]] TimePoint ready_at() const { return ready_at_; }
   // Takes `bits` at `now`, also before ready_at(): then later ones wait longer.
@@ -30,6 +34,7 @@ class Pacer {
  private:
   double rate_bps_;
   TimePoint ready_at_{};
+  std::size_t senders_ = 0;
 };
 
 }  // namespace square

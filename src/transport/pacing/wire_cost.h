@@ -10,4 +10,8 @@ namespace square {
 // packets at MTU 9000 (design: emulated links).
 double wire_bits(std::size_t payload_bytes);
 
+// Bits that go back for such a frame without anybody's asking: TCP acknowledgements and an
+// HTTP/2 WINDOW_UPDATE.
+double receipt_bits(std::size_t payload_bytes);
+
 }  // namespace square

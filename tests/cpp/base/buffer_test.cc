@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <vector>
 
 using namespace square;
 
@@ -62,4 +64,28 @@ TEST_CASE("a checksum is remembered with the bytes, never without them") {
   CHECK(received.range(0, 4).checksum() == crc32c(bytes_of("1234")));
   received.append(buffer.slices().front());
   CHECK(received.checksum() == crc32c(bytes_of("123456789123456789")));
+}
+
+TEST_CASE("a large copy writes every byte and none beside them, at any alignment") {
+  constexpr std::size_t kBytes = (std::size_t{256} << 10U) + 4097;
+  constexpr std::byte kUntouched{0xEE};
+  std::vector<std::byte> source(kBytes);
+  std::uint32_t state = 1;
+  for (std::byte& value : source)
+    value = static_cast<std::byte>((state = state * 1664525U + 1013904223U) >> 24U);
+  // Slices as short as a byte and of no round length, at every place in a cache line.
+  Buffer chain;
+  for (std::size_t at = 0, length = 1; at < kBytes; at += length, length = 1 + (length * 7 + 13) % 16411) {
+    chain.append({nullptr, source.data() + at, std::min(length, kBytes - at)});
+  }
+  REQUIRE(chain.size_bytes() == kBytes);
+  for (std::size_t shift = 0; shift < 64; shift += 3) {
+    std::vector<std::byte> destination(kBytes + 128, kUntouched);
+    chain.copy_to(destination.data() + shift);
+    const auto begin = destination.begin() + static_cast<std::ptrdiff_t>(shift);
+    const auto end = begin + static_cast<std::ptrdiff_t>(kBytes);
+    CHECK(std::equal(source.begin(), source.end(), begin));
+    CHECK(std::all_of(destination.begin(), begin, [](std::byte value) { return value == kUntouched; }));
+    CHECK(std::all_of(end, destination.end(), [](std::byte value) { return value == kUntouched; }));
+  }
 }

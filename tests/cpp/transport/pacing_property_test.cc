@@ -151,7 +151,7 @@ class Link {
       const auto picked = scheduler_.pick(now_);
       REQUIRE(picked.has_value() == any);  // work conserving
       if (!picked) {
-        backlogged = false;
+        if (std::exchange(backlogged, false)) pacer_.end();
         now_ += std::chrono::milliseconds(below(30));
         continue;
       }
@@ -169,6 +169,7 @@ class Link {
       }
       transmit(*picked);
     }
+    if (backlogged) pacer_.end();
   }
 
   void transmit(FlowId id) {
