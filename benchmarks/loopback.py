@@ -290,14 +290,14 @@ class Process:
 class Contest:
     """The processes of all ranks, and the peers that take turns in them."""
 
-    def __init__(self, size: int, size_bytes: int, tuned: bool) -> None:
+    def __init__(self, size: int, size_bytes: int, tuned: bool, member: type[Member] = Member) -> None:
         self.size_bytes = size_bytes
         self.results: dict[str, Series] = {}
         self.relays: list[Process] = []
         context = multiprocessing.get_context("spawn")
         pipes = [context.Pipe() for _ in range(1, size)]
         ends = [[ours for ours, _ in pipes], *([theirs] for _, theirs in pipes)]
-        self.members = [Process(tuned, Member, rank, size, size_bytes, ends[rank]) for rank in range(size)]
+        self.members = [Process(tuned, member, rank, size, size_bytes, ends[rank]) for rank in range(size)]
         for member in self.members:
             member.end()
 
@@ -334,9 +334,9 @@ class Contest:
 
 
 @contextmanager
-def contest(size: int, size_bytes: int, *, tuned: bool) -> Iterator[Contest]:
+def contest(size: int, size_bytes: int, *, tuned: bool, member: type[Member] = Member) -> Iterator[Contest]:
     with ExitStack() as stack:
-        made = Contest(size, size_bytes, tuned)
+        made = Contest(size, size_bytes, tuned, member)
         stack.callback(made.close)
         yield made
 

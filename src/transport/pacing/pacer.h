@@ -8,7 +8,7 @@
 namespace square {
 
 // What a late timer may catch up while there is something to send.
-inline constexpr Duration kPacerCatchUp = std::chrono::milliseconds(40);
+inline constexpr Duration kPacerCatchUp = std::chrono::milliseconds(30);
 // What may be sent at once after a time with nothing to send: a kernel's shaper of 5 ms.
 inline constexpr Duration kPacerBurst = std::chrono::milliseconds(5);
 
