@@ -6,10 +6,13 @@
 
 using namespace square;
 
-TEST_CASE("the allocator of this platform can be tuned") {
-#ifdef __GLIBC__
-  CHECK(tune_process_memory());
+// The address sanitizer brings an allocator of its own, without such settings.
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+constexpr bool kCanTune = true;
 #else
-  tune_process_memory();
+constexpr bool kCanTune = false;
 #endif
+
+TEST_CASE("the allocator can be tuned where it has the settings") {
+  CHECK(tune_process_memory() == kCanTune);
 }
