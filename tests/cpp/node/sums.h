@@ -1,7 +1,8 @@
 // Reduces and all-reduces as their members call them.
 #pragma once
 
-#include <cstring>
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "node/overlay.h"
@@ -94,7 +95,8 @@ struct Sum {
       }
       if (exact && outputs[rank] != expected) return false;
       if (first == nullptr) first = &outputs[rank];
-      if (std::memcmp(first->data(), outputs[rank].data(), first->size() * sizeof(float)) != 0) return false;
+      if (!std::ranges::equal(std::as_bytes(std::span(*first)), std::as_bytes(std::span(outputs[rank]))))
+        return false;
     }
     return true;
   }
