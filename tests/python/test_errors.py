@@ -83,7 +83,9 @@ def test_run_needs_something_that_it_can_run(tmp_path: Path) -> None:
     overlay = TRIANGLE[: TRIANGLE.index("[[tenant]]")]
     assert_clear_error(square("run", written(tmp_path, overlay)), "nothing to run")
     gather = overlay + '[[collective]]\ntenant = "t"\nop = "all_gather"\nbytes = 1\n'
-    assert_clear_error(square("run", written(tmp_path, gather)), "all_gather", "broadcast, reduce, all_reduce only")
+    assert_clear_error(
+        square("run", written(tmp_path, gather)), "all_gather", "broadcast, reduce, all_reduce only"
+    )
     names = ", ".join(f'"n{number}"' for number in range(129))
     broadcast = '[[collective]]\ntenant = "t"\nop = "broadcast"\nroot = "n0"\nbytes = 1\n'
     mesh = f"[overlay]\nmesh = [{names}]\n{broadcast}"
