@@ -119,7 +119,6 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   [[nodiscard]] bool has_results() const { return done_blocks_.count() > 0; }
   [[nodiscard]] Epoch epoch() const { return plan_->epoch(); }
   [[nodiscard]] const SumShape& shape() const { return shape_; }
-  [[nodiscard]] SessionId session() const { return session_; }
   // Which blocks miss whose part, in words; at the root.
   [[nodiscard]] std::string describe_missing() const;
   // "All is done": for who asks when the operation is over.
