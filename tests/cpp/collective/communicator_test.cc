@@ -123,10 +123,14 @@ TEST_CASE("a failure poisons the group, by name") {
     CHECK(outcomes[rank].message().find("rank 1") != std::string::npos);
   }
   buffers[1].resize(1'000);
-  for (const Status& outcome : broadcast(members, buffers, Rank(0))) {
-    CHECK(outcome.code() == StatusCode::kFailedPrecondition);
-    CHECK(outcome.message().find("make a new group") != std::string::npos);
+  const auto later = broadcast(members, buffers, Rank(0));
+  for (const std::size_t rank : {0U, 1U}) {
+    CHECK(later[rank].code() == StatusCode::kFailedPrecondition);
+    CHECK(later[rank].message().find("make a new group") != std::string::npos);
   }
+  // Who saw the first call end well hears of the failure from the others, in its own words.
+  CHECK(!later[2].is_ok());
+  CHECK(later[2].message().find(outcomes[2].is_ok() ? "rank 1" : "make a new group") != std::string::npos);
   auto again = overlay.group("h", {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}});
   for (const Status& outcome : broadcast(again, buffers, Rank(0))) CHECK(outcome == Status::ok());
 }
