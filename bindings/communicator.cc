@@ -1,60 +1,12 @@
 #include "square/communicator.h"
 
-#include <deque>
+#include <utility>
 
-#include "bindings.h"
+#include "element.h"
+#include "work.h"
 
 namespace square::python {
 namespace {
-
-// How long a wait goes on before it looks for Ctrl-C.
-constexpr Duration kSignalCheck = std::chrono::milliseconds(50);
-
-using Buffers = std::vector<std::shared_ptr<py::buffer_info>>;
-
-// An operation and the buffers that it reads or fills. They are let go only when
-// nothing refers to them: dropping a running work cancels it and waits, about 1 s at most.
-class BufferWork {
- public:
-  BufferWork(std::shared_ptr<Work> work, Buffers buffers)
-      : work_(std::move(work)), buffers_(std::move(buffers)) {}
-
-  ~BufferWork() {
-    if (!work_->is_done()) work_->cancel();
-    unlocked([&] { static_cast<void>(work_->wait()); });
-  }
-
-  void wait() {
-    while (!unlocked([&] { return work_->wait_for(kSignalCheck); })) give_way_to_signals();
-    check(work_->wait());
-  }
-
-  bool wait_for(double seconds) {
-    const auto deadline = std::chrono::steady_clock::now() + from_seconds(seconds);
-    for (;;) {
-      const auto left = deadline - std::chrono::steady_clock::now();
-      const Duration slice = std::clamp<Duration>(left, Duration(0), kSignalCheck);
-      if (unlocked([&] { return work_->wait_for(slice); })) return true;
-      if (std::chrono::steady_clock::now() >= deadline) return false;
-      give_way_to_signals();
-    }
-  }
-
-  [[nodiscard]] bool is_done() const { return work_->is_done(); }
-  void cancel() { work_->cancel(); }
-
- private:
-  // Ctrl-C ends the operation before it ends the call: the buffer is free again then.
-  void give_way_to_signals() {
-    if (PyErr_CheckSignals() == 0) return;
-    work_->cancel();
-    unlocked([&] { static_cast<void>(work_->wait()); });
-    throw py::error_already_set();
-  }
-
-  std::shared_ptr<Work> work_;
-  Buffers buffers_;
-};
 
 using CollectiveTuple = std::tuple<std::string, std::uint32_t, std::uint64_t, double>;
 
@@ -68,37 +20,121 @@ class PythonCommunicator {
   [[nodiscard]] std::uint32_t rank() const { return communicator_->rank().value(); }
   [[nodiscard]] std::size_t size() const { return communicator_->size(); }
 
-  std::shared_ptr<BufferWork> broadcast_async(const py::buffer& data, std::uint32_t root, double timeout) {
+  using Started = std::shared_ptr<BufferWork>;
+  using Name = std::string;
+  using OptionalName = std::optional<std::string>;
+  using OptionalBuffer = std::optional<py::buffer>;
+
+  Started broadcast(const py::buffer& data, std::uint32_t root, double timeout) {
     // Asking for a writable view of a destination refuses read-only objects here.
-    auto view = request(data, root != rank());
-    const std::span bytes = bytes_of(*view);
-    auto work = check(
-        unlocked([&] { return communicator_->broadcast_async(bytes, Rank(root), from_seconds(timeout)); }));
-    return std::make_shared<BufferWork>(std::move(work), Buffers{std::move(view)});
+    Buffers held{request(data, root != rank())};
+    const std::span bytes = bytes_of(*held.front());
+    return begin(held,
+                 [&] { return communicator_->broadcast_async(bytes, Rank(root), from_seconds(timeout)); });
   }
 
-  std::shared_ptr<BufferWork> reduce_async(const py::buffer& input, const std::optional<py::buffer>& output,
-                                           std::uint32_t root, const std::string& op, double timeout) {
+  Started reduce(const py::buffer& input, const OptionalBuffer& output, std::uint32_t root, const Name& op,
+                 const OptionalName& dtype, double timeout) {
     const bool is_root = root == rank();
-    const Summands sum = summands(input, is_root ? output : std::nullopt, is_root, op);
-    auto work = check(unlocked([&] {
+    const Summands sum = summands(input, is_root ? output : std::nullopt, is_root, op, dtype);
+    return begin(sum.buffers, [&] {
       return communicator_->reduce_async(sum.input, sum.output, sum.reduction, Rank(root),
                                          from_seconds(timeout));
-    }));
-    return std::make_shared<BufferWork>(std::move(work), sum.buffers);
+    });
   }
 
-  std::shared_ptr<BufferWork> all_reduce_async(const py::buffer& input,
-                                               const std::optional<py::buffer>& output, const std::string& op,
-                                               double timeout) {
-    const Summands sum = summands(input, output, true, op);
-    auto work = check(unlocked([&] {
+  Started all_reduce(const py::buffer& input, const OptionalBuffer& output, const Name& op,
+                     const OptionalName& dtype, double timeout) {
+    const Summands sum = summands(input, output, true, op, dtype);
+    return begin(sum.buffers, [&] {
       return communicator_->all_reduce_async(sum.input, sum.output, sum.reduction, from_seconds(timeout));
-    }));
-    return std::make_shared<BufferWork>(std::move(work), sum.buffers);
+    });
+  }
+
+  Started all_gather(const py::buffer& input, const RankBuffers& output, double timeout) {
+    Buffers held{request(input, false)};
+    const std::span bytes = bytes_of(*held.front());
+    const auto outputs = cut(output, size(), {}, true, held);
+    return begin(held,
+                 [&] { return communicator_->all_gather_async(bytes, outputs, from_seconds(timeout)); });
+  }
+
+  Started reduce_scatter(const RankBuffers& input, const py::buffer& output, const Name& op,
+                         const OptionalName& dtype, double timeout) {
+    Buffers held{request(output, true)};
+    const Reduction reduction = reduction_of(*held.front(), op, dtype);
+    const std::span bytes = bytes_of(*held.front());
+    const auto inputs = read_only(cut(input, size(), {}, false, held));
+    for (const auto& view : std::span(held).subspan(1)) same_type(*view, reduction, dtype);
+    return begin(held, [&] {
+      return communicator_->reduce_scatter_async(inputs, bytes, reduction, from_seconds(timeout));
+    });
+  }
+
+  Started all_to_all(const RankBuffers& input, const RankBuffers& output, const Sizes& input_bytes,
+                     const Sizes& output_bytes, double timeout) {
+    Buffers held;
+    const auto inputs = read_only(cut(input, size(), input_bytes, false, held));
+    const auto outputs = cut(output, size(), output_bytes, true, held);
+    return begin(held,
+                 [&] { return communicator_->all_to_all_async(inputs, outputs, from_seconds(timeout)); });
+  }
+
+  Started gather(const py::buffer& input, const std::optional<RankBuffers>& output, std::uint32_t root,
+                 double timeout) {
+    Buffers held{request(input, false)};
+    const std::span bytes = bytes_of(*held.front());
+    std::vector<std::span<std::byte>> outputs;
+    if (root == rank()) outputs = cut(needed(output, "an output"), size(), {}, true, held);
+    return begin(
+        held, [&] { return communicator_->gather_async(bytes, outputs, Rank(root), from_seconds(timeout)); });
+  }
+
+  Started scatter(const std::optional<RankBuffers>& input, const py::buffer& output, std::uint32_t root,
+                  double timeout) {
+    Buffers held{request(output, true)};
+    const std::span bytes = bytes_of(*held.front());
+    std::vector<std::span<const std::byte>> inputs;
+    if (root == rank()) inputs = read_only(cut(needed(input, "an input"), size(), {}, false, held));
+    return begin(
+        held, [&] { return communicator_->scatter_async(inputs, bytes, Rank(root), from_seconds(timeout)); });
+  }
+
+  Started send(const py::buffer& data, std::uint32_t to, std::uint32_t tag, double timeout) {
+    Buffers held{request(data, false)};
+    const std::span bytes = bytes_of(*held.front());
+    return begin(held,
+                 [&] { return communicator_->send_async(bytes, Rank(to), tag, from_seconds(timeout)); });
+  }
+
+  Started receive(const py::buffer& data, std::uint32_t source, std::uint32_t tag, double timeout) {
+    Buffers held{request(data, true)};
+    const std::span bytes = bytes_of(*held.front());
+    return begin(
+        held, [&] { return communicator_->receive_async(bytes, Rank(source), tag, from_seconds(timeout)); });
+  }
+
+  Started barrier(double timeout) {
+    return begin({}, [&] { return communicator_->barrier_async(from_seconds(timeout)); });
   }
 
  private:
+  // Begins an operation, without the interpreter's lock: it may wait for a plan.
+  template <typename Begin>
+  static Started begin(Buffers held, Begin operation) {
+    return std::make_shared<BufferWork>(check(unlocked(operation)), std::move(held));
+  }
+
+  static const RankBuffers& needed(const std::optional<RankBuffers>& buffers, const char* what) {
+    if (!buffers) raise(invalid_argument(std::string("the root needs ") + what));
+    return *buffers;
+  }
+
+  static void same_type(const py::buffer_info& view, const Reduction& reduction, const OptionalName& dtype) {
+    if (element_type(view, dtype) == reduction.type) return;
+    raise(invalid_argument("the output has elements of another type than the input"));
+  }
+
   struct Summands {
     Buffers buffers;
     std::span<const std::byte> input;
@@ -108,55 +144,19 @@ class PythonCommunicator {
 
   // Without an output the result takes the input's place.
   static Summands summands(const py::buffer& input, const std::optional<py::buffer>& output, bool has_result,
-                           const std::string& op) {
-    if (op != "sum") raise(invalid_argument("op must be \"sum\", not \"" + op + "\""));
+                           const std::string& op, const std::optional<std::string>& dtype) {
     Summands sum;
     auto view = request(input, has_result && !output);
-    sum.reduction = {element_type(*view), ReduceOp::kSum};
+    sum.reduction = reduction_of(*view, op, dtype);
     sum.input = bytes_of(*view);
     if (has_result) sum.output = bytes_of(*view);
     sum.buffers.push_back(std::move(view));
     if (!output) return sum;
     auto result = request(*output, true);
-    if (element_type(*result) != sum.reduction.type) {
-      raise(invalid_argument("the output has elements of another type than the input"));
-    }
+    same_type(*result, sum.reduction, dtype);
     sum.output = bytes_of(*result);
     sum.buffers.push_back(std::move(result));
     return sum;
-  }
-
-  // From the buffer's format, as the struct module has it.
-  static ElementType element_type(const py::buffer_info& view) {
-    const bool is_signed = view.format.find_first_of("bhilqn") != std::string::npos;
-    if (view.format == "f" || view.format == "<f") return ElementType::kFloat32;
-    if (view.format == "d" || view.format == "<d") return ElementType::kFloat64;
-    if (is_signed && view.itemsize == 4) return ElementType::kInt32;
-    if (is_signed && view.itemsize == 8) return ElementType::kInt64;
-    raise(invalid_argument("elements of format \"" + view.format +
-                           "\" cannot be added: use float32, float64, int32 or int64"));
-  }
-
-  static std::span<std::byte> bytes_of(const py::buffer_info& view) {
-    return {static_cast<std::byte*>(view.ptr), static_cast<std::size_t>(view.size * view.itemsize)};
-  }
-
-  static std::shared_ptr<py::buffer_info> request(const py::buffer& data, bool writable) {
-    py::buffer_info view;
-    try {
-      view = data.request(writable);
-    } catch (py::error_already_set& error) {
-      raise(invalid_argument(std::string(writable ? "the buffer of a result must be writable: "
-                                                  : "the buffer cannot be read: ") +
-                             error.what()));
-    }
-    py::ssize_t stride = view.itemsize;
-    for (py::ssize_t i = view.ndim; i-- > 0; stride *= view.shape[i]) {
-      if (view.shape[i] > 1 && view.strides[i] != stride) {
-        raise(invalid_argument("the buffer must be contiguous, in C order"));
-      }
-    }
-    return std::make_shared<py::buffer_info>(std::move(view));
   }
 
   std::shared_ptr<MemberHost> node_;
@@ -169,62 +169,95 @@ std::unique_ptr<PythonCommunicator> create(std::shared_ptr<MemberHost> node, std
                                            const std::vector<CollectiveTuple>& collectives, double timeout) {
   GroupSpec spec{std::move(group), std::move(tenant), std::move(nodes), {}};
   for (const auto& [op, root, size_bytes, weight] : collectives) {
-    spec.collectives.push_back({check(parse_collective_op(op)), Rank(root), weight, size_bytes});
+    spec.collectives.push_back({check(parse_collective_op(op)), Rank(root), weight, size_bytes, {}, 0});
   }
   return std::make_unique<PythonCommunicator>(std::move(node), std::move(spec), Rank(rank), timeout);
 }
 
 constexpr double kDefaultTimeoutSeconds = 300.0;
 
+using Class = py::class_<PythonCommunicator>;
+
+// A method that waits, and its twin that does not.
+template <typename... Arguments, typename... Extra>
+void define(Class& communicator, const std::string& name,
+            std::shared_ptr<BufferWork> (PythonCommunicator::*method)(Arguments...), const char* text,
+            const Extra&... extra) {
+  const auto timeout = py::arg("timeout") = kDefaultTimeoutSeconds;
+  const auto wait = [method](PythonCommunicator& self, Arguments... arguments) {
+    (self.*method)(std::forward<Arguments>(arguments)...)->wait();
+  };
+  communicator.def(name.c_str(), wait, extra..., timeout, text);
+  communicator.def((name + "_async").c_str(), method, extra..., timeout,
+                   ("As " + name + "(), but returns at once.").c_str());
+}
+
+void define_sums(Class& communicator) {
+  const auto op = py::arg("op") = "sum";
+  const auto dtype = py::arg("dtype") = py::none();
+  const auto output = py::arg("output") = py::none();
+  define(
+      communicator, "reduce", &PythonCommunicator::reduce,
+      "Adds everybody's elements into the root's output, or in place without one. ``op``: sum, product, min, "
+      "max, average, and, or, xor. ``dtype`` names the elements where the buffer cannot, such as "
+      "\"bfloat16\". The order of additions is the plan's, so the same plan gives the same bits.",
+      py::arg("input"), output, py::arg("root") = 0, op, dtype);
+  define(communicator, "all_reduce", &PythonCommunicator::all_reduce,
+         "Adds everybody's elements into everybody's output, or in place without one: all get the same bits. "
+         "See reduce().",
+         py::arg("input"), output, op, dtype);
+  define(
+      communicator, "reduce_scatter", &PythonCommunicator::reduce_scatter,
+      "Adds everybody's part for rank r into the output of rank r. ``input`` is a buffer for every rank, or "
+      "one that is cut evenly. See reduce().",
+      py::arg("input"), py::arg("output"), op, dtype);
+  define(communicator, "barrier", &PythonCommunicator::barrier, "Returns when every member has called it.");
+}
+
+void define_moves(Class& communicator) {
+  const auto root = py::arg("root") = 0;
+  const auto tag = py::arg("tag") = 0;
+  const auto none = py::none();
+  define(communicator, "broadcast", &PythonCommunicator::broadcast,
+         "Copies the root's bytes into everybody's buffer, without a copy in between.", py::arg("data"),
+         root);
+  define(communicator, "all_gather", &PythonCommunicator::all_gather,
+         "Copies everybody's bytes to everybody. ``output`` is a buffer for every rank, or one that is cut "
+         "evenly.",
+         py::arg("input"), py::arg("output"));
+  define(communicator, "all_to_all", &PythonCommunicator::all_to_all,
+         "Part r of ``input`` goes to rank r, part r of ``output`` comes from it. Each is a buffer for every "
+         "rank, or one that is cut evenly, or into ``input_bytes`` and ``output_bytes``.",
+         py::arg("input"), py::arg("output"), py::arg("input_bytes") = none, py::arg("output_bytes") = none);
+  define(
+      communicator, "gather", &PythonCommunicator::gather,
+      "Copies everybody's bytes to the root, which has a buffer for every rank, or one that is cut evenly.",
+      py::arg("input"), py::arg("output") = none, root);
+  define(communicator, "scatter", &PythonCommunicator::scatter,
+         "Copies part r of the root's input, a buffer for every rank or one that is cut evenly, to rank r.",
+         py::arg("input"), py::arg("output"), root);
+  define(communicator, "send", &PythonCommunicator::send,
+         "Copies bytes to one member; returns when it has them. Messages with the same tag arrive in their "
+         "order; use few tags.",
+         py::arg("data"), py::arg("to"), tag);
+  define(communicator, "receive", &PythonCommunicator::receive, "The other end of send().", py::arg("data"),
+         py::arg("source"), tag);
+}
+
 }  // namespace
 
 void bind_communicator(py::module_& module) {
-  py::class_<BufferWork, std::shared_ptr<BufferWork>>(module, "Work", "An operation that runs.")
-      .def("wait", &BufferWork::wait, "Waits until it is over; raises if it failed. Ctrl-C cancels it.")
-      .def("wait_for", &BufferWork::wait_for, py::arg("seconds"), "Whether it was over within that time.")
-      .def("cancel", &BufferWork::cancel)
-      .def_property_readonly("is_done", &BufferWork::is_done);
-  py::class_<PythonCommunicator>(module, "Communicator",
-                                 "Operations on a group, as one member sees them: see square/communicator.h.")
+  bind_work(module);
+  Class communicator(module, "Communicator",
+                     "Operations on a group, as one member sees them: see square/communicator.h.");
+  communicator
       .def(py::init(&create), py::arg("node"), py::arg("group"), py::arg("tenant"), py::arg("nodes"),
            py::arg("rank"), py::arg("collectives") = std::vector<CollectiveTuple>{},
            py::arg("timeout") = kDefaultTimeoutSeconds)
       .def_property_readonly("rank", &PythonCommunicator::rank)
-      .def_property_readonly("size", &PythonCommunicator::size)
-      .def(
-          "broadcast",
-          [](PythonCommunicator& self, const py::buffer& data, std::uint32_t root, double timeout) {
-            self.broadcast_async(data, root, timeout)->wait();
-          },
-          py::arg("data"), py::arg("root") = 0, py::arg("timeout") = kDefaultTimeoutSeconds,
-          "Copies the root's bytes into everybody's buffer, without a copy in between.")
-      .def("broadcast_async", &PythonCommunicator::broadcast_async, py::arg("data"), py::arg("root") = 0,
-           py::arg("timeout") = kDefaultTimeoutSeconds)
-      .def(
-          "reduce",
-          [](PythonCommunicator& self, const py::buffer& input, const std::optional<py::buffer>& output,
-             std::uint32_t root, const std::string& op,
-             double timeout) { self.reduce_async(input, output, root, op, timeout)->wait(); },
-          py::arg("input"), py::arg("output") = py::none(), py::arg("root") = 0, py::arg("op") = "sum",
-          py::arg("timeout") = kDefaultTimeoutSeconds,
-          "Adds everybody's elements into the root's output, or in place without one. Elements are float32, "
-          "float64, int32 or int64; the order of additions is the plan's, so the same plan gives the same "
-          "bits.")
-      .def("reduce_async", &PythonCommunicator::reduce_async, py::arg("input"),
-           py::arg("output") = py::none(), py::arg("root") = 0, py::arg("op") = "sum",
-           py::arg("timeout") = kDefaultTimeoutSeconds)
-      .def(
-          "all_reduce",
-          [](PythonCommunicator& self, const py::buffer& input, const std::optional<py::buffer>& output,
-             const std::string& op,
-             double timeout) { self.all_reduce_async(input, output, op, timeout)->wait(); },
-          py::arg("input"), py::arg("output") = py::none(), py::arg("op") = "sum",
-          py::arg("timeout") = kDefaultTimeoutSeconds,
-          "Adds everybody's elements into everybody's output, or in place without one: all get the same "
-          "bits.")
-      .def("all_reduce_async", &PythonCommunicator::all_reduce_async, py::arg("input"),
-           py::arg("output") = py::none(), py::arg("op") = "sum",
-           py::arg("timeout") = kDefaultTimeoutSeconds);
+      .def_property_readonly("size", &PythonCommunicator::size);
+  define_moves(communicator);
+  define_sums(communicator);
 }
 
 }  // namespace square::python

@@ -1,16 +1,18 @@
 // Operations on a group, as one member sees them.
 #pragma once
 
-#include <map>
+#include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
+#include <vector>
 
 #include "square/group.h"
 #include "square/member_host.h"
 #include "square/status.h"
 
 namespace square {
+
+class GroupCalls;
 
 // An operation that runs. Thread-safe.
 class Work {
@@ -22,6 +24,9 @@ class Work {
   // Blocks until it is over or `timeout` passed, and says which.
   virtual bool wait_for(Duration timeout) = 0;
   [[nodiscard]] virtual bool is_done() const = 0;
+  // `notify` runs once when it is over, at once if it is already: on the thread that ends it, so it
+  // must not block.
+  virtual void on_done(std::function<void()> notify) = 0;
   // Ends it on every member, unless it is over. Does not block: wait() returns soon.
   virtual void cancel() = 0;
 };
@@ -70,10 +75,69 @@ class Communicator {
   Status all_reduce(std::span<const std::byte> input, std::span<std::byte> output, Reduction reduction,
                     Duration timeout = kDefaultTimeout);
 
+  // In what follows all members pass one buffer for every rank, in rank order, where there
+  // are several, and what one sends has the size of what the other gets. Sizes may differ
+  // from rank to rank; zero is allowed. Buffers stay valid until the work is done. What a
+  // member gives to itself is copied by the call. Errors, besides those of Node::post():
+  // INVALID_ARGUMENT for another number of buffers, or a rank that there is not.
+
+  // Every member's `input` into everybody's outputs[its rank], where it may be already.
+  Result<std::shared_ptr<Work>> all_gather_async(std::span<const std::byte> input,
+                                                 const std::vector<std::span<std::byte>>& outputs,
+                                                 Duration timeout = kDefaultTimeout);
+  Status all_gather(std::span<const std::byte> input, const std::vector<std::span<std::byte>>& outputs,
+                    Duration timeout = kDefaultTimeout);
+
+  // Adds everybody's inputs[r] into the output of rank r, as reduce() does. `output` may be
+  // this member's own input.
+  Result<std::shared_ptr<Work>> reduce_scatter_async(const std::vector<std::span<const std::byte>>& inputs,
+                                                     std::span<std::byte> output, Reduction reduction,
+                                                     Duration timeout = kDefaultTimeout);
+  Status reduce_scatter(const std::vector<std::span<const std::byte>>& inputs, std::span<std::byte> output,
+                        Reduction reduction, Duration timeout = kDefaultTimeout);
+
+  // inputs[r] goes to rank r, outputs[r] comes from it. They do not overlap, except that what
+  // the member gives to itself may be in its place.
+  Result<std::shared_ptr<Work>> all_to_all_async(const std::vector<std::span<const std::byte>>& inputs,
+                                                 const std::vector<std::span<std::byte>>& outputs,
+                                                 Duration timeout = kDefaultTimeout);
+  Status all_to_all(const std::vector<std::span<const std::byte>>& inputs,
+                    const std::vector<std::span<std::byte>>& outputs, Duration timeout = kDefaultTimeout);
+
+  // Every member's `input` into the root's outputs; they are ignored elsewhere.
+  Result<std::shared_ptr<Work>> gather_async(std::span<const std::byte> input,
+                                             const std::vector<std::span<std::byte>>& outputs, Rank root,
+                                             Duration timeout = kDefaultTimeout);
+  Status gather(std::span<const std::byte> input, const std::vector<std::span<std::byte>>& outputs, Rank root,
+                Duration timeout = kDefaultTimeout);
+
+  // The root's inputs[r] into the output of rank r; inputs are ignored elsewhere.
+  Result<std::shared_ptr<Work>> scatter_async(const std::vector<std::span<const std::byte>>& inputs,
+                                              std::span<std::byte> output, Rank root,
+                                              Duration timeout = kDefaultTimeout);
+  Status scatter(const std::vector<std::span<const std::byte>>& inputs, std::span<std::byte> output,
+                 Rank root, Duration timeout = kDefaultTimeout);
+
+  // A message to one member. Messages between two members with the same tag arrive in their
+  // order; those with different tags do not wait for one another. Every pair and tag is a
+  // session of its own: use few tags. Done when the other has it.
+  static constexpr std::uint32_t kMaxTag = (std::uint32_t{1} << 31U) - 1;
+  Result<std::shared_ptr<Work>> send_async(std::span<const std::byte> data, Rank to, std::uint32_t tag = 0,
+                                           Duration timeout = kDefaultTimeout);
+  Status send(std::span<const std::byte> data, Rank to, std::uint32_t tag = 0,
+              Duration timeout = kDefaultTimeout);
+  Result<std::shared_ptr<Work>> receive_async(std::span<std::byte> data, Rank from, std::uint32_t tag = 0,
+                                              Duration timeout = kDefaultTimeout);
+  Status receive(std::span<std::byte> data, Rank from, std::uint32_t tag = 0,
+                 Duration timeout = kDefaultTimeout);
+
+  // Done when every member has called it.
+  Result<std::shared_ptr<Work>> barrier_async(Duration timeout = kDefaultTimeout);
+  Status barrier(Duration timeout = kDefaultTimeout);
+
  private:
-  class Core;
-  explicit Communicator(std::unique_ptr<Core> core);
-  std::unique_ptr<Core> core_;
+  explicit Communicator(std::unique_ptr<GroupCalls> calls);
+  std::unique_ptr<GroupCalls> calls_;
 };
 
 }  // namespace square

@@ -45,8 +45,8 @@ struct FrameHeader {
   std::uint16_t incarnation = 0;
   // Which try of a block the bytes belong to; 0 unless a sum was restarted.
   std::uint32_t attempt = 0;
-  // The plan that cuts the operation's buffer into the sessions' parts; 0 where one session
-  // carries all of it.
+  // The plan that cuts the buffer of a sum into the sessions' parts, and those into blocks; 0
+  // where nothing is added.
   Epoch layout{0};
   // What a sum adds, as the sender sees it: square/reduction.h. 0 where nothing is added.
   std::uint8_t element_type = 0;

@@ -17,7 +17,21 @@ struct GroupCollective {
   double weight = 1.0;
   // The usual size of the buffer of one member: for planned completion times only.
   std::uint64_t size_bytes = 0;
+  // The ranks that take part, ascending; empty: all. A broadcast among two is a message.
+  std::vector<Rank> members{};
+  // Tells collectives apart that are alike otherwise, such as messages with different tags.
+  std::uint32_t channel = 0;
 };
+
+// Registrations with the same identity are the same collective.
+struct CollectiveIdentity {
+  CollectiveOp op = CollectiveOp::kBroadcast;
+  Rank root;  // 0 where the operation has none
+  std::vector<Rank> members;
+  std::uint32_t channel = 0;
+  friend auto operator<=>(const CollectiveIdentity&, const CollectiveIdentity&) = default;
+};
+CollectiveIdentity identity_of(const GroupCollective& collective);
 
 // Every member registers the same group; the first one creates it.
 struct GroupSpec {
@@ -34,6 +48,10 @@ struct GroupRegistration {
   // Active on every live node.
   Epoch epoch;
 };
+
+// The ranks on `node` that take part in one of the group's collectives, ascending.
+std::vector<Rank> members_on(const GroupSpec& group, const GroupCollective& collective,
+                             const std::string& node);
 
 inline constexpr std::size_t kMaxGroupNameBytes = 256;
 inline constexpr std::size_t kMaxGroupMembers = 65'536;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -52,6 +53,8 @@ struct MemberOperation {
   std::span<std::byte> output;
   // What a reduce or all-reduce adds; all members say the same.
   Reduction reduction;
+  // How many members the collective has, on all nodes: what an average is divided by.
+  std::uint32_t group_size = 0;
   // The root of a broadcast or a reduce.
   bool is_root = false;
   // The call ends with DEADLINE_EXCEEDED after this long.

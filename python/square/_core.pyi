@@ -175,6 +175,7 @@ class Communicator:
         input: typing_extensions.Buffer,
         output: typing_extensions.Buffer | None = None,
         op: str = "sum",
+        dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> None:
         """
@@ -185,6 +186,7 @@ class Communicator:
         input: typing_extensions.Buffer,
         output: typing_extensions.Buffer | None = None,
         op: str = "sum",
+        dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work: ...
     def broadcast(
@@ -208,10 +210,11 @@ class Communicator:
         output: typing_extensions.Buffer | None = None,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
         op: str = "sum",
+        dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> None:
         """
-        Adds everybody's elements into the root's output, or in place without one. Elements are float32, float64, int32 or int64; the order of additions is the plan's, so the same plan gives the same bits.
+        Adds everybody's elements into the root's output, or in place without one. `op` is sum, product, min, max, average, and, or, xor; `dtype` says what the elements are where the buffer does not, such as bfloat16. The order of additions is the plan's, so the same plan gives the same bits.
         """
     def reduce_async(
         self,
@@ -219,6 +222,7 @@ class Communicator:
         output: typing_extensions.Buffer | None = None,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
         op: str = "sum",
+        dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work: ...
     @property

@@ -14,9 +14,20 @@
 namespace square::controller {
 namespace {
 
-using CollectiveKey = std::pair<CollectiveOp, Rank>;
-CollectiveKey key_of(const GroupCollective& collective) {
-  return {collective.op, has_root(collective.op) ? collective.root : Rank(0)};
+// An ascending list without duplicates, of ranks that there are, the root among them.
+Status check_members(const GroupCollective& collective, std::size_t group_size) {
+  const std::vector<Rank>& members = collective.members;
+  if (members.empty()) return {};
+  const bool is_ascending = std::ranges::adjacent_find(members, std::greater_equal<>()) == members.end();
+  if (!is_ascending || members.back().index() >= group_size) {
+    return invalid_argument(fmt::format("the members of its {} are not ascending ranks below {}",
+                                        to_string(collective.op), group_size));
+  }
+  if (has_root(collective.op) && !std::ranges::binary_search(members, collective.root)) {
+    return invalid_argument(fmt::format("the root of its {}, rank {}, is not among the members",
+                                        to_string(collective.op), collective.root.value()));
+  }
+  return {};
 }
 
 Status check_collective(const GroupCollective& collective, std::size_t members) {
@@ -28,7 +39,7 @@ Status check_collective(const GroupCollective& collective, std::size_t members) 
     return invalid_argument(fmt::format("the root of its {} is rank {}, but it has {} members",
                                         to_string(collective.op), collective.root.value(), members));
   }
-  return {};
+  return check_members(collective, members);
 }
 
 Status check_spec(const GroupSpec& spec, const Topology& topology) {
@@ -75,6 +86,16 @@ NodeId node_id(const Topology& topology, const std::string& name) {
   return *id;
 }
 
+// In the order of the ranks; ranks that share a node are one member.
+std::vector<NodeId> unique_nodes(const std::vector<NodeId>& by_rank) {
+  std::vector<NodeId> nodes;
+  std::unordered_set<NodeId> seen;
+  for (const NodeId node : by_rank) {
+    if (seen.insert(node).second) nodes.push_back(node);
+  }
+  return nodes;
+}
+
 }  // namespace
 
 GroupRegistry::GroupRegistry(const Scenario& scenario) {
@@ -116,11 +137,12 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
 
 Result<GroupRegistry::Registered> GroupRegistry::extend(RegisteredGroup& group, const GroupSpec& spec) {
   Registered registered;
-  std::map<CollectiveKey, std::size_t> known;
-  for (std::size_t i = 0; i < group.collectives.size(); ++i) known[key_of(group.collectives[i].spec)] = i;
+  std::map<CollectiveIdentity, std::size_t> known;
+  for (std::size_t i = 0; i < group.collectives.size(); ++i)
+    known[identity_of(group.collectives[i].spec)] = i;
   CollectiveId::value_type next = next_id_;
   for (const GroupCollective& wanted : spec.collectives) {
-    const auto [entry, added] = known.try_emplace(key_of(wanted), group.collectives.size());
+    const auto [entry, added] = known.try_emplace(identity_of(wanted), group.collectives.size());
     if (added) {
       if (group.collectives.size() >= kMaxGroupCollectives ||
           next == std::numeric_limits<decltype(next)>::max()) {
@@ -170,17 +192,15 @@ void GroupRegistry::fill(Scenario& scenario) const {
   for (const TenantSpec& tenant : scenario.tenants) tenants.insert(tenant.name);
   for (const auto& [name, group] : groups_) {
     if (tenants.insert(group->tenant).second) scenario.tenants.push_back({group->tenant, 1.0});
-    // Ranks that share a node are one member.
     std::vector<NodeId> by_rank;
-    std::vector<NodeId> members;
-    std::unordered_set<NodeId> seen;
-    for (const std::string& node : group->nodes) {
-      by_rank.push_back(node_id(scenario.topology, node));
-      if (seen.insert(by_rank.back()).second) members.push_back(by_rank.back());
-    }
+    for (const std::string& node : group->nodes) by_rank.push_back(node_id(scenario.topology, node));
+    const std::vector<NodeId> all = unique_nodes(by_rank);
     for (const RegisteredCollective& collective : group->collectives) {
+      std::vector<NodeId> chosen;
+      for (const Rank rank : collective.spec.members) chosen.push_back(by_rank[rank.index()]);
+      const std::vector<NodeId> members = chosen.empty() ? all : unique_nodes(chosen);
       const NodeId root =
-          has_root(collective.spec.op) ? by_rank[collective.spec.root.index()] : by_rank.front();
+          has_root(collective.spec.op) ? by_rank[collective.spec.root.index()] : members.front();
       scenario.collectives.push_back(
           {collective.id, group->tenant, collective.spec.weight, collective.spec.op, collective.algorithm,
            root, members, collective.spec.size_bytes, collective.required_bps, collective.max_latency});

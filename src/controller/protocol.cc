@@ -41,6 +41,8 @@ v1::RegisterGroupRequest to_message(const GroupSpec& group) {
     added.set_root(collective.root.value());
     added.set_weight(collective.weight);
     added.set_size_bytes(collective.size_bytes);
+    for (const Rank member : collective.members) added.add_members(member.value());
+    added.set_channel(collective.channel);
   }
   return message;
 }
@@ -53,7 +55,13 @@ Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message) {
   group.collectives.reserve(static_cast<std::size_t>(message.collectives_size()));
   for (const v1::GroupCollective& collective : message.collectives()) {
     SQUARE_ASSIGN_OR_RETURN(const CollectiveOp op, parse_collective_op(collective.op()));
-    group.collectives.push_back({op, Rank(collective.root()), collective.weight(), collective.size_bytes()});
+    GroupCollective& added = group.collectives.emplace_back();
+    added.op = op;
+    added.root = Rank(collective.root());
+    added.weight = collective.weight();
+    added.size_bytes = collective.size_bytes();
+    for (const std::uint32_t member : collective.members()) added.members.emplace_back(member);
+    added.channel = collective.channel();
   }
   return group;
 }

@@ -24,6 +24,9 @@ struct NodeContext {
   NodeStatistics statistics{};
   TrafficMeter traffic{};
   LandingTable landing{};
+  // The node was destroyed, and its links with it: a task that still waits somewhere may be the
+  // last to hold an operation.
+  bool is_gone = false;
   // Bytes of blocks that wait for a local member; at most hold_limit_bytes.
   std::size_t held_bytes = 0;
   std::size_t hold_limit_bytes = 0;
@@ -55,6 +58,7 @@ struct NodeContext {
     traffic.on_let_go(session, bytes);
     held_bytes -= bytes;
     const auto own = held_by_tenant.find(tenant);
+    if (own == held_by_tenant.end()) return;  // of blocks without bytes, the first to go
     own->second -= bytes;
     if (own->second == 0) held_by_tenant.erase(own);
   }

@@ -22,6 +22,7 @@ Node::Core::Core(NodeOptions options, const Clock& clock, Transport& transport, 
 
 Node::Core::~Core() {
   for (const auto& [key, operation] : operations_) operation->abandon();
+  context_.is_gone = true;
   for (const auto& [peer, link] : incoming_) {
     for (const auto& [key, stream] : link.streams) stream->on_down();
   }

@@ -137,7 +137,8 @@ class Node::Core final : public TransportHandler,
   void take_block(const Connection& from, LinkHandle link, const Place& place, Frame frame,
                   const Landing& landing);
   void take_probe(const Place& place, Frame frame);
-  void take_part(const Connection& from, const Place& place, Frame frame, std::shared_ptr<void> guard);
+  void take_part(const Connection& from, const Place& place, Frame frame, std::shared_ptr<void> guard,
+                 const Landing& landing);
   void take_request(const Place& place, const Frame& frame);
   void take_report(const Place& place, Frame frame);
   [[nodiscard]] bool is_member(const Place& place) const;

@@ -73,7 +73,7 @@ void Node::Core::take_block(const Connection& from, LinkHandle link, const Place
   const auto way_back = outgoing_.find(from.peer);
   if (way_back != outgoing_.end()) way_back->second->charge_receipt(size);
   if (place.stream->kind == SessionKind::kReduce) {
-    return take_part(from, place, std::move(frame), std::move(guard));
+    return take_part(from, place, std::move(frame), std::move(guard), landing);
   }
   const Collective& collective = collectives_[place.stream->collective];
   if (collective.failure && !collective.has_finished(frame.header.operation)) {

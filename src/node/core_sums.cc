@@ -20,7 +20,7 @@ std::shared_ptr<Operation> Node::Core::sum_for(const Place& place, const FrameHe
 }
 
 void Node::Core::take_part(const Connection& from, const Place& place, Frame frame,
-                           std::shared_ptr<void> guard) {
+                           std::shared_ptr<void> guard, const Landing& landing) {
   const Collective& collective = collectives_[place.stream->collective];
   if (collective.failure) return answer_abort(place, frame.header, *collective.failure);
   const std::string peer = from.peer;
@@ -29,15 +29,21 @@ void Node::Core::take_part(const Connection& from, const Place& place, Frame fra
   }
   if (collective.has_finished(frame.header.operation)) return;  // its sender will ask
   if (const auto operation = sum_for(place, frame.header)) {
-    operation->on_part(place.plan, *place.stream, peer, std::move(frame), std::move(guard));
+    operation->on_part(place.plan, *place.stream, peer, std::move(frame), std::move(guard), landing);
   }
 }
 
 // From the root, on its way to all contributors.
 void Node::Core::take_request(const Place& place, const Frame& frame) {
   const PlanSession* session = place.plan->plan().find_session(frame.header.session);
-  if (!is_member(place)) return relayed_sums_.on_request(place.plan, *place.stream, frame);
   const OperationKey key{place.stream->collective, frame.header.operation};
+  const auto request = decode_request(frame.payload);
+  if (request.is_ok() && request->tells_layout()) {
+    const auto found = operations_.find(key);
+    if (found != operations_.end()) found->second->on_layout(*place.plan, frame.header);
+    return answer(*place.stream, frame);
+  }
+  if (!is_member(place)) return relayed_sums_.on_request(place.plan, *place.stream, frame);
   const Collective& collective = collectives_[key.collective];
   if (const Status alive = check_life(place, frame.header, session->root); !alive.is_ok()) {
     return announce_failure(key, alive);

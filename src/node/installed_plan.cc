@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "node/lifeline.h"
+
 namespace square {
 namespace {
 
@@ -29,7 +31,7 @@ struct Share {
 
 InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string& self,
                              std::size_t window_bytes)
-    : plan_(std::move(plan)), self_(plan_->find_node(self)) {
+    : plan_(with_lifelines(std::move(plan))), self_(plan_->find_node(self)) {
   if (!self_) return;
   for (const PlanTenant& tenant : plan_->tenants) tenant_weights_.emplace(tenant.name, tenant.weight);
   for (const PlanLink& link : plan_->links) {

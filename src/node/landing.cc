@@ -19,36 +19,37 @@ bool BlockShape::fits(const FrameHeader& header, std::size_t payload_bytes) cons
   return payload_bytes == std::min<std::uint64_t>(total_bytes - header.offset_bytes, block_bytes);
 }
 
-LandingZone::LandingZone(BlockShape shape, std::vector<std::byte*> destinations,
-                         std::function<void()> drained)
-    : shape_(shape),
-      destinations_(std::move(destinations)),
-      drained_(std::move(drained)),
-      claimed_(shape.block_count(), false) {}
+LandingZone::LandingZone(BlockShape shape, std::function<void()> drained)
+    : shape_(shape), drained_(std::move(drained)), claimed_(shape.block_count(), false) {}
 
 Landing LandingZone::land(const FrameHeader& header, const Buffer& payload) {
   if (!shape_.fits(header, payload.size_bytes())) return {};
   const std::size_t block = header.offset_bytes / shape_.block_bytes;
-  if (!enter(block)) return {};
-  for (std::byte* destination : destinations_) payload.copy_to(destination + header.offset_bytes);
-  leave();
-  return std::make_shared<LandedBlock>(shared_from_this(), block, payload.size_bytes());
+  if (!enter(header, block)) return {};
+  write(header, payload);
+  const bool counts = leave(block);
+  auto landing = std::make_shared<LandedBlock>(shared_from_this(), block, payload.size_bytes());
+  if (counts) landing->keep();
+  return landing;
 }
 
-bool LandingZone::enter(std::size_t block) {
+bool LandingZone::enter(const FrameHeader& header, std::size_t block) {
   const std::lock_guard lock(mutex_);
-  if (closed_ || claimed_[block]) return false;
+  if (closed_ || claimed_[block] || !admits(header, block)) return false;
   claimed_[block] = true;
-  ++copying_;
+  ++writing_;
   return true;
 }
 
-void LandingZone::leave() {
+bool LandingZone::leave(std::size_t block) {
+  bool counts = false;
   {
     const std::lock_guard lock(mutex_);
-    if (--copying_ > 0 || !closed_) return;
+    counts = counts_at_once(block);
+    if (--writing_ > 0 || !closed_) return counts;
   }
   drained_();
+  return counts;
 }
 
 bool LandingZone::claim(std::size_t block) {
@@ -63,6 +64,11 @@ void LandingZone::release(std::size_t block) {
   claimed_[block] = false;
 }
 
+std::vector<bool> LandingZone::claimed() const {
+  const std::lock_guard lock(mutex_);
+  return claimed_;
+}
+
 void LandingZone::close() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
@@ -70,8 +76,19 @@ void LandingZone::close() {
 
 bool LandingZone::is_drained() const {
   const std::lock_guard lock(mutex_);
-  return closed_ && copying_ == 0;
+  return closed_ && writing_ == 0;
 }
+
+CopyZone::CopyZone(BlockShape shape, std::vector<std::byte*> destinations, std::function<void()> drained)
+    : LandingZone(shape, std::move(drained)), destinations_(std::move(destinations)) {}
+
+bool CopyZone::admits(const FrameHeader&, std::size_t) const { return true; }
+
+void CopyZone::write(const FrameHeader& header, const Buffer& payload) {
+  for (std::byte* destination : destinations_) payload.copy_to(destination + header.offset_bytes);
+}
+
+bool CopyZone::counts_at_once(std::size_t) { return false; }
 
 void LandingTable::connect(LinkHandle link, std::string peer) {
   const std::unique_lock lock(mutex_);
@@ -84,7 +101,11 @@ void LandingTable::disconnect(LinkHandle link) {
 }
 
 void LandingTable::add_stream(const LocalStream& stream) {
-  if (!stream.is_destination || stream.kind == SessionKind::kReduce) return;
+  const bool is_sum = stream.kind == SessionKind::kReduce;
+  // Of several parents' parts no single one may be added: the order of additions is the plan's.
+  const bool may_land =
+      is_sum ? stream.children.empty() && stream.parents.size() == 1 : stream.is_destination;
+  if (!may_land) return;
   const std::unique_lock lock(mutex_);
   streams_[stream.key] = {stream.parents, !stream.children.empty()};
 }

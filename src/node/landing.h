@@ -1,5 +1,5 @@
-// From the wire into members' buffers without a detour: the thread that received a block copies
-// it to where it belongs, and the strand decides afterwards whether it counts.
+// From the wire into members' buffers without a detour: the thread that received a block writes
+// it to where it belongs, and the strand hears of it afterwards.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ namespace square {
 
 class LandingZone;
 
-// A block that was copied into a zone. Unless the strand keeps it, the block is free again
-// for another copy when this is gone: a frame that is refused leaves no hole.
+// A block that was written into a zone. Unless it is kept, the block is free again for
+// another copy when this is gone: a frame that is refused leaves no hole.
 class LandedBlock {
  public:
   LandedBlock(std::shared_ptr<LandingZone> zone, std::size_t block, std::size_t bytes)
@@ -61,32 +61,60 @@ struct BlockShape {
 // is written by one thread at a time, the one that has claimed it. Thread-safe.
 class LandingZone : public std::enable_shared_from_this<LandingZone> {
  public:
-  // `drained` runs once, on any thread, if copies were under way when the zone was closed:
+  // `drained` runs once, on any thread, if blocks were being written when the zone was closed:
   // when the last of them is through.
-  LandingZone(BlockShape shape, std::vector<std::byte*> destinations, std::function<void()> drained);
+  LandingZone(BlockShape shape, std::function<void()> drained);
+  virtual ~LandingZone() = default;
+  LandingZone(const LandingZone&) = delete;
+  LandingZone& operator=(const LandingZone&) = delete;
 
-  // Copies the block to every destination on the calling thread. Nothing if the block does
-  // not fit, is claimed already, or the zone is closed.
+  // Writes the block on the calling thread. Nothing if the block does not fit, is claimed
+  // already, or the zone is closed.
   Landing land(const FrameHeader& header, const Buffer& payload);
   // Whether the caller may write this block now, by other means.
   bool claim(std::size_t block);
   void release(std::size_t block);
+  [[nodiscard]] std::vector<bool> claimed() const;
   // No further block may land.
   void close();
   // Closed, and nobody writes any more.
   [[nodiscard]] bool is_drained() const;
 
+ protected:
+  [[nodiscard]] const BlockShape& shape() const { return shape_; }
+  // Guards what a kind of zone decides by, too.
+  [[nodiscard]] std::mutex& mutex() const { return mutex_; }
+  [[nodiscard]] bool is_claimed(std::size_t block) const { return claimed_[block]; }
+
  private:
-  bool enter(std::size_t block);
-  void leave();
+  // With the mutex held: whether the zone takes a block that fits and that nobody has claimed.
+  [[nodiscard]] virtual bool admits(const FrameHeader& header, std::size_t block) const = 0;
+  virtual void write(const FrameHeader& header, const Buffer& payload) = 0;
+  // With the mutex held, after write(). True: the block counts whatever the strand says.
+  virtual bool counts_at_once(std::size_t block) = 0;
+
+  bool enter(const FrameHeader& header, std::size_t block);
+  bool leave(std::size_t block);
 
   const BlockShape shape_;
-  const std::vector<std::byte*> destinations_;
   std::function<void()> drained_;
   mutable std::mutex mutex_;
   std::vector<bool> claimed_;
-  std::size_t copying_ = 0;
+  std::size_t writing_ = 0;
   bool closed_ = false;
+};
+
+// Of a multicast: blocks are copied to every destination, and the strand decides which count.
+class CopyZone final : public LandingZone {
+ public:
+  CopyZone(BlockShape shape, std::vector<std::byte*> destinations, std::function<void()> drained);
+
+ private:
+  [[nodiscard]] bool admits(const FrameHeader& header, std::size_t block) const override;
+  void write(const FrameHeader& header, const Buffer& payload) override;
+  bool counts_at_once(std::size_t block) override;
+
+  const std::vector<std::byte*> destinations_;
 };
 
 // The open zones of a node, and who may write to them: the neighbours that are parents in the

@@ -63,9 +63,11 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack);
   // Of a reduce session.
   void on_part(const PlanPointer& plan, const LocalStream& stream, const std::string& from, Frame frame,
-               std::shared_ptr<void> guard);
+               std::shared_ptr<void> guard, const Landing& landing);
   void on_request(const PlanPointer& plan, const LocalStream& stream, const Frame& frame);
   void on_report(const PlanPointer& plan, const LocalStream& stream, Frame frame);
+  // Somebody called under a newer plan, which cuts the buffer.
+  void on_layout(const InstalledPlan& plan, const FrameHeader& header);
   // A stream that starts here may take another block. False if the operations that come
   // after this one must wait.
   bool fill(const StreamKey& key);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "node/operation.h"
 #include "node/sum.h"
 
@@ -12,8 +13,17 @@ namespace {
 
 bool adds(CollectiveOp op) { return op == CollectiveOp::kReduce || op == CollectiveOp::kAllReduce; }
 
+Frame layout_notice(const FrameHeader& question, Epoch layout, std::uint16_t incarnation) {
+  Frame notice{question, encode_request({})};
+  notice.header.type = FrameType::kRequest;
+  notice.header.layout = layout;
+  notice.header.incarnation = incarnation;
+  return notice;
+}
+
 std::string describe(const MemberOperation& call) {
-  return fmt::format("{} bytes of {}", call.input.size(), to_string(call.reduction.type));
+  return fmt::format("{} bytes of {} ({})", call.input.size(), to_string(call.reduction.type),
+                     to_string(call.reduction.op));
 }
 
 }  // namespace
@@ -29,9 +39,10 @@ Status Operation::check_call(const MemberOperation& call, const Plan& plan) {
       return unimplemented("nodes do not run ring all-reduces yet: plan it with algorithm \"planned\"");
     }
   }
-  if (!can_add(call.reduction)) {
-    return invalid_argument(fmt::format("{} adds: name the operation and a type that can be added, not {}",
-                                        to_string(collective->op), to_string(call.reduction.type)));
+  SQUARE_RETURN_IF_ERROR(check_reduction(call.reduction).with_context(to_string(collective->op)));
+  if (call.reduction.op == ReduceOp::kAverage && call.group_size == 0) {
+    return invalid_argument(
+        fmt::format("rank {}: an average needs group_size, the number of members", call.rank.value()));
   }
   const std::size_t element = element_bytes(call.reduction.type);
   if (call.input.size() % element != 0) {
@@ -50,6 +61,11 @@ Status Operation::check_call(const MemberOperation& call, const Plan& plan) {
 // All members on this node must have said the same.
 Status Operation::check_neighbours(const MemberOperation& call) const {
   for (const auto& [rank, member] : members_) {
+    if (member.call.group_size != call.group_size) {
+      return invalid_argument(fmt::format("rank {} posted to a group of {}, rank {} to one of {}",
+                                          call.rank.value(), call.group_size, rank.value(),
+                                          member.call.group_size));
+    }
     if (member.call.input.size() == call.input.size() && member.call.reduction == call.reduction) continue;
     return invalid_argument(fmt::format("rank {} posted {}, rank {} posted {}", call.rank.value(),
                                         describe(call), rank.value(), describe(member.call)));
@@ -94,12 +110,15 @@ void Operation::cut_by(const PlanPointer& plan) {
   multicast_of_.clear();
   plan_ = plan;
   sums_are_open_ = false;
-  if (is_sum_ && all_posted()) open_sums(plan);
+  if (!is_sum_ || !all_posted()) return;
+  open_sums(plan);
+  // The plan that cuts the buffer may be an older one, whose streams are gone, or go soon.
+  if (const auto active = host_.active_plan(); !outcome_ && active && active->epoch() > plan->epoch())
+    migrate(active);
 }
 
 Epoch Operation::layout_of(const InstalledPlan& plan) const {
-  return plan.plan().find_collective(key_.collective)->op == CollectiveOp::kAllReduce ? plan.epoch()
-                                                                                      : Epoch(0);
+  return adds(plan.plan().find_collective(key_.collective)->op) ? plan.epoch() : Epoch(0);
 }
 
 ByteRange Operation::range_of(const PlanSession& session) const {
@@ -115,7 +134,8 @@ bool Operation::carries_bytes(const PlanSession& session) const {
   if (range_of(session).size_bytes > 0) return true;
   if (!members_.begin()->second.call.input.empty()) return false;
   for (const PlanSession* other : plan_->sessions_of(key_.collective)) {
-    if (other->kind == SessionKind::kReduce && !other->streams.empty()) {
+    const bool has_bytes = !other->pair || other->size_bytes > 0;
+    if (other->kind == SessionKind::kReduce && !other->streams.empty() && has_bytes) {
       return other->id == session.id || other->pair == session.id;
     }
   }
@@ -180,9 +200,10 @@ void Operation::open_sum(const PlanSession& session, const std::shared_ptr<const
   const auto reducer = found->second;
   const SumShape& shape = reducer->shape();
   if (shape.total_bytes != range.size_bytes || shape.reduction != first.reduction) {
-    return fail(invalid_argument(fmt::format(
-                    "rank {} on node \"{}\" posted {}; others add {} bytes of {} there", first.rank.value(),
-                    node_.options.name, describe(first), shape.total_bytes, to_string(shape.reduction.type))),
+    return fail(invalid_argument(
+                    fmt::format("rank {} on node \"{}\" posted {}; others add {} bytes of {} ({}) there",
+                                first.rank.value(), node_.options.name, describe(first), shape.total_bytes,
+                                to_string(shape.reduction.type), to_string(shape.reduction.op))),
                 true);
   }
   note_receivers(*plan_, session.id);
@@ -203,7 +224,7 @@ void Operation::open_sum(const PlanSession& session, const std::shared_ptr<const
     multicast_of_.emplace(session.id, pair->id);
     if (reducer->is_root()) open_multicast_of_sums(*pair, *reducer, pin);
   }
-  reducer->open(std::move(inputs), std::move(outputs), pin);
+  reducer->open(std::move(inputs), std::move(outputs), first.group_size, pin);
 }
 
 void Operation::open_multicast_of_sums(const PlanSession& session, const Reducer& sums,
@@ -246,11 +267,11 @@ Reducer* Operation::reducer_for(const PlanPointer& plan, SessionId session, cons
 }
 
 void Operation::on_part(const PlanPointer& plan, const LocalStream& stream, const std::string& from,
-                        Frame frame, std::shared_ptr<void> guard) {
+                        Frame frame, std::shared_ptr<void> guard, const Landing& landing) {
   if (outcome_ || !agrees_on_layout(*plan, frame.header)) return;
   Reducer* reducer = reducer_for(plan, stream.key.session, frame.header);
   if (reducer == nullptr) return;
-  const Status taken = reducer->on_block(plan, stream, from, std::move(frame), std::move(guard));
+  const Status taken = reducer->on_block(plan, stream, from, std::move(frame), std::move(guard), landing);
   if (!taken.is_ok())
     fail(taken.with_context(fmt::format("from node \"{}\" to \"{}\"", from, node_.options.name)), true);
 }
@@ -263,8 +284,16 @@ void Operation::on_request(const PlanPointer& plan, const LocalStream& stream, c
   if (!taken.is_ok()) fail(taken.with_context("from the root of a reduce"), true);
 }
 
+void Operation::on_layout(const InstalledPlan& plan, const FrameHeader& header) {
+  if (!outcome_) static_cast<void>(agrees_on_layout(plan, header));
+}
+
 void Operation::on_report(const PlanPointer& plan, const LocalStream& stream, Frame frame) {
   Reducer* reducer = nullptr;
+  if (!outcome_ && plan_ && frame.header.layout != Epoch(0) && frame.header.layout < plan_->epoch()) {
+    // The contributor cannot move up with a cut that is over, and may not hear from anybody else.
+    return host_.answer(stream, layout_notice(frame.header, plan_->epoch(), node_.options.incarnation));
+  }
   if (!outcome_ && agrees_on_layout(*plan, frame.header))
     reducer = reducer_for(plan, stream.key.session, frame.header);
   if (reducer == nullptr) return;
@@ -284,10 +313,11 @@ void Operation::sum_locally() {
     if (op == CollectiveOp::kAllReduce || member.call.is_root) outputs.push_back(member.call.output);
   }
   const Reduction reduction = members_.begin()->second.call.reduction;
+  const std::uint32_t group_size = members_.begin()->second.call.group_size;
   node_.executor.work([self = shared_from_this(), operands = std::move(operands),
-                       outputs = std::move(outputs), reduction]() mutable {
+                       outputs = std::move(outputs), reduction, group_size]() mutable {
     if (!outputs.empty() && !outputs.front().empty()) {
-      add(outputs.front(), operands, reduction);
+      add(outputs.front(), operands, reduction, group_size);
       for (const std::span<std::byte> output : std::span(outputs).subspan(1)) {
         if (output.data() != outputs.front().data()) std::ranges::copy(outputs.front(), output.begin());
       }

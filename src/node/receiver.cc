@@ -67,7 +67,7 @@ void Receiver::open(std::vector<std::byte*> destinations) {
   if (is_open_) return;
   destinations_ = std::move(destinations);
   is_open_ = true;
-  zone_ = std::make_shared<LandingZone>(shape_, destinations_,
+  zone_ = std::make_shared<CopyZone>(shape_, destinations_,
                                         [weak = weak_from_this(), executor = &node_->executor] {
                                           executor->post([weak] {
                                             const auto self = weak.lock();

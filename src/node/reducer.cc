@@ -35,11 +35,7 @@ SumShape shape_of(const FrameHeader& header) {
 
 Status check(const SumShape& shape) {
   SQUARE_RETURN_IF_ERROR(Receiver::check({shape.total_bytes, shape.block_bytes}));
-  if (!can_add(shape.reduction)) {
-    return invalid_argument(fmt::format("type {} and operation {} are none that this node can add",
-                                        static_cast<int>(shape.reduction.type),
-                                        static_cast<int>(shape.reduction.op)));
-  }
+  SQUARE_RETURN_IF_ERROR(check_reduction(shape.reduction));
   const std::size_t element = element_bytes(shape.reduction.type);
   if (shape.total_bytes % element != 0 || shape.block_bytes % kBlockGranuleBytes != 0) {
     return data_loss(fmt::format("sums of {} bytes in blocks of {} do not end where elements of {} bytes do",
@@ -62,13 +58,16 @@ Reducer::Reducer(std::shared_ptr<NodeContext> node, Links& links, std::shared_pt
 }
 
 Reducer::~Reducer() {
+  if (node_->is_gone) return;
   // A sum in the making may let go of this when the executor is gone: then nothing is armed.
   if (ask_timer_ != 0) node_->executor.cancel(ask_timer_);
+  close_zone();
   drop_everything();
 }
 
 void Reducer::cancel() {
   is_cancelled_ = true;
+  close_zone();
   node_->executor.cancel(ask_timer_);
   ask_timer_ = 0;
   drop_everything();
@@ -92,7 +91,7 @@ void Reducer::enter(std::shared_ptr<const InstalledPlan> plan, const std::vector
   done_before_ = done_before;
   knows_start_ = knows_start;
   passed_.clear();
-  interleave_ = {};
+  interleave_ = std::make_shared<const Interleave>();
   if (is_open_ && knows_start_) deal();
   for (const LocalStream* local : plan_->streams_of(session_)) {
     Stream stream;
@@ -108,7 +107,7 @@ void Reducer::deal() {
   std::vector<double> rates;
   for (const PlanStream& stream : plan_->plan().find_session(session_)->streams)
     rates.push_back(stream.rate_bps);
-  interleave_ = Interleave(rates, shape_.block_count(), done_before_);
+  interleave_ = std::make_shared<const Interleave>(rates, shape_.block_count(), done_before_);
 }
 
 bool Reducer::is_newer(const FrameHeader& header, Epoch epoch) const {
@@ -140,13 +139,12 @@ Reducer::Stream* Reducer::find(StreamIndex index) {
 }
 
 void Reducer::open(std::vector<const std::byte*> inputs, std::vector<std::byte*> outputs,
-                   std::shared_ptr<const void> pin) {
-  inputs_ = std::move(inputs);
-  outputs_ = std::move(outputs);
+                   std::uint32_t group_size, std::shared_ptr<const void> pin) {
+  buffers_ = {std::move(inputs), std::move(outputs), shape_.reduction, group_size};
   pin_ = std::move(pin);
   is_open_ = true;
-  if (is_root_) done_blocks_ = BlockSet(shape_.block_count());
   if (knows_start_) deal();
+  if (is_root_) open_zone();
   // In the order of their streams, so that what passes keeps it.
   std::vector<std::tuple<std::uint64_t, std::size_t>> waiting;
   for (const auto& [block, active] : active_) {
@@ -157,10 +155,43 @@ void Reducer::open(std::vector<const std::byte*> inputs, std::vector<std::byte*>
   for (const auto& [sequence, block] : waiting) {
     if (Stream* stream = find(active_.at(block).stream)) add_if_complete(*stream, block);
   }
+  // Before the table knows it, nothing can land in it: what waited is claimed by now.
+  if (is_root_ && !is_cancelled_) node_->landing.open(session_, operation_, zone_);
   // The root learns which life of this process it hears.
   if (!is_root_ && !streams_.empty()) report(streams_.begin()->second, 0);
   arm_ask();
   fill_all();
+}
+
+void Reducer::open_zone() {
+  done_blocks_ = BlockSet(shape_.block_count());
+  const auto drained = [weak = weak_from_this(), executor = &node_->executor] {
+    executor->post([weak] {
+      if (const auto self = weak.lock()) self->host_.progress();
+    });
+  };
+  zone_ = std::make_shared<SumZone>(BlockShape{shape_.total_bytes, shape_.block_bytes, shape_.layout},
+                                    buffers_, drained);
+  zone_->begin({plan_->epoch(), generation_, interleave_});
+}
+
+void Reducer::close_zone() {
+  if (zone_) node_->landing.close(session_, operation_, zone_);
+}
+
+// A block that landed is in the outputs, whatever becomes of the frame that brought it.
+void Reducer::take_landed() {
+  if (!zone_) return;
+  for (const std::size_t block : zone_->take_added()) {
+    done_blocks_.insert(block);
+    count_sum(block);
+  }
+}
+
+bool Reducer::has_results() const {
+  if (done_blocks_.count() > 0 || !zone_) return done_blocks_.count() > 0;
+  const std::vector<bool> claimed = zone_->claimed();
+  return std::ranges::find(claimed, true) != claimed.end();
 }
 
 std::size_t Reducer::bytes_of(std::size_t block) const {
@@ -177,25 +208,31 @@ std::uint16_t Reducer::retry_of(std::size_t block) const {
 // Another neighbour's shape: does it add what is added here?
 Status Reducer::check_same(const SumShape& other) const {
   if (other.reduction == shape_.reduction && other.total_bytes == shape_.total_bytes) return Status::ok();
-  return invalid_argument(fmt::format("{} bytes of {} are added there, {} bytes of {} here",
-                                      other.total_bytes, to_string(other.reduction.type), shape_.total_bytes,
-                                      to_string(shape_.reduction.type)));
+  return invalid_argument(fmt::format("{} bytes of {} ({}) are added there, {} bytes of {} ({}) here",
+                                      other.total_bytes, to_string(other.reduction.type),
+                                      to_string(other.reduction.op), shape_.total_bytes,
+                                      to_string(shape_.reduction.type), to_string(shape_.reduction.op)));
 }
 
-Status Reducer::check_block(const Frame& frame) const {
-  const FrameHeader& header = frame.header;
+Status Reducer::check_block(const FrameHeader& header, std::size_t payload_bytes) const {
   SQUARE_RETURN_IF_ERROR(check_same(shape_of(header)));
   const std::uint64_t block = header.offset_bytes / shape_.block_bytes;
   if (header.block_bytes != shape_.block_bytes || header.offset_bytes % shape_.block_bytes != 0 ||
-      block >= shape_.block_count() || frame.payload.size_bytes() != bytes_of(block)) {
-    return data_loss(fmt::format("a block of {} bytes at {} does not fit a sum of {} bytes",
-                                 frame.payload.size_bytes(), header.offset_bytes, shape_.total_bytes));
+      block >= shape_.block_count() || payload_bytes != bytes_of(block)) {
+    return data_loss(fmt::format("a block of {} bytes at {} does not fit a sum of {} bytes", payload_bytes,
+                                 header.offset_bytes, shape_.total_bytes));
   }
   return Status::ok();
 }
 
 Status Reducer::on_block(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& local,
-                         const std::string& from, Frame frame, std::shared_ptr<void> guard) {
+                         const std::string& from, Frame frame, std::shared_ptr<void> guard,
+                         const Landing& landing) {
+  const auto self = shared_from_this();  // what ends now may let go of it
+  if (landing) {
+    guard.reset();
+    take_landed();
+  }
   if (is_cancelled_ || done_ || is_older(frame.header, plan->epoch())) return Status::ok();
   if (is_newer(frame.header, plan->epoch())) {
     if (is_root_) {
@@ -205,7 +242,8 @@ Status Reducer::on_block(const std::shared_ptr<const InstalledPlan>& plan, const
     }
     SQUARE_RETURN_IF_ERROR(adopt(plan, frame.header));
   }
-  SQUARE_RETURN_IF_ERROR(check_block(frame));
+  const std::size_t size = landing ? landing->size_bytes() : frame.payload.size_bytes();
+  SQUARE_RETURN_IF_ERROR(check_block(frame.header, size));
   Stream* stream = find(local.key.stream);
   if (stream == nullptr) return Status::ok();
   const auto parent = static_cast<std::size_t>(std::ranges::find(stream->local->parents, from) -
@@ -226,7 +264,7 @@ Status Reducer::on_block(const std::shared_ptr<const InstalledPlan>& plan, const
     active_.erase(block);
     passed_.erase(block);
   }
-  if (retry == retry_of(block)) {
+  if (retry == retry_of(block) && !landing) {
     take_part(*stream, block, {std::move(frame.payload), std::move(guard), sequence, true}, parent);
   }
   if (is_root_ && is_open_ && sequence != 0) find_gap(*stream, parent, sequence);
@@ -234,8 +272,8 @@ Status Reducer::on_block(const std::shared_ptr<const InstalledPlan>& plan, const
 }
 
 bool Reducer::belongs_to(std::size_t block, StreamIndex stream) const {
-  if (contributes_ && knows_start_ && interleave_.is_dealt(block)) {
-    return interleave_.stream_of(block) == stream.index();
+  if (contributes_ && knows_start_ && interleave_->is_dealt(block)) {
+    return interleave_->stream_of(block) == stream.index();
   }
   const auto active = active_.find(block);
   return active == active_.end() || active->second.stream == stream;
@@ -307,8 +345,9 @@ void Reducer::emit_own(Stream& stream, std::size_t block, std::uint64_t sequence
   item->frame.header.offset_bytes = std::uint64_t{block} * shape_.block_bytes;
   item->frame.header.stream_sequence = sequence;
   stream.leaving.push_back(item);
-  if (inputs_.size() > 1) return make_sum(std::move(item), {}, block, stream);
-  item->frame.payload = Buffer(pin_, inputs_.front() + item->frame.header.offset_bytes, bytes_of(block));
+  if (buffers_.inputs.size() > 1) return make_sum(std::move(item), {}, block, stream);
+  item->frame.payload =
+      Buffer(pin_, buffers_.inputs.front() + item->frame.header.offset_bytes, bytes_of(block));
   item->ready = true;
   flush(stream);
 }
@@ -320,7 +359,7 @@ void Reducer::make_sum(std::shared_ptr<Item> item, std::vector<Part> parts, std:
   const std::size_t size = bytes_of(block);
   const std::size_t offset = block * shape_.block_bytes;
   node_->executor.work([self = shared_from_this(), item = std::move(item), parts = std::move(parts),
-                        inputs = inputs_, reduction = shape_.reduction, size, offset,
+                        inputs = buffers_.inputs, reduction = shape_.reduction, size, offset,
                         index = stream.local->key.stream]() mutable {
     std::shared_ptr<std::byte[]> sum = std::make_shared_for_overwrite<std::byte[]>(size);
     std::vector<Operand> operands;
@@ -343,21 +382,17 @@ void Reducer::make_sum(std::shared_ptr<Item> item, std::vector<Part> parts, std:
 }
 
 void Reducer::finish_at_root(std::size_t block, Active& active) {
+  if (!zone_->claim(block)) return;  // another copy of its part has landed
   done_blocks_.insert(block);
   ++adding_;
   std::vector<std::shared_ptr<void>> guards;
   for (Part& part : active.parts) guards.push_back(std::move(part.guard));
   node_->executor.work([self = shared_from_this(), parts = std::move(active.parts),
-                        guards = std::move(guards), inputs = inputs_, outputs = outputs_,
-                        reduction = shape_.reduction, size = bytes_of(block), block,
+                        guards = std::move(guards), buffers = buffers_, size = bytes_of(block), block,
                         offset = block * shape_.block_bytes]() mutable {
-    std::vector<Operand> operands;
-    for (const std::byte* input : inputs) operands.push_back({input + offset, nullptr});
-    for (const Part& part : parts) operands.push_back({nullptr, &part.payload});
-    if (size > 0) add({outputs.front() + offset, size}, operands, reduction);
-    for (std::size_t i = 1; i < outputs.size() && size > 0; ++i) {
-      if (outputs[i] != outputs.front()) std::copy_n(outputs.front() + offset, size, outputs[i] + offset);
-    }
+    std::vector<const Buffer*> payloads;
+    for (const Part& part : parts) payloads.push_back(&part.payload);
+    buffers.add_block(offset, size, payloads);
     parts.clear();
     // The guards go back to the strand: credit is counted there.
     Executor& executor = self->node_->executor;
@@ -367,8 +402,12 @@ void Reducer::finish_at_root(std::size_t block, Active& active) {
 
 void Reducer::on_added(std::size_t block) {
   --adding_;
+  count_sum(block);
+}
+
+void Reducer::count_sum(std::size_t block) {
   ++added_;
-  node_->add_delivered(session_, bytes_of(block) * outputs_.size());
+  node_->add_delivered(session_, bytes_of(block) * buffers_.outputs.size());
   if (!is_cancelled_) {
     host_.on_sum(block);
     if (added_ == shape_.block_count()) return finish();
@@ -406,7 +445,7 @@ bool Reducer::fill(const StreamKey& key) {
       continue;
     }
     has_more =
-        is_open_ && knows_start_ && stream.next < interleave_.order(stream.local->key.stream.index()).size();
+        is_open_ && knows_start_ && stream.next < interleave_->order(stream.local->key.stream.index()).size();
     if (stream.again.empty() && !has_more) break;
     if (stream.leaving.size() >= kSourceQueueBlocks || !stream.to->has_room(key)) {
       stream.to->want_room(key);
@@ -417,7 +456,7 @@ bool Reducer::fill(const StreamKey& key) {
       stream.again.pop_front();
       emit_own(stream, block, 0);
     } else {
-      const std::uint32_t block = interleave_.order(stream.local->key.stream.index())[stream.next++];
+      const std::uint32_t block = interleave_->order(stream.local->key.stream.index())[stream.next++];
       emit_own(stream, block, stream.next);
     }
   }

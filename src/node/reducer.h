@@ -15,8 +15,10 @@
 #include "node/block_set.h"
 #include "node/context.h"
 #include "node/interleave.h"
+#include "node/landing.h"
 #include "node/outgoing_link.h"
 #include "node/sum_messages.h"
+#include "node/sum_zone.h"
 #include "square/frame.h"
 #include "square/reduction.h"
 
@@ -83,13 +85,15 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   ~Reducer();
 
   // What the local members give, all of `total_bytes`, added in this order; `pin` keeps them.
-  // At the root also where the sums go. Once, when all of them have called the operation.
-  void open(std::vector<const std::byte*> inputs, std::vector<std::byte*> outputs,
+  // At the root also where the sums go, and of how many members. Once, when all of them have
+  // called the operation.
+  void open(std::vector<const std::byte*> inputs, std::vector<std::byte*> outputs, std::uint32_t group_size,
             std::shared_ptr<const void> pin);
 
-  // Errors: DATA_LOSS or INVALID_ARGUMENT for a block that does not fit; without the name of who sent it.
+  // `landing`: the part is added already. Errors: DATA_LOSS or INVALID_ARGUMENT for a block that
+  // does not fit; without the name of who sent it.
   Status on_block(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream,
-                  const std::string& from, Frame frame, std::shared_ptr<void> guard);
+                  const std::string& from, Frame frame, std::shared_ptr<void> guard, const Landing& landing);
   // From the child: followed and passed on to the parents.
   Status on_request(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream,
                     const Frame& frame);
@@ -110,13 +114,13 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // The root has every sum; elsewhere: it said so.
   [[nodiscard]] bool is_done() const { return done_; }
   // No sum is being made: inputs and outputs are not touched any more.
-  [[nodiscard]] bool is_drained() const { return adding_ == 0; }
+  [[nodiscard]] bool is_drained() const { return adding_ == 0 && (!zone_ || zone_->is_drained()); }
   // Nothing more is sent, taken or added.
   void cancel();
 
   [[nodiscard]] bool is_root() const { return is_root_; }
   // At the root: a sum was made.
-  [[nodiscard]] bool has_results() const { return done_blocks_.count() > 0; }
+  [[nodiscard]] bool has_results() const;
   [[nodiscard]] Epoch epoch() const { return plan_->epoch(); }
   [[nodiscard]] const SumShape& shape() const { return shape_; }
   // Which blocks miss whose part, in words; at the root.
@@ -181,13 +185,17 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   }
   [[nodiscard]] std::uint16_t retry_of(std::size_t block) const;
   [[nodiscard]] Status check_same(const SumShape& other) const;
-  [[nodiscard]] Status check_block(const Frame& frame) const;
+  [[nodiscard]] Status check_block(const FrameHeader& header, std::size_t payload_bytes) const;
   [[nodiscard]] bool belongs_to(std::size_t block, StreamIndex stream) const;
   void take_part(Stream& stream, std::size_t block, Part part, std::size_t parent);
   void add_if_complete(Stream& stream, std::size_t block);
   void pass_on(Stream& stream, std::size_t block, Active& active);
   void finish_at_root(std::size_t block, Active& active);
   void on_added(std::size_t block);
+  void open_zone();
+  void close_zone();
+  void take_landed();
+  void count_sum(std::size_t block);
   void emit_own(Stream& stream, std::size_t block, std::uint64_t sequence);
   FrameHeader header_for(const Stream& stream, FrameType type) const;
   void make_sum(std::shared_ptr<Item> item, std::vector<Part> parts, std::size_t block, Stream& stream);
@@ -225,15 +233,16 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   bool knows_start_ = true;
   std::uint16_t generation_ = 0;
   std::vector<bool> done_before_;  // of this generation
-  std::vector<const std::byte*> inputs_;
-  std::vector<std::byte*> outputs_;
+  SumBuffers buffers_;
   std::shared_ptr<const void> pin_;
-  Interleave interleave_;
+  std::shared_ptr<const Interleave> interleave_ = std::make_shared<const Interleave>();
   std::map<StreamIndex, Stream> streams_;
   std::map<std::size_t, Active> active_;
   std::map<std::size_t, Retry> retries_;
   std::unordered_set<std::size_t> passed_;  // blocks that went on at their present retry
-  BlockSet done_blocks_;                    // at the root: those that are added, or are being added
+  // At the root, once it is open: where parts land, and who may add a block.
+  std::shared_ptr<SumZone> zone_;
+  BlockSet done_blocks_;  // at the root: those that are added, or are being added, as far as it heard
   std::size_t added_ = 0;
   std::size_t adding_ = 0;
   std::uint32_t request_count_ = 0;

@@ -12,7 +12,7 @@ namespace square {
 
 // A parent keeps the order of a stream: what it passed over is lost.
 void Reducer::find_gap(Stream& stream, std::size_t parent, std::uint64_t sequence) {
-  const auto& order = interleave_.order(stream.local->key.stream.index());
+  const auto& order = interleave_->order(stream.local->key.stream.index());
   std::uint64_t& seen = stream.seen[parent];
   std::vector<std::uint32_t> lost;
   for (std::uint64_t passed = seen + 1; passed < sequence && passed <= order.size(); ++passed) {
@@ -34,7 +34,7 @@ void Reducer::find_lost(Stream& stream) {
     least.number = std::min(least.number, progress.number);
     least.position = std::min(least.position, progress.position);
   }
-  const auto& order = interleave_.order(stream.local->key.stream.index());
+  const auto& order = interleave_->order(stream.local->key.stream.index());
   std::vector<std::uint32_t> lost;
   for (std::size_t i = 0; i < std::min<std::size_t>(least.position, order.size()); ++i) {
     const std::uint32_t block = order[i];
@@ -52,18 +52,20 @@ void Reducer::request_again(Stream& stream, const std::vector<std::uint32_t>& bl
     SumRequest request;
     request.number = ++request_count_;
     for (std::size_t i = first; i < std::min(blocks.size(), first + kMaxRequestedBlocks); ++i) {
-      Retry& retry = retries_[blocks[i]];
-      if (retry.count == std::numeric_limits<std::uint16_t>::max()) {
-        return host_.fail(
-            unavailable(fmt::format("block {} of a sum was lost {} times", blocks[i], retry.count)));
+      const std::uint16_t tries = retry_of(blocks[i]);
+      if (tries == std::numeric_limits<std::uint16_t>::max()) {
+        return host_.fail(unavailable(fmt::format("block {} of a sum was lost {} times", blocks[i], tries)));
       }
+      // It has landed meanwhile, and its frame is on the way here.
+      if (!zone_->ask_again(blocks[i], static_cast<std::uint16_t>(tries + 1))) continue;
+      Retry& retry = retries_[blocks[i]];
       ++retry.count;
       retry.request = request.number;
       active_.erase(blocks[i]);
       node_->add_resent(session_, {});
       request.again.push_back({blocks[i], retry.count});
     }
-    send_request(stream, std::move(request));
+    if (!request.again.empty()) send_request(stream, std::move(request));
   }
 }
 
@@ -120,9 +122,9 @@ void Reducer::follow(Stream& stream, const SumRequest& request) {
     retries_[block].count = retry;
     active_.erase(block);
     passed_.erase(block);
-    if (!contributes_ || !stream.local->starts_here() || !interleave_.is_dealt(block)) continue;
-    if (interleave_.stream_of(block) == stream.local->key.stream.index() &&
-        interleave_.position_of(block) < stream.next) {
+    if (!contributes_ || !stream.local->starts_here() || !interleave_->is_dealt(block)) continue;
+    if (interleave_->stream_of(block) == stream.local->key.stream.index() &&
+        interleave_->position_of(block) < stream.next) {
       stream.again.push_back(block);
     }
   }
@@ -139,7 +141,7 @@ void Reducer::report(Stream& stream, std::uint32_t number) {
 void Reducer::push_report(Stream& stream, std::uint32_t number) {
   SumReport report{*plan_->self(), number, is_open_, false, 0};
   if (is_open_ && knows_start_) {
-    const std::size_t all = interleave_.order(stream.local->key.stream.index()).size();
+    const std::size_t all = interleave_->order(stream.local->key.stream.index()).size();
     report.position = static_cast<std::uint32_t>(stream.local->starts_here() ? stream.next : all);
   }
   auto item = std::make_shared<Item>();
@@ -203,6 +205,14 @@ void Reducer::begin_again(std::shared_ptr<const InstalledPlan> plan) {
   if (generation_ == std::numeric_limits<std::uint16_t>::max()) {
     return host_.fail(unavailable(fmt::format("the sums of a reduce began again {} times", generation_)));
   }
+  if (zone_) {
+    // What was claimed by now is done, or soon will be.
+    zone_->pause();
+    const std::vector<bool> claimed = zone_->claimed();
+    for (std::size_t block = 0; block < claimed.size(); ++block) {
+      if (claimed[block]) done_blocks_.insert(block);
+    }
+  }
   const std::size_t first = done_blocks_.first_missing();
   std::vector<bool> done_before(first, true);
   for (std::size_t block = first; block < std::min(done_blocks_.end(), first + kMaxSpreadBlocks); ++block) {
@@ -210,6 +220,7 @@ void Reducer::begin_again(std::shared_ptr<const InstalledPlan> plan) {
   }
   ++generation_;
   enter(std::move(plan), done_before, true);
+  if (zone_) zone_->begin({plan_->epoch(), generation_, interleave_});
   host_.on_restart();
   poll();
 }
@@ -230,6 +241,8 @@ void Reducer::arm_ask() {
 
 void Reducer::ask() {
   if (is_cancelled_ || done_) return;
+  take_landed();
+  if (done_) return;
   fill_all();
   if (std::exchange(heard_, false)) {
     ask_wait_ = kMinAskWait;
@@ -256,7 +269,7 @@ bool Reducer::all_have_called() const {
 // Asks everybody, on every stream that is not through, how far they are.
 void Reducer::poll() {
   for (auto& [index, stream] : streams_) {
-    const auto& order = interleave_.order(index.index());
+    const auto& order = interleave_->order(index.index());
     const auto is_through = [&](std::uint32_t block) { return is_done(block); };
     if (is_open_ && std::ranges::all_of(order, is_through)) continue;
     SumRequest request;
@@ -267,6 +280,7 @@ void Reducer::poll() {
 
 void Reducer::finish() {
   done_ = true;
+  close_zone();
   node_->executor.cancel(ask_timer_);
   for (auto& [index, stream] : streams_) {
     host_.answer(*stream.local,

@@ -45,7 +45,7 @@ void RelayedSums::on_block(const PlanPointer& plan, const LocalStream& stream, c
   const FrameHeader header = frame.header;
   Reducer* sum = open(plan, stream, header);
   if (sum == nullptr) return;
-  const Status taken = sum->on_block(plan, stream, from, std::move(frame), std::move(guard));
+  const Status taken = sum->on_block(plan, stream, from, std::move(frame), std::move(guard), nullptr);
   check(taken.is_ok() ? taken : taken.with_context("from node \"" + from + "\""), stream, header);
 }
 

@@ -50,6 +50,7 @@ Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledP
 
 Sender::~Sender() {
   *alive_ = false;
+  if (node_.is_gone) return;
   node_.executor.cancel(probe_timer_);
   for (const auto& [peer, link] : links_) link->drop_operation(session_, operation_);
 }

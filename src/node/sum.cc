@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstring>
 
 #include "base/check.h"
@@ -54,52 +53,50 @@ class Reader {
   std::size_t position_ = 0;
 };
 
-// Bytes of a link begin anywhere, so elements are loaded and stored as bytes.
-template <typename Element>
-void add_tile(std::byte* out, const std::byte* a, const std::byte* b, std::size_t size) {
-  for (std::size_t at = 0; at < size; at += sizeof(Element)) {
-    Element x;
-    Element y;
-    std::memcpy(&x, a + at, sizeof(Element));
-    std::memcpy(&y, b + at, sizeof(Element));
-    x = static_cast<Element>(x + y);
-    std::memcpy(out + at, &x, sizeof(Element));
-  }
-}
-
-using AddTile = void (*)(std::byte*, const std::byte*, const std::byte*, std::size_t);
-
-// Signed integers wrap around: they are added as unsigned ones.
-AddTile add_tile_of(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32: return add_tile<float>;
-    case ElementType::kFloat64: return add_tile<double>;
-    case ElementType::kInt32: return add_tile<std::uint32_t>;
-    case ElementType::kInt64: return add_tile<std::uint64_t>;
-    case ElementType::kBytes: break;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
-void add(std::span<std::byte> out, const std::vector<Operand>& operands, Reduction reduction) {
-  const AddTile add_two = add_tile_of(reduction.type);
-  SQUARE_CHECK(add_two != nullptr && !operands.empty(), "a sum has a type and operands");
+void add(std::span<std::byte> out, const std::vector<Operand>& operands, const Arithmetic& arithmetic,
+         std::uint32_t divisor) {
+  SQUARE_CHECK(arithmetic.fold != nullptr && !operands.empty(), "a sum has an arithmetic and operands");
   std::vector<Reader> readers(operands.begin(), operands.end());
   alignas(64) Tile left;
   alignas(64) Tile right;
-  for (std::size_t at = 0; at < out.size(); at += kTileBytes) {
-    const std::size_t size = std::min(kTileBytes, out.size() - at);
-    const std::byte* sum = readers.front().next(size, left);
+  alignas(64) Tile pieces;
+  const auto load = [&](Reader& reader, std::size_t elements, Tile& to) {
+    if (arithmetic.load == nullptr) return reader.next(elements * arithmetic.element_bytes, to);
+    arithmetic.load(to.data(), reader.next(elements * arithmetic.element_bytes, pieces), elements);
+    return static_cast<const std::byte*>(to.data());
+  };
+  const bool divides = arithmetic.divide != nullptr && divisor > 1;
+  const std::size_t count = out.size() / arithmetic.element_bytes;
+  const std::size_t tile = kTileBytes / arithmetic.computed_bytes;
+  for (std::size_t at = 0; at < count; at += tile) {
+    const std::size_t elements = std::min(tile, count - at);
+    const std::size_t computed = elements * arithmetic.computed_bytes;
+    std::byte* const here = out.data() + at * arithmetic.element_bytes;
+    // What is last goes to its place; until then an operand that is `out` is whole.
+    std::byte* const last = arithmetic.store == nullptr ? here : left.data();
+    const std::byte* sum = load(readers.front(), elements, left);
     for (std::size_t i = 1; i < readers.size(); ++i) {
-      // The last addition goes to its place; until then an operand that is `out` is whole.
-      std::byte* to = i + 1 == readers.size() ? out.data() + at : left.data();
-      add_two(to, sum, readers[i].next(size, right), size);
+      std::byte* const to = i + 1 == readers.size() ? last : left.data();
+      arithmetic.fold(to, sum, load(readers[i], elements, right), computed);
       sum = to;
     }
-    if (sum != out.data() + at) std::memcpy(out.data() + at, sum, size);
+    if (divides) {
+      arithmetic.divide(last, sum, computed, divisor);
+      sum = last;
+    }
+    if (arithmetic.store != nullptr) {
+      arithmetic.store(here, sum, elements);
+    } else if (sum != here) {
+      std::memcpy(here, sum, computed);
+    }
   }
+}
+
+void add(std::span<std::byte> out, const std::vector<Operand>& operands, Reduction reduction,
+         std::uint32_t divisor) {
+  add(out, operands, arithmetic_of(reduction), divisor);
 }
 
 }  // namespace square

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
+#include "node/sum_kernels.h"
 #include "square/buffer.h"
 #include "square/reduction.h"
 
@@ -18,9 +20,14 @@ struct Operand {
 };
 
 // Adds the operands, element by element, from the first to the last: so every caller with
-// the same operands gets the same bits. `out` may be one of the operands in place. Every
-// operand has out.size() bytes, a multiple of the element's. Preconditions: at least one
-// operand; reduction.op is not kNone. Integers wrap around. Any thread.
-void add(std::span<std::byte> out, const std::vector<Operand>& operands, Reduction reduction);
+// the same operands gets the same bits. "Adds" stands for the reduction's operation. An average is
+// divided by `divisor`; it is 1 for what is not final yet. `out` may be one of the operands in
+// place. Every operand has out.size() bytes, a multiple of the element's. Preconditions: at least
+// one operand; check_reduction() is OK. Any thread.
+void add(std::span<std::byte> out, const std::vector<Operand>& operands, Reduction reduction,
+         std::uint32_t divisor = 1);
+// The same by other loops.
+void add(std::span<std::byte> out, const std::vector<Operand>& operands, const Arithmetic& arithmetic,
+         std::uint32_t divisor);
 
 }  // namespace square

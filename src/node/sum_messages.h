@@ -17,7 +17,8 @@ inline constexpr std::size_t kMaxRequestedBlocks = 4'096;
 // parts, so its block begins again at all of them, with a higher retry: parts of different
 // tries are never added.
 struct SumRequest {
-  // Counts the requests of one operation in one session, from 1.
+  // Counts the requests of one operation in one session, from 1. 0, and not `done`: asks for
+  // nothing, but the frame's layout is one that the contributor does not know of.
   std::uint32_t number = 0;
   // The root has every sum: nothing is needed any more.
   bool done = false;
@@ -31,6 +32,8 @@ struct SumRequest {
     friend bool operator==(const Again&, const Again&) = default;
   };
   std::vector<Again> again;
+
+  [[nodiscard]] bool tells_layout() const { return number == 0 && !done; }
 };
 
 Buffer encode_request(const SumRequest& request);

@@ -76,6 +76,90 @@ def test_all_reduce(nodes: list[square.Node], dtype: str, count: int) -> None:
         assert all(np.array_equal(array, expected) for array in outcome)
 
 
+COMBINE: dict[str, Callable[..., object]] = {
+    "sum": np.add,
+    "product": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "average": np.add,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+FLOATS = ["float16", "float32", "float64"]
+BITWISE = ["and", "or", "xor"]
+
+
+def few_values(rank: int, dtype: str) -> np.ndarray:  # type: ignore[type-arg]
+    """Any integer; or floats so small that every way to add them, or to multiply three, is exact."""
+    draw = np.random.default_rng([23, rank])
+    if dtype in FLOATS:
+        return draw.integers(-8, 8, 3_001).astype(dtype)
+    if dtype == "bool":
+        return draw.integers(0, 2, 3_001).astype(bool)
+    limits = np.iinfo(dtype)
+    return draw.integers(limits.min, limits.max, 3_001, dtype=dtype, endpoint=True)
+
+
+def combined(op: str, values: list[np.ndarray]) -> np.ndarray:  # type: ignore[type-arg]
+    total = values[0]
+    for value in values[1:]:
+        total = np.asarray(COMBINE[op](total, value))
+    return (total / np.array(len(values), total.dtype)).astype(total.dtype) if op == "average" else total
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS, "bool"])
+def test_all_types_and_operations(nodes: list[square.Node], dtype: str) -> None:
+    ops = [op for op in COMBINE if op not in (BITWISE if dtype in FLOATS else ["average"])]
+    expected = {op: combined(op, [few_values(rank, dtype) for rank in range(3)]) for op in ops}
+
+    def act(communicator: square.Communicator, rank: int) -> object:
+        results = {op: few_values(rank, dtype) for op in ops}
+        for op, result in results.items():
+            communicator.all_reduce(result, op=op, timeout=TIMEOUT_SECONDS)
+        return results
+
+    for outcome in on_all(nodes, act):
+        assert isinstance(outcome, dict), outcome
+        for op in ops:
+            assert np.array_equal(outcome[op], expected[op]), op
+
+
+def test_bfloat16_by_name(nodes: list[square.Node]) -> None:
+    """As numbers of 16 bits, and as bytes; an average over ranks that share a node."""
+    ranks = ["a", "b", "a", "c"]
+
+    def bits(rank: int) -> "np.ndarray[tuple[int], np.dtype[np.uint16]]":
+        upper = few_values(rank, "float32").view("uint32") >> 16
+        return np.asarray(upper, "uint16")
+
+    total = combined("average", [few_values(rank, "float32") for rank in range(4)])
+
+    def act(communicator: square.Communicator, rank: int) -> object:
+        numbers, raw = bits(rank), bits(rank).view("uint8")
+        communicator.all_reduce(numbers, op="average", dtype="bfloat16", timeout=TIMEOUT_SECONDS)
+        communicator.reduce(raw, root=3, op="average", dtype="bfloat16", timeout=TIMEOUT_SECONDS)
+        return numbers, raw.view("uint16")
+
+    outcomes = on_all(nodes, act, ranks)
+    for rank, outcome in enumerate(outcomes):
+        assert isinstance(outcome, tuple), outcome
+        for result in outcome if rank == 3 else outcome[:1]:
+            assert np.array_equal((result.astype("uint32") << 16).view("float32"), total)
+
+
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_a_nan_is_the_least_and_the_greatest(nodes: list[square.Node], op: str) -> None:
+    def act(communicator: square.Communicator, rank: int) -> object:
+        given = np.full(3, float(rank), "float32")
+        given[rank] = np.nan
+        communicator.all_reduce(given, op=op, timeout=TIMEOUT_SECONDS)
+        return given
+
+    assert all(isinstance(got, np.ndarray) and np.isnan(got).all() for got in on_all(nodes, act))
+
+
 @pytest.mark.parametrize("root", [0, 2])
 def test_reduce_writes_the_root_only(nodes: list[square.Node], root: int) -> None:
     expected = sum(whole_numbers(rank, 300_000, "float32") for rank in range(3))
@@ -171,15 +255,34 @@ def test_members_that_disagree_are_told(nodes: list[square.Node], odd: np.ndarra
 
 def test_what_cannot_be_added_is_refused(nodes: list[square.Node]) -> None:
     def act(communicator: square.Communicator, rank: int) -> object:
-        with pytest.raises(InvalidArgumentError, match="cannot be added"):
-            communicator.all_reduce(np.zeros(4, "uint8"))
+        with pytest.raises(InvalidArgumentError, match="cannot be added: use float16, bfloat16"):
+            communicator.all_reduce(np.zeros(4, "complex64"))
+        with pytest.raises(InvalidArgumentError, match='type ">f" cannot be added'):
+            communicator.all_reduce(np.zeros(4, ">f4"))
         with pytest.raises(InvalidArgumentError, match="another type"):
             communicator.all_reduce(np.zeros(4, "float32"), np.zeros(4, "float64"))
-        with pytest.raises(InvalidArgumentError, match='op must be "sum"'):
+        with pytest.raises(InvalidArgumentError, match='no operation "mean": use sum, product'):
             communicator.all_reduce(np.zeros(4, "float32"), op="mean")
+        with pytest.raises(InvalidArgumentError, match=r'average of int32: .* use "sum"'):
+            communicator.all_reduce(np.zeros(4, "int32"), op="average")
+        with pytest.raises(InvalidArgumentError, match=r"xor of bfloat16: .* integers and bool"):
+            communicator.reduce(np.zeros(4, "uint16"), op="xor", dtype="bfloat16")
+        with pytest.raises(InvalidArgumentError, match='type "half" cannot be added: use float16'):
+            communicator.reduce(np.zeros(4, "uint16"), dtype="half")
+        with pytest.raises(InvalidArgumentError, match="bfloat16 has 2 bytes, the buffer's elements have 4"):
+            communicator.all_reduce(np.zeros(4, "float32"), dtype="bfloat16")
         with pytest.raises(InvalidArgumentError, match="output has 12 bytes, the input 16"):
             communicator.all_reduce(np.zeros(4, "float32"), np.zeros(3, "float32"))
         return rank
 
     # The last one fails where it is called, before anything is sent; so nobody else waits.
+    assert on_all(nodes, act, ["a"]) == [0]
+
+
+def test_half_an_element_is_refused(nodes: list[square.Node]) -> None:
+    def act(communicator: square.Communicator, rank: int) -> object:
+        with pytest.raises(InvalidArgumentError, match="7 bytes are not a number of bfloat16"):
+            communicator.all_reduce(np.zeros(7, "uint8"), op="max", dtype="bfloat16")
+        return rank
+
     assert on_all(nodes, act, ["a"]) == [0]

@@ -28,6 +28,13 @@ std::shared_ptr<Staging> make_copies(const Call& call) {
   return staging;
 }
 
+// What no byte holds is as unknown as the last one that does.
+Reduction reduction_of(const v1::GatewayPost& message) {
+  constexpr std::uint32_t kUnknown = 255;
+  return {static_cast<ElementType>(std::min(message.element_type(), kUnknown)),
+          static_cast<ReduceOp>(std::min(message.reduce_op(), kUnknown))};
+}
+
 // Tells the loop exactly once, also where a node that stops drops the operation.
 class DoneNotice {
  public:
@@ -56,8 +63,8 @@ Status GatewayCore::post(Attachment& from, std::uint64_t number, const v1::Gatew
   call.part.collective = CollectiveId(message.collective());
   call.part.operation = OperationId(message.operation());
   call.part.rank = Rank(message.rank());
-  call.part.reduction = {static_cast<ElementType>(message.element_type()),
-                         static_cast<ReduceOp>(message.reduce_op())};
+  call.part.reduction = reduction_of(message);
+  call.part.group_size = message.group_size();
   call.part.is_root = message.is_root();
   call.part.timeout = controller::bounded(from_nanoseconds(message.timeout_nanoseconds()));
   call.tenant = from.tenant;
@@ -106,9 +113,9 @@ Status GatewayCore::check_call(const Attachment& from, const GroupCollective& co
     return invalid_argument(fmt::format("{}: rank {} is {}the root of collective {}", from.describe(),
                                         part.rank.value(), is_root ? "" : "not ", part.collective.value()));
   }
-  if (part.reduction.type > ElementType::kInt64 || part.reduction.op > ReduceOp::kSum) {
-    return invalid_argument(fmt::format("{}: rank {} wants to add what this gateway does not know",
-                                        from.describe(), part.rank.value()));
+  if (part.reduction != kNoReduction) {
+    SQUARE_RETURN_IF_ERROR(check_reduction(part.reduction)
+                               .with_context(fmt::format("{}: rank {}", from.describe(), part.rank.value())));
   }
   if (members_.at(from.id()).calls >= options_.max_operations) {
     return resource_exhausted(

@@ -179,12 +179,10 @@ void GatewayCore::registered(AttachmentId attachment, std::uint64_t number, cons
   --member->second.registrations;
   if (result.is_ok()) {
     groups_.add(group, *result, attachment);
-    std::vector<Rank> local;
-    for (std::uint32_t rank = 0; rank < group.nodes.size(); ++rank) {
-      if (group.nodes[rank] == host_.name()) local.emplace_back(rank);
+    for (std::size_t i = 0; i < result->collectives.size(); ++i) {
+      host_.set_members(result->collectives[i], group.name,
+                        members_on(group, group.collectives[i], host_.name()));
     }
-    for (const CollectiveId collective : result->collectives)
-      host_.set_members(collective, group.name, local);
   }
   answer_register(attachment, number, result);
 }

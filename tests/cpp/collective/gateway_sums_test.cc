@@ -270,6 +270,32 @@ TEST_CASE("a process that writes over its output while it is summed harms itself
   CHECK(written > 0);
 }
 
+TEST_CASE("an average of attached members is of all ranks, and its operation is carried") {
+  const Site site;
+  const auto shared = site.attach(0);
+  const auto streamed = site.attach(1, {.gateway_address = {}, .shared_memory = false});
+  std::vector<std::unique_ptr<Communicator>> members;
+  for (std::uint32_t rank = 0; rank < 3; ++rank)
+    members.push_back(join(rank < 2 ? *shared : *streamed, adders("alice", "aab"), rank));
+  for (const auto& [op, expected] :
+       {std::pair{ReduceOp::kAverage, 7.0}, {ReduceOp::kMax, 15.0}, {ReduceOp::kProduct, 30.0}}) {
+    std::vector<std::vector<double>> data;
+    std::vector<std::shared_ptr<Work>> works;
+    for (const double value : {1.0, 2.0, 15.0})
+      data.emplace_back(10'001, op == ReduceOp::kAverage ? value + 1 : value);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      const auto bytes = std::as_writable_bytes(std::span(data[rank]));
+      auto work = members[rank]->all_reduce_async(bytes, bytes, {ElementType::kFloat64, op}, kLimit);
+      REQUIRE(work.is_ok());
+      works.push_back(std::move(work).value());
+    }
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      CHECK(works[rank]->wait() == Status::ok());
+      CHECK(data[rank] == std::vector<double>(10'001, expected));
+    }
+  }
+}
+
 TEST_CASE("an impossible part in a sum is refused before a node relies on it") {
   const Site site;
   const auto attached = site.attach(0);
@@ -305,4 +331,10 @@ TEST_CASE("an impossible part in a sum is refused before a node relies on it") {
   const Status unknown = post(call);
   CHECK(unknown.code() == StatusCode::kInvalidArgument);
   CHECK(unknown.message().find("rank 1") != std::string::npos);
+  const auto third = attached->register_group(
+      {"i", "alice", {"a", "a"}, {{CollectiveOp::kAllReduce, Rank(0), 1.0, 64}}}, kLimit);
+  REQUIRE(third.is_ok());
+  call.collective = third->collectives[0];
+  call.reduction = {ElementType::kInt32, ReduceOp::kAverage};
+  CHECK(post(call).message().find("rank 1: average of int32") != std::string::npos);
 }

@@ -64,7 +64,7 @@ TEST_CASE("every block counts once, whoever brings it and however often") {
   const std::vector<std::byte> data = random_bytes(random, 200 * kBlockBytes + 1);
   const BlockShape shape{data.size(), kBlockBytes, Epoch(0)};
   std::vector<std::vector<std::byte>> buffers(2, std::vector<std::byte>(data.size()));
-  const auto zone = std::make_shared<LandingZone>(shape, pointers_to(buffers), [] {});
+  const auto zone = std::make_shared<CopyZone>(shape, pointers_to(buffers), [] {});
   Arrivals arrivals;
   std::atomic<bool> complete = false;
   std::vector<std::thread> carriers;
@@ -107,7 +107,7 @@ TEST_CASE("a closed zone says when the last copy is through, and nothing is writ
   for (int trial = 0; trial < 50; ++trial) {
     std::vector<std::vector<std::byte>> buffers(1, std::vector<std::byte>(data.size()));
     std::atomic<int> drained = 0;
-    const auto zone = std::make_shared<LandingZone>(BlockShape{data.size(), kBlockBytes, Epoch(0)},
+    const auto zone = std::make_shared<CopyZone>(BlockShape{data.size(), kBlockBytes, Epoch(0)},
                                                     pointers_to(buffers), [&] { ++drained; });
     std::atomic<bool> stop = false;
     std::atomic<std::size_t> landed = 0;
@@ -145,7 +145,7 @@ TEST_CASE("a zone that nobody writes to is drained as soon as it is closed") {
   std::vector<std::byte> data(kBlockBytes, std::byte{7});
   int drained = 0;
   std::shared_ptr<LandingZone> zone =
-      std::make_shared<LandingZone>(BlockShape{data.size(), kBlockBytes, Epoch(0)},
+      std::make_shared<CopyZone>(BlockShape{data.size(), kBlockBytes, Epoch(0)},
                                     std::vector<std::byte*>{buffer.data()}, [&] { ++drained; });
   zone->close();
   CHECK(zone->is_drained());
@@ -159,7 +159,7 @@ struct Landings {
   LandingTable table;
   std::vector<std::byte> data = std::vector<std::byte>(3 * kBlockBytes, std::byte{9});
   std::vector<std::vector<std::byte>> buffers{std::vector<std::byte>(3 * kBlockBytes)};
-  std::shared_ptr<LandingZone> zone = std::make_shared<LandingZone>(
+  std::shared_ptr<LandingZone> zone = std::make_shared<CopyZone>(
       BlockShape{data.size(), kBlockBytes, Epoch(0)}, pointers_to(buffers), [] {});
   static constexpr LinkHandle kFromParent{1};
   static constexpr LinkHandle kFromOther{2};
@@ -241,7 +241,7 @@ TEST_CASE("nobody but a parent of the stream writes to a zone") {
 
 TEST_CASE("a zone that is closed is no longer found, and its successor stays") {
   Landings landings;
-  const auto next = std::make_shared<LandingZone>(BlockShape{landings.data.size(), kBlockBytes, Epoch(0)},
+  const auto next = std::make_shared<CopyZone>(BlockShape{landings.data.size(), kBlockBytes, Epoch(0)},
                                                   pointers_to(landings.buffers), [] {});
   landings.table.open(kSession, kOperation, next);
   landings.table.close(kSession, kOperation, landings.zone);

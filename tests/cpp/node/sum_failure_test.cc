@@ -107,6 +107,7 @@ class Liar final : public TransportHandler {
 FrameHeader part(std::uint64_t total, std::uint32_t block, std::uint16_t generation = 0) {
   FrameHeader header;
   header.epoch = Epoch(1);
+  header.layout = Epoch(1);
   header.session = SessionId(0);
   header.stream = StreamIndex(0);
   header.operation = OperationId(0);

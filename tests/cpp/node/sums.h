@@ -31,6 +31,7 @@ struct Sum {
   std::vector<std::uint32_t> nodes;        // by rank
   std::optional<std::uint32_t> root_rank;  // none: an all-reduce
   bool in_place = true;
+  Reduction reduction{ElementType::kFloat32, ReduceOp::kSum};
   std::vector<std::vector<float>> inputs;   // by rank
   std::vector<std::vector<float>> outputs;  // by rank; with in_place the inputs too
   std::vector<float> expected;
@@ -66,7 +67,8 @@ struct Sum {
     call.rank = Rank(rank);
     call.input = std::as_bytes(std::span(in_place ? outputs[rank] : inputs[rank]));
     if (has_result(rank)) call.output = std::as_writable_bytes(std::span(outputs[rank]));
-    call.reduction = {ElementType::kFloat32, ReduceOp::kSum};
+    call.reduction = reduction;
+    call.group_size = static_cast<std::uint32_t>(nodes.size());
     call.is_root = root_rank == rank;
     call.timeout = timeout;
     call.done = [this, rank, &overlay](Status status) {

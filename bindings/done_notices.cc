@@ -1,0 +1,68 @@
+#include "done_notices.h"
+
+namespace square::python {
+
+// Let go without a call, it stays: the interpreter may be gone.
+struct DoneNotices::Notice {
+  py::function callback;
+
+  explicit Notice(py::function call) : callback(std::move(call)) {}
+  Notice(const Notice&) = delete;
+  Notice& operator=(const Notice&) = delete;
+  ~Notice() { static_cast<void>(callback.release()); }
+
+  void call() {
+    const py::function once = std::move(callback);
+    try {
+      once();
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("the callback of an operation");
+    }
+  }
+};
+
+DoneNotices& DoneNotices::instance() {
+  static auto* const notices = new DoneNotices;
+  return *notices;
+}
+
+std::shared_ptr<DoneNotices::Notice> DoneNotices::prepare(py::function callback) {
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable() && !is_stopping_) thread_ = std::thread([this] { run(); });
+  return std::make_shared<Notice>(std::move(callback));
+}
+
+void DoneNotices::post(std::shared_ptr<Notice> notice) {
+  const std::lock_guard lock(mutex_);
+  if (is_stopping_) return;
+  posted_.push_back(std::move(notice));
+  changed_.notify_one();
+}
+
+void DoneNotices::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return is_stopping_ || !posted_.empty(); });
+    if (posted_.empty()) return;
+    const auto notices = std::exchange(posted_, {});
+    lock.unlock();
+    {
+      const py::gil_scoped_acquire locked;
+      for (const auto& notice : notices) notice->call();
+    }
+    lock.lock();
+  }
+}
+
+void DoneNotices::stop() {
+  unlocked([&] {
+    {
+      const std::lock_guard lock(mutex_);
+      is_stopping_ = true;
+      changed_.notify_one();
+    }
+    if (thread_.joinable()) thread_.join();
+  });
+}
+
+}  // namespace square::python

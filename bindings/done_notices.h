@@ -1,0 +1,38 @@
+// Tells Python that operations are over, from one thread: the threads that end operations carry
+// data and must not wait for the interpreter's lock.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "bindings.h"
+
+namespace square::python {
+
+class DoneNotices {
+ public:
+  // Never destroyed: an operation may end while the process does.
+  static DoneNotices& instance();
+
+  struct Notice;
+  // With the interpreter's lock; starts the thread.
+  std::shared_ptr<Notice> prepare(py::function callback);
+  // From any thread, without the lock. After stop() nothing happens.
+  void post(std::shared_ptr<Notice> notice);
+  // Calls what was posted, and nothing after that. With the interpreter's lock, which it lets go.
+  void stop();
+
+ private:
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Notice>> posted_;
+  std::thread thread_;
+  bool is_stopping_ = false;
+};
+
+}  // namespace square::python

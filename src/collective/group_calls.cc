@@ -1,0 +1,165 @@
+#include "collective/group_calls.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+
+namespace square {
+namespace {
+
+// Of an all-reduce whose usual size nobody told.
+constexpr std::uint64_t kNominalBytes = std::uint64_t{1} << 20U;
+
+// Who posts to a node that stops is told so: the call is dropped, and this with it.
+struct Finisher {
+  std::shared_ptr<PostedWork> work;
+  ~Finisher() { work->finish(cancelled("the node was stopped before the operation ended")); }
+};
+
+}  // namespace
+
+Part multicast_source(Rank self, std::span<const std::byte> data) {
+  Part part;
+  part.collective.root = self;
+  part.call.is_root = true;
+  part.call.input = data;
+  return part;
+}
+
+Part multicast_destination(Rank root, std::span<std::byte> data) {
+  Part part;
+  part.collective.root = root;
+  part.call.output = data;
+  return part;
+}
+
+GroupCollective unicast(Rank from, Rank to, std::uint32_t channel) {
+  GroupCollective collective;
+  collective.root = from;
+  collective.members = {std::min(from, to), std::max(from, to)};
+  collective.channel = channel;
+  return collective;
+}
+
+Part unicast_source(Rank self, Rank to, std::span<const std::byte> data, std::uint32_t channel) {
+  Part part = multicast_source(self, data);
+  part.collective = unicast(self, to, channel);
+  return part;
+}
+
+Part unicast_destination(Rank self, Rank from, std::span<std::byte> data, std::uint32_t channel) {
+  Part part = multicast_destination(from, data);
+  part.collective = unicast(from, self, channel);
+  return part;
+}
+
+Status copy_own(Rank self, std::span<const std::byte> from, std::span<std::byte> to) {
+  if (from.size() != to.size()) {
+    return invalid_argument(fmt::format("rank {} gives itself {} bytes, into a buffer of {}", self.value(),
+                                        from.size(), to.size()));
+  }
+  if (!from.empty() && from.data() != to.data()) std::memmove(to.data(), from.data(), from.size());
+  return Status::ok();
+}
+
+GroupCalls::GroupCalls(MemberHost& node, GroupSpec group, Rank rank)
+    : node_(node),
+      group_(std::move(group)),
+      first_collectives_(std::exchange(group_.collectives, {})),
+      rank_(rank) {}
+
+Status GroupCalls::check_rank(Rank rank, const char* what) const {
+  if (rank.index() < size()) return Status::ok();
+  return invalid_argument(
+      fmt::format("{} {} is not a rank of group \"{}\" of {}", what, rank.value(), group_.name, size()));
+}
+
+Status GroupCalls::check_buffers(std::size_t count, const char* what) const {
+  if (count == size()) return Status::ok();
+  return invalid_argument(
+      fmt::format("{} {} for the {} members of group \"{}\"", count, what, size(), group_.name));
+}
+
+std::vector<Rank> GroupCalls::ranks() const {
+  std::vector<Rank> all;
+  for (std::uint32_t rank = 0; rank < size(); ++rank) all.emplace_back(rank);
+  return all;
+}
+
+Status GroupCalls::check_usable() const {
+  const std::lock_guard lock(failure_->mutex);
+  if (!failure_->first) return Status::ok();
+  return failed_precondition(fmt::format("group \"{}\" failed before ({}); make a new group", group_.name,
+                                         failure_->first->to_string()));
+}
+
+Status GroupCalls::enrol(Duration timeout) { return enrol(first_collectives_, timeout); }
+
+Status GroupCalls::enrol(std::vector<GroupCollective> collectives, Duration timeout) {
+  for (GroupCollective& collective : collectives) {
+    // The plan cuts this many bytes into shares; every call is cut in proportion.
+    if (collective.op == CollectiveOp::kAllReduce && collective.size_bytes == 0)
+      collective.size_bytes = kNominalBytes;
+  }
+  GroupSpec wanted = group_;
+  wanted.collectives = std::move(collectives);
+  SQUARE_ASSIGN_OR_RETURN(const GroupRegistration made, node_.register_group(wanted, timeout));
+  for (std::size_t i = 0; i < wanted.collectives.size(); ++i) {
+    const GroupCollective& collective = wanted.collectives[i];
+    registered_.try_emplace(identity_of(collective), Registered{made.collectives[i], 0});
+    node_.set_members(made.collectives[i], group_.name, members_on(wanted, collective, node_.name()));
+  }
+  return Status::ok();
+}
+
+Result<std::shared_ptr<Work>> GroupCalls::call(std::vector<Part> parts, Duration timeout,
+                                               const std::vector<GroupCollective>& collectives) {
+  const std::lock_guard lock(mutex_);
+  SQUARE_RETURN_IF_ERROR(check_usable());
+  std::map<CollectiveIdentity, GroupCollective> missing;
+  const auto want = [&](const GroupCollective& collective) {
+    const CollectiveIdentity identity = identity_of(collective);
+    if (!registered_.contains(identity)) missing.emplace(identity, collective);
+  };
+  for (const GroupCollective& collective : collectives) want(collective);
+  for (Part& part : parts) {
+    part.collective.size_bytes = std::max(part.call.input.size(), part.call.output.size());
+    want(part.collective);
+  }
+  if (!missing.empty()) {
+    std::vector<GroupCollective> added;
+    for (const auto& [identity, collective] : missing) added.push_back(collective);
+    SQUARE_RETURN_IF_ERROR(enrol(std::move(added), timeout));
+  }
+  JoinedWork::Parts works;
+  for (Part& part : parts) {
+    part.call.timeout = timeout;
+    part.call.group_size = static_cast<std::uint32_t>(size());
+    works.push_back(post(registered_.at(identity_of(part.collective)), std::move(part.call)));
+  }
+  return JoinedWork::join(std::move(works));
+}
+
+std::shared_ptr<PostedWork> GroupCalls::post(Registered& collective, MemberOperation call) {
+  call.collective = collective.id;
+  call.operation = OperationId(collective.calls++);
+  call.rank = rank_;
+  call.group_size = static_cast<std::uint32_t>(size());
+  auto work = std::make_shared<PostedWork>(
+      [node = &node_, id = call.collective, operation = call.operation] { node->cancel(id, operation); });
+  call.done = [finisher = std::make_shared<Finisher>(work), failure = failure_](Status outcome) {
+    if (!outcome.is_ok()) {
+      const std::lock_guard lock(failure->mutex);
+      if (!failure->first) failure->first = outcome;
+    }
+    finisher->work->finish(std::move(outcome));
+  };
+  node_.post(std::move(call));
+  return work;
+}
+
+}  // namespace square

@@ -1,0 +1,87 @@
+// One member's calls of its group's collectives: every operation is made of these.
+//
+// A collective is registered with the controller when it is first called, and keeps its
+// sessions from then on. docs/collectives.md says which operation calls which.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "collective/work.h"
+#include "square/group.h"
+#include "square/member_host.h"
+
+namespace square {
+
+// A member's part in one call of one collective. GroupCalls fills in the numbers.
+struct Part {
+  GroupCollective collective;
+  MemberOperation call;
+};
+
+// The two ends of a multicast: its root's bytes go to every member.
+Part multicast_source(Rank self, std::span<const std::byte> data);
+Part multicast_destination(Rank root, std::span<std::byte> data);
+// The two ends of a unicast: calls with the same channel meet in their order.
+GroupCollective unicast(Rank from, Rank to, std::uint32_t channel);
+Part unicast_source(Rank self, Rank to, std::span<const std::byte> data, std::uint32_t channel);
+Part unicast_destination(Rank self, Rank from, std::span<std::byte> data, std::uint32_t channel);
+// Of gather, scatter and all-to-all; send and receive have others.
+inline constexpr std::uint32_t kCollectiveChannel = 0;
+
+// What a member gives to itself: unless both are the same bytes. Errors: INVALID_ARGUMENT for
+// sizes that differ.
+Status copy_own(Rank self, std::span<const std::byte> from, std::span<std::byte> to);
+
+// Thread-safe.
+class GroupCalls {
+ public:
+  // Preconditions: the group has members and `rank` is one of them, on `node`.
+  GroupCalls(MemberHost& node, GroupSpec group, Rank rank);
+
+  [[nodiscard]] Rank rank() const { return rank_; }
+  [[nodiscard]] std::size_t size() const { return group_.nodes.size(); }
+  [[nodiscard]] std::vector<Rank> ranks() const;
+  // Errors: INVALID_ARGUMENT, naming what the rank is, or the buffers are, for.
+  [[nodiscard]] Status check_rank(Rank rank, const char* what) const;
+  [[nodiscard]] Status check_buffers(std::size_t count, const char* what) const;
+
+  // Registers what the group's spec names. Errors: those of MemberHost::register_group().
+  Status enrol(Duration timeout);
+
+  // Registers, at once, those of `collectives` that were not yet, then posts the parts in
+  // their order; all get `timeout`. A collective that this member has no part in is only
+  // registered: whoever calls first does it for all. Blocks while registering, for `timeout`
+  // at most. Errors: FAILED_PRECONDITION after a failure; those of enrol().
+  Result<std::shared_ptr<Work>> call(std::vector<Part> parts, Duration timeout,
+                                     const std::vector<GroupCollective>& collectives = {});
+
+ private:
+  struct Registered {
+    CollectiveId id;
+    std::uint64_t calls = 0;
+  };
+  // Shared with the calls under way, which may outlive the group.
+  struct Failure {
+    std::mutex mutex;
+    std::optional<Status> first;
+  };
+
+  [[nodiscard]] Status check_usable() const;
+  Status enrol(std::vector<GroupCollective> collectives, Duration timeout);
+  std::shared_ptr<PostedWork> post(Registered& collective, MemberOperation call);
+
+  MemberHost& node_;
+  GroupSpec group_;  // without collectives
+  const std::vector<GroupCollective> first_collectives_;
+  const Rank rank_;
+  std::mutex mutex_;
+  std::map<CollectiveIdentity, Registered> registered_;
+  std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
+};
+
+}  // namespace square
