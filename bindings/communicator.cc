@@ -107,11 +107,14 @@ class PythonCommunicator {
                  [&] { return communicator_->send_async(bytes, Rank(to), tag, from_seconds(timeout)); });
   }
 
-  Started receive(const py::buffer& data, std::uint32_t source, std::uint32_t tag, double timeout) {
+  Started receive(const py::buffer& data, std::optional<std::uint32_t> source, std::uint32_t tag,
+                  double timeout) {
     Buffers held{request(data, true)};
     const std::span bytes = bytes_of(*held.front());
-    return begin(
-        held, [&] { return communicator_->receive_async(bytes, Rank(source), tag, from_seconds(timeout)); });
+    return begin(held, [&] {
+      return source ? communicator_->receive_async(bytes, Rank(*source), tag, from_seconds(timeout))
+                    : communicator_->receive_any_async(bytes, tag, from_seconds(timeout));
+    });
   }
 
   Started barrier(double timeout) {
@@ -240,8 +243,9 @@ void define_moves(Class& communicator) {
          "Copies bytes to one member; returns when it has them. Messages with the same tag arrive in their "
          "order; use few tags.",
          py::arg("data"), py::arg("to"), tag);
-  define(communicator, "receive", &PythonCommunicator::receive, "The other end of send().", py::arg("data"),
-         py::arg("source"), tag);
+  define(communicator, "receive", &PythonCommunicator::receive,
+         "The other end of send(). Without a source: from whichever member sends first, see Work.source.",
+         py::arg("data"), py::arg("source") = none, tag);
 }
 
 }  // namespace

@@ -55,6 +55,8 @@ void bind_work(py::module_& module) {
       .def("add_done_callback", &BufferWork::add_done_callback, py::arg("callback"),
            "Calls ``callback()`` once when it is over, soon after if it is already, on a thread that all "
            "callbacks share. Exceptions are reported as unraisable.")
+      .def_property_readonly("source", &BufferWork::source,
+                             "The rank that sent what a receive from any source got; otherwise None.")
       .def_property_readonly("is_done", &BufferWork::is_done);
   // Before the interpreter goes: the thread needs it.
   py::module_::import("atexit").attr("register")(py::cpp_function([] { DoneNotices::instance().stop(); }));

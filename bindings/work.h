@@ -22,6 +22,10 @@ class BufferWork {
   bool wait_for(double seconds);
   [[nodiscard]] bool is_done() const { return work_->is_done(); }
   void cancel() { work_->cancel(); }
+  [[nodiscard]] std::optional<std::uint32_t> source() const {
+    const auto rank = work_->source();
+    return rank ? std::optional(rank->value()) : std::nullopt;
+  }
   // On the thread of the notices, with the interpreter's lock.
   void add_done_callback(py::function callback);
 

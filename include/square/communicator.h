@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,8 @@ class Work {
   // `notify` runs once when it is over, at once if it is already: on the thread that ends it, so it
   // must not block.
   virtual void on_done(std::function<void()> notify) = 0;
+  // Who sent what a receive from any source got, once that is known; otherwise none.
+  [[nodiscard]] virtual std::optional<Rank> source() const { return std::nullopt; }
   // Ends it on every member, unless it is over. Does not block: wait() returns soon.
   virtual void cancel() = 0;
 };
@@ -130,14 +133,19 @@ class Communicator {
                                               Duration timeout = kDefaultTimeout);
   Status receive(std::span<std::byte> data, Rank from, std::uint32_t tag = 0,
                  Duration timeout = kDefaultTimeout);
+  // The same from whichever member's message with the tag comes first: see Work::source().
+  Result<std::shared_ptr<Work>> receive_any_async(std::span<std::byte> data, std::uint32_t tag = 0,
+                                                  Duration timeout = kDefaultTimeout);
+  Result<Rank> receive_any(std::span<std::byte> data, std::uint32_t tag = 0,
+                           Duration timeout = kDefaultTimeout);
 
   // Done when every member has called it.
   Result<std::shared_ptr<Work>> barrier_async(Duration timeout = kDefaultTimeout);
   Status barrier(Duration timeout = kDefaultTimeout);
 
  private:
-  explicit Communicator(std::unique_ptr<GroupCalls> calls);
-  std::unique_ptr<GroupCalls> calls_;
+  explicit Communicator(std::shared_ptr<GroupCalls> calls);
+  std::shared_ptr<GroupCalls> calls_;  // shared with receives from any source
 };
 
 }  // namespace square

@@ -100,6 +100,8 @@ class AttachedNode final : public MemberHost {
   void cancel(CollectiveId collective, OperationId operation) override;
   // Nothing for a group that this process has not registered.
   void fail(CollectiveId collective, OperationId operation, Status cause) override;
+  void watch(CollectiveId collective, OperationId operation, Duration timeout,
+             std::function<void(Status)> arrived) override;
 
   // Ends what runs with CANCELLED; nothing refers to any member's buffer afterwards, and later
   // calls fail. Blocks for about half a second at the most. Idempotent.

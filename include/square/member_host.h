@@ -1,6 +1,7 @@
 // Where a member's operations run: a node in this process, or a gateway's.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ class MemberHost {
   virtual void post(MemberOperation operation) = 0;
   virtual void cancel(CollectiveId collective, OperationId operation) = 0;
   virtual void fail(CollectiveId collective, OperationId operation, Status cause) = 0;
+  virtual void watch(CollectiveId collective, OperationId operation, Duration timeout,
+                     std::function<void(Status)> arrived) = 0;
 };
 
 }  // namespace square

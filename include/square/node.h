@@ -131,6 +131,14 @@ class Node {
   // it is over here, the next one. Nothing if the collective has failed before.
   void fail(CollectiveId collective, OperationId operation, Status cause);
 
+  // Calls `arrived` once, on the strand: with OK when there is an operation that no local member
+  // had called or heard of, that is when a local source calls it or the first of its blocks
+  // comes, at once if that was before; with DEADLINE_EXCEEDED after `timeout`,
+  // FAILED_PRECONDITION once its group has failed, CANCELLED by stop(), RESOURCE_EXHAUSTED for
+  // too many watches. Must not block. Dropped with the node.
+  void watch(CollectiveId collective, OperationId operation, Duration timeout,
+             std::function<void(Status)> arrived);
+
   // A snapshot; `receive` runs on the strand.
   void statistics(std::function<void(NodeStatistics)> receive);
   // The same by link, session and tenant; `receive` runs on the strand. Looks at every frame

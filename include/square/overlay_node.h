@@ -43,6 +43,8 @@ class OverlayNode final : public MemberHost {
   void post(MemberOperation operation) override;
   void cancel(CollectiveId collective, OperationId operation) override;
   void fail(CollectiveId collective, OperationId operation, Status cause) override;
+  void watch(CollectiveId collective, OperationId operation, Duration timeout,
+             std::function<void(Status)> arrived) override;
 
   // Serves other processes from now on, until stop(). Returns the address. Errors: those of
   // Gateway::serve(); FAILED_PRECONDITION if it does already.

@@ -170,6 +170,24 @@ class Communicator:
         ] = [],
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> None: ...
+    def all_gather(
+        self,
+        input: typing_extensions.Buffer,
+        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> None:
+        """
+        Copies everybody's bytes to everybody. ``output`` is a buffer for every rank, or one that is cut evenly.
+        """
+    def all_gather_async(
+        self,
+        input: typing_extensions.Buffer,
+        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> Work:
+        """
+        As all_gather(), but returns at once.
+        """
     def all_reduce(
         self,
         input: typing_extensions.Buffer,
@@ -179,7 +197,7 @@ class Communicator:
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> None:
         """
-        Adds everybody's elements into everybody's output, or in place without one: all get the same bits.
+        Adds everybody's elements into everybody's output, or in place without one: all get the same bits. See reduce().
         """
     def all_reduce_async(
         self,
@@ -188,7 +206,40 @@ class Communicator:
         op: str = "sum",
         dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> Work: ...
+    ) -> Work:
+        """
+        As all_reduce(), but returns at once.
+        """
+    def all_to_all(
+        self,
+        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        input_bytes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None,
+        output_bytes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> None:
+        """
+        Part r of ``input`` goes to rank r, part r of ``output`` comes from it. Each is a buffer for every rank, or one that is cut evenly, or into ``input_bytes`` and ``output_bytes``.
+        """
+    def all_to_all_async(
+        self,
+        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        input_bytes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None,
+        output_bytes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> Work:
+        """
+        As all_to_all(), but returns at once.
+        """
+    def barrier(self, timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0) -> None:
+        """
+        Returns when every member has called it.
+        """
+    def barrier_async(self, timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0) -> Work:
+        """
+        As barrier(), but returns at once.
+        """
     def broadcast(
         self,
         data: typing_extensions.Buffer,
@@ -203,7 +254,50 @@ class Communicator:
         data: typing_extensions.Buffer,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> Work: ...
+    ) -> Work:
+        """
+        As broadcast(), but returns at once.
+        """
+    def gather(
+        self,
+        input: typing_extensions.Buffer,
+        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer] | None = None,
+        root: typing.SupportsInt | typing.SupportsIndex = 0,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> None:
+        """
+        Copies everybody's bytes to the root, which has a buffer for every rank, or one that is cut evenly.
+        """
+    def gather_async(
+        self,
+        input: typing_extensions.Buffer,
+        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer] | None = None,
+        root: typing.SupportsInt | typing.SupportsIndex = 0,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> Work:
+        """
+        As gather(), but returns at once.
+        """
+    def receive(
+        self,
+        data: typing_extensions.Buffer,
+        source: typing.SupportsInt | typing.SupportsIndex | None = None,
+        tag: typing.SupportsInt | typing.SupportsIndex = 0,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> None:
+        """
+        The other end of send(). Without a source: from whichever member sends first, see Work.source.
+        """
+    def receive_async(
+        self,
+        data: typing_extensions.Buffer,
+        source: typing.SupportsInt | typing.SupportsIndex | None = None,
+        tag: typing.SupportsInt | typing.SupportsIndex = 0,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> Work:
+        """
+        As receive(), but returns at once.
+        """
     def reduce(
         self,
         input: typing_extensions.Buffer,
@@ -214,7 +308,7 @@ class Communicator:
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> None:
         """
-        Adds everybody's elements into the root's output, or in place without one. `op` is sum, product, min, max, average, and, or, xor; `dtype` says what the elements are where the buffer does not, such as bfloat16. The order of additions is the plan's, so the same plan gives the same bits.
+        Adds everybody's elements into the root's output, or in place without one. ``op``: sum, product, min, max, average, and, or, xor. ``dtype`` names the elements where the buffer cannot, such as "bfloat16". The order of additions is the plan's, so the same plan gives the same bits.
         """
     def reduce_async(
         self,
@@ -224,7 +318,72 @@ class Communicator:
         op: str = "sum",
         dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> Work: ...
+    ) -> Work:
+        """
+        As reduce(), but returns at once.
+        """
+    def reduce_scatter(
+        self,
+        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        output: typing_extensions.Buffer,
+        op: str = "sum",
+        dtype: str | None = None,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> None:
+        """
+        Adds everybody's part for rank r into the output of rank r. ``input`` is a buffer for every rank, or one that is cut evenly. See reduce().
+        """
+    def reduce_scatter_async(
+        self,
+        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        output: typing_extensions.Buffer,
+        op: str = "sum",
+        dtype: str | None = None,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> Work:
+        """
+        As reduce_scatter(), but returns at once.
+        """
+    def scatter(
+        self,
+        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer] | None,
+        output: typing_extensions.Buffer,
+        root: typing.SupportsInt | typing.SupportsIndex = 0,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> None:
+        """
+        Copies part r of the root's input, a buffer for every rank or one that is cut evenly, to rank r.
+        """
+    def scatter_async(
+        self,
+        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer] | None,
+        output: typing_extensions.Buffer,
+        root: typing.SupportsInt | typing.SupportsIndex = 0,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> Work:
+        """
+        As scatter(), but returns at once.
+        """
+    def send(
+        self,
+        data: typing_extensions.Buffer,
+        to: typing.SupportsInt | typing.SupportsIndex,
+        tag: typing.SupportsInt | typing.SupportsIndex = 0,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> None:
+        """
+        Copies bytes to one member; returns when it has them. Messages with the same tag arrive in their order; use few tags.
+        """
+    def send_async(
+        self,
+        data: typing_extensions.Buffer,
+        to: typing.SupportsInt | typing.SupportsIndex,
+        tag: typing.SupportsInt | typing.SupportsIndex = 0,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> Work:
+        """
+        As send(), but returns at once.
+        """
     @property
     def rank(self) -> int: ...
     @property
@@ -828,7 +987,14 @@ class Work:
     """
     An operation that runs.
     """
-    def cancel(self) -> None: ...
+    def add_done_callback(self, callback: collections.abc.Callable) -> None:
+        """
+        Calls ``callback()`` once when it is over, soon after if it is already, on a thread that all callbacks share. Exceptions are reported as unraisable.
+        """
+    def cancel(self) -> None:
+        """
+        Ends it on every member, unless it is over.
+        """
     def wait(self) -> None:
         """
         Waits until it is over; raises if it failed. Ctrl-C cancels it.
@@ -839,6 +1005,11 @@ class Work:
         """
     @property
     def is_done(self) -> bool: ...
+    @property
+    def source(self) -> int | None:
+        """
+        The rank that sent what a receive from any source got; otherwise None.
+        """
 
 def attach(
     gateway: str,

@@ -6,6 +6,7 @@
 #include "collective/all_gather.h"
 #include "collective/all_reduce.h"
 #include "collective/all_to_all.h"
+#include "collective/any_source.h"
 #include "collective/barrier.h"
 #include "collective/broadcast.h"
 #include "collective/gather.h"
@@ -37,13 +38,13 @@ Status finish(const Result<std::shared_ptr<Work>>& started) {
 
 }  // namespace
 
-Communicator::Communicator(std::unique_ptr<GroupCalls> calls) : calls_(std::move(calls)) {}
+Communicator::Communicator(std::shared_ptr<GroupCalls> calls) : calls_(std::move(calls)) {}
 Communicator::~Communicator() = default;
 
 Result<std::unique_ptr<Communicator>> Communicator::create(MemberHost& node, GroupSpec group, Rank rank,
                                                            Duration timeout) {
   SQUARE_RETURN_IF_ERROR(check_group(node, group, rank));
-  auto calls = std::make_unique<GroupCalls>(node, std::move(group), rank);
+  auto calls = std::make_shared<GroupCalls>(node, std::move(group), rank);
   SQUARE_RETURN_IF_ERROR(calls->enrol(timeout));
   return std::unique_ptr<Communicator>(new Communicator(std::move(calls)));
 }
@@ -153,6 +154,17 @@ Result<std::shared_ptr<Work>> Communicator::receive_async(std::span<std::byte> d
 
 Status Communicator::receive(std::span<std::byte> data, Rank from, std::uint32_t tag, Duration timeout) {
   return finish(receive_async(data, from, tag, timeout));
+}
+
+Result<std::shared_ptr<Work>> Communicator::receive_any_async(std::span<std::byte> data, std::uint32_t tag,
+                                                              Duration timeout) {
+  return square::receive_any(calls_, data, tag, timeout);
+}
+
+Result<Rank> Communicator::receive_any(std::span<std::byte> data, std::uint32_t tag, Duration timeout) {
+  SQUARE_ASSIGN_OR_RETURN(const auto work, receive_any_async(data, tag, timeout));
+  SQUARE_RETURN_IF_ERROR(work->wait());
+  return *work->source();
 }
 
 Result<std::shared_ptr<Work>> Communicator::barrier_async(Duration timeout) {

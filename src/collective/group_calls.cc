@@ -108,6 +108,7 @@ Status GroupCalls::enrol(std::vector<GroupCollective> collectives, Duration time
   GroupSpec wanted = group_;
   wanted.collectives = std::move(collectives);
   SQUARE_ASSIGN_OR_RETURN(const GroupRegistration made, node_.register_group(wanted, timeout));
+  const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < wanted.collectives.size(); ++i) {
     const GroupCollective& collective = wanted.collectives[i];
     registered_.try_emplace(identity_of(collective), Registered{made.collectives[i], 0});
@@ -116,35 +117,64 @@ Status GroupCalls::enrol(std::vector<GroupCollective> collectives, Duration time
   return Status::ok();
 }
 
-Result<std::shared_ptr<Work>> GroupCalls::call(std::vector<Part> parts, Duration timeout,
-                                               const std::vector<GroupCollective>& collectives) {
+std::vector<GroupCollective> GroupCalls::missing(const std::vector<GroupCollective>& collectives) {
   const std::lock_guard lock(mutex_);
+  std::map<CollectiveIdentity, GroupCollective> found;
+  for (const GroupCollective& collective : collectives) {
+    CollectiveIdentity identity = identity_of(collective);
+    if (!registered_.contains(identity)) found.emplace(std::move(identity), collective);
+  }
+  std::vector<GroupCollective> list;
+  for (const auto& [identity, collective] : found) list.push_back(collective);
+  return list;
+}
+
+Status GroupCalls::ensure(const std::vector<GroupCollective>& collectives, Duration timeout) {
+  if (missing(collectives).empty()) return Status::ok();
+  const std::lock_guard lock(enrolment_);
+  std::vector<GroupCollective> added = missing(collectives);
+  return added.empty() ? Status::ok() : enrol(std::move(added), timeout);
+}
+
+Result<std::shared_ptr<Work>> GroupCalls::call(std::vector<Part> parts, Duration timeout,
+                                               std::vector<GroupCollective> collectives) {
   SQUARE_RETURN_IF_ERROR(check_usable());
-  std::map<CollectiveIdentity, GroupCollective> missing;
-  const auto want = [&](const GroupCollective& collective) {
-    const CollectiveIdentity identity = identity_of(collective);
-    if (!registered_.contains(identity)) missing.emplace(identity, collective);
-  };
-  for (const GroupCollective& collective : collectives) want(collective);
   for (Part& part : parts) {
     part.collective.size_bytes = std::max(part.call.input.size(), part.call.output.size());
-    want(part.collective);
+    collectives.push_back(part.collective);
   }
-  if (!missing.empty()) {
-    std::vector<GroupCollective> added;
-    for (const auto& [identity, collective] : missing) added.push_back(collective);
-    SQUARE_RETURN_IF_ERROR(enrol(std::move(added), timeout));
-  }
+  SQUARE_RETURN_IF_ERROR(ensure(collectives, timeout));
+  const std::lock_guard lock(mutex_);
   JoinedWork::Parts works;
-  for (Part& part : parts) {
-    part.call.timeout = timeout;
-    part.call.group_size = static_cast<std::uint32_t>(size());
-    works.push_back(post(registered_.at(identity_of(part.collective)), std::move(part.call)));
-  }
+  for (Part& part : parts) works.push_back(post(std::move(part), timeout));
   return JoinedWork::join(std::move(works));
 }
 
-std::shared_ptr<PostedWork> GroupCalls::post(Registered& collective, MemberOperation call) {
+GroupCalls::Next GroupCalls::next_of(const GroupCollective& collective) {
+  const std::lock_guard lock(mutex_);
+  const Registered& registered = registered_.at(identity_of(collective));
+  return {registered.id, OperationId(registered.calls)};
+}
+
+std::shared_ptr<PostedWork> GroupCalls::post_next(Part part, OperationId expected, Duration timeout) {
+  const std::lock_guard lock(mutex_);
+  if (registered_.at(identity_of(part.collective)).calls != expected.value()) return nullptr;
+  return post(std::move(part), timeout);
+}
+
+void GroupCalls::fail(const Next& where, const Status& cause) {
+  {
+    const std::lock_guard lock(failure_->mutex);
+    if (!failure_->first) failure_->first = cause;
+  }
+  node_.fail(where.collective, where.operation, cause);
+}
+
+std::shared_ptr<PostedWork> GroupCalls::post(Part part, Duration timeout) {
+  Registered& collective = registered_.at(identity_of(part.collective));
+  MemberOperation& call = part.call;
+  call.timeout = timeout;
+  call.group_size = static_cast<std::uint32_t>(size());
   call.collective = collective.id;
   call.operation = OperationId(collective.calls++);
   call.rank = rank_;

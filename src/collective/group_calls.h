@@ -58,7 +58,23 @@ class GroupCalls {
   // registered: whoever calls first does it for all. Blocks while registering, for `timeout`
   // at most. Errors: FAILED_PRECONDITION after a failure; those of enrol().
   Result<std::shared_ptr<Work>> call(std::vector<Part> parts, Duration timeout,
-                                     const std::vector<GroupCollective>& collectives = {});
+                                     std::vector<GroupCollective> collectives = {});
+
+  // For a receive from any source. The number of this member's next call of a collective.
+  struct Next {
+    CollectiveId collective;
+    OperationId operation;
+  };
+  // Registers `collectives`; blocks as call() does.
+  Status ensure(const std::vector<GroupCollective>& collectives, Duration timeout);
+  // Precondition: it is registered.
+  [[nodiscard]] Next next_of(const GroupCollective& collective);
+  // Posts the part if its call is still the next one; otherwise null.
+  std::shared_ptr<PostedWork> post_next(Part part, OperationId expected, Duration timeout);
+  [[nodiscard]] Status check_usable() const;
+  // The group has failed here, outside of any call that was posted.
+  void fail(const Next& where, const Status& cause);
+  [[nodiscard]] MemberHost& host() { return node_; }
 
  private:
   struct Registered {
@@ -71,15 +87,18 @@ class GroupCalls {
     std::optional<Status> first;
   };
 
-  [[nodiscard]] Status check_usable() const;
   Status enrol(std::vector<GroupCollective> collectives, Duration timeout);
-  std::shared_ptr<PostedWork> post(Registered& collective, MemberOperation call);
+  // Those that are not registered yet, each once.
+  std::vector<GroupCollective> missing(const std::vector<GroupCollective>& collectives);
+  // With mutex_.
+  std::shared_ptr<PostedWork> post(Part part, Duration timeout);
 
   MemberHost& node_;
   GroupSpec group_;  // without collectives
   const std::vector<GroupCollective> first_collectives_;
   const Rank rank_;
-  std::mutex mutex_;
+  std::mutex enrolment_;  // held while registering, which may take as long as planning
+  std::mutex mutex_;      // of what follows; never held while anything blocks
   std::map<CollectiveIdentity, Registered> registered_;
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
 };

@@ -91,6 +91,11 @@ void OverlayNode::fail(CollectiveId collective, OperationId operation, Status ca
   parts_->node->fail(collective, operation, std::move(cause));
 }
 
+void OverlayNode::watch(CollectiveId collective, OperationId operation, Duration timeout,
+                        std::function<void(Status)> arrived) {
+  parts_->node->watch(collective, operation, timeout, std::move(arrived));
+}
+
 Result<std::string> OverlayNode::serve_gateway(GatewayOptions options) {
   const std::lock_guard lock(parts_->gateway_mutex);
   if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");

@@ -62,7 +62,10 @@ void Node::Core::poison(const OperationKey& key, const Status& cause) {
     other.failure = cause;
     poisoned.push_back(id);
   }
-  for (const CollectiveId id : poisoned) fail_all(id, cause);
+  for (const CollectiveId id : poisoned) {
+    fail_all(id, cause);
+    fail_watches(id, cause);
+  }
 }
 
 void Node::Core::fail_all(CollectiveId collective, const Status& cause) {
@@ -157,6 +160,7 @@ std::shared_ptr<Operation> Node::Core::open_operation(const OperationKey& key) {
   const auto operation = std::make_shared<Operation>(shared_context_, *this, key);
   operation->set_member_count(collectives_[key.collective].ranks.size());
   operations_.emplace(key, operation);
+  tell_watches(key, Status::ok());
   return operation;
 }
 
@@ -199,6 +203,10 @@ void Node::Core::stop(std::function<void()> stopped) {
   const auto operations = operations_;
   for (const auto& [key, operation] : operations) {
     operation->fail(cancelled(fmt::format("node \"{}\" stopped", context_.options.name)), true);
+  }
+  while (!watches_.empty()) {
+    tell_watches(watches_.begin()->first,
+                 cancelled(fmt::format("node \"{}\" stopped", context_.options.name)));
   }
   context_.executor.post_at(context_.clock.now() + kDrainTime, [weak = weak_from_this()] {
     const auto self = weak.lock();

@@ -28,6 +28,8 @@ inline constexpr std::size_t kMaxRememberedAborts = 1'024;
 inline constexpr std::size_t kRepeatedAborts = 64;
 // How far a frame's operation may be ahead of those that have finished.
 inline constexpr std::uint64_t kMaxOperationsAhead = 1'024;
+// Operations that members wait to hear of, at once.
+inline constexpr std::size_t kMaxWatches = 4'096;
 // Waits between attempts to open a link; they go on while a plan needs it.
 inline constexpr Duration kMinRedialWait = std::chrono::milliseconds(50);
 inline constexpr Duration kMaxRedialWait = std::chrono::seconds(1);
@@ -55,6 +57,7 @@ class Node::Core final : public TransportHandler,
   void post(MemberOperation call);
   void cancel(const OperationKey& key);
   void fail(OperationKey key, const Status& cause);
+  void watch(const OperationKey& key, Duration timeout, std::function<void(Status)> arrived);
   [[nodiscard]] NodeMetrics metrics() const;
 
   // TransportHandler, from any thread:
@@ -105,6 +108,10 @@ class Node::Core final : public TransportHandler,
     std::uint64_t number = 0;  // only for kEveryOperation, then not 0
     Status cause;
   };
+  struct Watch {
+    Executor::TimerId timer = 0;
+    std::function<void(Status)> arrived;
+  };
   struct PendingInstall {
     Epoch epoch;
     std::function<void(Epoch)> installed;
@@ -113,6 +120,10 @@ class Node::Core final : public TransportHandler,
     std::shared_ptr<const InstalledPlan> plan;
     const LocalStream* stream = nullptr;
   };
+
+  // Watches (core_watches.cc)
+  void tell_watches(const OperationKey& key, const Status& outcome);
+  void fail_watches(CollectiveId collective, const Status& cause);
 
   // Plans and links (core_links.cc)
   void open_links(const InstalledPlan& plan);
@@ -181,6 +192,7 @@ class Node::Core final : public TransportHandler,
   std::map<LinkHandle, Connection> connections_;
   std::map<std::string, Dial> dials_;
   std::map<CollectiveId, Collective> collectives_;
+  std::multimap<OperationKey, Watch> watches_;
   std::map<OperationKey, std::shared_ptr<Operation>> operations_;
   // Over all plans: an operation keeps its block size when it moves to another.
   std::map<SessionId, std::size_t> largest_blocks_;

@@ -68,13 +68,13 @@ void Receiver::open(std::vector<std::byte*> destinations) {
   destinations_ = std::move(destinations);
   is_open_ = true;
   zone_ = std::make_shared<CopyZone>(shape_, destinations_,
-                                        [weak = weak_from_this(), executor = &node_->executor] {
-                                          executor->post([weak] {
-                                            const auto self = weak.lock();
-                                            if (self && self->is_cancelled_ && self->is_drained())
-                                              self->on_done_();
-                                          });
-                                        });
+                                     [weak = weak_from_this(), executor = &node_->executor] {
+                                       executor->post([weak] {
+                                         const auto self = weak.lock();
+                                         if (self && self->is_cancelled_ && self->is_drained())
+                                           self->on_done_();
+                                       });
+                                     });
   const bool refused = !accepting_;
   accepting_ = true;
   for (Held& held : held_) {

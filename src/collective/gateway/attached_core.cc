@@ -232,6 +232,29 @@ void AttachedCore::fail(CollectiveId collective, OperationId operation, const St
   });
 }
 
+void AttachedCore::watch(CollectiveId collective, OperationId operation, Duration timeout,
+                         std::function<void(Status)> arrived) {
+  if (has_left_) return arrived(cancelled(fmt::format("the process left node \"{}\"", name_)));
+  v1::GatewayWatch message;
+  message.set_collective(collective.value());
+  message.set_operation(operation.value());
+  message.set_timeout_nanoseconds(to_nanoseconds(timeout));
+  loop_->post([this, body = body_of(message), arrived = std::move(arrived)] {
+    if (!connection_ || is_leaving_) return arrived(down_status());
+    const std::uint64_t number = ++last_number_;
+    watches_.emplace(number, arrived);
+    connection_->send(MessageType::kWatch, number, body);
+  });
+}
+
+void AttachedCore::tell_watch(std::uint64_t number, const Status& outcome) {
+  const auto found = watches_.find(number);
+  if (found == watches_.end()) return;
+  const auto arrived = std::move(found->second);
+  watches_.erase(found);
+  arrived(outcome);
+}
+
 Result<ChunkTarget> AttachedCore::on_header(const Header& header) {
   if (header.type != MessageType::kChunk) return ChunkTarget{};
   const auto found = calls_.find(header.number);
@@ -277,6 +300,12 @@ Status AttachedCore::on_message(const Header& header, std::span<const std::byte>
       v1::GatewayStatus outcome;
       SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, outcome));
       ended(header.number, status_of(outcome));
+      return {};
+    }
+    case MessageType::kArrived: {
+      v1::GatewayStatus outcome;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, outcome));
+      tell_watch(header.number, status_of(outcome));
       return {};
     }
     case MessageType::kClosing: {
@@ -404,6 +433,7 @@ void AttachedCore::on_down(const Status& reason) {
   connection_.reset();  // from here on nothing is read into a member's buffer, or out of one
   const Status status = down_status();
   while (!requests_.empty()) answer(requests_.begin()->first, status);
+  while (!watches_.empty()) tell_watch(watches_.begin()->first, status);
   std::vector<std::uint64_t> numbers;
   for (auto& [number, call] : calls_) {
     if (!call.outcome) call.outcome = status;

@@ -54,6 +54,8 @@ class AttachedCore final : public ConnectionHandler {
   void post(MemberOperation operation);
   void cancel(CollectiveId collective, OperationId operation);
   void fail(CollectiveId collective, OperationId operation, const Status& cause);
+  void watch(CollectiveId collective, OperationId operation, Duration timeout,
+             std::function<void(Status)> arrived);
 
   Result<ChunkTarget> on_header(const Header& header) override;
   Status on_message(const Header& header, std::span<const std::byte> body) override;
@@ -88,6 +90,7 @@ class AttachedCore final : public ConnectionHandler {
   void finish(std::uint64_t number);
   void finish_unless_in_use(std::uint64_t number);
   void answer(std::uint64_t number, Result<v1::GatewayRegistered> answer);
+  void tell_watch(std::uint64_t number, const Status& outcome);
   [[nodiscard]] Status down_status() const;
   void notify_if_quiet();
 
@@ -115,6 +118,7 @@ class AttachedCore final : public ConnectionHandler {
   std::uint64_t last_number_ = 0;
   std::map<std::uint64_t, Call> calls_;
   std::map<std::uint64_t, std::shared_ptr<std::promise<Result<v1::GatewayRegistered>>>> requests_;
+  std::map<std::uint64_t, std::function<void(Status)>> watches_;
   SegmentPool pool_;
   bool is_leaving_ = false;
   std::shared_ptr<std::promise<void>> left_;

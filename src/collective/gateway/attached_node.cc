@@ -52,4 +52,9 @@ void AttachedNode::fail(CollectiveId collective, OperationId operation, Status c
   core_->parts().fail(collective, operation, cause);
 }
 
+void AttachedNode::watch(CollectiveId collective, OperationId operation, Duration timeout,
+                         std::function<void(Status)> arrived) {
+  core_->parts().watch(collective, operation, timeout, std::move(arrived));
+}
+
 }  // namespace square

@@ -82,6 +82,12 @@ Status Attachment::take(const Header& header, std::span<const std::byte> body) {
       host_.fail(*this, message);
       return {};
     }
+    case MessageType::kWatch: {
+      v1::GatewayWatch message;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, message));
+      host_.watch(*this, header.number, message);
+      return {};
+    }
     case MessageType::kGoodbye:
       said_goodbye_ = true;
       connection_.end(cancelled("the process has left"));

@@ -26,6 +26,7 @@ class AttachmentHost {
   virtual void took_chunk(Attachment& from, const Header& header) = 0;
   virtual void cancel(Attachment& from, std::uint64_t number) = 0;
   virtual void fail(Attachment& from, const v1::GatewayFail& message) = 0;
+  virtual void watch(Attachment& from, std::uint64_t number, const v1::GatewayWatch& message) = 0;
   virtual void streamed(Attachment& from, std::uint64_t number) = 0;
   // The last call; the attachment is destroyed inside of it.
   virtual void gone(Attachment& from, const Status& reason) = 0;

@@ -62,7 +62,7 @@ Result<Header> decode_header(const HeaderBytes& bytes) {
   }
   const auto type = get<std::uint8_t>(bytes, kTypeAt);
   if (type < static_cast<std::uint8_t>(MessageType::kHello) ||
-      type > static_cast<std::uint8_t>(MessageType::kFail)) {
+      type > static_cast<std::uint8_t>(MessageType::kArrived)) {
     return data_loss(fmt::format("a message of unknown type {}", type));
   }
   const Header header{static_cast<MessageType>(type), get<std::uint64_t>(bytes, kNumberAt),
@@ -107,6 +107,8 @@ std::string_view to_string(MessageType type) {
     case MessageType::kGoodbye: return "goodbye";
     case MessageType::kClosing: return "closing";
     case MessageType::kFail: return "fail";
+    case MessageType::kWatch: return "watch";
+    case MessageType::kArrived: return "arrived";
   }
   return "unknown";
 }

@@ -37,6 +37,8 @@ enum class MessageType : std::uint8_t {
   kGoodbye = 12,    // process: leaves in order
   kClosing = 13,    // gateway: GatewayStatus; the last message
   kFail = 14,       // process: GatewayFail
+  kWatch = 15,      // process: GatewayWatch
+  kArrived = 16,    // gateway: GatewayStatus; the operation has begun, or never will
 };
 
 struct Header {

@@ -341,6 +341,41 @@ void GatewayCore::fail(Attachment& from, const v1::GatewayFail& message) {
   end_operation(collective, OperationId(message.operation()), cause.with_context(from.describe()));
 }
 
+void GatewayCore::watch(Attachment& from, std::uint64_t number, const v1::GatewayWatch& message) {
+  const CollectiveId collective(message.collective());
+  const Group* group = groups_.find(collective);
+  Member& member = members_.at(from.id());
+  ++member.watches;
+  if (group == nullptr || !group->attachments.contains(from.id())) {
+    return answer_watch(from.id(), number,
+                        permission_denied(fmt::format("{} has not registered the group of collective {}",
+                                                      from.describe(), collective.value())));
+  }
+  if (member.watches > kMaxWatchesOfOne) {
+    return answer_watch(from.id(), number,
+                        resource_exhausted(fmt::format("{} waits to hear of {} operations already",
+                                                       from.describe(), kMaxWatchesOfOne)));
+  }
+  host_.watch(collective, OperationId(message.operation()),
+              controller::bounded(from_nanoseconds(message.timeout_nanoseconds())),
+              [loop = std::weak_ptr(loop_), weak = weak_from_this(), id = from.id(), number](Status outcome) {
+                if (const auto alive = loop.lock()) {
+                  alive->post([weak, id, number, outcome = std::move(outcome)] {
+                    if (const auto self = weak.lock()) self->answer_watch(id, number, outcome);
+                  });
+                }
+              });
+}
+
+void GatewayCore::answer_watch(AttachmentId attachment, std::uint64_t number, const Status& outcome) {
+  Attachment* to = find(attachment);
+  if (to == nullptr) return;
+  --members_.at(attachment).watches;
+  v1::GatewayStatus message;
+  put_status(outcome, message);
+  to->send(MessageType::kArrived, number, message);
+}
+
 void GatewayCore::end_operation(CollectiveId collective, OperationId operation, const Status& cause) {
   Group* group = groups_.find(collective);
   if (group != nullptr && !group->failure) group->failure = {cause, collective, operation};

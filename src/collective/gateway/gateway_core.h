@@ -24,6 +24,8 @@ namespace square::gateway {
 inline constexpr std::size_t kMaxHandshakes = 64;
 // An operation that has room and whose input does not come ends after this long.
 inline constexpr Duration kMaxInputPause = std::chrono::seconds(30);
+// Operations that one process may wait to hear of at once.
+inline constexpr std::size_t kMaxWatchesOfOne = 1'024;
 inline constexpr Duration kTickInterval = std::chrono::milliseconds(100);
 
 struct FreeBytes {
@@ -98,6 +100,7 @@ class GatewayCore final : public AttachmentHost, public std::enable_shared_from_
   void took_chunk(Attachment& from, const Header& header) override;
   void cancel(Attachment& from, std::uint64_t number) override;
   void fail(Attachment& from, const v1::GatewayFail& message) override;
+  void watch(Attachment& from, std::uint64_t number, const v1::GatewayWatch& message) override;
   void streamed(Attachment& from, std::uint64_t number) override;
   void gone(Attachment& from, const Status& reason) override;
 
@@ -107,6 +110,7 @@ class GatewayCore final : public AttachmentHost, public std::enable_shared_from_
     std::uint64_t last_number = 0;
     std::size_t calls = 0;
     std::size_t registrations = 0;
+    std::size_t watches = 0;
   };
 
   // Attachments (gateway_core.cc)
@@ -121,6 +125,8 @@ class GatewayCore final : public AttachmentHost, public std::enable_shared_from_
   void drop_calls(AttachmentId attachment);
   [[nodiscard]] Attachment* find(AttachmentId id) const;
   void finish_stop_if_quiet();
+
+  void answer_watch(AttachmentId attachment, std::uint64_t number, const Status& outcome);
 
   // Operations (gateway_calls.cc)
   Status check_post(const Attachment& from, Call& call);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <grpc/grpc.h>
+#include <grpc/support/log.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
@@ -20,11 +21,18 @@
 namespace square::rpc {
 namespace {
 
+// What gRPC has to say: by itself it writes to stderr, and any peer can make it.
+void pass_on(gpr_log_func_args* said) {
+  const bool is_error = said->severity == GPR_LOG_SEVERITY_ERROR;
+  log(is_error ? LogLevel::kWarning : LogLevel::kDebug, "grpc", "{}", said->message);
+}
+
 // For the rest of the process. Received slices may outlive every transport and run code
 // of gRPC when they are let go; and gRPC 1.51, when its last user goes soon after a
 // stalled connection, waits up to ten seconds for a poller of its own.
 void keep_grpc_initialised() {
   static const bool initialised = [] {
+    gpr_set_log_function(pass_on);
     grpc_init();
     return true;
   }();

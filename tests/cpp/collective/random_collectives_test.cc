@@ -188,14 +188,19 @@ std::unique_ptr<Call> message_call(Draw& draw, std::size_t ranks) {
   auto call = std::make_unique<Call>("message", ranks);
   const Rank from(static_cast<std::uint32_t>(draw.below(ranks)));
   const Rank to(static_cast<std::uint32_t>((from.index() + 1 + draw.below(ranks - 1)) % ranks));
-  const auto tag = static_cast<std::uint32_t>(draw.below(2));
+  // From any source: with a tag of its own, or it might get another call's message.
+  const bool from_any = draw.below(3) == 0;
+  const auto tag = static_cast<std::uint32_t>(from_any ? 2 + draw.below(1'000'000'000) : draw.below(2));
   const Numbers data = draw.numbers(draw.size());
   call->given[from.index()] = {data};
   call->wanted[to.index()] = {data};
   call->make_room();
   call->start = [=](Communicator& group, Buffers& given, Buffers& got) -> Result<std::shared_ptr<Work>> {
     if (group.rank() == from) return group.send_async(bytes(given[0]), to, tag, kTimeout);
-    if (group.rank() == to) return group.receive_async(bytes(got[0]), from, tag, kTimeout);
+    if (group.rank() == to) {
+      return from_any ? group.receive_any_async(bytes(got[0]), tag, kTimeout)
+                      : group.receive_async(bytes(got[0]), from, tag, kTimeout);
+    }
     return JoinedWork::join({});
   };
   return call;

@@ -67,6 +67,10 @@ class SimulatedHost final : public MemberHost {
   void fail(CollectiveId collective, OperationId operation, Status cause) override {
     node_.fail(collective, operation, std::move(cause));
   }
+  void watch(CollectiveId collective, OperationId operation, Duration timeout,
+             std::function<void(Status)> arrived) override {
+    node_.watch(collective, operation, timeout, std::move(arrived));
+  }
 
  private:
   SimulatedController& controller_;

@@ -77,6 +77,33 @@ TEST_CASE("a broadcast of nothing completes on every member, and not before all 
   CHECK(broadcast.is_right());
 }
 
+TEST_CASE("broadcasts of nothing wait for a member that calls late, several at once") {
+  Overlay overlay(13, 3);
+  REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  std::vector<Broadcast> broadcasts;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    // The last one has bytes: what is held is still counted right.
+    broadcasts.emplace_back(CollectiveId(0), std::vector<std::uint32_t>{0, 1, 2},
+                            payload(i == 2 ? 1'000 : 0));
+    broadcasts.back().operation = OperationId(i);
+  }
+  for (Broadcast& broadcast : broadcasts) {
+    broadcast.post(overlay, 0);
+    broadcast.post(overlay, 1);
+  }
+  overlay.run([] { return false; }, std::chrono::seconds(3));
+  for (Broadcast& broadcast : broadcasts) broadcast.post(overlay, 2);
+  for (const Broadcast& broadcast : broadcasts) {
+    REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+    CHECK(broadcast.is_right());
+  }
+  std::optional<NodeStatistics> late;
+  overlay.node(2).statistics([&](NodeStatistics statistics) { late = statistics; });
+  REQUIRE(overlay.run([&] { return late.has_value(); }));
+  CHECK(late->bytes_in_transit == 0);
+}
+
 TEST_CASE("relaying does not wait for the relay's own member") {
   NodeOptions options;
   options.window_bytes = kMinWindowBytes;  // 2 MiB to keep blocks for the late member

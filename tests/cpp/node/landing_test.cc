@@ -108,7 +108,7 @@ TEST_CASE("a closed zone says when the last copy is through, and nothing is writ
     std::vector<std::vector<std::byte>> buffers(1, std::vector<std::byte>(data.size()));
     std::atomic<int> drained = 0;
     const auto zone = std::make_shared<CopyZone>(BlockShape{data.size(), kBlockBytes, Epoch(0)},
-                                                    pointers_to(buffers), [&] { ++drained; });
+                                                 pointers_to(buffers), [&] { ++drained; });
     std::atomic<bool> stop = false;
     std::atomic<std::size_t> landed = 0;
     std::vector<std::thread> carriers;
@@ -146,7 +146,7 @@ TEST_CASE("a zone that nobody writes to is drained as soon as it is closed") {
   int drained = 0;
   std::shared_ptr<LandingZone> zone =
       std::make_shared<CopyZone>(BlockShape{data.size(), kBlockBytes, Epoch(0)},
-                                    std::vector<std::byte*>{buffer.data()}, [&] { ++drained; });
+                                 std::vector<std::byte*>{buffer.data()}, [&] { ++drained; });
   zone->close();
   CHECK(zone->is_drained());
   CHECK(drained == 0);  // nobody was writing: who closed knows
@@ -159,8 +159,8 @@ struct Landings {
   LandingTable table;
   std::vector<std::byte> data = std::vector<std::byte>(3 * kBlockBytes, std::byte{9});
   std::vector<std::vector<std::byte>> buffers{std::vector<std::byte>(3 * kBlockBytes)};
-  std::shared_ptr<LandingZone> zone = std::make_shared<CopyZone>(
-      BlockShape{data.size(), kBlockBytes, Epoch(0)}, pointers_to(buffers), [] {});
+  std::shared_ptr<LandingZone> zone =
+      std::make_shared<CopyZone>(BlockShape{data.size(), kBlockBytes, Epoch(0)}, pointers_to(buffers), [] {});
   static constexpr LinkHandle kFromParent{1};
   static constexpr LinkHandle kFromOther{2};
 
@@ -242,7 +242,7 @@ TEST_CASE("nobody but a parent of the stream writes to a zone") {
 TEST_CASE("a zone that is closed is no longer found, and its successor stays") {
   Landings landings;
   const auto next = std::make_shared<CopyZone>(BlockShape{landings.data.size(), kBlockBytes, Epoch(0)},
-                                                  pointers_to(landings.buffers), [] {});
+                                               pointers_to(landings.buffers), [] {});
   landings.table.open(kSession, kOperation, next);
   landings.table.close(kSession, kOperation, landings.zone);
   CHECK(landings.zone->is_drained());
