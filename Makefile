@@ -113,7 +113,7 @@ lint: setup
 	@$(STEP) "clang-format" "run 'make format'" $(CLANG_FORMAT) --dry-run -Werror $(CXX_SOURCES)
 	@$(STEP) "ruff check" "run 'make format', then mend what is left" $(BIN)/ruff check --quiet .
 	@$(STEP) "ruff format" "run 'make format'" $(BIN)/ruff format --quiet --check .
-	@$(STEP) "mypy" "mend the types named above" $(BIN)/mypy python/square
+	@$(STEP) "mypy" "mend the types named above" $(BIN)/mypy python/square python/square_autoload
 
 ## format: let clang-format and ruff rewrite the sources
 .PHONY: format
@@ -140,6 +140,12 @@ test-cpp: build
 test-python: build python
 	@$(STEP) "Python tests" "the failing test printed its seed; run it alone: $(BIN)/pytest -k NAME" \
 	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest
+
+## test-torch-suite: torch's own tests of a backend on Gloo and on square, compared
+.PHONY: test-torch-suite
+test-torch-suite: python
+	@$(STEP) "torch's suite" "run one test alone: $(BIN)/python tests/torch_suite.py --only NAME --verbose" \
+	  $(BIN)/python tests/torch_suite.py
 
 ## sanitize: the C++ tests under the address, undefined-behaviour and thread sanitizers
 .PHONY: sanitize

@@ -98,8 +98,11 @@ def main(
     if options.json:
         print(json.dumps({"command": command, "kernel": platform.release(), **figures}, indent=2))
         return 0
-    network = figures["network"]
     print(f"command: {command}")
+    network = figures.get("network")
+    if network is None:
+        print("\n".join(lines))
+        return 0
     shaped = ", TBF at capacity" if "qdisc" in network else ""
     print(
         f"network: {network['mode']}, MTU {network['mtu_bytes']}{shaped}, "

@@ -1,5 +1,9 @@
 #include "done_notices.h"
 
+#include <pthread.h>
+
+#include <atomic>
+
 namespace square::python {
 
 // Let go without a call, it stays: the interpreter may be gone.
@@ -21,9 +25,20 @@ struct DoneNotices::Notice {
   }
 };
 
+namespace {
+
+std::atomic<DoneNotices*> current = nullptr;
+
+}  // namespace
+
 DoneNotices& DoneNotices::instance() {
-  static auto* const notices = new DoneNotices;
-  return *notices;
+  // A forked child has none of its parent's threads, and perhaps a mutex that one of them held.
+  static const int watches_forks = [] {
+    current = new DoneNotices;
+    return pthread_atfork(nullptr, nullptr, [] { current = new DoneNotices; });
+  }();
+  static_cast<void>(watches_forks);
+  return *current;
 }
 
 std::shared_ptr<DoneNotices::Notice> DoneNotices::prepare(py::function callback) {

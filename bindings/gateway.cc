@@ -9,12 +9,15 @@ namespace square::python {
 namespace {
 
 std::string serve_gateway(OverlayNode& self, std::string address, std::string token,
-                          std::size_t max_attachments, std::uint64_t tenant_staging_bytes,
-                          std::uint64_t staging_bytes, bool shared_memory) {
+                          std::size_t max_attachments, std::size_t max_groups, std::size_t max_operations,
+                          std::uint64_t tenant_staging_bytes, std::uint64_t staging_bytes,
+                          bool shared_memory) {
   GatewayOptions options;
   options.bind_address = std::move(address);
   options.token = std::move(token);
   options.max_attachments = max_attachments;
+  options.max_groups = max_groups;
+  options.max_operations = max_operations;
   options.tenant_staging_bytes = tenant_staging_bytes;
   options.staging_bytes = staging_bytes;
   options.shared_memory = shared_memory;
@@ -54,6 +57,7 @@ void bind_gateway(py::module_& module) {
   py::class_<OverlayNode, MemberHost, std::shared_ptr<OverlayNode>>(module.attr("Node"))
       .def("serve_gateway", &serve_gateway, py::arg("address") = defaults.bind_address, py::kw_only(),
            py::arg("token") = "", py::arg("max_attachments") = defaults.max_attachments,
+           py::arg("max_groups") = defaults.max_groups, py::arg("max_operations") = defaults.max_operations,
            py::arg("tenant_staging_bytes") = defaults.tenant_staging_bytes,
            py::arg("staging_bytes") = defaults.staging_bytes,
            py::arg("shared_memory") = defaults.shared_memory,

@@ -12,5 +12,6 @@ if __name__ == "__main__":
         *settings["build-system"]["requires"],
         *project["dependencies"],
         *project["optional-dependencies"]["test"],
+        *project["optional-dependencies"]["torch-tests"],
         sep="\n",
     )

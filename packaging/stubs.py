@@ -9,6 +9,7 @@ from pathlib import Path
 # What pybind11 cannot say by itself.
 SHARPENED = {
     "def __exit__(self, *args) -> None": "def __exit__(self, *args: object) -> None",
+    "callback: collections.abc.Callable)": "callback: collections.abc.Callable[[], None])",
     "-> dict:": "-> dict[str, int]:",
     "-> dict[str, object]:": "-> dict[str, typing.Any]:",
     "os.PathLike | str | bytes": "os.PathLike[str] | str",

@@ -493,6 +493,8 @@ class Node(MemberHost):
         *,
         token: str = "",
         max_attachments: typing.SupportsInt | typing.SupportsIndex = 256,
+        max_groups: typing.SupportsInt | typing.SupportsIndex = 64,
+        max_operations: typing.SupportsInt | typing.SupportsIndex = 256,
         tenant_staging_bytes: typing.SupportsInt | typing.SupportsIndex = 1073741824,
         staging_bytes: typing.SupportsInt | typing.SupportsIndex = 4294967296,
         shared_memory: bool = True,
@@ -987,7 +989,7 @@ class Work:
     """
     An operation that runs.
     """
-    def add_done_callback(self, callback: collections.abc.Callable) -> None:
+    def add_done_callback(self, callback: collections.abc.Callable[[], None]) -> None:
         """
         Calls ``callback()`` once when it is over, soon after if it is already, on a thread that all callbacks share. Exceptions are reported as unraisable.
         """

@@ -11,7 +11,11 @@ from conftest import REPOSITORY
 EXAMPLES = REPOSITORY / "examples"
 
 
-@pytest.mark.parametrize("program", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+# torchrun starts the others: tests/python/torch_backend/test_torchrun.py.
+ALONE = sorted(path for path in EXAMPLES.glob("*.py") if not path.name.startswith("torch_"))
+
+
+@pytest.mark.parametrize("program", ALONE, ids=lambda path: path.name)
 def test_example(program: Path) -> None:
     command = [sys.executable, "-P", str(program)]
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

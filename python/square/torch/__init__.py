@@ -1,0 +1,17 @@
+"""Square as a backend of torch.distributed.
+
+    torch.distributed.init_process_group("square")
+
+needs no import of this package. Import it for :class:`Options`::
+
+    torch.distributed.init_process_group("square", pg_options=square.torch.Options(tenant="alice"))
+"""
+
+from square_autoload import register
+
+from square.torch.options import Options
+from square.torch.process_group import ProcessGroup
+
+register()
+
+__all__ = ["Options", "ProcessGroup", "register"]

@@ -1,0 +1,249 @@
+"""How the ranks of a group find one another and one controller, through the store of torch.
+
+Every rank puts up a card. Rank 0 reads all of them, decides who is on which node and under which
+controller (its own, if nobody names one), and puts up the layout. The first rank of each host joins as a
+node, opens a gateway if others need it, and the rest of the host attaches to that.
+"""
+
+import json
+import os
+import secrets
+import socket
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import square
+from square.planning import with_policy
+from square.torch import hosts
+from square.torch.options import DEFAULT_TENANT, Options
+from square.torch.site import ATTACH_SECONDS, SITES, Site
+
+
+@dataclass(frozen=True)
+class Card:
+    """What rank 0 must know of a rank."""
+
+    host: str
+    node: str
+    is_named: bool
+    controller: str
+    gateway: str
+    known: dict[str, str]
+
+    def key(self, controller: str) -> str:
+        """Under which address the rank's process keeps its site."""
+        return f"gateway {self.gateway}" if self.gateway else controller
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What rank 0 decided. `nodes` and `leaders` have an entry for every rank."""
+
+    group: str
+    tenant: str
+    controller: str
+    token: str
+    nodes: list[str]
+    leaders: list[int]
+
+
+class Rendezvous:
+    """One meeting of all ranks of a group in a store, which may have seen earlier meetings."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: Any) -> None:
+        self._store = store
+        self._timeout = timeout
+        self.rank = rank
+        self.size = size
+        # Nobody leaves a meeting before all have come, so arrivals tell meetings apart.
+        self._prefix = f"square/{(store.add('square/arrivals', 1) - 1) // size}"
+
+    def put(self, key: str, value: Any) -> None:
+        self._store.set(f"{self._prefix}/{key}", json.dumps(value))
+
+    def get(self, key: str) -> Any:
+        """Waits for it. Raises what the rank that should put it raised."""
+        self._store.wait([f"{self._prefix}/{key}"], self._timeout)
+        value = json.loads(self._store.get(f"{self._prefix}/{key}"))
+        if isinstance(value, dict) and "error" in value:
+            raise RuntimeError(f"square: {value['error']}")
+        return value
+
+    def count(self, key: str, amount: int) -> int:
+        """Adds to a counter and returns it; does not wait."""
+        return int(self._store.add(f"{self._prefix}/{key}", amount))
+
+    def fail(self, key: str, error: Exception) -> None:
+        """Puts why there is no such value; get() raises it on every rank that asks."""
+        self.put(key, {"error": f"rank {self.rank}: {error}"})
+
+
+def join(meeting: Rendezvous, group: str, options: Options) -> tuple[Site, Layout]:
+    """Finds or makes this process's site; every rank of the group calls it.
+
+    Raises ValueError for options that cannot be, RuntimeError for what another rank met with, and the
+    errors of square. Blocks for the meeting's timeout at most at each step.
+    """
+    card = _own_card(options)
+    meeting.put(f"card/{meeting.rank}", asdict(card))
+    own: Site | None = None
+    if meeting.rank == 0:
+        layout, own = _decide(meeting, group, options)
+    else:
+        layout = Layout(**meeting.get("layout"))
+    site: Site | None = None
+    try:
+        site = SITES.acquire(card.key(layout.controller), lambda: own or _open(meeting, layout, options))
+        _publish(meeting, layout, site)
+        # Only a gateway's own processes know its node's name.
+        names = [name or str(meeting.get(f"node/{rank}")) for rank, name in enumerate(layout.nodes)]
+    except Exception as error:
+        _publish_failure(meeting, layout, error)
+        if site is not None:
+            SITES.release(site)
+        raise
+    return site, replace(layout, nodes=names)
+
+
+def _own_card(options: Options) -> Card:
+    return Card(
+        host=hosts.host_key(),
+        node=options.node or socket.gethostname(),
+        is_named=options.node is not None,
+        controller=options.controller or "",
+        gateway=options.gateway or "",
+        known=SITES.known(),
+    )
+
+
+def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, Site | None]:
+    """The layout, and rank 0's site where it comes with an embedded controller."""
+    own: Site | None = None
+    try:
+        cards = [Card(**meeting.get(f"card/{rank}")) for rank in range(meeting.size)]
+        controller, token = _controller_of(cards)
+        embedded: square.Controller | None = None
+        if not controller and not all(card.gateway for card in cards):
+            embedded, token = _embed(options, cards)
+            controller = embedded.address
+        nodes, leaders = _assign(cards, controller, is_shared=embedded is None)
+        if embedded is not None:
+            host = _join_node(nodes[0], controller, options, token)
+            own = Site(controller, host, token=token, controller=embedded)
+        name = f"torch/{secrets.token_hex(8)}/{group}"
+        layout = Layout(name, options.tenant or DEFAULT_TENANT, controller, token, nodes, leaders)
+    except Exception as error:
+        meeting.fail("layout", error)
+        raise
+    meeting.put("layout", asdict(layout))
+    return layout, own
+
+
+def _controller_of(cards: list[Card]) -> tuple[str, str]:
+    """The controller's address and its token as far as it is known; empty if there is none yet."""
+    named = next((card.controller for card in cards if card.controller), "")
+    if named:
+        return named, ""
+    with_gateway = [card.gateway for card in cards if card.gateway]
+    if with_gateway and len(with_gateway) < len(cards):
+        rank = next(rank for rank, card in enumerate(cards) if not card.gateway)
+        raise ValueError(
+            f"others attach to a gateway ({with_gateway[0]}), but rank {rank} has neither a gateway nor a "
+            "controller: set SQUARE_CONTROLLER to the gateway's own"
+        )
+    is_one_host = len({card.host for card in cards}) == 1
+    for address, token in reversed(SITES.tokens().items()):
+        everywhere = all(address in card.known for card in cards)
+        if everywhere or is_one_host or not hosts.is_loopback(address):
+            return address, token
+    return "", ""
+
+
+def _embed(options: Options, cards: list[Card]) -> tuple[square.Controller, str]:
+    """A controller in this process, without a topology, and the token for it."""
+    tenant = square.Tenant(options.tenant or DEFAULT_TENANT, options.weight or 1.0)
+    overlay = square.Scenario(square.Topology(), tenants=[tenant], name="torch")
+    # What will be called is not known yet, and this policy plans everything.
+    scenario = with_policy(overlay, policy="exact")
+    if len({card.host for card in cards}) == 1 and not options.interface:
+        token = options.token or ""
+        return square.Controller(scenario, token=token), token
+    # The store brought the ranks together, so whoever reads it may join.
+    token = options.token or secrets.token_hex(16)
+    address = hosts.public_address(options.interface, os.environ.get("MASTER_ADDR"))
+    return square.Controller(scenario, bind_address=f"{address}:0", token=token), token
+
+
+def _assign(cards: list[Card], controller: str, *, is_shared: bool) -> tuple[list[str], list[int]]:
+    """For every rank its node's name (empty if only its gateway knows) and whose node it uses.
+
+    A rank that leads itself has a place already, makes one now, or has a gateway by its options.
+    """
+    leaders = list(range(len(cards)))
+    nodes = [card.known.get(card.key(controller), "") for card in cards]
+    first: dict[tuple[str, str], int] = {}
+    # Who is there already takes in others of its host.
+    for rank, card in enumerate(cards):
+        if nodes[rank] and not card.gateway:
+            first.setdefault((card.host, card.node), rank)
+    for rank, card in enumerate(cards):
+        if nodes[rank] or card.gateway:
+            continue
+        leaders[rank] = first.setdefault((card.host, card.node), rank)
+        if leaders[rank] != rank:
+            nodes[rank] = nodes[leaders[rank]]
+        elif card.is_named or is_shared:
+            nodes[rank] = card.node
+        else:
+            nodes[rank] = _free_name(card.node, nodes)
+    return nodes, leaders
+
+
+def _free_name(wish: str, taken: list[str]) -> str:
+    """Containers may all have the same host name."""
+    name, number = wish, 1
+    while name in taken:
+        number += 1
+        name = f"{wish}-{number}"
+    return name
+
+
+def _open(meeting: Rendezvous, layout: Layout, options: Options) -> Site:
+    token = options.token or layout.token
+    if options.gateway:
+        attached = square.attach(options.gateway, token=token, tenant=layout.tenant, timeout=ATTACH_SECONDS)
+        return Site(f"gateway {options.gateway}", attached, gateway=options.gateway)
+    leader = layout.leaders[meeting.rank]
+    if leader == meeting.rank:
+        host = _join_node(layout.nodes[meeting.rank], layout.controller, options, token)
+        return Site(layout.controller, host, token=token)
+    gateway = str(meeting.get(f"gateway/{leader}"))
+    attached = square.attach(gateway, tenant=layout.tenant, timeout=ATTACH_SECONDS)
+    return Site(layout.controller, attached, token=token, gateway=gateway)
+
+
+def _join_node(name: str, controller: str, options: Options, token: str) -> square.Node:
+    if options.interface:
+        address = hosts.interface_address(options.interface)
+    elif hosts.is_loopback(controller):
+        address = hosts.LOOPBACK
+    else:
+        address = hosts.public_address(None, hosts.split_address(controller)[0])
+    return square.Node(name, controller, bind_address=f"{address}:0", token=token)
+
+
+def _leads_others(layout: Layout, rank: int) -> bool:
+    return any(leader == rank != other for other, leader in enumerate(layout.leaders))
+
+
+def _publish(meeting: Rendezvous, layout: Layout, site: Site) -> None:
+    """What others wait for: where to attach, and the node's name if they do not know it."""
+    if _leads_others(layout, meeting.rank):
+        meeting.put(f"gateway/{meeting.rank}", site.gateway)
+    if not layout.nodes[meeting.rank]:
+        meeting.put(f"node/{meeting.rank}", site.name)
+
+
+def _publish_failure(meeting: Rendezvous, layout: Layout, error: Exception) -> None:
+    for key in ("gateway", "node"):
+        meeting.fail(f"{key}/{meeting.rank}", error)

@@ -1,0 +1,220 @@
+"""The engine under a process group: starts operations, keeps those under way, and ends with them."""
+
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import square
+from square.torch import fork
+from square.torch.bootstrap import Rendezvous, join
+from square.torch.departure import FAILED_LEAVE_SECONDS, LEAVE_SECONDS, Departure
+from square.torch.errors import backend_error
+from square.torch.options import Options
+from square.torch.site import SITES
+from square.torch.work import Member, Work
+
+# How long a busy gateway is asked again, and after which pause at the most.
+BUSY_SECONDS = 30.0
+BUSY_PAUSE_SECONDS = 0.05
+
+Result = TypeVar("Result")
+Begin = Callable[[square.Communicator, float], Sequence[square.Work]]
+
+
+class Calls:
+    """One member's calls on one group. Thread-safe.
+
+    Raises ValueError, RuntimeError or an error of square where the group cannot be made.
+    """
+
+    def __init__(
+        self, store: Any, rank: int, size: int, timeout: timedelta, name: str, options: Options
+    ) -> None:
+        fork.check()
+        self.who = Member(name, rank)
+        self.timeout = timeout
+        self.sequence = 0
+        self._lock = threading.Lock()
+        self._works: deque[Work] = deque()
+        self._barriers = 0
+        self._closed_because = ""
+        self.meeting = Rendezvous(store, rank, size, timeout)
+        self._departure = Departure(self.meeting)
+        self._site, layout = join(self.meeting, name, options)
+        try:
+            self.communicator = _patiently(
+                lambda: square.Communicator(
+                    self._site.host,
+                    layout.group,
+                    layout.tenant,
+                    layout.nodes,
+                    rank,
+                    timeout=timeout.total_seconds(),
+                )
+            )
+        except BaseException:
+            SITES.release(self._site)
+            raise
+        OPEN.add(self)
+
+    def start(
+        self,
+        operation: str,
+        begin: Begin,
+        *,
+        timeout: timedelta | None = None,
+        result: Any = None,
+        finish: Callable[[], None] = lambda: None,
+        keep: Sequence[Any] = (),
+    ) -> Work:
+        """Begins an operation; `finish` runs once after its success, by whoever sees that it is over.
+
+        `keep` stays alive until then.
+        A timeout of None or not above 0 is the group's. Raises DistBackendError.
+        """
+        fork.check()
+        self._refuse_if_closed(operation)
+        seconds = self.seconds(timeout)
+        self.sequence += 1
+        try:
+            parts = _patiently(lambda: begin(self.communicator, seconds))
+        except Exception as error:
+            raise self.error(operation, error) from error
+        work = Work(operation, self.who, parts, result, finish, keep)
+        self._keep(work)
+        return work
+
+    def next_barrier(self) -> int:
+        """Counts the group's monitored barriers."""
+        self._barriers += 1
+        return self._barriers
+
+    def seconds(self, timeout: timedelta | None) -> float:
+        given = timeout if timeout is not None and timeout > timedelta(0) else self.timeout
+        return given.total_seconds()
+
+    def error(self, operation: str, cause: Exception) -> Exception:
+        return backend_error(operation, self.who.name, self.who.rank, cause)
+
+    def abort(self, reason: str = "it was aborted") -> None:
+        """Ends what runs on every member; later calls raise. Leaves the overlay without the others."""
+        if not self._close(reason):
+            return
+        for work in self._drain():
+            work.cancel()
+        self._leave(together=False)
+
+    def shutdown(self) -> None:
+        """Lets what runs end, and leaves with the others, both for LEAVE_SECONDS at the most."""
+        if not self._close("it was destroyed"):
+            return
+        deadline = time.monotonic() + LEAVE_SECONDS
+        for work in self._drain():
+            if not _finishes(work, deadline):
+                work.cancel()
+                self.who.has_failed = True
+        if self.who.has_failed:
+            deadline = time.monotonic() + FAILED_LEAVE_SECONDS
+        self._leave(together=True, deadline=deadline)
+
+    def make_immortal(self) -> None:
+        fork.make_immortal(self)
+        fork.make_immortal(self.communicator)
+        for work in self._works:
+            work.make_immortal()
+        self._closed_because = "the process was forked"
+
+    def _keep(self, work: Work) -> None:
+        """A work that is dropped would be cancelled, so it stays here until it is over."""
+        with self._lock:
+            self._works.append(work)
+            candidates = [self._works.popleft() for _ in range(min(2, len(self._works)))]
+        waiting = [one for one in candidates if not one.is_completed()]
+        with self._lock:
+            self._works.extendleft(reversed(waiting))
+
+    def _refuse_if_closed(self, operation: str) -> None:
+        if self._closed_because:
+            cause = RuntimeError(f"the group cannot be used any more: {self._closed_because}")
+            raise self.error(operation, cause)
+
+    def _close(self, reason: str) -> bool:
+        with self._lock:
+            if self._closed_because:
+                return False
+            self._closed_because = reason
+        return True
+
+    def _drain(self) -> list[Work]:
+        with self._lock:
+            works = list(self._works)
+            self._works.clear()
+        return works
+
+    def _leave(self, *, together: bool, deadline: float = 0.0) -> None:
+        OPEN.discard(self)
+        self._departure.announce()
+        # Its destructor must not find the node gone.
+        del self.communicator
+        if together:
+            self._site.departures.append(self._departure.wait)
+        SITES.release(self._site, deadline)
+
+
+def _patiently(call: Callable[[], Result]) -> Result:
+    """Tries again for BUSY_SECONDS while a gateway has as many registrations under way as it may.
+
+    Only a registration is refused like this, and before anything is posted.
+    """
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return call()
+        except square.errors.ResourceExhaustedError:
+            if time.monotonic() >= deadline:
+                raise
+        # Not all at the same time again.
+        time.sleep(random.uniform(0, BUSY_PAUSE_SECONDS))
+
+
+def _finishes(work: Work, deadline: float) -> bool:
+    """Whether it ended well; its own timeout may be long."""
+    try:
+        return work.wait(timedelta(seconds=max(0.001, deadline - time.monotonic())))
+    except Exception:
+        return False
+
+
+class OpenCalls:
+    """The groups that this process has not left. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: list[Calls] = []
+
+    def add(self, calls: Calls) -> None:
+        with self._lock:
+            self._calls.append(calls)
+
+    def discard(self, calls: Calls) -> None:
+        with self._lock:
+            self._calls = [one for one in self._calls if one is not calls]
+
+    def newest_first(self) -> list[Calls]:
+        with self._lock:
+            return list(reversed(self._calls))
+
+    def abandon(self) -> None:
+        """In a forked child."""
+        self._lock = threading.Lock()
+        for calls in self._calls:
+            calls.make_immortal()
+        self._calls = []
+
+
+OPEN = OpenCalls()
+fork.on_fork(OPEN.abandon)

@@ -1,0 +1,67 @@
+"""How a process group finds its overlay."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+DEFAULT_TENANT = "default"
+
+# The environment variable of every option that has one.
+_VARIABLES = {
+    "controller": "SQUARE_CONTROLLER",
+    "gateway": "SQUARE_GATEWAY",
+    "interface": "SQUARE_INTERFACE",
+    "node": "SQUARE_NODE",
+    "tenant": "SQUARE_TENANT",
+    "token": "SQUARE_TOKEN",
+    "weight": "SQUARE_WEIGHT",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a process brings along; None takes the environment's value, then the default.
+
+    Every rank may have others, but for ``tenant``, which is the first rank's.
+    """
+
+    controller: str | None = None
+    """host:port of a `square controller` (SQUARE_CONTROLLER); without one, the first rank embeds one."""
+    tenant: str | None = None
+    """Who pays (SQUARE_TENANT, "default")."""
+    node: str | None = None
+    """This host's name in the overlay (SQUARE_NODE, the host name). Ranks that share it share a node."""
+    weight: float | None = None
+    """The tenant's weight, where the first rank embeds the controller (SQUARE_WEIGHT, 1)."""
+    interface: str | None = None
+    """Name or address of the network interface to use (SQUARE_INTERFACE, the one towards the controller)."""
+    token: str | None = None
+    """The controller's shared secret (SQUARE_TOKEN)."""
+    gateway: str | None = None
+    """host:port of a `square node --gateway` to attach to, instead of joining as a node (SQUARE_GATEWAY)."""
+
+    @classmethod
+    def resolve(cls, given: Any, environment: Mapping[str, str] = os.environ) -> Self:
+        """Fills what `given` (Options or None) leaves open from the environment.
+
+        Raises ValueError for a weight that is no positive number, TypeError for other options.
+        """
+        options = cls() if given is None else given
+        if not isinstance(options, cls):
+            raise TypeError(f"pg_options of the backend square must be square.torch.Options, not {given!r}")
+        for name, variable in _VARIABLES.items():
+            text = environment.get(variable, "")
+            if getattr(options, name) is None and text:
+                value: Any = _weight(text) if name == "weight" else text
+                options = replace(options, **{name: value})
+        if options.weight is not None and not options.weight > 0:
+            raise ValueError(f"the weight must be larger than 0, not {options.weight}")
+        return options
+
+
+def _weight(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{_VARIABLES['weight']} must be a number, not {text!r}") from None

@@ -1,0 +1,126 @@
+"""What this process has in an overlay: a node of its own or one that it attached to."""
+
+import os
+import threading
+from collections.abc import Callable
+
+import square
+from square.torch import fork
+
+GATEWAY_BIND = "127.0.0.1:0"
+ATTACH_SECONDS = 10.0
+# A gateway of one job's own processes has the bounds of the job, not of a service that strangers share.
+MAX_GROUPS = 4096
+MAX_OPERATIONS = 65536
+
+
+class Site:
+    """A place in the overlay of one controller, shared by all groups of the process."""
+
+    def __init__(
+        self,
+        key: str,
+        host: square.Node | square.AttachedNode,
+        *,
+        token: str = "",
+        gateway: str = "",
+        controller: square.Controller | None = None,
+    ) -> None:
+        self.key = key
+        self.host = host
+        # Given a deadline (time.monotonic()), each waits until others have no more use for this process.
+        self.departures: list[Callable[[float], None]] = []
+        self.token = token
+        self._gateway = gateway
+        self._controller = controller
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        return self.host.name
+
+    @property
+    def gateway(self) -> str:
+        """Where other processes of this host attach; starts to serve them at the first call."""
+        with self._lock:
+            if not self._gateway and isinstance(self.host, square.Node):
+                staging = _memory_bytes() // 2
+                self._gateway = self.host.serve_gateway(
+                    GATEWAY_BIND,
+                    max_groups=MAX_GROUPS,
+                    max_operations=MAX_OPERATIONS,
+                    tenant_staging_bytes=staging,
+                    staging_bytes=staging,
+                )
+            return self._gateway
+
+    def close(self) -> None:
+        self.host.stop()
+        if self._controller is not None:
+            self._controller.stop()
+
+    def make_immortal(self) -> None:
+        fork.make_immortal(self.host)
+        fork.make_immortal(self._controller)
+
+
+def _memory_bytes() -> int:
+    """Of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+class Sites:
+    """The sites of a process, by the address of their controller or gateway. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sites: dict[str, Site] = {}
+        self._users: dict[str, int] = {}
+
+    def known(self) -> dict[str, str]:
+        """The node's name by the controller's address, the newest last."""
+        with self._lock:
+            return {address: site.name for address, site in self._sites.items()}
+
+    def tokens(self) -> dict[str, str]:
+        """The token by the controller's address, the newest last; not of sites behind a gateway."""
+        with self._lock:
+            return {
+                address: site.token
+                for address, site in self._sites.items()
+                if not address.startswith("gateway ")
+            }
+
+    def acquire(self, key: str, open_site: Callable[[], Site]) -> Site:
+        """The site of that key, opened if there is none. release() it once."""
+        with self._lock:
+            site = self._sites.get(key)
+            if site is None:
+                site = self._sites[key] = open_site()
+                self._users[key] = 0
+            self._users[key] += 1
+            return site
+
+    def release(self, site: Site, deadline: float = 0.0) -> None:
+        """Closes the site if nobody uses it any more, after its departures."""
+        with self._lock:
+            self._users[site.key] -= 1
+            if self._users[site.key] > 0:
+                return
+            del self._users[site.key], self._sites[site.key]
+        for wait in site.departures:
+            wait(deadline)
+        site.close()
+
+    def abandon(self) -> None:
+        """In a forked child: forgets everything and destroys nothing."""
+        self._lock = threading.Lock()
+        for site in self._sites.values():
+            site.make_immortal()
+            fork.mark_forked()
+        self._sites, self._users = {}, {}
+
+
+SITES = Sites()
+fork.on_fork(SITES.abandon)

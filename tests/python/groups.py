@@ -1,0 +1,47 @@
+"""Groups whose members live on nodes of this process, each member on a thread of its own."""
+
+import itertools
+import threading
+from collections.abc import Callable
+
+import square
+
+TIMEOUT_SECONDS = 60.0
+
+_numbers = itertools.count()
+
+
+def on_all(
+    nodes: dict[str, square.Node],
+    ranks: list[str],
+    act: Callable[[square.Communicator, int], object],
+) -> list[object]:
+    """What `act` returns or raises at every rank of a new group, rank r on node ranks[r]."""
+    group = f"group/{next(_numbers)}"
+    results: list[object] = [None] * len(ranks)
+
+    def member(rank: int) -> None:
+        try:
+            results[rank] = act(square.Communicator(nodes[ranks[rank]], group, "alice", ranks, rank), rank)
+        except Exception as error:
+            results[rank] = error
+
+    threads = [threading.Thread(target=member, args=(rank,)) for rank in range(len(ranks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def outcomes_of(
+    nodes: dict[str, square.Node],
+    ranks: list[str],
+    act: Callable[[square.Communicator, int], object],
+) -> list[object]:
+    """The same where nobody may fail: raises what the first one raised."""
+    results = on_all(nodes, ranks, act)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return results

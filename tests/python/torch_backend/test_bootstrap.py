@@ -1,0 +1,133 @@
+"""How ranks find a controller, and who of them shares a node."""
+
+from typing import Any
+
+import pytest
+import ranks
+import square
+import torch
+from square.planning import with_policy
+from square.torch import hosts
+from square.torch.bootstrap import Card, _assign
+from square.torch.options import Options
+from torch import distributed as dist
+
+
+def test_options_come_from_the_call_then_from_the_environment() -> None:
+    environment = {"SQUARE_TENANT": "alice", "SQUARE_WEIGHT": "2.5", "SQUARE_NODE": "", "SQUARE_TOKEN": "t"}
+    options = Options.resolve(Options(tenant="bob"), environment)
+    assert options == Options(tenant="bob", weight=2.5, token="t")
+    assert Options.resolve(None, {}) == Options()
+
+
+@pytest.mark.parametrize("weight", ["heavy", "0", "-1", "nan"])
+def test_a_weight_must_be_a_positive_number(weight: str) -> None:
+    with pytest.raises(ValueError, match=r"weight|WEIGHT"):
+        Options.resolve(None, {"SQUARE_WEIGHT": weight})
+
+
+def test_other_options_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"square\.torch\.Options"):
+        Options.resolve({"tenant": "alice"}, {})
+
+
+def test_an_interface_is_a_name_or_an_address() -> None:
+    assert hosts.interface_address("lo") == "127.0.0.1"
+    assert hosts.interface_address("10.1.2.3") == "10.1.2.3"
+    with pytest.raises(ValueError, match=r"no-such-one.*SQUARE_INTERFACE.*lo"):
+        hosts.interface_address("no-such-one")
+
+
+def card(host: str, node: str = "name", named: bool = False, known: Any = None, gateway: str = "") -> Card:
+    return Card(host=host, node=node, is_named=named, controller="", gateway=gateway, known=known or {})
+
+
+@pytest.mark.parametrize(
+    ("cards", "nodes", "leaders"),
+    [
+        # One host: the first rank's node serves all.
+        ([card("a"), card("a"), card("a")], ["name"] * 3, [0, 0, 0]),
+        # Hosts that share a name get different ones.
+        ([card("a"), card("b"), card("a")], ["name", "name-2", "name"], [0, 1, 0]),
+        # Names that were given tell nodes of one host apart.
+        ([card("a", "x", True), card("a", "y", True)], ["x", "y"], [0, 1]),
+        # Who has a place keeps it, and takes in the others of its host.
+        ([card("a"), card("a", known={"C": "old"})], ["old", "old"], [1, 1]),
+        # Another controller's place is none.
+        ([card("a", known={"D": "old"})], ["name"], [0]),
+        # Behind a gateway only the gateway knows the name.
+        ([card("a", gateway="g"), card("a")], ["", "name"], [0, 1]),
+    ],
+)
+def test_ranks_of_a_host_share_a_node(cards: list[Card], nodes: list[str], leaders: list[int]) -> None:
+    assert _assign(cards, "C", is_shared=False) == (nodes, leaders)
+
+
+def add_up(rank: int, size: int) -> str:
+    tensor = torch.full((1000,), float(rank))
+    dist.all_reduce(tensor)
+    assert torch.equal(tensor, torch.full((1000,), sum(range(size)) * 1.0))
+    return str(dist.group.WORLD._calls._site.name)
+
+
+def test_ranks_with_node_names_have_nodes_of_their_own() -> None:
+    names = [{"SQUARE_NODE": "x"}, {"SQUARE_NODE": "y"}, {"SQUARE_NODE": "x"}]
+    assert ranks.run(add_up, 3, environments=names) == ["x", "y", "x"]
+
+
+def overlay() -> square.Scenario:
+    return with_policy(square.Scenario(square.Topology(), name="overlay"), policy="exact")
+
+
+def test_a_controller_by_environment() -> None:
+    with square.Controller(overlay(), token="secret") as controller:
+        environment = {"SQUARE_CONTROLLER": controller.address, "SQUARE_TOKEN": "secret"}
+        names = [{"SQUARE_NODE": f"site{rank // 2}", "SQUARE_TENANT": "alice"} for rank in range(4)]
+        found = ranks.run(add_up, 4, environment=environment, environments=names)
+        assert found == ["site0", "site0", "site1", "site1"]
+
+
+def test_gateways_by_environment() -> None:
+    with (
+        square.Controller(overlay()) as controller,
+        square.Node("a", controller.address) as a,
+        square.Node("b", controller.address) as b,
+    ):
+        gateways = [a.serve_gateway(), b.serve_gateway()]
+        environments = [{"SQUARE_GATEWAY": gateways[rank % 2]} for rank in range(3)]
+        assert ranks.run(add_up, 3, environments=environments) == ["a", "b", "a"]
+
+
+def test_a_wrong_controller_is_named_on_every_rank() -> None:
+    with pytest.raises(AssertionError, match=r"127\.0\.0\.1:9"):
+        ranks.run(add_up, 2, environment={"SQUARE_CONTROLLER": "127.0.0.1:9"})
+
+
+def mix(rank: int, size: int) -> None:
+    """Groups of square under a default group of Gloo, small ones before a large one."""
+    pairs = [dist.new_group([0, 1], backend="square"), dist.new_group([2, 3], backend="square")]
+    tensor = torch.tensor([float(rank)])
+    dist.all_reduce(tensor, group=pairs[rank // 2])
+    assert tensor.item() == (1 if rank < 2 else 5)
+    everyone = dist.new_group(backend="square")
+    dist.all_reduce(tensor, group=everyone)
+    assert tensor.item() == 12
+    inner = dist.new_group([1, 2], backend="square")
+    if rank in (1, 2):
+        dist.broadcast(tensor, 2, group=inner)
+    dist.barrier(group=everyone)
+
+
+def test_groups_of_square_beside_gloo() -> None:
+    ranks.run(mix, 4, backend="gloo", environment={"GLOO_SOCKET_IFNAME": "lo"})
+
+
+def use_device_names(rank: int, size: int) -> None:
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    assert tensor[0] == size
+    assert dist.get_backend_config() == "cpu:square"
+
+
+def test_the_backend_may_be_named_for_a_device() -> None:
+    ranks.run(use_device_names, 2, backend="cpu:square")
