@@ -11,7 +11,9 @@
 namespace square {
 namespace {
 
-class AnySource final : public Work, public std::enable_shared_from_this<AnySource> {
+class AnySource final : public Work,
+                        public Arrivals::Listener,
+                        public std::enable_shared_from_this<AnySource> {
  public:
   AnySource(std::shared_ptr<GroupCalls> group, std::span<std::byte> data, std::uint32_t tag, Duration timeout)
       : group_(std::move(group)),
@@ -30,6 +32,20 @@ class AnySource final : public Work, public std::enable_shared_from_this<AnySour
   bool wait_for(Duration timeout) override { return outcome_.wait_for(timeout); }
   [[nodiscard]] bool is_done() const override { return outcome_.is_set(); }
   void on_done(std::function<void()> notify) override { outcome_.on_set(std::move(notify)); }
+  [[nodiscard]] bool is_waiting() const override { return !outcome_.is_set() && !receiving_now(); }
+  void on_arrival(const Arrivals::Message& message, const Status& outcome) override {
+    if (!is_waiting()) return;
+    const GroupCalls::Next next{message.collective, message.operation};
+    if (outcome.code() == StatusCode::kDeadlineExceeded) {
+      if (time_left() > Duration(0)) return listen_to(message.source);
+      return fail(next,
+                  deadline_exceeded(fmt::format("rank {}: no message with tag {} from any rank in {:.1f} s",
+                                                group_->rank().value(), tag_, to_seconds(timeout_))));
+    }
+    if (!outcome.is_ok()) return outcome_.set(outcome);
+    // Unless another receive has taken that message.
+    if (!receive_from(message.source, next)) listen_to(message.source);
+  }
   [[nodiscard]] std::optional<Rank> source() const override {
     const std::lock_guard lock(mutex_);
     return received_ ? source_ : std::nullopt;
@@ -53,32 +69,26 @@ class AnySource final : public Work, public std::enable_shared_from_this<AnySour
 
   void listen_to(Rank source) {
     const GroupCalls::Next next = group_->next_of(unicast_from(source));
-    const Duration left = std::max(Duration(0), timeout_ - (steady_clock().now() - begun_at_));
-    group_->host().watch(next.collective, next.operation, left,
-                         [self = shared_from_this(), source, next](const Status& outcome) {
-                           self->on_arrival(source, next, outcome);
-                         });
+    group_->arrivals().listen(group_->host(), {next.collective, next.operation, source}, time_left(),
+                              shared_from_this());
   }
 
-  void on_arrival(Rank source, const GroupCalls::Next& next, const Status& outcome) {
-    if (outcome_.is_set() || receiving_now()) return;
-    if (outcome.code() == StatusCode::kDeadlineExceeded) {
-      return fail(next,
-                  deadline_exceeded(fmt::format("rank {}: no message with tag {} from any rank in {:.1f} s",
-                                                group_->rank().value(), tag_, to_seconds(timeout_))));
-    }
-    if (!outcome.is_ok()) return outcome_.set(outcome);
-    if (!receive_from(source, next)) listen_to(source);  // another receive has taken that message
+  [[nodiscard]] Duration time_left() const {
+    return std::max(Duration(0), timeout_ - (steady_clock().now() - begun_at_));
   }
 
   bool receive_from(Rank source, const GroupCalls::Next& next) {
-    const std::unique_lock lock(mutex_);
-    if (received_) return true;
-    auto work = group_->post_next(unicast_destination(group_->rank(), source, data_, channel_of(tag_)),
-                                  next.operation, timeout_);
-    if (!work) return false;
-    received_ = work;
-    source_ = source;
+    std::shared_ptr<PostedWork> work;
+    {
+      const std::lock_guard lock(mutex_);
+      if (received_) return true;
+      work = group_->post_next(unicast_destination(group_->rank(), source, data_, channel_of(tag_)),
+                               next.operation, timeout_);
+      if (!work) return false;
+      received_ = work;
+      source_ = source;
+    }
+    // Without the lock: on a node that stops it is over already, and who is told may ask for the source.
     work->on_done([self = shared_from_this(), work] { self->outcome_.set(work->wait()); });
     return true;
   }

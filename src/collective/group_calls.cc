@@ -11,8 +11,9 @@
 namespace square {
 namespace {
 
-// Of an all-reduce whose usual size nobody told.
-constexpr std::uint64_t kNominalBytes = std::uint64_t{1} << 20U;
+// An all-reduce is planned for so many bytes at least: the plan cuts whole bytes into shares, and
+// the first call may be far smaller than those that matter.
+constexpr std::uint64_t kLeastPlannedBytes = std::uint64_t{1} << 20U;
 
 // Who posts to a node that stops is told so: the call is dropped, and this with it.
 struct Finisher {
@@ -102,8 +103,8 @@ Status GroupCalls::enrol(Duration timeout) { return enrol(first_collectives_, ti
 Status GroupCalls::enrol(std::vector<GroupCollective> collectives, Duration timeout) {
   for (GroupCollective& collective : collectives) {
     // The plan cuts this many bytes into shares; every call is cut in proportion.
-    if (collective.op == CollectiveOp::kAllReduce && collective.size_bytes == 0)
-      collective.size_bytes = kNominalBytes;
+    if (collective.op == CollectiveOp::kAllReduce)
+      collective.size_bytes = std::max(collective.size_bytes, kLeastPlannedBytes);
   }
   GroupSpec wanted = group_;
   wanted.collectives = std::move(collectives);

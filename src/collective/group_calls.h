@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "collective/arrivals.h"
 #include "collective/work.h"
 #include "square/group.h"
 #include "square/member_host.h"
@@ -75,6 +76,7 @@ class GroupCalls {
   // The group has failed here, outside of any call that was posted.
   void fail(const Next& where, const Status& cause);
   [[nodiscard]] MemberHost& host() { return node_; }
+  [[nodiscard]] Arrivals& arrivals() { return *arrivals_; }
 
  private:
   struct Registered {
@@ -100,6 +102,7 @@ class GroupCalls {
   std::mutex enrolment_;  // held while registering, which may take as long as planning
   std::mutex mutex_;      // of what follows; never held while anything blocks
   std::map<CollectiveIdentity, Registered> registered_;
+  std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
 };
 

@@ -29,6 +29,21 @@ struct Share {
 
 }  // namespace
 
+std::size_t depth_of(const PlanStream& stream, SessionKind kind) {
+  std::map<NodeId, std::size_t> hops;
+  std::size_t deepest = 0;
+  const auto reach = [&](NodeId near, NodeId far) {
+    deepest = std::max(deepest, hops[far] = hops[near] + 1);
+  };
+  if (kind == SessionKind::kReduce) {
+    for (auto link = stream.links.rbegin(); link != stream.links.rend(); ++link)
+      reach(link->second, link->first);
+  } else {
+    for (const auto& [from, to] : stream.links) reach(from, to);
+  }
+  return deepest;
+}
+
 InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string& self,
                              std::size_t window_bytes)
     : plan_(with_lifelines(std::move(plan))), self_(plan_->find_node(self)) {
@@ -68,6 +83,7 @@ void InstalledPlan::add_stream(const PlanSession& session, std::size_t index) {
   local.rate_bps = stream.rate_bps;
   const PlanCollective* collective = plan_->find_collective(session.collective);
   local.weight = (collective == nullptr ? 1.0 : collective->weight) * stream.rate_bps / session.rate_bps;
+  local.depth = depth_of(stream, session.kind);
   local.is_destination =
       session.root != *self_ && std::ranges::find(session.members, *self_) != session.members.end();
   streams_.emplace(local.key, std::move(local));

@@ -67,6 +67,9 @@ struct LocalStream {
   }
 };
 
+// How many links it is between a stream's root and the node farthest from it.
+std::size_t depth_of(const PlanStream& stream, SessionKind kind);
+
 class InstalledPlan {
  public:
   // `window_bytes` is what all hops into this node may reserve together; two blocks a

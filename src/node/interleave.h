@@ -8,12 +8,18 @@ namespace square {
 
 // Every contributor of a sum must put a block on the same stream without asking the others,
 // so the blocks are dealt out beforehand, in proportion to the planned rates: each block to
-// the stream that would be through with it first. Ties go to the lower stream.
+// the stream on which it would reach the root first, over all links one after another. So a
+// slow or deep stream has no part in what the others are through with before. Ties go to the
+// lower stream.
 class Interleave {
  public:
+  struct Stream {
+    double rate_bps = 0;
+    std::size_t depth = 1;  // links from the farthest node to the root
+  };
   Interleave() = default;
   // `skip[b]`: the block is not dealt out; blocks past its end are.
-  Interleave(const std::vector<double>& rates_bps, std::size_t block_count, const std::vector<bool>& skip);
+  Interleave(const std::vector<Stream>& streams, std::size_t block_count, const std::vector<bool>& skip);
 
   // The blocks of one stream, in order.
   [[nodiscard]] const std::vector<std::uint32_t>& order(std::size_t stream) const {

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+
+#include "node/local_fan_out.h"
 
 namespace square {
 
@@ -93,6 +94,8 @@ void Operation::start_source(const MemberOperation& call, const PlanPointer& pla
 
 void Operation::copy_to_neighbours(const MemberOperation& from) {
   copied_ = true;
+  FanOut job;
+  job.inputs = {from.input.data()};
   for (const auto& [rank, member] : members_) {
     if (member.call.is_root) continue;
     if (member.call.output.size() != from.input.size()) {
@@ -101,17 +104,18 @@ void Operation::copy_to_neighbours(const MemberOperation& from) {
                                        member.call.output.size(), from.rank.value(), from.input.size())),
           true);
     }
-    if (from.input.empty()) continue;
-    ++copies_;
-    node_.executor.work([self = shared_from_this(), to = member.call.output, source = from.input]() mutable {
-      std::memcpy(to.data(), source.data(), source.size());
-      Executor& executor = self->node_.executor;
-      executor.post([self = std::move(self)] {
-        --self->copies_;
-        self->check_progress();
-      });
-    });
+    job.outputs.push_back(member.call.output);
   }
+  if (job.outputs.empty() || from.input.empty()) return;
+  ++copies_;
+  fan_out(node_.executor, std::move(job), [self = shared_from_this()]() mutable {
+    // The strand gets this reference too: the operation must not end on a payload thread.
+    Executor& executor = self->node_.executor;
+    executor.post([self = std::move(self)] {
+      --self->copies_;
+      self->check_progress();
+    });
+  });
 }
 
 Receiver* Operation::receiver_for(const PlanPointer& plan, SessionId session, const FrameHeader& header) {

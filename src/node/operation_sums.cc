@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "node/local_fan_out.h"
 #include "node/operation.h"
 #include "node/sum.h"
 
@@ -305,23 +306,16 @@ void Operation::on_report(const PlanPointer& plan, const LocalStream& stream, Fr
 void Operation::sum_locally() {
   ++copies_;
   copied_ = true;
-  std::vector<Operand> operands;
-  std::vector<std::span<std::byte>> outputs;
   const CollectiveOp op = plan_->plan().find_collective(key_.collective)->op;
+  FanOut job;
   for (const auto& [rank, member] : members_) {
-    operands.push_back({member.call.input.data(), nullptr});
-    if (op == CollectiveOp::kAllReduce || member.call.is_root) outputs.push_back(member.call.output);
+    job.inputs.push_back(member.call.input.data());
+    if (op == CollectiveOp::kAllReduce || member.call.is_root) job.outputs.push_back(member.call.output);
   }
-  const Reduction reduction = members_.begin()->second.call.reduction;
-  const std::uint32_t group_size = members_.begin()->second.call.group_size;
-  node_.executor.work([self = shared_from_this(), operands = std::move(operands),
-                       outputs = std::move(outputs), reduction, group_size]() mutable {
-    if (!outputs.empty() && !outputs.front().empty()) {
-      add(outputs.front(), operands, reduction, group_size);
-      for (const std::span<std::byte> output : std::span(outputs).subspan(1)) {
-        if (output.data() != outputs.front().data()) std::ranges::copy(outputs.front(), output.begin());
-      }
-    }
+  job.reduction = members_.begin()->second.call.reduction;
+  job.group_size = members_.begin()->second.call.group_size;
+  fan_out(node_.executor, std::move(job), [self = shared_from_this()]() mutable {
+    // The strand gets this reference too: the operation must not end on a payload thread.
     Executor& executor = self->node_.executor;
     executor.post([self = std::move(self)] {
       --self->copies_;

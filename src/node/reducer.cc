@@ -104,10 +104,10 @@ void Reducer::enter(std::shared_ptr<const InstalledPlan> plan, const std::vector
 
 // Not before the members have called: what a frame says of an operation costs no memory.
 void Reducer::deal() {
-  std::vector<double> rates;
+  std::vector<Interleave::Stream> streams;
   for (const PlanStream& stream : plan_->plan().find_session(session_)->streams)
-    rates.push_back(stream.rate_bps);
-  interleave_ = std::make_shared<const Interleave>(rates, shape_.block_count(), done_before_);
+    streams.push_back({stream.rate_bps, depth_of(stream, SessionKind::kReduce)});
+  interleave_ = std::make_shared<const Interleave>(streams, shape_.block_count(), done_before_);
 }
 
 bool Reducer::is_newer(const FrameHeader& header, Epoch epoch) const {

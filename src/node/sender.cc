@@ -11,8 +11,13 @@ namespace {
 
 // Small operations are cut finer than the plan says, so that they use every stream.
 constexpr std::size_t kBlocksPerStream = 8;
-// The time from a block's start on its first link to its arrival, in times that it takes on one.
-constexpr double kDeliveryBlocks = 2.0;
+// The time from a block's start on its first link to its arrival is what it takes on so many
+// links, or on all of the stream's tree where that is deeper.
+constexpr double kMinDeliveryLinks = 2.0;
+
+double delivery_links(const LocalStream& stream) {
+  return std::max(kMinDeliveryLinks, static_cast<double>(stream.depth));
+}
 
 std::size_t choose_block_bytes(std::size_t planned, std::size_t total, std::size_t streams) {
   const std::size_t finer = total / (kBlocksPerStream * std::max<std::size_t>(1, streams));
@@ -105,23 +110,23 @@ double Sender::seconds_per_block(const Stream& stream) const {
 }
 
 // Would the faster streams be through with all that is left before this one has delivered
-// one more block? Then that block would hold up the end of the operation. Relays add to a
-// block about what it takes on one link.
+// one more block? Then that block would hold up the end of the operation.
 bool Sender::is_too_slow(const Stream& stream) const {
   const TimePoint now = node_.clock.now();
   double faster_bps = 0;
-  double fastest_bps = 0;
+  const LocalStream* fastest = nullptr;
   for (const Stream& other : streams_) {
     if (other.local->rate_bps <= stream.local->rate_bps) continue;
     if (now - other.last_assignment > kPassOverTime) continue;  // no longer moving, or never did
     faster_bps += other.local->rate_bps;
-    fastest_bps = std::max(fastest_bps, other.local->rate_bps);
+    if (fastest == nullptr || other.local->rate_bps > fastest->rate_bps) fastest = other.local;
   }
-  if (faster_bps == 0) return false;
+  if (fastest == nullptr) return false;
   const double bits = static_cast<double>(block_bytes_) * kBitsPerByte;
-  const double own = (static_cast<double>(queued(stream)) + kDeliveryBlocks) * bits / stream.local->rate_bps;
-  const double others =
-      static_cast<double>(unassigned()) * bits / faster_bps + kDeliveryBlocks * bits / fastest_bps;
+  const double own =
+      (static_cast<double>(queued(stream)) + delivery_links(*stream.local)) * bits / stream.local->rate_bps;
+  const double others = static_cast<double>(unassigned()) * bits / faster_bps +
+                        delivery_links(*fastest) * bits / fastest->rate_bps;
   return own > others;
 }
 

@@ -60,7 +60,7 @@ Status AttachedCore::begin() {
   hello.set_tenant(options_.tenant);
   hello.set_process(static_cast<std::uint32_t>(getpid()));
   if (options_.shared_memory) {
-    if (auto probe = make_input_segment({}); probe.is_ok()) {
+    if (auto probe = make_sealed_segment({}); probe.is_ok()) {
       probe_ = std::move(*probe);
       hello.mutable_probe()->set_descriptor(static_cast<std::uint32_t>(probe_.descriptor.get()));
       hello.mutable_probe()->set_nonce(probe_.nonce);
@@ -154,26 +154,29 @@ Result<GroupRegistration> AttachedCore::register_group(const GroupSpec& group, D
   }
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < registration.collectives.size(); ++i) {
-    collectives_.insert_or_assign(registration.collectives[i], group.collectives[i]);
+    const GroupCollective& collective = group.collectives[i];
+    collectives_.insert_or_assign(registration.collectives[i],
+                                  KnownCollective{collective, stays_on(group, collective, name_)});
   }
   return registration;
 }
 
-void AttachedCore::parts_of(const MemberOperation& operation, std::span<const std::byte>& input,
-                            std::span<std::byte>& output) {
-  input = operation.input;
-  output = operation.output;
+void AttachedCore::choose_parts(Call& call) {
+  call.input = call.operation.input;
+  call.output = call.operation.output;
   const std::lock_guard lock(mutex_);
-  const auto known = collectives_.find(operation.collective);
+  const auto known = collectives_.find(call.operation.collective);
   if (known == collectives_.end()) return;
-  if (known->second.op == CollectiveOp::kBroadcast) {
-    if (operation.is_root) {
-      output = {};
+  call.stays_on_node = known->second.stays_on_node;
+  const CollectiveOp op = known->second.collective.op;
+  if (op == CollectiveOp::kBroadcast) {
+    if (call.operation.is_root) {
+      call.output = {};
     } else {
-      input = {};
+      call.input = {};
     }
-  } else if (known->second.op == CollectiveOp::kReduce && !operation.is_root) {
-    output = {};
+  } else if (op == CollectiveOp::kReduce && !call.operation.is_root) {
+    call.output = {};
   }
 }
 
@@ -182,14 +185,14 @@ void AttachedCore::post(MemberOperation operation) {
     if (operation.done) operation.done(cancelled(fmt::format("the process left node \"{}\"", name_)));
     return;
   }
-  std::span<const std::byte> input;
-  std::span<std::byte> output;
-  parts_of(operation, input, output);
-  loop_->post([this, operation = std::move(operation), input, output] { start(operation, input, output); });
+  const auto call = std::make_shared<Call>();
+  call->operation = std::move(operation);
+  choose_parts(*call);
+  loop_->post([this, call] { start(std::move(*call)); });
 }
 
-void AttachedCore::start(MemberOperation operation, std::span<const std::byte> input,
-                         std::span<std::byte> output) {
+void AttachedCore::start(Call posted) {
+  const MemberOperation& operation = posted.operation;
   if (!connection_ || is_leaving_) {
     if (operation.done) operation.done(down_status());
     return;
@@ -198,18 +201,15 @@ void AttachedCore::start(MemberOperation operation, std::span<const std::byte> i
   message.set_collective(operation.collective.value());
   message.set_operation(operation.operation.value());
   message.set_rank(operation.rank.value());
-  message.set_input_bytes(input.size());
-  message.set_output_bytes(output.size());
+  message.set_input_bytes(posted.input.size());
+  message.set_output_bytes(posted.output.size());
   message.set_element_type(static_cast<std::uint32_t>(operation.reduction.type));
   message.set_reduce_op(static_cast<std::uint32_t>(operation.reduction.op));
   message.set_group_size(operation.group_size);
   message.set_is_root(operation.is_root);
   message.set_timeout_nanoseconds(to_nanoseconds(operation.timeout));
   const std::uint64_t number = ++last_number_;
-  Call& call = calls_[number];
-  call.operation = std::move(operation);
-  call.input = input;
-  call.output = output;
+  calls_.emplace(number, std::move(posted));
   connection_->send(MessageType::kPost, number, body_of(message));
 }
 
@@ -336,34 +336,41 @@ void AttachedCore::admitted(std::uint64_t number) {
 }
 
 void AttachedCore::stage(std::uint64_t number, Call& call) {
-  const auto segments = std::make_shared<Segments>();
-  if (!call.output.empty()) segments->output = pool_.take(call.output.size());
+  const std::size_t reusable_bytes =
+      std::max(call.output.size(), call.stays_on_node ? call.input.size() : std::size_t{0});
+  if (reusable_bytes > 0) {
+    call.reusable = pool_.take(reusable_bytes);
+    if (!call.reusable.descriptor) {
+      auto made = make_reusable_segment(reusable_bytes);
+      if (!made.is_ok()) return staged(number, made.status());
+      call.reusable = std::move(*made);
+    }
+  }
   call.is_in_use = true;
-  const auto make = [segments, input = call.input, output_bytes = call.output.size()] {
-    if (!input.empty()) {
-      auto made = make_input_segment(input);
-      if (made.is_ok()) segments->input = std::move(*made);
-      segments->made = made.status();
-    }
-    if (segments->made.is_ok() && output_bytes > 0 && !segments->output.descriptor) {
-      auto made = make_output_segment(output_bytes);
-      if (made.is_ok()) segments->output = std::move(*made);
-      segments->made = made.status();
-    }
+  if (call.stays_on_node) {
+    return copier_.copy(call.input, call.reusable.mapping.data().data(), nullptr,
+                        [this, number] { staged(number, Status::ok()); });
+  }
+  const auto sealed = std::make_shared<SealedInput>();
+  const auto seal = [sealed, input = call.input] {
+    if (input.empty()) return;
+    auto made = make_sealed_segment(input);
+    if (made.is_ok()) sealed->segment = std::move(*made);
+    sealed->made = made.status();
   };
-  copier_.copy(call.input.size() + call.output.size(), make,
-               [this, number, segments] { staged(number, std::move(*segments)); });
+  copier_.run(call.input.size(), seal, [this, number, sealed] {
+    calls_.at(number).sealed = std::move(sealed->segment);
+    staged(number, sealed->made);
+  });
 }
 
-void AttachedCore::staged(std::uint64_t number, Segments segments) {
+void AttachedCore::staged(std::uint64_t number, const Status& made) {
   Call& call = calls_.at(number);
   call.is_in_use = false;
-  call.input_segment = std::move(segments.input);
-  call.output_segment = std::move(segments.output);
   if (call.outcome) return finish(number);
-  if (!segments.made.is_ok()) {
+  if (!made.is_ok()) {
     connection_->send(MessageType::kCancel, number);  // the others need not wait
-    call.outcome = segments.made;
+    call.outcome = made;
     return finish(number);
   }
   v1::GatewayStaged where;
@@ -371,8 +378,8 @@ void AttachedCore::staged(std::uint64_t number, Segments segments) {
     message.set_descriptor(static_cast<std::uint32_t>(segment.descriptor.get()));
     message.set_nonce(segment.nonce);
   };
-  if (call.input_segment.descriptor) describe(call.input_segment, *where.mutable_input());
-  if (call.output_segment.descriptor) describe(call.output_segment, *where.mutable_output());
+  if (!call.input.empty()) describe(call.stays_on_node ? call.reusable : call.sealed, *where.mutable_input());
+  if (!call.output.empty()) describe(call.reusable, *where.mutable_output());
   connection_->send(MessageType::kStaged, number, body_of(where));
 }
 
@@ -381,16 +388,14 @@ void AttachedCore::ended(std::uint64_t number, Status outcome) {
   if (found == calls_.end() || found->second.outcome) return;
   Call& call = found->second;
   if (outcome.is_ok() && !call.output.empty() && is_shared_) {
-    if (!call.output_segment.descriptor) {
+    if (!call.reusable.descriptor) {
       outcome = data_loss(
           fmt::format("the gateway of node \"{}\" ended an operation that it had no memory for", name_));
     } else {
       call.is_in_use = true;
-      const auto move_out = [to = call.output, from = call.output_segment.mapping.data()] {
-        std::memcpy(to.data(), from.data(), to.size());
-      };
       call.outcome = outcome;
-      return copier_.copy(call.output.size(), move_out, [this, number] {
+      const auto from = call.reusable.mapping.data().first(call.output.size());
+      return copier_.copy(from, call.output.data(), nullptr, [this, number] {
         calls_.at(number).is_in_use = false;
         finish(number);
       });
@@ -419,7 +424,7 @@ void AttachedCore::finish_unless_in_use(std::uint64_t number) {
 void AttachedCore::finish(std::uint64_t number) {
   Call call = std::move(calls_.extract(number).mapped());
   // A gateway that is gone may still be writing to it.
-  if (connection_) pool_.give_back(std::move(call.output_segment));
+  if (connection_) pool_.give_back(std::move(call.reusable));
   if (call.operation.done) call.operation.done(*call.outcome);
   notify_if_quiet();
 }

@@ -12,14 +12,15 @@
 
 #include "collective/gateway/connection.h"
 #include "collective/gateway/copier.h"
+#include "collective/gateway/group_table.h"
 #include "collective/gateway/segment.h"
 #include "square/gateway.h"
 #include "square/v1/gateway.pb.h"
 
 namespace square::gateway {
 
-// Output segments that are kept for the next operation.
-inline constexpr std::size_t kMaxPooledSegments = 8;
+// Reusable segments that are kept for the next operation.
+inline constexpr std::size_t kMaxPooledSegments = 32;
 inline constexpr std::size_t kMaxPooledBytes = std::size_t{256} << 20U;
 // A larger segment than this many times what is needed is not used for it.
 inline constexpr std::size_t kMaxSegmentWaste = 4;
@@ -67,25 +68,31 @@ class AttachedCore final : public ConnectionHandler {
     MemberOperation operation;
     std::span<const std::byte> input;  // what goes to the gateway
     std::span<std::byte> output;       // what comes back
-    Segment input_segment;
-    Segment output_segment;
+    // Nothing of it goes to another node: its input lies in `reusable`, and its output then takes
+    // that place. Otherwise what goes out is sealed.
+    bool stays_on_node = false;
+    Segment sealed;
+    Segment reusable;
     std::size_t received_bytes = 0;
     bool is_in_use = false;  // a copy or a write looks at the spans
     std::optional<Status> outcome;
   };
-  struct Segments {
+  struct SealedInput {
     Status made;
-    Segment input;
-    Segment output;
+    Segment segment;
+  };
+  struct KnownCollective {
+    GroupCollective collective;
+    bool stays_on_node = false;
   };
 
   void leave_once();
 
   // All on the loop's thread:
-  void start(MemberOperation operation, std::span<const std::byte> input, std::span<std::byte> output);
+  void start(Call call);
   void admitted(std::uint64_t number);
   void stage(std::uint64_t number, Call& call);
-  void staged(std::uint64_t number, Segments segments);
+  void staged(std::uint64_t number, const Status& made);
   void ended(std::uint64_t number, Status outcome);
   void finish(std::uint64_t number);
   void finish_unless_in_use(std::uint64_t number);
@@ -95,8 +102,7 @@ class AttachedCore final : public ConnectionHandler {
   void notify_if_quiet();
 
   // Which parts of a member's buffers the collective uses.
-  void parts_of(const MemberOperation& operation, std::span<const std::byte>& input,
-                std::span<std::byte>& output);
+  void choose_parts(Call& call);
 
   const AttachOptions options_;
   const std::shared_ptr<EventLoop> loop_;
@@ -124,7 +130,7 @@ class AttachedCore final : public ConnectionHandler {
   std::shared_ptr<std::promise<void>> left_;
 
   std::mutex mutex_;  // of what follows
-  std::map<CollectiveId, GroupCollective> collectives_;
+  std::map<CollectiveId, KnownCollective> collectives_;
 };
 
 }  // namespace square::gateway

@@ -96,7 +96,8 @@ Status GatewayCore::check_post(const Attachment& from, Call& call) {
   const bool concerns_others = usable.is_ok() || usable.code() == StatusCode::kUnavailable;
   if (usable.is_ok()) {
     const GroupCollective& collective = groups_.find(part.collective)->collectives.at(part.collective);
-    call.is_output_copied = from.is_shared && collective.op == CollectiveOp::kAllReduce;
+    call.stays_here = groups_.stays_here(part.collective);
+    call.is_output_copied = from.is_shared && collective.op == CollectiveOp::kAllReduce && !call.stays_here;
     usable = check_call(from, collective, call);
   }
   // The others would wait for this member until their time is over.
@@ -201,17 +202,26 @@ Status GatewayCore::staged(Attachment& from, std::uint64_t number, const v1::Gat
 
 Status GatewayCore::open_segments(const Attachment& from, const v1::GatewayStaged& where, const Call& call,
                                   Staging& staging) {
+  const auto place_of = [&](const v1::GatewaySegment& segment) {
+    return SegmentPlace{from.process, segment.descriptor(), segment.nonce()};
+  };
   if (call.input_bytes > 0) {
-    SQUARE_ASSIGN_OR_RETURN(staging.input_segment,
-                            open_segment(from.process, where.input().descriptor(), where.input().nonce(),
-                                         call.input_bytes, SegmentUse::kInput));
-    staging.input = staging.input_segment.data();
+    const SegmentPlace place = place_of(where.input());
+    if (call.stays_here) {
+      SQUARE_ASSIGN_OR_RETURN(staging.input_segment, segments_.open(from.id(), place, call.input_bytes));
+    } else {
+      // A new file for each operation: nothing to keep.
+      SQUARE_ASSIGN_OR_RETURN(const SegmentFile file,
+                              open_segment(place, call.input_bytes, SegmentUse::kSealed));
+      SQUARE_ASSIGN_OR_RETURN(Mapping mapping, map_segment(file, call.input_bytes, SegmentUse::kSealed));
+      staging.input_segment = std::make_shared<const Mapping>(std::move(mapping));
+    }
+    staging.input = staging.input_segment->data().first(call.input_bytes);
   }
   if (call.output_bytes > 0) {
     SQUARE_ASSIGN_OR_RETURN(staging.output_segment,
-                            open_segment(from.process, where.output().descriptor(), where.output().nonce(),
-                                         call.output_bytes, SegmentUse::kOutput));
-    staging.output = staging.output_segment.data();
+                            segments_.open(from.id(), place_of(where.output()), call.output_bytes));
+    staging.output = staging.output_segment->data().first(call.output_bytes);
   }
   return {};
 }
@@ -280,12 +290,10 @@ void GatewayCore::done(CallId id, Status outcome) {
   }
   if (has_output && call.is_output_copied) {
     call.state = Call::State::kReturning;
-    const auto copy = [staging = call.staging] {
-      std::ranges::copy(staging->output, staging->output_segment.data().begin());
-    };
-    return copier_.copy(call.output_bytes, copy, [weak = weak_from_this(), id] {
-      if (const auto self = weak.lock()) self->finish(id, Status::ok());
-    });
+    return copier_.copy(call.staging->output, call.staging->output_segment->data().data(), call.staging,
+                        [weak = weak_from_this(), id] {
+                          if (const auto self = weak.lock()) self->finish(id, Status::ok());
+                        });
   }
   finish(id, outcome);
 }

@@ -32,6 +32,7 @@ GatewayCore::GatewayCore(MemberHost& host, GatewayOptions options, std::shared_p
       listener_(std::move(listener)),
       groups_(host.name()),
       budget_({options_.tenant_staging_bytes, options_.staging_bytes}),
+      segments_(options_.staging_bytes),
       copier_(loop_) {}
 
 GatewayCore::~GatewayCore() { join_registrations(); }
@@ -108,9 +109,9 @@ Status GatewayCore::greet(Attachment& from, const v1::GatewayHello& hello, v1::G
   Status shares = unavailable(options_.shared_memory ? "the process does not offer shared memory"
                                                      : "the gateway does not use shared memory");
   if (options_.shared_memory && hello.has_probe()) {
-    shares = open_segment(hello.process(), hello.probe().descriptor(), hello.probe().nonce(), kProbeBytes,
-                          SegmentUse::kInput)
-                 .status();
+    const SegmentPlace probe{hello.process(), hello.probe().descriptor(), hello.probe().nonce()};
+    const auto file = open_segment(probe, kProbeBytes, SegmentUse::kSealed);
+    shares = file.is_ok() ? map_segment(*file, kProbeBytes, SegmentUse::kSealed).status() : file.status();
   }
   from.is_shared = shares.is_ok();
   welcome.set_node(host_.name());
@@ -208,6 +209,7 @@ void GatewayCore::gone(Attachment& from, const Status& reason) {
   }
   for (const Departure& departure : groups_.leave(id)) end_of(departure, from, reason);
   drop_calls(id);
+  segments_.drop(id);
   groups_.prune();
   members_.erase(id);  // and `from`
   admit_waiting();

@@ -14,7 +14,7 @@
 
 #include "collective/gateway/attachment.h"
 #include "collective/gateway/copier.h"
-#include "collective/gateway/segment.h"
+#include "collective/gateway/segment_cache.h"
 #include "collective/gateway/staging.h"
 #include "square/gateway.h"
 
@@ -34,11 +34,12 @@ struct FreeBytes {
 
 using OwnBytes = std::unique_ptr<std::byte[], FreeBytes>;
 
-// Where an operation's input and output lie while the node works on them. An all-reduce sends
-// its sums from the output, so the node's is out of the process's reach until it is through.
+// Where an operation's input and output lie while the node works on them. An all-reduce among
+// nodes sends its sums from the output, so the node's is out of the process's reach until it is
+// through.
 struct Staging {
-  Mapping input_segment;
-  Mapping output_segment;
+  std::shared_ptr<const Mapping> input_segment;
+  std::shared_ptr<const Mapping> output_segment;
   OwnBytes input_copy;
   OwnBytes output_copy;
   std::span<const std::byte> input;
@@ -65,6 +66,7 @@ struct Call {
   std::string tenant;
   std::uint64_t input_bytes = 0;
   std::uint64_t output_bytes = 0;
+  bool stays_here = false;        // nothing of it goes to another node
   bool is_output_copied = false;  // from the node's own memory into the process's segment
   std::uint64_t received_bytes = 0;
   std::shared_ptr<Staging> staging;
@@ -134,8 +136,8 @@ class GatewayCore final : public AttachmentHost, public std::enable_shared_from_
   [[nodiscard]] Status check_siblings(const Call& call) const;
   void admit_waiting();
   bool admit(Call& call);
-  static Status open_segments(const Attachment& from, const v1::GatewayStaged& where, const Call& call,
-                              Staging& staging);
+  Status open_segments(const Attachment& from, const v1::GatewayStaged& where, const Call& call,
+                       Staging& staging);
   [[nodiscard]] Status no_memory(const Call& call) const;
   void run(Call& call);
   void done(CallId id, Status outcome);
@@ -156,6 +158,7 @@ class GatewayCore final : public AttachmentHost, public std::enable_shared_from_
   std::map<AttachmentId, Member> members_;
   GroupTable groups_;
   StagingBudget budget_;
+  SegmentCache segments_;
   std::map<CallId, Call> calls_;
   std::deque<CallId> waiting_;  // for room, first come first served
   std::map<std::uint64_t, std::thread> registrations_;

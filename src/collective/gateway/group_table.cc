@@ -6,6 +6,11 @@
 
 namespace square::gateway {
 
+bool stays_on(const GroupSpec& group, const GroupCollective& collective, const std::string& node) {
+  const std::size_t members = collective.members.empty() ? group.nodes.size() : collective.members.size();
+  return members_on(group, collective, node).size() == members;
+}
+
 const Group::Claim* Group::missing(CollectiveId collective, std::uint64_t operation) const {
   for (const auto& [rank, claim] : claims) {
     if (!claim.is_gone) continue;
@@ -27,6 +32,7 @@ void GroupTable::add(const GroupSpec& spec, const GroupRegistration& registratio
   for (std::size_t i = 0; i < registration.collectives.size(); ++i) {
     group.collectives.insert_or_assign(registration.collectives[i], spec.collectives[i]);
     group_of_.insert_or_assign(registration.collectives[i], spec.name);
+    if (stays_on(spec, spec.collectives[i], node_)) group.staying.insert(registration.collectives[i]);
   }
 }
 
@@ -79,6 +85,11 @@ Status GroupTable::claim(CollectiveId collective, OperationId operation, Rank ra
 Group* GroupTable::find(CollectiveId collective) {
   const auto name = group_of_.find(collective);
   return name == group_of_.end() ? nullptr : &groups_.at(name->second);
+}
+
+bool GroupTable::stays_here(CollectiveId collective) const {
+  const auto name = group_of_.find(collective);
+  return name != group_of_.end() && groups_.at(name->second).staying.contains(collective);
 }
 
 std::size_t GroupTable::count_of(AttachmentId attachment) const {

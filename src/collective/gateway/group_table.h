@@ -15,10 +15,14 @@ namespace square::gateway {
 
 using AttachmentId = std::uint64_t;
 
+// Whether all members of a collective live on `node`, so that nothing of it is ever sent.
+bool stays_on(const GroupSpec& group, const GroupCollective& collective, const std::string& node);
+
 struct Group {
   GroupSpec spec;
   std::map<CollectiveId, GroupCollective> collectives;
-  std::set<Rank> local_ranks;  // of the gateway's node
+  std::set<CollectiveId> staying;  // those whose members are all of the gateway's node
+  std::set<Rank> local_ranks;      // of the gateway's node
   std::set<AttachmentId> attachments;
   struct Claim {
     AttachmentId attachment = 0;
@@ -61,6 +65,8 @@ class GroupTable {
 
   // The group of a collective, or null.
   [[nodiscard]] Group* find(CollectiveId collective);
+  // See stays_on(). False for an unknown one.
+  [[nodiscard]] bool stays_here(CollectiveId collective) const;
   [[nodiscard]] std::size_t count_of(AttachmentId attachment) const;
   [[nodiscard]] bool has(const std::string& group, AttachmentId attachment) const;
 

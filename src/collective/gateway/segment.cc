@@ -77,7 +77,7 @@ Result<Mapping> map(const FileDescriptor& file, std::size_t size_bytes, int prot
 }
 
 // A page of such a file cannot be taken away, so reading or writing it cannot end the gateway.
-Status check_file(const FileDescriptor& file, std::size_t size_bytes, SegmentUse use) {
+Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, SegmentUse use) {
   struct stat about {};
   struct statfs system {};
   if (fstat(file.get(), &about) != 0 || fstatfs(file.get(), &system) != 0) {
@@ -88,14 +88,15 @@ Status check_file(const FileDescriptor& file, std::size_t size_bytes, SegmentUse
     return permission_denied("it is not a memory file");
   }
   int needed = F_SEAL_SHRINK | F_SEAL_GROW;
-  if (use == SegmentUse::kInput) needed |= F_SEAL_WRITE;
+  if (use == SegmentUse::kSealed) needed |= F_SEAL_WRITE;
   const int seals = fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & needed) != needed) return permission_denied("it is not sealed");
   if (static_cast<std::uint64_t>(about.st_size) < kSegmentHeaderBytes + size_bytes) {
     return permission_denied(
         fmt::format("it has {} bytes where {} are needed", about.st_size, kSegmentHeaderBytes + size_bytes));
   }
-  return {};
+  return SegmentFile{std::move(file), about.st_dev, about.st_ino,
+                     static_cast<std::size_t>(about.st_size) - kSegmentHeaderBytes};
 }
 
 Result<FileDescriptor> open_of(std::uint32_t process, std::uint32_t descriptor, SegmentUse use) {
@@ -104,7 +105,7 @@ Result<FileDescriptor> open_of(std::uint32_t process, std::uint32_t descriptor, 
   if (stat(place.c_str(), &about) != 0) return unavailable("it is on another host or in another container");
   if (about.st_uid != geteuid()) return permission_denied("it runs as another user");
   const std::string path = fmt::format("{}/fd/{}", place, descriptor);
-  const int mode = use == SegmentUse::kInput ? O_RDONLY : O_RDWR;
+  const int mode = use == SegmentUse::kSealed ? O_RDONLY : O_RDWR;
   FileDescriptor file(open(path.c_str(), mode | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file) return unavailable(fmt::format("{} cannot be opened: {}", path, describe_errno(errno)));
   return file;
@@ -121,31 +122,34 @@ std::span<std::byte> Mapping::data() const {
   return {static_cast<std::byte*>(address_) + kSegmentHeaderBytes, size_bytes_ - kSegmentHeaderBytes};
 }
 
-Result<Segment> make_input_segment(std::span<const std::byte> data) {
+Result<Segment> make_sealed_segment(std::span<const std::byte> data) {
   SQUARE_ASSIGN_OR_RETURN(Segment segment, make_segment(data.size()));
   SQUARE_RETURN_IF_ERROR(write_all(segment.descriptor, data, kSegmentHeaderBytes));
   SQUARE_RETURN_IF_ERROR(seal(segment, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE));
   return segment;
 }
 
-Result<Segment> make_output_segment(std::size_t capacity_bytes) {
+Result<Segment> make_reusable_segment(std::size_t capacity_bytes) {
   SQUARE_ASSIGN_OR_RETURN(Segment segment, make_segment(capacity_bytes));
   SQUARE_RETURN_IF_ERROR(seal(segment, F_SEAL_SHRINK | F_SEAL_GROW));
   SQUARE_ASSIGN_OR_RETURN(segment.mapping, map(segment.descriptor, capacity_bytes, PROT_READ | PROT_WRITE));
   return segment;
 }
 
-Result<Mapping> open_segment(std::uint32_t process, std::uint32_t descriptor, std::uint64_t nonce,
-                             std::size_t size_bytes, SegmentUse use) {
-  SQUARE_ASSIGN_OR_RETURN(const FileDescriptor file, open_of(process, descriptor, use));
-  SQUARE_RETURN_IF_ERROR(check_file(file, size_bytes, use));
+Result<SegmentFile> open_segment(const SegmentPlace& place, std::size_t size_bytes, SegmentUse use) {
+  SQUARE_ASSIGN_OR_RETURN(FileDescriptor opened, open_of(place.process, place.descriptor, use));
+  SQUARE_ASSIGN_OR_RETURN(SegmentFile file, check_file(std::move(opened), size_bytes, use));
   SegmentHeader header{};
-  if (pread(file.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
-      header.magic != kMagic || header.nonce != nonce) {
+  if (pread(file.descriptor.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
+      header.magic != kMagic || header.nonce != place.nonce) {
     return permission_denied("it is not the segment that was announced");
   }
-  const int protection = use == SegmentUse::kInput ? PROT_READ : PROT_READ | PROT_WRITE;
-  return map(file, size_bytes, protection);
+  return file;
+}
+
+Result<Mapping> map_segment(const SegmentFile& file, std::size_t size_bytes, SegmentUse use) {
+  const int protection = use == SegmentUse::kSealed ? PROT_READ : PROT_READ | PROT_WRITE;
+  return map(file.descriptor, size_bytes, protection);
 }
 
 }  // namespace square::gateway

@@ -45,22 +45,40 @@ struct Segment {
   FileDescriptor descriptor;
   std::uint64_t nonce = 0;
   std::size_t capacity_bytes = 0;
-  Mapping mapping;  // of an output
+  Mapping mapping;  // of a reusable one
 };
 
-// Copies `data` into a segment that nobody can change any more: a gateway sums up what it
+// Copies `data` into a segment that nobody can change any more: a node sums up what it
 // sends before it sends it, so bytes that change in between would break its links.
 // Errors: RESOURCE_EXHAUSTED. Blocks for the copy.
-Result<Segment> make_input_segment(std::span<const std::byte> data);
+Result<Segment> make_sealed_segment(std::span<const std::byte> data);
 
-// A segment for results, whose size cannot change any more. Errors: RESOURCE_EXHAUSTED.
-Result<Segment> make_output_segment(std::size_t capacity_bytes);
+// A segment for results, and for input that stays on the gateway's node. Its size cannot change
+// any more. Errors: RESOURCE_EXHAUSTED.
+Result<Segment> make_reusable_segment(std::size_t capacity_bytes);
 
-// The gateway's end: `size_bytes` of the segment that is `descriptor` in `process`. Refuses
-// whatever could change its size, or its bytes in case of an input, under the gateway's
-// hands. Errors: PERMISSION_DENIED or UNAVAILABLE in words.
-enum class SegmentUse { kInput, kOutput };
-Result<Mapping> open_segment(std::uint32_t process, std::uint32_t descriptor, std::uint64_t nonce,
-                             std::size_t size_bytes, SegmentUse use);
+// Sealed: nobody can change its bytes. Reusable: the process writes to it whenever it likes.
+enum class SegmentUse { kSealed, kReusable };
+
+// What a process announces.
+struct SegmentPlace {
+  std::uint32_t process = 0;
+  std::uint32_t descriptor = 0;  // there
+  std::uint64_t nonce = 0;
+};
+
+// The gateway's end: a file that is what its process announced and as it must be.
+struct SegmentFile {
+  FileDescriptor descriptor;
+  std::uint64_t device = 0;
+  std::uint64_t number = 0;  // of its inode
+  std::size_t capacity_bytes = 0;
+};
+
+// Refuses whatever could change its size, or its bytes if it must be sealed, under the gateway's
+// hands, and what is smaller than `size_bytes`. Errors: PERMISSION_DENIED or UNAVAILABLE in words.
+Result<SegmentFile> open_segment(const SegmentPlace& place, std::size_t size_bytes, SegmentUse use);
+// Errors: RESOURCE_EXHAUSTED. Precondition: `size_bytes` is at most its capacity.
+Result<Mapping> map_segment(const SegmentFile& file, std::size_t size_bytes, SegmentUse use);
 
 }  // namespace square::gateway

@@ -1,4 +1,4 @@
-// Whole nodes in one process: gRPC, threads, a controller.
+// One communicator's life over real nodes: broadcasts, failure, stop.
 #include "square/communicator.h"
 
 #include <doctest/doctest.h>
@@ -6,66 +6,12 @@
 #include <thread>
 #include <vector>
 
-#include "square/controller.h"
-#include "square/controller_client.h"
-#include "square/overlay_node.h"
+#include "collective/real_group.h"
 
 using namespace square;
+using namespace square::test;
 
 namespace {
-
-constexpr Duration kLimit = std::chrono::seconds(20);
-
-Scenario mesh_scenario(const std::vector<std::string>& names) {
-  Scenario scenario;
-  scenario.topology = *full_mesh(names, {200e6, Duration(0), 0.0});
-  return scenario;
-}
-
-// A controller and one node for each name.
-struct Fixture {
-  explicit Fixture(std::vector<std::string> node_names) : names(std::move(node_names)) {
-    auto started = Controller::start({}, mesh_scenario(this->names));
-    REQUIRE_MESSAGE(started.is_ok(), started.status().to_string());
-    controller = std::move(started).value();
-    for (const std::string& name : this->names) {
-      OverlayNodeOptions options;
-      options.name = name;
-      options.controller_address = controller->address();
-      auto joined = OverlayNode::join(options);
-      REQUIRE_MESSAGE(joined.is_ok(), joined.status().to_string());
-      nodes.push_back(std::move(joined).value());
-    }
-  }
-
-  // All members of a group whose rank r lives on nodes[r], made at once as they must be.
-  std::vector<std::unique_ptr<Communicator>> group(const std::string& name,
-                                                   std::vector<GroupCollective> collectives = {}) {
-    std::vector<std::unique_ptr<Communicator>> members(nodes.size());
-    std::vector<std::thread> threads;
-    for (std::uint32_t rank = 0; rank < nodes.size(); ++rank) {
-      threads.emplace_back([&, rank] {
-        auto made =
-            Communicator::create(*nodes[rank], {name, "alice", names, collectives}, Rank(rank), kLimit);
-        if (made.is_ok()) members[rank] = std::move(made).value();
-      });
-    }
-    for (auto& thread : threads) thread.join();
-    for (const auto& member : members) REQUIRE(member != nullptr);
-    return members;
-  }
-
-  std::vector<std::string> names;
-  std::unique_ptr<Controller> controller;
-  std::vector<std::unique_ptr<OverlayNode>> nodes;
-};
-
-std::vector<std::byte> pattern(std::size_t size, unsigned seed) {
-  std::vector<std::byte> bytes(size);
-  for (std::size_t i = 0; i < size; ++i)
-    bytes[i] = static_cast<std::byte>((i * 131 + seed * 7 + (i >> 9U)) & 0xffU);
-  return bytes;
-}
 
 // Every member calls, from its own thread, and gets its outcome.
 std::vector<Status> broadcast(std::vector<std::unique_ptr<Communicator>>& members,

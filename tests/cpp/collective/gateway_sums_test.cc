@@ -1,10 +1,7 @@
 // Sums of members that are attached to gateways.
 #include <doctest/doctest.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
 #include <future>
 #include <thread>
 #include <vector>
@@ -85,28 +82,6 @@ bool names(const std::string& cause, const ChildProcess& process) {
   const std::string who = "process " + std::to_string(process.pid()) + " of tenant";
   return cause.starts_with("UNAVAILABLE") && cause.find(who) != std::string::npos &&
          cause.find("rank 1 of group \"sums of alice") != std::string::npos;
-}
-
-// Writes over whatever this process shares with a gateway and may write to, and says how much.
-std::uint64_t scribble() {
-  std::uint64_t written = 0;
-  const std::vector<char> noise(std::size_t{256} << 10U, '\x7f');
-  constexpr off_t kHeader = 4096;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
-    const auto name = std::filesystem::read_symlink(entry.path(), ignored).string();
-    if (name.find("memfd:square-gateway") == std::string::npos) continue;
-    const int file = open(entry.path().c_str(), O_RDWR | O_CLOEXEC);
-    if (file < 0) continue;
-    // An output: an input can be changed only before it is given.
-    const bool is_output = (fcntl(file, F_GET_SEALS) & (F_SEAL_GROW | F_SEAL_WRITE)) == F_SEAL_GROW;
-    off_t at = kHeader;
-    while (is_output && pwrite(file, noise.data(), noise.size(), at) > 0)
-      at += static_cast<off_t>(noise.size());
-    written += static_cast<std::uint64_t>(at - kHeader);
-    close(file);
-  }
-  return written;
 }
 
 }  // namespace
@@ -253,7 +228,7 @@ TEST_CASE("a process that writes over its output while it is summed harms itself
   std::atomic<bool> is_over = false;
   std::uint64_t written = 0;
   std::thread scribbler([&] {
-    while (!is_over) written += scribble();
+    while (!is_over) written += testing::scribble();
   });
   std::thread caller([&] {
     for (std::size_t call = 0; call < 5; ++call) {

@@ -81,22 +81,24 @@ TEST_CASE("broadcasts of nothing wait for a member that calls late, several at o
   Overlay overlay(13, 3);
   REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
   overlay.set_members(CollectiveId(0), {0, 1, 2});
-  std::vector<Broadcast> broadcasts;
-  for (std::uint32_t i = 0; i < 3; ++i) {
-    // The last one has bytes: what is held is still counted right.
-    broadcasts.emplace_back(CollectiveId(0), std::vector<std::uint32_t>{0, 1, 2},
-                            payload(i == 2 ? 1'000 : 0));
-    broadcasts.back().operation = OperationId(i);
-  }
-  for (Broadcast& broadcast : broadcasts) {
-    broadcast.post(overlay, 0);
-    broadcast.post(overlay, 1);
-  }
-  overlay.run([] { return false; }, std::chrono::seconds(3));
-  for (Broadcast& broadcast : broadcasts) broadcast.post(overlay, 2);
-  for (const Broadcast& broadcast : broadcasts) {
-    REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
-    CHECK(broadcast.is_right());
+  // Blocks without bytes are held alone, then beside one that has some.
+  std::uint32_t operation = 0;
+  for (const std::vector<std::size_t>& sizes : {std::vector<std::size_t>{0, 0}, {0, 1'000, 0}}) {
+    std::vector<Broadcast> broadcasts;
+    for (const std::size_t size : sizes) {
+      broadcasts.emplace_back(CollectiveId(0), std::vector<std::uint32_t>{0, 1, 2}, payload(size));
+      broadcasts.back().operation = OperationId(operation++);
+    }
+    for (Broadcast& broadcast : broadcasts) {
+      broadcast.post(overlay, 0);
+      broadcast.post(overlay, 1);
+    }
+    overlay.run([] { return false; }, std::chrono::seconds(3));
+    for (Broadcast& broadcast : broadcasts) broadcast.post(overlay, 2);
+    for (const Broadcast& broadcast : broadcasts) {
+      REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+      CHECK(broadcast.is_right());
+    }
   }
   std::optional<NodeStatistics> late;
   overlay.node(2).statistics([&](NodeStatistics statistics) { late = statistics; });

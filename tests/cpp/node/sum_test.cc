@@ -67,7 +67,7 @@ TEST_CASE("add: slices that end anywhere give the sum of the whole") {
 }
 
 TEST_CASE("blocks are dealt to streams in proportion to their rates, each once") {
-  const Interleave deal({3e6, 1e6}, 1'000, {true, true});
+  const Interleave deal({{3e6, 1}, {1e6, 1}}, 1'000, {true, true});
   CHECK(deal.order(0).size() + deal.order(1).size() == 998);
   CHECK(deal.order(1).size() == doctest::Approx(998 / 4).epsilon(0.01));
   CHECK_FALSE(deal.is_dealt(0));
@@ -75,7 +75,11 @@ TEST_CASE("blocks are dealt to streams in proportion to their rates, each once")
     REQUIRE(deal.order(deal.stream_of(block))[deal.position_of(block)] == block);
   }
   // The slow stream gets nothing that the fast one would be through with sooner.
-  CHECK(Interleave({100e6, 1e6}, 10, {}).order(1).empty());
+  CHECK(Interleave({{100e6, 1}, {1e6, 1}}, 10, {}).order(1).empty());
+  // A block that has seven links to go is there after seven times as long.
+  CHECK(Interleave({{4e6, 1}, {1e6, 1}}, 10, {}).order(1).size() == 2);
+  CHECK(Interleave({{4e6, 1}, {1e6, 7}}, 10, {}).order(1).empty());
+  CHECK(Interleave({{4e6, 1}, {1e6, 7}}, 1'000, {}).order(1).size() == doctest::Approx(195).epsilon(0.01));
 }
 
 TEST_CASE("a reduce adds every member's values at the root, over a relay that adds") {

@@ -23,8 +23,8 @@ constexpr Reduction kReduction{ElementType::kInt32, ReduceOp::kSum};
 // Two streams of equal rates, in place: the member has ones, each part brings block + 2.
 struct Root {
   std::vector<std::int32_t> numbers = std::vector<std::int32_t>(kElements, 1);
-  std::shared_ptr<const Interleave> interleave =
-      std::make_shared<const Interleave>(std::vector<double>{1e6, 1e6}, kBlocks, std::vector<bool>());
+  std::shared_ptr<const Interleave> interleave = std::make_shared<const Interleave>(
+      std::vector<Interleave::Stream>{{1e6, 1}, {1e6, 1}}, kBlocks, std::vector<bool>());
   std::shared_ptr<SumZone> zone;
 
   Root() {
@@ -127,7 +127,8 @@ TEST_CASE("sums that begin again keep what has landed and take the rest anew") {
   CHECK_FALSE(root.lands(root.part(2)));
   const std::vector<bool> done = root.zone->claimed();
   CHECK(std::ranges::count(done, true) == 1);
-  root.interleave = std::make_shared<const Interleave>(std::vector<double>{1e6, 3e6}, kBlocks, done);
+  root.interleave =
+      std::make_shared<const Interleave>(std::vector<Interleave::Stream>{{1e6, 1}, {3e6, 1}}, kBlocks, done);
   root.zone->begin({Epoch(1), 1, root.interleave});
   CHECK_FALSE(root.lands(root.part(1)));
   CHECK(root.lands(root.part(1, {1, 0})));
