@@ -64,10 +64,8 @@ void Node::fail(CollectiveId collective, OperationId operation, Status cause) {
 
 void Node::watch(CollectiveId collective, OperationId operation, Duration timeout,
                  std::function<void(Status)> arrived) {
-  core_->on_strand(
-      [key = OperationKey{collective, operation}, timeout, arrived = std::move(arrived)](Core& core) {
-        core.watch(key, timeout, arrived);
-      });
+  core_->on_strand([key = OperationKey{collective, operation}, timeout,
+                    arrived = std::move(arrived)](Core& core) { core.watch(key, timeout, arrived); });
 }
 
 void Node::metrics(std::function<void(NodeMetrics)> receive) {
