@@ -35,6 +35,7 @@ export CXX
 checksum = $(firstword $(shell cksum < $(1)))
 PACKAGES_DONE := $(STAMPS)/packages-$(call checksum,packaging/debian-packages.txt)
 VENV_DONE := $(VENV)/square-requirements-$(call checksum,pyproject.toml)
+TORCH_DONE := $(VENV)/square-torch-$(call checksum,pyproject.toml)
 PYTHON_DONE := $(VENV)/square-installed
 
 # Directories too: theirs is the time that changes when a file goes away.
@@ -79,6 +80,13 @@ $(VENV_DONE): pyproject.toml | $(PACKAGES_DONE)
 	@$(STEP) "Python packages" "check the network and pip's settings, then run make again" \
 	  $(BIN)/python -m pip install --quiet -r $(VENV)/requirements.txt
 	@rm -f $(VENV)/square-requirements-* && touch $@
+
+# Large, and only tests want it.
+$(TORCH_DONE): $(VENV_DONE)
+	@$(BIN)/python packaging/requirements.py torch-tests > $(VENV)/torch-requirements.txt
+	@$(STEP) "torch, for the tests" "check the network and pip's settings, then run make again" \
+	  $(BIN)/python -m pip install --quiet -r $(VENV)/torch-requirements.txt
+	@rm -f $(VENV)/square-torch-* && touch $@
 
 build/%/build.ninja: CMakePresets.json | $(PACKAGES_DONE)
 	@$(STEP) "configure $*" "read CMake's message above; 'make clean' starts afresh" cmake --preset $*
@@ -137,13 +145,13 @@ test-cpp: build
 
 ## test-python: the Python tests, against the installed package and build/dev
 .PHONY: test-python
-test-python: build python
+test-python: build python $(TORCH_DONE)
 	@$(STEP) "Python tests" "the failing test printed its seed; run it alone: $(BIN)/pytest -k NAME" \
 	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest
 
 ## test-torch-suite: torch's own tests of a backend on Gloo and on square, compared
 .PHONY: test-torch-suite
-test-torch-suite: python
+test-torch-suite: python $(TORCH_DONE)
 	@$(STEP) "torch's suite" "run one test alone: $(BIN)/python tests/torch_suite.py --only NAME --verbose" \
 	  $(BIN)/python tests/torch_suite.py
 

@@ -1,17 +1,23 @@
-"""Prints what pyproject.toml asks for (build, run, test), one requirement a line."""
+"""Prints what pyproject.toml asks for, one requirement a line.
 
+Without arguments what building, running and testing take; with names of extras what those take.
+"""
+
+import sys
 import tomllib
 from pathlib import Path
 
 PYPROJECT = Path(__file__).resolve().parent.parent / "pyproject.toml"
 
-if __name__ == "__main__":
+
+def requirements(extras: list[str]) -> list[str]:
     settings = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))
     project = settings["project"]
-    print(
-        *settings["build-system"]["requires"],
-        *project["dependencies"],
-        *project["optional-dependencies"]["test"],
-        *project["optional-dependencies"]["torch-tests"],
-        sep="\n",
-    )
+    optional: dict[str, list[str]] = project["optional-dependencies"]
+    if extras:
+        return [requirement for extra in extras for requirement in optional[extra]]
+    return [*settings["build-system"]["requires"], *project["dependencies"], *optional["test"]]
+
+
+if __name__ == "__main__":
+    print(*requirements(sys.argv[1:]), sep="\n")

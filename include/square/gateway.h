@@ -21,8 +21,8 @@ struct GatewayOptions {
   // Processes that may be attached at once.
   std::size_t max_attachments = 256;
   // Of one attachment: groups, and operations that have not ended.
-  std::size_t max_groups = 64;
-  std::size_t max_operations = 256;
+  std::size_t max_groups = 256;
+  std::size_t max_operations = 4'096;
   // Memory for operations under way, input and output counted, shared memory too. An operation
   // waits until there is room; one that is larger is refused with RESOURCE_EXHAUSTED.
   std::uint64_t tenant_staging_bytes = std::uint64_t{1} << 30U;
