@@ -51,6 +51,8 @@ struct FrameHeader {
   // What a sum adds, as the sender sees it: square/reduction.h. 0 where nothing is added.
   std::uint8_t element_type = 0;
   std::uint8_t reduce_op = 0;
+  // Which call of its group a member's program made, a GroupCall as bits; 0: not said.
+  std::uint16_t call = 0;
   // Position of the payload in the session's bytes of this operation.
   std::uint64_t offset_bytes = 0;
   // The session's bytes of this operation in all, and its block size.

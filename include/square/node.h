@@ -16,6 +16,7 @@
 
 #include "square/clock.h"
 #include "square/executor.h"
+#include "square/group_call.h"
 #include "square/ids.h"
 #include "square/plan.h"
 #include "square/reduction.h"
@@ -55,6 +56,9 @@ struct MemberOperation {
   Reduction reduction;
   // How many members the collective has, on all nodes: what an average is divided by.
   std::uint32_t group_size = 0;
+  // The call of the group that this is part of; members whose calls of one number are of
+  // different kinds fail, with what each called.
+  GroupCall call;
   // The root of a broadcast or a reduce.
   bool is_root = false;
   // The call ends with DEADLINE_EXCEEDED after this long.

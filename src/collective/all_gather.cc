@@ -14,7 +14,7 @@ Result<std::shared_ptr<Work>> all_gather(GroupCalls& group, std::span<const std:
     const std::span<std::byte> data = outputs[root.index()];
     parts.push_back(root == group.rank() ? multicast_source(root, data) : multicast_destination(root, data));
   }
-  return group.call(std::move(parts), timeout);
+  return group.call(CallKind::kAllGather, std::move(parts), timeout);
 }
 
 }  // namespace square

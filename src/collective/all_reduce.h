@@ -9,6 +9,7 @@
 namespace square {
 
 Result<std::shared_ptr<Work>> all_reduce(GroupCalls& group, std::span<const std::byte> input,
-                                         std::span<std::byte> output, Reduction reduction, Duration timeout);
+                                         std::span<std::byte> output, Reduction reduction, Duration timeout,
+                                         CallKind kind = CallKind::kAllReduce);
 
 }  // namespace square

@@ -21,7 +21,7 @@ Result<std::shared_ptr<Work>> all_to_all(GroupCalls& group,
     parts.push_back(unicast_source(self, from, inputs[from.index()], kCollectiveChannel));
     parts.push_back(unicast_destination(self, from, outputs[from.index()], kCollectiveChannel));
   }
-  return group.call(std::move(parts), timeout, all);
+  return group.call(CallKind::kAllToAll, std::move(parts), timeout, all);
 }
 
 }  // namespace square

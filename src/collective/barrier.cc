@@ -5,7 +5,7 @@
 namespace square {
 
 Result<std::shared_ptr<Work>> barrier(GroupCalls& group, Duration timeout) {
-  return all_reduce(group, {}, {}, {ElementType::kInt32, ReduceOp::kSum}, timeout);
+  return all_reduce(group, {}, {}, {ElementType::kInt32, ReduceOp::kSum}, timeout, CallKind::kBarrier);
 }
 
 }  // namespace square

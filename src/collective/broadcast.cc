@@ -8,7 +8,8 @@ Result<std::shared_ptr<Work>> broadcast(GroupCalls& group, std::span<std::byte> 
                                         Duration timeout) {
   SQUARE_RETURN_IF_ERROR(group.check_rank(root, "root"));
   const bool is_root = group.rank() == root;
-  return group.call({is_root ? multicast_source(root, data) : multicast_destination(root, data)}, timeout);
+  return group.call(CallKind::kBroadcast,
+                    {is_root ? multicast_source(root, data) : multicast_destination(root, data)}, timeout);
 }
 
 }  // namespace square

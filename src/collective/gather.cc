@@ -22,7 +22,7 @@ Result<std::shared_ptr<Work>> gather(GroupCalls& group, std::span<const std::byt
       parts.push_back(unicast_destination(self, from, outputs[from.index()], kCollectiveChannel));
   }
   if (self != root) parts.push_back(unicast_source(self, root, input, kCollectiveChannel));
-  return group.call(std::move(parts), timeout, all);
+  return group.call(CallKind::kGather, std::move(parts), timeout, all);
 }
 
 }  // namespace square

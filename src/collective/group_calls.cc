@@ -137,7 +137,7 @@ Status GroupCalls::ensure(const std::vector<GroupCollective>& collectives, Durat
   return added.empty() ? Status::ok() : enrol(std::move(added), timeout);
 }
 
-Result<std::shared_ptr<Work>> GroupCalls::call(std::vector<Part> parts, Duration timeout,
+Result<std::shared_ptr<Work>> GroupCalls::call(CallKind kind, std::vector<Part> parts, Duration timeout,
                                                std::vector<GroupCollective> collectives) {
   SQUARE_RETURN_IF_ERROR(check_usable());
   for (Part& part : parts) {
@@ -146,7 +146,10 @@ Result<std::shared_ptr<Work>> GroupCalls::call(std::vector<Part> parts, Duration
   }
   SQUARE_RETURN_IF_ERROR(ensure(collectives, timeout));
   const std::lock_guard lock(mutex_);
+  GroupCall number{kind, 0};
+  if (kind != CallKind::kNone) number.number = static_cast<std::uint16_t>(call_count_++ % kGroupCallNumbers);
   JoinedWork::Parts works;
+  for (Part& part : parts) part.call.call = number;
   for (Part& part : parts) works.push_back(post(std::move(part), timeout));
   return JoinedWork::join(std::move(works));
 }

@@ -58,7 +58,7 @@ class GroupCalls {
   // their order; all get `timeout`. A collective that this member has no part in is only
   // registered: whoever calls first does it for all. Blocks while registering, for `timeout`
   // at most. Errors: FAILED_PRECONDITION after a failure; those of enrol().
-  Result<std::shared_ptr<Work>> call(std::vector<Part> parts, Duration timeout,
+  Result<std::shared_ptr<Work>> call(CallKind kind, std::vector<Part> parts, Duration timeout,
                                      std::vector<GroupCollective> collectives = {});
 
   // For a receive from any source. The number of this member's next call of a collective.
@@ -102,6 +102,7 @@ class GroupCalls {
   std::mutex enrolment_;  // held while registering, which may take as long as planning
   std::mutex mutex_;      // of what follows; never held while anything blocks
   std::map<CollectiveIdentity, Registered> registered_;
+  std::uint64_t call_count_ = 0;  // of operations that all members call
   std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
   std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
 };

@@ -28,14 +28,15 @@ Result<std::shared_ptr<Work>> send(GroupCalls& group, std::span<const std::byte>
                                    std::uint32_t tag, Duration timeout) {
   SQUARE_RETURN_IF_ERROR(check_peer(group, to, "destination"));
   SQUARE_RETURN_IF_ERROR(check_tag(tag));
-  return group.call({unicast_source(group.rank(), to, data, channel_of(tag))}, timeout);
+  return group.call(CallKind::kNone, {unicast_source(group.rank(), to, data, channel_of(tag))}, timeout);
 }
 
 Result<std::shared_ptr<Work>> receive(GroupCalls& group, std::span<std::byte> data, Rank from,
                                       std::uint32_t tag, Duration timeout) {
   SQUARE_RETURN_IF_ERROR(check_peer(group, from, "source"));
   SQUARE_RETURN_IF_ERROR(check_tag(tag));
-  return group.call({unicast_destination(group.rank(), from, data, channel_of(tag))}, timeout);
+  return group.call(CallKind::kNone, {unicast_destination(group.rank(), from, data, channel_of(tag))},
+                    timeout);
 }
 
 }  // namespace square

@@ -20,7 +20,7 @@ Result<std::shared_ptr<Work>> reduce(GroupCalls& group, std::span<const std::byt
                                      std::span<std::byte> output, Reduction reduction, Rank root,
                                      Duration timeout) {
   SQUARE_RETURN_IF_ERROR(group.check_rank(root, "root"));
-  return group.call({reduce_part(group, input, output, reduction, root)}, timeout);
+  return group.call(CallKind::kReduce, {reduce_part(group, input, output, reduction, root)}, timeout);
 }
 
 }  // namespace square

@@ -13,7 +13,7 @@ Result<std::shared_ptr<Work>> reduce_scatter(GroupCalls& group,
   std::vector<Part> parts;
   for (const Rank root : group.ranks())
     parts.push_back(reduce_part(group, inputs[root.index()], output, reduction, root));
-  return group.call(std::move(parts), timeout);
+  return group.call(CallKind::kReduceScatter, std::move(parts), timeout);
 }
 
 }  // namespace square

@@ -21,7 +21,7 @@ Result<std::shared_ptr<Work>> scatter(GroupCalls& group,
     if (self == root) parts.push_back(unicast_source(self, to, inputs[to.index()], kCollectiveChannel));
   }
   if (self != root) parts.push_back(unicast_destination(self, root, output, kCollectiveChannel));
-  return group.call(std::move(parts), timeout, all);
+  return group.call(CallKind::kScatter, std::move(parts), timeout, all);
 }
 
 }  // namespace square

@@ -130,7 +130,11 @@ void Node::Core::post(MemberOperation call) {
                                                       kMaxOpenOperations, context_.options.name)));
   }
   if (operation->has_posted(call.rank)) return already();
+  const MemberOperation part{
+      .collective = call.collective, .operation = call.operation, .rank = call.rank, .call = call.call};
+  const bool agrees = compare_calls(key, fmt::format("rank {}", call.rank.value()), call.call);
   operation->post(std::move(call), plan);
+  if (agrees && !operation->has_failed()) note_call(part);
 }
 
 void Node::Core::cancel(const OperationKey& key) {
@@ -166,6 +170,7 @@ std::shared_ptr<Operation> Node::Core::open_operation(const OperationKey& key) {
 
 void Node::Core::on_finished(const OperationKey& key, const Status& outcome) {
   operations_.erase(key);
+  forget_calls(key);
   Collective& collective = collectives_[key.collective];
   if (outcome.is_ok()) {
     collective.finished.insert(key.operation.value());

@@ -108,6 +108,12 @@ class Node::Core final : public TransportHandler,
     std::uint64_t number = 0;  // only for kEveryOperation, then not 0
     Status cause;
   };
+  // What local members called, while it runs.
+  struct LocalCall {
+    CallKind kind = CallKind::kNone;
+    Rank rank;
+    std::set<OperationKey> running;
+  };
   struct Watch {
     Executor::TimerId timer = 0;
     std::function<void(Status)> arrived;
@@ -120,6 +126,15 @@ class Node::Core final : public TransportHandler,
     std::shared_ptr<const InstalledPlan> plan;
     const LocalStream* stream = nullptr;
   };
+
+  // Calls (core_calls.cc)
+  void note_call(const MemberOperation& call);
+  void forget_calls(const OperationKey& key);
+  // A member elsewhere said with a frame what it called. False if that ended the operation.
+  bool agrees_on_call(const OperationKey& key, Operation& operation, const FrameHeader& header,
+                      const std::string& from);
+  // False, and the operations fail, if a local member calls something else by that number.
+  bool compare_calls(const OperationKey& key, const std::string& who, GroupCall call);
 
   // Watches (core_watches.cc)
   void tell_watches(const OperationKey& key, const Status& outcome);
@@ -168,7 +183,7 @@ class Node::Core final : public TransportHandler,
   // asks for an answer has got it.
   std::shared_ptr<Operation> operation_for(const Place& place, const FrameHeader& header);
   // The same for a reduce, without an answer.
-  std::shared_ptr<Operation> sum_for(const Place& place, const FrameHeader& header);
+  std::shared_ptr<Operation> sum_for(const Place& place, const FrameHeader& header, const std::string& from);
   void answer_abort(const Place& place, const FrameHeader& header, const Status& cause);
   void poison(const OperationKey& key, const Status& cause);
   [[nodiscard]] Status check_part(const Plan& plan, const MemberOperation& call) const;
@@ -193,6 +208,7 @@ class Node::Core final : public TransportHandler,
   std::map<std::string, Dial> dials_;
   std::map<CollectiveId, Collective> collectives_;
   std::multimap<OperationKey, Watch> watches_;
+  std::map<std::string, std::map<std::uint16_t, LocalCall>, std::less<>> calls_;  // by group and number
   std::map<OperationKey, std::shared_ptr<Operation>> operations_;
   // Over all plans: an operation keeps its block size when it moves to another.
   std::map<SessionId, std::size_t> largest_blocks_;

@@ -113,7 +113,8 @@ std::shared_ptr<Operation> Node::Core::operation_for(const Place& place, const F
   const bool is_near = header.operation.value() - collective.all_finished_below < kMaxOperationsAhead;
   const auto operation = is_near ? open_operation(key) : nullptr;
   if (!operation) refuse();
-  return operation;
+  const std::string& root = place.plan->plan().nodes[session->root.index()].name;
+  return operation && agrees_on_call(key, *operation, header, root) ? operation : nullptr;
 }
 
 void Node::Core::answer_abort(const Place& place, const FrameHeader& header, const Status& cause) {

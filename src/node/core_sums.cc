@@ -10,13 +10,14 @@ bool Node::Core::is_member(const Place& place) const {
   return std::ranges::find(session->members, *place.plan->self()) != session->members.end();
 }
 
-std::shared_ptr<Operation> Node::Core::sum_for(const Place& place, const FrameHeader& header) {
+std::shared_ptr<Operation> Node::Core::sum_for(const Place& place, const FrameHeader& header,
+                                               const std::string& from) {
   const OperationKey key{place.stream->collective, header.operation};
   const Collective& collective = collectives_[key.collective];
   const bool is_near = header.operation.value() - collective.all_finished_below < kMaxOperationsAhead;
   const auto operation = is_near ? open_operation(key) : nullptr;
   if (!operation) refuse();
-  return operation;
+  return operation && agrees_on_call(key, *operation, header, from) ? operation : nullptr;
 }
 
 void Node::Core::take_part(const Connection& from, const Place& place, Frame frame,
@@ -28,7 +29,7 @@ void Node::Core::take_part(const Connection& from, const Place& place, Frame fra
     return relayed_sums_.on_block(place.plan, *place.stream, peer, std::move(frame), std::move(guard));
   }
   if (collective.has_finished(frame.header.operation)) return;  // its sender will ask
-  if (const auto operation = sum_for(place, frame.header)) {
+  if (const auto operation = sum_for(place, frame.header, peer)) {
     operation->on_part(place.plan, *place.stream, peer, std::move(frame), std::move(guard), landing);
   }
 }
@@ -49,7 +50,8 @@ void Node::Core::take_request(const Place& place, const Frame& frame) {
     return announce_failure(key, alive);
   }
   const bool is_over = collective.failure || collective.has_finished(key.operation);
-  const auto operation = is_over ? nullptr : sum_for(place, frame.header);
+  const auto operation =
+      is_over ? nullptr : sum_for(place, frame.header, place.plan->plan().nodes[session->root.index()].name);
   if (!operation) return answer(*place.stream, frame);
   operation->on_request(place.plan, *place.stream, frame);
 }
@@ -74,7 +76,10 @@ void Node::Core::take_report(const Place& place, Frame frame) {
   if (is_root && collective.has_finished(key.operation)) {
     return answer(*place.stream, Reducer::done_answer(frame.header, context_.options.incarnation));
   }
-  const auto operation = collective.has_finished(key.operation) ? nullptr : sum_for(place, frame.header);
+  const auto operation =
+      collective.has_finished(key.operation)
+          ? nullptr
+          : sum_for(place, frame.header, place.plan->plan().nodes[report->contributor.index()].name);
   if (operation) return operation->on_report(place.plan, *place.stream, std::move(frame));
   if (!is_root)
     outgoing_.at(place.stream->children.front())->enqueue(place.stream->key, std::move(frame), nullptr);

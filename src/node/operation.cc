@@ -88,6 +88,7 @@ void Operation::start_source(const MemberOperation& call, const PlanPointer& pla
     senders_[session->id] =
         std::make_unique<Sender>(node_, host_.links(), plan, *session, key_.operation,
                                  show(pin, call.input.data(), range), [this] { check_progress(); });
+    senders_[session->id]->set_call(call.call);
   }
   for (const auto& [id, sender] : senders_) sender->fill();
 }

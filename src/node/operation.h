@@ -79,6 +79,14 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // The node goes away: nothing is said to anybody any more.
   void abandon();
 
+  // What a member elsewhere said that it called, last.
+  struct HeardCall {
+    GroupCall call;
+    std::string who;
+  };
+  [[nodiscard]] const std::optional<HeardCall>& heard_call() const { return heard_call_; }
+  void hear_call(HeardCall call) { heard_call_ = std::move(call); }
+
   [[nodiscard]] bool has_failed() const { return outcome_.has_value() && !outcome_->is_ok(); }
   [[nodiscard]] bool has_posted(Rank rank) const { return members_.contains(rank); }
   // Whether a sender or reducer runs on a plan older than `epoch`, and moving those that can.
@@ -140,6 +148,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::map<Rank, Member> members_;
   // Of the source, or of the first block; of an all-reduce: the plan that cuts its buffer.
   PlanPointer plan_;
+  std::optional<HeardCall> heard_call_;
   bool is_sum_ = false;  // a reduce or an all-reduce, known from a post
   bool sums_are_open_ = false;
   std::map<SessionId, std::unique_ptr<Sender>> senders_;

@@ -225,6 +225,7 @@ void Operation::open_sum(const PlanSession& session, const std::shared_ptr<const
     multicast_of_.emplace(session.id, pair->id);
     if (reducer->is_root()) open_multicast_of_sums(*pair, *reducer, pin);
   }
+  reducer->set_call(first.call);
   reducer->open(std::move(inputs), std::move(outputs), first.group_size, pin);
 }
 
@@ -235,6 +236,7 @@ void Operation::open_multicast_of_sums(const PlanSession& session, const Reducer
   senders_[session.id] = std::make_unique<Sender>(
       node_, host_.links(), plan_, session, key_.operation, std::move(data), [this] { check_progress(); },
       Sender::Sums{sums.shape().block_bytes, sums.shape().layout});
+  senders_[session.id]->set_call(members_.begin()->second.call.call);
 }
 
 void Operation::on_sum(SessionId session, std::size_t block) {

@@ -311,6 +311,7 @@ FrameHeader Reducer::header_for(const Stream& stream, FrameType type) const {
   header.incarnation = node_->options.incarnation;
   header.attempt = to_wire({generation_, 0});
   header.layout = shape_.layout;
+  header.call = call_;
   header.element_type = static_cast<std::uint8_t>(shape_.reduction.type);
   header.reduce_op = static_cast<std::uint8_t>(shape_.reduction.op);
   header.total_bytes = shape_.total_bytes;

@@ -90,6 +90,9 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void open(std::vector<const std::byte*> inputs, std::vector<std::byte*> outputs, std::uint32_t group_size,
             std::shared_ptr<const void> pin);
 
+  // Said with every frame. Before open().
+  void set_call(GroupCall call) { call_ = to_bits(call); }
+
   // `landing`: the part is added already. Errors: DATA_LOSS or INVALID_ARGUMENT for a block that
   // does not fit; without the name of who sent it.
   Status on_block(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream,
@@ -221,6 +224,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   Links& links_;
   std::shared_ptr<const InstalledPlan> plan_;
   SessionId session_;
+  std::uint16_t call_ = 0;
   OperationId operation_;
   SumShape shape_;
   Host host_;

@@ -219,6 +219,7 @@ FrameHeader Sender::header_for(const Stream& stream) const {
   header.stream = stream.local->key.stream;
   header.operation = operation_;
   header.incarnation = node_.options.incarnation;
+  header.call = call_;
   header.total_bytes = data_.size_bytes();
   header.block_bytes = static_cast<std::uint32_t>(block_bytes_);
   if (sums_) header.layout = sums_->layout;

@@ -44,6 +44,8 @@ class Sender {
          std::optional<Sums> sums = std::nullopt);
   ~Sender();
 
+  // Said with every frame. Before fill().
+  void set_call(GroupCall call) { call_ = to_bits(call); }
   // Puts blocks in line wherever there is room.
   void fill();
   // The bytes of this block are final now. Call fill() next.
@@ -107,6 +109,7 @@ class Sender {
   Links& links_;
   std::shared_ptr<const InstalledPlan> plan_;
   SessionId session_;
+  std::uint16_t call_ = 0;
   OperationId operation_;
   Buffer data_;
   std::function<void()> on_done_;

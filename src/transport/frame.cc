@@ -34,7 +34,8 @@ enum Offset : std::size_t {
   kLinkSequenceAt = 72,
   kElementTypeAt = 80,
   kReduceOpAt = 81,
-  kLayoutAt = 84,  // 82 and 83 are zero
+  kCallAt = 82,
+  kLayoutAt = 84,
   kPayloadCrcAt = 88,
   kHeaderCrcAt = 92,
 };
@@ -137,6 +138,7 @@ std::array<std::byte, kFrameHeaderBytes> encode_header(const Frame& frame) {
   put<std::uint64_t>(header, kLinkSequenceAt, fields.link_sequence);
   put<std::uint8_t>(header, kElementTypeAt, fields.element_type);
   put<std::uint8_t>(header, kReduceOpAt, fields.reduce_op);
+  put<std::uint16_t>(header, kCallAt, fields.call);
   put<std::uint32_t>(header, kLayoutAt, fields.layout.value());
   put<std::uint32_t>(header, kPayloadCrcAt, frame.payload.checksum());
   put<std::uint32_t>(header, kHeaderCrcAt, header_crc(header));
@@ -167,6 +169,7 @@ Result<Frame> decode_frame(const Buffer& message) {
   frame.header.link_sequence = get<std::uint64_t>(header, kLinkSequenceAt);
   frame.header.element_type = get<std::uint8_t>(header, kElementTypeAt);
   frame.header.reduce_op = get<std::uint8_t>(header, kReduceOpAt);
+  frame.header.call = get<std::uint16_t>(header, kCallAt);
   frame.header.layout = Epoch(get<std::uint32_t>(header, kLayoutAt));
   frame.payload = message.suffix(kFrameHeaderBytes);
   const auto checksum = get<std::uint32_t>(header, kPayloadCrcAt);

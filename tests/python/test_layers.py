@@ -53,6 +53,7 @@ PUBLIC_HEADERS = {
     "controller.h": "controller",
     "controller_client.h": "controller",
     "group.h": "controller",
+    "group_call.h": "node",
     "communicator.h": "collective",
     "gateway.h": "collective",
     "member_host.h": "collective",

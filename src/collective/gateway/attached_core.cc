@@ -206,6 +206,7 @@ void AttachedCore::start(Call posted) {
   message.set_element_type(static_cast<std::uint32_t>(operation.reduction.type));
   message.set_reduce_op(static_cast<std::uint32_t>(operation.reduction.op));
   message.set_group_size(operation.group_size);
+  message.set_call(to_bits(operation.call));
   message.set_is_root(operation.is_root);
   message.set_timeout_nanoseconds(to_nanoseconds(operation.timeout));
   const std::uint64_t number = ++last_number_;

@@ -65,6 +65,7 @@ Status GatewayCore::post(Attachment& from, std::uint64_t number, const v1::Gatew
   call.part.rank = Rank(message.rank());
   call.part.reduction = reduction_of(message);
   call.part.group_size = message.group_size();
+  call.part.call = group_call_from_bits(static_cast<std::uint16_t>(message.call() & 0xffffU));
   call.part.is_root = message.is_root();
   call.part.timeout = controller::bounded(from_nanoseconds(message.timeout_nanoseconds()));
   call.tenant = from.tenant;

@@ -237,16 +237,16 @@ TEST_CASE("what fails in one operation fails the others in flight and all that f
   const Members members = overlay.group("g");
   const auto barriers = on_all(members, [](Communicator& member) { return member.barrier_async(kLimit); });
   for (const Status& outcome : barriers) REQUIRE(outcome.is_ok());
-  // Rank 2 never calls the gather that runs.
-  Parts gathered(3, Bytes(100));
-  const auto gather = *members[0]->gather_async(gathered[0], outputs_of(gathered), Rank(0), kLimit);
+  // Rank 2 never sends the message that rank 0 waits for.
+  Bytes message(100);
+  const auto received = *members[0]->receive_async(message, Rank(2), 0, kLimit);
   Parts sizes{Bytes(100), Bytes(96), Bytes(100)};
   const auto outcomes = on_all(members, [&](Communicator& member) {
     Bytes& own = sizes[member.rank().index()];
     return member.reduce_async(own, own, kSum, Rank(0), kLimit);
   });
   for (const Status& outcome : outcomes) CHECK_FALSE(outcome.is_ok());
-  check_refused(gather->wait(), "96 bytes of int32");
+  check_refused(received->wait(), "96 bytes of int32");
   for (const auto& member : members) {
     const Status outcome = member->barrier(kLimit);
     CHECK_FALSE(outcome.is_ok());

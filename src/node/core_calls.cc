@@ -1,0 +1,73 @@
+// Whether the members of a group call the same operations in the same order.
+#include <fmt/format.h>
+
+#include <array>
+#include <string_view>
+
+#include "node/core.h"
+
+namespace square {
+
+std::string to_string(GroupCall call) {
+  constexpr std::array<std::string_view, 10> kNames{
+      "a message",      "broadcast",  "reduce", "all_reduce", "all_gather",
+      "reduce_scatter", "all_to_all", "gather", "scatter",    "barrier"};
+  const auto kind = static_cast<std::size_t>(call.kind);
+  return fmt::format("{} (call {} of the group)", kind < kNames.size() ? kNames[kind] : "something unknown",
+                     call.number + 1);
+}
+
+bool Node::Core::compare_calls(const OperationKey& key, const std::string& who, GroupCall call) {
+  const auto group = calls_.find(collectives_[key.collective].group);
+  if (call.kind == CallKind::kNone || group == calls_.end()) return true;
+  const auto local = group->second.find(call.number);
+  if (local == group->second.end() || local->second.kind == call.kind) return true;
+  const Status cause = invalid_argument(
+      fmt::format("members must call the same: {} called {}, rank {} on node \"{}\" called {}", who,
+                  to_string(call), local->second.rank.value(), context_.options.name,
+                  to_string(GroupCall{local->second.kind, call.number})));
+  // Both, for each has members that may know of no session of the other.
+  const std::set<OperationKey> running = local->second.running;
+  announce_failure(key, cause);
+  for (const OperationKey& other : running) announce_failure(other, cause);
+  return false;
+}
+
+void Node::Core::note_call(const MemberOperation& call) {
+  const OperationKey key{call.collective, call.operation};
+  const std::string& group = collectives_[call.collective].group;
+  if (call.call.kind == CallKind::kNone || group.empty()) return;
+  LocalCall& local = calls_[group][call.call.number];
+  if (local.kind != call.call.kind) local = {call.call.kind, call.rank, {}};
+  local.running.insert(key);
+  // What came before this member called.
+  const auto operations = operations_;
+  for (const auto& [other, operation] : operations) {
+    const auto heard = operation->heard_call();
+    if (!heard || heard->call.number != call.call.number || collectives_[other.collective].group != group)
+      continue;
+    if (!compare_calls(other, heard->who, heard->call)) return;
+  }
+}
+
+void Node::Core::forget_calls(const OperationKey& key) {
+  const auto group = calls_.find(collectives_[key.collective].group);
+  if (group == calls_.end()) return;
+  for (auto call = group->second.begin(); call != group->second.end();) {
+    call->second.running.erase(key);
+    call = call->second.running.empty() ? group->second.erase(call) : std::next(call);
+  }
+  if (group->second.empty()) calls_.erase(group);
+}
+
+bool Node::Core::agrees_on_call(const OperationKey& key, Operation& operation, const FrameHeader& header,
+                                const std::string& from) {
+  if (header.call == 0) return true;
+  const GroupCall call = group_call_from_bits(header.call);
+  const auto heard = operation.heard_call();
+  if (heard && heard->call == call) return true;
+  operation.hear_call({call, fmt::format("a member whose data comes from node \"{}\"", from)});
+  return compare_calls(key, operation.heard_call()->who, call);
+}
+
+}  // namespace square
