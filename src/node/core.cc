@@ -134,7 +134,8 @@ void Node::Core::post(MemberOperation call) {
       .collective = call.collective, .operation = call.operation, .rank = call.rank, .call = call.call};
   const bool agrees = compare_calls(key, fmt::format("rank {}", call.rank.value()), call.call);
   operation->post(std::move(call), plan);
-  if (agrees && !operation->has_failed()) note_call(part);
+  // It may be over already, and then nothing would forget its call.
+  if (agrees && operations_.contains(key)) note_call(part);
 }
 
 void Node::Core::cancel(const OperationKey& key) {

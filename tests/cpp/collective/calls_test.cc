@@ -91,3 +91,12 @@ TEST_CASE("messages need not be called alike") {
   CHECK(sent->wait() == Status::ok());
   CHECK(received->wait() == Status::ok());
 }
+
+TEST_CASE("a call that was over at once is forgotten before its number comes again") {
+  Fixture overlay({"a"}, "exact");
+  const Members alone = overlay.group("g");
+  std::vector<std::byte> data(8);
+  for (std::uint32_t call = 0; call < kGroupCallNumbers; ++call)
+    REQUIRE(alone.front()->broadcast(data, Rank(0), kLimit) == Status::ok());
+  CHECK(alone.front()->barrier(kLimit) == Status::ok());
+}
