@@ -56,16 +56,21 @@ void Link::set_channels(std::size_t channels) {
 void Link::close(Status reason) {
   std::vector<std::shared_ptr<Channel>> channels;
   std::deque<Frame> dropped;  // owners are dropped outside the lock
+  bool is_empty = false;
   {
     const std::lock_guard lock(mutex_);
     if (reason_.has_value()) return;
     reason_ = std::move(reason);  // from here on it does not change
     dropped.swap(frames_);
+    // At a head: its first channel was admitted, has not joined, and will be told to go.
+    is_empty = end_ == LinkEnd::kHead && slots_.empty();
+    is_over_ = is_over_ || is_empty;
     for (const Slot& slot : slots_) {
       if (slot.channel != nullptr) channels.push_back(slot.channel);
     }
   }
   for (const auto& channel : channels) channel->close(*reason_);
+  if (is_empty) owner_.retire(*this);
 }
 
 Status Link::add_channel(const std::shared_ptr<Channel>& channel, std::size_t number) {
