@@ -130,12 +130,12 @@ void Node::Core::post(MemberOperation call) {
                                                       kMaxOpenOperations, context_.options.name)));
   }
   if (operation->has_posted(call.rank)) return already();
-  const MemberOperation part{
-      .collective = call.collective, .operation = call.operation, .rank = call.rank, .call = call.call};
-  const bool agrees = compare_calls(key, fmt::format("rank {}", call.rank.value()), call.call);
+  const Rank rank = call.rank;
+  const GroupCall group_call = call.call;
+  const bool agrees = compare_calls(key, fmt::format("rank {}", rank.value()), group_call);
   operation->post(std::move(call), plan);
   // It may be over already, and then nothing would forget its call.
-  if (agrees && operations_.contains(key)) note_call(part);
+  if (agrees && operations_.contains(key)) note_call(key, rank, group_call);
 }
 
 void Node::Core::cancel(const OperationKey& key) {

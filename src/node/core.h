@@ -128,7 +128,7 @@ class Node::Core final : public TransportHandler,
   };
 
   // Calls (core_calls.cc)
-  void note_call(const MemberOperation& call);
+  void note_call(const OperationKey& key, Rank rank, GroupCall call);
   void forget_calls(const OperationKey& key);
   // A member elsewhere said with a frame what it called. False if that ended the operation.
   bool agrees_on_call(const OperationKey& key, Operation& operation, const FrameHeader& header,

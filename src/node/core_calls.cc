@@ -1,6 +1,7 @@
 // Whether the members of a group call the same operations in the same order.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -33,21 +34,21 @@ bool Node::Core::compare_calls(const OperationKey& key, const std::string& who, 
   return false;
 }
 
-void Node::Core::note_call(const MemberOperation& call) {
-  const OperationKey key{call.collective, call.operation};
-  const std::string& group = collectives_[call.collective].group;
-  if (call.call.kind == CallKind::kNone || group.empty()) return;
-  LocalCall& local = calls_[group][call.call.number];
-  if (local.kind != call.call.kind) local = {call.call.kind, call.rank, {}};
+void Node::Core::note_call(const OperationKey& key, Rank rank, GroupCall call) {
+  const std::string& group = collectives_[key.collective].group;
+  if (call.kind == CallKind::kNone || group.empty()) return;
+  LocalCall& local = calls_[group][call.number];
+  if (local.kind != call.kind) local = {call.kind, rank, {}};
   local.running.insert(key);
   // What came before this member called.
-  const auto operations = operations_;
-  for (const auto& [other, operation] : operations) {
-    const auto heard = operation->heard_call();
-    if (!heard || heard->call.number != call.call.number || collectives_[other.collective].group != group)
-      continue;
-    if (!compare_calls(other, heard->who, heard->call)) return;
-  }
+  const auto differs = std::ranges::find_if(operations_, [&](const auto& entry) {
+    const auto& heard = entry.second->heard_call();
+    return heard && heard->call.number == call.number && heard->call.kind != call.kind &&
+           collectives_[entry.first.collective].group == group;
+  });
+  if (differs == operations_.end()) return;
+  const auto operation = differs->second;
+  compare_calls(OperationKey(differs->first), operation->heard_call()->who, operation->heard_call()->call);
 }
 
 void Node::Core::forget_calls(const OperationKey& key) {

@@ -27,7 +27,6 @@ class SimulatedController {
     if (registered.changed) SQUARE_RETURN_IF_ERROR(publish());
     return GroupRegistration{std::move(registered.collectives), Epoch(epoch_)};
   }
-  [[nodiscard]] std::uint32_t plans_made() const { return epoch_; }
 
  private:
   Status publish() {

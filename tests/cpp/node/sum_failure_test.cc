@@ -120,6 +120,24 @@ FrameHeader part(std::uint64_t total, std::uint32_t block, std::uint16_t generat
   return header;
 }
 
+// Of 0 to 3, over two streams each; 4 is a relay and no member.
+std::shared_ptr<const Plan> sum_over_a_relay(bool all) {
+  PlanBuilder builder = full_mesh(5, 20e6);
+  if (all) {
+    builder.add_all_reduce(
+        {0, 1, 2, 3},
+        {{0,
+          3,
+          {{{{1, 4}, {2, 4}, {4, 3}, {3, 0}}, 5e6}, {{{3, 2}, {2, 1}, {1, 0}}, 5e6}},
+          {{{{0, 4}, {4, 1}, {4, 2}, {2, 3}}, 8e6}}},
+         {2, 4, {{{{0, 1}, {1, 4}, {3, 4}, {4, 2}}, 8e6}}, {{{{2, 4}, {4, 3}, {3, 0}, {0, 1}}, 8e6}}}});
+  } else {
+    builder.add_reduce(0, {0, 1, 2, 3},
+                       {{{{1, 4}, {2, 4}, {4, 3}, {3, 0}}, 5e6}, {{{3, 2}, {2, 1}, {1, 4}, {4, 0}}, 5e6}});
+  }
+  return builder.build();
+}
+
 std::vector<std::byte> bytes_of(const Buffer& buffer) {
   std::vector<std::byte> bytes(buffer.size_bytes());
   buffer.copy_to(bytes.data());
@@ -330,23 +348,10 @@ std::string run_fault(std::uint64_t seed) {
       if (a != b) overlay.simulation.set_conditions(node_name(a), node_name(b), conditions);
     }
   }
-  // 4 is a relay and no member.
-  PlanBuilder builder = full_mesh(5, 20e6);
   const bool all = below(2) == 0;
-  if (all) {
-    builder.add_all_reduce(
-        {0, 1, 2, 3},
-        {{0,
-          3,
-          {{{{1, 4}, {2, 4}, {4, 3}, {3, 0}}, 5e6}, {{{3, 2}, {2, 1}, {1, 0}}, 5e6}},
-          {{{{0, 4}, {4, 1}, {4, 2}, {2, 3}}, 8e6}}},
-         {2, 4, {{{{0, 1}, {1, 4}, {3, 4}, {4, 2}}, 8e6}}, {{{{2, 4}, {4, 3}, {3, 0}, {0, 1}}, 8e6}}}});
-  } else {
-    builder.add_reduce(0, {0, 1, 2, 3},
-                       {{{{1, 4}, {2, 4}, {4, 3}, {3, 0}}, 5e6}, {{{3, 2}, {2, 1}, {1, 4}, {4, 0}}, 5e6}});
-  }
+  const auto plan = sum_over_a_relay(all);
   overlay.set_members(CollectiveId(0), {0, 1, 2, 3});
-  if (!overlay.publish(builder.build())) return "no plan";
+  if (!overlay.publish(plan)) return "no plan";
   pass(overlay, std::chrono::milliseconds(below(300)));
   std::vector<std::unique_ptr<Sum>> sums;
   const auto root = all ? std::nullopt : std::optional<std::uint32_t>(0);
@@ -534,22 +539,9 @@ TEST_CASE("a neighbour that says anything at all brings no other node down") {
     Overlay overlay(seed, 5);
     const bool all = random() % 2 == 0;
     const auto liars = static_cast<std::uint32_t>(1 + random() % 3);
-    PlanBuilder builder = full_mesh(5, 20e6);
-    if (all) {
-      builder.add_all_reduce(
-          {0, 1, 2, 3},
-          {{0,
-            3,
-            {{{{1, 4}, {2, 4}, {4, 3}, {3, 0}}, 5e6}, {{{3, 2}, {2, 1}, {1, 0}}, 5e6}},
-            {{{{0, 4}, {4, 1}, {4, 2}, {2, 3}}, 8e6}}},
-           {2, 4, {{{{0, 1}, {1, 4}, {3, 4}, {4, 2}}, 8e6}}, {{{{2, 4}, {4, 3}, {3, 0}, {0, 1}}, 8e6}}}});
-    } else {
-      builder.add_reduce(0, {0, 1, 2, 3},
-                         {{{{1, 4}, {2, 4}, {4, 3}, {3, 0}}, 5e6}, {{{3, 2}, {2, 1}, {1, 4}, {4, 0}}, 5e6}});
-    }
     overlay.set_members(CollectiveId(0), {0, 1, 2, 3});
     Liar liar(overlay, liars);
-    REQUIRE(overlay.publish(builder.build()));
+    REQUIRE(overlay.publish(sum_over_a_relay(all)));
     for (std::size_t n = 0; n < 5; ++n)
       if (n != liars) liar.dial(n);
     Sum sum(CollectiveId(0), {0, 1, 2, 3}, inputs_of(seed, 4, 5'000),
