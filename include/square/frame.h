@@ -83,9 +83,9 @@ inline constexpr std::size_t kMaxFrameBytes = kFrameHeaderBytes + kMaxPayloadByt
 // The header of `frame` as it goes on the wire, checksums included.
 std::array<std::byte, kFrameHeaderBytes> encode_header(const Frame& frame);
 
-// A whole frame from the bytes of one message; the payload shares the message's slices.
+// Takes the first frame off the bytes of a message; the payload shares the message's slices.
 // Errors: DATA_LOSS for a wrong length, magic, type or checksum, or a payload past
-// kMaxPayloadBytes.
-Result<Frame> decode_frame(const Buffer& message);
+// kMaxPayloadBytes; then `message` is as it was.
+Result<Frame> take_frame(Buffer& message);
 
 }  // namespace square

@@ -106,7 +106,7 @@ Status check_header(const HeaderBytes& header, std::size_t message_bytes) {
     return data_loss(fmt::format("a frame claims a payload of {} bytes, the limit is {}", payload_bytes,
                                  kMaxPayloadBytes));
   }
-  if (payload_bytes != message_bytes - kFrameHeaderBytes) {
+  if (payload_bytes > message_bytes - kFrameHeaderBytes) {
     return data_loss(fmt::format("a frame claims a payload of {} bytes and has {}", payload_bytes,
                                  message_bytes - kFrameHeaderBytes));
   }
@@ -145,7 +145,7 @@ std::array<std::byte, kFrameHeaderBytes> encode_header(const Frame& frame) {
   return header;
 }
 
-Result<Frame> decode_frame(const Buffer& message) {
+Result<Frame> take_frame(Buffer& message) {
   if (message.size_bytes() < kFrameHeaderBytes) {
     return data_loss(fmt::format("a message of {} bytes is shorter than a frame's header of {}",
                                  message.size_bytes(), kFrameHeaderBytes));
@@ -171,7 +171,7 @@ Result<Frame> decode_frame(const Buffer& message) {
   frame.header.reduce_op = get<std::uint8_t>(header, kReduceOpAt);
   frame.header.call = get<std::uint16_t>(header, kCallAt);
   frame.header.layout = Epoch(get<std::uint32_t>(header, kLayoutAt));
-  frame.payload = message.suffix(kFrameHeaderBytes);
+  frame.payload = message.range(kFrameHeaderBytes, get<std::uint32_t>(header, kPayloadBytesAt));
   const auto checksum = get<std::uint32_t>(header, kPayloadCrcAt);
   if (checksum != crc32c(frame.payload)) {
     return data_loss(fmt::format("the payload of session {}, operation {}, offset {} fails its checksum",
@@ -179,6 +179,7 @@ Result<Frame> decode_frame(const Buffer& message) {
                                  frame.header.offset_bytes));
   }
   frame.payload.remember_checksum(checksum);
+  message = message.suffix(kFrameHeaderBytes + frame.payload.size_bytes());
   return frame;
 }
 

@@ -104,7 +104,7 @@ void Channel::pump() {
   auto next = link_->next(*this);
   if (!next.has_value()) return;
   writing_ = true;
-  ticket_ = next->ticket;
+  tickets_ = next->tickets;
   note_write(true);
   write(next->message, expect(Op::kWrite));
 }
@@ -114,7 +114,7 @@ void Channel::on_write(bool ok) {
   note_write(false);
   if (over_) return conclude();
   if (!ok || is_closing()) return;  // the read in flight tells the end
-  link_->on_written(*this, ticket_);
+  link_->on_written(*this, tickets_);
 }
 
 void Channel::fail(Status reason) {

@@ -17,6 +17,12 @@
 
 namespace square::rpc {
 
+// The frames of one message, which the link gave out one after the other.
+struct FrameTickets {
+  std::uint64_t first = 0;
+  std::size_t count = 0;  // 0: the message is no frame
+};
+
 // A channel lives on one completion queue, which one thread polls. That thread alone starts
 // operations, so nothing here needs a lock but what other threads hand over: the wish to
 // close or to look for something to send, followed by a wake-up through the queue.
@@ -112,9 +118,9 @@ class Channel : public std::enable_shared_from_this<Channel> {
   std::size_t number_ = 0;
   std::string peer_;
   grpc::ByteBuffer incoming_;
-  std::optional<Status> reason_;         // why the channel ends; set once
-  std::optional<std::uint64_t> ticket_;  // of the frame being written
-  int pending_ = 0;                      // operations in flight, wake-ups aside
+  std::optional<Status> reason_;  // why the channel ends; set once
+  FrameTickets tickets_;          // of what is being written
+  int pending_ = 0;               // operations in flight, wake-ups aside
   bool begun_ = false;
   bool up_ = false;
   bool writing_ = false;

@@ -96,30 +96,41 @@ void Link::on_channel_up(Channel& channel, const std::string& peer) {
 }
 
 std::optional<Link::Outgoing> Link::next(Channel& channel) {
-  Frame frame;
-  std::uint64_t ticket = 0;
+  std::vector<Frame> frames;
+  FrameTickets tickets;
   {
     const std::lock_guard lock(mutex_);
     Slot& slot = slots_[channel.number()];
     slot.is_busy = true;
-    if (const auto control = next_control(channel)) return Outgoing{to_message(*control), std::nullopt};
+    if (const auto control = next_control(channel)) return Outgoing{to_message(*control), {}};
     if (!may_send_frame(channel)) {
       slot.is_busy = false;
       return std::nullopt;
     }
-    frame = std::move(frames_.front());
-    frames_.pop_front();
-    ticket = first_ticket_ + written_.size();
-    written_.push_back(false);
-    frame.header.link_sequence = 0;
-    // Once numbered, always: the head can tell what came before.
-    if (end_ == LinkEnd::kTail && (last_sequence_ > 0 || channels_up() > 1)) {
-      frame.header.link_sequence = ++last_sequence_;
-      window_.add(frame.payload.size_bytes());
-    }
+    frames = take_frames();
+    tickets = {first_ticket_ + written_.size(), frames.size()};
+    written_.resize(written_.size() + frames.size(), false);
     meter_.note_use();
   }
-  return Outgoing{to_message(std::move(frame), owner_.ledger()), ticket};
+  return Outgoing{to_message(std::move(frames), owner_.ledger()), tickets};
+}
+
+// Small ones go together, as many as wait: a message costs more than a frame does.
+std::vector<Frame> Link::take_frames() {
+  std::vector<Frame> frames;
+  std::size_t bytes = 0;
+  // Once numbered, always: the head can tell what came before.
+  const bool are_numbered = end_ == LinkEnd::kTail && (last_sequence_ > 0 || channels_up() > 1);
+  do {
+    Frame& frame = frames.emplace_back(std::move(frames_.front()));
+    frames_.pop_front();
+    frame.header.link_sequence = are_numbered ? ++last_sequence_ : 0;
+    if (are_numbered) window_.add(frame.payload.size_bytes());
+    bytes += kFrameHeaderBytes + frame.payload.size_bytes();
+    // Numbered ones are dealt to the channels one by one.
+  } while (!are_numbered && !frames_.empty() &&
+           bytes + kFrameHeaderBytes + frames_.front().payload.size_bytes() <= kMaxBundleBytes);
+  return frames;
 }
 
 std::optional<Control> Link::next_control(const Channel& channel) {
@@ -153,12 +164,12 @@ bool Link::has_idle_channel() const {
                      [](const Slot& slot) { return slot.is_up && !slot.is_busy; });
 }
 
-void Link::on_written(Channel& channel, std::optional<std::uint64_t> ticket) {
+void Link::on_written(Channel& channel, const FrameTickets& tickets) {
   std::size_t sent = 0;
   {
     const std::lock_guard lock(mutex_);
     slots_[channel.number()].is_busy = false;
-    if (ticket.has_value()) written_[*ticket - first_ticket_] = true;
+    for (std::size_t i = 0; i < tickets.count; ++i) written_[tickets.first + i - first_ticket_] = true;
     for (; !written_.empty() && written_.front(); ++sent) {
       written_.pop_front();
       ++first_ticket_;
@@ -174,9 +185,15 @@ void Link::on_written(Channel& channel, std::optional<std::uint64_t> ticket) {
 
 Status Link::on_message(Channel& channel, Buffer message) {
   if (is_control(message)) return on_control(channel, message);
-  SQUARE_ASSIGN_OR_RETURN(Frame frame, decode_frame(message));
-  message = Buffer();
-  frame.payload = unpinned(std::move(frame.payload));
+  do {
+    SQUARE_ASSIGN_OR_RETURN(Frame frame, take_frame(message));
+    frame.payload = unpinned(std::move(frame.payload));
+    SQUARE_RETURN_IF_ERROR(on_frame(channel, std::move(frame)));
+  } while (message.size_bytes() > 0);
+  return Status::ok();
+}
+
+Status Link::on_frame(const Channel& channel, Frame frame) {
   const std::lock_guard handling(handler_mutex_);
   if (frame.header.link_sequence > 0) return take_in_order(std::move(frame));
   if (order_.has_begun() || channel.number() != 0)

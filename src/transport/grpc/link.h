@@ -53,12 +53,12 @@ class Link : public std::enable_shared_from_this<Link> {
   // For the channels, each from its queue's thread.
   struct Outgoing {
     grpc::ByteBuffer message;
-    std::optional<std::uint64_t> ticket;  // of a frame
+    FrameTickets tickets;
   };
   void on_channel_up(Channel& channel, const std::string& peer);
   // What the channel is to write now; nothing: it is idle until it is asked to pump().
   std::optional<Outgoing> next(Channel& channel);
-  void on_written(Channel& channel, std::optional<std::uint64_t> ticket);
+  void on_written(Channel& channel, const FrameTickets& tickets);
   // Errors end the channel.
   Status on_message(Channel& channel, Buffer message);
   void on_wake(Channel& channel);
@@ -77,12 +77,15 @@ class Link : public std::enable_shared_from_this<Link> {
   void pump_idle();
   void open_missing();
   Status on_control(Channel& channel, const Buffer& message);
+  Status on_frame(const Channel& channel, Frame frame);
   Status take_in_order(Frame frame);
   // With mutex_ held:
   [[nodiscard]] std::size_t channels_up() const;
   [[nodiscard]] bool has_idle_channel() const;
   std::optional<Control> next_control(const Channel& channel);
   [[nodiscard]] bool may_send_frame(const Channel& channel) const;
+  // Precondition: may_send_frame().
+  std::vector<Frame> take_frames();
 
   ChannelOwner& owner_;
   const LinkHandle handle_;

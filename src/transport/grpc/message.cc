@@ -50,15 +50,15 @@ bool PayloadLedger::wait_until_empty(std::chrono::milliseconds timeout) {
   return empty_.wait_for(lock, timeout, [this] { return frames_ == 0; });
 }
 
-grpc::ByteBuffer to_message(Frame frame, std::shared_ptr<PayloadLedger> ledger) {
-  const auto header = encode_header(frame);
+grpc::ByteBuffer to_message(std::vector<Frame> frames, const std::shared_ptr<PayloadLedger>& ledger) {
   std::vector<grpc::Slice> slices;
-  slices.reserve(frame.payload.slices().size() + 1);
-  slices.emplace_back(header.data(), header.size());
-  if (frame.payload.size_bytes() > 0) {
+  for (Frame& frame : frames) {
+    const auto header = encode_header(frame);
+    slices.emplace_back(header.data(), header.size());
+    if (frame.payload.size_bytes() == 0) continue;
     ledger->add();
     const std::size_t count = frame.payload.slices().size();
-    auto* outgoing = new OutgoingPayload{std::move(frame.payload), count, std::move(ledger)};
+    auto* outgoing = new OutgoingPayload{std::move(frame.payload), count, ledger};
     for (const Buffer::Slice& slice : outgoing->payload.slices()) {
       // gRPC takes a non-const pointer that it only reads.
       slices.emplace_back(const_cast<std::byte*>(slice.data), slice.size_bytes, release_slice, outgoing);

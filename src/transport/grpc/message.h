@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "square/frame.h"
 
@@ -27,10 +28,10 @@ class PayloadLedger {
   std::size_t frames_ = 0;
 };
 
-// The message for `frame`. Its payload slices show the frame's memory; the frame's owners
+// The message of these frames. Its payload slices show the frames' memory; a frame's owners
 // are dropped, on whatever thread, when gRPC has let go of the last of them. Reads the
-// payload once, for its checksum.
-grpc::ByteBuffer to_message(Frame frame, std::shared_ptr<PayloadLedger> ledger);
+// payloads once, for their checksums.
+grpc::ByteBuffer to_message(std::vector<Frame> frames, const std::shared_ptr<PayloadLedger>& ledger);
 
 // The bytes of a received message, in place. The slices may outlive the transport.
 Result<Buffer> from_message(grpc::ByteBuffer& message);

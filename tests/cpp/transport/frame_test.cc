@@ -71,6 +71,13 @@ void reseal(std::vector<std::byte>& bytes) {
   put_u32(bytes, kHeaderCrcAt, crc32c(std::span(bytes).first(kFrameHeaderBytes)));
 }
 
+// A message of one frame and nothing else.
+Result<Frame> decode_frame(Buffer message) {
+  Result<Frame> frame = take_frame(message);
+  if (frame.is_ok() && message.size_bytes() > 0) return data_loss("there is something behind the frame");
+  return frame;
+}
+
 void check_rejected(const std::vector<std::byte>& bytes) {
   const auto frame = decode_frame(Buffer::copy_of(bytes));
   REQUIRE_FALSE(frame.is_ok());
@@ -126,6 +133,27 @@ TEST_CASE("a frame comes back as it was, however its message is cut into slices"
     REQUIRE(copy->header == frame.header);
     REQUIRE(bytes_of(copy->payload) == bytes_of(frame.payload));
   }
+}
+
+TEST_CASE("frames of one message come one after the other, and what is damaged stays in place") {
+  std::mt19937_64 random(test_seed());
+  std::vector<std::vector<std::byte>> payloads;
+  std::vector<std::byte> bytes;
+  for (const std::size_t size : {0, 1, 700, 0, 8192}) {
+    payloads.push_back(random_bytes(random, size));
+    const auto more = bytes_of(Frame{some_header(), Buffer::copy_of(payloads.back())});
+    bytes.insert(bytes.end(), more.begin(), more.end());
+  }
+  bytes.back() ^= std::byte{1};
+  Buffer message = Buffer::copy_of(bytes);
+  for (std::size_t i = 0; i + 1 < payloads.size(); ++i) {
+    auto frame = take_frame(message);
+    REQUIRE(frame.is_ok());
+    CHECK(bytes_of(frame->payload) == payloads[i]);
+  }
+  CHECK(message.size_bytes() == kFrameHeaderBytes + 8192);
+  CHECK(take_frame(message).status().code() == StatusCode::kDataLoss);
+  CHECK(message.size_bytes() == kFrameHeaderBytes + 8192);
 }
 
 TEST_CASE("extreme fields and the largest payload survive") {

@@ -79,7 +79,7 @@ TEST_CASE("another version is refused by name") {
   RawPeer peer(node.transport->address(), metadata);
   const grpc::Status status = peer.finish();
   CHECK(status.error_code() == grpc::StatusCode::FAILED_PRECONDITION);
-  CHECK(contains(status.error_message(), "peer speaks Square protocol 7, this node speaks 2"));
+  CHECK(contains(status.error_message(), "peer speaks Square protocol 7, this node speaks 3"));
   RawPeer mute(node.transport->address(), {});
   CHECK(mute.finish().error_code() == grpc::StatusCode::FAILED_PRECONDITION);
   CHECK(node.recorder.link_count() == 0);
