@@ -18,7 +18,7 @@ void Node::Core::install_plan(const std::shared_ptr<const Plan>& plan, std::func
   plans_.emplace(epoch, local);
   for (const PlanSession& session : plan->sessions) {
     std::size_t& largest = largest_blocks_[session.id];
-    largest = std::max(largest, local->block_bytes(session.id));
+    largest = std::max(largest, local->largest_block_bytes(session.id));
   }
   egress_.set_rate(context_.options.paced ? local->egress_bps() : kUnlimited);
   follow_plans();

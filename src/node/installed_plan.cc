@@ -27,6 +27,25 @@ struct Share {
   }
 };
 
+double total_rate_bps(const PlanSession& session) {
+  double sum = 0;
+  for (const PlanStream& stream : session.streams) sum += stream.rate_bps;
+  return sum;
+}
+
+// The mean over a session's streams, weighted by rate: that of the stream of a random block.
+double typical_rate_bps(const PlanSession& session) {
+  double squares = 0;
+  for (const PlanStream& stream : session.streams) squares += stream.rate_bps * stream.rate_bps;
+  return squares / total_rate_bps(session);
+}
+
+std::size_t whole_block(double bytes) {
+  const auto block = static_cast<std::size_t>(
+      std::clamp(bytes, static_cast<double>(kMinBlockBytes), static_cast<double>(kMaxBlockBytes)));
+  return block - block % kBlockGranuleBytes;
+}
+
 }  // namespace
 
 std::size_t depth_of(const PlanStream& stream, SessionKind kind) {
@@ -59,11 +78,13 @@ InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string
 
 void InstalledPlan::add_session(const PlanSession& session, const StreamCounts& counts) {
   if (session.streams.empty()) return;
-  double slowest = kUnlimited;
-  for (const PlanStream& stream : session.streams) slowest = std::min(slowest, stream.rate_bps);
-  const double bytes = std::min(slowest * kBlockSeconds / kBitsPerByte, fitting_block(session, counts));
-  block_bytes_[session.id] = static_cast<std::size_t>(
-      std::clamp(bytes, static_cast<double>(kMinBlockBytes), static_cast<double>(kMaxBlockBytes)));
+  const double typical_bps = typical_rate_bps(session);
+  const double most = fitting_block(session, counts);
+  const auto block_of = [&](double seconds) {
+    return whole_block(std::min(typical_bps * seconds / kBitsPerByte, most));
+  };
+  block_sizes_[session.id] = {block_of(kBlockSeconds), block_of(kCoarseBlockSeconds),
+                              typical_bps / total_rate_bps(session), session.streams.size()};
   for (std::size_t i = 0; i < session.streams.size(); ++i) add_stream(session, i);
 }
 
@@ -111,9 +132,19 @@ std::vector<const PlanSession*> InstalledPlan::sessions_of(CollectiveId collecti
   return found;
 }
 
-std::size_t InstalledPlan::block_bytes(SessionId session) const {
-  const auto found = block_bytes_.find(session);
-  return found == block_bytes_.end() ? kMinBlockBytes : found->second;
+std::size_t InstalledPlan::block_bytes(SessionId session, std::uint64_t total_bytes) const {
+  const auto found = block_sizes_.find(session);
+  if (found == block_sizes_.end()) return kMinBlockBytes;
+  const BlockSizes& sizes = found->second;
+  const auto total = static_cast<double>(total_bytes);
+  const double steady = std::clamp(total * sizes.typical_part * kBlockPartOfOperation,
+                                   static_cast<double>(sizes.fine), static_cast<double>(sizes.coarse));
+  return whole_block(std::min(steady, total / static_cast<double>(kBlocksPerStream * sizes.streams)));
+}
+
+std::size_t InstalledPlan::largest_block_bytes(SessionId session) const {
+  const auto found = block_sizes_.find(session);
+  return found == block_sizes_.end() ? kMinBlockBytes : found->second.coarse;
 }
 
 double InstalledPlan::pace_bps(const std::string& peer) const {

@@ -15,12 +15,20 @@
 
 namespace square {
 
-// A block carries about this much time of the session's slowest stream; less where a node
-// carries many streams of a tenant, so that two blocks of each fit into the tenant's part of
-// kPlanWindowBytes. All nodes see the same plan, so they agree.
+// A block carries about this much time of the session's typical stream (the mean, weighted by
+// rate); in a long operation more, because every block costs its nodes the same and filling the
+// pipeline matters less: this part of the operation's planned time, up to the coarse time. Less
+// where a node carries many streams of a tenant, so that two blocks of each fit into the
+// tenant's part of kPlanWindowBytes, and where an operation is so small that it would not use
+// every stream. All nodes see the same plan, so they agree.
 inline constexpr double kBlockSeconds = 0.010;
+inline constexpr double kCoarseBlockSeconds = 0.040;
+inline constexpr double kBlockPartOfOperation = 0.0075;
+inline constexpr std::size_t kBlocksPerStream = 8;
 inline constexpr std::size_t kMinBlockBytes = std::size_t{8} << 10U;
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{1} << 20U;
+// Blocks end where elements of every type do, and where cache lines do.
+inline constexpr std::size_t kBlockGranuleBytes = 64;
 inline constexpr std::size_t kPlanWindowBytes = std::size_t{16} << 20U;
 
 // Credit of a hop: what is under way during a round trip plus this much, and some blocks
@@ -86,8 +94,10 @@ class InstalledPlan {
   // The streams of a session that go through this node, by index.
   [[nodiscard]] std::vector<const LocalStream*> streams_of(SessionId session) const;
   [[nodiscard]] std::vector<const PlanSession*> sessions_of(CollectiveId collective) const;
-  // The session's block size.
-  [[nodiscard]] std::size_t block_bytes(SessionId session) const;
+  // The block size of an operation with so many bytes of the session.
+  [[nodiscard]] std::size_t block_bytes(SessionId session, std::uint64_t total_bytes) const;
+  // That of the longest operations.
+  [[nodiscard]] std::size_t largest_block_bytes(SessionId session) const;
   // What this node may send to `peer`, bits per second: the capacity, and where this node
   // or the peer has a limit no more than leaves the other links their planned load.
   [[nodiscard]] double pace_bps(const std::string& peer) const;
@@ -114,7 +124,15 @@ class InstalledPlan {
   std::shared_ptr<const Plan> plan_;
   std::optional<NodeId> self_;
   std::map<StreamKey, LocalStream> streams_;
-  std::map<SessionId, std::size_t> block_bytes_;
+  // For operations that are over soon, and for long ones; and what the typical stream carries
+  // of the session's blocks.
+  struct BlockSizes {
+    std::size_t fine = kMinBlockBytes;
+    std::size_t coarse = kMinBlockBytes;
+    double typical_part = 1;
+    std::size_t streams = 1;
+  };
+  std::map<SessionId, BlockSizes> block_sizes_;
   std::map<std::string_view, double> tenant_weights_;
   std::map<std::string, const PlanLink*> links_in_;  // by the tail's name
 };

@@ -75,7 +75,8 @@ void Operation::start_source(const MemberOperation& call, const PlanPointer& pla
   for (const PlanSession* session : plan->sessions_of(key_.collective)) {
     if (plan->self() != session->root || session->members.size() == 1) continue;
     const ByteRange range = session_range(plan->plan(), *session, call.input.size());
-    const Receiver::Shape shape{range.size_bytes, static_cast<std::uint32_t>(plan->block_bytes(session->id))};
+    const Receiver::Shape shape{range.size_bytes,
+                                static_cast<std::uint32_t>(plan->block_bytes(session->id, range.size_bytes))};
     Status ready = Receiver::check(shape);
     if (ready.is_ok() && session->streams.empty()) {
       ready =

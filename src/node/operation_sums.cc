@@ -190,10 +190,10 @@ void Operation::open_sum(const PlanSession& session, const std::shared_ptr<const
   const PlanSession* pair = session.pair ? plan_->plan().find_session(*session.pair) : nullptr;
   auto found = reducers_.find(session.id);
   if (found == reducers_.end()) {
-    std::size_t planned = plan_->block_bytes(session.id);
-    if (pair != nullptr) planned = std::min(planned, plan_->block_bytes(pair->id));
-    const SumShape shape{range.size_bytes, sum_block_bytes(planned, range.size_bytes, session.streams.size()),
-                         first.reduction, layout_of(*plan_)};
+    std::size_t block = plan_->block_bytes(session.id, range.size_bytes);
+    if (pair != nullptr) block = std::min(block, plan_->block_bytes(pair->id, range.size_bytes));
+    const SumShape shape{range.size_bytes, static_cast<std::uint32_t>(block), first.reduction,
+                         layout_of(*plan_)};
     if (const Status usable = check(shape); !usable.is_ok()) return fail(usable, true);
     add_reducer(plan_, session, shape);
     found = reducers_.find(session.id);

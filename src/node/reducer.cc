@@ -10,21 +10,6 @@
 #include "node/sum.h"
 
 namespace square {
-namespace {
-
-// Blocks end where elements of every type do, and where cache lines do.
-constexpr std::size_t kBlockGranuleBytes = 64;
-// Small operations are cut finer than the plan says, so that they use every stream.
-constexpr std::size_t kBlocksPerStream = 8;
-
-}  // namespace
-
-std::uint32_t sum_block_bytes(std::size_t planned_bytes, std::uint64_t total_bytes, std::size_t streams) {
-  const std::uint64_t finer = total_bytes / (kBlocksPerStream * std::max<std::size_t>(1, streams));
-  const std::uint64_t bytes = std::clamp<std::uint64_t>(std::min<std::uint64_t>(planned_bytes, finer),
-                                                        kMinBlockBytes, kMaxBlockBytes);
-  return static_cast<std::uint32_t>(bytes - bytes % kBlockGranuleBytes);
-}
 
 SumShape shape_of(const FrameHeader& header) {
   return {header.total_bytes,

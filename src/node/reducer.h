@@ -53,10 +53,6 @@ struct SumShape {
 SumShape shape_of(const FrameHeader& header);
 Status check(const SumShape& shape);
 
-// The block size of a sum of `total_bytes`: from the plan alone, so that all agree. Blocks
-// end where elements do.
-std::uint32_t sum_block_bytes(std::size_t planned_bytes, std::uint64_t total_bytes, std::size_t streams);
-
 // A block begins again (a higher retry) when the root knows that a part of it was lost, and
 // all blocks that are not done begin again (a higher generation) when the root goes on under
 // another plan. Parts of different attempts never meet. Loss is known, never guessed: links

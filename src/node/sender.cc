@@ -9,19 +9,12 @@
 namespace square {
 namespace {
 
-// Small operations are cut finer than the plan says, so that they use every stream.
-constexpr std::size_t kBlocksPerStream = 8;
 // The time from a block's start on its first link to its arrival is what it takes on so many
 // links, or on all of the stream's tree where that is deeper.
 constexpr double kMinDeliveryLinks = 2.0;
 
 double delivery_links(const LocalStream& stream) {
   return std::max(kMinDeliveryLinks, static_cast<double>(stream.depth));
-}
-
-std::size_t choose_block_bytes(std::size_t planned, std::size_t total, std::size_t streams) {
-  const std::size_t finer = total / (kBlocksPerStream * std::max<std::size_t>(1, streams));
-  return std::clamp(std::min(planned, finer), kMinBlockBytes, kMaxBlockBytes);
 }
 
 }  // namespace
@@ -37,9 +30,7 @@ Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledP
       data_(std::move(data)),
       on_done_(std::move(on_done)),
       sums_(sums) {
-  block_bytes_ =
-      sums_ ? sums_->block_bytes
-            : choose_block_bytes(plan_->block_bytes(session_), data_.size_bytes(), session.streams.size());
+  block_bytes_ = sums_ ? sums_->block_bytes : plan_->block_bytes(session_, data_.size_bytes());
   // Also an operation of no bytes tells its destinations so: with one empty block.
   block_count_ = std::max<std::size_t>(1, (data_.size_bytes() + block_bytes_ - 1) / block_bytes_);
   is_again_.resize(block_count_);

@@ -87,14 +87,15 @@ void InstalledPlan::fit_windows(std::size_t window_bytes) {
   std::map<std::string_view, std::vector<Reserved>> tenants;
   for (auto& [key, stream] : streams_) {
     if (stream.parents.empty()) continue;
-    const auto block = static_cast<double>(block_bytes_.at(key.session));
+    const BlockSizes& sizes = block_sizes_.at(key.session);
     const double rate = has_unlimited_hop(stream) ? kUnlimitedWindowBps : stream.rate_bps;
-    const double under_way = rate * (round_trip_seconds(stream) + kWindowSlackSeconds) / kBitsPerByte / block;
+    const double under_way = rate * (round_trip_seconds(stream) + kWindowSlackSeconds) / kBitsPerByte /
+                             static_cast<double>(sizes.fine);
     const auto most = static_cast<double>(kMaxWindowBlocks - kSpareWindowBlocks);
     stream.window_blocks =
         kSpareWindowBlocks + static_cast<std::size_t>(std::ceil(std::min(most, under_way)));
     const auto blocks = static_cast<double>(stream.parents.size() * stream.window_blocks);
-    tenants[stream.tenant].push_back({&stream, blocks * block});
+    tenants[stream.tenant].push_back({&stream, blocks * static_cast<double>(sizes.coarse)});
   }
   std::vector<Claim> claims;
   for (const auto& [tenant, reserved] : tenants) {

@@ -120,7 +120,7 @@ TEST_CASE("a source that ignores its pace is held to the rate that the ingress l
   pass(overlay, std::chrono::seconds(3));
   const auto sent = static_cast<double>(statistics_of(overlay, 1).bytes_sent);
   // Its load and an even part of the 10 that nobody was promised, and its window once.
-  CHECK(sent * kBitsPerByte < 1.05 * 105 * kMbps * 3 + 4'000'000 * kBitsPerByte);
+  CHECK(sent * kBitsPerByte < 1.05 * 105 * kMbps * 3 + 8'000'000 * kBitsPerByte);
   CHECK(sent * kBitsPerByte > 0.95 * 105 * kMbps * 3);
   REQUIRE(overlay.run([&] { return own.is_over(); }));
   CHECK(seconds_between(start, own.finished_at[1]) < 1.05 * 3);

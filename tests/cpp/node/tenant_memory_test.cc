@@ -26,7 +26,7 @@ std::shared_ptr<const Plan> crowded_plan(std::size_t crowd, double a_bps, double
 std::size_t reserved_bytes(const InstalledPlan& plan, std::string_view tenant) {
   std::size_t bytes = 0;
   for (const auto& [key, stream] : plan.streams()) {
-    if (stream.tenant == tenant) bytes += stream.window_blocks * plan.block_bytes(key.session);
+    if (stream.tenant == tenant) bytes += stream.window_blocks * plan.largest_block_bytes(key.session);
   }
   return bytes;
 }
@@ -87,7 +87,7 @@ TEST_CASE("five hundred streams of one tenant leave the other its part of the wi
   // All nodes cut blocks alike, whatever memory they have.
   const InstalledPlan source(plan, "n0", kMinWindowBytes / 4);
   for (const auto& [key, stream] : node.streams())
-    CHECK(source.block_bytes(key.session) == node.block_bytes(key.session));
+    CHECK(source.block_bytes(key.session, 100'000'000) == node.block_bytes(key.session, 100'000'000));
 }
 
 TEST_CASE("absent members of one tenant leave room for those of another") {
