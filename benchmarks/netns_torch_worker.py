@@ -1,6 +1,6 @@
 """One rank of torch.distributed in a network namespace of its own: see netns_torch.py.
 
-Reads commands as JSON, one a line, and answers each with a line of JSON.
+Reads all-reduces to time as JSON, one a line, and answers each with a line of JSON.
 """
 
 import json
@@ -12,18 +12,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from square.run import namespaces
-from square.run.interfaces import Interfaces
-from square.run.protocol import Wire
 
 TIMEOUT = timedelta(seconds=280)
-
-
-def wire(command: dict[str, Any]) -> dict[str, Any]:
-    Interfaces(Wire(**command["wire"]))
-    # Gloo takes an interface's first address, and this one no other site can reach.
-    namespaces.run_batch("ip", ["address del 127.0.0.1/8 dev lo"])
-    return {}
 
 
 def all_reduce(command: dict[str, Any]) -> dict[str, Any]:
@@ -49,17 +39,12 @@ def all_reduce(command: dict[str, Any]) -> dict[str, Any]:
     return {"seconds": seconds, "right": right}
 
 
-COMMANDS = {"wire": wire, "all_reduce": all_reduce}
-
-
 def main() -> None:
     torch.set_num_threads(1)
     answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="ascii")
     os.dup2(2, 1)  # what libraries print
-    print(json.dumps({"process": os.getpid()}), file=answers)
     for line in sys.stdin:
-        command = json.loads(line)
-        print(json.dumps(COMMANDS[command.pop("command")](command)), file=answers)
+        print(json.dumps(all_reduce(json.loads(line))), file=answers)
 
 
 if __name__ == "__main__":

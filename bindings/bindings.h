@@ -57,6 +57,7 @@ void bind_planner(py::module_& module);
 void bind_controller(py::module_& module);
 void bind_node(py::module_& module);
 void bind_communicator(py::module_& module);
+void bind_compression(py::module_& module);
 void bind_gateway(py::module_& module);
 
 }  // namespace square::python

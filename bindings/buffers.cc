@@ -4,22 +4,16 @@
 
 namespace square::python {
 
-std::shared_ptr<py::buffer_info> request(const py::buffer& data, bool writable) {
-  py::buffer_info view;
-  try {
-    view = data.request(writable);
-  } catch (py::error_already_set& error) {
-    raise(invalid_argument(
-        std::string(writable ? "the buffer of a result must be writable: " : "the buffer cannot be read: ") +
-        error.what()));
-  }
-  py::ssize_t stride = view.itemsize;
-  for (py::ssize_t i = view.ndim; i-- > 0; stride *= view.shape[i]) {
-    if (view.shape[i] > 1 && view.strides[i] != stride) {
+std::shared_ptr<py::buffer_info> request(const Data& data, bool writable) {
+  auto view = view_of(data, writable);
+  if (view->size == 0) return view;
+  py::ssize_t stride = view->itemsize;
+  for (auto i = static_cast<std::size_t>(view->ndim); i-- > 0; stride *= view->shape[i]) {
+    if (view->shape[i] > 1 && view->strides[i] != stride) {
       raise(invalid_argument("the buffer must be contiguous, in C order"));
     }
   }
-  return std::make_shared<py::buffer_info>(std::move(view));
+  return view;
 }
 
 std::span<std::byte> bytes_of(const py::buffer_info& view) {
@@ -50,15 +44,15 @@ std::vector<std::size_t> sizes_of(std::span<const std::byte> bytes, std::size_t 
 std::vector<std::span<std::byte>> cut(const RankBuffers& data, std::size_t ranks, const Sizes& sizes,
                                       bool writable, Buffers& held) {
   std::vector<std::span<std::byte>> parts;
-  if (const auto* several = std::get_if<std::vector<py::buffer>>(&data)) {
+  if (const auto* several = std::get_if<std::vector<Data>>(&data)) {
     if (sizes) raise(invalid_argument("sizes are for one buffer: a list has one for every rank"));
-    for (const py::buffer& one : *several) {
+    for (const Data& one : *several) {
       held.push_back(request(one, writable));
       parts.push_back(bytes_of(*held.back()));
     }
     return parts;
   }
-  held.push_back(request(std::get<py::buffer>(data), writable));
+  held.push_back(request(std::get<Data>(data), writable));
   std::span<std::byte> rest = bytes_of(*held.back());
   for (const std::size_t size : sizes_of(rest, ranks, sizes)) {
     parts.push_back(rest.first(size));

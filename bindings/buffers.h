@@ -1,4 +1,4 @@
-// Python's buffers as the spans that operations take.
+// Python's memory as the spans that operations take.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings.h"
+#include "data.h"
 
 namespace square::python {
 
@@ -16,11 +17,11 @@ using Buffers = std::vector<std::shared_ptr<py::buffer_info>>;
 
 // Contiguous, in C order. Raises InvalidArgumentError for others, and for a read-only one where
 // `writable` is asked.
-std::shared_ptr<py::buffer_info> request(const py::buffer& data, bool writable);
+std::shared_ptr<py::buffer_info> request(const Data& data, bool writable);
 std::span<std::byte> bytes_of(const py::buffer_info& view);
 
 // One buffer for every rank, or one for all ranks, in rank order.
-using RankBuffers = std::variant<py::buffer, std::vector<py::buffer>>;
+using RankBuffers = std::variant<Data, std::vector<Data>>;
 using Sizes = std::optional<std::vector<std::size_t>>;
 
 // Its parts, one for every rank of `ranks`; a single buffer is cut evenly, or into `sizes` in bytes.

@@ -76,16 +76,19 @@ bool has_root(CollectiveOp op) {
          op == CollectiveOp::kScatter;
 }
 
+AllReduceAlgorithm algorithm_named(const std::string& name) {
+  if (name == "planned") return AllReduceAlgorithm::kPlanned;
+  if (name == "ring") return AllReduceAlgorithm::kRing;
+  raise(invalid_argument("algorithm must be \"planned\" or \"ring\", not \"" + name + "\""));
+}
+
 CollectiveSpec make_collective(const CollectiveText& text, const Topology& topology, CollectiveId id) {
   CollectiveSpec spec;
   spec.id = id;
   spec.tenant = text.tenant;
   spec.weight = text.weight;
   spec.op = check(parse_collective_op(text.op));
-  if (text.algorithm != "planned" && text.algorithm != "ring") {
-    raise(invalid_argument("algorithm must be \"planned\" or \"ring\", not \"" + text.algorithm + "\""));
-  }
-  spec.algorithm = text.algorithm == "ring" ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kPlanned;
+  spec.algorithm = algorithm_named(text.algorithm);
   if (text.algorithm == "ring" && spec.op != CollectiveOp::kAllReduce) {
     raise(invalid_argument("\"ring\" is for all_reduce, not for " + text.op + ": leave it out"));
   }

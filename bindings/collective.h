@@ -43,6 +43,9 @@ struct CollectiveView {
 
 bool has_root(CollectiveOp op);
 
+// Raises InvalidArgumentError for another name than "planned" and "ring".
+AllReduceAlgorithm algorithm_named(const std::string& name);
+
 // Raises NotFoundError for an unknown node, InvalidArgumentError for what makes no sense
 // whatever the scenario; check_scenario() does the rest.
 CollectiveSpec make_collective(const CollectiveText& text, const Topology& topology, CollectiveId id);

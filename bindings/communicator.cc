@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "collective.h"
+#include "compression.h"
 #include "element.h"
 #include "work.h"
 
@@ -13,61 +15,79 @@ using CollectiveTuple = std::tuple<std::string, std::uint32_t, std::uint64_t, do
 class PythonCommunicator {
  public:
   PythonCommunicator(std::shared_ptr<MemberHost> node, GroupSpec group, Rank rank, double timeout)
-      : node_(std::move(node)), communicator_(check(unlocked([&] {
-          return Communicator::create(*node_, std::move(group), rank, from_seconds(timeout));
-        }))) {}
+      : node_(std::move(node)),
+        communicator_(check(unlocked(
+            [&] { return Communicator::create(*node_, std::move(group), rank, from_seconds(timeout)); }))),
+        rank_(communicator_->rank().value()),
+        size_(communicator_->size()) {}
 
-  [[nodiscard]] std::uint32_t rank() const { return communicator_->rank().value(); }
-  [[nodiscard]] std::size_t size() const { return communicator_->size(); }
+  [[nodiscard]] std::uint32_t rank() const { return rank_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+  // Works go on; whoever is in a call of another thread ends it first.
+  void close() {
+    std::shared_ptr<Communicator> gone = std::exchange(communicator_, nullptr);
+    unlocked([&] { gone.reset(); });
+  }
 
   using Started = std::shared_ptr<BufferWork>;
   using Name = std::string;
   using OptionalName = std::optional<std::string>;
-  using OptionalBuffer = std::optional<py::buffer>;
+  using OptionalBuffer = std::optional<Data>;
+  using OptionalFeedback = std::optional<std::shared_ptr<ErrorFeedback>>;
 
-  Started broadcast(const py::buffer& data, std::uint32_t root, double timeout) {
+  Started broadcast(const Data& data, std::uint32_t root, double timeout) {
     // Asking for a writable view of a destination refuses read-only objects here.
     Buffers held{request(data, root != rank())};
     const std::span bytes = bytes_of(*held.front());
-    return begin(held,
-                 [&] { return communicator_->broadcast_async(bytes, Rank(root), from_seconds(timeout)); });
+    return begin(held, [&](Communicator& group) {
+      return group.broadcast_async(bytes, Rank(root), from_seconds(timeout));
+    });
   }
 
-  Started reduce(const py::buffer& input, const OptionalBuffer& output, std::uint32_t root, const Name& op,
+  Started reduce(const Data& input, const OptionalBuffer& output, std::uint32_t root, const Name& op,
                  const OptionalName& dtype, double timeout) {
     const bool is_root = root == rank();
     const Summands sum = summands(input, is_root ? output : std::nullopt, is_root, op, dtype);
-    return begin(sum.buffers, [&] {
-      return communicator_->reduce_async(sum.input, sum.output, sum.reduction, Rank(root),
-                                         from_seconds(timeout));
+    return begin(sum.buffers, [&](Communicator& group) {
+      return group.reduce_async(sum.input, sum.output, sum.reduction, Rank(root), from_seconds(timeout));
     });
   }
 
-  Started all_reduce(const py::buffer& input, const OptionalBuffer& output, const Name& op,
-                     const OptionalName& dtype, double timeout) {
+  Started all_reduce(const Data& input, const OptionalBuffer& output, const Name& op,
+                     const OptionalName& dtype, const Name& algorithm, const CompressionChoice& compression,
+                     const OptionalFeedback& feedback, double timeout) {
     const Summands sum = summands(input, output, true, op, dtype);
-    return begin(sum.buffers, [&] {
-      return communicator_->all_reduce_async(sum.input, sum.output, sum.reduction, from_seconds(timeout));
-    });
+    const AllReduceAlgorithm chosen = algorithm_named(algorithm);
+    const Compression compressed = chosen_compression(compression);
+    if (compressed.kind != CompressionKind::kNone && chosen != AllReduceAlgorithm::kPlanned)
+      raise(invalid_argument("compression goes with the algorithm \"planned\" only"));
+    if (compressed.kind == CompressionKind::kNone && !feedback) {
+      return begin(sum.buffers, [&](Communicator& group) {
+        return group.all_reduce_async(sum.input, sum.output, sum.reduction, from_seconds(timeout), chosen);
+      });
+    }
+    return compressed_all_reduce(sum, compressed, feedback, timeout);
   }
 
-  Started all_gather(const py::buffer& input, const RankBuffers& output, double timeout) {
+  Started all_gather(const Data& input, const RankBuffers& output, double timeout) {
     Buffers held{request(input, false)};
     const std::span bytes = bytes_of(*held.front());
     const auto outputs = cut(output, size(), {}, true, held);
-    return begin(held,
-                 [&] { return communicator_->all_gather_async(bytes, outputs, from_seconds(timeout)); });
+    return begin(held, [&](Communicator& group) {
+      return group.all_gather_async(bytes, outputs, from_seconds(timeout));
+    });
   }
 
-  Started reduce_scatter(const RankBuffers& input, const py::buffer& output, const Name& op,
+  Started reduce_scatter(const RankBuffers& input, const Data& output, const Name& op,
                          const OptionalName& dtype, double timeout) {
     Buffers held{request(output, true)};
     const Reduction reduction = reduction_of(*held.front(), op, dtype);
     const std::span bytes = bytes_of(*held.front());
     const auto inputs = read_only(cut(input, size(), {}, false, held));
     for (const auto& view : std::span(held).subspan(1)) same_type(*view, reduction, dtype);
-    return begin(held, [&] {
-      return communicator_->reduce_scatter_async(inputs, bytes, reduction, from_seconds(timeout));
+    return begin(held, [&](Communicator& group) {
+      return group.reduce_scatter_async(inputs, bytes, reduction, from_seconds(timeout));
     });
   }
 
@@ -76,56 +96,61 @@ class PythonCommunicator {
     Buffers held;
     const auto inputs = read_only(cut(input, size(), input_bytes, false, held));
     const auto outputs = cut(output, size(), output_bytes, true, held);
-    return begin(held,
-                 [&] { return communicator_->all_to_all_async(inputs, outputs, from_seconds(timeout)); });
+    return begin(held, [&](Communicator& group) {
+      return group.all_to_all_async(inputs, outputs, from_seconds(timeout));
+    });
   }
 
-  Started gather(const py::buffer& input, const std::optional<RankBuffers>& output, std::uint32_t root,
+  Started gather(const Data& input, const std::optional<RankBuffers>& output, std::uint32_t root,
                  double timeout) {
     Buffers held{request(input, false)};
     const std::span bytes = bytes_of(*held.front());
     std::vector<std::span<std::byte>> outputs;
     if (root == rank()) outputs = cut(needed(output, "an output"), size(), {}, true, held);
-    return begin(
-        held, [&] { return communicator_->gather_async(bytes, outputs, Rank(root), from_seconds(timeout)); });
+    return begin(held, [&](Communicator& group) {
+      return group.gather_async(bytes, outputs, Rank(root), from_seconds(timeout));
+    });
   }
 
-  Started scatter(const std::optional<RankBuffers>& input, const py::buffer& output, std::uint32_t root,
+  Started scatter(const std::optional<RankBuffers>& input, const Data& output, std::uint32_t root,
                   double timeout) {
     Buffers held{request(output, true)};
     const std::span bytes = bytes_of(*held.front());
     std::vector<std::span<const std::byte>> inputs;
     if (root == rank()) inputs = read_only(cut(needed(input, "an input"), size(), {}, false, held));
-    return begin(
-        held, [&] { return communicator_->scatter_async(inputs, bytes, Rank(root), from_seconds(timeout)); });
+    return begin(held, [&](Communicator& group) {
+      return group.scatter_async(inputs, bytes, Rank(root), from_seconds(timeout));
+    });
   }
 
-  Started send(const py::buffer& data, std::uint32_t to, std::uint32_t tag, double timeout) {
+  Started send(const Data& data, std::uint32_t to, std::uint32_t tag, double timeout) {
     Buffers held{request(data, false)};
     const std::span bytes = bytes_of(*held.front());
-    return begin(held,
-                 [&] { return communicator_->send_async(bytes, Rank(to), tag, from_seconds(timeout)); });
+    return begin(held, [&](Communicator& group) {
+      return group.send_async(bytes, Rank(to), tag, from_seconds(timeout));
+    });
   }
 
-  Started receive(const py::buffer& data, std::optional<std::uint32_t> source, std::uint32_t tag,
-                  double timeout) {
+  Started receive(const Data& data, std::optional<std::uint32_t> source, std::uint32_t tag, double timeout) {
     Buffers held{request(data, true)};
     const std::span bytes = bytes_of(*held.front());
-    return begin(held, [&] {
-      return source ? communicator_->receive_async(bytes, Rank(*source), tag, from_seconds(timeout))
-                    : communicator_->receive_any_async(bytes, tag, from_seconds(timeout));
+    return begin(held, [&](Communicator& group) {
+      return source ? group.receive_async(bytes, Rank(*source), tag, from_seconds(timeout))
+                    : group.receive_any_async(bytes, tag, from_seconds(timeout));
     });
   }
 
   Started barrier(double timeout) {
-    return begin({}, [&] { return communicator_->barrier_async(from_seconds(timeout)); });
+    return begin({}, [&](Communicator& group) { return group.barrier_async(from_seconds(timeout)); });
   }
 
  private:
   // Begins an operation, without the interpreter's lock: it may wait for a plan.
   template <typename Begin>
-  static Started begin(Buffers held, Begin operation) {
-    return std::make_shared<BufferWork>(check(unlocked(operation)), std::move(held));
+  Started begin(Buffers held, Begin operation) {
+    const std::shared_ptr<Communicator> group = communicator_;
+    if (group == nullptr) raise(failed_precondition("the communicator was closed: make a new one"));
+    return std::make_shared<BufferWork>(check(unlocked([&] { return operation(*group); })), std::move(held));
   }
 
   static const RankBuffers& needed(const std::optional<RankBuffers>& buffers, const char* what) {
@@ -146,7 +171,7 @@ class PythonCommunicator {
   };
 
   // Without an output the result takes the input's place.
-  static Summands summands(const py::buffer& input, const std::optional<py::buffer>& output, bool has_result,
+  static Summands summands(const Data& input, const std::optional<Data>& output, bool has_result,
                            const std::string& op, const std::optional<std::string>& dtype) {
     Summands sum;
     auto view = request(input, has_result && !output);
@@ -162,8 +187,29 @@ class PythonCommunicator {
     return sum;
   }
 
+  Started compressed_all_reduce(const Summands& sum, const Compression& compression,
+                                const OptionalFeedback& feedback, double timeout) {
+    if (compression.error_feedback != feedback.has_value()) {
+      raise(invalid_argument(
+          to_string(compression) +
+          (feedback ? " keeps nothing for the next call: leave feedback out, or say \":feedback\" behind it"
+                    : " keeps what it does not send: pass feedback=ErrorFeedback(), one for every tensor, or "
+                      "say \":no-feedback\" behind it")));
+    }
+    std::span<float> residual;
+    if (feedback) residual = (*feedback)->begin(sum.input.size() / sizeof(float));
+    auto started = begin(sum.buffers, [&](Communicator& group) {
+      return group.compressed_all_reduce_async(sum.input, sum.output, sum.reduction, compression, residual,
+                                               from_seconds(timeout));
+    });
+    if (feedback) started->uses(**feedback);
+    return started;
+  }
+
   std::shared_ptr<MemberHost> node_;
-  std::unique_ptr<Communicator> communicator_;
+  std::shared_ptr<Communicator> communicator_;  // none once it is closed
+  const std::uint32_t rank_;
+  const std::size_t size_;
 };
 
 std::unique_ptr<PythonCommunicator> create(std::shared_ptr<MemberHost> node, std::string group,
@@ -181,18 +227,23 @@ constexpr double kDefaultTimeoutSeconds = 300.0;
 
 using Class = py::class_<PythonCommunicator>;
 
-// A method that waits, and its twin that does not.
+// A method that waits, unless it is called as torch.distributed's are for a Work, and its twin that never
+// does.
 template <typename... Arguments, typename... Extra>
 void define(Class& communicator, const std::string& name,
             std::shared_ptr<BufferWork> (PythonCommunicator::*method)(Arguments...), const char* text,
             const Extra&... extra) {
   const auto timeout = py::arg("timeout") = kDefaultTimeoutSeconds;
-  const auto wait = [method](PythonCommunicator& self, Arguments... arguments) {
-    (self.*method)(std::forward<Arguments>(arguments)...)->wait();
+  const auto wait = [method](PythonCommunicator& self, Arguments... arguments,
+                             bool async_op) -> std::optional<std::shared_ptr<BufferWork>> {
+    auto work = (self.*method)(std::forward<Arguments>(arguments)...);
+    if (async_op) return work;
+    work->wait();
+    return std::nullopt;
   };
-  communicator.def(name.c_str(), wait, extra..., timeout, text);
+  communicator.def(name.c_str(), wait, extra..., timeout, py::arg("async_op") = false, text);
   communicator.def((name + "_async").c_str(), method, extra..., timeout,
-                   ("As " + name + "(), but returns at once.").c_str());
+                   ("As " + name + "(async_op=True).").c_str());
 }
 
 void define_sums(Class& communicator) {
@@ -205,10 +256,15 @@ void define_sums(Class& communicator) {
       "max, average, and, or, xor. ``dtype`` names the elements where the buffer cannot, such as "
       "\"bfloat16\". The order of additions is the plan's, so the same plan gives the same bits.",
       py::arg("input"), output, py::arg("root") = 0, op, dtype);
-  define(communicator, "all_reduce", &PythonCommunicator::all_reduce,
-         "Adds everybody's elements into everybody's output, or in place without one: all get the same bits. "
-         "See reduce().",
-         py::arg("input"), output, op, dtype);
+  define(
+      communicator, "all_reduce", &PythonCommunicator::all_reduce,
+      "Adds everybody's elements into everybody's output, or in place without one: all get the same bits. "
+      "See reduce(). ``algorithm``: \"planned\", the faster one, or \"ring\", where every rank sends to the "
+      "next one only, and the order of additions is that of the ranks under any plan. ``compression``, of "
+      "float32 by sum or average: a Compression or its text, such as \"int8\"; all members say the same. "
+      "``feedback``: an ErrorFeedback, for a compression that has error feedback.",
+      py::arg("input"), output, op, dtype, py::arg("algorithm") = "planned",
+      py::arg("compression") = py::none(), py::arg("feedback") = py::none());
   define(
       communicator, "reduce_scatter", &PythonCommunicator::reduce_scatter,
       "Adds everybody's part for rank r into the output of rank r. ``input`` is a buffer for every rank, or "
@@ -253,13 +309,22 @@ void define_moves(Class& communicator) {
 void bind_communicator(py::module_& module) {
   bind_work(module);
   Class communicator(module, "Communicator",
-                     "Operations on a group, as one member sees them: see square/communicator.h.");
+                     "Operations on a group, as one member sees them: see square/communicator.h. Memory is "
+                     "anything with the buffer protocol or, on the CPU, DLPack: NumPy arrays, tensors of "
+                     "torch. Every call waits, unless ``async_op``: then it returns a Work.");
   communicator
       .def(py::init(&create), py::arg("node"), py::arg("group"), py::arg("tenant"), py::arg("nodes"),
            py::arg("rank"), py::arg("collectives") = std::vector<CollectiveTuple>{},
            py::arg("timeout") = kDefaultTimeoutSeconds)
       .def_property_readonly("rank", &PythonCommunicator::rank)
-      .def_property_readonly("size", &PythonCommunicator::size);
+      .def_property_readonly("size", &PythonCommunicator::size)
+      .def("close", &PythonCommunicator::close,
+           "Leaves the group: later calls raise FailedPreconditionError. What runs goes on, but for what the "
+           "communicator itself calculates. The node stays. Closing twice does nothing.")
+      .def(
+          "__enter__", [](PythonCommunicator& self) -> PythonCommunicator& { return self; },
+          py::return_value_policy::reference)
+      .def("__exit__", [](PythonCommunicator& self, const py::args&) { self.close(); });
   define_moves(communicator);
   define_sums(communicator);
 }

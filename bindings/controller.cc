@@ -4,6 +4,7 @@
 
 #include "bindings.h"
 #include "policy.h"
+#include "square/controller_client.h"
 
 namespace square::python {
 namespace {
@@ -19,6 +20,7 @@ using HeldController = std::unique_ptr<Controller, UnlockedDelete>;
 
 // How long a wait goes on before it looks for Ctrl-C.
 constexpr double kSignalCheckSeconds = 0.05;
+constexpr double kListSeconds = 5.0;
 
 void wait_for_nodes(const Controller& self, const std::vector<std::string>& names, double timeout) {
   const auto deadline = std::chrono::steady_clock::now() + from_seconds(timeout);
@@ -87,6 +89,13 @@ void bind_controller(py::module_& module) {
           "__enter__", [](Controller& self) -> Controller& { return self; },
           py::return_value_policy::reference)
       .def("__exit__", [](Controller& self, const py::args&) { unlocked([&] { self.stop(); }); });
+  module.def(
+      "list_nodes",
+      [](const std::string& controller, const std::string& token, double timeout) {
+        return check(unlocked([&] { return list_nodes(controller, token, from_seconds(timeout)); }));
+      },
+      py::arg("controller"), py::arg("token") = "", py::arg("timeout") = kListSeconds,
+      "The nodes of the overlay of the controller at host:port, and which of them are connected.");
 }
 
 }  // namespace square::python

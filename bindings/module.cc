@@ -57,6 +57,7 @@ PYBIND11_MODULE(_core, module) {
   bind_controller(module);
   bind_node(module);
   bind_gateway(module);
+  bind_compression(module);
   bind_communicator(module);
   module.def("set_log", &set_log, py::arg("callback"),
              py::arg("minimum") = static_cast<int>(square::LogLevel::kInfo),

@@ -33,6 +33,11 @@ bool BufferWork::wait_for(double seconds) {
   }
 }
 
+void BufferWork::uses(ErrorFeedback& feedback) {
+  residual_ = feedback.keeps();
+  feedback.used_by(work_);
+}
+
 // Ctrl-C ends the operation before it ends the call: the buffer is free again then.
 void BufferWork::give_way_to_signals() {
   if (PyErr_CheckSignals() == 0) return;
@@ -57,6 +62,8 @@ void bind_work(py::module_& module) {
            "callbacks share. Exceptions are reported as unraisable.")
       .def_property_readonly("source", &BufferWork::source,
                              "The rank that sent what a receive from any source got; otherwise None.")
+      .def_property_readonly("compression_report", &BufferWork::compression_report,
+                             "What compression did, once a compressed all_reduce is over; otherwise None.")
       .def_property_readonly("is_done", &BufferWork::is_done);
   // Before the interpreter goes: the thread needs it.
   py::module_::import("atexit").attr("register")(py::cpp_function([] { DoneNotices::instance().stop(); }));

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "buffers.h"
+#include "compression.h"
 #include "square/communicator.h"
 
 namespace square::python {
@@ -26,6 +27,11 @@ class BufferWork {
     const auto rank = work_->source();
     return rank ? std::optional(rank->value()) : std::nullopt;
   }
+  [[nodiscard]] std::optional<CompressionReport> compression_report() const {
+    return work_->compression_report();
+  }
+  // It is kept until the operation is over, and of no use for others.
+  void uses(ErrorFeedback& feedback);
   // On the thread of the notices, with the interpreter's lock.
   void add_done_callback(py::function callback);
 
@@ -34,6 +40,7 @@ class BufferWork {
 
   std::shared_ptr<Work> work_;
   Buffers buffers_;
+  std::shared_ptr<void> residual_;
 };
 
 void bind_work(py::module_& module);

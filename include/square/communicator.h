@@ -7,12 +7,14 @@
 #include <span>
 #include <vector>
 
+#include "square/compression.h"
 #include "square/group.h"
 #include "square/member_host.h"
 #include "square/status.h"
 
 namespace square {
 
+class CompositeThread;
 class GroupCalls;
 
 // An operation that runs. Thread-safe.
@@ -30,6 +32,9 @@ class Work {
   virtual void on_done(std::function<void()> notify) = 0;
   // Who sent what a receive from any source got, once that is known; otherwise none.
   [[nodiscard]] virtual std::optional<Rank> source() const { return std::nullopt; }
+  // What compression did to what this member gave, once a compressed operation is over and well; otherwise
+  // none.
+  [[nodiscard]] virtual std::optional<CompressionReport> compression_report() const { return std::nullopt; }
   // Ends it on every member, unless it is over. Does not block: wait() returns soon.
   virtual void cancel() = 0;
 };
@@ -71,12 +76,38 @@ class Communicator {
   Status reduce(std::span<const std::byte> input, std::span<std::byte> output, Reduction reduction, Rank root,
                 Duration timeout = kDefaultTimeout);
 
-  // The same into every member's `output`; all have the same bits.
+  // The same into every member's `output`; all have the same bits. `algorithm`: as the plan says, which
+  // is the faster one, or a ring, where every rank sends to the next one only. A ring's order of
+  // additions is that of the ranks, whatever the plan, so its bits never change. It is calculated on a
+  // thread of the communicator, one ring after the other; RESOURCE_EXHAUSTED if more than 1,024 wait.
+  // It ends with the communicator.
   Result<std::shared_ptr<Work>> all_reduce_async(std::span<const std::byte> input,
                                                  std::span<std::byte> output, Reduction reduction,
-                                                 Duration timeout = kDefaultTimeout);
+                                                 Duration timeout = kDefaultTimeout,
+                                                 AllReduceAlgorithm algorithm = AllReduceAlgorithm::kPlanned);
   Status all_reduce(std::span<const std::byte> input, std::span<std::byte> output, Reduction reduction,
-                    Duration timeout = kDefaultTimeout);
+                    Duration timeout = kDefaultTimeout,
+                    AllReduceAlgorithm algorithm = AllReduceAlgorithm::kPlanned);
+
+  // The sum or average of float32, with fewer bytes on the links: docs/compression.md says what becomes of
+  // the elements. All members ask for the same compression; kNone is a planned all_reduce. All get the same
+  // bits. Input and output may be the same memory. With error feedback `residual` has as many elements: what
+  // this member did not send so far, zeros at first; it is added to the input, and holds what was not sent
+  // when the work is over. Without, it is empty. Runs on the communicator's thread, as a ring does.
+  // Errors: INVALID_ARGUMENT for other types or operations, a compression that cannot be
+  // (check_compression()), another residual, members that called it otherwise; DATA_LOSS for what no
+  // member can have sent; those of all_reduce_async().
+  Result<std::shared_ptr<Work>> compressed_all_reduce_async(std::span<const std::byte> input,
+                                                            std::span<std::byte> output, Reduction reduction,
+                                                            const Compression& compression,
+                                                            std::span<float> residual = {},
+                                                            Duration timeout = kDefaultTimeout);
+  // The same, and waits.
+  Result<CompressionReport> compressed_all_reduce(std::span<const std::byte> input,
+                                                  std::span<std::byte> output, Reduction reduction,
+                                                  const Compression& compression,
+                                                  std::span<float> residual = {},
+                                                  Duration timeout = kDefaultTimeout);
 
   // In what follows all members pass one buffer for every rank, in rank order, where there
   // are several, and what one sends has the size of what the other gets. Sizes may differ
@@ -144,8 +175,10 @@ class Communicator {
   Status barrier(Duration timeout = kDefaultTimeout);
 
  private:
+  friend struct CommunicatorThread;  // for tests under virtual time
   explicit Communicator(std::shared_ptr<GroupCalls> calls);
   std::shared_ptr<GroupCalls> calls_;  // shared with receives from any source
+  std::unique_ptr<CompositeThread> composite_;
 };
 
 }  // namespace square

@@ -4,7 +4,9 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "square/controller.h"
 #include "square/group.h"
 #include "square/plan.h"
 #include "square/status.h"
@@ -53,10 +55,21 @@ class ControllerClient {
   // DEADLINE_EXCEEDED; UNAVAILABLE.
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout);
 
+  // Tells the controller, with the next heartbeat, that a member here gave so many bytes to an
+  // operation: collectives share by use. Does not block.
+  void note_use(CollectiveId collective, std::uint64_t bytes);
+
  private:
   class Core;
   explicit ControllerClient(std::unique_ptr<Core> core);
   std::unique_ptr<Core> core_;
 };
+
+// The nodes of an overlay and whether they are connected, as its controller knows them; any process
+// may ask. Blocks for `timeout` at most. Thread-safe. Errors: INVALID_ARGUMENT for an address that is
+// none, UNAVAILABLE if no controller answers there, UNAUTHENTICATED for a wrong token,
+// DEADLINE_EXCEEDED.
+Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_address,
+                                                const std::string& token, Duration timeout);
 
 }  // namespace square

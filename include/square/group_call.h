@@ -18,6 +18,8 @@ enum class CallKind : std::uint8_t {
   kGather = 7,
   kScatter = 8,
   kBarrier = 9,
+  kRingAllReduce = 10,
+  kCompressedAllReduce = 11,
 };
 
 // The number counts the group's calls of any kind, modulo kGroupCallNumbers.

@@ -5,16 +5,19 @@ The extension module of square; use the package, not this.
 from __future__ import annotations
 import collections.abc
 import datetime
+import square.data
 import os
 import typing
-import typing_extensions
 
 __all__: list[str] = [
     "AttachedNode",
     "Collective",
     "CollectiveView",
     "Communicator",
+    "Compression",
+    "CompressionReport",
     "Controller",
+    "ErrorFeedback",
     "FrontierPoint",
     "LevelGap",
     "LinkView",
@@ -49,6 +52,7 @@ __all__: list[str] = [
     "cost_frontier",
     "find_violations",
     "kProtocolVersion",
+    "list_nodes",
     "make_plan",
     "policy_names",
     "set_log",
@@ -151,8 +155,10 @@ class CollectiveView:
 
 class Communicator:
     """
-    Operations on a group, as one member sees them: see square/communicator.h.
+    Operations on a group, as one member sees them: see square/communicator.h. Memory is anything with the buffer protocol or, on the CPU, DLPack: NumPy arrays, tensors of torch. Every call waits, unless ``async_op``: then it returns a Work.
     """
+    def __enter__(self) -> Communicator: ...
+    def __exit__(self, *args: object) -> None: ...
     def __init__(
         self,
         node: MemberHost,
@@ -172,222 +178,316 @@ class Communicator:
     ) -> None: ...
     def all_gather(
         self,
-        input: typing_extensions.Buffer,
-        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        input: square.data.Data,
+        output: square.data.Data | collections.abc.Sequence[square.data.Data],
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> None:
+        async_op: bool = False,
+    ) -> Work | None:
         """
         Copies everybody's bytes to everybody. ``output`` is a buffer for every rank, or one that is cut evenly.
         """
     def all_gather_async(
         self,
-        input: typing_extensions.Buffer,
-        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        input: square.data.Data,
+        output: square.data.Data | collections.abc.Sequence[square.data.Data],
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
-        As all_gather(), but returns at once.
+        As all_gather(async_op=True).
         """
     def all_reduce(
         self,
-        input: typing_extensions.Buffer,
-        output: typing_extensions.Buffer | None = None,
+        input: square.data.Data,
+        output: square.data.Data | None = None,
         op: str = "sum",
         dtype: str | None = None,
+        algorithm: str = "planned",
+        compression: Compression | str | None = None,
+        feedback: ErrorFeedback | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> None:
+        async_op: bool = False,
+    ) -> Work | None:
         """
-        Adds everybody's elements into everybody's output, or in place without one: all get the same bits. See reduce().
+        Adds everybody's elements into everybody's output, or in place without one: all get the same bits. See reduce(). ``algorithm``: "planned", the faster one, or "ring", where every rank sends to the next one only, and the order of additions is that of the ranks under any plan. ``compression``, of float32 by sum or average: a Compression or its text, such as "int8"; all members say the same. ``feedback``: an ErrorFeedback, for a compression that has error feedback.
         """
     def all_reduce_async(
         self,
-        input: typing_extensions.Buffer,
-        output: typing_extensions.Buffer | None = None,
+        input: square.data.Data,
+        output: square.data.Data | None = None,
         op: str = "sum",
         dtype: str | None = None,
+        algorithm: str = "planned",
+        compression: Compression | str | None = None,
+        feedback: ErrorFeedback | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
-        As all_reduce(), but returns at once.
+        As all_reduce(async_op=True).
         """
     def all_to_all(
         self,
-        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
-        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        input: square.data.Data | collections.abc.Sequence[square.data.Data],
+        output: square.data.Data | collections.abc.Sequence[square.data.Data],
         input_bytes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None,
         output_bytes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> None:
+        async_op: bool = False,
+    ) -> Work | None:
         """
         Part r of ``input`` goes to rank r, part r of ``output`` comes from it. Each is a buffer for every rank, or one that is cut evenly, or into ``input_bytes`` and ``output_bytes``.
         """
     def all_to_all_async(
         self,
-        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
-        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
+        input: square.data.Data | collections.abc.Sequence[square.data.Data],
+        output: square.data.Data | collections.abc.Sequence[square.data.Data],
         input_bytes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None,
         output_bytes: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
-        As all_to_all(), but returns at once.
+        As all_to_all(async_op=True).
         """
-    def barrier(self, timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0) -> None:
+    def barrier(
+        self, timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0, async_op: bool = False
+    ) -> Work | None:
         """
         Returns when every member has called it.
         """
     def barrier_async(self, timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0) -> Work:
         """
-        As barrier(), but returns at once.
+        As barrier(async_op=True).
         """
     def broadcast(
         self,
-        data: typing_extensions.Buffer,
+        data: square.data.Data,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> None:
+        async_op: bool = False,
+    ) -> Work | None:
         """
         Copies the root's bytes into everybody's buffer, without a copy in between.
         """
     def broadcast_async(
         self,
-        data: typing_extensions.Buffer,
+        data: square.data.Data,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
-        As broadcast(), but returns at once.
+        As broadcast(async_op=True).
+        """
+    def close(self) -> None:
+        """
+        Leaves the group: later calls raise FailedPreconditionError. What runs goes on, but for what the communicator itself calculates. The node stays. Closing twice does nothing.
         """
     def gather(
         self,
-        input: typing_extensions.Buffer,
-        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer] | None = None,
+        input: square.data.Data,
+        output: square.data.Data | collections.abc.Sequence[square.data.Data] | None = None,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> None:
+        async_op: bool = False,
+    ) -> Work | None:
         """
         Copies everybody's bytes to the root, which has a buffer for every rank, or one that is cut evenly.
         """
     def gather_async(
         self,
-        input: typing_extensions.Buffer,
-        output: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer] | None = None,
+        input: square.data.Data,
+        output: square.data.Data | collections.abc.Sequence[square.data.Data] | None = None,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
-        As gather(), but returns at once.
+        As gather(async_op=True).
         """
     def receive(
         self,
-        data: typing_extensions.Buffer,
+        data: square.data.Data,
         source: typing.SupportsInt | typing.SupportsIndex | None = None,
         tag: typing.SupportsInt | typing.SupportsIndex = 0,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> None:
+        async_op: bool = False,
+    ) -> Work | None:
         """
         The other end of send(). Without a source: from whichever member sends first, see Work.source.
         """
     def receive_async(
         self,
-        data: typing_extensions.Buffer,
+        data: square.data.Data,
         source: typing.SupportsInt | typing.SupportsIndex | None = None,
         tag: typing.SupportsInt | typing.SupportsIndex = 0,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
-        As receive(), but returns at once.
+        As receive(async_op=True).
         """
     def reduce(
         self,
-        input: typing_extensions.Buffer,
-        output: typing_extensions.Buffer | None = None,
+        input: square.data.Data,
+        output: square.data.Data | None = None,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
         op: str = "sum",
         dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> None:
+        async_op: bool = False,
+    ) -> Work | None:
         """
         Adds everybody's elements into the root's output, or in place without one. ``op``: sum, product, min, max, average, and, or, xor. ``dtype`` names the elements where the buffer cannot, such as "bfloat16". The order of additions is the plan's, so the same plan gives the same bits.
         """
     def reduce_async(
         self,
-        input: typing_extensions.Buffer,
-        output: typing_extensions.Buffer | None = None,
+        input: square.data.Data,
+        output: square.data.Data | None = None,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
         op: str = "sum",
         dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
-        As reduce(), but returns at once.
+        As reduce(async_op=True).
         """
     def reduce_scatter(
         self,
-        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
-        output: typing_extensions.Buffer,
+        input: square.data.Data | collections.abc.Sequence[square.data.Data],
+        output: square.data.Data,
         op: str = "sum",
         dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> None:
+        async_op: bool = False,
+    ) -> Work | None:
         """
         Adds everybody's part for rank r into the output of rank r. ``input`` is a buffer for every rank, or one that is cut evenly. See reduce().
         """
     def reduce_scatter_async(
         self,
-        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer],
-        output: typing_extensions.Buffer,
+        input: square.data.Data | collections.abc.Sequence[square.data.Data],
+        output: square.data.Data,
         op: str = "sum",
         dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
-        As reduce_scatter(), but returns at once.
+        As reduce_scatter(async_op=True).
         """
     def scatter(
         self,
-        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer] | None,
-        output: typing_extensions.Buffer,
+        input: square.data.Data | collections.abc.Sequence[square.data.Data] | None,
+        output: square.data.Data,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> None:
+        async_op: bool = False,
+    ) -> Work | None:
         """
         Copies part r of the root's input, a buffer for every rank or one that is cut evenly, to rank r.
         """
     def scatter_async(
         self,
-        input: typing_extensions.Buffer | collections.abc.Sequence[typing_extensions.Buffer] | None,
-        output: typing_extensions.Buffer,
+        input: square.data.Data | collections.abc.Sequence[square.data.Data] | None,
+        output: square.data.Data,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
-        As scatter(), but returns at once.
+        As scatter(async_op=True).
         """
     def send(
         self,
-        data: typing_extensions.Buffer,
+        data: square.data.Data,
         to: typing.SupportsInt | typing.SupportsIndex,
         tag: typing.SupportsInt | typing.SupportsIndex = 0,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
-    ) -> None:
+        async_op: bool = False,
+    ) -> Work | None:
         """
         Copies bytes to one member; returns when it has them. Messages with the same tag arrive in their order; use few tags.
         """
     def send_async(
         self,
-        data: typing_extensions.Buffer,
+        data: square.data.Data,
         to: typing.SupportsInt | typing.SupportsIndex,
         tag: typing.SupportsInt | typing.SupportsIndex = 0,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
-        As send(), but returns at once.
+        As send(async_op=True).
         """
     @property
     def rank(self) -> int: ...
     @property
     def size(self) -> int: ...
+
+class Compression:
+    """
+    How an all_reduce of float32 sends less than it is given; also a text, such as "int8:128".
+    """
+    @staticmethod
+    def bf16() -> Compression:
+        """
+        Every element rounded to bfloat16, and added as such.
+        """
+    @staticmethod
+    def int8(block: typing.SupportsInt | typing.SupportsIndex = 256, feedback: bool = False) -> Compression:
+        """
+        8-bit integers; ``block`` elements, 16 to 65536, share a float32 scale.
+        """
+    @staticmethod
+    def parse(text: str) -> Compression:
+        """
+        Of "none", "bf16", "int8", "int8:128", "int8:256:feedback", "top-k:0.01", "top-k:0.01:no-feedback".
+        """
+    @staticmethod
+    def top_k(
+        fraction: typing.SupportsFloat | typing.SupportsIndex = 0.01, feedback: bool = True
+    ) -> Compression:
+        """
+        Only the elements with the largest magnitudes, with their indices.
+        """
+    def __eq__(self, arg0: typing.Any) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __repr__(self) -> str: ...
+    def __str__(self) -> str: ...
+    @property
+    def block(self) -> int: ...
+    @property
+    def error_feedback(self) -> bool:
+        """
+        Whether what is not sent is kept for the next call, in an ErrorFeedback.
+        """
+    @property
+    def fraction(self) -> float: ...
+    @property
+    def kind(self) -> str: ...
+
+class CompressionReport:
+    """
+    What compression did to what this member gave, in one call or, added up, in several.
+    """
+    def __add__(self, arg0: CompressionReport) -> CompressionReport: ...
+    def __init__(self) -> None: ...
+    def __repr__(self) -> str: ...
+    @property
+    def bytes_after(self) -> int:
+        """
+        Of what stands for them.
+        """
+    @property
+    def bytes_before(self) -> int:
+        """
+        Of the elements.
+        """
+    @property
+    def calls(self) -> int: ...
+    @property
+    def ratio(self) -> float:
+        """
+        How many times fewer bytes.
+        """
+    @property
+    def relative_error(self) -> float:
+        """
+        The L2 norm of what was not sent, over that of what should have been; a NaN if there was one in it.
+        """
 
 class Controller:
     """
@@ -412,6 +512,31 @@ class Controller:
     ) -> None: ...
     @property
     def address(self) -> str: ...
+
+class ErrorFeedback:
+    """
+    What this member's compressed sums of one tensor did not send so far. Have one for every tensor, and pass it to every call for it. ``values``: what an earlier one had, as tobytes() gives it.
+    """
+    def __init__(self, values: square.data.Data | None = None) -> None: ...
+    def __len__(self) -> int: ...
+    def reset(self) -> None:
+        """
+        Forgets it all.
+        """
+    def tobytes(self) -> bytes:
+        """
+        A copy, as float32 elements.
+        """
+    @property
+    def is_in_use(self) -> bool:
+        """
+        Whether an operation that is not over has it: another one may not.
+        """
+    @property
+    def norm(self) -> float:
+        """
+        The L2 norm.
+        """
 
 class FrontierPoint:
     """
@@ -1006,6 +1131,11 @@ class Work:
         Whether it was over within that time.
         """
     @property
+    def compression_report(self) -> CompressionReport | None:
+        """
+        What compression did, once a compressed all_reduce is over; otherwise None.
+        """
+    @property
     def is_done(self) -> bool: ...
     @property
     def source(self) -> int | None:
@@ -1042,6 +1172,13 @@ def find_violations(plan: Plan) -> list[str]:
     Every way in which the plan breaks a rule; empty for a valid plan.
     """
 
+def list_nodes(
+    controller: str, token: str = "", timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0
+) -> list[NodeInformation]:
+    """
+    The nodes of the overlay of the controller at host:port, and which of them are connected.
+    """
+
 def make_plan(scenario: Scenario, streams: bool = True) -> PlanResult:
     """
     Plans a scenario: see square/planner.h. Without streams only lp rates and their certificate.
@@ -1067,4 +1204,4 @@ def validate(plan: Plan) -> None:
     """
 
 __version__: str = "0.1.0"
-kProtocolVersion: int = 2
+kProtocolVersion: int = 3

@@ -9,11 +9,14 @@
 #include "collective/any_source.h"
 #include "collective/barrier.h"
 #include "collective/broadcast.h"
+#include "collective/composite_thread.h"
+#include "collective/compressed_all_reduce.h"
 #include "collective/gather.h"
 #include "collective/group_calls.h"
 #include "collective/point_to_point.h"
 #include "collective/reduce.h"
 #include "collective/reduce_scatter.h"
+#include "collective/ring_all_reduce.h"
 #include "collective/scatter.h"
 
 namespace square {
@@ -38,7 +41,8 @@ Status finish(const Result<std::shared_ptr<Work>>& started) {
 
 }  // namespace
 
-Communicator::Communicator(std::shared_ptr<GroupCalls> calls) : calls_(std::move(calls)) {}
+Communicator::Communicator(std::shared_ptr<GroupCalls> calls)
+    : calls_(std::move(calls)), composite_(std::make_unique<CompositeThread>(calls_)) {}
 Communicator::~Communicator() = default;
 
 Result<std::unique_ptr<Communicator>> Communicator::create(MemberHost& node, GroupSpec group, Rank rank,
@@ -74,13 +78,35 @@ Status Communicator::reduce(std::span<const std::byte> input, std::span<std::byt
 
 Result<std::shared_ptr<Work>> Communicator::all_reduce_async(std::span<const std::byte> input,
                                                              std::span<std::byte> output, Reduction reduction,
-                                                             Duration timeout) {
+                                                             Duration timeout, AllReduceAlgorithm algorithm) {
+  if (algorithm == AllReduceAlgorithm::kRing)
+    return ring_all_reduce(*calls_, *composite_, input, output, reduction, timeout);
   return square::all_reduce(*calls_, input, output, reduction, timeout);
 }
 
 Status Communicator::all_reduce(std::span<const std::byte> input, std::span<std::byte> output,
-                                Reduction reduction, Duration timeout) {
-  return finish(all_reduce_async(input, output, reduction, timeout));
+                                Reduction reduction, Duration timeout, AllReduceAlgorithm algorithm) {
+  return finish(all_reduce_async(input, output, reduction, timeout, algorithm));
+}
+
+Result<std::shared_ptr<Work>> Communicator::compressed_all_reduce_async(
+    std::span<const std::byte> input, std::span<std::byte> output, Reduction reduction,
+    const Compression& compression, std::span<float> residual, Duration timeout) {
+  if (compression.kind == CompressionKind::kNone)
+    return square::all_reduce(*calls_, input, output, reduction, timeout);
+  return square::compressed_all_reduce(*calls_, *composite_,
+                                       {input, output, reduction, compression, residual}, timeout);
+}
+
+Result<CompressionReport> Communicator::compressed_all_reduce(std::span<const std::byte> input,
+                                                              std::span<std::byte> output,
+                                                              Reduction reduction,
+                                                              const Compression& compression,
+                                                              std::span<float> residual, Duration timeout) {
+  SQUARE_ASSIGN_OR_RETURN(
+      const auto work, compressed_all_reduce_async(input, output, reduction, compression, residual, timeout));
+  SQUARE_RETURN_IF_ERROR(work->wait());
+  return work->compression_report().value_or(CompressionReport{});
 }
 
 Result<std::shared_ptr<Work>> Communicator::all_gather_async(std::span<const std::byte> input,

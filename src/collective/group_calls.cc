@@ -146,8 +146,30 @@ Result<std::shared_ptr<Work>> GroupCalls::call(CallKind kind, std::vector<Part> 
   }
   SQUARE_RETURN_IF_ERROR(ensure(collectives, timeout));
   const std::lock_guard lock(mutex_);
-  GroupCall number{kind, 0};
-  if (kind != CallKind::kNone) number.number = static_cast<std::uint16_t>(call_count_++ % kGroupCallNumbers);
+  return post_all(next_number(kind), std::move(parts), timeout);
+}
+
+GroupCall GroupCalls::number_call(CallKind kind) {
+  const std::lock_guard lock(mutex_);
+  return next_number(kind);
+}
+
+Result<std::shared_ptr<Work>> GroupCalls::call_step(GroupCall number, std::vector<Part> parts,
+                                                    Duration timeout) {
+  {
+    const std::lock_guard lock(failure_->mutex);
+    if (failure_->first) return *failure_->first;
+  }
+  const std::lock_guard lock(mutex_);
+  return post_all(number, std::move(parts), timeout);
+}
+
+GroupCall GroupCalls::next_number(CallKind kind) {
+  if (kind == CallKind::kNone) return {};
+  return {kind, static_cast<std::uint16_t>(call_count_++ % kGroupCallNumbers)};
+}
+
+std::shared_ptr<Work> GroupCalls::post_all(GroupCall number, std::vector<Part> parts, Duration timeout) {
   JoinedWork::Parts works;
   for (Part& part : parts) part.call.call = number;
   for (Part& part : parts) works.push_back(post(std::move(part), timeout));

@@ -61,6 +61,12 @@ class GroupCalls {
   Result<std::shared_ptr<Work>> call(CallKind kind, std::vector<Part> parts, Duration timeout,
                                      std::vector<GroupCollective> collectives = {});
 
+  // For operations of several steps (composite_thread.h). The number that all of them have.
+  GroupCall number_call(CallKind kind);
+  // As call(), of an operation that was numbered before. Precondition: all collectives are
+  // registered. Does not block. Errors: the group's first failure, for the operation began before it.
+  Result<std::shared_ptr<Work>> call_step(GroupCall number, std::vector<Part> parts, Duration timeout);
+
   // For a receive from any source. The number of this member's next call of a collective.
   struct Next {
     CollectiveId collective;
@@ -93,6 +99,8 @@ class GroupCalls {
   // Those that are not registered yet, each once.
   std::vector<GroupCollective> missing(const std::vector<GroupCollective>& collectives);
   // With mutex_.
+  GroupCall next_number(CallKind kind);
+  std::shared_ptr<Work> post_all(GroupCall number, std::vector<Part> parts, Duration timeout);
   std::shared_ptr<PostedWork> post(Part part, Duration timeout);
 
   MemberHost& node_;

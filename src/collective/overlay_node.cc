@@ -1,5 +1,6 @@
 #include "square/overlay_node.h"
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <mutex>
@@ -81,7 +82,13 @@ void OverlayNode::set_members(CollectiveId collective, std::string group, std::v
   parts_->node->set_members(collective, std::move(group), std::move(ranks));
 }
 
-void OverlayNode::post(MemberOperation operation) { parts_->node->post(std::move(operation)); }
+void OverlayNode::post(MemberOperation operation) {
+  if (!parts_->is_stopped) {
+    parts_->controller->note_use(operation.collective,
+                                 std::max(operation.input.size(), operation.output.size()));
+  }
+  parts_->node->post(std::move(operation));
+}
 
 void OverlayNode::cancel(CollectiveId collective, OperationId operation) {
   parts_->node->cancel(collective, operation);

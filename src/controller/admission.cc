@@ -118,6 +118,9 @@ Scenario PlanningState::scenario() const {
     if (const auto link = topology.find_link(from, to)) scenario.policy.avoid_links.push_back(*link);
   }
   registry.fill(scenario);
+  for (CollectiveSpec& collective : scenario.collectives) {
+    if (const auto part = demand.find(collective.id); part != demand.end()) collective.weight *= part->second;
+  }
   return scenario;
 }
 

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "controller/demand_meter.h"
 #include "controller/group_registry.h"
 #include "square/plan.h"
 #include "square/scenario.h"
@@ -32,6 +33,8 @@ struct PlanningState {
   GroupRegistry registry;
   // By their ends: when the topology changes, nodes keep their ids, links do not.
   std::vector<std::pair<NodeId, NodeId>> avoid_links;
+  // What collectives have of their weights, by their use; 1 where nothing is said.
+  DemandWeights demand = {};
 
   // Its ids are of the topology as it is now. INVALID_ARGUMENT for an unknown name or link.
   Status set_policy(const PolicySpec& wanted);

@@ -104,7 +104,7 @@ Status AttachCall::receive() {
       if (joined.is_ok()) node_ = incoming_.hello().node();
       return joined;
     }
-    case Event::kHeartbeat: coordinator_.heartbeat(node_, this); break;
+    case Event::kHeartbeat: coordinator_.heartbeat(node_, this, incoming_.heartbeat()); break;
     case Event::kInstalled: coordinator_.installed(node_, this, Epoch(incoming_.installed().epoch())); break;
     case Event::kGoodbye:
       said_goodbye_ = true;

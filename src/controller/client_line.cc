@@ -248,7 +248,8 @@ void ClientLine::welcome(const v1::Welcome& message) {
     const std::lock_guard lock(mutex_);
     const auto lease = static_cast<std::int64_t>(
         std::min<std::uint64_t>(message.lease_nanoseconds(), static_cast<std::uint64_t>(kMaxWait.count())));
-    heartbeat_ = std::max(Duration(lease) / kHeartbeatsPerLease, Duration(std::chrono::milliseconds(1)));
+    heartbeat_ = std::clamp(Duration(lease) / kHeartbeatsPerLease, Duration(std::chrono::milliseconds(1)),
+                            kLongestBeat);
     welcomed_ = ever_welcomed_ = true;
     changed_.notify_all();
   }
@@ -259,6 +260,23 @@ void ClientLine::write(const ConnectionPtr& connection, const v1::NodeEvent& eve
   const std::lock_guard lock(connection->write_mutex);
   // A failed write needs nothing: the reader sees the end of the connection, too.
   if (!connection->over && connection->stream) connection->stream->Write(event);
+}
+
+void ClientLine::note_use(CollectiveId collective, std::uint64_t bytes) {
+  const std::lock_guard lock(use_mutex_);
+  used_[collective] += bytes;
+}
+
+v1::NodeEvent ClientLine::heartbeat_event() {
+  v1::NodeEvent event;
+  v1::Heartbeat& beat = *event.mutable_heartbeat();
+  const std::lock_guard lock(use_mutex_);
+  for (const auto& [collective, bytes] : std::exchange(used_, {})) {
+    v1::CollectiveUse& use = *beat.add_used();
+    use.set_collective(collective.value());
+    use.set_bytes(bytes);
+  }
+  return event;
 }
 
 // Beats the heart, gives up an unanswered hello; returns when to come back, null to end.
@@ -283,9 +301,7 @@ std::optional<ClientLine::Clock::time_point> ClientLine::keep_time(Clock::time_p
     }
   }
   if (beating) {
-    v1::NodeEvent beat;
-    beat.mutable_heartbeat();
-    write(connection, beat);
+    write(connection, heartbeat_event());
   }
   return wake;
 }

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,8 @@ namespace square::controller {
 // How long a line that is ended waits for the controller to see the goodbye.
 inline constexpr Duration kGoodbyeWait = std::chrono::milliseconds(200);
 inline constexpr int kHeartbeatsPerLease = 4;
+// Also where leases are long: heartbeats say what is used.
+inline constexpr Duration kLongestBeat = std::chrono::seconds(1);
 
 // Two threads: one connects and reads, one writes and watches the time. Thread-safe.
 class ClientLine {
@@ -32,6 +35,8 @@ class ClientLine {
   // Waits until `epoch` is active here. Errors: UNAVAILABLE if a connection was lost after `losses`,
   // DEADLINE_EXCEEDED, CANCELLED.
   Status wait_for_activation(Epoch epoch, std::uint64_t losses, std::chrono::system_clock::time_point end);
+  // Goes with the next heartbeat.
+  void note_use(CollectiveId collective, std::uint64_t bytes);
   // Says goodbye and ends the threads. Idempotent.
   void stop();
 
@@ -50,6 +55,7 @@ class ClientLine {
   bool pause(Duration wait);
   void write_loop();
   std::optional<Clock::time_point> keep_time(Clock::time_point& next_beat);
+  v1::NodeEvent heartbeat_event();
   void write(const ConnectionPtr& connection, const v1::NodeEvent& event);
 
   const ControllerClientOptions options_;
@@ -71,6 +77,9 @@ class ClientLine {
   Duration heartbeat_{0};
   Epoch activated_{0};
   std::uint64_t losses_ = 0;
+
+  std::mutex use_mutex_;
+  std::map<CollectiveId, std::uint64_t> used_;  // bytes, since the last heartbeat
 
   std::thread reader_;
   std::thread writer_;

@@ -64,6 +64,8 @@ class ControllerClient::Core {
 
   Status wait_for_welcome() { return line_.wait_for_welcome(); }
 
+  void note_use(CollectiveId collective, std::uint64_t bytes) { line_.note_use(collective, bytes); }
+
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
     grpc::ClientContext context;
     {
@@ -141,6 +143,28 @@ ControllerClient::~ControllerClient() = default;
 
 Result<GroupRegistration> ControllerClient::register_group(const GroupSpec& group, Duration timeout) {
   return core_->register_group(group, timeout);
+}
+
+void ControllerClient::note_use(CollectiveId collective, std::uint64_t bytes) {
+  core_->note_use(collective, bytes);
+}
+
+Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_address,
+                                                const std::string& token, Duration timeout) {
+  SQUARE_RETURN_IF_ERROR(
+      controller::parse_host_port(controller_address).status().with_context("controller_address"));
+  const auto stub = v1::Controller::NewStub(open_channel({.controller_address = controller_address}));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + controller::bounded(timeout));
+  if (!token.empty()) context.AddMetadata(controller::kTokenKey, token);
+  v1::ListNodesResponse response;
+  SQUARE_RETURN_IF_ERROR(controller::from_grpc(stub->ListNodes(&context, v1::ListNodesRequest(), &response))
+                             .with_context(fmt::format("controller at {}", controller_address)));
+  std::vector<NodeInformation> nodes;
+  for (const auto& node : response.nodes()) {
+    nodes.push_back({node.name(), node.address(), node.connected(), Epoch(node.installed())});
+  }
+  return nodes;
 }
 
 }  // namespace square

@@ -224,14 +224,15 @@ void Coordinator::take_batch() {
 void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) {
   has_work_ = false;
   const bool replan = absorb_membership();
+  const bool other_use = absorb_demand();
   take_batch();
-  if (!replan && working_.empty()) return;
+  if (!replan && !other_use && working_.empty()) return;
   std::vector<const Demand*> demands;
   for (const RequestPtr& request : working_) demands.push_back(&request->demand);
   // `working_` and `state_` change on this thread only.
   lock.unlock();
-  Admission admission =
-      admit(state_, demands, replan, [this](const Scenario& scenario) { return make(scenario); });
+  Admission admission = admit(state_, demands, replan || other_use,
+                              [this](const Scenario& scenario) { return make(scenario); });
   lock.lock();
   if (!stopping_) publish(deferred, std::move(admission));
 }

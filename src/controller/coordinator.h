@@ -24,6 +24,8 @@ namespace square::controller {
 // Registrations that come within this time of one another are planned together.
 inline constexpr Duration kBatchWait = std::chrono::milliseconds(20);
 inline constexpr std::size_t kMaxPendingRequests = 100'000;
+// Use that changes brings a new plan at most so often.
+inline constexpr Duration kDemandInterval = std::chrono::seconds(1);
 // Nodes of an overlay without a topology: they are fully meshed, so links grow as the square.
 inline constexpr std::size_t kMaxMeshedNodes = 2'000;
 
@@ -46,7 +48,7 @@ class Coordinator {
   // Of a line that begins. Errors as ControllerClient::connect().
   Status join(const v1::Hello& hello, const std::shared_ptr<NodeLine>& line);
   // Of a line that has joined; ignored when another line has taken its place.
-  void heartbeat(const std::string& node, const NodeLine* line);
+  void heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat);
   void installed(const std::string& node, const NodeLine* line, Epoch epoch);
   void lost(const std::string& node, const NodeLine* line);
   void goodbye(const std::string& node, const NodeLine* line);
@@ -107,6 +109,7 @@ class Coordinator {
   void finish_change(Deferred& deferred);
   void begin(std::unique_lock<std::mutex>& lock, Deferred& deferred);
   bool absorb_membership();
+  bool absorb_demand();
   bool remesh_open_topology();
   void take_batch();
   [[nodiscard]] bool must_wait_for_nodes(const Request& request) const;
@@ -147,6 +150,8 @@ class Coordinator {
   std::set<std::string> left_;      // of an open topology
   std::set<std::string> gone_;      // of those left, the ones without links
   std::vector<Departure> departures_;
+  DemandMeter demand_;
+  TimePoint next_demand_;  // when its weights are looked at next
   std::vector<RequestPtr> pending_;
   std::vector<RequestPtr> working_;  // being planned
   bool has_work_ = false;

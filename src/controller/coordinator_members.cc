@@ -137,9 +137,31 @@ Coordinator::Member* Coordinator::find(const std::string& node, const NodeLine* 
   return &found->second;
 }
 
-void Coordinator::heartbeat(const std::string& node, const NodeLine* line) {
+void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat) {
   const std::lock_guard lock(mutex_);
-  find(node, line);
+  if (find(node, line) == nullptr || beat.used().empty()) return;
+  const TimePoint now = Clock::now();
+  for (const v1::CollectiveUse& use : beat.used()) {
+    const CollectiveId collective(use.collective());
+    const PlanCollective* planned = active_ ? active_->plan->find_collective(collective) : nullptr;
+    if (planned == nullptr || planned->sessions.empty()) continue;
+    // Every member tells of the same operations.
+    const PlanSession* session = active_->plan->find_session(planned->sessions.front());
+    demand_.note(collective, static_cast<double>(use.bytes()) / static_cast<double>(session->members.size()),
+                 now);
+  }
+  if (now < next_demand_) return;
+  next_demand_ = now + kDemandInterval;
+  note_work();
+}
+
+// What is used more or less than before gets another part of its tenant's share.
+bool Coordinator::absorb_demand() {
+  const DemandWeights& weights = demand_.update(state_.registry.collectives_by_tenant(), Clock::now());
+  if (weights == state_.demand) return false;
+  state_.demand = weights;
+  log(LogLevel::kInfo, kComponent, "collectives are used in other parts than before: plans again");
+  return true;
 }
 
 void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch epoch) {

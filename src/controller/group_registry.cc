@@ -187,6 +187,18 @@ bool GroupRegistry::uses(std::string_view node) const {
   });
 }
 
+std::vector<std::vector<CollectiveId>> GroupRegistry::collectives_by_tenant() const {
+  std::map<std::string_view, std::vector<CollectiveId>> tenants;
+  for (const auto& [name, group] : groups_) {
+    if (group->permanent) continue;
+    for (const RegisteredCollective& collective : group->collectives)
+      tenants[group->tenant].push_back(collective.id);
+  }
+  std::vector<std::vector<CollectiveId>> lists;
+  for (auto& [tenant, collectives] : tenants) lists.push_back(std::move(collectives));
+  return lists;
+}
+
 void GroupRegistry::fill(Scenario& scenario) const {
   std::unordered_set<std::string> tenants;
   for (const TenantSpec& tenant : scenario.tenants) tenants.insert(tenant.name);

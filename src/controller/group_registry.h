@@ -53,6 +53,8 @@ class GroupRegistry {
                                             const std::function<bool(const std::string&)>& still_there);
 
   [[nodiscard]] bool uses(std::string_view node) const;
+  // The collectives of each tenant's groups, without those that a scenario asks for.
+  [[nodiscard]] std::vector<std::vector<CollectiveId>> collectives_by_tenant() const;
   [[nodiscard]] bool is_empty() const { return groups_.empty(); }
 
   // Adds all collectives, by id, and tenants that the scenario does not name, with weight 1.

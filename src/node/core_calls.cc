@@ -10,9 +10,9 @@
 namespace square {
 
 std::string to_string(GroupCall call) {
-  constexpr std::array<std::string_view, 10> kNames{
-      "a message",      "broadcast",  "reduce", "all_reduce", "all_gather",
-      "reduce_scatter", "all_to_all", "gather", "scatter",    "barrier"};
+  constexpr std::array<std::string_view, 12> kNames{
+      "a message",  "broadcast", "reduce",  "all_reduce", "all_gather",      "reduce_scatter",
+      "all_to_all", "gather",    "scatter", "barrier",    "ring all_reduce", "compressed all_reduce"};
   const auto kind = static_cast<std::size_t>(call.kind);
   return fmt::format("{} (call {} of the group)", kind < kNames.size() ? kNames[kind] : "something unknown",
                      call.number + 1);

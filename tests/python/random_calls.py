@@ -234,6 +234,7 @@ def reduce(draw: Draw, ranks: int) -> Call:
     inputs = [stored(values, dtype) for values in given]
     to_all = draw.random.random() < 0.6
     in_place = draw.random.random() < 0.5
+    algorithm = draw.random.choice(["planned", "ring"])
     result = combined(given, dtype, op)
     # What is only read stays as it is.
     wanted: Buffers = [[result if to_all or rank == root else inputs[rank]] for rank in range(ranks)]
@@ -246,10 +247,13 @@ def reduce(draw: Draw, ranks: int) -> Call:
         output = None if in_place else got[rank][0]
         given_here = got[rank][0] if in_place else inputs[rank]
         if to_all:
-            return group.all_reduce_async(given_here, output, op, dtype, timeout=TIMEOUT_SECONDS)
+            return group.all_reduce_async(
+                given_here, output, op, dtype, algorithm=algorithm, timeout=TIMEOUT_SECONDS
+            )
         return group.reduce_async(given_here, output, root, op, dtype, timeout=TIMEOUT_SECONDS)
 
-    name = f"{'all_reduce' if to_all else 'reduce'} {op} of {dtype}{', in place' if in_place else ''}"
+    operation = f"{algorithm} all_reduce" if to_all else "reduce"
+    name = f"{operation} {op} of {dtype}{', in place' if in_place else ''}"
     return Call(name, got, wanted, start)
 
 

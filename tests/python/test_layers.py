@@ -16,6 +16,7 @@ LEVELS = {
     "base": 0,
     "topology": 1,
     "coding": 1,
+    "compression": 1,
     "lp": 1,
     "planning": 2,
     "transport": 2,  # with grpc/, sim/ and pacing/ inside
@@ -36,6 +37,7 @@ PUBLIC_HEADERS = {
     "reduction.h": "base",
     "status.h": "base",
     "units.h": "base",
+    "compression.h": "compression",
     "paths.h": "topology",
     "topology.h": "topology",
     "plan.h": "planning",

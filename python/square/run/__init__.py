@@ -11,6 +11,9 @@ network      what is between the nodes: loopback, or a network of the kernel's
 namespaces   network namespaces that leave nothing behind
 wiring       an overlay as lines for ip and tc
 interfaces   a worker's end of the wiring, and what the kernel counts there
+sites        a network of namespaces for any program, not `square run`'s own workers
+ranks        the ranks of a torch.distributed job at such sites
+enter        how a program gets there
 payload      the bytes to send, and how they are compared
 sums         what members add, and what the sum must be
 measurement  what members reported under one policy

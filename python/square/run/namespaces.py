@@ -27,8 +27,9 @@ _IPV6_FOLDER = Path("/proc/sys/net/ipv6/conf")
 _MORE_FOLDERS = ("/usr/sbin", "/sbin")
 _REFUSED = "Operation not permitted"
 _ADVICE = (
-    "run it as root, or as `unshare --user --map-root-user square run ...`, on a kernel with veth, tbf and "
-    "tcp_cubic (where nodes have limits ifb, u32 and mirred too); or leave it out to pace on loopback"
+    "run it as root, or under `unshare --user --map-root-user`, on a kernel with veth, tbf and tcp_cubic "
+    "(where nodes have limits ifb, u32 and mirred too); `square run` without --emulate netns needs none and "
+    "can pace on loopback"
 )
 
 Answer = TypeVar("Answer")
@@ -37,7 +38,9 @@ Answer = TypeVar("Answer")
 def check_possible() -> None:
     """Raises, and says what to do, where this machine has no namespaces or not the programs."""
     if platform.system() != "Linux":
-        raise FailedPreconditionError("--emulate netns needs Linux; leave it out to pace on loopback")
+        raise FailedPreconditionError(
+            "network namespaces need Linux; without --emulate netns, `square run` can pace on loopback"
+        )
     for program in ("ip", "tc"):
         _path_of(program)
 
@@ -46,9 +49,16 @@ def enter_new() -> None:
     """Puts the calling thread, and those that it starts from now on, into a fresh network."""
     if _libc().unshare(_CLONE_NEWNET) != 0:
         reason = os.strerror(ctypes.get_errno())
-        raise PermissionDeniedError(
-            f"--emulate netns makes network namespaces, and the kernel refused: {reason}; {_ADVICE}"
-        )
+        raise PermissionDeniedError(f"the kernel refused to make a network namespace: {reason}; {_ADVICE}")
+
+
+def enter(file: str) -> None:
+    """Puts the calling thread into the network of this file: ``Namespace.file``."""
+    descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _enter_descriptor(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def isolate_process() -> None:
@@ -86,7 +96,7 @@ def run_batch(program: str, lines: Sequence[str]) -> None:
     failed = complaint.rpartition("Command failed -:")[2]
     line = lines[int(failed) - 1] if failed.isdigit() and 0 < int(failed) <= len(lines) else ""
     kind = PermissionDeniedError if _REFUSED in complaint else FailedPreconditionError
-    raise kind(f"--emulate netns: `{program} {line}` failed: {complaint.splitlines()[0]}; {_ADVICE}")
+    raise kind(f"network namespaces: `{program} {line}` failed: {complaint.splitlines()[0]}; {_ADVICE}")
 
 
 def tc_json(*arguments: str) -> str:
@@ -107,8 +117,7 @@ class Namespace:
 
         def call() -> Answer:
             assert self._descriptor is not None
-            if _libc().setns(self._descriptor, _CLONE_NEWNET) != 0:
-                raise InternalError(f"no way into a network: {os.strerror(ctypes.get_errno())}")
+            _enter_descriptor(self._descriptor)
             return function()
 
         return _in_thread(call)
@@ -127,6 +136,11 @@ class Namespace:
         enter_new()
         _silence_ipv6()
         self._descriptor = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _enter_descriptor(descriptor: int) -> None:
+    if _libc().setns(descriptor, _CLONE_NEWNET) != 0:
+        raise InternalError(f"no way into a network: {os.strerror(ctypes.get_errno())}")
 
 
 def _in_thread(function: Callable[[], Answer]) -> Answer:
@@ -157,7 +171,7 @@ def _path_of(program: str) -> str:
     found = shutil.which(program, path=os.pathsep.join(folders))
     if found is None:
         raise FailedPreconditionError(
-            f"--emulate netns needs the program `{program}`: install iproute2, or leave it out to pace on "
-            "loopback"
+            f"network namespaces need the program `{program}`: install iproute2; without --emulate netns, "
+            "`square run` can pace on loopback"
         )
     return found

@@ -1,5 +1,6 @@
 """Children of this process, and the certainty that none of them is left behind."""
 
+import ctypes
 import os
 import selectors
 import signal
@@ -25,6 +26,7 @@ FORCED_SECONDS = 1.0
 _READ_BYTES = 1 << 16
 _KEPT_COMPLAINTS = 20
 _REAP_SECONDS = 2.0
+_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class Workers:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 process_group=0,
-                env=_environment(),
+                env=child_environment(),
             )
         except OSError as error:
             raise ResourceExhaustedError(f"node {node}: no process could be started: {error}") from error
@@ -197,7 +199,17 @@ class Workers:
         self._notify(Gone(child.node, child.process.pid, code, complaints))
 
 
-def _environment() -> dict[str, str]:
+def die_with(parent: int) -> None:
+    """In a child: makes the kernel end this process when the thread that started it ends.
+
+    That survives an exec, but not a fork.
+    """
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def child_environment() -> dict[str, str]:
     """Ours, and this package where a fresh interpreter would not find it."""
     root = str(Path(__file__).absolute().parents[2])
     environment = dict(os.environ)

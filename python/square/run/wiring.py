@@ -21,7 +21,7 @@ LATENCY_SECONDS = 0.05
 
 CONTROLLER_ADDRESS = "10.0.0.1"
 _FIRST_ADDRESS = "10.1.0.1"
-_CONTROL = "control"  # a node's interface to the controller
+CONTROL_INTERFACE = "control"  # a node's interface to the controller
 _EGRESS = "egress"
 _INGRESS = "ingress"
 _MAX_ADDRESSES = 1 << 16
@@ -63,22 +63,22 @@ class Wiring:
         number = self._numbers[node] + 1
         return f"10.1.{number >> 8}.{number & 255}"
 
-    def controller(self, process_ids: Mapping[str, int]) -> list[str]:
+    def controller(self, networks: Mapping[str, int | str]) -> list[str]:
         """Lines for ip in the controller's network: all veth pairs, and the routes to the nodes.
 
-        ``process_ids`` has a process in every node's network.
+        ``networks`` has a process in every node's network, or the network's file.
         """
         lines = ["link set lo up", f"address add {CONTROLLER_ADDRESS}/32 dev lo"]
         for name, number in self._numbers.items():
             lines += [
                 f"link add name n{number} mtu {MTU_BYTES} type veth "
-                f"peer name {_CONTROL} mtu {MTU_BYTES} netns {process_ids[name]}",
+                f"peer name {CONTROL_INTERFACE} mtu {MTU_BYTES} netns {networks[name]}",
                 f"link set n{number} up",
                 _route(self.address_of(name), f"n{number}", CONTROLLER_ADDRESS),
             ]
             lines += [
-                f"link add name {self._interface(head)} mtu {MTU_BYTES} netns {process_ids[name]} type veth "
-                f"peer name {self._interface(name)} mtu {MTU_BYTES} netns {process_ids[head]}"
+                f"link add name {self._interface(head)} mtu {MTU_BYTES} netns {networks[name]} type veth "
+                f"peer name {self._interface(name)} mtu {MTU_BYTES} netns {networks[head]}"
                 for head in self._neighbours[name]
                 if name < head
             ]
@@ -97,8 +97,8 @@ class Wiring:
 
     def node(self, name: str) -> NodeWiring:
         address = self.address_of(name)
-        ip = ["link set lo up", f"address add {address}/32 dev lo", f"link set {_CONTROL} up"]
-        ip.append(_route(CONTROLLER_ADDRESS, _CONTROL, address))
+        ip = ["link set lo up", f"address add {address}/32 dev lo", f"link set {CONTROL_INTERFACE} up"]
+        ip.append(_route(CONTROLLER_ADDRESS, CONTROL_INTERFACE, address))
         tc: list[str] = []
         for neighbour in self._neighbours[name]:
             interface = self._interface(neighbour)

@@ -4,7 +4,6 @@ It ends when its input does, so nothing is left behind when the parent is gone, 
 the parent went.
 """
 
-import ctypes
 import os
 import queue
 import signal
@@ -19,6 +18,7 @@ from square._core import Communicator, Node
 from square.errors import SquareError
 from square.run import namespaces, operations, payload, sums
 from square.run.interfaces import Interfaces
+from square.run.processes import die_with
 from square.run.protocol import (
     ISOLATED,
     Begin,
@@ -46,7 +46,6 @@ from square.run.protocol import (
 PROGRESS_SECONDS = 0.5
 # How long an orderly end may take before the process ends anyway.
 STOP_SECONDS = 1.8
-_PR_SET_PDEATHSIG = 1
 
 
 class Member:
@@ -187,13 +186,6 @@ class Worker:
             self.report(Failed(error.code, f"collective {seat.collective}: {error}"))
 
 
-def _die_with(parent: int) -> None:
-    """Makes the kernel end this process when the parent's main thread ends."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-
 def _isolate(worker: Worker) -> None:
     try:
         namespaces.isolate_process()
@@ -216,7 +208,7 @@ def _carry_out(worker: Worker, commands: "queue.SimpleQueue[Command]") -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _die_with(int(sys.argv[1]))
+    die_with(int(sys.argv[1]))
     # Whatever else writes to standard output must not mix with the events.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -9,9 +9,10 @@ needs no import of this package. Import it for :class:`Options`::
 
 from square_autoload import register
 
+from square.torch.compression import compression_report
 from square.torch.options import Options
 from square.torch.process_group import ProcessGroup
 
 register()
 
-__all__ = ["Options", "ProcessGroup", "register"]
+__all__ = ["Options", "ProcessGroup", "compression_report", "register"]

@@ -14,8 +14,9 @@ from typing import Any
 
 import square
 from square.planning import with_policy
-from square.torch import hosts
-from square.torch.options import DEFAULT_TENANT, Options
+from square.torch import hosts, presence
+from square.torch.compression import DEFAULT_COMPRESSION
+from square.torch.options import DEFAULT_ALGORITHM, DEFAULT_TENANT, Options
 from square.torch.site import ATTACH_SECONDS, SITES, Site
 
 
@@ -29,6 +30,12 @@ class Card:
     controller: str
     gateway: str
     known: dict[str, str]
+    mark: str = ""
+    """Of its process: presence.py."""
+    owned: tuple[str, ...] = ()
+    """The keys of the sites whose node is this process itself."""
+    kept: tuple[str, ...] = ()
+    """The addresses of the controllers in this process."""
 
     def key(self, controller: str) -> str:
         """Under which address the rank's process keeps its site."""
@@ -37,14 +44,23 @@ class Card:
 
 @dataclass(frozen=True)
 class Layout:
-    """What rank 0 decided. `nodes` and `leaders` have an entry for every rank."""
+    """What rank 0 decided. Lists have an entry for every rank.
+
+    `owners` says whose process is its node itself; `keeper` is the rank whose process has the controller.
+    """
 
     group: str
     tenant: str
+    algorithm: str
+    compression: str
     controller: str
     token: str
     nodes: list[str]
     leaders: list[int]
+    hosts: list[str]
+    marks: list[str]
+    owners: list[bool]
+    keeper: int | None
 
 
 class Rendezvous:
@@ -63,15 +79,37 @@ class Rendezvous:
 
     def get(self, key: str) -> Any:
         """Waits for it. Raises what the rank that should put it raised."""
-        self._store.wait([f"{self._prefix}/{key}"], self._timeout)
+        self._wait_for(key)
         value = json.loads(self._store.get(f"{self._prefix}/{key}"))
         if isinstance(value, dict) and "error" in value:
             raise RuntimeError(f"square: {value['error']}")
         return value
 
+    def has(self, key: str) -> bool:
+        """Whether it was put; does not wait."""
+        return bool(self._store.check([f"{self._prefix}/{key}"]))
+
     def count(self, key: str, amount: int) -> int:
         """Adds to a counter and returns it; does not wait."""
         return int(self._store.add(f"{self._prefix}/{key}", amount))
+
+    def _wait_for(self, key: str) -> None:
+        try:
+            self._store.wait([f"{self._prefix}/{key}"], self._timeout)
+        except RuntimeError as error:
+            raise RuntimeError(f"square: rank {self.rank} {self._why_missing(key)}: {error}") from error
+
+    def _why_missing(self, key: str) -> str:
+        """Every rank puts up its card first, so that cards tell who has come."""
+        try:
+            missing = [rank for rank in range(self.size) if not self.has(f"card/{rank}")]
+        except RuntimeError:
+            return f"cannot get {key!r} from the store: whoever has the store is gone"
+        if missing:
+            have = "has" if len(missing) == 1 else "have"
+            return f"waits in vain: rank {', '.join(map(str, missing))} {have} not come"
+        owner = key.rpartition("/")[2]
+        return f"waits in vain for {key!r} of rank {owner if owner.isdecimal() else 0}"
 
     def fail(self, key: str, error: Exception) -> None:
         """Puts why there is no such value; get() raises it on every rank that asks."""
@@ -113,6 +151,9 @@ def _own_card(options: Options) -> Card:
         controller=options.controller or "",
         gateway=options.gateway or "",
         known=SITES.known(),
+        mark=presence.own_mark(),
+        owned=tuple(SITES.owned()),
+        kept=tuple(SITES.kept()),
     )
 
 
@@ -131,7 +172,20 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
             host = _join_node(nodes[0], controller, options, token)
             own = Site(controller, host, token=token, controller=embedded)
         name = f"torch/{secrets.token_hex(8)}/{group}"
-        layout = Layout(name, options.tenant or DEFAULT_TENANT, controller, token, nodes, leaders)
+        layout = Layout(
+            group=name,
+            tenant=options.tenant or DEFAULT_TENANT,
+            algorithm=options.algorithm or DEFAULT_ALGORITHM,
+            compression=options.compression or DEFAULT_COMPRESSION,
+            controller=controller,
+            token=token,
+            nodes=nodes,
+            leaders=leaders,
+            hosts=[card.host for card in cards],
+            marks=[card.mark for card in cards],
+            owners=[_is_node(card, controller, leaders[rank] == rank) for rank, card in enumerate(cards)],
+            keeper=0 if own is not None else _keeper(cards, controller),
+        )
     except Exception as error:
         meeting.fail("layout", error)
         raise
@@ -197,6 +251,15 @@ def _assign(cards: list[Card], controller: str, *, is_shared: bool) -> tuple[lis
         else:
             nodes[rank] = _free_name(card.node, nodes)
     return nodes, leaders
+
+
+def _is_node(card: Card, controller: str, leads: bool) -> bool:
+    key = card.key(controller)
+    return key in card.owned or (leads and key not in card.known and not card.gateway)
+
+
+def _keeper(cards: list[Card], controller: str) -> int | None:
+    return next((rank for rank, card in enumerate(cards) if controller in card.kept), None)
 
 
 def _free_name(wish: str, taken: list[str]) -> str:

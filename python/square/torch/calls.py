@@ -6,20 +6,27 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
+
+import torch
 
 import square
 from square.torch import fork
-from square.torch.bootstrap import Rendezvous, join
+from square.torch.bootstrap import Layout, Rendezvous, join
+from square.torch.compression import Compressor
 from square.torch.departure import FAILED_LEAVE_SECONDS, LEAVE_SECONDS, Departure
-from square.torch.errors import backend_error
 from square.torch.options import Options
+from square.torch.roll_call import ROLL_CALLS, Overlay, Place, RollCall
 from square.torch.site import SITES
 from square.torch.work import Member, Work
 
 # How long a busy gateway is asked again, and after which pause at the most.
 BUSY_SECONDS = 30.0
 BUSY_PAUSE_SECONDS = 0.05
+# In torch before 2.8 what C++ has of a work does not keep its Python half, and without that it would wait for
+# ever. C++ waits at once, or for one of the last few.
+RECENT_WORKS = 4 if torch.__version__ < torch.torch_version.TorchVersion("2.8") else 0
 
 Result = TypeVar("Result")
 Begin = Callable[[square.Communicator, float], Sequence[square.Work]]
@@ -40,11 +47,15 @@ class Calls:
         self.sequence = 0
         self._lock = threading.Lock()
         self._works: deque[Work] = deque()
+        self._recent: deque[Work] = deque(maxlen=RECENT_WORKS)
         self._barriers = 0
         self._closed_because = ""
         self.meeting = Rendezvous(store, rank, size, timeout)
         self._departure = Departure(self.meeting)
         self._site, layout = join(self.meeting, name, options)
+        self.algorithm = layout.algorithm  # of all_reduce
+        self.compressor = Compressor(layout.compression)
+        self.who.roll_call = self._roll_call(layout)
         try:
             self.communicator = _patiently(
                 lambda: square.Communicator(
@@ -59,6 +70,7 @@ class Calls:
         except BaseException:
             SITES.release(self._site)
             raise
+        ROLL_CALLS.add(self.who.roll_call)
         OPEN.add(self)
 
     def start(
@@ -86,6 +98,7 @@ class Calls:
             raise self.error(operation, error) from error
         work = Work(operation, self.who, parts, result, finish, keep)
         self._keep(work)
+        self._recent.append(work)
         return work
 
     def next_barrier(self) -> int:
@@ -98,7 +111,7 @@ class Calls:
         return given.total_seconds()
 
     def error(self, operation: str, cause: Exception) -> Exception:
-        return backend_error(operation, self.who.name, self.who.rank, cause)
+        return self.who.error(operation, cause)
 
     def abort(self, reason: str = "it was aborted") -> None:
         """Ends what runs on every member; later calls raise. Leaves the overlay without the others."""
@@ -112,21 +125,42 @@ class Calls:
         """Lets what runs end, and leaves with the others, both for LEAVE_SECONDS at the most."""
         if not self._close("it was destroyed"):
             return
-        deadline = time.monotonic() + LEAVE_SECONDS
+        deadline = time.monotonic() + (FAILED_LEAVE_SECONDS if self.has_failed else LEAVE_SECONDS)
         for work in self._drain():
             if not _finishes(work, deadline):
                 work.cancel()
                 self.who.has_failed = True
-        if self.who.has_failed:
-            deadline = time.monotonic() + FAILED_LEAVE_SECONDS
+        if self.has_failed:
+            self._site.has_failed = True
+            deadline = min(deadline, time.monotonic() + FAILED_LEAVE_SECONDS)
         self._leave(together=True, deadline=deadline)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether any group of this process's place in the overlay has met with a failure."""
+        if self._site.has_failed or self.who.has_failed:
+            return True
+        return any(calls.who.has_failed for calls in OPEN.newest_first() if calls._site is self._site)
 
     def make_immortal(self) -> None:
         fork.make_immortal(self)
         fork.make_immortal(self.communicator)
-        for work in self._works:
+        for work in (*self._works, *self._recent):
             work.make_immortal()
         self._closed_because = "the process was forked"
+
+    def _roll_call(self, layout: Layout) -> RollCall:
+        fields = zip(layout.hosts, layout.nodes, layout.marks, layout.owners, strict=True)
+        meeting = self.meeting  # no reference to this object: whoever drops it frees what it has
+        overlay = Overlay(layout.controller, layout.token or self._site.token, layout.keeper)
+        return RollCall(
+            self.who.name,
+            self.who.rank,
+            [Place(*place) for place in fields],
+            overlay,
+            report=lambda rank: meeting.put(f"gone/{rank}", True),
+            is_reported=lambda rank: meeting.has(f"gone/{rank}"),
+        )
 
     def _keep(self, work: Work) -> None:
         """A work that is dropped would be cancelled, so it stays here until it is over."""
@@ -157,11 +191,15 @@ class Calls:
 
     def _leave(self, *, together: bool, deadline: float = 0.0) -> None:
         OPEN.discard(self)
+        if self.who.roll_call is not None:
+            ROLL_CALLS.discard(self.who.roll_call)
         self._departure.announce()
         # Its destructor must not find the node gone.
         del self.communicator
         if together:
-            self._site.departures.append(self._departure.wait)
+            # Whoever is slower to notice a failure must not take those that left for its reason.
+            wait = partial(self._departure.wait, stays=self._site.has_failed)
+            self._site.departures.append(wait)
         SITES.release(self._site, deadline)
 
 

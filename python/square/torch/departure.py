@@ -24,9 +24,14 @@ class Departure:
         with contextlib.suppress(RuntimeError):  # the store may be gone, and with it the others
             self._meeting.count("left", 1)
 
-    def wait(self, deadline: float) -> None:
-        """Until all ranks have announced it, or the deadline (time.monotonic()), or the store is gone."""
+    def wait(self, deadline: float, *, stays: bool) -> None:
+        """Until all ranks have announced it, or the deadline (time.monotonic()).
+
+        Without the store nobody can be waited for: then until the deadline if this process `stays`, else not.
+        """
         if not self._wait_for("left", deadline):
+            if stays:
+                time.sleep(max(0.0, deadline - time.monotonic()))
             return
         # Rank 0's process usually has the store: it goes last.
         try:

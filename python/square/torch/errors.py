@@ -5,13 +5,13 @@ from torch.distributed import DistBackendError
 from square.errors import SquareError
 
 
-def backend_error(operation: str, group: str, rank: int, cause: Exception) -> Exception:
-    """What to raise for a failure of `operation`; every text names group, rank and cause."""
+def backend_error(operation: str, group: str, rank: int, cause: Exception, more: str = "") -> Exception:
+    """What to raise for a failure of `operation`; the text names group, rank and cause, then `more`."""
     error: Exception = cause
     if not isinstance(cause, DistBackendError):
         code = f"{cause.code}: " if isinstance(cause, SquareError) else ""
         # Words that Gloo uses too: programs look for them.
         how = "failed, Timed out on rank" if isinstance(cause, TimeoutError) else "failed on rank"
-        error = DistBackendError(f"square: {operation} of group {group!r} {how} {rank}: {code}{cause}")
+        error = DistBackendError(f"square: {operation} of group {group!r} {how} {rank}: {code}{cause}{more}")
         error.__cause__ = cause
     return error

@@ -5,10 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import square
+
 DEFAULT_TENANT = "default"
+DEFAULT_ALGORITHM = "planned"
+ALGORITHMS = ("planned", "ring")
 
 # The environment variable of every option that has one.
 _VARIABLES = {
+    "algorithm": "SQUARE_ALGORITHM",
+    "compression": "SQUARE_COMPRESSION",
     "controller": "SQUARE_CONTROLLER",
     "gateway": "SQUARE_GATEWAY",
     "interface": "SQUARE_INTERFACE",
@@ -23,7 +29,8 @@ _VARIABLES = {
 class Options:
     """What a process brings along; None takes the environment's value, then the default.
 
-    Every rank may have others, but for ``tenant``, which is the first rank's.
+    Every rank may have others, but for ``tenant``, ``algorithm`` and ``compression``, which are the
+    first rank's.
     """
 
     controller: str | None = None
@@ -40,12 +47,19 @@ class Options:
     """The controller's shared secret (SQUARE_TOKEN)."""
     gateway: str | None = None
     """host:port of a `square node --gateway` to attach to, instead of joining as a node (SQUARE_GATEWAY)."""
+    algorithm: str | None = None
+    """Of all_reduce: "planned" or "ring" (SQUARE_ALGORITHM, "planned")."""
+    compression: str | None = None
+    """Of large float32 tensors in all_reduce: "bf16", "int8", "top-k:0.01"... (SQUARE_COMPRESSION, "none").
+
+    See :class:`square.Compression`."""
 
     @classmethod
     def resolve(cls, given: Any, environment: Mapping[str, str] = os.environ) -> Self:
         """Fills what `given` (Options or None) leaves open from the environment.
 
-        Raises ValueError for a weight that is no positive number, TypeError for other options.
+        Raises ValueError for a weight that is no positive number and for an algorithm or a compression
+        that there is not, TypeError for other options.
         """
         options = cls() if given is None else given
         if not isinstance(options, cls):
@@ -57,6 +71,11 @@ class Options:
                 options = replace(options, **{name: value})
         if options.weight is not None and not options.weight > 0:
             raise ValueError(f"the weight must be larger than 0, not {options.weight}")
+        if options.algorithm is not None and options.algorithm not in ALGORITHMS:
+            names = " or ".join(f'"{name}"' for name in ALGORITHMS)
+            raise ValueError(f"the algorithm (SQUARE_ALGORITHM) must be {names}, not {options.algorithm!r}")
+        if options.compression is not None:
+            square.Compression.parse(options.compression)
         return options
 
 

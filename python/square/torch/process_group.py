@@ -11,7 +11,7 @@ import torch
 from torch import distributed
 from torch.distributed import ReduceOp
 
-import square.torch.leaving  # noqa: F401 - registers what happens at exit
+import square.torch.leaving  # registers what happens at exit
 from square.torch import coalescing, cuda, monitored_barrier, sparse, tensors
 from square.torch.calls import Calls
 from square.torch.coalescing import Coalesced
@@ -40,6 +40,11 @@ class ProcessGroup(distributed.ProcessGroup):
         self._name = calls.who.name
         self._description = "undefined"
         self._coalesced: Coalesced | None = None
+
+    def __del__(self) -> None:
+        # Older torch, 2.6 too, only drops a group that it destroys.
+        if (calls := getattr(self, "_calls", None)) is not None:
+            calls.shutdown()
 
     # What a group says of itself.
 
@@ -109,6 +114,10 @@ class ProcessGroup(distributed.ProcessGroup):
         """Leaves in order: see Calls.shutdown()."""
         self._calls.shutdown()
 
+    def compression_report(self) -> square.CompressionReport:
+        """What compression did to what this rank gave to all_reduce, in calls that were waited for."""
+        return self._calls.compressor.report()
+
     # One tensor each.
 
     def broadcast(self, data: Any, options: Any = None, timeout: Any = None, **named: Any) -> Work:
@@ -139,20 +148,31 @@ class ProcessGroup(distributed.ProcessGroup):
         operation = _operation(options, named)
         if tensor.is_sparse:
             return sparse.all_reduce(self, tensor, operation, limit)
-        return self._all_reduce(tensor, operation, limit, [tensor], Staging())
+        return self._all_reduce(tensor, operation, limit, [tensor], Staging(), may_compress=True)
 
     def _all_reduce(
-        self, tensor: Any, operation: Any, timeout: Any, result: Sequence[Any], staging: Staging
+        self,
+        tensor: Any,
+        operation: Any,
+        timeout: Any,
+        result: Sequence[Any],
+        staging: Staging,
+        *,
+        may_compress: bool = False,
     ) -> Work:
         if cuda.is_cut(tensor):
             return coalescing.in_chunks(
                 self,
                 "all_reduce",
                 [tensor],
-                lambda chunk: self._all_reduce(chunk[0], operation, timeout, chunk, Staging()),
+                lambda chunk: self._all_reduce(
+                    chunk[0], operation, timeout, chunk, Staging(), may_compress=may_compress
+                ),
                 result,
             )
         reduction = Reduction(operation, tensor.dtype)
+        if may_compress and self._calls.compressor.applies_to(tensor, reduction):
+            return self._compressed_all_reduce(tensor, reduction, timeout, result, staging)
         if reduction.scales:
             source = staging.input(reduction.scaled(tensor))
             output = staging.output(tensor)
@@ -161,12 +181,36 @@ class ProcessGroup(distributed.ProcessGroup):
         return self._start(
             "all_reduce",
             lambda to, seconds: [
-                to.all_reduce_async(source, output, op=reduction.op, dtype=reduction.dtype, timeout=seconds)
+                to.all_reduce_async(
+                    source,
+                    output,
+                    op=reduction.op,
+                    dtype=reduction.dtype,
+                    algorithm=self._calls.algorithm,
+                    timeout=seconds,
+                )
             ],
             timeout,
             result,
             staging,
         )
+
+    def _compressed_all_reduce(
+        self, tensor: Any, reduction: Reduction, timeout: Any, result: Sequence[Any], staging: Staging
+    ) -> Work:
+        compressor = self._calls.compressor
+        buffer = staging.in_place(tensor)
+        begun: list[Any] = []
+
+        def begin(to: Any, seconds: float) -> list[Any]:
+            begun[:] = [compressor.begin(to, tensor, buffer, reduction, seconds)]
+            return begun
+
+        def finish() -> None:
+            compressor.add(begun[0])
+            staging.finish()
+
+        return self._start("all_reduce", begin, timeout, result, staging, finish=finish)
 
     def reduce(
         self, data: Any, options: Any = None, op: Any = None, timeout: Any = None, **named: Any
@@ -436,9 +480,16 @@ class ProcessGroup(distributed.ProcessGroup):
 
     # What the calls share.
 
-    def _start(self, operation: str, begin: Any, timeout: Any, result: Any, staging: Staging) -> Work:
+    def _start(
+        self, operation: str, begin: Any, timeout: Any, result: Any, staging: Staging, finish: Any = None
+    ) -> Work:
         work = self._calls.start(
-            operation, begin, timeout=timeout, result=result, finish=staging.finish, keep=staging.kept
+            operation,
+            begin,
+            timeout=timeout,
+            result=result,
+            finish=finish or staging.finish,
+            keep=staging.kept,
         )
         if self._coalesced is not None:
             self._coalesced.append(work)

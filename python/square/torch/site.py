@@ -31,6 +31,8 @@ class Site:
         # Given a deadline (time.monotonic()), each waits until others have no more use for this process.
         self.departures: list[Callable[[float], None]] = []
         self.token = token
+        # A failure of any of its groups: then the others may not come to leave together.
+        self.has_failed = False
         self._gateway = gateway
         self._controller = controller
         self._lock = threading.Lock()
@@ -39,6 +41,10 @@ class Site:
     def name(self) -> str:
         """The node's name."""
         return self.host.name
+
+    @property
+    def has_controller(self) -> bool:
+        return self._controller is not None
 
     @property
     def gateway(self) -> str:
@@ -82,6 +88,16 @@ class Sites:
         """The node's name by the controller's address, the newest last."""
         with self._lock:
             return {address: site.name for address, site in self._sites.items()}
+
+    def owned(self) -> list[str]:
+        """The keys of the sites whose node is in this process."""
+        with self._lock:
+            return [key for key, site in self._sites.items() if isinstance(site.host, square.Node)]
+
+    def kept(self) -> list[str]:
+        """The addresses of the controllers in this process."""
+        with self._lock:
+            return [key for key, site in self._sites.items() if site.has_controller]
 
     def tokens(self) -> dict[str, str]:
         """The token by the controller's address, the newest last; not of sites behind a gateway."""

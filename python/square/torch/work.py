@@ -13,6 +13,7 @@ from torch import distributed
 import square
 from square.torch import fork
 from square.torch.errors import backend_error
+from square.torch.roll_call import LOSSES, RollCall
 
 
 class Work(distributed.Work):
@@ -120,7 +121,7 @@ class Work(distributed.Work):
         for part in self.parts:
             if not part.wait_for(max(0.0, deadline - time.monotonic())):
                 cause = TimeoutError(f"it is not over after {seconds:g} s, and goes on")
-                raise backend_error(self.operation, self._group.name, self._group.rank, cause)
+                raise self._group.error(self.operation, cause)
 
     def _complete(self) -> None:
         with self._lock:
@@ -132,7 +133,7 @@ class Work(distributed.Work):
                 self._finish()
             except Exception as error:
                 self._group.has_failed = True
-                self._error = backend_error(self.operation, self._group.name, self._group.rank, error)
+                self._error = self._group.error(self.operation, error)
             self._is_over = True
             # Buffers are free from here on.
             self._finish, self._keep = _nothing, ()
@@ -154,6 +155,15 @@ class Member:
         self.name = name
         self.rank = rank
         self.has_failed = False
+        self.roll_call: RollCall | None = None
+
+    def error(self, operation: str, cause: Exception) -> Exception:
+        """What to raise. Blocks for about two seconds at the most, to learn who is gone."""
+        more = ""
+        if isinstance(cause, LOSSES) and self.roll_call is not None:
+            self.has_failed = True
+            more = self.roll_call.explain(cause)
+        return backend_error(operation, self.name, self.rank, cause, more)
 
 
 def _nothing() -> None:

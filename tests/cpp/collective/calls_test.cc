@@ -24,6 +24,8 @@ struct Caller {
     if (name == "broadcast") return group.broadcast(one, Rank(0), kLimit);
     if (name == "reduce") return group.reduce(one, other, kSum, Rank(0), kLimit);
     if (name == "all_reduce") return group.all_reduce(one, other, kSum, kLimit);
+    if (name == "ring all_reduce")
+      return group.all_reduce(one, other, kSum, kLimit, AllReduceAlgorithm::kRing);
     if (name == "all_gather") return group.all_gather(one, outputs, kLimit);
     if (name == "reduce_scatter") return group.reduce_scatter(inputs, other, kSum, kLimit);
     if (name == "all_to_all") return group.all_to_all(inputs, outputs, kLimit);
@@ -45,6 +47,9 @@ void check_told(const Members& members, const std::string& first, const std::str
   }
   for (auto& thread : threads) thread.join();
   std::size_t told = 0;
+  std::string all;
+  for (const Status& outcome : outcomes) all += outcome.to_string() + "\n";
+  CAPTURE(all);
   for (const Status& outcome : outcomes) {
     CHECK(outcome.code() != StatusCode::kDeadlineExceeded);
     const bool names_both = outcome.message().find(first + " (call 2") != std::string::npos &&
@@ -59,8 +64,9 @@ void check_told(const Members& members, const std::string& first, const std::str
 
 TEST_CASE("members that call different operations are told what each called") {
   const std::vector<std::pair<std::string, std::string>> pairs{
-      {"broadcast", "barrier"},  {"all_gather", "all_reduce"}, {"scatter", "all_to_all"},
-      {"barrier", "all_gather"}, {"gather", "all_reduce"},     {"all_reduce", "barrier"}};
+      {"broadcast", "barrier"},          {"all_gather", "all_reduce"},      {"scatter", "all_to_all"},
+      {"barrier", "all_gather"},         {"gather", "all_reduce"},          {"all_reduce", "barrier"},
+      {"ring all_reduce", "all_reduce"}, {"all_reduce", "ring all_reduce"}, {"barrier", "ring all_reduce"}};
   for (const bool shares_node : {false, true}) {
     Fixture overlay({"a", "b", "c"}, "exact", 1e9);
     int number = 0;

@@ -100,8 +100,11 @@ std::unique_ptr<Call> broadcast_call(Draw& draw, std::size_t ranks) {
 }
 
 std::unique_ptr<Call> sum_call(Draw& draw, std::size_t ranks) {
-  const bool to_all = draw.below(2) == 0;
-  auto call = std::make_unique<Call>(to_all ? "all-reduce" : "reduce", ranks);
+  const bool to_all = draw.below(3) != 0;
+  const auto algorithm =
+      to_all && draw.below(2) == 0 ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kPlanned;
+  const bool is_ring = algorithm == AllReduceAlgorithm::kRing;
+  auto call = std::make_unique<Call>(is_ring ? "ring all-reduce" : to_all ? "all-reduce" : "reduce", ranks);
   const Rank root(static_cast<std::uint32_t>(draw.below(ranks)));
   const std::size_t count = draw.size();
   std::vector<const Numbers*> parts;
@@ -113,7 +116,7 @@ std::unique_ptr<Call> sum_call(Draw& draw, std::size_t ranks) {
   if (in_place && to_all) call->got = call->given;
   call->start = [=](Communicator& group, Buffers& given, Buffers& got) {
     const auto input = in_place && to_all ? bytes(got[0]) : bytes(given[0]);
-    return to_all ? group.all_reduce_async(input, bytes(got[0]), kSum, kTimeout)
+    return to_all ? group.all_reduce_async(input, bytes(got[0]), kSum, kTimeout, algorithm)
                   : group.reduce_async(input, bytes(got[0]), kSum, root, kTimeout);
   };
   return call;
@@ -280,6 +283,10 @@ std::string run_seed(std::uint64_t seed) {
     for (std::size_t c = 2 + draw.below(5); c > 0; --c)
       groups[g].calls.push_back(random_call(draw, spec.nodes.size()));
   }
+  std::vector<const Communicator*> members;
+  for (const Group& group : groups) {
+    for (const auto& member : group.members) members.push_back(member.get());
+  }
   // Every member calls in the group's order, at moments of its own.
   std::vector<std::pair<std::size_t, std::size_t>> turns;  // group, rank
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -291,7 +298,10 @@ std::string run_seed(std::uint64_t seed) {
   for (const auto& turn : turns) {
     const auto [g, rank] = turn;
     Call& call = *groups[g].calls[made[turn]++];
-    if (draw.below(4) == 0) overlay.run([] { return false; }, std::chrono::milliseconds(draw.below(300)));
+    if (draw.below(4) == 0) {
+      const auto pause = std::chrono::milliseconds(draw.below(300));
+      overlay.run([&] { return settle(hosts, members), false; }, pause);
+    }
     auto work = call.start(*groups[g].members[rank], call.given[rank], call.got[rank]);
     if (!work.is_ok()) return call.name + ": " + work.status().to_string();
     call.works[rank] = *std::move(work);
@@ -301,7 +311,7 @@ std::string run_seed(std::uint64_t seed) {
       return std::ranges::all_of(call->works, [](const auto& work) { return work->is_done(); });
     });
   };
-  overlay.run([&] { return std::ranges::all_of(groups, is_over); });
+  overlay.run([&] { return settle(hosts, members), std::ranges::all_of(groups, is_over); });
   for (const Group& group : groups) {
     for (const auto& call : group.calls) {
       if (std::string trouble = call->trouble(); !trouble.empty()) return trouble;

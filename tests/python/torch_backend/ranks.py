@@ -6,6 +6,7 @@ quick, and nothing that the test's own process did can disturb them.
 The folder is not called torch: where torch is missing, an import of it would find the folder.
 """
 
+import atexit
 import importlib
 import json
 import os
@@ -116,6 +117,8 @@ def main() -> int:
                 traceback.print_exc()
                 sys.stderr.flush()
                 os._exit(RANK_FAILED)
+            # As at any program's end: older torch leaves some groups only then.
+            atexit._run_exitfuncs()
             sys.stdout.flush()
             os._exit(0)
         children.append(child)

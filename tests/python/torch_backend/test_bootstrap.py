@@ -75,6 +75,24 @@ def test_ranks_with_node_names_have_nodes_of_their_own() -> None:
     assert ranks.run(add_up, 3, environments=names) == ["x", "y", "x"]
 
 
+def add_in_any_order(rank: int, size: int) -> list[str]:
+    tensor = torch.tensor([1e8, 1.0, -1e8][rank]).repeat(3)
+    dist.all_reduce(tensor)
+    return [dist.group.WORLD._calls.algorithm, *map(str, tensor.tolist())]
+
+
+def test_the_first_rank_chooses_the_algorithm() -> None:
+    environments = [{"SQUARE_ALGORITHM": name} for name in ("ring", "planned", "")]
+    # Of a ring: element r begins with rank r; 1e8 + 1 is 1e8 in float32.
+    wanted = ["ring", "0.0", "0.0", "1.0"]
+    assert ranks.run(add_in_any_order, 3, environments=environments) == [wanted] * 3
+
+
+def test_an_algorithm_that_there_is_not_is_refused() -> None:
+    with pytest.raises(ValueError, match=r'must be "planned" or "ring", not \'tree\''):
+        Options.resolve(None, {"SQUARE_ALGORITHM": "tree"})
+
+
 def overlay() -> square.Scenario:
     return with_policy(square.Scenario(square.Topology(), name="overlay"), policy="exact")
 

@@ -1,0 +1,104 @@
+"""An overlay for programs that know nothing of it: a network namespace at each site, links that the
+kernel shapes.
+
+`square run` moves bytes over such a network by itself; here any program runs at a site, for
+instance the ranks of a training job (`ranks.py`).
+"""
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from square._core import Controller, Scenario, Topology
+from square.run import namespaces
+from square.run.processes import child_environment
+from square.run.wiring import CONTROL_INTERFACE, CONTROLLER_ADDRESS, Wiring
+
+_TOKEN_BYTES = 32
+
+
+class Sites:
+    """The sites of a topology, as a context: what was started in them must have ended before its end.
+
+    Raises ``PermissionDeniedError`` or ``FailedPreconditionError`` where that is not possible.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        self._wiring = Wiring(topology)
+        self.names = [node.name for node in topology.nodes]
+        # The sites do not meet on loopback, so nodes and controller show one another a token.
+        self.token = secrets.token_hex(_TOKEN_BYTES)
+        self._networks: dict[str, namespaces.Namespace] = {}
+        self._own: namespaces.Namespace | None = None
+
+    def __enter__(self) -> Self:
+        namespaces.check_possible()
+        try:
+            self._wire()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """The kernel takes the networks back when the last process in them has ended."""
+        for network in (*self._networks.values(), self._own):
+            if network is not None:
+                network.close()
+
+    def address_of(self, site: str) -> str:
+        return self._wiring.address_of(site)
+
+    def controller(self, scenario: Scenario) -> Controller:
+        """A controller of this process that all sites reach, over links of its own that are not shaped."""
+        assert self._own is not None
+        bind = f"{CONTROLLER_ADDRESS}:0"
+        return self._own.run(lambda: Controller(scenario, bind_address=bind, token=self.token))
+
+    def environment(self, site: str, controller: Controller | None = None) -> dict[str, str]:
+        """What torch.distributed there must know: Gloo its interface, square its node and controller."""
+        variables = {
+            "GLOO_SOCKET_IFNAME": CONTROL_INTERFACE,
+            "SQUARE_NODE": site,
+            "SQUARE_INTERFACE": self.address_of(site),
+        }
+        if controller is not None:
+            variables |= {"SQUARE_CONTROLLER": controller.address, "SQUARE_TOKEN": self.token}
+        return variables
+
+    def start(
+        self, site: str, command: Sequence[str], environment: Mapping[str, str] | None = None, **options: Any
+    ) -> subprocess.Popen[str]:
+        """Starts a program at a site; ``options`` are Popen's.
+
+        The kernel ends it when the calling thread ends: call from one that outlives it. It is in a
+        process group of its own, so a terminal's Ctrl-C is the caller's to handle.
+        """
+        network = self._networks[site].file
+        entrance = [sys.executable, "-P", "-m", "square.run.enter", network, str(os.getpid())]
+        return subprocess.Popen(
+            [*entrance, *command],
+            env=child_environment() | dict(environment or {}),
+            process_group=0,
+            text=True,
+            **options,
+        )
+
+    def _wire(self) -> None:
+        self._own = namespaces.Namespace()
+        for name in self.names:
+            self._networks[name] = namespaces.Namespace()
+        lines = self._wiring.controller({name: network.file for name, network in self._networks.items()})
+        self._own.run(lambda: namespaces.run_batch("ip", lines))
+        for name, network in self._networks.items():
+            made = self._wiring.node(name)
+            # Gloo takes an interface's first address, which on lo no other site can reach.
+            named = f"address add {made.address}/32 dev {CONTROL_INTERFACE}"
+            network.run(lambda ip=(*made.ip, named): namespaces.run_batch("ip", ip))  # type: ignore[misc]
+            network.run(lambda tc=made.tc: namespaces.run_batch("tc", tc))  # type: ignore[misc]

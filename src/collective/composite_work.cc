@@ -1,0 +1,80 @@
+#include "collective/composite_work.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "square/node.h"
+
+namespace square {
+namespace {
+
+// A deadline further away would overflow.
+constexpr Duration kLongestTimeout = std::chrono::hours(24 * 365);
+
+}  // namespace
+
+CompositeWork::CompositeWork(CompositeOperation operation, GroupCall number, TimePoint begun_at,
+                             std::function<void()> changed)
+    : name_(std::move(operation.name)),
+      number_(number),
+      collective_(operation.collectives.front()),
+      timeout_(std::clamp(operation.timeout, Duration(0), kLongestTimeout)),
+      deadline_(begun_at + timeout_),
+      changed_(std::move(changed)),
+      body_(std::make_shared<const Body>(std::move(operation.body))) {}
+
+void CompositeWork::stop(const char* why) {
+  std::vector<std::shared_ptr<Work>> steps;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_at_ || outcome_.is_set()) return;
+    stopped_at_ = steady_clock().now();
+    why_ = why;
+    steps = steps_;
+  }
+  for (const auto& step : steps) step->cancel();
+  changed_();
+}
+
+Status CompositeWork::check() const {
+  const std::lock_guard lock(mutex_);
+  if (stopped_at_) return cancelled(fmt::format("{} was {}", name_, why_));
+  if (steady_clock().now() < deadline_) return Status::ok();
+  return deadline_exceeded(fmt::format("{} was not over after {:.1f} s", name_, to_seconds(timeout_)));
+}
+
+TimePoint CompositeWork::patience() const {
+  const std::lock_guard lock(mutex_);
+  return (stopped_at_ ? std::min(*stopped_at_, deadline_) : deadline_) + Node::kDrainTime;
+}
+
+Status CompositeWork::gives_up() const { return check().with_context("a step did not end"); }
+
+void CompositeWork::add_step(const std::shared_ptr<Work>& step) {
+  bool is_late = false;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(steps_, [](const auto& known) { return known->is_done() && known->wait().is_ok(); });
+    steps_.push_back(step);
+    is_late = stopped_at_.has_value();
+  }
+  if (is_late) step->cancel();
+}
+
+std::vector<std::shared_ptr<Work>> CompositeWork::steps() const {
+  const std::lock_guard lock(mutex_);
+  return steps_;
+}
+
+void CompositeWork::finish(const Status& outcome) {
+  body_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    steps_.clear();
+  }
+  outcome_.set(outcome);
+}
+
+}  // namespace square

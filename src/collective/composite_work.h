@@ -1,0 +1,67 @@
+// An operation of several steps, from its call to its outcome.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "collective/composite_thread.h"
+#include "collective/work.h"
+#include "square/clock.h"
+
+namespace square {
+
+// Thread-safe where nothing else is said; only the composite thread finishes it.
+class CompositeWork final : public Work {
+ public:
+  using Body = std::function<Status(CompositeRun&)>;
+
+  // `changed` runs when it was stopped: the composite thread looks at it then. Precondition: the
+  // operation has collectives.
+  CompositeWork(CompositeOperation operation, GroupCall number, TimePoint begun_at,
+                std::function<void()> changed);
+
+  Status wait() override { return outcome_.wait(); }
+  bool wait_for(Duration timeout) override { return outcome_.wait_for(timeout); }
+  [[nodiscard]] bool is_done() const override { return outcome_.is_set(); }
+  void on_done(std::function<void()> notify) override { outcome_.on_set(std::move(notify)); }
+  void cancel() override { stop("cancelled"); }
+
+  // Cancels the steps that are under way, and those to come. `why` is a literal.
+  void stop(const char* why);
+  // OK, or why it must end. A step that is under way has a better reason.
+  [[nodiscard]] Status check() const;
+  [[nodiscard]] TimePoint deadline() const { return deadline_; }
+  [[nodiscard]] GroupCall number() const { return number_; }
+  // That tells the other members of a failure.
+  [[nodiscard]] const GroupCollective& collective() const { return collective_; }
+  // Until when its steps are waited for, and what is said then.
+  [[nodiscard]] TimePoint patience() const;
+  [[nodiscard]] Status gives_up() const;
+
+  void add_step(const std::shared_ptr<Work>& step);
+  // Those that run or have failed.
+  [[nodiscard]] std::vector<std::shared_ptr<Work>> steps() const;
+
+  // For the composite thread. The body, until it is finished.
+  [[nodiscard]] const std::shared_ptr<const Body>& body() const { return body_; }
+  void finish(const Status& outcome);
+
+ private:
+  const std::string name_;
+  const GroupCall number_;
+  const GroupCollective collective_;
+  const Duration timeout_;
+  const TimePoint deadline_;
+  const std::function<void()> changed_;
+  std::shared_ptr<const Body> body_;
+  mutable std::mutex mutex_;  // of what follows
+  std::vector<std::shared_ptr<Work>> steps_;
+  std::optional<TimePoint> stopped_at_;
+  const char* why_ = "";
+  Outcome outcome_;
+};
+
+}  // namespace square

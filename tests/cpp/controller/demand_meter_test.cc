@@ -1,0 +1,105 @@
+#include "controller/demand_meter.h"
+
+#include <doctest/doctest.h>
+
+namespace square::controller {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr CollectiveId kFirst(0);
+constexpr CollectiveId kSecond(1);
+constexpr CollectiveId kOther(2);
+
+// Two collectives of one tenant and one of another.
+struct Meter {
+  DemandMeter meter;
+  DemandMeter::TimePoint now{seconds(100)};
+
+  double weight(CollectiveId id) {
+    const DemandWeights& weights = meter.update({{kFirst, kSecond}, {kOther}}, now);
+    const auto found = weights.find(id);
+    return found == weights.end() ? 1.0 : found->second;
+  }
+  // `first` bytes each second, `second` bytes each second, for so long.
+  void use(double first, double second, int for_seconds) {
+    for (int i = 0; i < for_seconds; ++i) {
+      now += seconds(1);
+      if (first > 0) meter.note(kFirst, first, now);
+      if (second > 0) meter.note(kSecond, second, now);
+      (void)weight(kFirst);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("collectives of a tenant share by what they carried lately") {
+  Meter one;
+  CHECK(one.weight(kFirst) == 1);  // new: nobody can know
+  one.use(1e6, 1e6, 10);
+  CHECK(one.weight(kFirst) == 1);
+  CHECK(one.weight(kSecond) == 1);
+  one.use(16e6, 1e6, 30);
+  CHECK(one.weight(kFirst) == 1);
+  CHECK(one.weight(kSecond) == 1.0 / 16);
+  one.use(1e9, 1, 30);
+  CHECK(one.weight(kSecond) == kLeastDemandWeight);
+  one.use(1, 1e9, 40);  // the other way round
+  CHECK(one.weight(kFirst) == kLeastDemandWeight);
+  CHECK(one.weight(kSecond) == 1);
+}
+
+TEST_CASE("a collective that nobody calls has the least weight after its grace") {
+  Meter one;
+  (void)one.weight(kSecond);
+  one.use(1e6, 0, 1);
+  CHECK(one.weight(kSecond) == 1);
+  one.use(1e6, 0, 2);
+  CHECK(one.weight(kSecond) == kLeastDemandWeight);
+  // A single call of its own size brings it back.
+  one.use(1e6, 20e6, 1);
+  CHECK(one.weight(kSecond) == 1);
+}
+
+TEST_CASE("use that swings a little changes no weight") {
+  Meter one;
+  one.use(10e6, 1e6, 20);
+  const double before = one.weight(kSecond);
+  CHECK(before < 1);
+  for (const double part : {0.6, 1.6, 0.7, 1.5}) {
+    one.use(10e6, part * 1e6, 10);
+    CHECK(one.weight(kSecond) == before);
+  }
+}
+
+TEST_CASE("a pause of the whole tenant changes nothing until it is idle") {
+  Meter one;
+  one.use(10e6, 5e6, 20);
+  one.now += kDemandIdle - seconds(1);
+  CHECK(one.weight(kFirst) == 1);
+  CHECK(one.weight(kSecond) == 1);
+  one.now += seconds(2);
+  CHECK(one.weight(kFirst) == kLeastDemandWeight);
+  CHECK(one.weight(kSecond) == kLeastDemandWeight);
+}
+
+TEST_CASE("one tenant's use is no measure for another's") {
+  Meter one;
+  (void)one.weight(kOther);
+  for (int i = 0; i < 30; ++i) {
+    one.use(1e9, 1e9, 1);
+    one.meter.note(kOther, 10, one.now);
+  }
+  CHECK(one.weight(kOther) == 1);
+}
+
+TEST_CASE("collectives that are gone are forgotten") {
+  Meter one;
+  one.use(1e9, 1, 30);
+  CHECK(one.meter.update({{kSecond}}, one.now).empty());
+  CHECK(one.weight(kFirst) == 1);  // new again
+}
+
+}  // namespace square::controller

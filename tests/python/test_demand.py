@@ -1,0 +1,66 @@
+"""What is called often gets the tenant's share; what is not keeps next to nothing guaranteed."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+import square
+from groups import TIMEOUT_SECONDS
+from square.planning import with_policy
+
+NAMES = ["a", "b", "c"]
+LEAST_WEIGHT = 1 / 256
+PATIENCE_SECONDS = 20.0
+
+
+@pytest.fixture
+def controller() -> Iterator[square.Controller]:
+    overlay = with_policy(square.Scenario(square.Topology.full_mesh(NAMES, capacity_bps=1e9)), policy="exact")
+    with square.Controller(overlay) as controller:
+        yield controller
+
+
+def planned(controller: square.Controller, operation: str) -> list[Any]:
+    return [one for one in controller.plan().collectives if one.op == operation]
+
+
+def test_collectives_share_by_use(controller: square.Controller) -> None:
+    nodes = [square.Node(name, controller.address) for name in NAMES]
+    data = [np.ones(1_000_000, "float32") for _ in NAMES]
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+        groups = list(
+            pool.map(
+                lambda node: square.Communicator(node, "job", "alice", NAMES, NAMES.index(node.name)), nodes
+            )
+        )
+
+        def step(rank: int, rare: bool) -> None:
+            if rare:
+                groups[rank].broadcast(data[rank], 0, timeout=TIMEOUT_SECONDS)
+            groups[rank].all_reduce(data[rank], op="max", timeout=TIMEOUT_SECONDS)
+
+        def weight_after(rare: bool, is_enough: Callable[[float], bool]) -> float:
+            """Of the broadcast, as soon as it is enough, or after some time."""
+            end = time.monotonic() + PATIENCE_SECONDS
+            while True:
+                for _ in range(3):
+                    list(pool.map(step, range(len(NAMES)), [rare] * len(NAMES)))
+                weight = planned(controller, "broadcast")[0].weight
+                if is_enough(weight) or time.monotonic() > end:
+                    return weight
+                time.sleep(0.1)
+
+        list(pool.map(step, range(len(NAMES)), [True] * len(NAMES)))
+        shared = planned(controller, "all_reduce")[0].rate_bps
+        assert weight_after(False, lambda weight: weight == LEAST_WEIGHT) == LEAST_WEIGHT
+        assert planned(controller, "all_reduce")[0].weight == 1
+        assert planned(controller, "all_reduce")[0].rate_bps > 1.3 * shared
+        # It works as before, and who calls it again gets more.
+        assert weight_after(True, lambda weight: weight > LEAST_WEIGHT) > LEAST_WEIGHT
+        for group in groups:
+            group.close()
+    for node in nodes:
+        node.stop()
