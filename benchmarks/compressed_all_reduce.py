@@ -24,6 +24,10 @@ from square.run.sites import Sites
 KINDS = ["none", "bf16", "int8", "int8:256:feedback", "top-k:0.01"]
 SITES = ["a", "b", "c", "d"]
 CALL_SECONDS = 250.0
+# Calls before those that count: the first registers its sessions and opens connections, and after
+# some seconds the controller knows what is used.
+WARM_UP_CALLS = 4
+WARM_UP_PAUSE = 1.0
 
 
 def gradients(rank: int, number: int, elements: int) -> Any:
@@ -39,7 +43,7 @@ def measure_kind(
     total = square.CompressionReport()
     got, wanted = np.zeros(elements), np.zeros(elements)
     seconds, errors = [], []
-    for number in range(calls + 1):
+    for number in range(WARM_UP_CALLS + calls):
         numbers = gradients(rank, number, elements)
         exact = sum(gradients(other, number, elements).astype(np.float64) for other in range(group.size))
         group.barrier(timeout=CALL_SECONDS)
@@ -48,7 +52,9 @@ def measure_kind(
             numbers, compression=compression, feedback=feedback, timeout=CALL_SECONDS
         )
         work.wait()
-        if number > 0:  # the first one registers its sessions and opens connections
+        if number < WARM_UP_CALLS:
+            time.sleep(WARM_UP_PAUSE)
+        else:
             seconds.append(time.perf_counter() - begun)
         got, wanted = got + numbers, wanted + exact
         errors.append(float(np.linalg.norm(numbers - exact) / np.linalg.norm(exact)))
@@ -73,17 +79,19 @@ def rank_main() -> None:
         name, os.environ["SQUARE_CONTROLLER"], bind_address=bind, token=os.environ["SQUARE_TOKEN"]
     ) as node:
         group = square.Communicator(node, "benchmark", "tenant", SITES, task["rank"])
-        kinds = {
-            kind: measure_kind(group, task["rank"], kind, task["elements"], task["calls"])
-            for kind in task["kinds"]
-        }
+        figures = measure_kind(group, task["rank"], task["kind"], task["elements"], task["calls"])
         group.barrier()
-        print(json.dumps(kinds), flush=True)
+        print(json.dumps(figures), flush=True)
         sys.stdin.readline()  # all have what they need
         del group
 
 
 def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+    return _figures({kind: _run(options, kind) for kind in options.kinds}, options)
+
+
+def _run(options: argparse.Namespace, kind: str) -> list[dict[str, Any]]:
+    """Every rank's figures, in an overlay where nothing else is called."""
     pairs = {(one, other): options.mbps for one in SITES for other in SITES if one < other}
     topology = links_both_ways(pairs)
     elements = (options.mib << 20) // 4
@@ -95,21 +103,17 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         command = [sys.executable, os.path.abspath(__file__), "--rank"]
         ranks = [sites.start(name, command, sites.environment(name, controller), **pipes) for name in SITES]
         try:
-            answers = [_ask(ranks, options, elements)]
+            return _ask(ranks, {"elements": elements, "calls": options.repeat, "kind": kind})
         finally:
             for process in ranks:
                 process.kill()
                 process.wait()
-    return _figures(answers[0], options)
 
 
-def _ask(
-    ranks: list[subprocess.Popen[str]], options: argparse.Namespace, elements: int
-) -> list[dict[str, Any]]:
+def _ask(ranks: list[subprocess.Popen[str]], task: dict[str, Any]) -> list[dict[str, Any]]:
     for rank, process in enumerate(ranks):
         assert process.stdin is not None
-        task = {"rank": rank, "elements": elements, "calls": options.repeat, "kinds": options.kinds}
-        process.stdin.write(json.dumps(task) + "\n")
+        process.stdin.write(json.dumps(task | {"rank": rank}) + "\n")
         process.stdin.flush()
     answers = []
     for name, process in zip(SITES, ranks, strict=True):
@@ -121,14 +125,15 @@ def _ask(
     return answers
 
 
-def _figures(answers: list[dict[str, Any]], options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
+def _figures(
+    answers: dict[str, list[dict[str, Any]]], options: argparse.Namespace
+) -> tuple[dict[str, Any], list[str]]:
     figures: dict[str, Any] = {"sites": len(SITES), "mbps": options.mbps, "mib": options.mib, "kinds": {}}
     lines = [
         f"{len(SITES)} sites, every two joined by {options.mbps:g} Mbit/s, {options.mib} MiB of float32, "
         f"median of {options.repeat} calls"
     ]
-    for kind in options.kinds:
-        of_kind = [answer[kind] for answer in answers]
+    for kind, of_kind in answers.items():
         if len({one["checksum"] for one in of_kind}) != 1:
             raise SystemExit(f"{kind}: ranks have different bits")
         slowest = [max(call) for call in zip(*(one["seconds"] for one in of_kind), strict=True)]

@@ -96,7 +96,7 @@ def options_parser() -> argparse.ArgumentParser:
         "--total", type=float, default=2000, help="Mbit/s of all links together (default 2000)"
     )
     parser.add_argument(
-        "--seconds", type=float, default=0.5, help="that square is planned to take (default 0.5)"
+        "--seconds", type=float, default=2.0, help="that square is planned to take (default 2)"
     )
     return parser
 

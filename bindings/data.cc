@@ -126,7 +126,7 @@ std::shared_ptr<py::buffer_info> view_of(const Data& data, bool writable) {
     if (error.matches(py::module_::import("square.errors").attr("SquareError"))) throw;
     raise(invalid_argument(
         std::string(writable ? "the buffer of a result must be writable: " : "the buffer cannot be read: ") +
-        error.what()));
+        py::cast<std::string>(py::str(error.value()))));
   }
 }
 

@@ -201,6 +201,8 @@ void bind_parts(py::module_& module) {
   py::class_<PlanCollective>(module, "PlanCollective", "One collective of a plan.")
       .def_property_readonly("id", [](const PlanCollective& self) { return self.id.value(); })
       .def_readonly("tenant", &PlanCollective::tenant)
+      .def_readonly("group", &PlanCollective::group,
+                    "The group of processes that calls it; empty where a scenario asks for it.")
       .def_property_readonly("op", [](const PlanCollective& self) { return to_string(self.op); })
       .def_readonly("weight", &PlanCollective::weight)
       .def_readonly("size_bytes", &PlanCollective::size_bytes)

@@ -3,7 +3,7 @@
 python examples/plan.py [SCENARIO]
 """
 
-import sys
+import argparse
 from pathlib import Path
 
 import square
@@ -12,7 +12,12 @@ ABILENE = Path(__file__).with_name("abilene.toml")
 
 
 def main() -> None:
-    scenario = square.Scenario.read(sys.argv[1] if len(sys.argv) > 1 else str(ABILENE))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("scenario", nargs="?", type=Path, default=ABILENE, help="TOML (default abilene.toml)")
+    try:
+        scenario = square.Scenario.read(parser.parse_args().scenario)
+    except square.SquareError as error:
+        raise SystemExit(f"plan.py: {error}") from None
     for policy in square.policy_names():
         plan = square.plan(scenario, policy=policy)
         square.validate(plan)

@@ -24,6 +24,10 @@ def main() -> None:
 
     distributed.init_process_group(options.inside)
     rank, size = distributed.get_rank(), distributed.get_world_size()
+    if options.sites < 1 or size % options.sites != 0 or ELEMENTS % (size // options.sites) != 0:
+        raise SystemExit(
+            f"{size} ranks are not {options.sites} sites of as many ranks each that divide {ELEMENTS}"
+        )
     per_site = size // options.sites
     site, place = divmod(rank, per_site)
     # Real sites have host names; on one machine a name makes a node.

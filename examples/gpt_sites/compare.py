@@ -21,12 +21,13 @@ from typing import Any
 
 import square
 from square import viz
-from square.errors import FailedPreconditionError, SquareError
+from square.errors import FailedPreconditionError, InvalidArgumentError, SquareError
 from square.run.ranks import STORE_PORT, Ranks
 from square.run.sites import Sites
 
 FOLDER = Path(__file__).resolve().parent
 BACKENDS = ("gloo", "square")
+HEADS = 4  # of the model
 # Of a step, at the most, and to begin and end with.
 STEP_SECONDS = 10.0
 START_SECONDS = 120.0
@@ -73,7 +74,7 @@ def compare(reports: dict[str, dict[str, Any]]) -> dict[str, Any]:
         "largest_relative_difference": max(differences),
         "seconds": {backend: report["seconds"] for backend, report in reports.items()},
         "median_seconds": medians,
-        "times_faster": medians["gloo"] / medians["square"],
+        "times_as_fast": medians["gloo"] / medians["square"],
     }
 
 
@@ -84,7 +85,7 @@ def print_tables(figures: dict[str, Any]) -> None:
     print(f"largest difference: {figures['largest_relative_difference']:.1e} of the loss\n")
     for backend in BACKENDS:
         print(f"{backend:>7}: {figures['median_seconds'][backend]:.3f} s per step, median")
-    print(f"{figures['parameters']} parameters; square is {figures['times_faster']:.1f} times faster")
+    print(f"{figures['parameters']} parameters; square is {figures['times_as_fast']:.1f} times as fast")
 
 
 def plot(figures: dict[str, Any], file: Path) -> None:
@@ -102,7 +103,9 @@ def plot(figures: dict[str, Any], file: Path) -> None:
         seconds.plot(range(1, len(taken) + 1), taken, color=colour, linewidth=1.5, label=label)
     difference = figures["largest_relative_difference"]
     losses.set(title=f"losses differ by at most {difference:.0e}", xlabel="step", ylabel="loss")
-    seconds.set(title=f"{figures['times_faster']:.1f} times faster", xlabel="step", ylabel="seconds per step")
+    seconds.set(
+        title=f"{figures['times_as_fast']:.1f} times as fast", xlabel="step", ylabel="seconds per step"
+    )
     seconds.set_ylim(bottom=0)
     for axes in (losses, seconds):
         axes.xaxis.get_major_locator().set_params(integer=True)
@@ -135,7 +138,9 @@ def parser() -> argparse.ArgumentParser:
 def check(options: argparse.Namespace) -> None:
     """Says before anything starts what is missing."""
     if not 1 <= options.every <= options.steps:
-        raise SystemExit("compare.py: --steps must be at least --every, and that at least 1")
+        raise InvalidArgumentError("--steps must be at least --every, and that at least 1")
+    if options.layers < 1 or options.width < HEADS or options.width % HEADS != 0:
+        raise InvalidArgumentError(f"--layers must be at least 1, --width a multiple of {HEADS}, the heads")
     if find_spec("torch") is None:
         raise FailedPreconditionError('training needs torch: pip install "square[torch]"')
     if not options.no_plot:
@@ -155,13 +160,17 @@ def main() -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     figures = compare(reports)
-    if not options.no_plot:
-        plot(figures, options.plot)
     if options.json:
         print(json.dumps({"command": shlex.join(sys.orig_argv), **figures}, indent=2))
     else:
         print_tables(figures)
-        if not options.no_plot:
+    if not options.no_plot:
+        try:
+            plot(figures, options.plot)
+        except (ImportError, OSError) as error:
+            print(f"compare.py: no plot: {error}", file=sys.stderr)
+            return 1
+        if not options.json:
             print(f"plot: {options.plot}")
     if figures["largest_relative_difference"] > MAX_RELATIVE_DIFFERENCE:
         print(f"compare.py: the losses differ by more than {MAX_RELATIVE_DIFFERENCE:g}", file=sys.stderr)

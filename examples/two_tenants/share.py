@@ -10,6 +10,7 @@ site. One controller knows the weights. First both jobs run, then silver alone. 
 
 import argparse
 import json
+import math
 import shlex
 import signal
 import subprocess
@@ -160,6 +161,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=8.0, metavar="S", help="of each phase (default 8)")
     parser.add_argument("--json", action="store_true", help="the figures as JSON and nothing else")
     options = parser.parse_args()
+    if not (math.isfinite(options.seconds) and options.seconds > 0):
+        parser.error("--seconds must be above 0")
     try:
         if find_spec("torch") is None:
             raise FailedPreconditionError('the jobs need torch: pip install "square[torch]"')

@@ -55,6 +55,7 @@ struct PlanSession {
 struct PlanCollective {
   CollectiveId id;
   std::string tenant;
+  std::string group;  // of processes that call it; empty where a scenario asks for it
   CollectiveOp op = CollectiveOp::kBroadcast;
   double weight = 1.0;  // after the tenant's weight and the kind of fairness
   std::uint64_t size_bytes = 0;

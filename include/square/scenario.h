@@ -106,6 +106,8 @@ struct CollectiveSpec {
   // reduce: from it to the root). Empty: no bounds; Duration::max(): none for this one.
   // Policy "exact" only.
   std::vector<Duration> max_latency;
+  // The group of processes that calls it; empty where a scenario asks for it.
+  std::string group = {};
 };
 
 struct Scenario {

@@ -735,6 +735,11 @@ class PlanCollective:
     @property
     def cost_usd_per_hour(self) -> float: ...
     @property
+    def group(self) -> str:
+        """
+        The group of processes that calls it; empty where a scenario asks for it.
+        """
+    @property
     def id(self) -> int: ...
     @property
     def lp_rate_bps(self) -> float: ...

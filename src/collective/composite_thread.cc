@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -17,6 +19,20 @@
 #include "square/node.h"
 
 namespace square {
+namespace {
+
+// A body that finds no memory, or throws otherwise, must not end the process.
+Status run_body(const CompositeWork& work, CompositeRun& run) {
+  try {
+    return (*work.body())(run);
+  } catch (const std::bad_alloc&) {
+    return resource_exhausted(work.name() + ": no memory for what it keeps between its steps");
+  } catch (const std::exception& error) {
+    return internal_error(work.name() + ": " + error.what());
+  }
+}
+
+}  // namespace
 
 class CompositeThread::State : public std::enable_shared_from_this<State> {
  public:
@@ -28,6 +44,7 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
     const TimePoint begun_at = steady_clock().now();
     SQUARE_RETURN_IF_ERROR(group_->ensure(operation.collectives, operation.timeout));
     const std::lock_guard lock(mutex_);
+    if (stopping_) return cancelled(operation.name + " was called while its communicator ended");
     if (waiting_.size() >= kMaxWaiting) {
       return resource_exhausted(
           fmt::format("{}: {} operations of this communicator wait behind the one that runs; wait for some "
@@ -64,7 +81,10 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
     if (!thread_.joinable()) return;
     // Who is told of the end of an operation may let go of the communicator.
     if (thread_.get_id() == std::this_thread::get_id()) {
+      // The node may go once this returns, though an operation is still on its way out.
+      if (running_ && !running_->is_done()) tell(*running_, running_->check());
       end_waiting();
+      has_left_ = true;
       thread_.detach();
     } else {
       thread_.join();
@@ -117,15 +137,14 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
     {
       const std::lock_guard lock(mutex_);
       std::erase_if(waiting_, [&](const auto& work) {
-        if (!work->check().is_ok()) ended.push_back(work);
-        return !work->check().is_ok();
+        const bool is_over = !work->check().is_ok();  // asked once: time goes on
+        if (is_over) ended.push_back(work);
+        return is_over;
       });
     }
-    for (const auto& work : ended) {
-      const Status outcome = work->check();
-      tell(*work, outcome);
-      work->finish(outcome);
-    }
+    // All are told of before anybody hears of an end, who may let go of the communicator.
+    for (const auto& work : ended) tell(*work, work->check());
+    for (const auto& work : ended) work->finish(work->check());
   }
 
   void loop() {
@@ -151,8 +170,9 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
 
   void run(CompositeWork& work);
 
+  // On the thread.
   void tell(const CompositeWork& work, const Status& cause) {
-    group_->fail(group_->next_of(work.collective()), cause);
+    if (!has_left_) group_->fail(group_->next_of(work.collective()), cause);
   }
 
   static constexpr Duration kLongestRest = std::chrono::minutes(10);
@@ -166,6 +186,7 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
   bool resting_ = false;
   bool woken_ = false;
   std::thread thread_;
+  bool has_left_ = false;  // the communicator, while an operation runs; the thread's own
 };
 
 class CompositeThread::State::Run final : public CompositeRun {
@@ -195,7 +216,7 @@ class CompositeThread::State::Run final : public CompositeRun {
 
 void CompositeThread::State::run(CompositeWork& work) {
   Run view(*this, work);
-  Status outcome = (*work.body())(view);
+  Status outcome = run_body(work, view);
   const auto end = [&] {
     // First, so that this is the cause everywhere and not that steps were cancelled.
     tell(work, outcome);

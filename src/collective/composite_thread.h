@@ -49,7 +49,8 @@ struct CompositeOperation {
   // has seen: best one of all members.
   std::vector<GroupCollective> collectives;
   // What the steps read and write must be the program's, or owned by what this captured (shared
-  // pointers): it is kept until its last step is over. A failure ends the group.
+  // pointers): it is kept until its last step is over. A failure ends the group; an exception is one,
+  // RESOURCE_EXHAUSTED where memory ran out.
   std::function<Status(CompositeRun&)> body;
 };
 
@@ -61,7 +62,8 @@ class CompositeThread {
 
   // The group's node must outlive the thread.
   explicit CompositeThread(std::shared_ptr<GroupCalls> group);
-  // Ends what runs and what waits with CANCELLED, within Node::kDrainTime, and the thread.
+  // Ends what runs and what waits with CANCELLED, within Node::kDrainTime, and the thread. On that
+  // thread itself, in a notice of an end, it returns at once; the node is not touched after that.
   ~CompositeThread();
   CompositeThread(const CompositeThread&) = delete;
   CompositeThread& operator=(const CompositeThread&) = delete;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "collective/composite_thread.h"
@@ -34,6 +35,7 @@ class CompositeWork final : public Work {
   // OK, or why it must end. A step that is under way has a better reason.
   [[nodiscard]] Status check() const;
   [[nodiscard]] TimePoint deadline() const { return deadline_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] GroupCall number() const { return number_; }
   // That tells the other members of a failure.
   [[nodiscard]] const GroupCollective& collective() const { return collective_; }

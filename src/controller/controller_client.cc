@@ -153,7 +153,9 @@ Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_ad
                                                 const std::string& token, Duration timeout) {
   SQUARE_RETURN_IF_ERROR(
       controller::parse_host_port(controller_address).status().with_context("controller_address"));
-  const auto stub = v1::Controller::NewStub(open_channel({.controller_address = controller_address}));
+  ControllerClientOptions options;
+  options.controller_address = controller_address;
+  const auto stub = v1::Controller::NewStub(open_channel(options));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + controller::bounded(timeout));
   if (!token.empty()) context.AddMetadata(controller::kTokenKey, token);

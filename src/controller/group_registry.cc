@@ -213,9 +213,10 @@ void GroupRegistry::fill(Scenario& scenario) const {
       const std::vector<NodeId> members = chosen.empty() ? all : unique_nodes(chosen);
       const NodeId root =
           has_root(collective.spec.op) ? by_rank[collective.spec.root.index()] : members.front();
-      scenario.collectives.push_back(
-          {collective.id, group->tenant, collective.spec.weight, collective.spec.op, collective.algorithm,
-           root, members, collective.spec.size_bytes, collective.required_bps, collective.max_latency});
+      scenario.collectives.push_back({collective.id, group->tenant, collective.spec.weight,
+                                      collective.spec.op, collective.algorithm, root, members,
+                                      collective.spec.size_bytes, collective.required_bps,
+                                      collective.max_latency, group->permanent ? std::string() : name});
     }
   }
   std::sort(scenario.collectives.begin(), scenario.collectives.end(),

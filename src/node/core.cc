@@ -50,6 +50,16 @@ void Node::Core::set_members(CollectiveId id, const std::string& group, std::vec
   }
 }
 
+// What another member calls first is of the group, too, before the members here know of it: so they are
+// told of its failure, and their calls are compared with it.
+void Node::Core::learn_groups(const Plan& plan) {
+  for (const PlanCollective& planned : plan.collectives) {
+    if (planned.group.empty()) continue;
+    Collective& collective = collectives_[planned.id];
+    if (collective.group.empty()) collective.group = planned.group;
+  }
+}
+
 // After a failure the group's next operation fails on all, whichever collective it is.
 void Node::Core::poison(const OperationKey& key, const Status& cause) {
   Collective& collective = collectives_[key.collective];
@@ -130,12 +140,12 @@ void Node::Core::post(MemberOperation call) {
                                                       kMaxOpenOperations, context_.options.name)));
   }
   if (operation->has_posted(call.rank)) return already();
-  const Rank rank = call.rank;
-  const GroupCall group_call = call.call;
-  const bool agrees = compare_calls(key, fmt::format("rank {}", rank.value()), group_call);
+  // Before any buffer is compared: whoever called something else must hear that, not of sizes.
+  const bool agrees = compare_calls(key, fmt::format("rank {}", call.rank.value()), call.call) &&
+                      note_call(key, call.rank, call.call);
+  if (!agrees) return refuse_call(*collective.failure);
   operation->post(std::move(call), plan);
-  // It may be over already, and then nothing would forget its call.
-  if (agrees && operations_.contains(key)) note_call(key, rank, group_call);
+  await_lost_links(key, plan, context_.clock.now());
 }
 
 void Node::Core::cancel(const OperationKey& key) {

@@ -33,6 +33,11 @@ inline constexpr std::size_t kMaxWatches = 4'096;
 // Waits between attempts to open a link; they go on while a plan needs it.
 inline constexpr Duration kMinRedialWait = std::chrono::milliseconds(50);
 inline constexpr Duration kMaxRedialWait = std::chrono::seconds(1);
+// An operation that is called while a link that it uses is lost waits for the link so long: if the
+// neighbour is a member, and if it only relays, so that a plan may go around it. The second is longer
+// than a controller takes to miss a node (its lease) and to change the plan.
+inline constexpr Duration kMemberReturnTime = std::chrono::seconds(2);
+inline constexpr Duration kRelayReturnTime = std::chrono::seconds(30);
 // Operations under an old plan that keeps a new one waiting are told to move up this often.
 inline constexpr Duration kMoveWait = std::chrono::seconds(1);
 // In an abort: whatever runs in the session.
@@ -53,6 +58,7 @@ class Node::Core final : public TransportHandler,
   void set_address(const std::string& peer, const std::string& address);
   void install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed);
   void activate_plan(Epoch epoch);
+  void learn_groups(const Plan& plan);
   void set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);
   void post(MemberOperation call);
   void cancel(const OperationKey& key);
@@ -128,13 +134,14 @@ class Node::Core final : public TransportHandler,
   };
 
   // Calls (core_calls.cc)
-  void note_call(const OperationKey& key, Rank rank, GroupCall call);
+  // Both are false, and the operations fail, if members differ: the first compares with what local
+  // members called, the second keeps the call of one and compares it with what was heard before.
+  bool compare_calls(const OperationKey& key, const std::string& who, GroupCall call);
+  bool note_call(const OperationKey& key, Rank rank, GroupCall call);
   void forget_calls(const OperationKey& key);
   // A member elsewhere said with a frame what it called. False if that ended the operation.
   bool agrees_on_call(const OperationKey& key, Operation& operation, const FrameHeader& header,
                       const std::string& from);
-  // False, and the operations fail, if a local member calls something else by that number.
-  bool compare_calls(const OperationKey& key, const std::string& who, GroupCall call);
 
   // Watches (core_watches.cc)
   void tell_watches(const OperationKey& key, const Status& outcome);
@@ -155,6 +162,11 @@ class Node::Core final : public TransportHandler,
   void tail_down(const std::string& peer, const Status& reason);
   void head_down(const std::string& peer, const Status& reason);
   void fail_sessions(const std::set<SessionId>& sessions, const Status& cause);
+  // `plan` is the one under which the operation was called, at `since`.
+  void await_lost_links(const OperationKey& key, const std::shared_ptr<const InstalledPlan>& plan,
+                        TimePoint since);
+  [[nodiscard]] Status check_lost_links(const InstalledPlan& plan, CollectiveId collective, TimePoint since,
+                                        std::optional<TimePoint>& next) const;
 
   // Frames (core_frames.cc)
   void take_frame(LinkHandle link, Frame frame, const Landing& landing);
@@ -206,6 +218,8 @@ class Node::Core final : public TransportHandler,
   RelayedSums relayed_sums_;
   std::map<LinkHandle, Connection> connections_;
   std::map<std::string, Dial> dials_;
+  // Which were up and are down, and why. Links that have not been up yet are not lost.
+  std::map<std::pair<LinkEnd, std::string>, std::string> lost_links_;
   std::map<CollectiveId, Collective> collectives_;
   std::multimap<OperationKey, Watch> watches_;
   std::map<std::string, std::map<std::uint16_t, LocalCall>, std::less<>> calls_;  // by group and number

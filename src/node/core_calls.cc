@@ -18,37 +18,47 @@ std::string to_string(GroupCall call) {
                      call.number + 1);
 }
 
+Status different_calls(const HeardCall& one, const HeardCall& other) {
+  return invalid_argument(fmt::format("members must call the same: {} called {}, {} called {}", one.who,
+                                      to_string(one.call), other.who, to_string(other.call)));
+}
+
 bool Node::Core::compare_calls(const OperationKey& key, const std::string& who, GroupCall call) {
   const auto group = calls_.find(collectives_[key.collective].group);
   if (call.kind == CallKind::kNone || group == calls_.end()) return true;
-  const auto local = group->second.find(call.number);
-  if (local == group->second.end() || local->second.kind == call.kind) return true;
-  const Status cause = invalid_argument(
-      fmt::format("members must call the same: {} called {}, rank {} on node \"{}\" called {}", who,
-                  to_string(call), local->second.rank.value(), context_.options.name,
-                  to_string(GroupCall{local->second.kind, call.number})));
+  // One number, or one operation, where a member has called more or less often than the others.
+  const auto differs = std::ranges::find_if(group->second, [&](const auto& entry) {
+    const auto& [number, local] = entry;
+    return local.kind != call.kind && (number == call.number || local.running.contains(key));
+  });
+  if (differs == group->second.end()) return true;
+  const auto& [number, local] = *differs;
+  const std::string other = fmt::format("rank {} on node \"{}\"", local.rank.value(), context_.options.name);
+  const Status cause = different_calls({call, who}, {{local.kind, number}, other});
   // Both, for each has members that may know of no session of the other.
-  const std::set<OperationKey> running = local->second.running;
+  const std::set<OperationKey> running = local.running;
   announce_failure(key, cause);
-  for (const OperationKey& other : running) announce_failure(other, cause);
+  for (const OperationKey& one : running) announce_failure(one, cause);
   return false;
 }
 
-void Node::Core::note_call(const OperationKey& key, Rank rank, GroupCall call) {
+bool Node::Core::note_call(const OperationKey& key, Rank rank, GroupCall call) {
   const std::string& group = collectives_[key.collective].group;
-  if (call.kind == CallKind::kNone || group.empty()) return;
+  if (call.kind == CallKind::kNone || group.empty()) return true;
   LocalCall& local = calls_[group][call.number];
   if (local.kind != call.kind) local = {call.kind, rank, {}};
   local.running.insert(key);
   // What came before this member called.
   const auto differs = std::ranges::find_if(operations_, [&](const auto& entry) {
     const auto& heard = entry.second->heard_call();
-    return heard && heard->call.number == call.number && heard->call.kind != call.kind &&
+    return heard && heard->call.kind != call.kind &&
+           (heard->call.number == call.number || entry.first == key) &&
            collectives_[entry.first.collective].group == group;
   });
-  if (differs == operations_.end()) return;
+  if (differs == operations_.end()) return true;
   const auto operation = differs->second;
-  compare_calls(OperationKey(differs->first), operation->heard_call()->who, operation->heard_call()->call);
+  return compare_calls(OperationKey(differs->first), operation->heard_call()->who,
+                       operation->heard_call()->call);
 }
 
 void Node::Core::forget_calls(const OperationKey& key) {
@@ -67,8 +77,13 @@ bool Node::Core::agrees_on_call(const OperationKey& key, Operation& operation, c
   const GroupCall call = group_call_from_bits(header.call);
   const auto heard = operation.heard_call();
   if (heard && heard->call == call) return true;
-  operation.hear_call({call, fmt::format("a member whose data comes from node \"{}\"", from)});
-  return compare_calls(key, operation.heard_call()->who, call);
+  const HeardCall now{call, fmt::format("a member whose data comes from node \"{}\"", from)};
+  if (!heard) operation.hear_call(now);
+  if (!compare_calls(key, now.who, call)) return false;
+  if (!heard || heard->call.kind == call.kind) return true;
+  // Nobody has called here yet, and the others differ.
+  announce_failure(key, different_calls(now, *heard));
+  return false;
 }
 
 }  // namespace square

@@ -21,6 +21,7 @@ void Node::Core::install_plan(const std::shared_ptr<const Plan>& plan, std::func
     largest = std::max(largest, local->largest_block_bytes(session.id));
   }
   egress_.set_rate(context_.options.paced ? local->egress_bps() : kUnlimited);
+  learn_groups(*plan);
   follow_plans();
   open_links(*local);
   open_incoming(*local);
@@ -165,6 +166,7 @@ void Node::Core::on_link_up(LinkHandle link, LinkEnd end, std::string_view peer)
 
 void Node::Core::link_up(LinkHandle link, LinkEnd end, const std::string& peer) {
   connections_[link] = {end, peer};
+  lost_links_.erase({end, peer});
   if (end == LinkEnd::kTail) {
     dials_[peer].wait = kMinRedialWait;
     outgoing_.at(peer)->set_channels(1);
@@ -227,6 +229,7 @@ void Node::Core::tail_down(const std::string& peer, const Status& reason) {
   closed.wait = std::min(2 * closed.wait, kMaxRedialWait);
   if (!was_up) return;
   outgoing_.at(peer)->on_down();
+  lost_links_[{LinkEnd::kTail, peer}] = reason.message();
   const Status cause = unavailable(
       fmt::format("link \"{}\" -> \"{}\" went down: {}", context_.options.name, peer, reason.message()));
   std::set<SessionId> sessions;
@@ -240,6 +243,7 @@ void Node::Core::tail_down(const std::string& peer, const Status& reason) {
 
 void Node::Core::head_down(const std::string& peer, const Status& reason) {
   if (is_stopping_) return;
+  lost_links_[{LinkEnd::kHead, peer}] = reason.message();
   const Status cause = unavailable(
       fmt::format("link \"{}\" -> \"{}\" went down: {}", peer, context_.options.name, reason.message()));
   std::set<SessionId> sessions;
@@ -268,6 +272,55 @@ void Node::Core::fail_sessions(const std::set<SessionId>& sessions, const Status
       pass_abort(*plan, abort, "");
     }
   }
+}
+
+// What keeps an operation from ending: a link that was lost before it was called. `next` is set to
+// when to look again, where the wait for one is not over yet.
+Status Node::Core::check_lost_links(const InstalledPlan& plan, CollectiveId collective, TimePoint since,
+                                    std::optional<TimePoint>& next) const {
+  const TimePoint now = context_.clock.now();
+  for (const PlanSession* session : plan.sessions_of(collective)) {
+    for (const LocalStream* stream : plan.streams_of(session->id)) {
+      for (const auto& [lost, reason] : lost_links_) {
+        const auto& [end, peer] = lost;
+        const bool is_tail = end == LinkEnd::kTail;
+        const bool uses = is_tail ? std::ranges::find(stream->children, peer) != stream->children.end()
+                                  : stream->comes_from(peer);
+        if (!uses) continue;
+        const bool is_member =
+            std::ranges::find(session->members, plan.plan().find_node(peer)) != session->members.end();
+        const Duration wait = is_member ? kMemberReturnTime : kRelayReturnTime;
+        if (now < since + wait) {
+          next = std::min(next.value_or(since + wait), since + wait);
+          continue;
+        }
+        const std::string& self = context_.options.name;
+        return unavailable(
+            fmt::format("link \"{}\" -> \"{}\" went down and did not come back in {:.0f} s: {}",
+                        is_tail ? self : peer, is_tail ? peer : self, to_seconds(wait), reason));
+      }
+    }
+  }
+  return Status::ok();
+}
+
+// A link that goes down ends what runs over it at once. What is called while it is down waits for it,
+// but not for as long as the operation may take.
+void Node::Core::await_lost_links(const OperationKey& key, const std::shared_ptr<const InstalledPlan>& plan,
+                                  TimePoint since) {
+  if (lost_links_.empty() || is_stopping_) return;
+  const auto found = operations_.find(key);
+  if (found == operations_.end()) return;
+  const auto operation = found->second;
+  // It may have moved to a plan that goes around.
+  const auto current = active_ && !operation->runs_before(*active_) ? plans_.at(*active_) : plan;
+  std::optional<TimePoint> next;
+  const Status reachable = check_lost_links(*current, key.collective, since, next);
+  if (!reachable.is_ok()) return operation->fail(reachable, true);
+  if (!next) return;
+  context_.executor.post_at(*next, [weak = weak_from_this(), key, plan, since] {
+    if (const auto self = weak.lock()) self->await_lost_links(key, plan, since);
+  });
 }
 
 }  // namespace square

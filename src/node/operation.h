@@ -41,6 +41,14 @@ class OperationHost {
   virtual void on_finished(const OperationKey& key, const Status& outcome) = 0;
 };
 
+// What somebody called, as error messages say it.
+struct HeardCall {
+  GroupCall call;
+  std::string who;
+};
+// INVALID_ARGUMENT that names both.
+Status different_calls(const HeardCall& one, const HeardCall& other);
+
 // Not thread-safe: used on the node's strand, always held by a shared_ptr.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
@@ -79,11 +87,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // The node goes away: nothing is said to anybody any more.
   void abandon();
 
-  // What a member elsewhere said that it called, last.
-  struct HeardCall {
-    GroupCall call;
-    std::string who;
-  };
+  // What a member elsewhere said first that it called.
   [[nodiscard]] const std::optional<HeardCall>& heard_call() const { return heard_call_; }
   void hear_call(HeardCall call) { heard_call_ = std::move(call); }
 

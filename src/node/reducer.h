@@ -88,6 +88,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
 
   // Said with every frame. Before open().
   void set_call(GroupCall call) { call_ = to_bits(call); }
+  [[nodiscard]] GroupCall call() const { return group_call_from_bits(call_); }
 
   // `landing`: the part is added already. Errors: DATA_LOSS or INVALID_ARGUMENT for a block that
   // does not fit; without the name of who sent it.

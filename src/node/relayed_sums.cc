@@ -1,5 +1,9 @@
 #include "node/relayed_sums.h"
 
+#include <fmt/format.h>
+
+#include "node/operation.h"
+
 namespace square {
 
 RelayedSums::~RelayedSums() {
@@ -31,7 +35,18 @@ Reducer* RelayedSums::open(const PlanPointer& plan, const LocalStream& stream, c
   host.on_restart = [this, key] { shed_after(key); };
   const auto reducer = std::make_shared<Reducer>(node_, links_, plan, *plan->plan().find_session(key.first),
                                                  key.second, shape, std::move(host));
+  // What the contributors called goes on to the root.
+  reducer->set_call(group_call_from_bits(header.call));
   return sums_.emplace(key, reducer).first->second.get();
+}
+
+Status RelayedSums::check_call(const Reducer& sum, const std::string& from, const FrameHeader& header) {
+  const GroupCall known = sum.call();
+  const GroupCall call = group_call_from_bits(header.call);
+  const bool says_nothing = known.kind == CallKind::kNone || call.kind == CallKind::kNone;
+  if (says_nothing || known.kind == call.kind) return Status::ok();
+  return different_calls({call, fmt::format("a member whose data comes from node \"{}\"", from)},
+                         {known, "another contributor to the same sum"});
 }
 
 void RelayedSums::check(const Status& outcome, const LocalStream& stream, const FrameHeader& header) {
@@ -45,6 +60,9 @@ void RelayedSums::on_block(const PlanPointer& plan, const LocalStream& stream, c
   const FrameHeader header = frame.header;
   Reducer* sum = open(plan, stream, header);
   if (sum == nullptr) return;
+  // Before the sizes, which differ too then.
+  if (const Status alike = check_call(*sum, from, header); !alike.is_ok())
+    return check(alike, stream, header);
   const Status taken = sum->on_block(plan, stream, from, std::move(frame), std::move(guard), nullptr);
   check(taken.is_ok() ? taken : taken.with_context("from node \"" + from + "\""), stream, header);
 }

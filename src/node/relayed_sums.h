@@ -50,6 +50,8 @@ class RelayedSums {
   void end(const Key& key);
   void shed_after(const Key& key);
   void check(const Status& outcome, const LocalStream& stream, const FrameHeader& header);
+  // Do the contributors say that they called the same?
+  static Status check_call(const Reducer& sum, const std::string& from, const FrameHeader& header);
 
   std::shared_ptr<NodeContext> node_;
   Reducer::Links& links_;

@@ -161,6 +161,7 @@ class Reader {
     PlanCollective out;
     out.id = id<CollectiveId>(fields, "id");
     out.tenant = fields.text("tenant");
+    if (fields.has("group")) out.group = fields.text("group");
     const Result<CollectiveOp> op = parse_collective_op(fields.text("op"));
     if (op.is_ok()) {
       out.op = *op;

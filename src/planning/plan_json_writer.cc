@@ -158,17 +158,19 @@ class Writer {
   [[nodiscard]] static Json collective(const PlanCollective& item) {
     Json sessions = Json::array();
     for (const SessionId id : item.sessions) sessions.push_back(id_text(id));
-    return {{"id", id_text(item.id)},
-            {"tenant", item.tenant},
-            {"op", to_string(item.op)},
-            {"weight", item.weight},
-            {"bytes", item.size_bytes},
-            {"lp_rate_mbps", rate(item.lp_rate_bps)},
-            {"rate_mbps", rate(item.rate_bps)},
-            {"bound_mbps", rate(item.bound_bps)},
-            {"completion_seconds", finite_or_null(item.completion_seconds)},
-            {"cost_usd_per_hour", item.cost_usd_per_hour},
-            {"sessions", std::move(sessions)}};
+    Json out = {{"id", id_text(item.id)},
+                {"tenant", item.tenant},
+                {"op", to_string(item.op)},
+                {"weight", item.weight},
+                {"bytes", item.size_bytes},
+                {"lp_rate_mbps", rate(item.lp_rate_bps)},
+                {"rate_mbps", rate(item.rate_bps)},
+                {"bound_mbps", rate(item.bound_bps)},
+                {"completion_seconds", finite_or_null(item.completion_seconds)},
+                {"cost_usd_per_hour", item.cost_usd_per_hour},
+                {"sessions", std::move(sessions)}};
+    if (!item.group.empty()) out["group"] = item.group;
+    return out;
   }
 
   [[nodiscard]] Json session(const PlanSession& item) const {

@@ -66,6 +66,7 @@ void add_collectives(const Problem& problem, Plan& plan) {
     PlanCollective out;
     out.id = spec.id;
     out.tenant = spec.tenant;
+    out.group = spec.group;
     out.op = spec.op;
     out.weight = problem.weight[c];
     out.size_bytes = spec.size_bytes;

@@ -1,13 +1,14 @@
 """Compressed all-reduces from Python: kinds and texts, results, reports, residuals, what is refused."""
 
 import math
+import threading
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 import square
-from groups import on_all, outcomes_of
+from groups import TIMEOUT_SECONDS, on_all, outcomes_of
 from square.errors import FailedPreconditionError, InvalidArgumentError
 from square.planning import with_policy
 
@@ -128,6 +129,8 @@ def test_feedback_makes_up_for_what_was_not_sent(nodes: Nodes) -> None:
 
 
 def test_a_feedback_is_of_one_tensor(nodes: Nodes) -> None:
+    is_seen_in_use = threading.Event()
+
     def act(group: square.Communicator, rank: int) -> None:
         feedback = square.ErrorFeedback()
         group.all_reduce(values(rank), compression="int8:feedback", feedback=feedback)
@@ -135,10 +138,14 @@ def test_a_feedback_is_of_one_tensor(nodes: Nodes) -> None:
             group.all_reduce(np.zeros(4, np.float32), compression="int8:feedback", feedback=feedback)
         feedback.reset()
         assert len(feedback) == 0
+        if rank != 0:  # until these call, the first rank's call cannot be over
+            assert is_seen_in_use.wait(TIMEOUT_SECONDS)
         first = group.all_reduce_async(values(rank), compression="int8:feedback", feedback=feedback)
-        if feedback.is_in_use:  # the call may be over already
+        if rank == 0:
+            assert feedback.is_in_use
             with pytest.raises(FailedPreconditionError, match="in use"):
                 feedback.reset()
+            is_seen_in_use.set()
         first.wait()
         assert not feedback.is_in_use
 

@@ -116,13 +116,19 @@ class Rendezvous:
         self.put(key, {"error": f"rank {self.rank}: {error}"})
 
 
-def join(meeting: Rendezvous, group: str, options: Options) -> tuple[Site, Layout]:
-    """Finds or makes this process's site; every rank of the group calls it.
+def join(meeting: Rendezvous, group: str, given: Any) -> tuple[Site, Layout]:
+    """Finds or makes this process's site; every rank of the group calls it with its Options or None.
 
-    Raises ValueError for options that cannot be, RuntimeError for what another rank met with, and the
-    errors of square. Blocks for the meeting's timeout at most at each step.
+    Raises ValueError and TypeError for options that cannot be, RuntimeError for what another rank met
+    with, and the errors of square. Blocks for the meeting's timeout at most at each step.
     """
-    card = _own_card(options)
+    try:
+        options = Options.resolve(given)
+        card = _own_card(options)
+    except Exception as error:
+        # The first rank waits for every card, the others for what it decides.
+        meeting.fail(f"card/{meeting.rank}" if meeting.rank > 0 else "layout", error)
+        raise
     meeting.put(f"card/{meeting.rank}", asdict(card))
     own: Site | None = None
     if meeting.rank == 0:
@@ -176,7 +182,7 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
             group=name,
             tenant=options.tenant or DEFAULT_TENANT,
             algorithm=options.algorithm or DEFAULT_ALGORITHM,
-            compression=options.compression or DEFAULT_COMPRESSION,
+            compression=str(options.compression or DEFAULT_COMPRESSION),
             controller=controller,
             token=token,
             nodes=nodes,

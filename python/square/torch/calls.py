@@ -16,7 +16,6 @@ from square.torch import fork
 from square.torch.bootstrap import Layout, Rendezvous, join
 from square.torch.compression import Compressor
 from square.torch.departure import FAILED_LEAVE_SECONDS, LEAVE_SECONDS, Departure
-from square.torch.options import Options
 from square.torch.roll_call import ROLL_CALLS, Overlay, Place, RollCall
 from square.torch.site import SITES
 from square.torch.work import Member, Work
@@ -38,9 +37,7 @@ class Calls:
     Raises ValueError, RuntimeError or an error of square where the group cannot be made.
     """
 
-    def __init__(
-        self, store: Any, rank: int, size: int, timeout: timedelta, name: str, options: Options
-    ) -> None:
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, name: str, options: Any) -> None:
         fork.check()
         self.who = Member(name, rank)
         self.timeout = timeout

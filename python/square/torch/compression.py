@@ -82,8 +82,11 @@ class Compressor:
 def compression_report(group: Any = None) -> square.CompressionReport:
     """What compression did to what this rank gave to all_reduce of a group, the default group if None.
 
-    Counts calls that are over and were waited for. Raises ValueError for a group of another backend.
+    Counts calls that are over and were waited for. Raises ValueError for a group of another backend, and
+    where there is no default group.
     """
+    if group is None and not torch.distributed.is_initialized():
+        raise ValueError("there is no default group: call init_process_group, or pass a group")
     chosen = torch.distributed.group.WORLD if group is None else group
     if not hasattr(chosen, "compression_report"):
         raise ValueError(f"{chosen!r} is no process group of the backend square")

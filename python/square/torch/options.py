@@ -49,10 +49,10 @@ class Options:
     """host:port of a `square node --gateway` to attach to, instead of joining as a node (SQUARE_GATEWAY)."""
     algorithm: str | None = None
     """Of all_reduce: "planned" or "ring" (SQUARE_ALGORITHM, "planned")."""
-    compression: str | None = None
+    compression: str | square.Compression | None = None
     """Of large float32 tensors in all_reduce: "bf16", "int8", "top-k:0.01"... (SQUARE_COMPRESSION, "none").
 
-    See :class:`square.Compression`."""
+    See :class:`square.Compression`, which it may be, too."""
 
     @classmethod
     def resolve(cls, given: Any, environment: Mapping[str, str] = os.environ) -> Self:
@@ -75,7 +75,7 @@ class Options:
             names = " or ".join(f'"{name}"' for name in ALGORITHMS)
             raise ValueError(f"the algorithm (SQUARE_ALGORITHM) must be {names}, not {options.algorithm!r}")
         if options.compression is not None:
-            square.Compression.parse(options.compression)
+            options = replace(options, compression=_compression(options.compression))
         return options
 
 
@@ -84,3 +84,11 @@ def _weight(text: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{_VARIABLES['weight']} must be a number, not {text!r}") from None
+
+
+def _compression(given: str | square.Compression) -> str:
+    """As text, which is what ranks tell one another."""
+    try:
+        return str(square.Compression.parse(str(given)))
+    except ValueError as error:
+        raise ValueError(f"compression ({_VARIABLES['compression']}): {error}") from None

@@ -15,7 +15,6 @@ import square.torch.leaving  # registers what happens at exit
 from square.torch import coalescing, cuda, monitored_barrier, sparse, tensors
 from square.torch.calls import Calls
 from square.torch.coalescing import Coalesced
-from square.torch.options import Options
 from square.torch.reductions import Reduction
 from square.torch.tensors import Staging
 from square.torch.work import Work
@@ -536,10 +535,9 @@ def create(backend_options: Any, options: Any) -> ProcessGroup:
     All ranks of the group meet here. Raises ValueError and TypeError for options, RuntimeError for what
     another rank met with, errors of square where the overlay cannot be joined.
     """
-    resolved = Options.resolve(options)
     store, rank, size = backend_options.store, backend_options.group_rank, backend_options.group_size
     name = backend_options.group_id
-    calls = Calls(store, rank, size, backend_options.timeout, name, resolved)
+    calls = Calls(store, rank, size, backend_options.timeout, name, options)
     return ProcessGroup(store, rank, size, calls)
 
 

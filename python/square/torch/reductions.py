@@ -20,6 +20,7 @@ _NAMES = {
     _Kind.PREMUL_SUM: "sum",
 }
 _LINEAR = (_Kind.SUM, _Kind.AVG, _Kind.PREMUL_SUM)
+_BITWISE = (_Kind.BAND, _Kind.BOR, _Kind.BXOR)
 
 
 def kind_of(operation: Any) -> Any:
@@ -39,6 +40,10 @@ class Reduction:
             raise ValueError(f"the operation {operation} is not known: use one of {sorted(_NAMES.values())}")
         if dtype.is_complex and kind not in _LINEAR:
             raise ValueError(f"{_NAMES[kind]} of {dtype} makes no sense: use SUM, AVG or PREMUL_SUM")
+        if kind in _BITWISE and dtype.is_floating_point:
+            raise ValueError(f"{_NAMES[kind]} of {dtype} makes no sense: bits are those of integers and bool")
+        if kind == _Kind.AVG and not (dtype.is_floating_point or dtype.is_complex):
+            raise ValueError(f"average of {dtype} makes no sense: use SUM, and divide")
         self.op = _NAMES[kind]
         self.dtype = tensors.element_name(dtype)
         self._factor = operation.__getstate__()[1] if kind == _Kind.PREMUL_SUM else None

@@ -64,9 +64,19 @@ void check_told(const Members& members, const std::string& first, const std::str
 
 TEST_CASE("members that call different operations are told what each called") {
   const std::vector<std::pair<std::string, std::string>> pairs{
-      {"broadcast", "barrier"},          {"all_gather", "all_reduce"},      {"scatter", "all_to_all"},
-      {"barrier", "all_gather"},         {"gather", "all_reduce"},          {"all_reduce", "barrier"},
-      {"ring all_reduce", "all_reduce"}, {"all_reduce", "ring all_reduce"}, {"barrier", "ring all_reduce"}};
+      {"broadcast", "barrier"},
+      {"all_gather", "all_reduce"},
+      {"scatter", "all_to_all"},
+      {"barrier", "all_gather"},
+      {"gather", "all_reduce"},
+      {"all_reduce", "barrier"},
+      {"ring all_reduce", "all_reduce"},
+      {"all_reduce", "ring all_reduce"},
+      {"barrier", "ring all_reduce"},
+      // No member has registered what the others call.
+      {"broadcast", "reduce"},
+      {"scatter", "reduce"},
+      {"broadcast", "ring all_reduce"}};
   for (const bool shares_node : {false, true}) {
     Fixture overlay({"a", "b", "c"}, "exact", 1e9);
     int number = 0;

@@ -3,6 +3,9 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
 
 #include "base/check.h"
 #include "collective/composite_thread.h"
@@ -209,6 +212,84 @@ TEST_CASE("who is told of the end may end the thread") {
   CHECK(waiting->wait_for(kLimit));
   CHECK(running->wait() == aborted("first"));
   while (!is_gone) std::this_thread::yield();
+}
+
+TEST_CASE("the node may go once its communicator was let go of by who waits behind another operation") {
+  // The one that runs is on its way out still, on the thread.
+  auto place = std::make_unique<Place>();
+  place->host.is_deaf = true;
+  const auto running = place->start(two_steps);
+  place->host.wait_for_steps(1);
+  const auto waiting = place->start(two_steps, std::chrono::milliseconds(20));
+  std::atomic<bool> is_gone = false;
+  waiting->on_done([&] {
+    place->thread.reset();
+    CHECK(place->host.failures().size() == 2);  // both are told of before
+    place->host.finish(OperationId(0), Status::ok());
+    place.reset();
+    is_gone = true;
+  });
+  CHECK(waiting->wait().code() == StatusCode::kDeadlineExceeded);
+  while (!is_gone) std::this_thread::yield();
+  CHECK(running->wait().code() == StatusCode::kCancelled);
+}
+
+TEST_CASE("a body that throws fails its operation only") {
+  for (const bool is_memory : {false, true}) {
+    Place place;
+    const auto work = place.start([is_memory](CompositeRun& run) -> Status {
+      SQUARE_RETURN_IF_ERROR(run.begin({step()}).status());
+      if (is_memory) throw std::bad_alloc();
+      throw std::runtime_error("no such thing");
+    });
+    const Status outcome = work->wait();
+    CHECK(outcome.code() == (is_memory ? StatusCode::kResourceExhausted : StatusCode::kInternal));
+    CHECK(outcome.message().starts_with("test: "));
+    CHECK(place.host.failures().size() == 1);
+  }
+}
+
+TEST_CASE("calls, cancels, timeouts and the end of the thread at random moments leave nothing waiting") {
+  const char* given = std::getenv("SQUARE_SEED");
+  const std::uint64_t seed = given == nullptr ? 1 : std::strtoull(given, nullptr, 10);
+  for (std::uint64_t round = seed; round < seed + (given == nullptr ? 60 : 1); ++round) {
+    CAPTURE(round);
+    std::mt19937_64 random(round);
+    const auto upto = [](auto& from, std::uint64_t end) { return from() % (end + 1); };
+    Place place;
+    std::mutex mutex;
+    std::vector<std::shared_ptr<Work>> works;
+    std::atomic<std::size_t> notices = 0;
+    std::vector<std::thread> threads;
+    std::atomic<bool> is_over = false;
+    for (int caller = 0; caller < 3; ++caller) {
+      threads.emplace_back([&, own = std::mt19937_64(random())]() mutable {
+        for (int i = 0; i < 8; ++i) {
+          const Duration timeout = upto(own, 3) == 0 ? std::chrono::microseconds(upto(own, 2'000)) : kLimit;
+          auto work = place.thread->start(Place::operation(two_steps, timeout));
+          if (!work.is_ok()) return;  // the group has failed
+          (*work)->on_done([&] { ++notices; });
+          const std::lock_guard lock(mutex);
+          works.push_back(*work);
+          if (upto(own, 7) == 0) works[upto(own, works.size() - 1)]->cancel();
+        }
+      });
+    }
+    // The node: it ends steps, sometimes badly.
+    std::thread node([&, own = std::mt19937_64(random())]() mutable {
+      for (std::uint64_t next = 0; !is_over; next = (next + 1) % 48) {
+        place.host.finish(OperationId(next), upto(own, 100) == 0 ? unavailable("lost") : Status::ok());
+        std::this_thread::yield();
+      }
+    });
+    for (auto& thread : threads) thread.join();
+    std::this_thread::sleep_for(std::chrono::microseconds(upto(random, 500)));
+    place.thread.reset();
+    for (const auto& work : works) CHECK_MESSAGE(work->is_done(), "rerun with SQUARE_SEED=", round);
+    CHECK(notices == works.size());
+    is_over = true;
+    node.join();
+  }
 }
 
 TEST_CASE("a call beyond the bound is refused, and does not count") {

@@ -1,7 +1,7 @@
 // What a failure does to everybody else.
 #include <doctest/doctest.h>
 
-#include "node/overlay.h"
+#include "node/sums.h"
 
 using namespace square;
 using namespace square::test;
@@ -9,6 +9,8 @@ using namespace square::test;
 namespace {
 
 constexpr double kMbps = 1e6;
+// Longer than a node waits for a member's link.
+constexpr Duration kMaxReturn = std::chrono::seconds(4);
 
 std::shared_ptr<const Plan> star_plan() {
   PlanBuilder builder(3);
@@ -55,6 +57,90 @@ TEST_CASE("a member that has called but received nothing learns that its link di
   overlay.transport(0).stop();
   REQUIRE(overlay.run([&] { return broadcast.outcomes[1].has_value(); }, std::chrono::seconds(5)));
   CHECK(broadcast.outcomes[1]->code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("an operation that is called after a member's link was lost does not wait for its timeout") {
+  for (const std::uint32_t victim : {0U, 1U}) {
+    CAPTURE(victim);
+    Overlay overlay(2, 3);
+    REQUIRE(overlay.publish(star_plan()));
+    overlay.set_members(CollectiveId(0), {0, 1, 2});
+    Broadcast first(CollectiveId(0), {0, 1, 2}, payload(1'000));
+    first.post_all(overlay);
+    REQUIRE(overlay.run([&] { return first.is_over(); }));
+    overlay.transport(victim).stop();
+    pass(overlay, kMaxReturn);  // nothing runs: nobody fails
+    Broadcast second(CollectiveId(0), {0, 1, 2}, payload(1'000));
+    second.operation = OperationId(1);
+    const TimePoint called = overlay.simulation.clock().now();
+    second.post_all(overlay);
+    REQUIRE(overlay.run([&] { return second.outcomes[victim == 0 ? 1 : 0] && second.outcomes[2]; }));
+    CHECK(overlay.simulation.clock().now() - called < kMaxReturn);
+    for (const std::uint32_t rank : {0U, 1U, 2U}) {
+      if (rank == victim) continue;
+      CHECK(second.outcomes[rank]->code() == StatusCode::kUnavailable);
+      CHECK(second.outcomes[rank]->message().find('"' + node_name(victim) + '"') != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a sum that is called after the root's node died does not wait for its timeout") {
+  for (const bool has_run : {false, true}) {
+    CAPTURE(has_run);
+    Overlay overlay(2, 2);
+    PlanBuilder builder(2);
+    builder.add_link(0, 1, 10 * kMbps);
+    builder.add_link(1, 0, 10 * kMbps);
+    builder.add_all_reduce({0, 1}, {{1, 1'000, {{{{0, 1}}, 8 * kMbps}}, {{{{1, 0}}, 8 * kMbps}}}});
+    REQUIRE(overlay.publish(builder.build()));
+    overlay.set_members(CollectiveId(0), {0, 1, 0});
+    pass(overlay, std::chrono::seconds(1));
+    const std::vector<std::vector<float>> inputs(3, std::vector<float>(1'000, 1.0F));
+    std::uint64_t next = 0;
+    if (has_run) {
+      Sum first(CollectiveId(0), {0, 1, 0}, inputs);
+      first.operation = OperationId(next++);
+      first.post_all(overlay);
+      REQUIRE(overlay.run([&] { return first.is_over(); }));
+      REQUIRE(first.is_right());
+    }
+    overlay.transport(1).stop();
+    pass(overlay, std::chrono::milliseconds(10));
+    Sum sum(CollectiveId(0), {0, 1, 0}, inputs);
+    sum.operation = OperationId(next);
+    const TimePoint called = overlay.simulation.clock().now();
+    sum.post(overlay, 0);
+    sum.post(overlay, 2);
+    REQUIRE(overlay.run([&] { return sum.outcomes[0] && sum.outcomes[2]; }));
+    CHECK(overlay.simulation.clock().now() - called < kMaxReturn);
+    CHECK(sum.outcomes[0]->code() == StatusCode::kUnavailable);
+    CHECK(sum.outcomes[0]->message().find("\"n1\"") != std::string::npos);
+    CHECK(sum.outcomes[2]->code() == StatusCode::kUnavailable);
+  }
+}
+
+TEST_CASE("an operation that is called while a link is lost goes on when the link comes back") {
+  Overlay overlay(2, 3);
+  REQUIRE(overlay.publish(star_plan()));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  for (std::uint16_t operation = 0; operation < 3; ++operation) {
+    Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(100'000));
+    broadcast.operation = OperationId(operation);
+    if (operation > 0) {
+      overlay.restart(1, operation);  // counts no operations as a source would
+      pass(overlay, std::chrono::milliseconds(30));
+      broadcast.post(overlay, 0);  // before node 0 has its link again
+      REQUIRE(overlay.publish(star_plan()));
+      overlay.set_members(CollectiveId(0), {0, 1, 2});
+      broadcast.post(overlay, 1);
+      broadcast.post(overlay, 2);
+    } else {
+      broadcast.post_all(overlay);
+    }
+    REQUIRE(overlay.run([&] { return broadcast.is_over(); }, std::chrono::seconds(20)));
+    for (const auto& outcome : broadcast.outcomes) CHECK_MESSAGE(outcome->is_ok(), outcome->to_string());
+    pass(overlay, kMaxReturn);
+  }
 }
 
 TEST_CASE("operations that were called before an earlier one failed fail with it") {

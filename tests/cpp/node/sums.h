@@ -38,6 +38,7 @@ struct Sum {
   std::vector<std::optional<Status>> outcomes;
   std::vector<TimePoint> finished_at;
   Duration timeout = std::chrono::seconds(400);
+  std::vector<GroupCall> calls;  // by rank, if the ranks say what they called
 
   Sum(CollectiveId id, std::vector<std::uint32_t> ranks, std::vector<std::vector<float>> values,
       std::optional<std::uint32_t> root = std::nullopt, bool overwrite = true)
@@ -70,6 +71,7 @@ struct Sum {
     call.reduction = reduction;
     call.group_size = static_cast<std::uint32_t>(nodes.size());
     call.is_root = root_rank == rank;
+    if (!calls.empty()) call.call = calls[rank];
     call.timeout = timeout;
     call.done = [this, rank, &overlay](Status status) {
       outcomes[rank] = std::move(status);

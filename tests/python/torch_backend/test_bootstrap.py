@@ -1,5 +1,7 @@
 """How ranks find a controller, and who of them shares a node."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,6 +121,24 @@ def test_gateways_by_environment() -> None:
 def test_a_wrong_controller_is_named_on_every_rank() -> None:
     with pytest.raises(AssertionError, match=r"127\.0\.0\.1:9"):
         ranks.run(add_up, 2, environment={"SQUARE_CONTROLLER": "127.0.0.1:9"})
+
+
+def come_with_a_wrong_option(rank: int, size: int, culprit: int, folder: str) -> str:
+    if rank == culprit:
+        os.environ["SQUARE_COMPRESSION"] = "zip"
+    with pytest.raises(ValueError if rank == culprit else RuntimeError) as raised:
+        dist.init_process_group(
+            "square", store=dist.FileStore(f"{folder}/store", size), rank=rank, world_size=size
+        )
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("culprit", [0, 2])
+def test_a_wrong_option_of_one_rank_ends_the_wait_of_all(culprit: int, tmp_path: Path) -> None:
+    texts = ranks.run(come_with_a_wrong_option, 3, culprit, str(tmp_path), backend=None)
+    assert all('"zip" names no compression' in text for text in texts)
+    others = [text for rank, text in enumerate(texts) if rank != culprit]
+    assert all(f"rank {culprit}: " in text for text in others)
 
 
 def mix(rank: int, size: int) -> None:

@@ -314,6 +314,9 @@ def test_sparse_sums() -> None:
 def misuse(rank: int, size: int) -> None:
     with pytest.raises(ValueError, match="makes no sense"):
         dist.group.WORLD.allreduce([torch.ones(2, dtype=torch.complex64)], op=ReduceOp.MAX)
+    for operation, dtype in [(ReduceOp.AVG, torch.int64), (ReduceOp.BXOR, torch.float32)]:
+        with pytest.raises(ValueError, match="makes no sense"):
+            dist.all_reduce(torch.ones(2, dtype=dtype), operation)
     with pytest.raises(ValueError, match="one for each"):
         dist.group.WORLD.allgather([[torch.ones(2)]], [torch.ones(2)])
     with pytest.raises(ValueError, match="times as many"):

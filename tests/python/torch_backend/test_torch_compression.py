@@ -29,9 +29,21 @@ def run(function: Any, compression: str, *arguments: Any) -> list[Any]:
 def test_the_option_is_a_compression() -> None:
     environment = {"SQUARE_COMPRESSION": "top-k:0.02"}
     assert Options.resolve(None, environment).compression == "top-k:0.02"
-    assert Options.resolve(Options(compression="int8"), environment).compression == "int8"
-    with pytest.raises(ValueError, match="use none, bf16, int8"):
-        Options.resolve(None, {"SQUARE_COMPRESSION": "zip"})
+    assert Options.resolve(Options(compression="int8"), environment).compression == "int8:256"
+    given = square.Compression.top_k(0.03, feedback=False)
+    assert Options.resolve(Options(compression=given), {}).compression == str(given)
+    for text in ("zip", "int9"):
+        with pytest.raises(ValueError, match=r"\(SQUARE_COMPRESSION\): .* use none, bf16, int8"):
+            Options.resolve(None, {"SQUARE_COMPRESSION": text})
+    with pytest.raises(ValueError, match="above 0, at most 1"):
+        Options.resolve(Options(compression="top-k:7"), {})
+
+
+def test_a_report_is_of_a_group_of_square() -> None:
+    with pytest.raises(ValueError, match="no default group"):
+        square.torch.compression_report()
+    with pytest.raises(ValueError, match="no process group of the backend square"):
+        square.torch.compression_report("gloo")
 
 
 def test_it_applies_to_large_sums_of_float32() -> None:
