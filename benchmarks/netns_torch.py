@@ -42,7 +42,14 @@ class Sites:
         self._sites.close()
 
     def all_reduce(self, backend: str, elements: int, rounds: int) -> list[float]:
-        """Seconds of every round, of the rank that took longest. Raises where sums are wrong."""
+        """Seconds of every round, of the rank that took longest. Raises where results are wrong."""
+        return self._run("all_reduce", backend, elements, rounds)
+
+    def broadcast(self, backend: str, elements: int, rounds: int) -> list[float]:
+        """The same, from the first site."""
+        return self._run("broadcast", backend, elements, rounds)
+
+    def _run(self, operation: str, backend: str, elements: int, rounds: int) -> list[float]:
         scenario = square.Scenario(self._topology, square.Policy("exact"), name="sites")
         self._runs += 1
         master = {
@@ -52,6 +59,7 @@ class Sites:
         with self._sites.controller(scenario) as controller:
             commands = [
                 {
+                    "operation": operation,
                     "backend": backend,
                     "rank": rank,
                     "size": len(self._names),
@@ -63,7 +71,7 @@ class Sites:
             ]
             answers = self._all(commands)
         if not all(answer["right"] for answer in answers):
-            raise SystemExit(f"{backend}: an all-reduce gave wrong sums")
+            raise SystemExit(f"{backend}: {operation} gave wrong results")
         return [max(every) for every in zip(*(answer["seconds"] for answer in answers), strict=True)]
 
     def _all(self, commands: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """One rank of torch.distributed in a network namespace of its own: see netns_torch.py.
 
-Reads all-reduces to time as JSON, one a line, and answers each with a line of JSON.
+Reads operations to time as JSON, one a line, and answers each with a line of JSON.
 """
 
 import json
@@ -16,26 +16,30 @@ import torch.distributed as dist
 TIMEOUT = timedelta(seconds=280)
 
 
-def all_reduce(command: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of each round, from when all are ready, and whether the sums were right."""
+def run(command: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of each round, from when all are ready, and whether the results were right."""
     os.environ |= command["environment"]
-    rank, size = command["rank"], command["size"]
+    rank, size, elements = command["rank"], command["size"], command["elements"]
+    operation = {"all_reduce": dist.all_reduce, "broadcast": lambda tensor: dist.broadcast(tensor, 0)}[
+        command["operation"]
+    ]
     dist.init_process_group(command["backend"], rank=rank, world_size=size, timeout=TIMEOUT)
     seconds = []
     right = True
     for number in range(command["rounds"] + 1):
-        tensor = torch.arange(command["elements"], dtype=torch.float32) % 1024 + rank
+        tensor = torch.arange(elements, dtype=torch.float32) % 1024 + rank
         # Registers its sessions, opens connections.
-        small = torch.zeros(1)
-        dist.all_reduce(small)
+        operation(torch.zeros(1))
+        dist.barrier()
         begun = time.perf_counter()
-        dist.all_reduce(tensor)
+        operation(tensor)
         if number > 0:
             seconds.append(time.perf_counter() - begun)
         dist.barrier()  # who is through first does not take the processor from the others
-        expected = (torch.arange(command["elements"]) % 1024 * size + size * (size - 1) // 2).float()
-        right = right and bool(torch.equal(tensor, expected))
-    dist.barrier()
+        expected = torch.arange(elements) % 1024
+        if command["operation"] == "all_reduce":
+            expected = expected * size + size * (size - 1) // 2
+        right = right and bool(torch.equal(tensor, expected.float()))
     dist.destroy_process_group()
     return {"seconds": seconds, "right": right}
 
@@ -45,7 +49,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1, encoding="ascii")
     os.dup2(2, 1)  # what libraries print
     for line in sys.stdin:
-        print(json.dumps(all_reduce(json.loads(line))), file=answers)
+        print(json.dumps(run(json.loads(line))), file=answers)
 
 
 if __name__ == "__main__":
