@@ -27,7 +27,7 @@ def run(command: dict[str, Any]) -> dict[str, Any]:
     seconds = []
     right = True
     for number in range(command["rounds"] + 1):
-        tensor = torch.arange(elements, dtype=torch.float32) % 1024 + rank
+        tensor = (torch.arange(elements) % 1024 + rank).float()
         # Registers its sessions, opens connections.
         operation(torch.zeros(1))
         dist.barrier()
