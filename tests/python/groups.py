@@ -2,9 +2,10 @@
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import square
+from square.planning import with_policy
 
 TIMEOUT_SECONDS = 60.0
 
@@ -45,3 +46,15 @@ def outcomes_of(
         if isinstance(result, Exception):
             raise result
     return results
+
+
+def three_nodes() -> Iterator[dict[str, square.Node]]:
+    """Nodes a, b and c on loopback, every two joined by 2 Gbit/s, until the fixture ends."""
+    names = ["a", "b", "c"]
+    topology = square.Topology.full_mesh(names, capacity_bps=2e9)
+    overlay = with_policy(square.Scenario(topology, name="three"), policy="exact")
+    with square.Controller(overlay) as controller:
+        joined = {name: square.Node(name, controller.address) for name in names}
+        yield joined
+        for node in joined.values():
+            node.stop()

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import square
-from groups import TIMEOUT_SECONDS, on_all, outcomes_of
+from groups import TIMEOUT_SECONDS, on_all, outcomes_of, three_nodes
 from square.errors import CancelledError, FailedPreconditionError, InvalidArgumentError
-from square.planning import with_policy
 
 Array = npt.NDArray[np.generic]
 Nodes = dict[str, square.Node]
@@ -36,14 +35,7 @@ OPERATIONS = [
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    names = ["a", "b", "c"]
-    topology = square.Topology.full_mesh(names, capacity_bps=2e9)
-    overlay = with_policy(square.Scenario(topology, name="three"), policy="exact")
-    with square.Controller(overlay) as controller:
-        joined = {name: square.Node(name, controller.address) for name in names}
-        yield joined
-        for node in joined.values():
-            node.stop()
+    yield from three_nodes()
 
 
 def values(rank: int, count: int, part: int = 0, dtype: str = "float32") -> Array:

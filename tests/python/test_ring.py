@@ -6,23 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import square
-from groups import TIMEOUT_SECONDS, on_all, outcomes_of
+from groups import TIMEOUT_SECONDS, on_all, outcomes_of, three_nodes
 from square.errors import CancelledError, InvalidArgumentError
-from square.planning import with_policy
 
 PLACES = [["a", "b", "c"], ["b", "a", "b", "c"], ["c", "c"], ["a"]]
 
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[dict[str, square.Node]]:
-    names = ["a", "b", "c"]
-    topology = square.Topology.full_mesh(names, capacity_bps=2e9)
-    overlay = with_policy(square.Scenario(topology, name="three"), policy="exact")
-    with square.Controller(overlay) as controller:
-        joined = {name: square.Node(name, controller.address) for name in names}
-        yield joined
-        for node in joined.values():
-            node.stop()
+    yield from three_nodes()
 
 
 @pytest.mark.parametrize("ranks", PLACES, ids="-".join)
