@@ -3,13 +3,13 @@
 #include <pybind11/typing.h>
 
 #include "bindings.h"
-#include "square/overlay_node.h"
+#include "square/node.h"
 
 namespace square::python {
 namespace {
 
-std::string serve_gateway(OverlayNode& self, std::string address, std::string token,
-                          std::size_t max_attachments, std::size_t max_groups, std::size_t max_operations,
+std::string serve_gateway(Node& self, std::string address, std::string token, std::size_t max_attachments,
+                          std::size_t max_groups, std::size_t max_operations,
                           std::uint64_t tenant_staging_bytes, std::uint64_t staging_bytes,
                           bool shared_memory) {
   GatewayOptions options;
@@ -24,7 +24,7 @@ std::string serve_gateway(OverlayNode& self, std::string address, std::string to
   return check(unlocked([&] { return self.serve_gateway(std::move(options)); }));
 }
 
-py::typing::Dict<py::str, py::int_> gateway_statistics(OverlayNode& self) {
+py::typing::Dict<py::str, py::int_> gateway_statistics(Node& self) {
   const Gateway::Statistics now = unlocked([&] {
     const auto gateway = self.gateway();
     return gateway ? gateway->statistics() : Gateway::Statistics{};
@@ -54,7 +54,7 @@ constexpr double kDefaultTimeoutSeconds = 5.0;
 
 void bind_gateway(py::module_& module) {
   const GatewayOptions defaults;
-  py::class_<OverlayNode, MemberHost, std::shared_ptr<OverlayNode>>(module.attr("Node"))
+  py::class_<Node, MemberHost, std::shared_ptr<Node>>(module.attr("Node"))
       .def("serve_gateway", &serve_gateway, py::arg("address") = defaults.bind_address, py::kw_only(),
            py::arg("token") = "", py::arg("max_attachments") = defaults.max_attachments,
            py::arg("max_groups") = defaults.max_groups, py::arg("max_operations") = defaults.max_operations,

@@ -1,23 +1,24 @@
+#include "square/node.h"
+
 #include "bindings.h"
 #include "square/metrics.h"
-#include "square/overlay_node.h"
 
 namespace square::python {
 namespace {
 
-std::shared_ptr<OverlayNode> join(std::string name, std::string controller, std::string bind_address,
-                                  std::string advertised_address, std::string token, std::size_t window_bytes,
-                                  bool paced) {
-  OverlayNodeOptions options{std::move(name),
-                             std::move(controller),
-                             std::move(bind_address),
-                             std::move(advertised_address),
-                             std::move(token),
-                             window_bytes,
-                             paced};
-  auto node = check(unlocked([&] { return OverlayNode::join(options); }));
+std::shared_ptr<Node> join(std::string name, std::string controller, std::string bind_address,
+                           std::string advertised_address, std::string token, std::size_t window_bytes,
+                           bool paced) {
+  NodeOptions options{std::move(name),
+                      std::move(controller),
+                      std::move(bind_address),
+                      std::move(advertised_address),
+                      std::move(token),
+                      window_bytes,
+                      paced};
+  auto node = check(unlocked([&] { return Node::join(options); }));
   // Its threads may wait for the interpreter (log callback), so it goes without the lock.
-  return {node.release(), [](OverlayNode* gone) {
+  return {node.release(), [](Node* gone) {
             if (PyGILState_Check() == 0) return delete gone;
             unlocked([&] { delete gone; });
           }};
@@ -37,7 +38,7 @@ py::dict to_dict(const NodeStatistics& now) {
   return counters;
 }
 
-py::dict statistics(OverlayNode& self) {
+py::dict statistics(Node& self) {
   return to_dict(unlocked([&] { return self.statistics(); }));
 }
 
@@ -107,7 +108,7 @@ py::list to_list(const std::vector<Metrics>& all) {
   return list;
 }
 
-py::typing::Dict<py::str, py::object> metrics(OverlayNode& self) {
+py::typing::Dict<py::str, py::object> metrics(Node& self) {
   const NodeMetrics now = unlocked([&] { return self.metrics(); });
   py::typing::Dict<py::str, py::object> named;
   named["node"] = now.node;
@@ -124,13 +125,13 @@ py::typing::Dict<py::str, py::object> metrics(OverlayNode& self) {
 void bind_node(py::module_& module) {
   py::class_<MemberHost, std::shared_ptr<MemberHost>>(
       module, "MemberHost", "Where members live: a Node of this process, or an AttachedNode.");
-  py::class_<OverlayNode, MemberHost, std::shared_ptr<OverlayNode>>(
-      module, "Node", "A node of the overlay, in this process: see square/overlay_node.h.")
+  py::class_<Node, MemberHost, std::shared_ptr<Node>>(
+      module, "Node", "A node of the overlay, in this process: see square/node.h.")
       .def(py::init(&join), py::arg("name"), py::arg("controller"), py::arg("bind_address") = "127.0.0.1:0",
            py::arg("advertised_address") = "", py::arg("token") = "",
-           py::arg("window_bytes") = NodeOptions{}.window_bytes, py::arg("paced") = true)
-      .def_property_readonly("name", &OverlayNode::name)
-      .def_property_readonly("address", &OverlayNode::address)
+           py::arg("window_bytes") = DataPlaneOptions{}.window_bytes, py::arg("paced") = true)
+      .def_property_readonly("name", &Node::name)
+      .def_property_readonly("address", &Node::address)
       .def("statistics", &statistics)
       .def(
           "metrics", &metrics,
@@ -138,11 +139,10 @@ void bind_node(py::module_& module) {
           "before the first plan), \"totals\" (as statistics()), and lists of dicts, \"links\", \"sessions\" "
           "and \"tenants\". Counters only grow; rates are bits per second, None for no limit. "
           "docs/monitoring.md names every key.")
-      .def("stop", &OverlayNode::stop, py::call_guard<py::gil_scoped_release>())
+      .def("stop", &Node::stop, py::call_guard<py::gil_scoped_release>())
       .def(
-          "__enter__", [](OverlayNode& self) -> OverlayNode& { return self; },
-          py::return_value_policy::reference)
-      .def("__exit__", [](OverlayNode& self, const py::args&) { unlocked([&] { self.stop(); }); });
+          "__enter__", [](Node& self) -> Node& { return self; }, py::return_value_policy::reference)
+      .def("__exit__", [](Node& self, const py::args&) { unlocked([&] { self.stop(); }); });
 }
 
 }  // namespace square::python

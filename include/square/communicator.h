@@ -22,7 +22,7 @@ class Work {
  public:
   virtual ~Work() = default;
   // Blocks until the operation is over and returns its outcome. It ends by itself
-  // within its timeout plus Node::kDrainTime.
+  // within its timeout plus DataPlane::kDrainTime.
   virtual Status wait() = 0;
   // Blocks until it is over or `timeout` passed, and says which.
   virtual bool wait_for(Duration timeout) = 0;
@@ -47,7 +47,7 @@ class Communicator {
   static constexpr Duration kDefaultTimeout = std::chrono::minutes(5);
 
   // Registers the group with the controller and waits for a plan. `rank` lives on
-  // `node`, which is in this process (OverlayNode) or a gateway that it attached to. Errors: INVALID_ARGUMENT
+  // `node`, which is in this process (Node) or a gateway that it attached to. Errors: INVALID_ARGUMENT
   // for a rank that is not of this node; those of ControllerClient::register_group(). Blocks for `timeout` at
   // most.
   static Result<std::unique_ptr<Communicator>> create(MemberHost& node, GroupSpec group, Rank rank,
@@ -62,14 +62,14 @@ class Communicator {
   // has no plan yet: it is registered first.
   Result<std::shared_ptr<Work>> broadcast_async(std::span<std::byte> data, Rank root,
                                                 Duration timeout = kDefaultTimeout);
-  // The same, and waits. Errors: see Node::post().
+  // The same, and waits. Errors: see DataPlane::post().
   Status broadcast(std::span<std::byte> data, Rank root, Duration timeout = kDefaultTimeout);
 
   // Adds every member's `input`, element by element, into the root's `output`. Every call
   // under one plan adds in the same order, so the bits are the same. Input and output may be
   // the same memory. `output` is ignored elsewhere. Errors: INVALID_ARGUMENT for a type
   // that cannot be added, a size that is not a multiple of the element's, sizes that differ;
-  // those of Node::post().
+  // those of DataPlane::post().
   Result<std::shared_ptr<Work>> reduce_async(std::span<const std::byte> input, std::span<std::byte> output,
                                              Reduction reduction, Rank root,
                                              Duration timeout = kDefaultTimeout);
@@ -112,7 +112,7 @@ class Communicator {
   // In what follows all members pass one buffer for every rank, in rank order, where there
   // are several, and what one sends has the size of what the other gets. Sizes may differ
   // from rank to rank; zero is allowed. Buffers stay valid until the work is done. What a
-  // member gives to itself is copied by the call. Errors, besides those of Node::post():
+  // member gives to itself is copied by the call. Errors, besides those of DataPlane::post():
   // INVALID_ARGUMENT for another number of buffers, or a rank that there is not.
 
   // Every member's `input` into everybody's outputs[its rank], where it may be already.

@@ -57,7 +57,7 @@ class Gateway {
   // Blocks for a moment. All zero after stop().
   [[nodiscard]] Statistics statistics() const;
 
-  // Tells every process, cancels what it runs, and waits for Node::kDrainTime at the most.
+  // Tells every process, cancels what it runs, and waits for DataPlane::kDrainTime at the most.
   // Idempotent.
   void stop();
 
@@ -93,7 +93,7 @@ class AttachedNode final : public MemberHost {
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override;
   // Nothing: the gateway knows the members of every group that was registered.
   void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override;
-  // See Node::post(). Besides: UNAVAILABLE naming the gateway when it goes away;
+  // See DataPlane::post(). Besides: UNAVAILABLE naming the gateway when it goes away;
   // ALREADY_EXISTS for a rank that another process has; PERMISSION_DENIED for a group that this
   // process has not registered; RESOURCE_EXHAUSTED for an operation over the gateway's staging.
   void post(MemberOperation operation) override;

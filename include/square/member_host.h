@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "square/data_plane.h"
 #include "square/group.h"
-#include "square/node.h"
 #include "square/status.h"
 
 namespace square {
@@ -20,7 +20,7 @@ class MemberHost {
   [[nodiscard]] virtual const std::string& name() const = 0;
   // See ControllerClient::register_group(). Blocks for `timeout` at most.
   virtual Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) = 0;
-  // See Node: none of these blocks.
+  // See DataPlane: none of these blocks.
   virtual void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) = 0;
   virtual void post(MemberOperation operation) = 0;
   virtual void cancel(CollectiveId collective, OperationId operation) = 0;

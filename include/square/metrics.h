@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "square/node.h"
+#include "square/data_plane.h"
 
 namespace square {
 

@@ -1,157 +1,68 @@
-// One node of the overlay: executes plans over a transport.
-//
-// A node plays every part at once: it is the source of some sessions, a destination of
-// others and a relay for the rest. It is a state machine over three interfaces, Clock,
-// Transport and Executor, so the same code runs over gRPC and in a simulation.
-// docs/data-plane.md describes blocks, credit, acknowledgement and failure.
+// The process's node: a DataPlane over gRPC and threads, joined to a controller. C++ and Python call it Node.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
-#include <vector>
 
-#include "square/clock.h"
-#include "square/executor.h"
-#include "square/group_call.h"
-#include "square/ids.h"
-#include "square/plan.h"
-#include "square/reduction.h"
+#include "square/data_plane.h"
+#include "square/member_host.h"
 #include "square/status.h"
-#include "square/transport.h"
 
 namespace square {
 
-struct NodeMetrics;  // square/metrics.h
+class ControllerClient;
+class Gateway;
+struct GatewayOptions;
 
 struct NodeOptions {
   std::string name;
-  // Memory for blocks of others: half for blocks in transit (credit), half for blocks
-  // whose local member has not posted its operation yet. At least kMinWindowBytes.
-  std::size_t window_bytes = std::size_t{64} << 20U;
-  // Tells this process from one that had the node's name before: draw it, not 0.
-  std::uint16_t incarnation = 1;
-  // Keep to the planned link capacities. Without it, links run as fast as they can.
+  std::string controller_address;
+  // Where this node listens, and what others dial (empty: the same).
+  std::string bind_address = "127.0.0.1:0";
+  std::string advertised_address;
+  std::string token;
+  std::size_t window_bytes = DataPlaneOptions{}.window_bytes;
   bool paced = true;
 };
-inline constexpr std::size_t kMinWindowBytes = std::size_t{4} << 20U;
 
-// One member's call of a collective on this node.
-struct MemberOperation {
-  CollectiveId collective;
-  // The number of this call on the collective; every member counts its own calls.
-  OperationId operation;
-  Rank rank;
-  // What the member gives and what it gets; both stay valid until `done` runs. A broadcast
-  // reads the root's input and writes the others' output. A reduce reads every input and
-  // writes the root's output; an all-reduce reads every input and writes every output. Sizes
-  // are equal. Input and output may be the same bytes, or else do not overlap: then a byte
-  // of the input is overwritten by its final result only. What is not used may be empty.
-  std::span<const std::byte> input;
-  std::span<std::byte> output;
-  // What a reduce or all-reduce adds; all members say the same.
-  Reduction reduction;
-  // How many members the collective has, on all nodes: what an average is divided by.
-  std::uint32_t group_size = 0;
-  // The call of the group that this is part of; members whose calls of one number are of
-  // different kinds fail, with what each called.
-  GroupCall call;
-  // The root of a broadcast or a reduce.
-  bool is_root = false;
-  // The call ends with DEADLINE_EXCEEDED after this long.
-  Duration timeout = std::chrono::minutes(5);
-  // Runs once, on the node's strand, when nothing refers to `data` any more. Must not
-  // block. OK: this member has its own result, complete; the root of a broadcast knows that
-  // every member has it, a contributor to a reduce that the root has.
-  std::function<void(Status)> done;
-};
-
-// Counters since the node started. Bytes are payload unless said otherwise.
-struct NodeStatistics {
-  std::uint64_t blocks_sent = 0;  // on links, relayed ones included
-  std::uint64_t blocks_received = 0;
-  std::uint64_t blocks_resent = 0;  // by this node as a source, after a loss
-  std::uint64_t bytes_sent = 0;
-  std::uint64_t bytes_received = 0;
-  std::uint64_t bytes_delivered = 0;   // into members' buffers
-  std::uint64_t bytes_in_transit = 0;  // blocks of others held right now
-  std::uint64_t bytes_in_transit_max = 0;
-  std::uint64_t frames_refused = 0;  // unknown session, beyond credit, and the like
-};
-
-// All methods are thread-safe and do not block unless said otherwise.
-class Node {
+// Thread-safe. stop() and the destructor block for about kDrainTime at most.
+class Node final : public MemberHost {
  public:
-  // `clock`, `transport` and `executor` must outlive the node, and `executor` must not
-  // run tasks of this node after the destructor: stop it first.
-  Node(NodeOptions options, const Clock& clock, Transport& transport, Executor& executor);
-  ~Node();
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
+  // Listens, joins, and begins to relay. Errors: those of make_grpc_transport(),
+  // Transport::start() and ControllerClient::connect(). Blocks.
+  static Result<std::unique_ptr<Node>> join(NodeOptions options);
+  ~Node() override;
 
-  [[nodiscard]] const std::string& name() const;
-
-  // Starts the transport. Errors: those of Transport::start().
-  Status start();
-
-  // Fails what runs with CANCELLED, sends what answers are waiting, and calls
-  // `stopped` on the strand when no buffer of a member is in use any more, after
-  // kDrainTime at the latest. Later operations fail. Call the transport's stop() next.
-  void stop(std::function<void()> stopped);
-  static constexpr Duration kDrainTime = std::chrono::seconds(1);
-
-  // Where the other nodes listen; replaces what was known for that name.
-  void set_address(std::string peer, std::string address);
-
-  // First phase of a change of plan: get ready to relay and receive under `plan`.
-  // `installed` runs on the strand once that is so and no operation of an older plan
-  // than the active one runs here: at most two plans are live. Ignored, with `installed`
-  // called, for an epoch that is not newer than those installed.
-  void install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed);
-  // Second phase: operations that start from now on use this epoch; older plans go once
-  // they are not in use. An epoch that is not installed is ignored.
-  void activate_plan(Epoch epoch);
-
-  // Which of a collective's members live on this node, and the group that it belongs to:
-  // a failure of one collective poisons all of its group. Must be called before operations
-  // are posted. Every local member takes part in every operation.
-  void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks);
-
-  // Begins an operation. Outcomes, all through `done`: INVALID_ARGUMENT for a rank that
-  // is not a local member, a session that does not reach this node or a size that
-  // differs from the source's; FAILED_PRECONDITION after an earlier failure of the
-  // collective; NOT_FOUND if the active plan does not know the collective;
-  // DEADLINE_EXCEEDED naming what is missing; UNAVAILABLE naming a link that died;
-  // CANCELLED by stop() or cancel(). What fails on one member fails on all that have
-  // not returned yet, with the first cause.
-  void post(MemberOperation operation);
-
-  // Ends an operation that runs, on every member, with CANCELLED; otherwise nothing.
-  void cancel(CollectiveId collective, OperationId operation);
-  // Ends an operation, whether any member has posted it or not, on every member with `cause`; if
-  // it is over here, the next one. Nothing if the collective has failed before.
-  void fail(CollectiveId collective, OperationId operation, Status cause);
-
-  // Calls `arrived` once, on the strand: with OK when there is an operation that no local member
-  // had called or heard of, that is when a local source calls it or the first of its blocks
-  // comes, at once if that was before; with DEADLINE_EXCEEDED after `timeout`,
-  // FAILED_PRECONDITION once its group has failed, CANCELLED by stop(), RESOURCE_EXHAUSTED for
-  // too many watches. Must not block. Dropped with the node.
+  [[nodiscard]] const std::string& name() const override;
+  [[nodiscard]] std::string address() const;
+  [[nodiscard]] DataPlane& data_plane();
+  [[nodiscard]] ControllerClient& controller();
+  Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override;
+  void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override;
+  void post(MemberOperation operation) override;
+  void cancel(CollectiveId collective, OperationId operation) override;
+  void fail(CollectiveId collective, OperationId operation, Status cause) override;
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
-             std::function<void(Status)> arrived);
+             std::function<void(Status)> arrived) override;
 
-  // A snapshot; `receive` runs on the strand.
-  void statistics(std::function<void(NodeStatistics)> receive);
-  // The same by link, session and tenant; `receive` runs on the strand. Looks at every frame
-  // that waits to be sent: for a few calls a second.
-  void metrics(std::function<void(NodeMetrics)> receive);
+  // Serves other processes from now on, until stop(). Returns the address. Errors: those of
+  // Gateway::serve(); FAILED_PRECONDITION if it does already.
+  Result<std::string> serve_gateway(GatewayOptions options);
+  // Null before serve_gateway() and after stop().
+  [[nodiscard]] std::shared_ptr<Gateway> gateway() const;
+
+  // Blocks for a moment. All zero after stop().
+  [[nodiscard]] NodeStatistics statistics();
+  // The same by link, session and tenant. Blocks for a moment. The name alone after stop().
+  [[nodiscard]] NodeMetrics metrics();
+
+  // Fails what runs and leaves the overlay. Idempotent.
+  void stop();
 
  private:
-  class Core;
-  std::shared_ptr<Core> core_;
+  struct Parts;
+  explicit Node(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace square

@@ -590,7 +590,7 @@ class MemberHost:
 
 class Node(MemberHost):
     """
-    A node of the overlay, in this process: see square/overlay_node.h.
+    A node of the overlay, in this process: see square/node.h.
     """
     def __enter__(self) -> Node: ...
     def __exit__(self, *args: object) -> None: ...

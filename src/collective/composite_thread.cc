@@ -16,7 +16,7 @@
 #include "base/check.h"
 #include "collective/composite_work.h"
 #include "square/clock.h"
-#include "square/node.h"
+#include "square/data_plane.h"
 
 namespace square {
 namespace {

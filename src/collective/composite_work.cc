@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "square/node.h"
+#include "square/data_plane.h"
 
 namespace square {
 namespace {
@@ -47,7 +47,7 @@ Status CompositeWork::check() const {
 
 TimePoint CompositeWork::patience() const {
   const std::lock_guard lock(mutex_);
-  return (stopped_at_ ? std::min(*stopped_at_, deadline_) : deadline_) + Node::kDrainTime;
+  return (stopped_at_ ? std::min(*stopped_at_, deadline_) : deadline_) + DataPlane::kDrainTime;
 }
 
 Status CompositeWork::gives_up() const { return check().with_context("a step did not end"); }

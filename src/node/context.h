@@ -10,14 +10,14 @@
 #include "node/landing.h"
 #include "node/traffic_meter.h"
 #include "square/clock.h"
+#include "square/data_plane.h"
 #include "square/executor.h"
-#include "square/node.h"
 #include "square/transport.h"
 
 namespace square {
 
 struct NodeContext {
-  NodeOptions options;
+  DataPlaneOptions options;
   const Clock& clock;
   Transport& transport;
   Executor& executor;

@@ -9,7 +9,7 @@
 
 namespace square {
 
-Node::Core::Core(NodeOptions options, const Clock& clock, Transport& transport, Executor& executor)
+DataPlane::Core::Core(DataPlaneOptions options, const Clock& clock, Transport& transport, Executor& executor)
     : shared_context_(new NodeContext{std::move(options), clock, transport, executor}),
       context_(*shared_context_),
       relayed_sums_(shared_context_, outgoing_,
@@ -20,7 +20,7 @@ Node::Core::Core(NodeOptions options, const Clock& clock, Transport& transport, 
   context_.hold_limit_bytes = context_.options.window_bytes / 2;
 }
 
-Node::Core::~Core() {
+DataPlane::Core::~Core() {
   for (const auto& [key, operation] : operations_) operation->abandon();
   context_.is_gone = true;
   for (const auto& [peer, link] : incoming_) {
@@ -28,17 +28,17 @@ Node::Core::~Core() {
   }
 }
 
-void Node::Core::on_strand(std::function<void(Core&)> task) {
+void DataPlane::Core::on_strand(std::function<void(Core&)> task) {
   context_.executor.post([weak = weak_from_this(), task = std::move(task)] {
     if (const auto self = weak.lock()) task(*self);
   });
 }
 
-bool Node::Core::Collective::has_finished(OperationId operation) const {
+bool DataPlane::Core::Collective::has_finished(OperationId operation) const {
   return operation.value() < all_finished_below || finished.contains(operation.value());
 }
 
-void Node::Core::set_members(CollectiveId id, const std::string& group, std::vector<Rank> ranks) {
+void DataPlane::Core::set_members(CollectiveId id, const std::string& group, std::vector<Rank> ranks) {
   Collective& collective = collectives_[id];
   collective.group = group;
   collective.ranks = std::move(ranks);
@@ -52,7 +52,7 @@ void Node::Core::set_members(CollectiveId id, const std::string& group, std::vec
 
 // What another member calls first is of the group, too, before the members here know of it: so they are
 // told of its failure, and their calls are compared with it.
-void Node::Core::learn_groups(const Plan& plan) {
+void DataPlane::Core::learn_groups(const Plan& plan) {
   for (const PlanCollective& planned : plan.collectives) {
     if (planned.group.empty()) continue;
     Collective& collective = collectives_[planned.id];
@@ -61,7 +61,7 @@ void Node::Core::learn_groups(const Plan& plan) {
 }
 
 // After a failure the group's next operation fails on all, whichever collective it is.
-void Node::Core::poison(const OperationKey& key, const Status& cause) {
+void DataPlane::Core::poison(const OperationKey& key, const Status& cause) {
   Collective& collective = collectives_[key.collective];
   if (collective.failure) return;
   collective.failure = cause;
@@ -78,7 +78,7 @@ void Node::Core::poison(const OperationKey& key, const Status& cause) {
   }
 }
 
-void Node::Core::fail_all(CollectiveId collective, const Status& cause) {
+void DataPlane::Core::fail_all(CollectiveId collective, const Status& cause) {
   const auto operations = operations_;
   for (const auto& [key, operation] : operations) {
     if (key.collective == collective) operation->fail(cause, true);
@@ -86,7 +86,7 @@ void Node::Core::fail_all(CollectiveId collective, const Status& cause) {
 }
 
 // Does the plan give this node the part that the call asks for?
-Status Node::Core::check_part(const Plan& plan, const MemberOperation& call) const {
+Status DataPlane::Core::check_part(const Plan& plan, const MemberOperation& call) const {
   const auto self = plan.find_node(context_.options.name);
   bool any = false;
   for (const PlanSession& session : plan.sessions) {
@@ -100,7 +100,7 @@ Status Node::Core::check_part(const Plan& plan, const MemberOperation& call) con
                                       call.is_root ? "starts at" : "reaches", context_.options.name));
 }
 
-void Node::Core::post(MemberOperation call) {
+void DataPlane::Core::post(MemberOperation call) {
   const OperationKey key{call.collective, call.operation};
   Collective& collective = collectives_[call.collective];
   const auto refuse_call = [&](const Status& why) {
@@ -148,7 +148,7 @@ void Node::Core::post(MemberOperation call) {
   await_lost_links(key, plan, context_.clock.now());
 }
 
-void Node::Core::cancel(const OperationKey& key) {
+void DataPlane::Core::cancel(const OperationKey& key) {
   const auto found = operations_.find(key);
   if (found == operations_.end()) return;
   const auto operation = found->second;
@@ -156,19 +156,19 @@ void Node::Core::cancel(const OperationKey& key) {
       cancelled(fmt::format("a member on node \"{}\" cancelled the operation", context_.options.name)), true);
 }
 
-void Node::Core::fail(OperationKey key, const Status& cause) {
+void DataPlane::Core::fail(OperationKey key, const Status& cause) {
   const Collective& collective = collectives_[key.collective];
   if (is_stopping_ || collective.failure) return;
   while (collective.has_finished(key.operation)) key.operation = OperationId(key.operation.value() + 1);
   announce_failure(key, cause);
 }
 
-std::shared_ptr<const InstalledPlan> Node::Core::plan_of(Epoch epoch) {
+std::shared_ptr<const InstalledPlan> DataPlane::Core::plan_of(Epoch epoch) {
   const auto found = plans_.find(epoch);
   return found == plans_.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<Operation> Node::Core::open_operation(const OperationKey& key) {
+std::shared_ptr<Operation> DataPlane::Core::open_operation(const OperationKey& key) {
   const auto found = operations_.find(key);
   if (found != operations_.end()) return found->second;
   if (operations_.size() >= kMaxOpenOperations) return nullptr;
@@ -179,7 +179,7 @@ std::shared_ptr<Operation> Node::Core::open_operation(const OperationKey& key) {
   return operation;
 }
 
-void Node::Core::on_finished(const OperationKey& key, const Status& outcome) {
+void DataPlane::Core::on_finished(const OperationKey& key, const Status& outcome) {
   operations_.erase(key);
   forget_calls(key);
   Collective& collective = collectives_[key.collective];
@@ -193,7 +193,7 @@ void Node::Core::on_finished(const OperationKey& key, const Status& outcome) {
   finish_stop_if_quiet();
 }
 
-void Node::Core::announce_failure(const OperationKey& key, const Status& cause) {
+void DataPlane::Core::announce_failure(const OperationKey& key, const Status& cause) {
   const bool is_first = !collectives_[key.collective].failure;
   poison(key, cause);
   if (is_first) {
@@ -212,7 +212,7 @@ void Node::Core::announce_failure(const OperationKey& key, const Status& cause) 
   }
 }
 
-void Node::Core::stop(std::function<void()> stopped) {
+void DataPlane::Core::stop(std::function<void()> stopped) {
   if (is_stopping_) return stopped();
   is_stopping_ = true;
   stopped_ = std::move(stopped);
@@ -231,7 +231,7 @@ void Node::Core::stop(std::function<void()> stopped) {
   finish_stop_if_quiet();
 }
 
-void Node::Core::finish_stop_if_quiet() {
+void DataPlane::Core::finish_stop_if_quiet() {
   if (!is_stopping_ || !stopped_ || !operations_.empty() || answers_in_transport_ > 0) return;
   if (!std::ranges::all_of(outgoing_, [](const auto& entry) { return entry.second->is_idle(); })) return;
   std::exchange(stopped_, nullptr)();

@@ -15,7 +15,7 @@
 #include "node/operation.h"
 #include "node/outgoing_link.h"
 #include "node/relayed_sums.h"
-#include "square/node.h"
+#include "square/data_plane.h"
 #include "transport/pacing/pacer.h"
 
 namespace square {
@@ -43,11 +43,11 @@ inline constexpr Duration kMoveWait = std::chrono::seconds(1);
 // In an abort: whatever runs in the session.
 inline constexpr OperationId kEveryOperation{~std::uint64_t{0}};
 
-class Node::Core final : public TransportHandler,
-                         public OperationHost,
-                         public std::enable_shared_from_this<Core> {
+class DataPlane::Core final : public TransportHandler,
+                              public OperationHost,
+                              public std::enable_shared_from_this<Core> {
  public:
-  Core(NodeOptions options, const Clock& clock, Transport& transport, Executor& executor);
+  Core(DataPlaneOptions options, const Clock& clock, Transport& transport, Executor& executor);
   ~Core() override;
 
   // Runs on the strand, unless the core is gone by then.

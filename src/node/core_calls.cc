@@ -23,7 +23,7 @@ Status different_calls(const HeardCall& one, const HeardCall& other) {
                                       to_string(one.call), other.who, to_string(other.call)));
 }
 
-bool Node::Core::compare_calls(const OperationKey& key, const std::string& who, GroupCall call) {
+bool DataPlane::Core::compare_calls(const OperationKey& key, const std::string& who, GroupCall call) {
   const auto group = calls_.find(collectives_[key.collective].group);
   if (call.kind == CallKind::kNone || group == calls_.end()) return true;
   // One number, or one operation, where a member has called more or less often than the others.
@@ -42,7 +42,7 @@ bool Node::Core::compare_calls(const OperationKey& key, const std::string& who, 
   return false;
 }
 
-bool Node::Core::note_call(const OperationKey& key, Rank rank, GroupCall call) {
+bool DataPlane::Core::note_call(const OperationKey& key, Rank rank, GroupCall call) {
   const std::string& group = collectives_[key.collective].group;
   if (call.kind == CallKind::kNone || group.empty()) return true;
   LocalCall& local = calls_[group][call.number];
@@ -61,7 +61,7 @@ bool Node::Core::note_call(const OperationKey& key, Rank rank, GroupCall call) {
                        operation->heard_call()->call);
 }
 
-void Node::Core::forget_calls(const OperationKey& key) {
+void DataPlane::Core::forget_calls(const OperationKey& key) {
   const auto group = calls_.find(collectives_[key.collective].group);
   if (group == calls_.end()) return;
   for (auto call = group->second.begin(); call != group->second.end();) {
@@ -71,8 +71,8 @@ void Node::Core::forget_calls(const OperationKey& key) {
   if (group->second.empty()) calls_.erase(group);
 }
 
-bool Node::Core::agrees_on_call(const OperationKey& key, Operation& operation, const FrameHeader& header,
-                                const std::string& from) {
+bool DataPlane::Core::agrees_on_call(const OperationKey& key, Operation& operation, const FrameHeader& header,
+                                     const std::string& from) {
   if (header.call == 0) return true;
   const GroupCall call = group_call_from_bits(header.call);
   const auto heard = operation.heard_call();

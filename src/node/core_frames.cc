@@ -8,7 +8,7 @@
 
 namespace square {
 
-void Node::Core::on_frame(LinkHandle link, Frame frame) {
+void DataPlane::Core::on_frame(LinkHandle link, Frame frame) {
   // Into the members' buffers on this thread; what the frame means is the strand's to say.
   Landing landing = context_.landing.land(link, frame);
   context_.executor.post(
@@ -17,7 +17,7 @@ void Node::Core::on_frame(LinkHandle link, Frame frame) {
       });
 }
 
-std::optional<Node::Core::Place> Node::Core::place_of(const FrameHeader& header) const {
+std::optional<DataPlane::Core::Place> DataPlane::Core::place_of(const FrameHeader& header) const {
   const auto plan = plans_.find(header.epoch);
   if (plan == plans_.end()) return std::nullopt;
   const LocalStream* stream = plan->second->find({header.epoch, header.session, header.stream});
@@ -26,9 +26,9 @@ std::optional<Node::Core::Place> Node::Core::place_of(const FrameHeader& header)
 }
 
 // A frame of a plan that is gone, or of nobody: dropped and counted.
-void Node::Core::refuse() { ++context_.statistics.frames_refused; }
+void DataPlane::Core::refuse() { ++context_.statistics.frames_refused; }
 
-void Node::Core::take_frame(LinkHandle link, Frame frame, const Landing& landing) {
+void DataPlane::Core::take_frame(LinkHandle link, Frame frame, const Landing& landing) {
   const auto connection = connections_.find(link);
   const auto place = place_of(frame.header);
   if (connection == connections_.end() || !place || is_stopping_) return refuse();
@@ -56,8 +56,8 @@ void Node::Core::take_frame(LinkHandle link, Frame frame, const Landing& landing
   }
 }
 
-void Node::Core::take_block(const Connection& from, LinkHandle link, const Place& place, Frame frame,
-                            const Landing& landing) {
+void DataPlane::Core::take_block(const Connection& from, LinkHandle link, const Place& place, Frame frame,
+                                 const Landing& landing) {
   const StreamKey key = place.stream->key;
   const std::size_t size = landing ? landing->size_bytes() : frame.payload.size_bytes();
   auto guard = incoming_[from.peer].streams.at(key)->take(frame.header.hop_sequence, size);
@@ -86,7 +86,7 @@ void Node::Core::take_block(const Connection& from, LinkHandle link, const Place
   }
 }
 
-void Node::Core::take_probe(const Place& place, Frame frame) {
+void DataPlane::Core::take_probe(const Place& place, Frame frame) {
   for (const std::string& child : place.stream->children) {
     outgoing_.at(child)->enqueue(place.stream->key, frame, nullptr);
   }
@@ -96,7 +96,7 @@ void Node::Core::take_probe(const Place& place, Frame frame) {
   }
 }
 
-std::shared_ptr<Operation> Node::Core::operation_for(const Place& place, const FrameHeader& header) {
+std::shared_ptr<Operation> DataPlane::Core::operation_for(const Place& place, const FrameHeader& header) {
   const OperationKey key{place.stream->collective, header.operation};
   const Collective& collective = collectives_[key.collective];
   const PlanSession* session = place.plan->plan().find_session(header.session);
@@ -117,7 +117,7 @@ std::shared_ptr<Operation> Node::Core::operation_for(const Place& place, const F
   return operation && agrees_on_call(key, *operation, header, root) ? operation : nullptr;
 }
 
-void Node::Core::answer_abort(const Place& place, const FrameHeader& header, const Status& cause) {
+void DataPlane::Core::answer_abort(const Place& place, const FrameHeader& header, const Status& cause) {
   Frame abort{header, encode_abort(cause)};
   abort.header.type = FrameType::kAbort;
   abort.header.stream_sequence = 0;
@@ -125,7 +125,7 @@ void Node::Core::answer_abort(const Place& place, const FrameHeader& header, con
 }
 
 // A process that starts to count again would be told that its first operations are done.
-Status Node::Core::check_life(const Place& place, const FrameHeader& header, NodeId speaker) {
+Status DataPlane::Core::check_life(const Place& place, const FrameHeader& header, NodeId speaker) {
   auto& lives = collectives_[place.stream->collective].lives;
   const auto [life, is_new] = lives.try_emplace({header.session, speaker}, header.incarnation);
   if (life->second == header.incarnation) return Status::ok();
@@ -134,12 +134,12 @@ Status Node::Core::check_life(const Place& place, const FrameHeader& header, Nod
                   place.plan->plan().nodes[speaker.index()].name));
 }
 
-std::size_t Node::Core::largest_block(SessionId session) const {
+std::size_t DataPlane::Core::largest_block(SessionId session) const {
   const auto found = largest_blocks_.find(session);
   return found == largest_blocks_.end() ? kMinBlockBytes : found->second;
 }
 
-void Node::Core::take_acknowledgement(const Place& place, Frame frame) {
+void DataPlane::Core::take_acknowledgement(const Place& place, Frame frame) {
   if (!place.stream->starts_here()) return answer(*place.stream, std::move(frame));
   const auto found = operations_.find({place.stream->collective, frame.header.operation});
   if (found == operations_.end()) return;
@@ -149,7 +149,7 @@ void Node::Core::take_acknowledgement(const Place& place, Frame frame) {
   operation->on_acknowledgement(frame.header, *ack);
 }
 
-void Node::Core::take_abort(const Connection& from, const Place& place, const Frame& frame) {
+void DataPlane::Core::take_abort(const Connection& from, const Place& place, const Frame& frame) {
   const auto cause = decode_abort(frame.payload);
   if (!cause) return refuse();
   const OperationId operation = frame.header.operation;
@@ -168,7 +168,7 @@ void Node::Core::take_abort(const Connection& from, const Place& place, const Fr
   pass_abort(*place.plan, abort, from.peer);
 }
 
-bool Node::Core::remember(const Abort& abort) {
+bool DataPlane::Core::remember(const Abort& abort) {
   const auto is_same = [&](const Abort& known) {
     return known.session == abort.session && known.operation == abort.operation &&
            known.number == abort.number;
@@ -180,7 +180,7 @@ bool Node::Core::remember(const Abort& abort) {
 }
 
 // A neighbour that was out of reach may have missed why its operations will not end.
-void Node::Core::repeat_aborts(const std::string& peer) {
+void DataPlane::Core::repeat_aborts(const std::string& peer) {
   const std::size_t first = aborts_.size() - std::min(aborts_.size(), kRepeatedAborts);
   for (std::size_t i = first; i < aborts_.size(); ++i) {
     if (aborts_[i].operation == kEveryOperation) continue;  // what ran then, not what runs now
@@ -188,8 +188,8 @@ void Node::Core::repeat_aborts(const std::string& peer) {
   }
 }
 
-void Node::Core::pass_abort(const InstalledPlan& plan, const Abort& abort, const std::string& except,
-                            const std::string& only) {
+void DataPlane::Core::pass_abort(const InstalledPlan& plan, const Abort& abort, const std::string& except,
+                                 const std::string& only) {
   std::set<std::string> told{except};
   const auto tells = [&](const std::string& peer) {
     return !peer.empty() && (only.empty() || peer == only) && told.insert(peer).second;
@@ -212,11 +212,11 @@ void Node::Core::pass_abort(const InstalledPlan& plan, const Abort& abort, const
   }
 }
 
-void Node::Core::answer(const LocalStream& stream, Frame frame) {
+void DataPlane::Core::answer(const LocalStream& stream, Frame frame) {
   for (const std::string& parent : stream.parents) send_answer(parent, frame);
 }
 
-void Node::Core::send_answer(const std::string& peer, Frame frame) {
+void DataPlane::Core::send_answer(const std::string& peer, Frame frame) {
   const auto found = incoming_.find(peer);
   if (found == incoming_.end() || !found->second.handle) return;
   const auto way_back = outgoing_.find(peer);

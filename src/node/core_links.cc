@@ -9,7 +9,8 @@
 
 namespace square {
 
-void Node::Core::install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed) {
+void DataPlane::Core::install_plan(const std::shared_ptr<const Plan>& plan,
+                                   std::function<void(Epoch)> installed) {
   const Epoch epoch = plan->epoch;
   if (is_stopping_ || (!plans_.empty() && epoch <= plans_.rbegin()->first)) return installed(epoch);
   // Half of the window holds blocks in transit, and two plans may be live.
@@ -34,7 +35,7 @@ void Node::Core::install_plan(const std::shared_ptr<const Plan>& plan, std::func
 
 // Operations of a plan before the active one move up, so that it can go. What holds a sum
 // back may be another node, which was told in a frame that got lost: said again until it works.
-void Node::Core::move_up() {
+void DataPlane::Core::move_up() {
   if (active_) {
     const auto active = plans_.at(*active_);
     const auto operations = operations_;
@@ -50,7 +51,7 @@ void Node::Core::move_up() {
   });
 }
 
-void Node::Core::confirm_installs() {
+void DataPlane::Core::confirm_installs() {
   const auto is_in_use = [&] {
     return active_ && std::ranges::any_of(operations_, [&](const auto& entry) {
              return entry.second->runs_before(*active_);
@@ -61,7 +62,7 @@ void Node::Core::confirm_installs() {
   for (const PendingInstall& install : pending) install.installed(install.epoch);
 }
 
-void Node::Core::activate_plan(Epoch epoch) {
+void DataPlane::Core::activate_plan(Epoch epoch) {
   if (!plans_.contains(epoch) || (active_ && epoch <= *active_)) return;
   const std::optional<Epoch> previous = std::exchange(active_, epoch);
   if (previous) retire_before(*previous);
@@ -69,7 +70,7 @@ void Node::Core::activate_plan(Epoch epoch) {
   confirm_installs();
 }
 
-void Node::Core::retire_before(Epoch epoch) {
+void DataPlane::Core::retire_before(Epoch epoch) {
   while (!plans_.empty() && plans_.begin()->first < epoch) {
     for (const auto& [key, stream] : plans_.begin()->second->streams()) {
       context_.landing.remove_stream(key);
@@ -85,7 +86,7 @@ void Node::Core::retire_before(Epoch epoch) {
   }
 }
 
-void Node::Core::open_links(const InstalledPlan& plan) {
+void DataPlane::Core::open_links(const InstalledPlan& plan) {
   for (const auto& [key, stream] : plan.streams()) {
     for (const std::string& child : stream.children) {
       auto& link = outgoing_[child];
@@ -103,7 +104,7 @@ void Node::Core::open_links(const InstalledPlan& plan) {
   }
 }
 
-void Node::Core::choose_channels(LinkHandle link) {
+void DataPlane::Core::choose_channels(LinkHandle link) {
   Connection& connection = connections_.at(link);
   if (connection.end == LinkEnd::kHead || !connection.round_trip) return;
   OutgoingLink& outgoing = *outgoing_.at(connection.peer);
@@ -123,7 +124,7 @@ void Node::Core::choose_channels(LinkHandle link) {
 }
 
 // A stream has room: its source may put the next block in line, oldest operation first.
-void Node::Core::fill_stream(const StreamKey& key) {
+void DataPlane::Core::fill_stream(const StreamKey& key) {
   const auto plan = plans_.find(key.epoch);
   const LocalStream* stream = plan == plans_.end() ? nullptr : plan->second->find(key);
   if (stream == nullptr || !stream->starts_here()) return;
@@ -134,7 +135,7 @@ void Node::Core::fill_stream(const StreamKey& key) {
   }
 }
 
-void Node::Core::open_incoming(const InstalledPlan& plan) {
+void DataPlane::Core::open_incoming(const InstalledPlan& plan) {
   for (const auto& [key, stream] : plan.streams()) {
     context_.landing.add_stream(stream);
     for (const std::string& parent : stream.parents) {
@@ -147,12 +148,12 @@ void Node::Core::open_incoming(const InstalledPlan& plan) {
   }
 }
 
-void Node::Core::set_address(const std::string& peer, const std::string& address) {
+void DataPlane::Core::set_address(const std::string& peer, const std::string& address) {
   addresses_[peer] = address;
   if (outgoing_.contains(peer)) dial(peer);
 }
 
-void Node::Core::dial(const std::string& peer) {
+void DataPlane::Core::dial(const std::string& peer) {
   Dial& dial = dials_[peer];
   const auto address = addresses_.find(peer);
   if (dial.is_open || is_stopping_ || address == addresses_.end()) return;
@@ -160,11 +161,11 @@ void Node::Core::dial(const std::string& peer) {
   connections_[context_.transport.open_link(peer, address->second)] = {LinkEnd::kTail, peer};
 }
 
-void Node::Core::on_link_up(LinkHandle link, LinkEnd end, std::string_view peer) {
+void DataPlane::Core::on_link_up(LinkHandle link, LinkEnd end, std::string_view peer) {
   on_strand([link, end, peer = std::string(peer)](Core& core) { core.link_up(link, end, peer); });
 }
 
-void Node::Core::link_up(LinkHandle link, LinkEnd end, const std::string& peer) {
+void DataPlane::Core::link_up(LinkHandle link, LinkEnd end, const std::string& peer) {
   connections_[link] = {end, peer};
   lost_links_.erase({end, peer});
   if (end == LinkEnd::kTail) {
@@ -182,7 +183,7 @@ void Node::Core::link_up(LinkHandle link, LinkEnd end, const std::string& peer) 
   repeat_aborts(peer);
 }
 
-void Node::Core::on_sent(LinkHandle link) {
+void DataPlane::Core::on_sent(LinkHandle link) {
   on_strand([link](Core& core) {
     const auto found = core.connections_.find(link);
     if (found == core.connections_.end()) return;
@@ -196,11 +197,11 @@ void Node::Core::on_sent(LinkHandle link) {
   });
 }
 
-void Node::Core::on_link_down(LinkHandle link, Status reason) {
+void DataPlane::Core::on_link_down(LinkHandle link, Status reason) {
   on_strand([link, reason = std::move(reason)](Core& core) { core.link_down(link, reason); });
 }
 
-void Node::Core::link_down(LinkHandle link, const Status& reason) {
+void DataPlane::Core::link_down(LinkHandle link, const Status& reason) {
   const auto found = connections_.find(link);
   if (found == connections_.end()) return;
   const Connection connection = found->second;
@@ -216,7 +217,7 @@ void Node::Core::link_down(LinkHandle link, const Status& reason) {
   head_down(connection.peer, reason);
 }
 
-void Node::Core::tail_down(const std::string& peer, const Status& reason) {
+void DataPlane::Core::tail_down(const std::string& peer, const Status& reason) {
   Dial& closed = dials_[peer];
   const bool was_up = outgoing_.at(peer)->is_up();
   closed.is_open = false;
@@ -241,7 +242,7 @@ void Node::Core::tail_down(const std::string& peer, const Status& reason) {
   fail_sessions(sessions, cause);
 }
 
-void Node::Core::head_down(const std::string& peer, const Status& reason) {
+void DataPlane::Core::head_down(const std::string& peer, const Status& reason) {
   if (is_stopping_) return;
   lost_links_[{LinkEnd::kHead, peer}] = reason.message();
   const Status cause = unavailable(
@@ -256,7 +257,7 @@ void Node::Core::head_down(const std::string& peer, const Status& reason) {
 }
 
 // Whatever runs in these sessions cannot be trusted to end: tell everybody.
-void Node::Core::fail_sessions(const std::set<SessionId>& sessions, const Status& cause) {
+void DataPlane::Core::fail_sessions(const std::set<SessionId>& sessions, const Status& cause) {
   if (is_stopping_) return;
   const auto plans = plans_;
   for (const SessionId session : sessions) {
@@ -276,8 +277,8 @@ void Node::Core::fail_sessions(const std::set<SessionId>& sessions, const Status
 
 // What keeps an operation from ending: a link that was lost before it was called. `next` is set to
 // when to look again, where the wait for one is not over yet.
-Status Node::Core::check_lost_links(const InstalledPlan& plan, CollectiveId collective, TimePoint since,
-                                    std::optional<TimePoint>& next) const {
+Status DataPlane::Core::check_lost_links(const InstalledPlan& plan, CollectiveId collective, TimePoint since,
+                                         std::optional<TimePoint>& next) const {
   const TimePoint now = context_.clock.now();
   for (const PlanSession* session : plan.sessions_of(collective)) {
     for (const LocalStream* stream : plan.streams_of(session->id)) {
@@ -306,8 +307,8 @@ Status Node::Core::check_lost_links(const InstalledPlan& plan, CollectiveId coll
 
 // A link that goes down ends what runs over it at once. What is called while it is down waits for it,
 // but not for as long as the operation may take.
-void Node::Core::await_lost_links(const OperationKey& key, const std::shared_ptr<const InstalledPlan>& plan,
-                                  TimePoint since) {
+void DataPlane::Core::await_lost_links(const OperationKey& key,
+                                       const std::shared_ptr<const InstalledPlan>& plan, TimePoint since) {
   if (lost_links_.empty() || is_stopping_) return;
   const auto found = operations_.find(key);
   if (found == operations_.end()) return;

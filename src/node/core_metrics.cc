@@ -6,13 +6,13 @@
 
 namespace square {
 
-void Node::Core::follow_plans() {
+void DataPlane::Core::follow_plans() {
   std::vector<const Plan*> live;
   for (const auto& [epoch, plan] : plans_) live.push_back(&plan->plan());
   context_.traffic.follow(context_.options.name, live, active_ ? &plans_.at(*active_)->plan() : nullptr);
 }
 
-void Node::Core::on_round_trip(LinkHandle link, Duration round_trip) {
+void DataPlane::Core::on_round_trip(LinkHandle link, Duration round_trip) {
   on_strand([link, round_trip](Core& core) {
     const auto found = core.connections_.find(link);
     if (found == core.connections_.end()) return;
@@ -21,7 +21,7 @@ void Node::Core::on_round_trip(LinkHandle link, Duration round_trip) {
   });
 }
 
-NodeMetrics Node::Core::metrics() const {
+NodeMetrics DataPlane::Core::metrics() const {
   NodeMetrics metrics = context_.traffic.snapshot();
   metrics.node = context_.options.name;
   metrics.totals = context_.statistics;

@@ -5,13 +5,13 @@
 
 namespace square {
 
-bool Node::Core::is_member(const Place& place) const {
+bool DataPlane::Core::is_member(const Place& place) const {
   const PlanSession* session = place.plan->plan().find_session(place.stream->key.session);
   return std::ranges::find(session->members, *place.plan->self()) != session->members.end();
 }
 
-std::shared_ptr<Operation> Node::Core::sum_for(const Place& place, const FrameHeader& header,
-                                               const std::string& from) {
+std::shared_ptr<Operation> DataPlane::Core::sum_for(const Place& place, const FrameHeader& header,
+                                                    const std::string& from) {
   const OperationKey key{place.stream->collective, header.operation};
   const Collective& collective = collectives_[key.collective];
   const bool is_near = header.operation.value() - collective.all_finished_below < kMaxOperationsAhead;
@@ -20,8 +20,8 @@ std::shared_ptr<Operation> Node::Core::sum_for(const Place& place, const FrameHe
   return operation && agrees_on_call(key, *operation, header, from) ? operation : nullptr;
 }
 
-void Node::Core::take_part(const Connection& from, const Place& place, Frame frame,
-                           std::shared_ptr<void> guard, const Landing& landing) {
+void DataPlane::Core::take_part(const Connection& from, const Place& place, Frame frame,
+                                std::shared_ptr<void> guard, const Landing& landing) {
   const Collective& collective = collectives_[place.stream->collective];
   if (collective.failure) return answer_abort(place, frame.header, *collective.failure);
   const std::string peer = from.peer;
@@ -35,7 +35,7 @@ void Node::Core::take_part(const Connection& from, const Place& place, Frame fra
 }
 
 // From the root, on its way to all contributors.
-void Node::Core::take_request(const Place& place, const Frame& frame) {
+void DataPlane::Core::take_request(const Place& place, const Frame& frame) {
   const PlanSession* session = place.plan->plan().find_session(frame.header.session);
   const OperationKey key{place.stream->collective, frame.header.operation};
   const auto request = decode_request(frame.payload);
@@ -57,7 +57,7 @@ void Node::Core::take_request(const Place& place, const Frame& frame) {
 }
 
 // From a contributor, on its way to the root.
-void Node::Core::take_report(const Place& place, Frame frame) {
+void DataPlane::Core::take_report(const Place& place, Frame frame) {
   const auto report = decode_report(frame.payload);
   const PlanSession* session = place.plan->plan().find_session(frame.header.session);
   if (!report.is_ok() || report->contributor == session->root ||
@@ -86,7 +86,7 @@ void Node::Core::take_report(const Place& place, Frame frame) {
 }
 
 // What later operations have here must not hold it up; and an older plan may be free now.
-void Node::Core::on_restart(const OperationKey& key, SessionId session) {
+void DataPlane::Core::on_restart(const OperationKey& key, SessionId session) {
   auto later = operations_.upper_bound(key);
   for (; later != operations_.end() && later->first.collective == key.collective; ++later) {
     later->second->shed(session);

@@ -5,7 +5,7 @@
 
 namespace square {
 
-void Node::Core::watch(const OperationKey& key, Duration timeout, std::function<void(Status)> arrived) {
+void DataPlane::Core::watch(const OperationKey& key, Duration timeout, std::function<void(Status)> arrived) {
   if (is_stopping_) return arrived(cancelled(fmt::format("node \"{}\" is stopping", context_.options.name)));
   const Collective& collective = collectives_[key.collective];
   if (collective.failure) {
@@ -29,7 +29,7 @@ void Node::Core::watch(const OperationKey& key, Duration timeout, std::function<
   });
 }
 
-void Node::Core::tell_watches(const OperationKey& key, const Status& outcome) {
+void DataPlane::Core::tell_watches(const OperationKey& key, const Status& outcome) {
   std::vector<Watch> told;
   const auto [begin, end] = watches_.equal_range(key);
   for (auto place = begin; place != end; ++place) told.push_back(std::move(place->second));
@@ -40,7 +40,7 @@ void Node::Core::tell_watches(const OperationKey& key, const Status& outcome) {
   }
 }
 
-void Node::Core::fail_watches(CollectiveId collective, const Status& cause) {
+void DataPlane::Core::fail_watches(CollectiveId collective, const Status& cause) {
   for (;;) {
     const auto first = watches_.lower_bound({collective, OperationId(0)});
     if (first == watches_.end() || first->first.collective != collective) return;

@@ -273,7 +273,7 @@ void Operation::fail(const Status& cause, bool announce) {
 
 // A peer that reads nothing keeps frames, and so the buffer, in the transport.
 void Operation::force_release_later() {
-  node_.executor.post_at(node_.clock.now() + Node::kDrainTime / 2, [weak = weak_from_this()] {
+  node_.executor.post_at(node_.clock.now() + DataPlane::kDrainTime / 2, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self || self->pins_ == 0 || self->is_finished_) return;
     for (const std::string& peer : self->receivers_of_frames_) {

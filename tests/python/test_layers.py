@@ -51,7 +51,7 @@ PUBLIC_HEADERS = {
     "thread_executor.h": "transport",
     "transport.h": "transport",
     "metrics.h": "node",
-    "node.h": "node",
+    "data_plane.h": "node",
     "controller.h": "controller",
     "controller_client.h": "controller",
     "group.h": "controller",
@@ -59,7 +59,7 @@ PUBLIC_HEADERS = {
     "communicator.h": "collective",
     "gateway.h": "collective",
     "member_host.h": "collective",
-    "overlay_node.h": "collective",
+    "node.h": "collective",
 }
 
 # What a node may know of planning: the plan and what it is made of.
@@ -186,15 +186,15 @@ def test_linked_folders_follow_the_same_arrows(repository: Path) -> None:
         ("src/lp/solver.cc", '"square/topology.h"'),  # neighbours of level 1
         ("src/transport/frame.cc", '"square/plan.h"'),  # neighbours of level 2
         ("src/planning/plan.cc", '"transport/pacing/pacer.h"'),
-        ("src/node/node.cc", '"square/planner.h"'),
-        ("src/node/node.cc", '"planning/shots.h"'),
-        ("src/node/node.cc", '"square/controller.h"'),  # neighbours of level 3
+        ("src/node/data_plane.cc", '"square/planner.h"'),
+        ("src/node/data_plane.cc", '"planning/shots.h"'),
+        ("src/node/data_plane.cc", '"square/controller.h"'),  # neighbours of level 3
         ("src/planning/validator.cc", '"planning/shots.h"'),
         ("src/planning/validator_flows.cc", '"square/paths.h"'),
         ("src/controller/controller.cc", "<square/communicator.h>"),
         ("src/planning/plan.cc", "<coin/ClpSimplex.hpp>"),
-        ("src/node/node.cc", "<grpcpp/grpcpp.h>"),
-        ("src/node/node.cc", '"square/not_in_the_table.h"'),
+        ("src/node/data_plane.cc", "<grpcpp/grpcpp.h>"),
+        ("src/node/data_plane.cc", '"square/not_in_the_table.h"'),
         ("src/manager/manager.cc", "<vector>"),  # a folder that nobody knows
         ("include/square/topology.h", "<boost/graph/adjacency_list.hpp>"),
         ("include/square/plan.h", '"planning/shots.h"'),
@@ -209,8 +209,8 @@ def test_a_wrong_arrow_is_refused(path: str, include: str) -> None:
 @pytest.mark.parametrize(
     ("path", "include"),
     [
-        ("src/node/node.cc", '"square/plan.h"'),
-        ("src/node/node.cc", '"transport/pacing/link_scheduler.h"'),
+        ("src/node/data_plane.cc", '"square/plan.h"'),
+        ("src/node/data_plane.cc", '"transport/pacing/link_scheduler.h"'),
         ("src/planning/shots.cc", '"square/planner.h"'),
         ("src/planning/validator_flows.cc", '"planning/validator.h"'),
         ("src/planning/shots.cc", '"lp/solver.h"'),

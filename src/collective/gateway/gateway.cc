@@ -51,7 +51,7 @@ class Gateway::Core {
     const auto answer = std::make_shared<std::promise<Statistics>>();
     auto statistics = answer->get_future();
     loop_->post([parts = parts_.get(), answer] { answer->set_value(parts->statistics()); });
-    return statistics.wait_for(Node::kDrainTime) == std::future_status::ready ? statistics.get()
+    return statistics.wait_for(DataPlane::kDrainTime) == std::future_status::ready ? statistics.get()
                                                                               : Statistics{};
   }
 
@@ -61,7 +61,7 @@ class Gateway::Core {
     const auto drained = std::make_shared<std::promise<void>>();
     auto is_drained = drained->get_future();
     loop_->post([parts = parts_.get(), drained] { parts->stop([drained] { drained->set_value(); }); });
-    is_drained.wait_for(Node::kDrainTime);
+    is_drained.wait_for(DataPlane::kDrainTime);
     loop_->stop();
   }
 

@@ -89,10 +89,10 @@ TEST_CASE("a source that comes back and counts from 0 again is refused, not told
   for (const Status& outcome : broadcast(members, buffers, Rank(0))) REQUIRE(outcome == Status::ok());
   members[0].reset();
   overlay.nodes[0].reset();
-  OverlayNodeOptions options;
+  NodeOptions options;
   options.name = "a";
   options.controller_address = overlay.controller->address();
-  overlay.nodes[0] = std::move(OverlayNode::join(options)).value();
+  overlay.nodes[0] = std::move(Node::join(options)).value();
   auto again = Communicator::create(*overlay.nodes[0], {"g", "alice", {"a", "b"}, known}, Rank(0), kLimit);
   REQUIRE_MESSAGE(again.is_ok(), again.status().to_string());
   const Status outcome = (*again)->broadcast(buffers[0], Rank(0), kLimit);
@@ -135,10 +135,10 @@ TEST_CASE("a member that is not of this node, or no member at all, is refused") 
 }
 
 TEST_CASE("without a controller joining fails and says so") {
-  OverlayNodeOptions options;
+  NodeOptions options;
   options.name = "a";
   options.controller_address = "127.0.0.1:1";
-  const auto joined = OverlayNode::join(options);
+  const auto joined = Node::join(options);
   REQUIRE_FALSE(joined.is_ok());
   CHECK(joined.status().code() == StatusCode::kUnavailable);
   CHECK(joined.status().message().find("127.0.0.1:1") != std::string::npos);

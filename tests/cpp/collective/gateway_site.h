@@ -10,7 +10,7 @@
 #include "square/communicator.h"
 #include "square/controller.h"
 #include "square/gateway.h"
-#include "square/overlay_node.h"
+#include "square/node.h"
 
 namespace square::testing {
 
@@ -24,10 +24,10 @@ struct Site {
     scenario.policy.name = "exact";  // others plan no sums
     controller = std::move(Controller::start({}, scenario)).value();
     for (const std::string name : {"a", "b"}) {
-      OverlayNodeOptions joining;
+      NodeOptions joining;
       joining.name = name;
       joining.controller_address = controller->address();
-      auto joined = OverlayNode::join(joining);
+      auto joined = Node::join(joining);
       REQUIRE_MESSAGE(joined.is_ok(), joined.status().to_string());
       nodes.push_back(std::move(joined).value());
       auto served = Gateway::serve(*nodes.back(), options);
@@ -80,7 +80,7 @@ struct Site {
   }
 
   std::unique_ptr<Controller> controller;
-  std::vector<std::unique_ptr<OverlayNode>> nodes;
+  std::vector<std::unique_ptr<Node>> nodes;
   std::vector<std::unique_ptr<Gateway>> gateways;
 };
 

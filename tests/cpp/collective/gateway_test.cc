@@ -95,10 +95,10 @@ TEST_CASE("member process" * doctest::skip()) {
 }
 
 TEST_CASE("gateway process" * doctest::skip()) {
-  OverlayNodeOptions joining;
+  NodeOptions joining;
   joining.name = "b";
   joining.controller_address = variable("SQUARE_TEST_CONTROLLER");
-  const auto node = OverlayNode::join(joining);
+  const auto node = Node::join(joining);
   if (!node.is_ok()) return report(node.status().to_string());
   const auto gateway = Gateway::serve(**node, {});
   report(gateway.is_ok() ? (*gateway)->address() : gateway.status().to_string());
@@ -216,10 +216,10 @@ TEST_CASE("a gateway that is killed ends its processes' operations, by name") {
   Scenario scenario;
   scenario.topology = *full_mesh(std::vector<std::string>{"a", "b"}, {1e9, Duration(0), 0.0});
   const auto controller = std::move(Controller::start({}, scenario)).value();
-  OverlayNodeOptions joining;
+  NodeOptions joining;
   joining.name = "a";
   joining.controller_address = controller->address();
-  const auto node = std::move(OverlayNode::join(joining)).value();
+  const auto node = std::move(Node::join(joining)).value();
   ChildProcess process("gateway process", {{"SQUARE_TEST_CONTROLLER", controller->address()}});
   const std::string address = process.line();
   for (const bool is_shared : {true, false}) {

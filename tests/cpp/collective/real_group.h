@@ -13,7 +13,7 @@
 
 #include "square/communicator.h"
 #include "square/controller.h"
-#include "square/overlay_node.h"
+#include "square/node.h"
 
 namespace square::test {
 
@@ -39,10 +39,10 @@ struct Fixture {
     REQUIRE_MESSAGE(started.is_ok(), started.status().to_string());
     controller = std::move(started).value();
     for (const std::string& name : this->names) {
-      OverlayNodeOptions options;
+      NodeOptions options;
       options.name = name;
       options.controller_address = controller->address();
-      auto joined = OverlayNode::join(options);
+      auto joined = Node::join(options);
       REQUIRE_MESSAGE(joined.is_ok(), joined.status().to_string());
       nodes.push_back(std::move(joined).value());
     }
@@ -76,7 +76,7 @@ struct Fixture {
 
   std::vector<std::string> names;
   std::unique_ptr<Controller> controller;
-  std::vector<std::unique_ptr<OverlayNode>> nodes;
+  std::vector<std::unique_ptr<Node>> nodes;
 };
 
 // Every member begins the operation, rank 0 first; then all are waited for.

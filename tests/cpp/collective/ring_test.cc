@@ -296,7 +296,7 @@ TEST_CASE("a ring ends everywhere: a member that died, that never calls, that ca
       place.everybody.erase(place.everybody.begin() + 2);
       place.members[2].reset();
     }
-    CHECK(place.run(works, kShort + Node::kDrainTime));
+    CHECK(place.run(works, kShort + DataPlane::kDrainTime));
     for (const auto& work : works) {
       const Status outcome = work->wait();
       CAPTURE(outcome.to_string());

@@ -60,7 +60,7 @@ class SimulatedController {
 // settle() runs it there.
 class SimulatedHost final : public MemberHost {
  public:
-  SimulatedHost(SimulatedController& controller, Node& node) : controller_(controller), node_(node) {}
+  SimulatedHost(SimulatedController& controller, DataPlane& node) : controller_(controller), node_(node) {}
 
   [[nodiscard]] const std::string& name() const override { return node_.name(); }
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration /*timeout*/) override {
@@ -119,7 +119,7 @@ class SimulatedHost final : public MemberHost {
   }
 
   SimulatedController& controller_;
-  Node& node_;
+  DataPlane& node_;
   const std::thread::id home_ = std::this_thread::get_id();
   std::mutex mutex_;
   std::map<CollectiveId, std::string> groups_;

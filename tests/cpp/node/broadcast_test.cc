@@ -107,7 +107,7 @@ TEST_CASE("broadcasts of nothing wait for a member that calls late, several at o
 }
 
 TEST_CASE("relaying does not wait for the relay's own member") {
-  NodeOptions options;
+  DataPlaneOptions options;
   options.window_bytes = kMinWindowBytes;  // 2 MiB to keep blocks for the late member
   Overlay overlay(4, 3, options);
   REQUIRE(overlay.publish(chain_plan(100 * kMbps)));
@@ -130,7 +130,7 @@ TEST_CASE("relaying does not wait for the relay's own member") {
 
 TEST_CASE("a source whose only destination is late does not send in vain") {
   Overlay overlay(5, 2, [] {
-    NodeOptions options;
+    DataPlaneOptions options;
     options.window_bytes = kMinWindowBytes;
     return options;
   }());

@@ -99,7 +99,7 @@ TEST_CASE("what is idle is shared between tenants, not between sessions") {
 
 TEST_CASE("a source that ignores its pace is held to the rate that the ingress leaves it") {
   Overlay overlay(22, 3);
-  NodeOptions cheat;
+  DataPlaneOptions cheat;
   cheat.paced = false;
   overlay.restart(1, 1, cheat);
   TenantPlan plan(3);
@@ -127,10 +127,10 @@ TEST_CASE("a source that ignores its pace is held to the rate that the ingress l
 }
 
 TEST_CASE("a relay forwards a flood at its share and keeps no more of it than its windows") {
-  NodeOptions options;
+  DataPlaneOptions options;
   options.window_bytes = std::size_t{16} << 20U;
   Overlay overlay(23, 4, options);
-  NodeOptions cheat = options;
+  DataPlaneOptions cheat = options;
   cheat.paced = false;
   overlay.restart(1, 1, cheat);
   TenantPlan plan(4);
@@ -159,7 +159,7 @@ TEST_CASE("a relay forwards a flood at its share and keeps no more of it than it
 
 TEST_CASE("a receiver that never calls stalls its own session only") {
   constexpr std::size_t kSessions = 6;
-  NodeOptions options;
+  DataPlaneOptions options;
   options.window_bytes = kMinWindowBytes;
   Overlay overlay(24, 2 + kSessions, options);
   TenantPlan plan(2 + kSessions);

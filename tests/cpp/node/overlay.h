@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "square/node.h"
+#include "square/data_plane.h"
 #include "square/simulation.h"
 
 namespace square::test {
@@ -114,7 +114,7 @@ class PlanBuilder {
 // All nodes of one simulation. Destroyed nodes first, the simulation last.
 class Overlay {
  public:
-  Overlay(std::uint64_t seed, std::size_t node_count, NodeOptions options = {})
+  Overlay(std::uint64_t seed, std::size_t node_count, DataPlaneOptions options = {})
       : simulation(seed), options_(std::move(options)), hosts_(node_count) {
     for (std::size_t i = 0; i < node_count; ++i) start(i);
     for (std::size_t i = 0; i < node_count; ++i) introduce(i);
@@ -134,13 +134,13 @@ class Overlay {
   }
 
   // The same with options of its own.
-  void restart(std::size_t index, std::uint16_t incarnation, NodeOptions options) {
+  void restart(std::size_t index, std::uint16_t incarnation, DataPlaneOptions options) {
     std::swap(options_, options);
     restart(index, incarnation);
     std::swap(options_, options);
   }
 
-  Node& node(std::size_t index) { return *hosts_[index].node; }
+  DataPlane& node(std::size_t index) { return *hosts_[index].node; }
   Transport& transport(std::size_t index) { return *hosts_[index].transport; }
 
   // Both phases of a change of plan, on all nodes.
@@ -174,7 +174,7 @@ class Overlay {
   struct Host {
     std::unique_ptr<Executor> executor;
     std::unique_ptr<Transport> transport;
-    std::unique_ptr<Node> node;
+    std::unique_ptr<DataPlane> node;
   };
 
   void start(std::size_t index) {
@@ -182,7 +182,7 @@ class Overlay {
     Host& host = hosts_[index];
     host.executor = simulation.make_executor();
     host.transport = simulation.make_transport(options_.name);
-    host.node = std::make_unique<Node>(options_, simulation.clock(), *host.transport, *host.executor);
+    host.node = std::make_unique<DataPlane>(options_, simulation.clock(), *host.transport, *host.executor);
     if (!host.node->start().is_ok()) std::abort();
   }
   void introduce(std::size_t index) {
@@ -192,7 +192,7 @@ class Overlay {
     }
   }
 
-  NodeOptions options_;
+  DataPlaneOptions options_;
   std::vector<Host> hosts_;
 };
 

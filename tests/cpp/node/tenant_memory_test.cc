@@ -91,7 +91,7 @@ TEST_CASE("five hundred streams of one tenant leave the other its part of the wi
 }
 
 TEST_CASE("absent members of one tenant leave room for those of another") {
-  NodeOptions options;
+  DataPlaneOptions options;
   options.window_bytes = kMinWindowBytes;  // 2 MiB for blocks that wait for their member
   Overlay overlay(31, 2, options);
   TenantPlan plan(2);

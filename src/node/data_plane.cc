@@ -1,19 +1,19 @@
-#include "square/node.h"
+#include "square/data_plane.h"
 
 #include "base/check.h"
 #include "node/core.h"
 
 namespace square {
 
-Node::Node(NodeOptions options, const Clock& clock, Transport& transport, Executor& executor)
+DataPlane::DataPlane(DataPlaneOptions options, const Clock& clock, Transport& transport, Executor& executor)
     : core_(std::make_shared<Core>(std::move(options), clock, transport, executor)) {}
 
-Node::~Node() = default;
+DataPlane::~DataPlane() = default;
 
-const std::string& Node::name() const { return core_->context().options.name; }
+const std::string& DataPlane::name() const { return core_->context().options.name; }
 
-Status Node::start() {
-  const NodeOptions& options = core_->context().options;
+Status DataPlane::start() {
+  const DataPlaneOptions& options = core_->context().options;
   if (options.name.empty()) return invalid_argument("a node needs a name");
   if (options.window_bytes < kMinWindowBytes) {
     return invalid_argument("window_bytes of node \"" + options.name + "\" is below " +
@@ -22,57 +22,57 @@ Status Node::start() {
   return core_->context().transport.start(*core_);
 }
 
-void Node::stop(std::function<void()> stopped) {
+void DataPlane::stop(std::function<void()> stopped) {
   core_->on_strand([stopped = std::move(stopped)](Core& core) { core.stop(stopped); });
 }
 
-void Node::set_address(std::string peer, std::string address) {
+void DataPlane::set_address(std::string peer, std::string address) {
   core_->on_strand([peer = std::move(peer), address = std::move(address)](Core& core) {
     core.set_address(peer, address);
   });
 }
 
-void Node::install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
+void DataPlane::install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
   core_->on_strand([plan = std::move(plan), installed = std::move(installed)](Core& core) {
     core.install_plan(plan, installed);
   });
 }
 
-void Node::activate_plan(Epoch epoch) {
+void DataPlane::activate_plan(Epoch epoch) {
   core_->on_strand([epoch](Core& core) { core.activate_plan(epoch); });
 }
 
-void Node::set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) {
+void DataPlane::set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) {
   core_->on_strand([collective, group = std::move(group), ranks = std::move(ranks)](Core& core) {
     core.set_members(collective, group, ranks);
   });
 }
 
-void Node::post(MemberOperation operation) {
+void DataPlane::post(MemberOperation operation) {
   core_->on_strand([operation = std::move(operation)](Core& core) { core.post(operation); });
 }
 
-void Node::cancel(CollectiveId collective, OperationId operation) {
+void DataPlane::cancel(CollectiveId collective, OperationId operation) {
   core_->on_strand([key = OperationKey{collective, operation}](Core& core) { core.cancel(key); });
 }
 
-void Node::fail(CollectiveId collective, OperationId operation, Status cause) {
+void DataPlane::fail(CollectiveId collective, OperationId operation, Status cause) {
   core_->on_strand([key = OperationKey{collective, operation}, cause = std::move(cause)](Core& core) {
     core.fail(key, cause);
   });
 }
 
-void Node::watch(CollectiveId collective, OperationId operation, Duration timeout,
-                 std::function<void(Status)> arrived) {
+void DataPlane::watch(CollectiveId collective, OperationId operation, Duration timeout,
+                      std::function<void(Status)> arrived) {
   core_->on_strand([key = OperationKey{collective, operation}, timeout,
                     arrived = std::move(arrived)](Core& core) { core.watch(key, timeout, arrived); });
 }
 
-void Node::metrics(std::function<void(NodeMetrics)> receive) {
+void DataPlane::metrics(std::function<void(NodeMetrics)> receive) {
   core_->on_strand([receive = std::move(receive)](Core& core) { receive(core.metrics()); });
 }
 
-void Node::statistics(std::function<void(NodeStatistics)> receive) {
+void DataPlane::statistics(std::function<void(NodeStatistics)> receive) {
   core_->on_strand([receive = std::move(receive)](Core& core) { receive(core.context().statistics); });
 }
 

@@ -1,4 +1,4 @@
-#include "square/overlay_node.h"
+#include "square/node.h"
 
 #include <algorithm>
 #include <atomic>
@@ -24,20 +24,20 @@ std::uint16_t draw_incarnation() {
 }  // namespace
 
 // Members go away from the last to the first: nobody calls what is gone already.
-struct OverlayNode::Parts {
+struct Node::Parts {
   ThreadExecutor executor;
   std::unique_ptr<Transport> transport;
-  std::unique_ptr<Node> node;
+  std::unique_ptr<DataPlane> node;
   std::unique_ptr<ControllerClient> controller;
   std::mutex gateway_mutex;
   std::shared_ptr<Gateway> gateway;
   std::atomic<bool> is_stopped = false;
 };
 
-OverlayNode::OverlayNode(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-OverlayNode::~OverlayNode() { stop(); }
+Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Node::~Node() { stop(); }
 
-Result<std::unique_ptr<OverlayNode>> OverlayNode::join(OverlayNodeOptions options) {
+Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   auto parts = std::make_unique<Parts>();
   GrpcTransportOptions wire;
   wire.node_name = options.name;
@@ -45,12 +45,12 @@ Result<std::unique_ptr<OverlayNode>> OverlayNode::join(OverlayNodeOptions option
   wire.advertised_address = options.advertised_address;
   wire.token = options.token;
   SQUARE_ASSIGN_OR_RETURN(parts->transport, make_grpc_transport(wire));
-  NodeOptions local{options.name, options.window_bytes, draw_incarnation(), options.paced};
-  parts->node = std::make_unique<Node>(local, steady_clock(), *parts->transport, parts->executor);
+  DataPlaneOptions local{options.name, options.window_bytes, draw_incarnation(), options.paced};
+  parts->node = std::make_unique<DataPlane>(local, steady_clock(), *parts->transport, parts->executor);
   SQUARE_RETURN_IF_ERROR(parts->node->start());
   // From here on stop() ends what was begun, also when joining fails.
-  std::unique_ptr<OverlayNode> joined(new OverlayNode(std::move(parts)));
-  Node& node = joined->node();
+  std::unique_ptr<Node> joined(new Node(std::move(parts)));
+  DataPlane& node = joined->data_plane();
   ControllerEvents events;
   events.on_address = [&node](const std::string& peer, const std::string& address) {
     node.set_address(peer, address);
@@ -68,21 +68,21 @@ Result<std::unique_ptr<OverlayNode>> OverlayNode::join(OverlayNodeOptions option
   return joined;
 }
 
-const std::string& OverlayNode::name() const { return parts_->node->name(); }
-std::string OverlayNode::address() const { return parts_->transport->address(); }
-Node& OverlayNode::node() { return *parts_->node; }
-ControllerClient& OverlayNode::controller() { return *parts_->controller; }
+const std::string& Node::name() const { return parts_->node->name(); }
+std::string Node::address() const { return parts_->transport->address(); }
+DataPlane& Node::data_plane() { return *parts_->node; }
+ControllerClient& Node::controller() { return *parts_->controller; }
 
-Result<GroupRegistration> OverlayNode::register_group(const GroupSpec& group, Duration timeout) {
+Result<GroupRegistration> Node::register_group(const GroupSpec& group, Duration timeout) {
   if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
   return parts_->controller->register_group(group, timeout);
 }
 
-void OverlayNode::set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) {
+void Node::set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) {
   parts_->node->set_members(collective, std::move(group), std::move(ranks));
 }
 
-void OverlayNode::post(MemberOperation operation) {
+void Node::post(MemberOperation operation) {
   if (!parts_->is_stopped) {
     parts_->controller->note_use(operation.collective,
                                  std::max(operation.input.size(), operation.output.size()));
@@ -90,20 +90,20 @@ void OverlayNode::post(MemberOperation operation) {
   parts_->node->post(std::move(operation));
 }
 
-void OverlayNode::cancel(CollectiveId collective, OperationId operation) {
+void Node::cancel(CollectiveId collective, OperationId operation) {
   parts_->node->cancel(collective, operation);
 }
 
-void OverlayNode::fail(CollectiveId collective, OperationId operation, Status cause) {
+void Node::fail(CollectiveId collective, OperationId operation, Status cause) {
   parts_->node->fail(collective, operation, std::move(cause));
 }
 
-void OverlayNode::watch(CollectiveId collective, OperationId operation, Duration timeout,
-                        std::function<void(Status)> arrived) {
+void Node::watch(CollectiveId collective, OperationId operation, Duration timeout,
+                 std::function<void(Status)> arrived) {
   parts_->node->watch(collective, operation, timeout, std::move(arrived));
 }
 
-Result<std::string> OverlayNode::serve_gateway(GatewayOptions options) {
+Result<std::string> Node::serve_gateway(GatewayOptions options) {
   const std::lock_guard lock(parts_->gateway_mutex);
   if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
   if (parts_->gateway) {
@@ -114,31 +114,31 @@ Result<std::string> OverlayNode::serve_gateway(GatewayOptions options) {
   return parts_->gateway->address();
 }
 
-std::shared_ptr<Gateway> OverlayNode::gateway() const {
+std::shared_ptr<Gateway> Node::gateway() const {
   const std::lock_guard lock(parts_->gateway_mutex);
   return parts_->gateway;
 }
 
-NodeStatistics OverlayNode::statistics() {
+NodeStatistics Node::statistics() {
   if (parts_->is_stopped) return {};
   const auto answer = std::make_shared<std::promise<NodeStatistics>>();
   auto statistics = answer->get_future();
   parts_->node->statistics([answer](NodeStatistics now) { answer->set_value(now); });
-  return statistics.wait_for(Node::kDrainTime) == std::future_status::ready ? statistics.get()
-                                                                            : NodeStatistics{};
+  return statistics.wait_for(DataPlane::kDrainTime) == std::future_status::ready ? statistics.get()
+                                                                                 : NodeStatistics{};
 }
 
-NodeMetrics OverlayNode::metrics() {
+NodeMetrics Node::metrics() {
   NodeMetrics none;
   none.node = name();
   if (parts_->is_stopped) return none;
   const auto answer = std::make_shared<std::promise<NodeMetrics>>();
   auto metrics = answer->get_future();
   parts_->node->metrics([answer](NodeMetrics now) { answer->set_value(std::move(now)); });
-  return metrics.wait_for(Node::kDrainTime) == std::future_status::ready ? metrics.get() : none;
+  return metrics.wait_for(DataPlane::kDrainTime) == std::future_status::ready ? metrics.get() : none;
 }
 
-void OverlayNode::stop() {
+void Node::stop() {
   if (parts_->is_stopped.exchange(true)) return;
   std::shared_ptr<Gateway> gateway;
   {
@@ -149,7 +149,7 @@ void OverlayNode::stop() {
   const auto drained = std::make_shared<std::promise<void>>();
   auto is_drained = drained->get_future();
   parts_->node->stop([drained] { drained->set_value(); });
-  is_drained.wait_for(2 * Node::kDrainTime);
+  is_drained.wait_for(2 * DataPlane::kDrainTime);
   parts_->controller.reset();
   gateway.reset();  // no registration of its runs any more
   parts_->transport->stop();
