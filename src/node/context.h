@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "node/installed_plan.h"
-#include "node/landing.h"
+#include "node/landing/landing.h"
+#include "node/plan/installed_plan.h"
 #include "node/traffic_meter.h"
 #include "square/clock.h"
 #include "square/data_plane.h"

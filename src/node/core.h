@@ -9,12 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "node/arrival.h"
 #include "node/context.h"
-#include "node/incoming_link.h"
-#include "node/installed_plan.h"
-#include "node/operation.h"
-#include "node/outgoing_link.h"
-#include "node/relayed_sums.h"
+#include "node/links/incoming_link.h"
+#include "node/links/outgoing_link.h"
+#include "node/operations/operation.h"
+#include "node/plan/installed_plan.h"
+#include "node/sums/relayed_sums.h"
 #include "square/data_plane.h"
 #include "transport/pacing/pacer.h"
 
@@ -128,11 +129,6 @@ class DataPlane::Core final : public TransportHandler,
     Epoch epoch;
     std::function<void(Epoch)> installed;
   };
-  struct Place {
-    std::shared_ptr<const InstalledPlan> plan;
-    const LocalStream* stream = nullptr;
-  };
-
   // Calls (core_calls.cc)
   // Both are false, and the operations fail, if members differ: the first compares with what local
   // members called, the second keeps the call of one and compares it with what was heard before.
@@ -141,7 +137,7 @@ class DataPlane::Core final : public TransportHandler,
   void forget_calls(const OperationKey& key);
   // A member elsewhere said with a frame what it called. False if that ended the operation.
   bool agrees_on_call(const OperationKey& key, Operation& operation, const FrameHeader& header,
-                      const std::string& from);
+                      std::string_view from);
 
   // Watches (core_watches.cc)
   void tell_watches(const OperationKey& key, const Status& outcome);
@@ -169,34 +165,33 @@ class DataPlane::Core final : public TransportHandler,
                                         std::optional<TimePoint>& next) const;
 
   // Frames (core_frames.cc)
-  void take_frame(LinkHandle link, Frame frame, const Landing& landing);
-  [[nodiscard]] std::optional<Place> place_of(const FrameHeader& header) const;
+  void take_frame(LinkHandle link, Frame frame, Landing landing);
+  // False for a frame of a plan that is gone, or of nobody.
+  [[nodiscard]] bool place(Arrival& arrival) const;
   void refuse();
-  void take_block(const Connection& from, LinkHandle link, const Place& place, Frame frame,
-                  const Landing& landing);
-  void take_probe(const Place& place, Frame frame);
-  void take_part(const Connection& from, const Place& place, Frame frame, std::shared_ptr<void> guard,
-                 const Landing& landing);
-  void take_request(const Place& place, const Frame& frame);
-  void take_report(const Place& place, Frame frame);
-  [[nodiscard]] bool is_member(const Place& place) const;
-  void take_acknowledgement(const Place& place, Frame frame);
-  void take_abort(const Connection& from, const Place& place, const Frame& frame);
+  void take_block(LinkHandle link, Arrival arrival);
+  void take_probe(Arrival arrival);
+  void take_part(Arrival arrival);
+  void take_request(const Arrival& arrival);
+  void take_report(Arrival arrival);
+  [[nodiscard]] static bool is_member(const Arrival& arrival);
+  void take_acknowledgement(Arrival arrival);
+  void take_abort(const Arrival& arrival);
   void abort_here(const OperationKey& key, SessionId session, const Status& cause);
   // To the session's neighbours in a plan: all but `except`, or `only` this one.
   void pass_abort(const InstalledPlan& plan, const Abort& abort, const std::string& except,
                   const std::string& only = "");
   void repeat_aborts(const std::string& peer);
   void fail_all(CollectiveId collective, const Status& cause);
-  [[nodiscard]] Status check_life(const Place& place, const FrameHeader& header, NodeId speaker);
+  [[nodiscard]] Status check_life(const Arrival& arrival, NodeId speaker);
   // False if it is known already.
   [[nodiscard]] bool remember(const Abort& abort);
   // The open operation that a stream's frame belongs to, or none: then a frame that
   // asks for an answer has got it.
-  std::shared_ptr<Operation> operation_for(const Place& place, const FrameHeader& header);
+  std::shared_ptr<Operation> operation_for(const Arrival& arrival);
   // The same for a reduce, without an answer.
-  std::shared_ptr<Operation> sum_for(const Place& place, const FrameHeader& header, const std::string& from);
-  void answer_abort(const Place& place, const FrameHeader& header, const Status& cause);
+  std::shared_ptr<Operation> sum_for(const Arrival& arrival, const std::string& from);
+  void answer_abort(const Arrival& arrival, const Status& cause);
   void poison(const OperationKey& key, const Status& cause);
   [[nodiscard]] Status check_part(const Plan& plan, const MemberOperation& call) const;
   std::shared_ptr<Operation> open_operation(const OperationKey& key);

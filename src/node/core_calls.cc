@@ -72,7 +72,7 @@ void DataPlane::Core::forget_calls(const OperationKey& key) {
 }
 
 bool DataPlane::Core::agrees_on_call(const OperationKey& key, Operation& operation, const FrameHeader& header,
-                                     const std::string& from) {
+                                     std::string_view from) {
   if (header.call == 0) return true;
   const GroupCall call = group_call_from_bits(header.call);
   const auto heard = operation.heard_call();

@@ -13,125 +13,122 @@ void DataPlane::Core::on_frame(LinkHandle link, Frame frame) {
   Landing landing = context_.landing.land(link, frame);
   context_.executor.post(
       [weak = weak_from_this(), link, frame = std::move(frame), landing = std::move(landing)]() mutable {
-        if (const auto self = weak.lock()) self->take_frame(link, std::move(frame), landing);
+        if (const auto self = weak.lock()) self->take_frame(link, std::move(frame), std::move(landing));
       });
 }
 
-std::optional<DataPlane::Core::Place> DataPlane::Core::place_of(const FrameHeader& header) const {
+bool DataPlane::Core::place(Arrival& arrival) const {
+  const FrameHeader& header = arrival.header();
   const auto plan = plans_.find(header.epoch);
-  if (plan == plans_.end()) return std::nullopt;
-  const LocalStream* stream = plan->second->find({header.epoch, header.session, header.stream});
-  if (stream == nullptr) return std::nullopt;
-  return Place{plan->second, stream};
+  if (plan == plans_.end()) return false;
+  arrival.plan = plan->second;
+  arrival.stream = plan->second->find({header.epoch, header.session, header.stream});
+  return arrival.stream != nullptr;
 }
 
-// A frame of a plan that is gone, or of nobody: dropped and counted.
+// A frame that nobody can place: dropped and counted.
 void DataPlane::Core::refuse() { ++context_.statistics.frames_refused; }
 
-void DataPlane::Core::take_frame(LinkHandle link, Frame frame, const Landing& landing) {
+void DataPlane::Core::take_frame(LinkHandle link, Frame frame, Landing landing) {
   const auto connection = connections_.find(link);
-  const auto place = place_of(frame.header);
-  if (connection == connections_.end() || !place || is_stopping_) return refuse();
-  const Connection& from = connection->second;
-  const LocalStream& stream = *place->stream;
-  const StreamKey key = stream.key;
-  const bool from_parent = from.end == LinkEnd::kHead && stream.comes_from(from.peer);
-  const bool from_child =
-      from.end == LinkEnd::kTail && std::ranges::find(stream.children, from.peer) != stream.children.end();
+  Arrival arrival{.frame = std::move(frame), .landing = std::move(landing)};
+  if (connection == connections_.end() || !place(arrival) || is_stopping_) return refuse();
+  const auto& [end, peer] = std::tie(connection->second.end, connection->second.peer);
+  const LocalStream& stream = *arrival.stream;
+  const auto& senders = end == LinkEnd::kHead ? stream.parents : stream.children;
+  const auto sender = std::ranges::find(senders, peer);
+  if (sender == senders.end()) return refuse();
+  arrival.from = *sender;
+  const bool from_parent = end == LinkEnd::kHead;
+  const bool from_child = !from_parent;
   const bool is_sum = stream.kind == SessionKind::kReduce;
-  switch (frame.header.type) {
-    case FrameType::kBlock:
-      return from_parent ? take_block(from, link, *place, std::move(frame), landing) : refuse();
-    case FrameType::kProbe: return from_parent && !is_sum ? take_probe(*place, std::move(frame)) : refuse();
+  const std::uint64_t hop = arrival.header().hop_sequence;
+  switch (arrival.header().type) {
+    case FrameType::kBlock: return from_parent ? take_block(link, std::move(arrival)) : refuse();
+    case FrameType::kProbe: return from_parent && !is_sum ? take_probe(std::move(arrival)) : refuse();
     case FrameType::kCreditRequest:
-      return from_parent ? incoming_[from.peer].streams.at(key)->on_credit_request(frame.header.hop_sequence)
-                         : refuse();
-    case FrameType::kCredit:
-      return from_child ? outgoing_.at(from.peer)->on_credit(key, frame.header.hop_sequence) : refuse();
-    case FrameType::kAck:
-      return from_child && !is_sum ? take_acknowledgement(*place, std::move(frame)) : refuse();
-    case FrameType::kAbort: return from_parent || from_child ? take_abort(from, *place, frame) : refuse();
-    case FrameType::kRequest: return from_child && is_sum ? take_request(*place, frame) : refuse();
-    case FrameType::kReport: return from_parent && is_sum ? take_report(*place, std::move(frame)) : refuse();
+      return from_parent ? incoming_[peer].streams.at(stream.key)->on_credit_request(hop) : refuse();
+    case FrameType::kCredit: return from_child ? outgoing_.at(peer)->on_credit(stream.key, hop) : refuse();
+    case FrameType::kAck: return from_child && !is_sum ? take_acknowledgement(std::move(arrival)) : refuse();
+    case FrameType::kAbort: return take_abort(arrival);
+    case FrameType::kRequest: return from_child && is_sum ? take_request(arrival) : refuse();
+    case FrameType::kReport: return from_parent && is_sum ? take_report(std::move(arrival)) : refuse();
   }
 }
 
-void DataPlane::Core::take_block(const Connection& from, LinkHandle link, const Place& place, Frame frame,
-                                 const Landing& landing) {
-  const StreamKey key = place.stream->key;
-  const std::size_t size = landing ? landing->size_bytes() : frame.payload.size_bytes();
-  auto guard = incoming_[from.peer].streams.at(key)->take(frame.header.hop_sequence, size);
-  if (!guard || size > largest_block(key.session)) {
+void DataPlane::Core::take_block(LinkHandle link, Arrival arrival) {
+  const StreamKey key = arrival.key();
+  const std::string peer(arrival.from);
+  const std::size_t size = arrival.payload_bytes();
+  arrival.guard = incoming_[peer].streams.at(key)->take(arrival.header().hop_sequence, size);
+  if (!arrival.guard || size > largest_block(key.session)) {
     refuse();
-    log(LogLevel::kError, {.component = "node", .node = context_.options.name, .peer = from.peer},
-        "{}: node \"{}\" sent what it has no credit for; closing the link", context_.options.name, from.peer);
+    log(LogLevel::kError, {.component = "node", .node = context_.options.name, .peer = peer},
+        "{}: node \"{}\" sent what it has no credit for; closing the link", context_.options.name, peer);
     return context_.transport.close_link(link);
   }
   ++context_.statistics.blocks_received;
   context_.statistics.bytes_received += size;
-  context_.traffic.on_received(from.peer, key.session, size);
-  const auto way_back = outgoing_.find(from.peer);
+  context_.traffic.on_received(peer, key.session, size);
+  const auto way_back = outgoing_.find(peer);
   if (way_back != outgoing_.end()) way_back->second->charge_receipt(size);
-  if (place.stream->kind == SessionKind::kReduce) {
-    return take_part(from, place, std::move(frame), std::move(guard), landing);
+  if (arrival.stream->kind == SessionKind::kReduce) return take_part(std::move(arrival));
+  const Collective& collective = collectives_[arrival.stream->collective];
+  if (collective.failure && !collective.has_finished(arrival.header().operation)) {
+    return answer_abort(arrival, *collective.failure);
   }
-  const Collective& collective = collectives_[place.stream->collective];
-  if (collective.failure && !collective.has_finished(frame.header.operation)) {
-    return answer_abort(place, frame.header, *collective.failure);
-  }
-  for (const std::string& child : place.stream->children) outgoing_.at(child)->enqueue(key, frame, guard);
-  if (!place.stream->is_destination) return;
-  if (const auto operation = operation_for(place, frame.header)) {
-    operation->on_block(place.plan, *place.stream, std::move(frame), std::move(guard), landing);
-  }
+  for (const std::string& child : arrival.stream->children)
+    outgoing_.at(child)->enqueue(key, arrival.frame, arrival.guard);
+  if (!arrival.stream->is_destination) return;
+  if (const auto operation = operation_for(arrival)) operation->on_block(std::move(arrival));
 }
 
-void DataPlane::Core::take_probe(const Place& place, Frame frame) {
-  for (const std::string& child : place.stream->children) {
-    outgoing_.at(child)->enqueue(place.stream->key, frame, nullptr);
+void DataPlane::Core::take_probe(Arrival arrival) {
+  for (const std::string& child : arrival.stream->children) {
+    outgoing_.at(child)->enqueue(arrival.key(), arrival.frame, nullptr);
   }
-  if (!place.stream->is_destination) return;
-  if (const auto operation = operation_for(place, frame.header)) {
-    operation->on_probe(place.plan, *place.stream, frame.header);
-  }
+  if (!arrival.stream->is_destination) return;
+  if (const auto operation = operation_for(arrival)) operation->on_probe(arrival);
 }
 
-std::shared_ptr<Operation> DataPlane::Core::operation_for(const Place& place, const FrameHeader& header) {
-  const OperationKey key{place.stream->collective, header.operation};
+std::shared_ptr<Operation> DataPlane::Core::operation_for(const Arrival& arrival) {
+  const FrameHeader& header = arrival.header();
+  const OperationKey key{arrival.stream->collective, header.operation};
   const Collective& collective = collectives_[key.collective];
-  const PlanSession* session = place.plan->plan().find_session(header.session);
-  const Status alive = check_life(place, header, session->root);
+  const PlanSession* session = arrival.plan->plan().find_session(header.session);
+  const Status alive = check_life(arrival, session->root);
   if (!alive.is_ok()) poison(key, alive);
   if (alive.is_ok() && collective.has_finished(key.operation)) {
-    answer(*place.stream, Receiver::final_answer(*place.stream, *place.plan->self(), header));
+    answer(*arrival.stream, Receiver::final_answer(*arrival.stream, *arrival.plan->self(), header));
     return nullptr;
   }
   if (collective.failure) {
-    answer_abort(place, header, *collective.failure);
+    answer_abort(arrival, *collective.failure);
     return nullptr;
   }
   const bool is_near = header.operation.value() - collective.all_finished_below < kMaxOperationsAhead;
   const auto operation = is_near ? open_operation(key) : nullptr;
   if (!operation) refuse();
-  const std::string& root = place.plan->plan().nodes[session->root.index()].name;
+  const std::string& root = arrival.plan->plan().nodes[session->root.index()].name;
   return operation && agrees_on_call(key, *operation, header, root) ? operation : nullptr;
 }
 
-void DataPlane::Core::answer_abort(const Place& place, const FrameHeader& header, const Status& cause) {
-  Frame abort{header, encode_abort(cause)};
+void DataPlane::Core::answer_abort(const Arrival& arrival, const Status& cause) {
+  Frame abort{arrival.header(), encode_abort(cause)};
   abort.header.type = FrameType::kAbort;
   abort.header.stream_sequence = 0;
-  answer(*place.stream, std::move(abort));
+  answer(*arrival.stream, std::move(abort));
 }
 
 // A process that starts to count again would be told that its first operations are done.
-Status DataPlane::Core::check_life(const Place& place, const FrameHeader& header, NodeId speaker) {
-  auto& lives = collectives_[place.stream->collective].lives;
+Status DataPlane::Core::check_life(const Arrival& arrival, NodeId speaker) {
+  const FrameHeader& header = arrival.header();
+  auto& lives = collectives_[arrival.stream->collective].lives;
   const auto [life, is_new] = lives.try_emplace({header.session, speaker}, header.incarnation);
   if (life->second == header.incarnation) return Status::ok();
   return failed_precondition(
       fmt::format("node \"{}\" was restarted and has lost count of the group's operations; make a new group",
-                  place.plan->plan().nodes[speaker.index()].name));
+                  arrival.plan->plan().nodes[speaker.index()].name));
 }
 
 std::size_t DataPlane::Core::largest_block(SessionId session) const {
@@ -139,22 +136,22 @@ std::size_t DataPlane::Core::largest_block(SessionId session) const {
   return found == largest_blocks_.end() ? kMinBlockBytes : found->second;
 }
 
-void DataPlane::Core::take_acknowledgement(const Place& place, Frame frame) {
-  if (!place.stream->starts_here()) return answer(*place.stream, std::move(frame));
-  const auto found = operations_.find({place.stream->collective, frame.header.operation});
+void DataPlane::Core::take_acknowledgement(Arrival arrival) {
+  if (!arrival.stream->starts_here()) return answer(*arrival.stream, std::move(arrival.frame));
+  const auto found = operations_.find({arrival.stream->collective, arrival.header().operation});
   if (found == operations_.end()) return;
-  const auto ack = decode_acknowledgement(frame.payload);
+  const auto ack = decode_acknowledgement(arrival.frame.payload);
   if (!ack.is_ok()) return refuse();
   const auto operation = found->second;
-  operation->on_acknowledgement(frame.header, *ack);
+  operation->on_acknowledgement(arrival.header(), *ack);
 }
 
-void DataPlane::Core::take_abort(const Connection& from, const Place& place, const Frame& frame) {
-  const auto cause = decode_abort(frame.payload);
+void DataPlane::Core::take_abort(const Arrival& arrival) {
+  const auto cause = decode_abort(arrival.frame.payload);
   if (!cause) return refuse();
-  const OperationId operation = frame.header.operation;
-  const CollectiveId collective = place.stream->collective;
-  const Abort abort{frame.header.session, operation, frame.header.stream_sequence, *cause};
+  const OperationId operation = arrival.header().operation;
+  const CollectiveId collective = arrival.stream->collective;
+  const Abort abort{arrival.key().session, operation, arrival.header().stream_sequence, *cause};
   // Passed on once, so that it ends also where trees form cycles.
   if (!remember(abort)) return;
   if (operation == kEveryOperation) {
@@ -165,7 +162,7 @@ void DataPlane::Core::take_abort(const Connection& from, const Place& place, con
     relayed_sums_.drop(abort.session, operation);
     poison({collective, operation}, *cause);
   }
-  pass_abort(*place.plan, abort, from.peer);
+  pass_abort(*arrival.plan, abort, std::string(arrival.from));
 }
 
 bool DataPlane::Core::remember(const Abort& abort) {

@@ -5,14 +5,14 @@
 
 namespace square {
 
-bool DataPlane::Core::is_member(const Place& place) const {
-  const PlanSession* session = place.plan->plan().find_session(place.stream->key.session);
-  return std::ranges::find(session->members, *place.plan->self()) != session->members.end();
+bool DataPlane::Core::is_member(const Arrival& arrival) {
+  const PlanSession* session = arrival.plan->plan().find_session(arrival.key().session);
+  return std::ranges::find(session->members, *arrival.plan->self()) != session->members.end();
 }
 
-std::shared_ptr<Operation> DataPlane::Core::sum_for(const Place& place, const FrameHeader& header,
-                                                    const std::string& from) {
-  const OperationKey key{place.stream->collective, header.operation};
+std::shared_ptr<Operation> DataPlane::Core::sum_for(const Arrival& arrival, const std::string& from) {
+  const FrameHeader& header = arrival.header();
+  const OperationKey key{arrival.stream->collective, header.operation};
   const Collective& collective = collectives_[key.collective];
   const bool is_near = header.operation.value() - collective.all_finished_below < kMaxOperationsAhead;
   const auto operation = is_near ? open_operation(key) : nullptr;
@@ -20,69 +20,64 @@ std::shared_ptr<Operation> DataPlane::Core::sum_for(const Place& place, const Fr
   return operation && agrees_on_call(key, *operation, header, from) ? operation : nullptr;
 }
 
-void DataPlane::Core::take_part(const Connection& from, const Place& place, Frame frame,
-                                std::shared_ptr<void> guard, const Landing& landing) {
-  const Collective& collective = collectives_[place.stream->collective];
-  if (collective.failure) return answer_abort(place, frame.header, *collective.failure);
-  const std::string peer = from.peer;
-  if (!is_member(place)) {
-    return relayed_sums_.on_block(place.plan, *place.stream, peer, std::move(frame), std::move(guard));
-  }
-  if (collective.has_finished(frame.header.operation)) return;  // its sender will ask
-  if (const auto operation = sum_for(place, frame.header, peer)) {
-    operation->on_part(place.plan, *place.stream, peer, std::move(frame), std::move(guard), landing);
-  }
+void DataPlane::Core::take_part(Arrival arrival) {
+  const Collective& collective = collectives_[arrival.stream->collective];
+  if (collective.failure) return answer_abort(arrival, *collective.failure);
+  if (!is_member(arrival)) return relayed_sums_.on_block(std::move(arrival));
+  if (collective.has_finished(arrival.header().operation)) return;  // its sender will ask
+  if (const auto operation = sum_for(arrival, std::string(arrival.from)))
+    operation->on_part(std::move(arrival));
 }
 
 // From the root, on its way to all contributors.
-void DataPlane::Core::take_request(const Place& place, const Frame& frame) {
-  const PlanSession* session = place.plan->plan().find_session(frame.header.session);
-  const OperationKey key{place.stream->collective, frame.header.operation};
-  const auto request = decode_request(frame.payload);
+void DataPlane::Core::take_request(const Arrival& arrival) {
+  const FrameHeader& header = arrival.header();
+  const PlanSession* session = arrival.plan->plan().find_session(header.session);
+  const OperationKey key{arrival.stream->collective, header.operation};
+  const auto request = decode_request(arrival.frame.payload);
   if (request.is_ok() && request->tells_layout()) {
     const auto found = operations_.find(key);
-    if (found != operations_.end()) found->second->on_layout(*place.plan, frame.header);
-    return answer(*place.stream, frame);
+    if (found != operations_.end()) found->second->on_layout(*arrival.plan, header);
+    return answer(*arrival.stream, arrival.frame);
   }
-  if (!is_member(place)) return relayed_sums_.on_request(place.plan, *place.stream, frame);
+  if (!is_member(arrival)) return relayed_sums_.on_request(arrival);
   const Collective& collective = collectives_[key.collective];
-  if (const Status alive = check_life(place, frame.header, session->root); !alive.is_ok()) {
+  if (const Status alive = check_life(arrival, session->root); !alive.is_ok()) {
     return announce_failure(key, alive);
   }
   const bool is_over = collective.failure || collective.has_finished(key.operation);
   const auto operation =
-      is_over ? nullptr : sum_for(place, frame.header, place.plan->plan().nodes[session->root.index()].name);
-  if (!operation) return answer(*place.stream, frame);
-  operation->on_request(place.plan, *place.stream, frame);
+      is_over ? nullptr : sum_for(arrival, arrival.plan->plan().nodes[session->root.index()].name);
+  if (!operation) return answer(*arrival.stream, arrival.frame);
+  operation->on_request(arrival);
 }
 
 // From a contributor, on its way to the root.
-void DataPlane::Core::take_report(const Place& place, Frame frame) {
-  const auto report = decode_report(frame.payload);
-  const PlanSession* session = place.plan->plan().find_session(frame.header.session);
+void DataPlane::Core::take_report(Arrival arrival) {
+  const auto report = decode_report(arrival.frame.payload);
+  const PlanSession* session = arrival.plan->plan().find_session(arrival.key().session);
   if (!report.is_ok() || report->contributor == session->root ||
       std::ranges::find(session->members, report->contributor) == session->members.end()) {
     return refuse();
   }
-  if (!is_member(place)) return relayed_sums_.on_report(place.plan, *place.stream, std::move(frame));
-  const OperationKey key{place.stream->collective, frame.header.operation};
+  if (!is_member(arrival)) return relayed_sums_.on_report(std::move(arrival));
+  const OperationKey key{arrival.stream->collective, arrival.header().operation};
   const Collective& collective = collectives_[key.collective];
-  const bool is_root = session->root == *place.plan->self();
+  const bool is_root = session->root == *arrival.plan->self();
   if (is_root) {
-    const Status alive = check_life(place, frame.header, report->contributor);
+    const Status alive = check_life(arrival, report->contributor);
     if (!alive.is_ok()) return announce_failure(key, alive);
   }
-  if (collective.failure) return answer_abort(place, frame.header, *collective.failure);
+  if (collective.failure) return answer_abort(arrival, *collective.failure);
   if (is_root && collective.has_finished(key.operation)) {
-    return answer(*place.stream, Reducer::done_answer(frame.header, context_.options.incarnation));
+    return answer(*arrival.stream, Reducer::done_answer(arrival.header(), context_.options.incarnation));
   }
-  const auto operation =
-      collective.has_finished(key.operation)
-          ? nullptr
-          : sum_for(place, frame.header, place.plan->plan().nodes[report->contributor.index()].name);
-  if (operation) return operation->on_report(place.plan, *place.stream, std::move(frame));
+  const auto operation = collective.has_finished(key.operation)
+                             ? nullptr
+                             : sum_for(arrival, arrival.plan->plan().nodes[report->contributor.index()].name);
+  if (operation) return operation->on_report(std::move(arrival));
   if (!is_root)
-    outgoing_.at(place.stream->children.front())->enqueue(place.stream->key, std::move(frame), nullptr);
+    outgoing_.at(arrival.stream->children.front())->enqueue(arrival.key(), std::move(arrival.frame), nullptr);
 }
 
 // What later operations have here must not hold it up; and an older plan may be free now.

@@ -1,5 +1,5 @@
 // Blocks that threads of the transport copy into members' buffers, and who may do so.
-#include "node/landing.h"
+#include "node/landing/landing.h"
 
 #include <doctest/doctest.h>
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "node/installed_plan.h"
+#include "node/plan/installed_plan.h"
 #include "node/sums.h"
 
 using namespace square;

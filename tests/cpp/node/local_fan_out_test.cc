@@ -1,4 +1,4 @@
-#include "node/local_fan_out.h"
+#include "node/operations/local_fan_out.h"
 
 #include <doctest/doctest.h>
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "node/sum_messages.h"
 #include "node/sums.h"
+#include "node/sums/sum_messages.h"
 
 using namespace square;
 using namespace square::test;

@@ -3,8 +3,8 @@
 
 #include <doctest/doctest.h>
 
-#include "node/interleave.h"
 #include "node/sums.h"
+#include "node/sums/interleave.h"
 
 using namespace square;
 using namespace square::test;

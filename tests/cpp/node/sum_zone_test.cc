@@ -1,5 +1,5 @@
 // Parts of sums that threads of the transport add into the root's buffers, each once.
-#include "node/sum_zone.h"
+#include "node/sums/sum_zone.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "node/overlay.h"
-#include "node/sum_messages.h"
+#include "node/sums/sum_messages.h"
 
 namespace square::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "node/installed_plan.h"
+#include "node/plan/installed_plan.h"
 #include "node/tenants.h"
 
 using namespace square;

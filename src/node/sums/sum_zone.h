@@ -9,9 +9,9 @@
 #include <memory>
 #include <vector>
 
-#include "node/interleave.h"
-#include "node/landing.h"
+#include "node/landing/landing.h"
 #include "node/sum.h"
+#include "node/sums/interleave.h"
 #include "square/reduction.h"
 
 namespace square {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "node/receiver.h"
-#include "node/reducer.h"
-#include "node/sender.h"
+#include "node/multicast/receiver.h"
+#include "node/multicast/sender.h"
+#include "node/sums/reducer.h"
 
 namespace square {
 
@@ -65,15 +65,13 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // Whether the call is one that the collective can have: its sizes, what it adds.
   static Status check_call(const MemberOperation& call, const Plan& plan);
 
-  void on_block(const PlanPointer& plan, const LocalStream& stream, Frame frame, std::shared_ptr<void> guard,
-                const Landing& landing);
-  void on_probe(const PlanPointer& plan, const LocalStream& stream, const FrameHeader& header);
+  void on_block(Arrival block);
+  void on_probe(const Arrival& probe);
   void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack);
   // Of a reduce session.
-  void on_part(const PlanPointer& plan, const LocalStream& stream, const std::string& from, Frame frame,
-               std::shared_ptr<void> guard, const Landing& landing);
-  void on_request(const PlanPointer& plan, const LocalStream& stream, const Frame& frame);
-  void on_report(const PlanPointer& plan, const LocalStream& stream, Frame frame);
+  void on_part(Arrival part);
+  void on_request(const Arrival& request);
+  void on_report(Arrival report);
   // Somebody called under a newer plan, which cuts the buffer.
   void on_layout(const InstalledPlan& plan, const FrameHeader& header);
   // A stream that starts here may take another block. False if the operations that come
@@ -103,7 +101,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
     Executor::TimerId timer = 0;
   };
 
-  Receiver* receiver_for(const PlanPointer& plan, SessionId session, const FrameHeader& header);
+  Receiver* receiver_for(const Arrival& arrival);
   void start_source(const MemberOperation& source, const PlanPointer& plan);
   void copy_to_neighbours(const MemberOperation& source);
   void open_receivers();
@@ -116,6 +114,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // Sums (operation_sums.cc)
   Status check_neighbours(const MemberOperation& call) const;
   [[nodiscard]] bool agrees_on_layout(const InstalledPlan& plan, const FrameHeader& header);
+  [[nodiscard]] bool agrees_on_layout(const Arrival& arrival) {
+    return agrees_on_layout(*arrival.plan, arrival.header());
+  }
   [[nodiscard]] bool has_results() const;
   void cut_by(const PlanPointer& plan);
   [[nodiscard]] Epoch layout_of(const InstalledPlan& plan) const;
@@ -125,7 +126,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void open_sum(const PlanSession& session, const std::shared_ptr<const void>& pin);
   void open_multicast_of_sums(const PlanSession& session, const Reducer& sums,
                               const std::shared_ptr<const void>& pin);
-  Reducer* reducer_for(const PlanPointer& plan, SessionId session, const FrameHeader& header);
+  Reducer* reducer_for(const Arrival& arrival);
   std::shared_ptr<Reducer> add_reducer(const PlanPointer& plan, const PlanSession& session,
                                        const SumShape& shape);
   void sum_locally();

@@ -1,4 +1,4 @@
-#include "node/receiver.h"
+#include "node/multicast/receiver.h"
 
 #include <fmt/format.h>
 
@@ -88,20 +88,20 @@ void Receiver::open(std::vector<std::byte*> destinations) {
   if (refused) answer_on_every_stream();
 }
 
-Status Receiver::on_block(std::shared_ptr<const LocalStream> stream, Frame frame, std::shared_ptr<void> guard,
-                          const Landing& landing) {
-  const FrameHeader& header = frame.header;
+Status Receiver::on_block(Arrival arrival) {
+  const FrameHeader& header = arrival.header();
+  const Landing& landing = arrival.landing;
   if (Shape{header.total_bytes, header.block_bytes, header.layout} != shape_) {
     return data_loss("two blocks of one operation disagree on its size");
   }
-  const std::size_t size = landing ? landing->size_bytes() : frame.payload.size_bytes();
+  const std::size_t size = arrival.payload_bytes();
   if (!shape_.fits(header, size)) {
     return data_loss(fmt::format("a block of {} bytes at {} does not fit an operation of {} bytes", size,
                                  header.offset_bytes, shape_.total_bytes));
   }
   const std::size_t block = header.offset_bytes / shape_.block_bytes;
-  tenant_ = stream->tenant;
-  Progress& progress = progress_of(std::move(stream));
+  tenant_ = arrival.stream->tenant;
+  Progress& progress = progress_of(arrival.shared_stream());
   progress.seen = std::max(progress.seen, header.stream_sequence);
   ++unanswered_;
   if (is_cancelled_) return Status::ok();
@@ -119,12 +119,12 @@ Status Receiver::on_block(std::shared_ptr<const LocalStream> stream, Frame frame
     // Claimed by another: a copy of it has landed, and its frame is on the way here.
     if (zone_->claim(block)) {
       have_.insert(block);
-      deliver(block, std::move(frame.payload), std::move(guard));
+      deliver(block, std::move(arrival.frame.payload), std::move(arrival.guard));
     }
   } else if (node_->may_hold(tenant_, size)) {
     have_.insert(block);
     node_->add_held(session_, tenant_, size);
-    held_.push_back({block, std::move(frame.payload)});
+    held_.push_back({block, std::move(arrival.frame.payload)});
   } else {
     // The source learns at once that it need not hurry.
     refuses_now = std::exchange(accepting_, false);
@@ -169,9 +169,9 @@ void Receiver::on_delivered(std::size_t bytes) {
   on_done_();
 }
 
-void Receiver::on_probe(std::shared_ptr<const LocalStream> stream, const FrameHeader& header) {
-  Progress& progress = progress_of(std::move(stream));
-  progress.seen = std::max(progress.seen, header.stream_sequence);
+void Receiver::on_probe(const Arrival& probe) {
+  Progress& progress = progress_of(probe.shared_stream());
+  progress.seen = std::max(progress.seen, probe.header().stream_sequence);
   if (!is_cancelled_) answer(*progress.stream);
 }
 

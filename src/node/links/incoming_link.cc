@@ -1,4 +1,4 @@
-#include "node/incoming_link.h"
+#include "node/links/incoming_link.h"
 
 #include <algorithm>
 

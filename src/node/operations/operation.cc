@@ -1,10 +1,10 @@
-#include "node/operation.h"
+#include "node/operations/operation.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "node/local_fan_out.h"
+#include "node/operations/local_fan_out.h"
 
 namespace square {
 
@@ -120,7 +120,9 @@ void Operation::copy_to_neighbours(const MemberOperation& from) {
   });
 }
 
-Receiver* Operation::receiver_for(const PlanPointer& plan, SessionId session, const FrameHeader& header) {
+Receiver* Operation::receiver_for(const Arrival& arrival) {
+  const SessionId session = arrival.key().session;
+  const FrameHeader& header = arrival.header();
   const auto found = receivers_.find(session);
   if (found != receivers_.end()) return found->second.get();
   const Receiver::Shape shape{header.total_bytes, header.block_bytes, header.layout};
@@ -128,9 +130,9 @@ Receiver* Operation::receiver_for(const PlanPointer& plan, SessionId session, co
     fail(usable, true);
     return nullptr;
   }
-  if (!plan_) plan_ = plan;
+  if (!plan_) plan_ = arrival.plan;
   auto receiver = std::make_shared<Receiver>(
-      shared_node_, *plan->self(), session, key_.operation, shape,
+      shared_node_, *arrival.plan->self(), session, key_.operation, shape,
       [this](const LocalStream& stream, Frame frame) { host_.answer(stream, std::move(frame)); },
       [this] { check_progress(); });
   receivers_.emplace(session, receiver);
@@ -138,19 +140,19 @@ Receiver* Operation::receiver_for(const PlanPointer& plan, SessionId session, co
   return outcome_ ? nullptr : receiver.get();
 }
 
-void Operation::on_block(const PlanPointer& plan, const LocalStream& stream, Frame frame,
-                         std::shared_ptr<void> guard, const Landing& landing) {
-  if (outcome_ || !agrees_on_layout(*plan, frame.header)) return;
-  Receiver* receiver = receiver_for(plan, stream.key.session, frame.header);
+void Operation::on_block(Arrival block) {
+  if (outcome_ || !agrees_on_layout(block)) return;
+  Receiver* receiver = receiver_for(block);
   if (receiver == nullptr) return;
-  const Status taken = receiver->on_block({plan, &stream}, std::move(frame), std::move(guard), landing);
-  if (!taken.is_ok()) fail(taken.with_context(fmt::format("from node \"{}\"", stream.parents.front())), true);
+  const std::string_view from = block.from;
+  const auto plan = block.plan;  // keeps the name
+  const Status taken = receiver->on_block(std::move(block));
+  if (!taken.is_ok()) fail(taken.with_context(fmt::format("from node \"{}\"", from)), true);
 }
 
-void Operation::on_probe(const PlanPointer& plan, const LocalStream& stream, const FrameHeader& header) {
-  if (outcome_ || !agrees_on_layout(*plan, header)) return;
-  if (Receiver* receiver = receiver_for(plan, stream.key.session, header))
-    receiver->on_probe({plan, &stream}, header);
+void Operation::on_probe(const Arrival& probe) {
+  if (outcome_ || !agrees_on_layout(probe)) return;
+  if (Receiver* receiver = receiver_for(probe)) receiver->on_probe(probe);
 }
 
 void Operation::open_receivers() {

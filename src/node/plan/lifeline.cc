@@ -1,4 +1,4 @@
-#include "node/lifeline.h"
+#include "node/plan/lifeline.h"
 
 #include <algorithm>
 #include <deque>

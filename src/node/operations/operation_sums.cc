@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "node/local_fan_out.h"
-#include "node/operation.h"
+#include "node/operations/local_fan_out.h"
+#include "node/operations/operation.h"
 #include "node/sum.h"
 
 namespace square {
@@ -248,7 +248,9 @@ void Operation::on_sum(SessionId session, std::size_t block) {
   sender->second->fill();
 }
 
-Reducer* Operation::reducer_for(const PlanPointer& plan, SessionId session, const FrameHeader& header) {
+Reducer* Operation::reducer_for(const Arrival& arrival) {
+  const SessionId session = arrival.key().session;
+  const FrameHeader& header = arrival.header();
   const auto found = reducers_.find(session);
   if (found != reducers_.end()) return found->second.get();
   const SumShape shape = shape_of(header);
@@ -256,7 +258,7 @@ Reducer* Operation::reducer_for(const PlanPointer& plan, SessionId session, cons
     fail(usable, true);
     return nullptr;
   }
-  if (!plan_) plan_ = header.layout == Epoch(0) ? plan : host_.plan_of(header.layout);
+  if (!plan_) plan_ = header.layout == Epoch(0) ? arrival.plan : host_.plan_of(header.layout);
   if (sums_are_open_) {
     // All sums that this node knows of are open: another's buffer is cut in another way.
     const MemberOperation& first = members_.begin()->second.call;
@@ -265,25 +267,26 @@ Reducer* Operation::reducer_for(const PlanPointer& plan, SessionId session, cons
          true);
     return nullptr;
   }
-  const PlanSession* planned = plan->plan().find_session(session);
-  return add_reducer(plan, *planned, shape).get();
+  const PlanSession* planned = arrival.plan->plan().find_session(session);
+  return add_reducer(arrival.plan, *planned, shape).get();
 }
 
-void Operation::on_part(const PlanPointer& plan, const LocalStream& stream, const std::string& from,
-                        Frame frame, std::shared_ptr<void> guard, const Landing& landing) {
-  if (outcome_ || !agrees_on_layout(*plan, frame.header)) return;
-  Reducer* reducer = reducer_for(plan, stream.key.session, frame.header);
+void Operation::on_part(Arrival part) {
+  if (outcome_ || !agrees_on_layout(part)) return;
+  Reducer* reducer = reducer_for(part);
   if (reducer == nullptr) return;
-  const Status taken = reducer->on_block(plan, stream, from, std::move(frame), std::move(guard), landing);
+  const std::string_view from = part.from;
+  const auto plan = part.plan;  // keeps the name
+  const Status taken = reducer->on_block(std::move(part));
   if (!taken.is_ok())
     fail(taken.with_context(fmt::format("from node \"{}\" to \"{}\"", from, node_.options.name)), true);
 }
 
-void Operation::on_request(const PlanPointer& plan, const LocalStream& stream, const Frame& frame) {
-  const bool heeds = !outcome_ && agrees_on_layout(*plan, frame.header);
-  Reducer* reducer = heeds ? reducer_for(plan, stream.key.session, frame.header) : nullptr;
-  if (reducer == nullptr) return host_.answer(stream, frame);
-  const Status taken = reducer->on_request(plan, stream, frame);
+void Operation::on_request(const Arrival& request) {
+  const bool heeds = !outcome_ && agrees_on_layout(request);
+  Reducer* reducer = heeds ? reducer_for(request) : nullptr;
+  if (reducer == nullptr) return host_.answer(*request.stream, request.frame);
+  const Status taken = reducer->on_request(request);
   if (!taken.is_ok()) fail(taken.with_context("from the root of a reduce"), true);
 }
 
@@ -291,16 +294,16 @@ void Operation::on_layout(const InstalledPlan& plan, const FrameHeader& header) 
   if (!outcome_) static_cast<void>(agrees_on_layout(plan, header));
 }
 
-void Operation::on_report(const PlanPointer& plan, const LocalStream& stream, Frame frame) {
-  Reducer* reducer = nullptr;
-  if (!outcome_ && plan_ && frame.header.layout != Epoch(0) && frame.header.layout < plan_->epoch()) {
+void Operation::on_report(Arrival report) {
+  if (outcome_) return;
+  const FrameHeader& header = report.header();
+  if (plan_ && header.layout != Epoch(0) && header.layout < plan_->epoch()) {
     // The contributor cannot move up with a cut that is over, and may not hear from anybody else.
-    return host_.answer(stream, layout_notice(frame.header, plan_->epoch(), node_.options.incarnation));
+    return host_.answer(*report.stream, layout_notice(header, plan_->epoch(), node_.options.incarnation));
   }
-  if (!outcome_ && agrees_on_layout(*plan, frame.header))
-    reducer = reducer_for(plan, stream.key.session, frame.header);
+  Reducer* reducer = agrees_on_layout(report) ? reducer_for(report) : nullptr;
   if (reducer == nullptr) return;
-  const Status taken = reducer->on_report(plan, stream, std::move(frame));
+  const Status taken = reducer->on_report(std::move(report));
   if (!taken.is_ok()) fail(taken, true);
 }
 

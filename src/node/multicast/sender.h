@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "node/answers.h"
-#include "node/block_set.h"
 #include "node/context.h"
-#include "node/outgoing_link.h"
+#include "node/links/outgoing_link.h"
+#include "node/messages/answers.h"
+#include "node/multicast/block_set.h"
 
 namespace square {
 

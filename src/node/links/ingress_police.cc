@@ -1,4 +1,4 @@
-#include "node/ingress_police.h"
+#include "node/links/ingress_police.h"
 
 #include <utility>
 

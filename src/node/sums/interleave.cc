@@ -1,4 +1,4 @@
-#include "node/interleave.h"
+#include "node/sums/interleave.h"
 
 #include <algorithm>
 #include <queue>

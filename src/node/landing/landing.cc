@@ -1,4 +1,4 @@
-#include "node/landing.h"
+#include "node/landing/landing.h"
 
 #include <algorithm>
 

@@ -1,9 +1,9 @@
-#include "node/answers.h"
+#include "node/messages/answers.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "node/wire_fields.h"
+#include "node/messages/wire_fields.h"
 
 namespace square {
 namespace {

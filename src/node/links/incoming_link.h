@@ -8,7 +8,7 @@
 #include <string>
 
 #include "node/context.h"
-#include "node/ingress_police.h"
+#include "node/links/ingress_police.h"
 
 namespace square {
 

@@ -1,8 +1,8 @@
-#include "node/installed_plan.h"
+#include "node/plan/installed_plan.h"
 
 #include <algorithm>
 
-#include "node/lifeline.h"
+#include "node/plan/lifeline.h"
 
 namespace square {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "node/installed_plan.h"
+#include "node/plan/installed_plan.h"
 
 namespace square {
 

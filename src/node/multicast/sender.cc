@@ -1,4 +1,4 @@
-#include "node/sender.h"
+#include "node/multicast/sender.h"
 
 #include <fmt/format.h>
 

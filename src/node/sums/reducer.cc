@@ -1,4 +1,4 @@
-#include "node/reducer.h"
+#include "node/sums/reducer.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/check.h"
-#include "node/receiver.h"
+#include "node/multicast/receiver.h"
 #include "node/sum.h"
 
 namespace square {
@@ -210,35 +210,35 @@ Status Reducer::check_block(const FrameHeader& header, std::size_t payload_bytes
   return Status::ok();
 }
 
-Status Reducer::on_block(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& local,
-                         const std::string& from, Frame frame, std::shared_ptr<void> guard,
-                         const Landing& landing) {
+Status Reducer::on_block(Arrival arrival) {
   const auto self = shared_from_this();  // what ends now may let go of it
-  if (landing) {
-    guard.reset();
+  const auto& plan = arrival.plan;
+  const FrameHeader& header = arrival.header();
+  if (arrival.landing) {
+    arrival.guard.reset();
     take_landed();
   }
-  if (is_cancelled_ || done_ || is_older(frame.header, plan->epoch())) return Status::ok();
-  if (is_newer(frame.header, plan->epoch())) {
+  if (is_cancelled_ || done_ || is_older(header, plan->epoch())) return Status::ok();
+  if (is_newer(header, plan->epoch())) {
     if (is_root_) {
       if (plan->epoch() <= plan_->epoch()) return data_loss("a sum begins again that its root did not begin");
       migrate(plan);  // what this frame began is begun again, by everybody
       return Status::ok();
     }
-    SQUARE_RETURN_IF_ERROR(adopt(plan, frame.header));
+    SQUARE_RETURN_IF_ERROR(adopt(plan, header));
   }
-  const std::size_t size = landing ? landing->size_bytes() : frame.payload.size_bytes();
-  SQUARE_RETURN_IF_ERROR(check_block(frame.header, size));
-  Stream* stream = find(local.key.stream);
+  SQUARE_RETURN_IF_ERROR(check_block(header, arrival.payload_bytes()));
+  const StreamIndex index = arrival.key().stream;
+  Stream* stream = find(index);
   if (stream == nullptr) return Status::ok();
-  const auto parent = static_cast<std::size_t>(std::ranges::find(stream->local->parents, from) -
+  const auto parent = static_cast<std::size_t>(std::ranges::find(stream->local->parents, arrival.from) -
                                                stream->local->parents.begin());
-  const std::size_t block = frame.header.offset_bytes / shape_.block_bytes;
-  if (!belongs_to(block, local.key.stream)) {
+  const std::size_t block = header.offset_bytes / shape_.block_bytes;
+  if (!belongs_to(block, index)) {
     return data_loss(fmt::format("the parts of block {} of a sum come on different streams", block));
   }
-  const std::uint16_t retry = attempt_from_wire(frame.header.attempt).retry;
-  const std::uint64_t sequence = frame.header.stream_sequence;
+  const std::uint16_t retry = attempt_from_wire(header.attempt).retry;
+  const std::uint64_t sequence = header.stream_sequence;
   heard_ = true;
   idle_asks_ = 0;
   idle_limit_ = kMaxIdleAsks;
@@ -249,8 +249,9 @@ Status Reducer::on_block(const std::shared_ptr<const InstalledPlan>& plan, const
     active_.erase(block);
     passed_.erase(block);
   }
-  if (retry == retry_of(block) && !landing) {
-    take_part(*stream, block, {std::move(frame.payload), std::move(guard), sequence, true}, parent);
+  if (retry == retry_of(block) && !arrival.landing) {
+    Part part{std::move(arrival.frame.payload), std::move(arrival.guard), sequence, true};
+    take_part(*stream, block, std::move(part), parent);
   }
   if (is_root_ && is_open_ && sequence != 0) find_gap(*stream, parent, sequence);
   return Status::ok();

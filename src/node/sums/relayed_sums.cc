@@ -1,8 +1,8 @@
-#include "node/relayed_sums.h"
+#include "node/sums/relayed_sums.h"
 
 #include <fmt/format.h>
 
-#include "node/operation.h"
+#include "node/operations/operation.h"
 
 namespace square {
 
@@ -15,7 +15,9 @@ Reducer* RelayedSums::find(const Key& key) {
   return found == sums_.end() ? nullptr : found->second.get();
 }
 
-Reducer* RelayedSums::open(const PlanPointer& plan, const LocalStream& stream, const FrameHeader& header) {
+Reducer* RelayedSums::open(const Arrival& arrival) {
+  const LocalStream& stream = *arrival.stream;
+  const FrameHeader& header = arrival.header();
   const Key key{stream.key.session, header.operation};
   if (Reducer* known = find(key)) return known;
   if (ended_.contains(key) || sums_.size() >= kMaxRelayedSums) return nullptr;
@@ -33,19 +35,20 @@ Reducer* RelayedSums::open(const PlanPointer& plan, const LocalStream& stream, c
   host.on_sum = [](std::size_t) {};
   host.fill = [](const StreamKey&) {};
   host.on_restart = [this, key] { shed_after(key); };
-  const auto reducer = std::make_shared<Reducer>(node_, links_, plan, *plan->plan().find_session(key.first),
-                                                 key.second, shape, std::move(host));
+  const auto reducer =
+      std::make_shared<Reducer>(node_, links_, arrival.plan, *arrival.plan->plan().find_session(key.first),
+                                key.second, shape, std::move(host));
   // What the contributors called goes on to the root.
   reducer->set_call(group_call_from_bits(header.call));
   return sums_.emplace(key, reducer).first->second.get();
 }
 
-Status RelayedSums::check_call(const Reducer& sum, const std::string& from, const FrameHeader& header) {
+Status RelayedSums::check_call(const Reducer& sum, const Arrival& arrival) {
   const GroupCall known = sum.call();
-  const GroupCall call = group_call_from_bits(header.call);
+  const GroupCall call = group_call_from_bits(arrival.header().call);
   const bool says_nothing = known.kind == CallKind::kNone || call.kind == CallKind::kNone;
   if (says_nothing || known.kind == call.kind) return Status::ok();
-  return different_calls({call, fmt::format("a member whose data comes from node \"{}\"", from)},
+  return different_calls({call, fmt::format("a member whose data comes from node \"{}\"", arrival.from)},
                          {known, "another contributor to the same sum"});
 }
 
@@ -55,33 +58,37 @@ void RelayedSums::check(const Status& outcome, const LocalStream& stream, const 
   host_.fail(stream.collective, header.operation, outcome);
 }
 
-void RelayedSums::on_block(const PlanPointer& plan, const LocalStream& stream, const std::string& from,
-                           Frame frame, std::shared_ptr<void> guard) {
-  const FrameHeader header = frame.header;
-  Reducer* sum = open(plan, stream, header);
+void RelayedSums::on_block(Arrival arrival) {
+  const FrameHeader header = arrival.header();
+  const LocalStream& stream = *arrival.stream;
+  const auto plan = arrival.plan;  // keeps the stream
+  const std::string from(arrival.from);
+  Reducer* sum = open(arrival);
   if (sum == nullptr) return;
   // Before the sizes, which differ too then.
-  if (const Status alike = check_call(*sum, from, header); !alike.is_ok())
-    return check(alike, stream, header);
-  const Status taken = sum->on_block(plan, stream, from, std::move(frame), std::move(guard), nullptr);
+  if (const Status alike = check_call(*sum, arrival); !alike.is_ok()) return check(alike, stream, header);
+  const Status taken = sum->on_block(std::move(arrival));
   check(taken.is_ok() ? taken : taken.with_context("from node \"" + from + "\""), stream, header);
 }
 
-void RelayedSums::on_request(const PlanPointer& plan, const LocalStream& stream, const Frame& frame) {
-  const Key key{stream.key.session, frame.header.operation};
+void RelayedSums::on_request(const Arrival& arrival) {
+  const LocalStream& stream = *arrival.stream;
+  const Key key{stream.key.session, arrival.header().operation};
   Reducer* sum = find(key);
-  if (sum == nullptr) return host_.answer(stream, frame);
-  check(sum->on_request(plan, stream, frame), stream, frame.header);
+  if (sum == nullptr) return host_.answer(stream, arrival.frame);
+  check(sum->on_request(arrival), stream, arrival.header());
   sum = find(key);
   if (sum != nullptr && sum->is_done()) end(key);
 }
 
-void RelayedSums::on_report(const PlanPointer& plan, const LocalStream& stream, Frame frame) {
-  const FrameHeader header = frame.header;
+void RelayedSums::on_report(Arrival arrival) {
+  const FrameHeader header = arrival.header();
+  const LocalStream& stream = *arrival.stream;
+  const auto plan = arrival.plan;  // keeps the stream
   if (Reducer* sum = find({stream.key.session, header.operation})) {
-    return check(sum->on_report(plan, stream, std::move(frame)), stream, header);
+    return check(sum->on_report(std::move(arrival)), stream, header);
   }
-  links_.at(stream.children.front())->enqueue(stream.key, std::move(frame), nullptr);
+  links_.at(stream.children.front())->enqueue(stream.key, std::move(arrival.frame), nullptr);
 }
 
 void RelayedSums::shed_after(const Key& key) {

@@ -1,7 +1,7 @@
-#include "node/sum_messages.h"
+#include "node/sums/sum_messages.h"
 
-#include "node/answers.h"
-#include "node/wire_fields.h"
+#include "node/messages/answers.h"
+#include "node/messages/wire_fields.h"
 
 namespace square {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "node/reducer.h"
+#include "node/sums/reducer.h"
 
 namespace square {
 
@@ -26,17 +26,14 @@ class RelayedSums {
     std::function<void(const LocalStream& stream, const Frame& frame)> answer;
     std::function<void(CollectiveId collective, OperationId operation, const Status& cause)> fail;
   };
-  using PlanPointer = std::shared_ptr<const InstalledPlan>;
-
   RelayedSums(std::shared_ptr<NodeContext> node, Reducer::Links& links, Host host)
       : node_(std::move(node)), links_(links), host_(std::move(host)) {}
   // What is being added then touches no link any more.
   ~RelayedSums();
 
-  void on_block(const PlanPointer& plan, const LocalStream& stream, const std::string& from, Frame frame,
-                std::shared_ptr<void> guard);
-  void on_request(const PlanPointer& plan, const LocalStream& stream, const Frame& frame);
-  void on_report(const PlanPointer& plan, const LocalStream& stream, Frame frame);
+  void on_block(Arrival arrival);
+  void on_request(const Arrival& arrival);
+  void on_report(Arrival arrival);
 
   // What was under way is over: of one operation, of a session, of plans before this one.
   void drop(SessionId session, OperationId operation);
@@ -46,12 +43,12 @@ class RelayedSums {
  private:
   using Key = std::pair<SessionId, OperationId>;
   Reducer* find(const Key& key);
-  Reducer* open(const PlanPointer& plan, const LocalStream& stream, const FrameHeader& header);
+  Reducer* open(const Arrival& arrival);
   void end(const Key& key);
   void shed_after(const Key& key);
   void check(const Status& outcome, const LocalStream& stream, const FrameHeader& header);
   // Do the contributors say that they called the same?
-  static Status check_call(const Reducer& sum, const std::string& from, const FrameHeader& header);
+  static Status check_call(const Reducer& sum, const Arrival& arrival);
 
   std::shared_ptr<NodeContext> node_;
   Reducer::Links& links_;

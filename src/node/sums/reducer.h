@@ -12,13 +12,14 @@
 #include <unordered_set>
 #include <vector>
 
-#include "node/block_set.h"
+#include "node/arrival.h"
 #include "node/context.h"
-#include "node/interleave.h"
-#include "node/landing.h"
-#include "node/outgoing_link.h"
-#include "node/sum_messages.h"
-#include "node/sum_zone.h"
+#include "node/landing/landing.h"
+#include "node/links/outgoing_link.h"
+#include "node/multicast/block_set.h"
+#include "node/sums/interleave.h"
+#include "node/sums/sum_messages.h"
+#include "node/sums/sum_zone.h"
 #include "square/frame.h"
 #include "square/reduction.h"
 
@@ -90,15 +91,13 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   void set_call(GroupCall call) { call_ = to_bits(call); }
   [[nodiscard]] GroupCall call() const { return group_call_from_bits(call_); }
 
-  // `landing`: the part is added already. Errors: DATA_LOSS or INVALID_ARGUMENT for a block that
+  // A part that has landed is added already. Errors: DATA_LOSS or INVALID_ARGUMENT for a block that
   // does not fit; without the name of who sent it.
-  Status on_block(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream,
-                  const std::string& from, Frame frame, std::shared_ptr<void> guard, const Landing& landing);
+  Status on_block(Arrival arrival);
   // From the child: followed and passed on to the parents.
-  Status on_request(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream,
-                    const Frame& frame);
+  Status on_request(const Arrival& arrival);
   // From a parent: passed on, at the root heard.
-  Status on_report(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream, Frame frame);
+  Status on_report(Arrival arrival);
   // A stream that starts here may take blocks. False while this operation has more for it:
   // the next one comes behind, at every contributor alike, or their windows would fill with
   // parts that wait for one another.

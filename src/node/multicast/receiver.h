@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "node/answers.h"
-#include "node/block_set.h"
+#include "node/arrival.h"
 #include "node/context.h"
-#include "node/landing.h"
+#include "node/landing/landing.h"
+#include "node/messages/answers.h"
+#include "node/multicast/block_set.h"
 
 namespace square {
 
@@ -43,11 +44,9 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   // changes nothing.
   void open(std::vector<std::byte*> destinations);
 
-  // `landing`: the block's bytes are in place already. Errors: DATA_LOSS for a block that does
-  // not fit the shape.
-  Status on_block(std::shared_ptr<const LocalStream> stream, Frame frame, std::shared_ptr<void> guard,
-                  const Landing& landing);
-  void on_probe(std::shared_ptr<const LocalStream> stream, const FrameHeader& header);
+  // Errors: DATA_LOSS for a block that does not fit the shape.
+  Status on_block(Arrival arrival);
+  void on_probe(const Arrival& probe);
 
   // Stops: no byte is written once drained() is true.
   void cancel();

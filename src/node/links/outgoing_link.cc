@@ -1,4 +1,4 @@
-#include "node/outgoing_link.h"
+#include "node/links/outgoing_link.h"
 
 #include <algorithm>
 #include <utility>

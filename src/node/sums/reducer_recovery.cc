@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "base/check.h"
-#include "node/answers.h"
-#include "node/reducer.h"
+#include "node/messages/answers.h"
+#include "node/sums/reducer.h"
 
 namespace square {
 
@@ -86,11 +86,12 @@ Frame Reducer::done_answer(const FrameHeader& question, std::uint16_t incarnatio
   return frame;
 }
 
-Status Reducer::on_request(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& local,
-                           const Frame& frame) {
-  host_.answer(local, frame);
+Status Reducer::on_request(const Arrival& arrival) {
+  const auto& plan = arrival.plan;
+  const FrameHeader& header = arrival.header();
+  host_.answer(*arrival.stream, arrival.frame);
   if (is_cancelled_ || done_) return Status::ok();
-  const Result<SumRequest> decoded = decode_request(frame.payload);
+  const Result<SumRequest> decoded = decode_request(arrival.frame.payload);
   if (!decoded.is_ok()) return decoded.status();
   if (decoded->done) {
     done_ = true;
@@ -99,9 +100,9 @@ Status Reducer::on_request(const std::shared_ptr<const InstalledPlan>& plan, con
     host_.progress();
     return Status::ok();
   }
-  if (is_older(frame.header, plan->epoch())) return Status::ok();
-  const bool begins = is_newer(frame.header, plan->epoch());
-  if (begins) SQUARE_RETURN_IF_ERROR(adopt(plan, frame.header));
+  if (is_older(header, plan->epoch())) return Status::ok();
+  const bool begins = is_newer(header, plan->epoch());
+  if (begins) SQUARE_RETURN_IF_ERROR(adopt(plan, header));
   if (begins || !knows_start_) {
     if (decoded->first_missing > shape_.block_count())
       return data_loss("a request is about blocks that there are not");
@@ -111,7 +112,7 @@ Status Reducer::on_request(const std::shared_ptr<const InstalledPlan>& plan, con
     // Parts that came ahead of this are kept by those who sent them: the root asks again.
     enter(plan, done_before, true);
   }
-  if (Stream* stream = find(local.key.stream)) follow(*stream, *decoded);
+  if (Stream* stream = find(arrival.key().stream)) follow(*stream, *decoded);
   fill_all();
   return Status::ok();
 }
@@ -151,8 +152,10 @@ void Reducer::push_report(Stream& stream, std::uint32_t number) {
   flush(stream);
 }
 
-Status Reducer::on_report(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& local,
-                          Frame frame) {
+Status Reducer::on_report(Arrival arrival) {
+  const auto& plan = arrival.plan;
+  const LocalStream& local = *arrival.stream;
+  Frame& frame = arrival.frame;
   Stream* stream = find(local.key.stream);
   if (is_cancelled_) return Status::ok();
   if (!is_root_) {

@@ -1,9 +1,9 @@
-#include "node/sum_zone.h"
+#include "node/sums/sum_zone.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "node/sum_messages.h"
+#include "node/sums/sum_messages.h"
 
 namespace square {
 

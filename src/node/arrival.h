@@ -1,0 +1,34 @@
+// A frame that came over a link, with what the node knows of it.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "node/landing/landing.h"
+#include "node/plan/installed_plan.h"
+#include "square/frame.h"
+
+namespace square {
+
+struct Arrival {
+  // The frame's epoch, and its stream there.
+  std::shared_ptr<const InstalledPlan> plan{};
+  const LocalStream* stream = nullptr;
+  // The neighbour that sent it: a name that the plan holds.
+  std::string_view from{};
+  Frame frame;
+  // The credit that a block took: given back when the last copy is gone.
+  std::shared_ptr<void> guard{};
+  // A block whose bytes are in the members' buffers already.
+  Landing landing{};
+
+  [[nodiscard]] const FrameHeader& header() const { return frame.header; }
+  [[nodiscard]] const StreamKey& key() const { return stream->key; }
+  [[nodiscard]] std::size_t payload_bytes() const {
+    return landing ? landing->size_bytes() : frame.payload.size_bytes();
+  }
+  // The stream, kept by its plan.
+  [[nodiscard]] std::shared_ptr<const LocalStream> shared_stream() const { return {plan, stream}; }
+};
+
+}  // namespace square
