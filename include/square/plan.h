@@ -8,8 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "square/collective_op.h"
 #include "square/ids.h"
-#include "square/scenario.h"
+#include "square/status.h"
+#include "square/units.h"
 
 namespace square {
 

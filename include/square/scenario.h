@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "square/collective_op.h"
 #include "square/topology.h"
 
 namespace square {
@@ -75,19 +76,8 @@ struct TenantSpec {
   double weight = 1.0;
 };
 
-enum class CollectiveOp {
-  kBroadcast,
-  kReduce,
-  kAllReduce,
-  kAllGather,
-  kReduceScatter,
-  kAllToAll,
-  kGather,
-  kScatter
-};
 enum class AllReduceAlgorithm { kPlanned, kRing };
 
-std::string_view to_string(CollectiveOp op);
 Result<CollectiveOp> parse_collective_op(std::string_view text);
 
 // One collective of a tenant's group: the unit of fairness.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "planning/scenario_words.h"
-
 namespace square {
 
 CollectiveIdentity identity_of(const GroupCollective& collective) {

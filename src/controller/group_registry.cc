@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "planning/scenario_words.h"
 
 namespace square::controller {
 namespace {

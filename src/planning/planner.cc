@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "planning/assembly.h"
 #include "planning/exact/exact_plan.h"
 #include "planning/planning_steps.h"
 #include "planning/policy.h"
-#include "planning/shots.h"
+#include "planning/square/assembly.h"
+#include "planning/square/shots.h"
 #include "square/clock.h"
 #include "square/validator.h"
 

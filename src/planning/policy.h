@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "planning/feasible_paths.h"
-#include "planning/sessions.h"
+#include "planning/paths/feasible_paths.h"
+#include "planning/problem/sessions.h"
 
 namespace square::planning {
 

@@ -4,7 +4,7 @@
 #include <queue>
 #include <tuple>
 
-#include "planning/steiner.h"
+#include "planning/packing/steiner.h"
 
 namespace square::planning {
 namespace {

@@ -5,8 +5,8 @@
 #include <queue>
 #include <utility>
 
-#include "planning/arborescence.h"
-#include "planning/steiner.h"
+#include "planning/packing/arborescence.h"
+#include "planning/packing/steiner.h"
 
 namespace square::planning {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "planning/digraph.h"
+#include "planning/packing/digraph.h"
 
 namespace square::planning {
 

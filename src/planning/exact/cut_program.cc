@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "planning/steiner.h"
+#include "planning/packing/steiner.h"
 
 namespace square::planning {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "lp/solver.h"
-#include "planning/digraph.h"
 #include "planning/exact/cut_packing.h"
 #include "planning/exact/unit_flow.h"
+#include "planning/packing/digraph.h"
 #include "square/status.h"
 
 namespace square::planning {

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "planning/exact/solution.h"
-#include "planning/plan_parts.h"
+#include "planning/plan/parts.h"
 
 namespace square::planning {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "planning/exact/memory.h"
-#include "planning/problem.h"
+#include "planning/problem/problem.h"
 #include "square/planner.h"
 #include "square/status.h"
 

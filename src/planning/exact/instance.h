@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "planning/digraph.h"
-#include "planning/problem.h"
+#include "planning/packing/digraph.h"
+#include "planning/problem/problem.h"
 #include "square/clock.h"
 
 namespace square::planning {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "planning/digraph.h"
+#include "planning/packing/digraph.h"
 
 namespace square::planning {
 

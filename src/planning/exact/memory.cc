@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "planning/exact/steiner_table.h"
+#include "planning/packing/steiner_table.h"
 
 namespace square::planning {
 namespace {

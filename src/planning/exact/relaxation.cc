@@ -9,9 +9,9 @@
 
 #include "base/check.h"
 #include "planning/exact/cut_program.h"
-#include "planning/exact/steiner_reduction.h"
 #include "planning/exact/unit_flow.h"
-#include "planning/steiner.h"
+#include "planning/packing/steiner.h"
+#include "planning/packing/steiner_reduction.h"
 
 namespace square::planning {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "planning/digraph.h"
 #include "planning/exact/cut_packing.h"
+#include "planning/packing/digraph.h"
 #include "square/status.h"
 
 namespace square::planning {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "planning/exact/generation.h"
-#include "planning/exact/steiner_table.h"
+#include "planning/packing/steiner_table.h"
 
 namespace square::planning {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "planning/digraph.h"
+#include "planning/packing/digraph.h"
 #include "square/status.h"
 
 namespace square::planning {

@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "planning/arborescence.h"
 #include "planning/exact/bounded_tree.h"
-#include "planning/exact/steiner_table.h"
-#include "planning/steiner.h"
+#include "planning/packing/arborescence.h"
+#include "planning/packing/steiner.h"
+#include "planning/packing/steiner_table.h"
 
 namespace square::planning {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "planning/digraph.h"
+#include "planning/packing/digraph.h"
 
 namespace square::planning {
 

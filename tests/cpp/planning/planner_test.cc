@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "planning/feasible_paths.h"
+#include "planning/paths/feasible_paths.h"
 #include "planning/scenarios.h"
 #include "square/validator.h"
 

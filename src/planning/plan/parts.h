@@ -1,0 +1,27 @@
+// The parts of a Plan that follow from its sessions, whatever policy made them.
+#pragma once
+
+#include <vector>
+
+#include "planning/problem/problem.h"
+#include "square/plan.h"
+
+namespace square::planning {
+
+// Nodes, and links with the capacities of the topology.
+void add_overlay(const Problem& problem, Plan& plan);
+
+// A session without rates and streams.
+PlanSession plan_session(const Problem& problem, const Session& session);
+
+// Collectives, from the rates of plan.sessions, one for each of problem.sessions in order.
+// Bounds are left unlimited.
+void add_collectives(const Problem& problem, Plan& plan);
+
+// The loads of links, and what each collective costs. Returns [collective][link], of streams.
+std::vector<std::vector<double>> add_loads(const Problem& problem, Plan& plan);
+
+// Tenants and totals, from the collectives. Those that send nothing are in no sum.
+void add_sums(const Problem& problem, Plan& plan);
+
+}  // namespace square::planning

@@ -1,0 +1,50 @@
+// What every linear program of a plan is made from.
+#pragma once
+
+#include <vector>
+
+#include "planning/problem/sessions.h"
+#include "square/paths.h"
+#include "square/scenario.h"
+
+namespace square::planning {
+
+// An unlimited link is planned as if it had the largest finite capacity of the overlay,
+// or this one where no link has any.
+inline constexpr double kAssumedCapacityBps = 1e9;
+
+// US dollars an hour that a bit per second costs at one US dollar a GB.
+inline constexpr double kUsdPerHour = 3600.0 / (kBitsPerByte * 1e9);
+
+// What there is to give away, bits per second: by LinkId, by NodeId.
+struct Network {
+  std::vector<double> capacity_bps;
+  std::vector<double> egress_bps;  // kUnlimited where there is no limit
+  std::vector<double> ingress_bps;
+};
+
+// The overlay's capacities, less so many standard deviations, with unlimited links replaced
+// as above by what is left.
+Network planning_network(const Topology& topology, double headroom = 0.0);
+
+// The same with the policy's headroom. Errors: INVALID_ARGUMENT naming a link of which
+// nothing is left.
+Result<Network> with_headroom(const Scenario& scenario);
+
+struct Problem {
+  const Scenario* scenario = nullptr;
+  Network network;
+  std::vector<Session> sessions;
+  // Feasible paths P_ij: [session][destination].
+  std::vector<std::vector<std::vector<Path>>> paths;
+  // By collective: w_c, and the positions of its sessions.
+  std::vector<double> weight;
+  std::vector<std::vector<std::size_t>> sessions_of;
+
+  [[nodiscard]] const Topology& topology() const { return scenario->topology; }
+};
+
+// w_c of every collective, by the scenario's kind of fairness.
+std::vector<double> collective_weights(const Scenario& scenario);
+
+}  // namespace square::planning
