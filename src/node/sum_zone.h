@@ -9,9 +9,9 @@
 #include <memory>
 #include <vector>
 
+#include "coding/sum.h"
 #include "node/interleave.h"
 #include "node/landing.h"
-#include "node/sum.h"
 #include "square/reduction.h"
 
 namespace square {
