@@ -15,9 +15,10 @@
 #include <string_view>
 #include <vector>
 
-#include "compression/int8_blocks.h"
-#include "compression/kernels.h"
-#include "compression/top_k.h"
+#include "coding/compression/int8_blocks.h"
+#include "coding/compression/kernels.h"
+#include "coding/compression/top_k.h"
+#include "coding/instruction_set.h"
 
 namespace {
 
@@ -116,7 +117,7 @@ void print(const std::vector<Loop>& loops, const Options& options, double bytes)
   }
   if (options.json) {
     fmt::print("{{\"mib\": {}, \"rounds\": {}, \"avx2\": {}, \"loops\": [{}]}}\n", options.mib,
-               options.rounds, has_avx2(), rows);
+               options.rounds, fastest_instruction_set() == InstructionSet::kAvx2, rows);
   }
 }
 
@@ -130,7 +131,8 @@ int main(int argument_count, char** arguments) {
   }
   if (!options.json) {
     fmt::print("{} --mib {} --rounds {}: normal numbers, one core, {}; int8 in blocks of {}, top-k of {}\n",
-               arguments[0], options.mib, options.rounds, has_avx2() ? "AVX2" : "no AVX2", kBlock, kFraction);
+               arguments[0], options.mib, options.rounds, to_string(fastest_instruction_set()), kBlock,
+               kFraction);
   }
   const std::size_t count = (options.mib << 20U) / sizeof(float);
   Contest contest(count);

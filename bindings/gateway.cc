@@ -3,13 +3,13 @@
 #include <pybind11/typing.h>
 
 #include "bindings.h"
-#include "square/node.h"
+#include "serving_node.h"
 
 namespace square::python {
 namespace {
 
-std::string serve_gateway(Node& self, std::string address, std::string token, std::size_t max_attachments,
-                          std::size_t max_groups, std::size_t max_operations,
+std::string serve_gateway(ServingNode& self, std::string address, std::string token,
+                          std::size_t max_attachments, std::size_t max_groups, std::size_t max_operations,
                           std::uint64_t tenant_staging_bytes, std::uint64_t staging_bytes,
                           bool shared_memory) {
   GatewayOptions options;
@@ -24,11 +24,8 @@ std::string serve_gateway(Node& self, std::string address, std::string token, st
   return check(unlocked([&] { return self.serve_gateway(std::move(options)); }));
 }
 
-py::typing::Dict<py::str, py::int_> gateway_statistics(Node& self) {
-  const Gateway::Statistics now = unlocked([&] {
-    const auto gateway = self.gateway();
-    return gateway ? gateway->statistics() : Gateway::Statistics{};
-  });
+py::typing::Dict<py::str, py::int_> gateway_statistics(ServingNode& self) {
+  const Gateway::Statistics now = unlocked([&] { return self.gateway_statistics(); });
   py::typing::Dict<py::str, py::int_> counters;
   counters["attachments"] = now.attachments;
   counters["operations"] = now.operations;
@@ -54,7 +51,7 @@ constexpr double kDefaultTimeoutSeconds = 5.0;
 
 void bind_gateway(py::module_& module) {
   const GatewayOptions defaults;
-  py::class_<Node, MemberHost, std::shared_ptr<Node>>(module.attr("Node"))
+  py::class_<ServingNode, MemberHost, std::shared_ptr<ServingNode>>(module.attr("Node"))
       .def("serve_gateway", &serve_gateway, py::arg("address") = defaults.bind_address, py::kw_only(),
            py::arg("token") = "", py::arg("max_attachments") = defaults.max_attachments,
            py::arg("max_groups") = defaults.max_groups, py::arg("max_operations") = defaults.max_operations,

@@ -1,14 +1,15 @@
 #include "square/node.h"
 
 #include "bindings.h"
+#include "serving_node.h"
 #include "square/metrics.h"
 
 namespace square::python {
 namespace {
 
-std::shared_ptr<Node> join(std::string name, std::string controller, std::string bind_address,
-                           std::string advertised_address, std::string token, std::size_t window_bytes,
-                           bool paced) {
+std::shared_ptr<ServingNode> join(std::string name, std::string controller, std::string bind_address,
+                                  std::string advertised_address, std::string token, std::size_t window_bytes,
+                                  bool paced) {
   NodeOptions options{std::move(name),
                       std::move(controller),
                       std::move(bind_address),
@@ -18,7 +19,7 @@ std::shared_ptr<Node> join(std::string name, std::string controller, std::string
                       paced};
   auto node = check(unlocked([&] { return Node::join(options); }));
   // Its threads may wait for the interpreter (log callback), so it goes without the lock.
-  return {node.release(), [](Node* gone) {
+  return {new ServingNode(std::move(node)), [](ServingNode* gone) {
             if (PyGILState_Check() == 0) return delete gone;
             unlocked([&] { delete gone; });
           }};
@@ -38,8 +39,8 @@ py::dict to_dict(const NodeStatistics& now) {
   return counters;
 }
 
-py::dict statistics(Node& self) {
-  return to_dict(unlocked([&] { return self.statistics(); }));
+py::dict statistics(ServingNode& self) {
+  return to_dict(unlocked([&] { return self.node().statistics(); }));
 }
 
 // None stands for no limit.
@@ -108,8 +109,8 @@ py::list to_list(const std::vector<Metrics>& all) {
   return list;
 }
 
-py::typing::Dict<py::str, py::object> metrics(Node& self) {
-  const NodeMetrics now = unlocked([&] { return self.metrics(); });
+py::typing::Dict<py::str, py::object> metrics(ServingNode& self) {
+  const NodeMetrics now = unlocked([&] { return self.node().metrics(); });
   py::typing::Dict<py::str, py::object> named;
   named["node"] = now.node;
   named["epoch"] = now.epoch ? std::optional(now.epoch->value()) : std::nullopt;
@@ -125,13 +126,13 @@ py::typing::Dict<py::str, py::object> metrics(Node& self) {
 void bind_node(py::module_& module) {
   py::class_<MemberHost, std::shared_ptr<MemberHost>>(
       module, "MemberHost", "Where members live: a Node of this process, or an AttachedNode.");
-  py::class_<Node, MemberHost, std::shared_ptr<Node>>(
+  py::class_<ServingNode, MemberHost, std::shared_ptr<ServingNode>>(
       module, "Node", "A node of the overlay, in this process: see square/node.h.")
       .def(py::init(&join), py::arg("name"), py::arg("controller"), py::arg("bind_address") = "127.0.0.1:0",
            py::arg("advertised_address") = "", py::arg("token") = "",
            py::arg("window_bytes") = DataPlaneOptions{}.window_bytes, py::arg("paced") = true)
-      .def_property_readonly("name", &Node::name)
-      .def_property_readonly("address", &Node::address)
+      .def_property_readonly("name", &ServingNode::name)
+      .def_property_readonly("address", [](ServingNode& self) { return self.node().address(); })
       .def("statistics", &statistics)
       .def(
           "metrics", &metrics,
@@ -139,10 +140,11 @@ void bind_node(py::module_& module) {
           "before the first plan), \"totals\" (as statistics()), and lists of dicts, \"links\", \"sessions\" "
           "and \"tenants\". Counters only grow; rates are bits per second, None for no limit. "
           "docs/monitoring.md names every key.")
-      .def("stop", &Node::stop, py::call_guard<py::gil_scoped_release>())
+      .def("stop", &ServingNode::stop, py::call_guard<py::gil_scoped_release>())
       .def(
-          "__enter__", [](Node& self) -> Node& { return self; }, py::return_value_policy::reference)
-      .def("__exit__", [](Node& self, const py::args&) { unlocked([&] { self.stop(); }); });
+          "__enter__", [](ServingNode& self) -> ServingNode& { return self; },
+          py::return_value_policy::reference)
+      .def("__exit__", [](ServingNode& self, const py::args&) { unlocked([&] { self.stop(); }); });
 }
 
 }  // namespace square::python

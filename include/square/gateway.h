@@ -41,10 +41,12 @@ class Gateway {
   // Registrations with the controller that may run at once.
   static constexpr std::size_t kMaxRegistrations = 32;
 
-  // Listens. `host` must outlive the gateway, or the call of stop() and every operation.
+  // Listens. `host` must outlive the gateway. The order that keeps nobody waiting: stop() here, stop() of the
+  // host, the gateway's destructor, the host's. A host that stops first ends what processes run there; they
+  // stay attached, and every call of theirs fails, until the gateway stops.
   // Errors: INVALID_ARGUMENT naming the option; UNAVAILABLE where it cannot listen.
   static Result<std::unique_ptr<Gateway>> serve(MemberHost& host, GatewayOptions options);
-  // stop(), and waits for the registrations under way: end the host's first.
+  // stop(), and waits for the registrations under way, which end when the host stops.
   ~Gateway();
 
   [[nodiscard]] const std::string& address() const;

@@ -11,8 +11,6 @@
 namespace square {
 
 class ControllerClient;
-class Gateway;
-struct GatewayOptions;
 
 struct NodeOptions {
   std::string name;
@@ -25,7 +23,8 @@ struct NodeOptions {
   bool paced = true;
 };
 
-// Thread-safe. stop() and the destructor block for about kDrainTime at most.
+// Thread-safe. stop() and the destructor block for about DataPlane::kDrainTime at most. A Gateway over it is
+// stopped before, and destroyed after stop().
 class Node final : public MemberHost {
  public:
   // Listens, joins, and begins to relay. Errors: those of make_grpc_transport(),
@@ -44,12 +43,6 @@ class Node final : public MemberHost {
   void fail(CollectiveId collective, OperationId operation, Status cause) override;
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override;
-
-  // Serves other processes from now on, until stop(). Returns the address. Errors: those of
-  // Gateway::serve(); FAILED_PRECONDITION if it does already.
-  Result<std::string> serve_gateway(GatewayOptions options);
-  // Null before serve_gateway() and after stop().
-  [[nodiscard]] std::shared_ptr<Gateway> gateway() const;
 
   // Blocks for a moment. All zero after stop().
   [[nodiscard]] NodeStatistics statistics();

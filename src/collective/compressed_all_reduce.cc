@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "coding/compression/top_k.h"
 #include "collective/compressed_sums.h"
-#include "compression/top_k.h"
 
 namespace square {
 namespace {

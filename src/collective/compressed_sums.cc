@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "compression/top_k.h"
+#include "coding/compression/top_k.h"
 
 namespace square {
 namespace {

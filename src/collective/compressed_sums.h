@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "coding/compression/int8_blocks.h"
+#include "coding/compression/kernels.h"
 #include "collective/composite_thread.h"
 #include "collective/compressed_all_reduce.h"
-#include "compression/int8_blocks.h"
-#include "compression/kernels.h"
 
 namespace square {
 

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
-#include <mutex>
 #include <random>
 
 #include "base/check.h"
 #include "square/controller_client.h"
-#include "square/gateway.h"
 #include "square/grpc_transport.h"
 #include "square/metrics.h"
 #include "square/thread_executor.h"
@@ -29,8 +27,6 @@ struct Node::Parts {
   std::unique_ptr<Transport> transport;
   std::unique_ptr<DataPlane> node;
   std::unique_ptr<ControllerClient> controller;
-  std::mutex gateway_mutex;
-  std::shared_ptr<Gateway> gateway;
   std::atomic<bool> is_stopped = false;
 };
 
@@ -103,22 +99,6 @@ void Node::watch(CollectiveId collective, OperationId operation, Duration timeou
   parts_->node->watch(collective, operation, timeout, std::move(arrived));
 }
 
-Result<std::string> Node::serve_gateway(GatewayOptions options) {
-  const std::lock_guard lock(parts_->gateway_mutex);
-  if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
-  if (parts_->gateway) {
-    return failed_precondition("node \"" + name() + "\" serves processes at " + parts_->gateway->address() +
-                               " already");
-  }
-  SQUARE_ASSIGN_OR_RETURN(parts_->gateway, Gateway::serve(*this, std::move(options)));
-  return parts_->gateway->address();
-}
-
-std::shared_ptr<Gateway> Node::gateway() const {
-  const std::lock_guard lock(parts_->gateway_mutex);
-  return parts_->gateway;
-}
-
 NodeStatistics Node::statistics() {
   if (parts_->is_stopped) return {};
   const auto answer = std::make_shared<std::promise<NodeStatistics>>();
@@ -140,18 +120,11 @@ NodeMetrics Node::metrics() {
 
 void Node::stop() {
   if (parts_->is_stopped.exchange(true)) return;
-  std::shared_ptr<Gateway> gateway;
-  {
-    const std::lock_guard lock(parts_->gateway_mutex);
-    gateway.swap(parts_->gateway);
-  }
-  if (gateway) gateway->stop();
   const auto drained = std::make_shared<std::promise<void>>();
   auto is_drained = drained->get_future();
   parts_->node->stop([drained] { drained->set_value(); });
   is_drained.wait_for(2 * DataPlane::kDrainTime);
   parts_->controller.reset();
-  gateway.reset();  // no registration of its runs any more
   parts_->transport->stop();
   parts_->executor.stop();
 }

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "coding/sum.h"
 #include "collective/all_reduce.h"
 #include "collective/ring_layout.h"
-#include "node/sum.h"
 
 namespace square {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "node/sum.h"
+#include "coding/sum.h"
 #include "square/executor.h"
 
 namespace square {

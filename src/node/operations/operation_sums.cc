@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "coding/sum.h"
 #include "node/operations/local_fan_out.h"
 #include "node/operations/operation.h"
-#include "node/sum.h"
 
 namespace square {
 namespace {

@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "coding/sum.h"
 #include "node/multicast/receiver.h"
-#include "node/sum.h"
 
 namespace square {
 

@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "coding/sum.h"
 #include "node/landing/landing.h"
-#include "node/sum.h"
 #include "node/sums/interleave.h"
 #include "square/reduction.h"
 

@@ -1,6 +1,4 @@
 // Reduces and all-reduces over plans made by hand.
-#include "node/sum.h"
-
 #include <doctest/doctest.h>
 
 #include "node/sums.h"
@@ -33,38 +31,6 @@ PlanBuilder star(bool relay_is_member) {
 }
 
 }  // namespace
-
-TEST_CASE("add: slices that end anywhere give the sum of the whole") {
-  std::mt19937_64 random(seed_from_environment(5));
-  for (int round = 0; round < 50; ++round) {
-    const std::size_t count = 1 + random() % 10'000;
-    const auto a = any_floats(random, count);
-    const auto b = any_floats(random, count);
-    const auto c = any_floats(random, count);
-    Buffer slices;
-    const auto bytes = std::as_bytes(std::span(c));
-    for (std::size_t at = 0; at < bytes.size();) {
-      const std::size_t run = std::min<std::size_t>(bytes.size() - at, 1 + random() % 5'000);
-      slices.append({nullptr, bytes.data() + at, run});
-      at += run;
-    }
-    std::vector<float> expected(count);
-    for (std::size_t i = 0; i < count; ++i) expected[i] = (a[i] + b[i]) + c[i];
-    const auto* a_bytes = reinterpret_cast<const std::byte*>(a.data());
-    std::vector<float> out(count);
-    const Reduction sum{ElementType::kFloat32, ReduceOp::kSum};
-    add(std::as_writable_bytes(std::span(out)),
-        {{a_bytes, nullptr}, {reinterpret_cast<const std::byte*>(b.data()), nullptr}, {nullptr, &slices}},
-        sum);
-    CHECK(out == expected);
-    // In place of the second operand.
-    std::vector<float> in_place = b;
-    const auto* own = reinterpret_cast<const std::byte*>(in_place.data());
-    add(std::as_writable_bytes(std::span(in_place)), {{a_bytes, nullptr}, {own, nullptr}, {nullptr, &slices}},
-        sum);
-    CHECK(in_place == expected);
-  }
-}
 
 TEST_CASE("blocks are dealt to streams in proportion to their rates, each once") {
   const Interleave deal({{3e6, 1}, {1e6, 1}}, 1'000, {true, true});
@@ -192,4 +158,66 @@ TEST_CASE("a member that does not call is named by the root's timeout") {
   CHECK(overlay.run([&] { return sum.outcomes[0].has_value() && sum.outcomes[1].has_value(); }));
   CHECK(sum.outcomes[0]->code() == StatusCode::kDeadlineExceeded);
   CHECK(sum.outcomes[0]->message().find("\"n2\"") != std::string::npos);
+}
+
+TEST_CASE("an average is divided once, by the number of ranks, whatever nodes they share") {
+  // Ranks 0 and 3 share the root's node, 1 and 2 are added by a relay on the way.
+  PlanBuilder builder(4);
+  builder.add_link(1, 3, 80e6);
+  builder.add_link(2, 3, 80e6);
+  builder.add_link(3, 0, 80e6);
+  builder.add_link(0, 3, 80e6);
+  builder.add_link(3, 1, 80e6);
+  builder.add_link(3, 2, 80e6);
+  builder.add_reduce(0, {0, 1, 2}, {{{{1, 3}, {2, 3}, {3, 0}}, 40e6}});
+  builder.add_all_reduce(
+      {0, 1, 2}, {{0, 1'000, {{{{1, 3}, {2, 3}, {3, 0}}, 20e6}}, {{{{0, 3}, {3, 1}, {3, 2}}, 20e6}}}});
+  builder.add_all_reduce({2}, {});
+  Overlay overlay(1, 4);
+  const std::vector<std::uint32_t> ranks{0, 1, 2, 0};
+  const std::vector<std::uint32_t> alone{2, 2, 2};
+  std::mt19937_64 random(seed_from_environment(6));
+  const auto make = [&](std::uint32_t id, const std::vector<std::uint32_t>& nodes,
+                        std::optional<std::uint32_t> root) {
+    std::vector<std::vector<float>> inputs;
+    for (std::size_t rank = 0; rank < nodes.size(); ++rank) inputs.push_back(whole_floats(random, 50'001));
+    Sum sum(CollectiveId(id), nodes, inputs, root, true);
+    sum.reduction.op = ReduceOp::kAverage;
+    for (float& value : sum.expected) value /= static_cast<float>(nodes.size());
+    overlay.set_members(CollectiveId(id), nodes);
+    return sum;
+  };
+  Sum reduce = make(0, ranks, 3);
+  Sum all_reduce = make(1, ranks, std::nullopt);
+  Sum local = make(2, alone, std::nullopt);
+  REQUIRE(overlay.publish(builder.build()));
+  for (Sum* sum : {&reduce, &all_reduce, &local}) sum->post_all(overlay);
+  CHECK(overlay.run([&] { return reduce.is_over() && all_reduce.is_over() && local.is_over(); }));
+  for (Sum* sum : {&reduce, &all_reduce, &local}) {
+    CAPTURE(sum->collective.value());
+    for (const auto& outcome : sum->outcomes) {
+      if (outcome && !outcome->is_ok()) MESSAGE(outcome->to_string());
+    }
+    CHECK(sum->is_right());
+  }
+}
+
+TEST_CASE("members with different operations are told both") {
+  PlanBuilder builder(2);
+  builder.add_link(1, 0, 80e6);
+  builder.add_reduce(0, {0, 1}, {{{{1, 0}}, 40e6}});
+  Overlay overlay(1, 2);
+  overlay.set_members(CollectiveId(0), {0, 1});
+  REQUIRE(overlay.publish(builder.build()));
+  Sum sum(CollectiveId(0), {0, 1}, {std::vector<float>(1'000), std::vector<float>(1'000)}, 0);
+  sum.post(overlay, 0);
+  sum.reduction.op = ReduceOp::kMax;
+  sum.post(overlay, 1);
+  CHECK(overlay.run([&] { return sum.is_over(); }));
+  for (const auto& outcome : sum.outcomes) {
+    REQUIRE(outcome.has_value());
+    CHECK(outcome->code() == StatusCode::kInvalidArgument);
+    CHECK(outcome->message().find("float32 (sum)") != std::string::npos);
+    CHECK(outcome->message().find("float32 (max)") != std::string::npos);
+  }
 }

@@ -1,0 +1,55 @@
+// Python's Node: the process's node, and the gateway over it if it serves other processes.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "square/gateway.h"
+#include "square/node.h"
+
+namespace square::python {
+
+// Stops the gateway before the node, however it is stopped. Thread-safe.
+class ServingNode final : public MemberHost {
+ public:
+  explicit ServingNode(std::unique_ptr<Node> node) : node_(std::move(node)) {}
+  ~ServingNode() override { stop(); }
+
+  [[nodiscard]] Node& node() { return *node_; }
+
+  // Returns the address. Errors: those of Gateway::serve(); FAILED_PRECONDITION if it serves already;
+  // CANCELLED after stop().
+  Result<std::string> serve_gateway(GatewayOptions options);
+  // All zero before serve_gateway() and after stop().
+  [[nodiscard]] Gateway::Statistics gateway_statistics() const;
+  // Blocks as Gateway::stop() and Node::stop() do. Idempotent.
+  void stop();
+
+  [[nodiscard]] const std::string& name() const override { return node_->name(); }
+  Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override {
+    return node_->register_group(group, timeout);
+  }
+  void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override {
+    node_->set_members(collective, std::move(group), std::move(ranks));
+  }
+  void post(MemberOperation operation) override { node_->post(std::move(operation)); }
+  void cancel(CollectiveId collective, OperationId operation) override {
+    node_->cancel(collective, operation);
+  }
+  void fail(CollectiveId collective, OperationId operation, Status cause) override {
+    node_->fail(collective, operation, std::move(cause));
+  }
+  void watch(CollectiveId collective, OperationId operation, Duration timeout,
+             std::function<void(Status)> arrived) override {
+    node_->watch(collective, operation, timeout, std::move(arrived));
+  }
+
+ private:
+  const std::unique_ptr<Node> node_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<Gateway> gateway_;  // of calls under way too; destroyed before the node
+  bool is_stopped_ = false;
+};
+
+}  // namespace square::python

@@ -1,0 +1,111 @@
+#include "gateway/attachment.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "gateway/messages.h"
+
+namespace square::gateway {
+namespace {
+
+// How long a process may take to read why it is sent away.
+constexpr Duration kFarewellTime = std::chrono::milliseconds(500);
+
+}  // namespace
+
+Attachment::Attachment(AttachmentHost& host, EventLoop& loop, AttachmentId id, FileDescriptor socket)
+    : host_(host), id_(id), connection_(loop, std::move(socket), *this) {}
+
+std::string Attachment::describe() const {
+  if (!is_known_) return "a process that has not said who it is";
+  return tenant.empty() ? fmt::format("process {}", process)
+                        : fmt::format("process {} of tenant \"{}\"", process, tenant);
+}
+
+void Attachment::send(MessageType type, std::uint64_t number, const google::protobuf::MessageLite& message) {
+  connection_.send(type, number, body_of(message));
+}
+
+void Attachment::close(const Status& reason) {
+  if (is_closing_) return;
+  is_closing_ = true;
+  v1::GatewayStatus message;
+  put_status(reason, message);
+  send(MessageType::kClosing, 0, message);
+  connection_.end_after_sending(reason, kFarewellTime);
+}
+
+void Attachment::tick(Duration heartbeat, Duration lease, Duration handshake) {
+  if (!is_known_ && !is_closing_ && std::chrono::steady_clock::now() - began_ > handshake) {
+    return close(deadline_exceeded("a process must say who it is as soon as it has connected"));
+  }
+  connection_.tick(heartbeat, lease);
+}
+
+Result<ChunkTarget> Attachment::on_header(const Header& header) {
+  if (!is_known_ && header.type != MessageType::kHello) {
+    return data_loss(fmt::format("a {} message where a hello belongs", to_string(header.type)));
+  }
+  if (header.type != MessageType::kChunk || is_closing_) return ChunkTarget{};
+  return host_.place_chunk(*this, header);
+}
+
+Status Attachment::on_message(const Header& header, std::span<const std::byte> body) {
+  if (is_closing_) return {};
+  if (const Status taken = take(header, body); !taken.is_ok()) close(taken);
+  return {};
+}
+
+Status Attachment::take(const Header& header, std::span<const std::byte> body) {
+  if (!is_known_) return take_hello(header, body);
+  switch (header.type) {
+    case MessageType::kRegister: {
+      v1::GatewayRegister request;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, request));
+      return host_.register_group(*this, header.number, request);
+    }
+    case MessageType::kPost: {
+      v1::GatewayPost call;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, call));
+      return host_.post(*this, header.number, call);
+    }
+    case MessageType::kStaged: {
+      v1::GatewayStaged where;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, where));
+      return host_.staged(*this, header.number, where);
+    }
+    case MessageType::kChunk: host_.took_chunk(*this, header); return {};
+    case MessageType::kCancel: host_.cancel(*this, header.number); return {};
+    case MessageType::kFail: {
+      v1::GatewayFail message;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, message));
+      host_.fail(*this, message);
+      return {};
+    }
+    case MessageType::kWatch: {
+      v1::GatewayWatch message;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, message));
+      host_.watch(*this, header.number, message);
+      return {};
+    }
+    case MessageType::kGoodbye:
+      said_goodbye_ = true;
+      connection_.end(cancelled("the process has left"));
+      return {};
+    default: return invalid_argument(fmt::format("a {} message is not a process's", to_string(header.type)));
+  }
+}
+
+Status Attachment::take_hello(const Header& header, std::span<const std::byte> body) {
+  v1::GatewayHello hello;
+  SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, hello));
+  process = hello.process();
+  tenant = hello.tenant();
+  v1::GatewayWelcome welcome;
+  SQUARE_RETURN_IF_ERROR(host_.greet(*this, hello, welcome));
+  is_known_ = true;
+  send(MessageType::kWelcome, 0, welcome);
+  return {};
+}
+
+}  // namespace square::gateway

@@ -1,0 +1,77 @@
+// A gateway's end of one process: who it is, and what it says.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "gateway/connection.h"
+#include "gateway/group_table.h"
+#include "square/v1/gateway.pb.h"
+
+namespace square::gateway {
+
+class Attachment;
+
+// What an attachment needs of its gateway. Called on the loop's thread.
+class AttachmentHost {
+ public:
+  virtual ~AttachmentHost() = default;
+  // Errors: UNAUTHENTICATED, FAILED_PRECONDITION, RESOURCE_EXHAUSTED. Fills in the answer.
+  virtual Status greet(Attachment& from, const v1::GatewayHello& hello, v1::GatewayWelcome& welcome) = 0;
+  virtual Status register_group(Attachment& from, std::uint64_t number,
+                                const v1::GatewayRegister& request) = 0;
+  virtual Status post(Attachment& from, std::uint64_t number, const v1::GatewayPost& call) = 0;
+  virtual Status staged(Attachment& from, std::uint64_t number, const v1::GatewayStaged& where) = 0;
+  virtual Result<ChunkTarget> place_chunk(Attachment& from, const Header& header) = 0;
+  virtual void took_chunk(Attachment& from, const Header& header) = 0;
+  virtual void cancel(Attachment& from, std::uint64_t number) = 0;
+  virtual void fail(Attachment& from, const v1::GatewayFail& message) = 0;
+  virtual void watch(Attachment& from, std::uint64_t number, const v1::GatewayWatch& message) = 0;
+  virtual void streamed(Attachment& from, std::uint64_t number) = 0;
+  // The last call; the attachment is destroyed inside of it.
+  virtual void gone(Attachment& from, const Status& reason) = 0;
+};
+
+class Attachment final : public ConnectionHandler {
+ public:
+  Attachment(AttachmentHost& host, EventLoop& loop, AttachmentId id, FileDescriptor socket);
+
+  [[nodiscard]] AttachmentId id() const { return id_; }
+  [[nodiscard]] bool is_known() const { return is_known_; }
+  [[nodiscard]] bool said_goodbye() const { return said_goodbye_; }
+  // "process 17 of tenant "alice""
+  [[nodiscard]] std::string describe() const;
+
+  // Of the hello; the tenant perhaps of the first group.
+  std::uint32_t process = 0;
+  std::string tenant;
+  bool is_shared = false;
+
+  void send(MessageType type, std::uint64_t number, const google::protobuf::MessageLite& message);
+  void send(MessageType type, std::uint64_t number) { connection_.send(type, number); }
+  void stream(std::uint64_t number, std::span<const std::byte> data, std::shared_ptr<const void> owner) {
+    connection_.stream(number, data, std::move(owner));
+  }
+  // Tells it why, and ends the connection.
+  void close(const Status& reason);
+  void tick(Duration heartbeat, Duration lease, Duration handshake);
+
+  Result<ChunkTarget> on_header(const Header& header) override;
+  Status on_message(const Header& header, std::span<const std::byte> body) override;
+  void on_streamed(std::uint64_t number) override { host_.streamed(*this, number); }
+  void on_down(const Status& reason) override { host_.gone(*this, reason); }
+
+ private:
+  Status take(const Header& header, std::span<const std::byte> body);
+  Status take_hello(const Header& header, std::span<const std::byte> body);
+
+  AttachmentHost& host_;
+  const AttachmentId id_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  bool is_known_ = false;
+  bool said_goodbye_ = false;
+  bool is_closing_ = false;
+  Connection connection_;
+};
+
+}  // namespace square::gateway

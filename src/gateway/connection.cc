@@ -1,0 +1,228 @@
+#include "gateway/connection.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace square::gateway {
+
+Connection::Connection(EventLoop& loop, FileDescriptor socket, ConnectionHandler& handler)
+    : loop_(loop), socket_(std::move(socket)), handler_(handler) {
+  last_heard_ = last_said_ = std::chrono::steady_clock::now();
+  watch_ = loop_.watch(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
+}
+
+Connection::~Connection() {
+  *alive_ = false;
+  loop_.forget(watch_);
+}
+
+void Connection::end(Status reason) {
+  if (reason_) return;
+  reason_ = std::move(reason);
+  loop_.post([this, alive = alive_, why = *reason_] {
+    if (*alive) handler_.on_down(why);
+  });
+}
+
+void Connection::end_after_sending(Status reason, Duration patience) {
+  if (reason_ || farewell_) return;
+  farewell_ = std::move(reason);
+  patience_end_ = std::chrono::steady_clock::now() + patience;
+  want_to_write(true);
+}
+
+void Connection::tick(Duration heartbeat, Duration lease) {
+  const Time now = std::chrono::steady_clock::now();
+  if (reason_) return;
+  if (farewell_ && now >= patience_end_) return end(*farewell_);
+  if (now - last_heard_ > lease) {
+    return end(unavailable(fmt::format("nothing was heard for {:.1f} s", to_seconds(now - last_heard_))));
+  }
+  if (now - last_said_ > heartbeat && messages_.empty() && !farewell_) send(MessageType::kHeartbeat, 0);
+}
+
+void Connection::send(MessageType type, std::uint64_t number, std::string body) {
+  if (reason_ || farewell_) return;
+  if (messages_.size() >= kMaxQueuedMessages) {
+    return end(resource_exhausted(
+        fmt::format("{} messages wait for a peer that does not read them", messages_.size())));
+  }
+  const auto bytes = std::as_bytes(std::span(body));
+  const Header header{type, number, 0, static_cast<std::uint32_t>(body.size())};
+  if (body.size() > max_body_bytes(type)) {
+    return end(resource_exhausted(fmt::format("a {} message of {} bytes is over the limit of {}",
+                                              to_string(type), body.size(), max_body_bytes(type))));
+  }
+  messages_.push_back({encode_header(header, bytes), std::move(body)});
+  last_said_ = std::chrono::steady_clock::now();
+  want_to_write(true);
+}
+
+void Connection::stream(std::uint64_t number, std::span<const std::byte> data,
+                        std::shared_ptr<const void> owner) {
+  if (reason_ || farewell_) return;
+  streams_.push_back({number, data, std::move(owner)});
+  want_to_write(true);
+}
+
+void Connection::drop_stream(std::uint64_t number) {
+  const auto found = std::ranges::find(streams_, number, &Stream::number);
+  if (found == streams_.end()) return;
+  if (is_writing_ && is_chunk_ && found == streams_.begin()) {
+    found->is_dropped = true;  // a chunk is not cut short: the peer has seen its header
+    return;
+  }
+  streams_.erase(found);
+  loop_.post([this, alive = alive_, number] {
+    if (*alive && !reason_) handler_.on_streamed(number);
+  });
+}
+
+void Connection::on_ready(std::uint32_t events) {
+  if (reason_) return;
+  if ((events & EPOLLOUT) != 0U) write_turn();
+  if (!reason_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0U) read_turn();
+}
+
+// False when there is no more for now, or never again.
+bool Connection::read_some(std::byte* to, std::size_t size, std::size_t& done) {
+  const ssize_t got = recv(socket_.get(), to, size, 0);
+  if (got > 0) {
+    done += static_cast<std::size_t>(got);
+    last_heard_ = std::chrono::steady_clock::now();
+    return true;
+  }
+  if (got == 0) {
+    end(farewell_ ? *farewell_ : unavailable("the connection was closed"));
+  } else if (errno != EAGAIN && errno != EINTR) {
+    end(unavailable(fmt::format("the connection broke: {}", describe_errno(errno))));
+  }
+  return false;
+}
+
+void Connection::read_turn() {
+  for (std::size_t turn = 0; turn < kTurnBytes && !reason_;) {
+    const std::size_t before = read_bytes_;
+    if (!header_) {
+      if (!read_some(header_bytes_.data() + read_bytes_, kHeaderBytes - read_bytes_, read_bytes_)) return;
+      turn += read_bytes_ - before;
+      if (read_bytes_ == kHeaderBytes && !take_header()) return;
+    } else {
+      std::byte* to = target_.data != nullptr ? target_.data : body_.data();
+      if (!read_some(to + read_bytes_, header_->body_bytes - read_bytes_, read_bytes_)) return;
+      turn += read_bytes_ - before;
+      if (read_bytes_ == header_->body_bytes && !take_body()) return;
+    }
+  }
+}
+
+bool Connection::take_header() {
+  auto header = decode_header(header_bytes_);
+  if (!header.is_ok()) {
+    end(header.status());
+    return false;
+  }
+  auto target = handler_.on_header(*header);
+  if (!target.is_ok()) {
+    end(target.status());
+    return false;
+  }
+  header_ = *header;
+  target_ = std::move(*target);
+  read_bytes_ = 0;
+  if (target_.data == nullptr) body_.resize(header_->body_bytes);
+  return header_->body_bytes > 0 || take_body();
+}
+
+bool Connection::take_body() {
+  const std::byte* data = target_.data != nullptr ? target_.data : body_.data();
+  const std::span<const std::byte> body(data, header_->body_bytes);
+  Status taken = check_body(header_bytes_, body);
+  if (taken.is_ok() && header_->type != MessageType::kHeartbeat && !farewell_) {
+    taken = handler_.on_message(*header_, body);
+  }
+  header_.reset();
+  read_bytes_ = 0;
+  target_ = {};
+  body_.clear();
+  if (body_.capacity() > kMaxHelloBytes) body_.shrink_to_fit();
+  if (!taken.is_ok()) end(taken);
+  return !reason_;
+}
+
+void Connection::want_to_write(bool wants) {
+  if (wants == wants_to_write_) return;
+  wants_to_write_ = wants;
+  loop_.change(watch_, wants ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+// Messages before data: an outcome does not wait for another operation's bytes.
+bool Connection::next_message() {
+  written_bytes_ = 0;
+  if (!messages_.empty()) {
+    current_ = std::move(messages_.front());
+    messages_.pop_front();
+    current_body_ = std::as_bytes(std::span(current_.body));
+    is_chunk_ = false;
+    return is_writing_ = true;
+  }
+  if (streams_.empty()) return false;
+  const Stream& stream = streams_.front();
+  current_body_ = stream.data.subspan(stream.sent_bytes,
+                                      std::min(kMaxChunkBytes, stream.data.size() - stream.sent_bytes));
+  const Header header{MessageType::kChunk, stream.number, stream.sent_bytes,
+                      static_cast<std::uint32_t>(current_body_.size())};
+  current_ = {encode_header(header, current_body_), {}};
+  is_chunk_ = true;
+  return is_writing_ = true;
+}
+
+void Connection::finish_chunk() {
+  Stream stream = std::move(streams_.front());
+  streams_.pop_front();
+  stream.sent_bytes += current_body_.size();
+  last_said_ = std::chrono::steady_clock::now();
+  if (!stream.is_dropped && stream.sent_bytes < stream.data.size()) {
+    streams_.push_back(std::move(stream));
+  } else {
+    handler_.on_streamed(stream.number);
+  }
+}
+
+void Connection::write_turn() {
+  for (std::size_t turn = 0; turn < kTurnBytes && !reason_;) {
+    if (!is_writing_ && !next_message()) {
+      want_to_write(false);
+      // The peer reads to the end and closes: to close first could cost it the last message.
+      if (farewell_) shutdown(socket_.get(), SHUT_WR);
+      return;
+    }
+    std::array<iovec, 2> pieces{};
+    const std::size_t of_header = std::min(written_bytes_, kHeaderBytes);
+    const std::size_t of_body = written_bytes_ - of_header;
+    pieces[0] = {current_.header.data() + of_header, kHeaderBytes - of_header};
+    pieces[1] = {const_cast<std::byte*>(current_body_.data()) + of_body, current_body_.size() - of_body};
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EAGAIN || errno == EINTR) return;
+      return end(unavailable(fmt::format("the connection broke: {}", describe_errno(errno))));
+    }
+    turn += static_cast<std::size_t>(sent);
+    written_bytes_ += static_cast<std::size_t>(sent);
+    if (written_bytes_ < kHeaderBytes + current_body_.size()) continue;
+    is_writing_ = false;
+    if (is_chunk_) finish_chunk();
+  }
+}
+
+}  // namespace square::gateway

@@ -1,0 +1,116 @@
+// One end of an attachment: messages in, messages and data out, on an event loop.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gateway/event_loop.h"
+#include "gateway/frame.h"
+
+namespace square::gateway {
+
+// Messages that wait for a peer which does not read. Data is not among them: a chunk is
+// made when the socket has room for it.
+inline constexpr std::size_t kMaxQueuedMessages = 4096;
+// What one connection reads or writes before the others have their turn.
+inline constexpr std::size_t kTurnBytes = std::size_t{2} << 20U;
+
+// Memory that a chunk is read into; without `data` the chunk is dropped.
+struct ChunkTarget {
+  std::shared_ptr<const void> owner;
+  std::byte* data = nullptr;
+};
+
+// All on the loop's thread.
+class ConnectionHandler {
+ public:
+  virtual ~ConnectionHandler() = default;
+  // A header has arrived. Says where a chunk goes; an error ends the connection.
+  virtual Result<ChunkTarget> on_header(const Header& header) = 0;
+  // A whole message that passed its checksum; a chunk lies where on_header() put it.
+  virtual Status on_message(const Header& header, std::span<const std::byte> body) = 0;
+  // Everything given to stream() is in the socket, or its rest was dropped and nothing
+  // reads the data any more.
+  virtual void on_streamed(std::uint64_t number) = 0;
+  // The last call. The connection may be destroyed inside of it, not before.
+  virtual void on_down(const Status& reason) = 0;
+};
+
+// Used on the loop's thread only.
+class Connection {
+ public:
+  Connection(EventLoop& loop, FileDescriptor socket, ConnectionHandler& handler);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  void send(MessageType type, std::uint64_t number, std::string body = {});
+  // Sends `data` in chunks, in turn with other data; `owner` lives until on_streamed().
+  void stream(std::uint64_t number, std::span<const std::byte> data, std::shared_ptr<const void> owner);
+  // Stops that; on_streamed() comes when the chunk under way is in the socket.
+  void drop_stream(std::uint64_t number);
+
+  // Ends the connection soon; on_down() comes from the loop, not from inside this call.
+  void end(Status reason);
+  // The same, when what is queued has been sent, or `patience` is over.
+  void end_after_sending(Status reason, Duration patience);
+
+  // To be called now and then: heartbeats, lease, patience.
+  void tick(Duration heartbeat, Duration lease);
+
+ private:
+  using Time = std::chrono::steady_clock::time_point;
+  struct Message {
+    HeaderBytes header;
+    std::string body;
+  };
+  struct Stream {
+    std::uint64_t number;
+    std::span<const std::byte> data;
+    std::shared_ptr<const void> owner;
+    std::size_t sent_bytes = 0;
+    bool is_dropped = false;
+  };
+
+  void on_ready(std::uint32_t events);
+  void read_turn();
+  bool read_some(std::byte* to, std::size_t size, std::size_t& done);
+  bool take_header();
+  bool take_body();
+  void write_turn();
+  bool next_message();
+  void finish_chunk();
+  void want_to_write(bool wants);
+
+  EventLoop& loop_;
+  FileDescriptor socket_;
+  ConnectionHandler& handler_;
+  EventLoop::WatchId watch_ = 0;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::optional<Status> reason_;
+  std::optional<Status> farewell_;  // to end with, once everything is sent
+  Time patience_end_;
+  Time last_heard_;
+  Time last_said_;
+
+  HeaderBytes header_bytes_{};
+  std::optional<Header> header_;
+  std::size_t read_bytes_ = 0;  // of the header, then of the body
+  ChunkTarget target_;
+  std::vector<std::byte> body_;
+
+  std::deque<Message> messages_;
+  std::deque<Stream> streams_;
+  // What is being written: a header, then a message's body or a piece of the first stream.
+  bool is_writing_ = false;
+  bool is_chunk_ = false;
+  Message current_;
+  std::span<const std::byte> current_body_;
+  std::size_t written_bytes_ = 0;
+  bool wants_to_write_ = false;
+};
+
+}  // namespace square::gateway

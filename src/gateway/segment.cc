@@ -1,0 +1,155 @@
+#include "gateway/segment.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+#include "base/check.h"
+
+namespace square::gateway {
+namespace {
+
+constexpr std::uint64_t kMagic = 0x746e656d67655153;  // "SQegment", as the machine has it
+constexpr std::size_t kCopyBytes = std::size_t{64} << 20U;
+
+struct SegmentHeader {
+  std::uint64_t magic = kMagic;
+  std::uint64_t nonce = 0;
+};
+
+std::uint64_t draw_nonce() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32U) | device();
+}
+
+Status write_all(const FileDescriptor& file, std::span<const std::byte> data, std::size_t offset) {
+  while (!data.empty()) {
+    const ssize_t written =
+        pwrite(file.get(), data.data(), std::min(data.size(), kCopyBytes), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      return resource_exhausted(
+          fmt::format("cannot copy {} bytes into shared memory: {}", data.size(), describe_errno(errno)));
+    }
+    offset += static_cast<std::size_t>(written);
+    data = data.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+Result<Segment> make_segment(std::size_t capacity_bytes) {
+  Segment segment;
+  segment.descriptor = FileDescriptor(memfd_create("square-gateway", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  segment.nonce = draw_nonce();
+  segment.capacity_bytes = capacity_bytes;
+  const SegmentHeader header{kMagic, segment.nonce};
+  const auto size = static_cast<off_t>(kSegmentHeaderBytes + capacity_bytes);
+  if (!segment.descriptor || ftruncate(segment.descriptor.get(), size) != 0) {
+    return resource_exhausted(
+        fmt::format("cannot make {} bytes of shared memory: {}", capacity_bytes, describe_errno(errno)));
+  }
+  SQUARE_RETURN_IF_ERROR(write_all(segment.descriptor, std::as_bytes(std::span(&header, 1)), 0));
+  return segment;
+}
+
+Status seal(const Segment& segment, int seals) {
+  if (fcntl(segment.descriptor.get(), F_ADD_SEALS, seals) == 0) return {};
+  return resource_exhausted(fmt::format("cannot seal shared memory: {}", describe_errno(errno)));
+}
+
+Result<Mapping> map(const FileDescriptor& file, std::size_t size_bytes, int protection) {
+  void* address = mmap(nullptr, kSegmentHeaderBytes + size_bytes, protection, MAP_SHARED, file.get(), 0);
+  if (address == MAP_FAILED) {
+    return resource_exhausted(
+        fmt::format("cannot map {} bytes of shared memory: {}", size_bytes, describe_errno(errno)));
+  }
+  return Mapping(address, kSegmentHeaderBytes + size_bytes);
+}
+
+// A page of such a file cannot be taken away, so reading or writing it cannot end the gateway.
+Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, SegmentUse use) {
+  struct stat about {};
+  struct statfs system {};
+  if (fstat(file.get(), &about) != 0 || fstatfs(file.get(), &system) != 0) {
+    return unavailable(fmt::format("its file cannot be looked at: {}", describe_errno(errno)));
+  }
+  // Not huge pages: those can run out.
+  if (!S_ISREG(about.st_mode) || system.f_type != TMPFS_MAGIC) {
+    return permission_denied("it is not a memory file");
+  }
+  int needed = F_SEAL_SHRINK | F_SEAL_GROW;
+  if (use == SegmentUse::kSealed) needed |= F_SEAL_WRITE;
+  const int seals = fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & needed) != needed) return permission_denied("it is not sealed");
+  if (static_cast<std::uint64_t>(about.st_size) < kSegmentHeaderBytes + size_bytes) {
+    return permission_denied(
+        fmt::format("it has {} bytes where {} are needed", about.st_size, kSegmentHeaderBytes + size_bytes));
+  }
+  return SegmentFile{std::move(file), about.st_dev, about.st_ino,
+                     static_cast<std::size_t>(about.st_size) - kSegmentHeaderBytes};
+}
+
+Result<FileDescriptor> open_of(std::uint32_t process, std::uint32_t descriptor, SegmentUse use) {
+  struct stat about {};
+  const std::string place = fmt::format("/proc/{}", process);
+  if (stat(place.c_str(), &about) != 0) return unavailable("it is on another host or in another container");
+  if (about.st_uid != geteuid()) return permission_denied("it runs as another user");
+  const std::string path = fmt::format("{}/fd/{}", place, descriptor);
+  const int mode = use == SegmentUse::kSealed ? O_RDONLY : O_RDWR;
+  FileDescriptor file(open(path.c_str(), mode | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file) return unavailable(fmt::format("{} cannot be opened: {}", path, describe_errno(errno)));
+  return file;
+}
+
+}  // namespace
+
+Mapping::~Mapping() {
+  if (address_ != nullptr) munmap(address_, size_bytes_);
+}
+
+std::span<std::byte> Mapping::data() const {
+  if (address_ == nullptr) return {};
+  return {static_cast<std::byte*>(address_) + kSegmentHeaderBytes, size_bytes_ - kSegmentHeaderBytes};
+}
+
+Result<Segment> make_sealed_segment(std::span<const std::byte> data) {
+  SQUARE_ASSIGN_OR_RETURN(Segment segment, make_segment(data.size()));
+  SQUARE_RETURN_IF_ERROR(write_all(segment.descriptor, data, kSegmentHeaderBytes));
+  SQUARE_RETURN_IF_ERROR(seal(segment, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE));
+  return segment;
+}
+
+Result<Segment> make_reusable_segment(std::size_t capacity_bytes) {
+  SQUARE_ASSIGN_OR_RETURN(Segment segment, make_segment(capacity_bytes));
+  SQUARE_RETURN_IF_ERROR(seal(segment, F_SEAL_SHRINK | F_SEAL_GROW));
+  SQUARE_ASSIGN_OR_RETURN(segment.mapping, map(segment.descriptor, capacity_bytes, PROT_READ | PROT_WRITE));
+  return segment;
+}
+
+Result<SegmentFile> open_segment(const SegmentPlace& place, std::size_t size_bytes, SegmentUse use) {
+  SQUARE_ASSIGN_OR_RETURN(FileDescriptor opened, open_of(place.process, place.descriptor, use));
+  SQUARE_ASSIGN_OR_RETURN(SegmentFile file, check_file(std::move(opened), size_bytes, use));
+  SegmentHeader header{};
+  if (pread(file.descriptor.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
+      header.magic != kMagic || header.nonce != place.nonce) {
+    return permission_denied("it is not the segment that was announced");
+  }
+  return file;
+}
+
+Result<Mapping> map_segment(const SegmentFile& file, std::size_t size_bytes, SegmentUse use) {
+  const int protection = use == SegmentUse::kSealed ? PROT_READ : PROT_READ | PROT_WRITE;
+  return map(file.descriptor, size_bytes, protection);
+}
+
+}  // namespace square::gateway

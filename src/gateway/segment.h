@@ -1,0 +1,84 @@
+// Memory that a process and the gateway of its host share, without a name in any file system.
+//
+// A segment is a memory file of the process. The gateway opens it through /proc/PID/fd, so
+// it is gone with the last of the two, also after kill -9. A page in front holds a random
+// number, so that the gateway knows it has opened what the process meant.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "gateway/socket.h"
+#include "square/status.h"
+
+namespace square::gateway {
+
+// The first page; data comes behind it.
+inline constexpr std::size_t kSegmentHeaderBytes = 4096;
+
+// Mapped memory. Movable; unmapped with its owner.
+class Mapping {
+ public:
+  Mapping() = default;
+  Mapping(void* address, std::size_t size_bytes) : address_(address), size_bytes_(size_bytes) {}
+  Mapping(Mapping&& other) noexcept
+      : address_(std::exchange(other.address_, nullptr)), size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+  Mapping& operator=(Mapping&& other) noexcept {
+    std::swap(address_, other.address_);
+    std::swap(size_bytes_, other.size_bytes_);
+    return *this;
+  }
+  ~Mapping();
+
+  // Behind the header.
+  [[nodiscard]] std::span<std::byte> data() const;
+
+ private:
+  void* address_ = nullptr;
+  std::size_t size_bytes_ = 0;
+};
+
+// The process's end of a segment.
+struct Segment {
+  FileDescriptor descriptor;
+  std::uint64_t nonce = 0;
+  std::size_t capacity_bytes = 0;
+  Mapping mapping;  // of a reusable one
+};
+
+// Copies `data` into a segment that nobody can change any more: a node sums up what it
+// sends before it sends it, so bytes that change in between would break its links.
+// Errors: RESOURCE_EXHAUSTED. Blocks for the copy.
+Result<Segment> make_sealed_segment(std::span<const std::byte> data);
+
+// A segment for results, and for input that stays on the gateway's node. Its size cannot change
+// any more. Errors: RESOURCE_EXHAUSTED.
+Result<Segment> make_reusable_segment(std::size_t capacity_bytes);
+
+// Sealed: nobody can change its bytes. Reusable: the process writes to it whenever it likes.
+enum class SegmentUse { kSealed, kReusable };
+
+// What a process announces.
+struct SegmentPlace {
+  std::uint32_t process = 0;
+  std::uint32_t descriptor = 0;  // there
+  std::uint64_t nonce = 0;
+};
+
+// The gateway's end: a file that is what its process announced and as it must be.
+struct SegmentFile {
+  FileDescriptor descriptor;
+  std::uint64_t device = 0;
+  std::uint64_t number = 0;  // of its inode
+  std::size_t capacity_bytes = 0;
+};
+
+// Refuses whatever could change its size, or its bytes if it must be sealed, under the gateway's
+// hands, and what is smaller than `size_bytes`. Errors: PERMISSION_DENIED or UNAVAILABLE in words.
+Result<SegmentFile> open_segment(const SegmentPlace& place, std::size_t size_bytes, SegmentUse use);
+// Errors: RESOURCE_EXHAUSTED. Precondition: `size_bytes` is at most its capacity.
+Result<Mapping> map_segment(const SegmentFile& file, std::size_t size_bytes, SegmentUse use);
+
+}  // namespace square::gateway
