@@ -323,8 +323,8 @@ def row(price: Price) -> str:
     full = "  MACHINE FULL" if price.busy > machine.FULL else ""
     return (
         f"{price.case:38} {price.place:12} {price.block_bytes / KIB:7.1f} "
-        f"{price.blocks / price.seconds:9.0f} {price.cpu_microseconds:9.1f} {price.cpu_seconds_per_gb:8.2f} {price.idle * 100:6.2f} "
-        f"{price.seconds:7.3f}{bare:>17}{full}"
+        f"{price.blocks / price.seconds:9.0f} {price.cpu_microseconds:9.1f} "
+        f"{price.cpu_seconds_per_gb:8.2f} {price.idle * 100:6.2f} {price.seconds:7.3f}{bare:>17}{full}"
     )
 
 
