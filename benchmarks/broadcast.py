@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import machine
 import square
 from loopback import MIB, add_common_options, contest, enter_namespace, gloo_version, heading, show
 
@@ -24,7 +25,7 @@ def controller(names: list[str], size_bytes: int, policy: str) -> square.Control
     return square.Controller(square.Scenario(mesh, policy=square.Policy(policy), collectives=[tensor]))
 
 
-def measure(receivers: int, options: argparse.Namespace) -> dict[str, float]:
+def measure(receivers: int, options: argparse.Namespace) -> dict[str, float | bool]:
     size_bytes = options.mib * MIB
     names = ["root", *(f"receiver-{number}" for number in range(1, receivers + 1))]
     tuned = not options.library
@@ -45,6 +46,7 @@ def measure(receivers: int, options: argparse.Namespace) -> dict[str, float]:
                 ("cpu_seconds_per_gb", series.cpu_per_gb() / receivers),
             )
         }
+        found |= ranks.results["square"].cost(receivers).figures()
     if "gloo_gb_per_second" in found:
         found["rate_ratio"] = found["square_gb_per_second"] / found["gloo_gb_per_second"]
     return found
@@ -68,7 +70,7 @@ def main() -> int:
         figures[f"to_{receivers}"] = found
         line = (
             f"to {receivers}: Square {found['square_gb_per_second']:.2f} GB/s, "
-            f"CPU s/GB delivered {found['square_cpu_seconds_per_gb']:.2f}"
+            f"CPU s/GB delivered {found['square_cpu_seconds_per_gb']:.2f}; {machine.describe(found)}"
         )
         if "rate_ratio" in found:
             good &= found["rate_ratio"] >= LEAST_OF_GLOO

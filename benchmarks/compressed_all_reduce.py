@@ -16,6 +16,7 @@ import sys
 import time
 from typing import Any
 
+import machine
 import numpy as np
 import square
 from netns_run import links_both_ways, main, parser_for
@@ -43,10 +44,12 @@ def measure_kind(
     total = square.CompressionReport()
     got, wanted = np.zeros(elements), np.zeros(elements)
     seconds, errors = [], []
+    cost = machine.Cost()
     for number in range(WARM_UP_CALLS + calls):
         numbers = gradients(rank, number, elements)
         exact = sum(gradients(other, number, elements).astype(np.float64) for other in range(group.size))
         group.barrier(timeout=CALL_SECONDS)
+        processors, cpu = machine.processors(), time.process_time()
         begun = time.perf_counter()
         work = group.all_reduce_async(
             numbers, compression=compression, feedback=feedback, timeout=CALL_SECONDS
@@ -56,12 +59,16 @@ def measure_kind(
             time.sleep(WARM_UP_PAUSE)
         else:
             seconds.append(time.perf_counter() - begun)
+            after = machine.processors()
+            busy = (after[0] - processors[0]) / max(after[1] - processors[1], 1e-9)
+            cost.add(time.process_time() - cpu, 0.0, seconds[-1], busy)
         got, wanted = got + numbers, wanted + exact
         errors.append(float(np.linalg.norm(numbers - exact) / np.linalg.norm(exact)))
         if work.compression_report is not None:
             total = total + work.compression_report
     return {
         "seconds": seconds,
+        "cost": [cost.cpu_seconds, cost.seconds, cost.busy_seconds / max(cost.seconds, 1e-9)],
         "ratio": total.ratio,
         "relative_error_sent": total.relative_error,
         "relative_error": statistics.mean(errors),
@@ -139,6 +146,12 @@ def _figures(
         slowest = [max(call) for call in zip(*(one["seconds"] for one in of_kind), strict=True)]
         figures["kinds"][kind] = {**of_kind[0], "seconds": statistics.median(slowest)}
         figures["kinds"][kind].pop("checksum")
+        cost = machine.Cost()
+        _, took, busy = figures["kinds"][kind].pop("cost")
+        # Of the floats that are added, not of what is sent for them.
+        gb_hops = (options.mib << 20) / 1e9 * options.repeat * 2 * (len(SITES) - 1)
+        cost.add(sum(one["cost"][0] for one in of_kind), gb_hops, took, busy)
+        figures["kinds"][kind] |= cost.figures()
     plain = figures["kinds"].get("none", {}).get("seconds")
     for kind, one in figures["kinds"].items():
         one["times_sooner"] = plain / one["seconds"] if plain else None
@@ -146,7 +159,7 @@ def _figures(
         lines.append(
             f"{kind:<18} {one['seconds']:.3f} s{sooner}; {one['ratio']:.2f} times fewer bytes; "
             f"relative error of a sum {one['relative_error']:.2e}, "
-            f"of all sums together {one['relative_error_of_all']:.2e}"
+            f"of all sums together {one['relative_error_of_all']:.2e}; {machine.describe(one)}"
         )
     return figures, lines
 

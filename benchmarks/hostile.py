@@ -27,6 +27,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 
+import machine
 import sessions as bench
 import square
 from raw_http2 import RawConnection
@@ -181,6 +182,7 @@ class Outcome:
     idle_mib: float
     grown_mib: float
     worst_share: float
+    cost: dict[str, float | bool]
     is_good: bool = False
 
     def __post_init__(self) -> None:
@@ -236,17 +238,18 @@ def besiege(
         sink.call("receive", numbers)
         begin = hosts["source"].call("send", numbers) + WARM_UP_SECONDS
         end = begin + seconds
-        bench.watch(sink, others, rates, end)
+        watch = bench.Watch(hosts, "source", "sink", numbers)
+        watch.begin(end)
         under_way: dict[str, Future[Closing]] = {
             kind: attackers.submit(attack, kind, count, address, end) for kind, count in counts.items()
         }
         while time.monotonic() < end:
             most = max(most, relay.memory_bytes())
             time.sleep(SAMPLE_SECONDS)
-        seen = bench.arrivals(sink, others, rates)
+        seen = watch.arrivals()
         closings = {kind: wave.result() for kind, wave in under_way.items()}
     shares = [seen[number].rate_bps(begin, end) / rates[number] for number in numbers]
-    return Outcome(closings, before / MIB, (most - before) / MIB, min(shares))
+    return Outcome(closings, before / MIB, (most - before) / MIB, min(shares), watch.cost.figures())
 
 
 def show(outcome: Outcome) -> None:
@@ -258,7 +261,8 @@ def show(outcome: Outcome) -> None:
         )
     print(
         f"    the relay grew by {outcome.grown_mib:.1f} MiB over {outcome.idle_mib:.1f} MiB; the others had "
-        f"{outcome.worst_share:.4f} of their rate{'' if outcome.is_good else '   MISSED'}",
+        f"{outcome.worst_share:.4f} of their rate{'' if outcome.is_good else '   MISSED'}; "
+        f"{machine.describe(outcome.cost)}",
         flush=True,
     )
 

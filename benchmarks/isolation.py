@@ -22,6 +22,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
+import machine
 import sessions as bench
 import square
 from square.run import namespaces, wiring
@@ -46,6 +47,7 @@ class Outcome:
     contended_share: float
     after_mbps: float
     after_share: float
+    cost: dict[str, float | bool]
     is_good: bool = False
 
 
@@ -130,15 +132,22 @@ def contend(
     greedy_host.call("send", numbers)
     begin = hosts["a"].call("send", [own.number]) + WARM_UP_SECONDS
     stop = begin + seconds
-    bench.watch(sink, [own], rates, stop + AFTER_SECONDS)
+    watch = bench.Watch(hosts, "a", "sink", [own.number])
+    watch.begin(stop + AFTER_SECONDS)
     time.sleep(max(0.0, stop - time.monotonic()))
     greedy_host.call("cancel", numbers)
-    arrivals = bench.arrivals(sink, [own], rates)[own.number]
+    arrivals = watch.arrivals()[own.number]
     contended = arrivals.rate_bps(begin, stop)
     after = arrivals.rate_bps(stop + 1.0, stop + AFTER_SECONDS)
     planned = rates[own.number]
     outcome = Outcome(
-        case, planned / 1e6, contended / 1e6, contended / planned, after / 1e6, after / LINK_BPS
+        case,
+        planned / 1e6,
+        contended / 1e6,
+        contended / planned,
+        after / 1e6,
+        after / LINK_BPS,
+        watch.cost.figures(),
     )
     outcome.is_good = outcome.contended_share >= LEAST_SHARE and (
         case != "shared" or outcome.after_share >= LEAST_AFTER
@@ -166,7 +175,8 @@ def main() -> int:
             print(
                 f"{outcome.case:7} A planned {outcome.planned_mbps:.1f}: beside B "
                 f"{outcome.contended_mbps:.2f} Mbit/s = {outcome.contended_share:.4f}; after B "
-                f"{outcome.after_mbps:.2f} Mbit/s = {outcome.after_share:.4f} of the link{verdict}",
+                f"{outcome.after_mbps:.2f} Mbit/s = {outcome.after_share:.4f} of the link{verdict}; "
+                f"{machine.describe(outcome.cost)}",
                 flush=True,
             )
     if options.json:

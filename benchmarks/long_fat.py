@@ -21,6 +21,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import machine
+import netns_run
 import square
 from netns_run import main, parser_for
 from square.run import namespaces
@@ -152,7 +154,9 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
     sizes = [size] * (options.warm_up + options.repeat)
     with DelayedLink(options.relay, options.delay_ms / 1e3) as link:
         tcp_seconds, tcp = run_tcp(link, sizes)
-        our_seconds, statistics_of_node = run_square(link, sizes, options)
+        with machine.Usage() as usage:
+            our_seconds, statistics_of_node = run_square(link, sizes, options)
+    netns_run.cost.add_usage(usage, sum(sizes) / 1e9)
     rates = {
         name: statistics.median(8e-6 * size / one for one in seconds[options.warm_up :])
         for name, seconds in (("tcp", tcp_seconds), ("square", our_seconds))

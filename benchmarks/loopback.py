@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
+import machine
 import square
 
 MIB = 1 << 20
@@ -143,10 +144,15 @@ class Series:
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)  # by rank, or by rank and relay
     bytes: int = 0
+    turn_seconds: float = 0.0
+    busy: float = 0.0  # part of the machine's processors
 
     def add(self, other: "Series") -> None:
         self.seconds += other.seconds
         self.bytes += other.bytes
+        total = self.turn_seconds + other.turn_seconds
+        self.busy = (self.busy * self.turn_seconds + other.busy * other.turn_seconds) / max(total, 1e-9)
+        self.turn_seconds = total
         if not self.cpu_seconds:
             self.cpu_seconds = [0.0] * len(other.cpu_seconds)
         pairs = zip(self.cpu_seconds, other.cpu_seconds, strict=True)
@@ -158,6 +164,12 @@ class Series:
 
     def cpu_per_gb(self) -> float:
         return sum(self.cpu_seconds) / (self.bytes / GB)
+
+    def cost(self, hops: float) -> machine.Cost:
+        """Of all its rounds, whose bytes each went over so many links."""
+        made = machine.Cost()
+        made.add(sum(self.cpu_seconds), self.bytes / GB * hops, self.turn_seconds, self.busy)
+        return made
 
 
 class Member:
@@ -324,9 +336,10 @@ class Contest:
     def _turn(self, peer: str, rounds: int) -> Series:
         for relay in self.relays:
             relay.call("begin")
-        took = self.all("rounds", peer, rounds)
+        with machine.Usage() as usage:
+            took = self.all("rounds", peer, rounds)
         cpu = [spent for _, spent in took] + [relay.call("cpu_seconds") for relay in self.relays]
-        return Series(took[0][0], cpu, rounds * self.size_bytes)
+        return Series(took[0][0], cpu, rounds * self.size_bytes, usage.seconds, usage.busy)
 
     def close(self) -> None:
         for process in [*self.members, *self.relays]:

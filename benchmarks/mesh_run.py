@@ -10,10 +10,10 @@ its plan, or if square is not 3 times sooner with one tenant.
 import argparse
 import sys
 
+import netns_run
 import square
-from square.run.job import RunOptions, run_scenario
+from square.run.job import RunOptions
 from square.run.outcome import RunOutcome
-from square.run.progress import display_for
 
 NAMES = [f"n{number}" for number in range(8)]
 SIZE_BYTES = 12_500_000
@@ -21,7 +21,7 @@ MOST_RATIO = 1.10
 LEAST_GAIN = 3.0
 
 
-def run(tenants: int, seed: int, policies: tuple[str, ...], *, quiet: bool) -> RunOutcome:
+def run(tenants: int, seed: int, policies: tuple[str, ...]) -> RunOutcome:
     topology = square.Topology.full_mesh(NAMES)
     topology.draw_capacities(10e6, 1e6, seed)
     collectives = [
@@ -29,12 +29,12 @@ def run(tenants: int, seed: int, policies: tuple[str, ...], *, quiet: bool) -> R
         for number in range(tenants)
     ]
     scenario = square.Scenario(topology, collectives=collectives, name=f"mesh of {len(NAMES)}")
-    return run_scenario(scenario, RunOptions(policies, seed=seed), display_for(sys.stderr, quiet=quiet))
+    return netns_run.run_metered(scenario, RunOptions(policies, seed=seed))
 
 
-def five_tenants(seed: int, *, quiet: bool) -> bool:
+def five_tenants(seed: int) -> bool:
     print(f"five tenants, square, seed {seed}: measured / planned completion")
-    [policy] = run(5, seed, ("square",), quiet=quiet).policies
+    [policy] = run(5, seed, ("square",)).policies
     for collective in policy.collectives:
         print(
             f"  {collective.tenant}: {collective.measured_seconds:.2f} / {collective.planned_seconds:.2f} s "
@@ -44,9 +44,9 @@ def five_tenants(seed: int, *, quiet: bool) -> bool:
     return all(collective.completion_ratio <= MOST_RATIO for collective in policy.collectives)
 
 
-def one_tenant(seed: int, *, quiet: bool) -> bool:
+def one_tenant(seed: int) -> bool:
     print(f"one tenant, seed {seed}: measured completion")
-    outcome = run(1, seed, ("square", "mcf", "shortest-path"), quiet=quiet)
+    outcome = run(1, seed, ("square", "mcf", "shortest-path"))
     gains = [1.0, *(outcome.mean_gain(baseline) for baseline in outcome.policies[1:])]
     for policy, gain in zip(outcome.policies, gains, strict=True):
         [collective] = policy.collectives
@@ -62,12 +62,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measured against planned completion on a mesh of eight.")
     parser.add_argument("--seed", type=int, default=7, help="of links and payload (default 7)")
     parser.add_argument("--repeat", type=int, default=1, help="with the next seeds")
-    parser.add_argument("--quiet", action="store_true", help="no progress")
     options = parser.parse_args()
     good = True
     for seed in range(options.seed, options.seed + options.repeat):
-        good &= five_tenants(seed, quiet=options.quiet)
-        good &= one_tenant(seed, quiet=options.quiet)
+        good &= five_tenants(seed)
+        good &= one_tenant(seed)
+    print(netns_run.cost.line())
     return 0 if good else 1
 
 

@@ -9,12 +9,43 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import machine
 import square
 from square.errors import SquareError
 from square.run.job import RunOptions, run_scenario
 from square.run.network import NETNS
 from square.run.outcome import CollectiveOutcome, RunOutcome
-from square.run.progress import display_for
+from square.run.progress import Expectation, Silence
+
+# What has been measured by run(), and by others that add to it: main() prints it.
+cost = machine.Cost()
+_TREES = {"all_reduce": 2}  # of the others one
+
+
+class _Meter(Silence):
+    """Counts what goes by while collectives run, without the start of the processes."""
+
+    def __init__(self) -> None:
+        self.usage = machine.Usage()
+
+    def begin(self, policy: str, collectives: list[Expectation], total_bytes: int) -> None:
+        self.usage.begin()
+
+    def end(self) -> None:
+        self.usage.end()
+
+
+def run_metered(scenario: square.Scenario, settings: RunOptions) -> RunOutcome:
+    """Runs it and adds what it cost to `cost`."""
+    meter = _Meter()
+    outcome = run_scenario(scenario, settings, meter)
+    gb_hops = sum(
+        one.size_bytes / 1e9 * _TREES.get(one.op, 1) * (len(one.members) - 1)
+        for policy in outcome.policies
+        for one in policy.collectives
+    )
+    cost.add_usage(meter.usage, gb_hops)
+    return outcome
 
 
 def parser_for(description: str) -> argparse.ArgumentParser:
@@ -50,7 +81,7 @@ def run(
     settings = RunOptions(
         policies, seed=options.seed if seed is None else seed, emulate=NETNS, paced=not options.unpaced
     )
-    return run_scenario(scenario, settings, display_for(sys.stderr, quiet=True))
+    return run_metered(scenario, settings)
 
 
 def figures_of(collective: CollectiveOutcome) -> dict[str, Any]:
@@ -95,6 +126,9 @@ def main(
     except SquareError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
+    if cost.gb_hops > 0:
+        figures |= cost.figures()
+        lines.append(cost.line())
     if options.json:
         print(json.dumps({"command": command, "kernel": platform.release(), **figures}, indent=2))
         return 0

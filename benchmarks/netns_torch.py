@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import machine
+import netns_run
 import square
 from square.run import sites as emulated
 
@@ -72,6 +74,13 @@ class Sites:
             answers = self._all(commands)
         if not all(answer["right"] for answer in answers):
             raise SystemExit(f"{backend}: {operation} gave wrong results")
+        if backend == "square":
+            trees = 2 if operation == "all_reduce" else 1
+            gb_hops = 4e-9 * elements * trees * (len(self._names) - 1) * rounds
+            seconds = sum(answers[0]["seconds"])
+            self.cost = machine.Cost()
+            self.cost.add(sum(a["cpu_seconds"] for a in answers), gb_hops, seconds, answers[0]["busy"])
+            netns_run.cost.add(self.cost.cpu_seconds, gb_hops, seconds, answers[0]["busy"])
         return [max(every) for every in zip(*(answer["seconds"] for answer in answers), strict=True)]
 
     def _all(self, commands: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

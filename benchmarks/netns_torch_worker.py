@@ -10,6 +10,7 @@ import time
 from datetime import timedelta
 from typing import Any
 
+import machine
 import torch
 import torch.distributed as dist
 
@@ -17,7 +18,7 @@ TIMEOUT = timedelta(seconds=280)
 
 
 def run(command: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of each round, from when all are ready, and whether the results were right."""
+    """Seconds of each round, from when all are ready, whether the results were right, CPU seconds."""
     os.environ |= command["environment"]
     rank, size, elements = command["rank"], command["size"], command["elements"]
     operation = {"all_reduce": dist.all_reduce, "broadcast": lambda tensor: dist.broadcast(tensor, 0)}[
@@ -26,22 +27,29 @@ def run(command: dict[str, Any]) -> dict[str, Any]:
     dist.init_process_group(command["backend"], rank=rank, world_size=size, timeout=TIMEOUT)
     seconds = []
     right = True
+    spent = busy = whole = 0.0
     for number in range(command["rounds"] + 1):
         tensor = (torch.arange(elements) % 1024 + rank).float()
         # Registers its sessions, opens connections.
         operation(torch.zeros(1))
         dist.barrier()
+        processors, cpu = machine.processors(), time.process_time()
         begun = time.perf_counter()
         operation(tensor)
         if number > 0:
             seconds.append(time.perf_counter() - begun)
         dist.barrier()  # who is through first does not take the processor from the others
+        if number > 0:
+            spent += time.process_time() - cpu
+            after = machine.processors()
+            busy += after[0] - processors[0]
+            whole += after[1] - processors[1]
         expected = torch.arange(elements) % 1024
         if command["operation"] == "all_reduce":
             expected = expected * size + size * (size - 1) // 2
         right = right and bool(torch.equal(tensor, expected.float()))
     dist.destroy_process_group()
-    return {"seconds": seconds, "right": right}
+    return {"seconds": seconds, "right": right, "cpu_seconds": spent, "busy": busy / max(whole, 1e-9)}
 
 
 def main() -> None:

@@ -13,8 +13,9 @@ import argparse
 import json
 import shlex
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
+import machine
 import sessions as bench
 import square
 
@@ -36,6 +37,7 @@ class Measured:
     worst_error: float  # relative, with its sign
     mean_error: float
     worst_window: float  # of 1 s, one block taken off, in parts of the rate
+    cost: dict[str, float | bool] = field(default_factory=dict)
     is_good: bool = False
 
 
@@ -60,8 +62,9 @@ def measure(rate_bps: float, count: int, seconds: float) -> Measured:
             rates = bench.planned_rates(controller.plan(), sessions)
             sink.call("receive", numbers, expected)
             begin = source.call("send", numbers) + WARM_UP_SECONDS
-            bench.watch(sink, sessions, rates, begin + seconds + TAIL_SECONDS)
-            seen = bench.arrivals(sink, sessions, rates)
+            watch = bench.Watch({"source": source, "sink": sink}, "source", "sink", numbers)
+            watch.begin(begin + seconds + TAIL_SECONDS)
+            seen = watch.arrivals()
             result = Measured(rate_bps / 1e6, count, 0.0, 0.0, 0.0)
             for number, arrivals in seen.items():
                 if len(arrivals.times) * arrivals.block_bytes >= size:
@@ -72,9 +75,9 @@ def measure(rate_bps: float, count: int, seconds: float) -> Measured:
                 result.mean_error += error / count
                 if abs(error) >= abs(result.worst_error):
                     result.worst_error = error
-                block = bench.wire_bits(arrivals.block_bytes)
-                window = (arrivals.most_bits(begin, begin + seconds) - block) / rates[number]
-                result.worst_window = max(result.worst_window, window)
+                window = arrivals.most_bits(begin, begin + seconds) - arrivals.block_bits
+                result.worst_window = max(result.worst_window, window / rates[number])
+            result.cost = watch.cost.figures()
     finally:
         source.close()
         sink.close()
@@ -104,7 +107,7 @@ def main() -> int:
                 f"{count:4} x {result.rate_mbps:6.0f} Mbit/s: error {result.worst_error * 100:+.4f}% "
                 f"(mean {result.mean_error * 100:+.4f}%), "
                 f"1 s less a block {result.worst_window:.4f} of the rate"
-                f"{'' if result.is_good else '   MISSED'}",
+                f"{'' if result.is_good else '   MISSED'}; {machine.describe(result.cost)}",
                 flush=True,
             )
     if options.json:

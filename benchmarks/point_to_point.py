@@ -10,6 +10,7 @@ time per GB over 2.0 times TCP's.
 import argparse
 import sys
 
+import machine
 import square
 from loopback import MIB, Contest, add_common_options, contest, enter_namespace, heading, show
 
@@ -27,7 +28,7 @@ def controller(size_bytes: int) -> square.Controller:
     return square.Controller(square.Scenario(topology, collectives=[tensor]))
 
 
-def measure(mode: str, options: argparse.Namespace) -> dict[str, float]:
+def measure(mode: str, options: argparse.Namespace) -> dict[str, float | bool]:
     size_bytes = options.mib * MIB
     with controller(size_bytes) as control, contest(2, size_bytes, tuned=mode == "program") as pair:
         pair.add("tcp")
@@ -36,9 +37,9 @@ def measure(mode: str, options: argparse.Namespace) -> dict[str, float]:
         return figures_of(pair)
 
 
-def figures_of(pair: Contest) -> dict[str, float]:
+def figures_of(pair: Contest) -> dict[str, float | bool]:
     tcp, ours = pair.results["tcp"], pair.results["square"]
-    return {
+    return ours.cost(hops=1).figures() | {
         "tcp_gb_per_second": tcp.rate(),
         "square_gb_per_second": ours.rate(),
         "rate_ratio": ours.rate() / tcp.rate(),
@@ -68,7 +69,7 @@ def main() -> int:
             f"{found['rate_ratio']:.2f} (at least {LEAST_OF_TCP[mode]:.2f}); CPU s/GB Square "
             f"{found['square_cpu_seconds_per_gb']:.2f}, of it the sender "
             f"{found['square_sender_cpu_seconds_per_gb']:.2f}, TCP {found['tcp_cpu_seconds_per_gb']:.2f}: "
-            f"{found['cpu_ratio']:.2f} (at most {MOST_CPU})"
+            f"{found['cpu_ratio']:.2f} (at most {MOST_CPU}); {machine.describe(found)}"
         )
     show(figures, lines, as_json=options.json)
     return 0 if good else 1

@@ -124,10 +124,11 @@ def main() -> int:
     ratio = ours.rate() / tcp.rate()
     cpu = (ours.cpu_per_gb(), tcp.cpu_per_gb())
     figures |= {"tcp_gb_per_second": tcp.rate(), "square_gb_per_second": ours.rate(), "rate_ratio": ratio}
+    figures |= ours.cost(hops=1).figures()
     figures |= {"square_cpu_seconds_per_gb": cpu[0], "tcp_cpu_seconds_per_gb": cpu[1]}
     line = (
         f"Square {ours.rate():.2f} GB/s, TCP {tcp.rate():.2f}: {ratio:.2f} (at least {LEAST_OF_TCP:.2f}); "
-        f"CPU s/GB Square {cpu[0]:.2f}, TCP {cpu[1]:.2f}"
+        f"CPU s/GB Square {cpu[0]:.2f}, TCP {cpu[1]:.2f}; {ours.cost(hops=1).line()}"
     )
     show(figures, [line], as_json=options.json)
     return 0 if ratio >= LEAST_OF_TCP else 1

@@ -17,6 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 
+import machine
 import square
 from exact_networks import names_of, regions
 from netns_run import main, parser_for
@@ -49,10 +50,12 @@ def measure_cut(options: argparse.Namespace, number: int) -> dict[str, Any]:
     elements = int(bound_bps * options.seconds / 8 / FLOAT_BYTES)
     with Sites(topology) as sites:
         ours = statistics.median(sites.all_reduce("square", elements, options.repeat))
+        cost = sites.cost
         theirs = statistics.median(sites.all_reduce("gloo", elements, 1))
     bits = 8 * FLOAT_BYTES * elements
     return {
         "cut": number,
+        **cost.figures(),
         "bytes": FLOAT_BYTES * elements,
         "square_seconds": ours,
         "gloo_seconds": theirs,
@@ -70,7 +73,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
         print(
             f"cut {number}: square {one['square_seconds']:.2f} s, Gloo {one['gloo_seconds']:.2f} s: "
             f"{one['times_sooner']:.1f} times; {one['of_bound']:.3f} of the bound of "
-            f"{one['bound_mbps']:.1f} Mbit/s",
+            f"{one['bound_mbps']:.1f} Mbit/s; {machine.describe(one)}",
             file=sys.stderr,
         )
     times = statistics.median(one["times_sooner"] for one in cuts)

@@ -9,6 +9,7 @@ to the receiver is through the relay. Exit code 1 above 0.35 CPU seconds per GB.
 import argparse
 import sys
 
+import machine
 import square
 from loopback import (
     GB,
@@ -36,7 +37,7 @@ def controller(size_bytes: int) -> square.Controller:
     return square.Controller(square.Scenario(topology, collectives=[tensor]))
 
 
-def measure(options: argparse.Namespace) -> dict[str, float]:
+def measure(options: argparse.Namespace) -> dict[str, float | bool]:
     size_bytes = options.mib * MIB
     tuned = not options.library
     with controller(size_bytes) as control, contest(2, size_bytes, tuned=tuned) as ends:
@@ -46,7 +47,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
         ends.add("square", control.address, MEMBERS, size_bytes)
         ends.run(options.warm_up, options.turns, options.rounds)
         series = ends.results["square"]
-    return {
+    return series.cost(hops=2).figures() | {
         "gb_per_second": series.rate(),
         "relay_cpu_seconds_per_gb": series.cpu_seconds[-1] / (series.bytes / GB),
         "all_cpu_seconds_per_gb": series.cpu_per_gb(),
@@ -65,7 +66,7 @@ def main() -> int:
     line = (
         f"relay: {cost:.2f} CPU s/GB forwarded (at most {MOST_CPU_PER_GB}), at "
         f"{found['gb_per_second']:.2f} GB/s; "
-        f"all three processes {found['all_cpu_seconds_per_gb']:.2f}"
+        f"all three processes {found['all_cpu_seconds_per_gb']:.2f}; {machine.describe(found)}"
     )
     show(heading("relay cost") | found, [line], as_json=options.json)
     return 0 if cost <= MOST_CPU_PER_GB else 1

@@ -20,6 +20,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass
 
+import machine
 import sessions as bench
 import square
 
@@ -48,6 +49,7 @@ class Outcome:
     worst_share: float
     in_transit_mib: float  # the most
     filled: float  # in_transit, of window_bytes
+    cost: dict[str, float | bool]
     is_good: bool = False
 
 
@@ -101,12 +103,13 @@ def stall(
     sink.call("receive", numbers)
     begin = source.call("send", numbers) + WARM_UP_SECONDS
     end = begin + seconds
-    bench.watch(sink, others, rates, end)
+    watch = bench.Watch(hosts, "source", "sink", numbers)
+    watch.begin(end)
     most = before
     while time.monotonic() < end:
         most = max(most, relay.memory_bytes())
         time.sleep(SAMPLE_SECONDS)
-    seen = bench.arrivals(sink, others, rates)
+    seen = watch.arrivals()
     shares = [seen[number].rate_bps(begin, end) / rates[number] for number in numbers]
     statistics = relay.call("statistics", "relay")
     outcome = Outcome(
@@ -118,6 +121,7 @@ def stall(
         worst_share=min(shares),
         in_transit_mib=statistics["bytes_in_transit_max"] / MIB,
         filled=statistics["bytes_in_transit_max"] / window_bytes,
+        cost=watch.cost.figures(),
     )
     outcome.is_good = (
         outcome.growth <= MOST_GROWTH
@@ -146,7 +150,8 @@ def main() -> int:
             f"{outcome.stalled} stalled sessions: relay had {outcome.in_transit_mib:.1f} MiB in transit "
             f"at the most = {outcome.filled:.3f} of its window of {outcome.window_mib:.0f} MiB, and grew by "
             f"{outcome.grown_mib:.1f} MiB over {outcome.idle_mib:.1f} MiB idle = {outcome.growth:.3f} of the "
-            f"window; the others had {outcome.worst_share:.4f} of their rate{verdict}"
+            f"window; the others had {outcome.worst_share:.4f} of their rate{verdict}; "
+            f"{machine.describe(outcome.cost)}"
         )
     return 0 if outcome.is_good else 1
 

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import machine
 from loopback import GB, MIB, Member, contest, enter_namespace, gloo_version, heading, show
 
 LEAST_RATE_OF_GLOO = 1.0
@@ -85,8 +86,10 @@ class Rank(Member):
         self._tensor.zero_()
 
 
-def measure(processes: int, size_bytes: int, calls: int, options: argparse.Namespace) -> dict[str, float]:
-    """Microseconds of one call by peer, in the middle of all rounds."""
+def measure(
+    processes: int, size_bytes: int, calls: int, options: argparse.Namespace
+) -> tuple[dict[str, float], machine.Cost]:
+    """Microseconds of one call by peer, in the middle of all rounds; what those of square cost."""
     with (
         tempfile.TemporaryDirectory() as directory,
         contest(processes, size_bytes, tuned=False, member=Rank) as ranks,
@@ -94,22 +97,24 @@ def measure(processes: int, size_bytes: int, calls: int, options: argparse.Names
         ranks.add("gloo", str(Path(directory) / "store"), calls)
         ranks.add("square")
         ranks.run(1, options.turns, options.rounds)
-        return {peer: 1e6 * statistics.median(ranks.results[peer].seconds) for peer in PEERS}
+        # Each rank sends and receives what a ring does, or as much in trees.
+        cost = ranks.results["square"].cost(hops=2 * (processes - 1))
+        return {peer: 1e6 * statistics.median(ranks.results[peer].seconds) for peer in PEERS}, cost
 
 
-def compare(processes: int, options: argparse.Namespace) -> tuple[dict[str, float], list[str], bool]:
+def compare(processes: int, options: argparse.Namespace) -> tuple[dict[str, float | bool], list[str], bool]:
     large_bytes = options.mib * MIB
-    large = measure(processes, large_bytes, options.large_calls, options)
-    small = measure(processes, SMALL_BYTES, options.small_calls, options)
+    large, cost = measure(processes, large_bytes, options.large_calls, options)
+    small, _ = measure(processes, SMALL_BYTES, options.small_calls, options)
     rates = {peer: large_bytes / GB / (large[peer] / 1e6) for peer in PEERS}
     rate_ratio = rates["square"] / rates["gloo"]
     latency_ratio = small["square"] / small["gloo"]
-    figures = {f"{peer}_gb_per_second": rates[peer] for peer in PEERS}
+    figures: dict[str, float | bool] = {f"{peer}_gb_per_second": rates[peer] for peer in PEERS}
     figures |= {f"{peer}_small_microseconds": small[peer] for peer in PEERS}
-    figures |= {"rate_ratio": rate_ratio, "latency_ratio": latency_ratio}
+    figures |= cost.figures() | {"rate_ratio": rate_ratio, "latency_ratio": latency_ratio}
     lines = [
         f"{processes} processes, {options.mib} MiB: square {rates['square']:.2f} GB/s, gloo "
-        f"{rates['gloo']:.2f}: {rate_ratio:.2f} (at least {LEAST_RATE_OF_GLOO:.2f})",
+        f"{rates['gloo']:.2f}: {rate_ratio:.2f} (at least {LEAST_RATE_OF_GLOO:.2f}); {cost.line()}",
         f"{processes} processes, {SMALL_BYTES} bytes: square {small['square']:.0f} us, gloo "
         f"{small['gloo']:.0f}: {latency_ratio:.2f} (at most {MOST_LATENCY_OF_GLOO:.2f})",
     ]
