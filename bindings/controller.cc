@@ -1,6 +1,7 @@
 #include "square/controller.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "bindings.h"
 #include "policy.h"
@@ -43,8 +44,18 @@ Topology planned_topology(const Controller& controller) {
   return topology;
 }
 
-HeldController start(const Scenario& scenario, std::string bind_address, std::string advertised_address,
-                     std::string token) {
+// Of a controller that is told nothing: nodes that join form a full mesh of unlimited links, and what
+// they will ask for is not known yet, which this policy plans whatever it is.
+Scenario open_overlay() {
+  Scenario scenario;
+  scenario.name = "overlay";
+  scenario.policy.name = "exact";
+  return scenario;
+}
+
+HeldController start(const std::optional<Scenario>& given, std::string bind_address,
+                     std::string advertised_address, std::string token) {
+  const Scenario scenario = given.value_or(open_overlay());
   ControllerOptions options;
   options.bind_address = std::move(bind_address);
   options.advertised_address = std::move(advertised_address);
@@ -62,7 +73,7 @@ void bind_controller(py::module_& module) {
       .def_property_readonly("installed", [](const NodeInformation& self) { return self.installed.value(); });
   py::class_<Controller, HeldController>(module, "Controller",
                                          "The control plane, in this process: see square/controller.h.")
-      .def(py::init(&start), py::arg("scenario"), py::arg("bind_address") = "127.0.0.1:0",
+      .def(py::init(&start), py::arg("scenario") = py::none(), py::arg("bind_address") = "127.0.0.1:0",
            py::arg("advertised_address") = "", py::arg("token") = "")
       .def_property_readonly("address", &Controller::address)
       .def("plan",

@@ -497,7 +497,7 @@ class Controller:
     def __exit__(self, *args: object) -> None: ...
     def __init__(
         self,
-        scenario: Scenario,
+        scenario: Scenario | None = None,
         bind_address: str = "127.0.0.1:0",
         advertised_address: str = "",
         token: str = "",

@@ -105,7 +105,6 @@ PublishedPlanPtr Coordinator::active() const {
 }
 
 void Coordinator::note_work() {
-  if (!has_work_) batch_end_ = Clock::now() + kBatchWait;
   has_work_ = true;
   wake();
 }
@@ -128,7 +127,7 @@ void Coordinator::run() {
     Deferred deferred;
     expire(deferred);
     if (change_) settle(deferred);
-    if (!change_ && has_work_ && Clock::now() >= batch_end_) begin(lock, deferred);
+    if (!change_ && has_work_) begin(lock, deferred);
     if (!deferred.empty()) {
       lock.unlock();
       for (const auto& action : deferred) action();
@@ -142,7 +141,6 @@ void Coordinator::run() {
 
 Coordinator::TimePoint Coordinator::next_wake() const {
   TimePoint next = Clock::now() + kLongestSleep;
-  if (has_work_ && !change_) next = std::min(next, batch_end_);
   for (const auto& [name, member] : members_) {
     next = std::min(next, member.lease_end);
     if (change_ && member.line && change_->next && member.installed < change_->next->plan->epoch) {

@@ -21,8 +21,6 @@
 
 namespace square::controller {
 
-// Registrations that come within this time of one another are planned together.
-inline constexpr Duration kBatchWait = std::chrono::milliseconds(20);
 inline constexpr std::size_t kMaxPendingRequests = 100'000;
 // Use that changes brings a new plan at most so often.
 inline constexpr Duration kDemandInterval = std::chrono::seconds(1);
@@ -35,7 +33,9 @@ struct Answer {
 };
 
 // Thread-safe. One thread of its own plans and publishes, one change at a time; everything else
-// takes a mutex for a moment. Replies and lines are called outside of it.
+// takes a mutex for a moment. What comes during a change waits for its end and is planned together,
+// so batches grow as planning slows down, and nothing waits for a batch to fill. Replies and lines are
+// called outside of the mutex.
 class Coordinator {
  public:
   using Reply = std::function<void(Result<Answer>)>;
@@ -155,7 +155,6 @@ class Coordinator {
   std::vector<RequestPtr> pending_;
   std::vector<RequestPtr> working_;  // being planned
   bool has_work_ = false;
-  TimePoint batch_end_;
 
   std::thread thread_;
 };

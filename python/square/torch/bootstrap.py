@@ -16,7 +16,7 @@ import square
 from square.planning import with_policy
 from square.torch import hosts, presence
 from square.torch.compression import DEFAULT_COMPRESSION
-from square.torch.options import DEFAULT_ALGORITHM, DEFAULT_TENANT, Options
+from square.torch.options import DEFAULT_ALGORITHM, Options, login_name
 from square.torch.site import ATTACH_SECONDS, SITES, Site
 
 
@@ -61,6 +61,13 @@ class Layout:
     marks: list[str]
     owners: list[bool]
     keeper: int | None
+    gateway: str = ""
+    """Where the first rank's node takes in others, if that is known before they ask."""
+
+    @property
+    def sends_nothing(self) -> bool:
+        """Whether all ranks share a node, under a controller of their own, which plans everything."""
+        return self.keeper is not None and len(set(self.nodes)) == 1
 
 
 class Rendezvous:
@@ -79,11 +86,24 @@ class Rendezvous:
 
     def get(self, key: str) -> Any:
         """Waits for it. Raises what the rank that should put it raised."""
-        self._wait_for(key)
-        value = json.loads(self._store.get(f"{self._prefix}/{key}"))
-        if isinstance(value, dict) and "error" in value:
-            raise RuntimeError(f"square: {value['error']}")
-        return value
+        return self.get_all([key])[0]
+
+    def get_all(self, keys: list[str]) -> list[Any]:
+        """As get(), of several at once."""
+        names = [f"{self._prefix}/{key}" for key in keys]
+        try:
+            self._store.wait(names, self._timeout)
+        except RuntimeError as error:
+            raise RuntimeError(f"square: rank {self.rank} {self._why_missing(keys)}: {error}") from error
+        if len(names) > 1 and self._store.has_extended_api():
+            texts = self._store.multi_get(names)
+        else:
+            texts = [self._store.get(name) for name in names]
+        values = [json.loads(text) for text in texts]
+        for value in values:
+            if isinstance(value, dict) and "error" in value:
+                raise RuntimeError(f"square: {value['error']}")
+        return values
 
     def has(self, key: str) -> bool:
         """Whether it was put; does not wait."""
@@ -93,18 +113,13 @@ class Rendezvous:
         """Adds to a counter and returns it; does not wait."""
         return int(self._store.add(f"{self._prefix}/{key}", amount))
 
-    def _wait_for(self, key: str) -> None:
-        try:
-            self._store.wait([f"{self._prefix}/{key}"], self._timeout)
-        except RuntimeError as error:
-            raise RuntimeError(f"square: rank {self.rank} {self._why_missing(key)}: {error}") from error
-
-    def _why_missing(self, key: str) -> str:
+    def _why_missing(self, keys: list[str]) -> str:
         """Every rank puts up its card first, so that cards tell who has come."""
         try:
             missing = [rank for rank in range(self.size) if not self.has(f"card/{rank}")]
+            key = next((key for key in keys if not self.has(key)), keys[0])
         except RuntimeError:
-            return f"cannot get {key!r} from the store: whoever has the store is gone"
+            return f"cannot get {keys[0]!r} from the store: whoever has the store is gone"
         if missing:
             have = "has" if len(missing) == 1 else "have"
             return f"waits in vain: rank {', '.join(map(str, missing))} {have} not come"
@@ -166,12 +181,14 @@ def _own_card(options: Options) -> Card:
 def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, Site | None]:
     """The layout, and rank 0's site where it comes with an embedded controller."""
     own: Site | None = None
+    tenant = options.tenant or login_name()
     try:
-        cards = [Card(**meeting.get(f"card/{rank}")) for rank in range(meeting.size)]
+        keys = [f"card/{rank}" for rank in range(meeting.size)]
+        cards = [Card(**card) for card in meeting.get_all(keys)]
         controller, token = _controller_of(cards)
         embedded: square.Controller | None = None
         if not controller and not all(card.gateway for card in cards):
-            embedded, token = _embed(options, cards)
+            embedded, token = _embed(options, tenant, cards)
             controller = embedded.address
         nodes, leaders = _assign(cards, controller, is_shared=embedded is None)
         if embedded is not None:
@@ -180,7 +197,7 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
         name = f"torch/{secrets.token_hex(8)}/{group}"
         layout = Layout(
             group=name,
-            tenant=options.tenant or DEFAULT_TENANT,
+            tenant=tenant,
             algorithm=options.algorithm or DEFAULT_ALGORITHM,
             compression=str(options.compression or DEFAULT_COMPRESSION),
             controller=controller,
@@ -191,6 +208,8 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
             marks=[card.mark for card in cards],
             owners=[_is_node(card, controller, leaders[rank] == rank) for rank, card in enumerate(cards)],
             keeper=0 if own is not None else _keeper(cards, controller),
+            # Now rather than when all have heard of the layout: that would be another turn of the store.
+            gateway=own.gateway if own is not None and leaders.count(0) > 1 else "",
         )
     except Exception as error:
         meeting.fail("layout", error)
@@ -219,10 +238,10 @@ def _controller_of(cards: list[Card]) -> tuple[str, str]:
     return "", ""
 
 
-def _embed(options: Options, cards: list[Card]) -> tuple[square.Controller, str]:
+def _embed(options: Options, tenant: str, cards: list[Card]) -> tuple[square.Controller, str]:
     """A controller in this process, without a topology, and the token for it."""
-    tenant = square.Tenant(options.tenant or DEFAULT_TENANT, options.weight or 1.0)
-    overlay = square.Scenario(square.Topology(), tenants=[tenant], name="torch")
+    tenants = [square.Tenant(tenant, options.weight or 1.0)]
+    overlay = square.Scenario(square.Topology(), tenants=tenants, name="torch")
     # What will be called is not known yet, and this policy plans everything.
     scenario = with_policy(overlay, policy="exact")
     if len({card.host for card in cards}) == 1 and not options.interface:
@@ -286,7 +305,7 @@ def _open(meeting: Rendezvous, layout: Layout, options: Options) -> Site:
     if leader == meeting.rank:
         host = _join_node(layout.nodes[meeting.rank], layout.controller, options, token)
         return Site(layout.controller, host, token=token)
-    gateway = str(meeting.get(f"gateway/{leader}"))
+    gateway = layout.gateway if leader == 0 and layout.gateway else str(meeting.get(f"gateway/{leader}"))
     attached = square.attach(gateway, tenant=layout.tenant, timeout=ATTACH_SECONDS)
     return Site(layout.controller, attached, token=token, gateway=gateway)
 
@@ -307,7 +326,8 @@ def _leads_others(layout: Layout, rank: int) -> bool:
 
 def _publish(meeting: Rendezvous, layout: Layout, site: Site) -> None:
     """What others wait for: where to attach, and the node's name if they do not know it."""
-    if _leads_others(layout, meeting.rank):
+    is_known = meeting.rank == 0 and bool(layout.gateway)
+    if _leads_others(layout, meeting.rank) and not is_known:
         meeting.put(f"gateway/{meeting.rank}", site.gateway)
     if not layout.nodes[meeting.rank]:
         meeting.put(f"node/{meeting.rank}", site.name)

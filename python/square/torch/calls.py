@@ -27,6 +27,10 @@ BUSY_PAUSE_SECONDS = 0.05
 # ever. C++ waits at once, or for one of the last few.
 RECENT_WORKS = 4 if torch.__version__ < torch.torch_version.TorchVersion("2.8") else 0
 
+# What most groups call first; barriers are that, too. Where nothing is sent it takes nothing from anybody's
+# share, so it is registered along with the group.
+AT_ONCE = [("all_reduce", 0, 0, 1.0)]
+
 Result = TypeVar("Result")
 Begin = Callable[[square.Communicator, float], Sequence[square.Work]]
 
@@ -61,6 +65,7 @@ class Calls:
                     layout.tenant,
                     layout.nodes,
                     rank,
+                    collectives=AT_ONCE if layout.sends_nothing else [],
                     timeout=timeout.total_seconds(),
                 )
             )

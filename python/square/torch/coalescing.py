@@ -1,73 +1,12 @@
-"""Many tensors in one call."""
+"""Many tensors in one call: those of one type are packed together, one operation for each type."""
 
-import contextlib
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from square.torch import cuda
-from square.torch.calls import Calls
+from square.torch import arguments
+from square.torch.operations import Operations, Timeout
 from square.torch.tensors import Staging
 from square.torch.work import Work
-
-if TYPE_CHECKING:
-    from square.torch.process_group import ProcessGroup
-
-Coalesced = list[Work]
-
-
-class JoinedWork(Work):
-    """Over when all of these are, with the first failure. Each is completed as soon as it is over."""
-
-    def __init__(
-        self,
-        operation: str,
-        calls: Calls,
-        works: Sequence[Work],
-        result: Any,
-        finish: Callable[[], None] = lambda: None,
-    ) -> None:
-        parts = [part for work in works for part in work.parts]
-        super().__init__(operation, calls.who, parts, result, self._finish_all)
-        self._works = works
-        self._finish_whole = finish
-
-    def _wait_for_parts(self, seconds: float) -> None:
-        if seconds > 0:
-            super()._wait_for_parts(seconds)
-        with contextlib.suppress(RuntimeError):  # _complete() reads it again
-            self._complete_all()
-
-    def _complete_all(self) -> None:
-        for work in self._works:
-            work.wait()
-
-    def _finish_all(self) -> None:
-        self._complete_all()
-        self._finish_whole()
-
-
-def joined(operation: str, calls: Calls, works: Sequence[Work], result: Any) -> Work:
-    """One work for all of these."""
-    return JoinedWork(operation, calls, works, result)
-
-
-def in_chunks(
-    group: "ProcessGroup",
-    operation: str,
-    tensors: Sequence[Any],
-    start: Callable[[list[Any]], Work],
-    result: Any,
-    written: int = 1,
-) -> Work:
-    """Runs the operation on chunk after chunk of these equally large tensors, the first ones `written`."""
-    chunks = cuda.cut(tensors)
-    works = [start(chunk) for chunk in chunks]
-
-    def finish() -> None:
-        for place, tensor in enumerate(tensors[:written]):
-            cuda.uncut(tensor, [chunk[place] for chunk in chunks])
-
-    return JoinedWork(operation, group._calls, works, result, finish)
 
 
 def by_type(tensors: Sequence[Any]) -> list[list[int]]:
@@ -78,20 +17,20 @@ def by_type(tensors: Sequence[Any]) -> list[list[int]]:
     return list(places.values())
 
 
-def all_reduce(group: "ProcessGroup", tensors: Sequence[Any], operation: Any, timeout: Any) -> Work:
-    """Packs the tensors of one type together: one operation for each type."""
+def all_reduce(group: Operations, tensors: Sequence[Any], operation: Any, timeout: Timeout) -> Work:
     works = []
     for places in by_type(tensors):
         staging = Staging()
         flat = staging.packed([tensors[place] for place in places], reads=True, writes=True)
-        works.append(group._all_reduce(flat, operation, timeout, list(tensors), staging))
-    return joined("all_reduce", group._calls, works, list(tensors))
+        works.append(group.all_reduce(flat, operation, timeout, list(tensors), staging))
+    return group.joined("all_reduce", works, list(tensors))
 
 
 def all_gather(
-    group: "ProcessGroup", outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], timeout: Any
+    group: Operations, outputs: Sequence[Sequence[Any]], inputs: Sequence[Any], timeout: Timeout
 ) -> Work:
     """`outputs` has for every rank tensors like all the inputs."""
+    arguments.check_count(outputs, group.size, "lists of output tensors")
     works = []
     for places in by_type(inputs):
         staging = Staging()
@@ -100,5 +39,5 @@ def all_gather(
             staging.packed([of_rank[place] for place in places], reads=False, writes=True)
             for of_rank in outputs
         ]
-        works.append(group._all_gather(targets, source, timeout, staging))
-    return joined("all_gather", group._calls, works, [list(of_rank) for of_rank in outputs])
+        works.append(group.all_gather(targets, source, timeout, staging))
+    return group.joined("all_gather", works, [list(of_rank) for of_rank in outputs])

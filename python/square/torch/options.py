@@ -1,13 +1,13 @@
 """How a process group finds its overlay."""
 
 import os
+import pwd
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import square
 
-DEFAULT_TENANT = "default"
 DEFAULT_ALGORITHM = "planned"
 ALGORITHMS = ("planned", "ring")
 
@@ -36,7 +36,7 @@ class Options:
     controller: str | None = None
     """host:port of a `square controller` (SQUARE_CONTROLLER); without one, the first rank embeds one."""
     tenant: str | None = None
-    """Who pays (SQUARE_TENANT, "default")."""
+    """Who pays (SQUARE_TENANT, the first rank's login name)."""
     node: str | None = None
     """This host's name in the overlay (SQUARE_NODE, the host name). Ranks that share it share a node."""
     weight: float | None = None
@@ -77,6 +77,17 @@ class Options:
         if options.compression is not None:
             options = replace(options, compression=_compression(options.compression))
         return options
+
+
+def login_name(environment: Mapping[str, str] = os.environ) -> str:
+    """Of the user whose process this is, as login(1) and su(1) leave it; the user's number without a name."""
+    for variable in ("LOGNAME", "USER"):
+        if name := environment.get(variable, ""):
+            return name
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # as in many containers
+        return f"uid {os.getuid()}"
 
 
 def _weight(text: str) -> float:

@@ -9,14 +9,12 @@ from typing import Any
 
 import torch
 from torch import distributed
-from torch.distributed import ReduceOp
 
 import square.torch.leaving  # registers what happens at exit
-from square.torch import coalescing, cuda, monitored_barrier, sparse, tensors
+from square.torch import coalescing, monitored_barrier, sparse
+from square.torch.arguments import limit, only, operation, parts, root
 from square.torch.calls import Calls
-from square.torch.coalescing import Coalesced
-from square.torch.reductions import Reduction
-from square.torch.tensors import Staging
+from square.torch.operations import Operations
 from square.torch.work import Work
 
 NAME = "square"
@@ -33,12 +31,10 @@ class ProcessGroup(distributed.ProcessGroup):
     def __init__(self, store: Any, rank: int, size: int, calls: Calls) -> None:
         super().__init__(rank, size)
         self._calls = calls
+        self._operations = Operations(calls, rank, size)
         self._store = store
-        self._rank = rank
-        self._size = size
         self._name = calls.who.name
         self._description = "undefined"
-        self._coalesced: Coalesced | None = None
 
     def __del__(self) -> None:
         # Older torch, 2.6 too, only drops a group that it destroys.
@@ -51,10 +47,10 @@ class ProcessGroup(distributed.ProcessGroup):
         return NAME
 
     def getRank(self) -> int:  # noqa: N802
-        return self._rank
+        return self._operations.rank
 
     def getSize(self) -> int:  # noqa: N802
-        return self._size
+        return self._operations.size
 
     def getGroupName(self) -> str:  # noqa: N802
         return self._name
@@ -120,259 +116,52 @@ class ProcessGroup(distributed.ProcessGroup):
     # One tensor each.
 
     def broadcast(self, data: Any, options: Any = None, timeout: Any = None, **named: Any) -> Work:
-        tensor = _only(data)
-        root = _root(options, named)
-        limit = _timeout(options, timeout)
-        if cuda.is_cut(tensor):
-            return coalescing.in_chunks(
-                self,
-                "broadcast",
-                [tensor],
-                lambda chunk: self.broadcast(chunk, root=root, timeout=limit),
-                [tensor],
-            )
-        staging = Staging()
-        buffer = staging.input(tensor) if root == self._rank else staging.output(tensor)
-        return self._start(
-            "broadcast",
-            lambda to, seconds: [to.broadcast_async(buffer, root, timeout=seconds)],
-            limit,
-            [tensor],
-            staging,
-        )
+        return self._operations.broadcast(only(data), root(options, named), limit(options, timeout))
 
     def allreduce(self, data: Any, options: Any = None, timeout: Any = None, **named: Any) -> Work:
-        tensor = _only(data)
-        limit = _timeout(options, timeout)
-        operation = _operation(options, named)
+        tensor, what = only(data), operation(options, named)
         if tensor.is_sparse:
-            return sparse.all_reduce(self, tensor, operation, limit)
-        return self._all_reduce(tensor, operation, limit, [tensor], Staging(), may_compress=True)
-
-    def _all_reduce(
-        self,
-        tensor: Any,
-        operation: Any,
-        timeout: Any,
-        result: Sequence[Any],
-        staging: Staging,
-        *,
-        may_compress: bool = False,
-    ) -> Work:
-        if cuda.is_cut(tensor):
-            return coalescing.in_chunks(
-                self,
-                "all_reduce",
-                [tensor],
-                lambda chunk: self._all_reduce(
-                    chunk[0], operation, timeout, chunk, Staging(), may_compress=may_compress
-                ),
-                result,
-            )
-        reduction = Reduction(operation, tensor.dtype)
-        if may_compress and self._calls.compressor.applies_to(tensor, reduction):
-            return self._compressed_all_reduce(tensor, reduction, timeout, result, staging)
-        if reduction.scales:
-            source = staging.input(reduction.scaled(tensor))
-            output = staging.output(tensor)
-        else:
-            source, output = staging.in_place(tensor), None
-        return self._start(
-            "all_reduce",
-            lambda to, seconds: [
-                to.all_reduce_async(
-                    source,
-                    output,
-                    op=reduction.op,
-                    dtype=reduction.dtype,
-                    algorithm=self._calls.algorithm,
-                    timeout=seconds,
-                )
-            ],
-            timeout,
-            result,
-            staging,
-        )
-
-    def _compressed_all_reduce(
-        self, tensor: Any, reduction: Reduction, timeout: Any, result: Sequence[Any], staging: Staging
-    ) -> Work:
-        compressor = self._calls.compressor
-        buffer = staging.in_place(tensor)
-        begun: list[Any] = []
-
-        def begin(to: Any, seconds: float) -> list[Any]:
-            begun[:] = [compressor.begin(to, tensor, buffer, reduction, seconds)]
-            return begun
-
-        def finish() -> None:
-            compressor.add(begun[0])
-            staging.finish()
-
-        return self._start("all_reduce", begin, timeout, result, staging, finish=finish)
+            return sparse.all_reduce(self._operations, tensor, what, limit(options, timeout))
+        return self._operations.all_reduce(tensor, what, limit(options, timeout), may_compress=True)
 
     def reduce(
         self, data: Any, options: Any = None, op: Any = None, timeout: Any = None, **named: Any
     ) -> Work:
-        tensor = _only(data)
-        root = _root(options, named)
-        reduction = Reduction(_operation(options, {"op": op}), tensor.dtype)
-        is_root = root == self._rank
-        staging = Staging()
-        output = None
-        if reduction.scales:
-            source = staging.input(reduction.scaled(tensor))
-            output = staging.output(tensor) if is_root else None
-        else:
-            source = staging.in_place(tensor) if is_root else staging.input(tensor)
-        return self._start(
-            "reduce",
-            lambda to, seconds: [
-                to.reduce_async(source, output, root, op=reduction.op, dtype=reduction.dtype, timeout=seconds)
-            ],
-            _timeout(options, timeout),
-            [tensor],
-            staging,
-        )
+        what = operation(options, {"op": op})
+        return self._operations.reduce(only(data), what, root(options, named), limit(options, timeout))
 
     # One tensor from or for every rank.
 
     def allgather(self, outputs: Any, data: Any, options: Any = None, timeout: Any = None) -> Work:
-        tensor = _only(data)
-        parts = self._one_each(outputs, "output tensors")
-        _check_like(parts, tensor)
-        return self._all_gather(parts, tensor, _timeout(options, timeout), Staging())
-
-    def _all_gather(self, parts: list[Any], tensor: Any, timeout: Any, staging: Staging) -> Work:
-        if cuda.is_cut(tensor):
-            return coalescing.in_chunks(
-                self,
-                "all_gather",
-                [*parts, tensor],
-                lambda chunk: self._all_gather(chunk[:-1], chunk[-1], timeout, Staging()),
-                [parts],
-                written=len(parts),
-            )
-        source, targets = staging.input(tensor), staging.outputs(parts)
-        return self._start(
-            "all_gather",
-            lambda to, seconds: [to.all_gather_async(source, targets, timeout=seconds)],
-            timeout,
-            [parts],
-            staging,
-        )
+        return self._operations.all_gather(parts(outputs), only(data), limit(options, timeout))
 
     def all_gather_single(self, output: Any, data: Any, options: Any = None, timeout: Any = None) -> Work:
-        self._check_multiple(output, data, "output", "input")
-        if cuda.is_cut(data) and output.is_contiguous():
-            parts = list(output.detach().view(-1).split(data.numel()))
-            return self._all_gather(parts, data, _timeout(options, timeout), Staging())
-        staging = Staging()
-        source, target = staging.input(data), staging.output(output)
-        return self._start(
-            "all_gather",
-            lambda to, seconds: [to.all_gather_async(source, target, timeout=seconds)],
-            _timeout(options, timeout),
-            [output],
-            staging,
-        )
+        return self._operations.all_gather_single(output, data, limit(options, timeout))
 
     def gather(self, outputs: Any, data: Any, options: Any = None, timeout: Any = None, **named: Any) -> Work:
-        tensor = _only(data)
-        root = _root(options, named)
-        staging = Staging()
-        source = staging.input(tensor)
-        parts, targets = [], None
-        if root == self._rank:
-            parts = self._one_each(outputs, "output tensors")
-            _check_like(parts, tensor)
-            targets = staging.outputs(parts)
-        return self._start(
-            "gather",
-            lambda to, seconds: [to.gather_async(source, targets, root, timeout=seconds)],
-            _timeout(options, timeout),
-            [parts],
-            staging,
-        )
+        of_all = parts(outputs) if root(options, named) == self._operations.rank else None
+        return self._operations.gather(of_all, only(data), root(options, named), limit(options, timeout))
 
     def scatter(
         self, output: Any, inputs: Any, options: Any = None, timeout: Any = None, **named: Any
     ) -> Work:
-        tensor = _only(output)
-        root = _root(options, named)
-        staging = Staging()
-        target = staging.output(tensor)
-        sources = None
-        if root == self._rank:
-            parts = self._one_each(inputs, "input tensors")
-            _check_like(parts, tensor)
-            sources = staging.inputs(parts)
-        return self._start(
-            "scatter",
-            lambda to, seconds: [to.scatter_async(sources, target, root, timeout=seconds)],
-            _timeout(options, timeout),
-            [tensor],
-            staging,
-        )
+        of_all = parts(inputs) if root(options, named) == self._operations.rank else None
+        return self._operations.scatter(only(output), of_all, root(options, named), limit(options, timeout))
 
     def reduce_scatter(
         self, output: Any, inputs: Any, options: Any = None, timeout: Any = None, **named: Any
     ) -> Work:
-        tensor = _only(output)
-        parts = self._one_each(inputs, "input tensors")
-        _check_like(parts, tensor)
-        return self._reduce_scatter(tensor, parts, _operation(options, named), _timeout(options, timeout))
+        what = operation(options, named)
+        return self._operations.reduce_scatter(only(output), parts(inputs), what, limit(options, timeout))
 
     def reduce_scatter_single(
         self, output: Any, data: Any, options: Any = None, timeout: Any = None, **named: Any
     ) -> Work:
-        self._check_multiple(data, output, "input", "output")
-        return self._reduce_scatter(output, data, _operation(options, named), _timeout(options, timeout))
-
-    def _reduce_scatter(self, output: Any, data: Any, operation: Any, timeout: Any) -> Work:
-        """`data` is one tensor or one for every rank."""
-        if cuda.is_cut(output):
-            parts = data if isinstance(data, list) else list(data.detach().reshape(-1).split(output.numel()))
-            return coalescing.in_chunks(
-                self,
-                "reduce_scatter",
-                [output, *parts],
-                lambda chunk: self._reduce_scatter(chunk[0], chunk[1:], operation, timeout),
-                [output],
-            )
-        staging = Staging()
-        reduction = Reduction(operation, output.dtype)
-        target = staging.output(output)
-        source = (
-            staging.inputs([reduction.scaled(part) for part in data])
-            if isinstance(data, list)
-            else staging.input(reduction.scaled(data))
-        )
-        return self._start(
-            "reduce_scatter",
-            lambda to, seconds: [
-                to.reduce_scatter_async(
-                    source, target, op=reduction.op, dtype=reduction.dtype, timeout=seconds
-                )
-            ],
-            timeout,
-            [output],
-            staging,
-        )
+        what = operation(options, named)
+        return self._operations.reduce_scatter_single(output, data, what, limit(options, timeout))
 
     def alltoall(self, outputs: Any, inputs: Any, options: Any = None, timeout: Any = None) -> Work:
-        into, out_of = list(outputs), list(inputs)
-        self._check_count(into, "output tensors")
-        self._check_count(out_of, "input tensors")
-        staging = Staging()
-        sources, targets = staging.inputs(out_of), staging.outputs(into)
-        return self._start(
-            "all_to_all",
-            lambda to, seconds: [to.all_to_all_async(sources, targets, timeout=seconds)],
-            _timeout(options, timeout),
-            into,
-            staging,
-        )
+        return self._operations.all_to_all(list(outputs), list(inputs), limit(options, timeout))
 
     def all_to_all_single(
         self,
@@ -383,45 +172,17 @@ class ProcessGroup(distributed.ProcessGroup):
         options: Any = None,
         timeout: Any = None,
     ) -> Work:
-        staging = Staging()
-        source, target = staging.input(data), staging.output(output)
-        out_of = self._split_bytes(data, input_splits, "input")
-        into = self._split_bytes(output, output_splits, "output")
-        return self._start(
-            "all_to_all",
-            lambda to, seconds: [
-                to.all_to_all_async(source, target, input_bytes=out_of, output_bytes=into, timeout=seconds)
-            ],
-            _timeout(options, timeout),
-            [output],
-            staging,
+        return self._operations.all_to_all_single(
+            output, data, output_splits, input_splits, limit(options, timeout)
         )
 
     # Messages.
 
     def send(self, data: Any, to_rank: int, tag: int = 0) -> Work:
-        tensor = _only(data)
-        staging = Staging()
-        source = staging.input(tensor)
-        return self._start(
-            "send",
-            lambda to, seconds: [to.send_async(source, to_rank, tag=tag, timeout=seconds)],
-            None,
-            [tensor],
-            staging,
-        )
+        return self._operations.send(only(data), to_rank, tag)
 
     def recv(self, data: Any, from_rank: int | None, tag: int = 0) -> Work:
-        tensor = _only(data)
-        staging = Staging()
-        target = staging.output(tensor)
-        return self._start(
-            "receive",
-            lambda to, seconds: [to.receive_async(target, from_rank, tag=tag, timeout=seconds)],
-            None,
-            [tensor],
-            staging,
-        )
+        return self._operations.receive(only(data), from_rank, tag)
 
     def recv_anysource(self, data: Any, tag: int = 0) -> Work:
         return self.recv(data, None, tag)
@@ -429,10 +190,7 @@ class ProcessGroup(distributed.ProcessGroup):
     # Nothing but the meeting.
 
     def barrier(self, options: Any = None, timeout: Any = None, **named: Any) -> Work:
-        limit = _timeout(named.get("opts", options), timeout)
-        return self._start(
-            "barrier", lambda to, seconds: [to.barrier_async(timeout=seconds)], limit, [], Staging()
-        )
+        return self._operations.barrier(limit(named.get("opts", options), timeout))
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """Rank 0 names who did not come; see monitored_barrier.meet()."""
@@ -445,29 +203,28 @@ class ProcessGroup(distributed.ProcessGroup):
     # Many at once.
 
     def allreduce_coalesced(self, data: Any, options: Any = None, timeout: Any = None, **named: Any) -> Work:
-        return coalescing.all_reduce(self, list(data), _operation(options, named), _timeout(options, timeout))
+        what = operation(options, named)
+        return coalescing.all_reduce(self._operations, list(data), what, limit(options, timeout))
 
     def allgather_coalesced(self, outputs: Any, data: Any, options: Any = None, timeout: Any = None) -> Work:
         lists = [list(part) for part in outputs]
-        self._check_count(lists, "lists of output tensors")
-        return coalescing.all_gather(self, lists, list(data), _timeout(options, timeout))
+        return coalescing.all_gather(self._operations, lists, list(data), limit(options, timeout))
 
     def all_gather_single_coalesced(self, outputs: Any, data: Any, options: Any = None) -> Work:
         pairs = zip(outputs, data, strict=True)
         works = [self.all_gather_single(output, part, options) for output, part in pairs]
-        return coalescing.joined("all_gather", self._calls, works, list(outputs))
+        return self._operations.joined("all_gather", works, list(outputs))
 
     def reduce_scatter_single_coalesced(self, outputs: Any, data: Any, options: Any = None) -> Work:
         pairs = zip(outputs, data, strict=True)
         works = [self.reduce_scatter_single(output, part, options) for output, part in pairs]
-        return coalescing.joined("reduce_scatter", self._calls, works, list(outputs))
+        return self._operations.joined("reduce_scatter", works, list(outputs))
 
     def _start_coalescing(self, device: Any) -> None:
-        self._coalesced = []
+        self._operations.begin_together()
 
     def _end_coalescing(self, device: Any) -> Work:
-        works, self._coalesced = self._coalesced or [], None
-        return coalescing.joined("coalesced calls", self._calls, works, [])
+        return self._operations.end_together()
 
     # The older names.
 
@@ -476,57 +233,6 @@ class ProcessGroup(distributed.ProcessGroup):
     _reduce_scatter_base = reduce_scatter_single
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
     alltoall_base = all_to_all_single
-
-    # What the calls share.
-
-    def _start(
-        self, operation: str, begin: Any, timeout: Any, result: Any, staging: Staging, finish: Any = None
-    ) -> Work:
-        work = self._calls.start(
-            operation,
-            begin,
-            timeout=timeout,
-            result=result,
-            finish=finish or staging.finish,
-            keep=staging.kept,
-        )
-        if self._coalesced is not None:
-            self._coalesced.append(work)
-        return work
-
-    def _one_each(self, nested: Any, what: str) -> list[Any]:
-        """The list for this rank, out of a list of one list or as it is."""
-        parts = list(nested[0]) if nested and isinstance(nested[0], list | tuple) else list(nested)
-        self._check_count(parts, what)
-        return parts
-
-    def _check_count(self, parts: Sequence[Any], what: str) -> None:
-        if len(parts) != self._size:
-            raise ValueError(f"{len(parts)} {what} given to a group of {self._size} ranks: one for each")
-
-    def _check_multiple(self, large: Any, small: Any, large_name: str, small_name: str) -> None:
-        if large.dtype != small.dtype:
-            raise TypeError(
-                f"the {large_name} is {large.dtype}, the {small_name} {small.dtype}: use one type"
-            )
-        if large.numel() != small.numel() * self._size:
-            raise ValueError(
-                f"the {large_name} has {large.numel()} elements, the {small_name} {small.numel()}: make it "
-                f"{self._size} times as many, one part for each rank"
-            )
-
-    def _split_bytes(self, tensor: Any, splits: Sequence[int], what: str) -> list[int]:
-        """How many bytes go to or come from each rank."""
-        rows = tensor.shape[0] if tensor.dim() > 0 else tensor.numel()
-        row_bytes = tensor.numel() * tensor.element_size() // rows if rows else 0
-        if not splits:
-            if rows % self._size:
-                raise ValueError(f"the {what}'s {rows} rows cannot be split evenly over {self._size} ranks")
-            return [rows // self._size * row_bytes] * self._size
-        self._check_count(splits, f"{what} split sizes")
-        if sum(splits) != rows:
-            raise ValueError(f"the {what} split sizes add up to {sum(splits)}, but it has {rows} rows")
-        return [rows_of_rank * row_bytes for rows_of_rank in splits]
 
 
 def create(backend_options: Any, options: Any) -> ProcessGroup:
@@ -539,45 +245,3 @@ def create(backend_options: Any, options: Any) -> ProcessGroup:
     name = backend_options.group_id
     calls = Calls(store, rank, size, backend_options.timeout, name, options)
     return ProcessGroup(store, rank, size, calls)
-
-
-def _only(data: Any) -> Any:
-    """The tensor, out of a list of one or as it is."""
-    if isinstance(data, list | tuple):
-        if len(data) != 1:
-            raise ValueError(f"{len(data)} tensors given, but a rank has one of them in this operation")
-        data = data[0]
-    if not isinstance(data, torch.Tensor):
-        raise TypeError(f"expected a tensor, not {type(data).__name__}")
-    return data
-
-
-def _root(options: Any, named: dict[str, Any]) -> int:
-    if "root" in named:
-        return int(named["root"])
-    options = named.get("opts", options)
-    if isinstance(options, int):
-        return options
-    return int(options.rootRank) if options is not None else 0
-
-
-def _operation(options: Any, named: dict[str, Any]) -> Any:
-    if named.get("op") is not None:
-        return named["op"]
-    options = named.get("opts", options)
-    if options is None:
-        return ReduceOp.SUM
-    return options.reduceOp if hasattr(options, "reduceOp") else options
-
-
-def _timeout(options: Any, timeout: timedelta | None) -> timedelta | None:
-    return timeout if timeout is not None else getattr(options, "timeout", None)
-
-
-def _check_like(parts: Sequence[Any], tensor: Any) -> None:
-    for part in parts:
-        tensors.check(part)
-        if part.dtype != tensor.dtype:
-            raise TypeError(f"tensors of {part.dtype} and {tensor.dtype} in one operation: use one type")
-        if part.numel() != tensor.numel():
-            raise ValueError(f"tensors of {part.numel()} and {tensor.numel()} elements in one operation")

@@ -32,6 +32,7 @@ class Work(distributed.Work):
         result: Any,
         finish: Callable[[], None],
         keep: Sequence[Any] = (),
+        of: "Sequence[Work]" = (),
     ) -> None:
         super().__init__()
         self.operation = operation
@@ -40,10 +41,24 @@ class Work(distributed.Work):
         self._result = result
         self._finish = finish
         self._keep = keep
+        self._of = of
         self._lock = threading.Lock()
         self._is_over = False
         self._error: Exception | None = None
         self._future: Any = None
+
+    @classmethod
+    def joined(
+        cls,
+        operation: str,
+        group: "Member",
+        works: "Sequence[Work]",
+        result: Any,
+        finish: Callable[[], None] = lambda: None,
+    ) -> "Work":
+        """Over when all of these are, with the first failure. Each is completed as soon as it is over."""
+        parts = [part for work in works for part in work.parts]
+        return cls(operation, group, parts, result, finish, of=works)
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Until it is over, or for `timeout` if that is more than 0; the operation then goes on.
@@ -113,8 +128,13 @@ class Work(distributed.Work):
 
     def _wait_for_parts(self, seconds: float) -> None:
         if seconds <= 0:
+            # _complete() reads their failures again.
+            if self._of:
+                with contextlib.suppress(RuntimeError):
+                    self._complete_joined()
+                return
             for part in self.parts:
-                with contextlib.suppress(square.SquareError):  # _complete() reads it again
+                with contextlib.suppress(square.SquareError):
                     part.wait()
             return
         deadline = time.monotonic() + seconds
@@ -123,11 +143,16 @@ class Work(distributed.Work):
                 cause = TimeoutError(f"it is not over after {seconds:g} s, and goes on")
                 raise self._group.error(self.operation, cause)
 
+    def _complete_joined(self) -> None:
+        for work in self._of:
+            work.wait()
+
     def _complete(self) -> None:
         with self._lock:
             if self._is_over:
                 return
             try:
+                self._complete_joined()
                 for part in self.parts:
                     part.wait()
                 self._finish()
@@ -136,7 +161,7 @@ class Work(distributed.Work):
                 self._error = self._group.error(self.operation, error)
             self._is_over = True
             # Buffers are free from here on.
-            self._finish, self._keep = _nothing, ()
+            self._finish, self._keep, self._of = _nothing, (), ()
             future = self._future
         if future is not None:
             self._resolve(future)
