@@ -23,6 +23,8 @@
 namespace {
 
 using namespace square::compression;
+using square::fastest_instruction_set;
+using square::InstructionSet;
 
 // A gigabyte a second is a link of 8 Gbit/s: loops that are a tenth of memcpy do not hold up slow links.
 constexpr double kLeastOfMemcpy = 0.10;
