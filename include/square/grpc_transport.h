@@ -6,6 +6,7 @@
 #include <string>
 
 #include "square/status.h"
+#include "square/thread_executor.h"
 #include "square/transport.h"
 
 namespace square {
@@ -21,7 +22,10 @@ struct GrpcTransportOptions {
   // What every peer must show. Required unless the host to bind is the loopback.
   std::string token = {};
   // Threads that carry frames. A link stays on one of them.
-  int threads = 2;
+  int threads = 1;
+  // Its strand runs on the first of the threads from start() to stop(), so that a frame and what is done
+  // about it take one thread. None: the strand keeps its own. Must outlive stop().
+  ThreadExecutor* executor = nullptr;
   // What gRPC may hold for received data and its own buffers.
   std::size_t memory_quota_bytes = std::size_t{512} << 20U;
 };

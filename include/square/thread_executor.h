@@ -9,9 +9,20 @@ namespace square {
 
 inline constexpr int kMaxPayloadThreads = 64;
 
-// Timers are points of steady_clock() and run as exactly as the kernel wakes: the strand's
-// timer slack is one nanosecond, so that pacing does not drift. Thread-safe. Its queues
-// have no bound of their own: what a node posts is bounded by credit and by its groups.
+// Lends a thread that waits for events of its own: an event and all that the strand does about it
+// then take one thread, and no other has to wake.
+class StrandHost {
+ public:
+  virtual ~StrandHost() = default;
+  // Makes the host's thread call run_ready() soon. From any thread, under locks: must not block and
+  // must not call the executor.
+  virtual void wake() = 0;
+};
+
+// The strand has a thread of its own until a host takes it over. Timers are points of steady_clock();
+// the strand's own thread runs them as exactly as the kernel wakes (its timer slack is one nanosecond,
+// so that pacing does not drift), a host when it comes round. Thread-safe. Its queues have no bound of
+// their own: what a node posts is bounded by credit and by its groups.
 class ThreadExecutor final : public Executor {
  public:
   // Starts the strand and `payload_threads` threads, from 1 to kMaxPayloadThreads.
@@ -25,6 +36,14 @@ class ThreadExecutor final : public Executor {
   TimerId post_at(TimePoint when, Task task) override;
   void cancel(TimerId timer) override;
   void work(Task task) override;
+
+  // From here on the host's thread runs the strand; the own one rests. One host at a time.
+  void lend_to(StrandHost& host);
+  // The own thread goes on. Returns when wake() is not called any more. Nothing if there is no host.
+  void take_back();
+  // On the host's thread, whenever it is awake: runs what is due, but not for ever. Returns when to
+  // call again at the latest; that is past if something is due already.
+  TimePoint run_ready();
 
   // Runs what was posted or given to work() before, drops timers and everything posted
   // from now on, and joins the threads: no task runs after it returns. Blocks until the

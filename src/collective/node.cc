@@ -40,6 +40,7 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   wire.bind_address = options.bind_address;
   wire.advertised_address = options.advertised_address;
   wire.token = options.token;
+  wire.executor = &parts->executor;
   SQUARE_ASSIGN_OR_RETURN(parts->transport, make_grpc_transport(wire));
   DataPlaneOptions local{options.name, options.window_bytes, draw_incarnation(), options.paced};
   parts->node = std::make_unique<DataPlane>(local, steady_clock(), *parts->transport, parts->executor);

@@ -25,30 +25,26 @@ std::chrono::steady_clock::time_point to_std(TimePoint when) {
   return std::chrono::steady_clock::time_point(when.time_since_epoch());
 }
 
-// The decisions' thread: a queue of tasks and timers by due time.
+// What a host runs before it looks for events again: tasks, and as many timers.
+constexpr int kTasksInARow = 64;
+
+// A queue of tasks and timers by due time. Whoever runs them, the own thread or a host's, is the only one.
 class Strand {
  public:
   void post(Task task) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return;
-      tasks_.push_back(std::move(task));
-    }
-    changed_.notify_one();
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    tasks_.push_back(std::move(task));
+    wake_runner();
   }
 
   TimerId post_at(TimePoint when, Task task) {
-    bool is_next = false;
-    TimerId timer = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      timer = ++last_timer_;
-      if (stopping_) return timer;
-      const auto place = timers_.emplace(std::pair(when, timer), std::move(task)).first;
-      due_.emplace(timer, when);
-      is_next = place == timers_.begin();
-    }
-    if (is_next) changed_.notify_one();
+    const std::lock_guard lock(mutex_);
+    const TimerId timer = ++last_timer_;
+    if (stopping_) return timer;
+    const auto place = timers_.emplace(std::pair(when, timer), std::move(task)).first;
+    due_.emplace(timer, when);
+    if (place == timers_.begin()) wake_runner();
     return timer;
   }
 
@@ -67,11 +63,43 @@ class Strand {
     thread_ = std::thread([this] { run(); });
   }
 
+  void lend_to(StrandHost& host) {
+    const std::lock_guard lock(mutex_);
+    SQUARE_CHECK(host_ == nullptr, "the strand has a host already");
+    host_ = &host;
+    host_waits_ = true;
+    host_->wake();
+  }
+
+  void take_back() {
+    const std::lock_guard lock(mutex_);
+    host_ = nullptr;
+    host_thread_ = {};
+    changed_.notify_one();
+  }
+
+  TimePoint run_ready() {
+    std::unique_lock lock(mutex_);
+    if (host_ == nullptr || stopping_) return TimePoint::max();
+    host_waits_ = false;
+    host_thread_ = std::this_thread::get_id();
+    // The own thread may still be at its last task: it gives the turn back with a wake-up.
+    if (!is_running()) run_some(lock);
+    if (host_ == nullptr || stopping_) {
+      changed_.notify_one();
+      return TimePoint::max();
+    }
+    host_waits_ = true;
+    if (is_running()) return TimePoint::max();
+    if (!tasks_.empty()) return TimePoint::min();
+    return timers_.empty() ? TimePoint::max() : timers_.begin()->first.first;
+  }
+
   void stop() {
-    SQUARE_CHECK(thread_.get_id() != std::this_thread::get_id(), "stop() was called by a task");
     std::map<std::pair<TimePoint, TimerId>, Task> dropped;
     {
       const std::lock_guard lock(mutex_);
+      SQUARE_CHECK(runner_ != std::this_thread::get_id(), "stop() was called by a task");
       stopping_ = true;
       dropped.swap(timers_);
       due_.clear();
@@ -81,15 +109,29 @@ class Strand {
   }
 
  private:
+  [[nodiscard]] bool is_running() const { return runner_ != std::thread::id(); }
+
+  // Who runs something looks again before it waits, and so does a host at the end of its event.
+  void wake_runner() {
+    if (host_ == nullptr) return changed_.notify_one();
+    if (!host_waits_ || host_thread_ == std::this_thread::get_id()) return;
+    host_waits_ = false;
+    host_->wake();
+  }
+
   void run() {
     pthread_setname_np(pthread_self(), "square-strand");
     prctl(PR_SET_TIMERSLACK, 1UL);
     std::unique_lock lock(mutex_);
     while (true) {
-      // One of each in turn, so that neither timers nor tasks can starve the other.
-      const bool timer_ran = run_due_timer(lock);
-      const bool task_ran = run_task(lock);
-      if (timer_ran || task_ran || !tasks_.empty()) continue;
+      if (is_running() || (host_ != nullptr && !stopping_)) {
+        changed_.wait(lock);
+        continue;
+      }
+      if (run_some(lock)) {
+        if (host_ != nullptr && std::exchange(host_waits_, false)) host_->wake();
+        continue;
+      }
       if (stopping_) return;
       if (timers_.empty()) {
         changed_.wait(lock);
@@ -98,6 +140,20 @@ class Strand {
         changed_.wait_until(lock, to_std(next));
       }
     }
+  }
+
+  // Whether there was anything to run.
+  bool run_some(std::unique_lock<std::mutex>& lock) {
+    runner_ = std::this_thread::get_id();
+    int rounds = 0;
+    // One of each in turn, so that neither timers nor tasks can starve the other.
+    for (; rounds < kTasksInARow; ++rounds) {
+      const bool timer_ran = run_due_timer(lock);
+      const bool task_ran = run_task(lock);
+      if (!timer_ran && !task_ran) break;
+    }
+    runner_ = {};
+    return rounds > 0;
   }
 
   bool run_due_timer(std::unique_lock<std::mutex>& lock) {
@@ -130,6 +186,10 @@ class Strand {
   std::unordered_map<TimerId, TimePoint> due_;
   TimerId last_timer_ = 0;
   bool stopping_ = false;
+  std::thread::id runner_;  // of the task that runs
+  StrandHost* host_ = nullptr;
+  std::thread::id host_thread_;  // once it has run something
+  bool host_waits_ = false;      // for events: it may have to be woken
   std::thread thread_;
 };
 
@@ -214,6 +274,12 @@ Executor::TimerId ThreadExecutor::post_at(TimePoint when, Task task) {
 void ThreadExecutor::cancel(TimerId timer) { core_->strand.cancel(timer); }
 
 void ThreadExecutor::work(Task task) { core_->workers.work(std::move(task)); }
+
+void ThreadExecutor::lend_to(StrandHost& host) { core_->strand.lend_to(host); }
+
+void ThreadExecutor::take_back() { core_->strand.take_back(); }
+
+TimePoint ThreadExecutor::run_ready() { return core_->strand.run_ready(); }
 
 void ThreadExecutor::stop() {
   const std::lock_guard lock(core_->stop_mutex);

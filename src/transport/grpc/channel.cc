@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "transport/grpc/link.h"
+#include "transport/grpc/poller.h"
 
 namespace square::rpc {
 
@@ -34,7 +35,8 @@ void Channel::wake() {
     if (deaf_ || wake_set_) return;
     wake_set_ = true;
   }
-  // Only who set the flag gets here, and the alarm's event clears it.
+  // Only who set the flag gets here, and the event clears it.
+  if (Poller::wake_here(queue_, shared_from_this())) return;
   wake_alarm_.Set(&queue_, gpr_time_0(GPR_CLOCK_MONOTONIC), &tags_[static_cast<std::size_t>(Op::kWake)]);
 }
 

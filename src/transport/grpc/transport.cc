@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 #include <utility>
 
@@ -27,13 +28,20 @@ void pass_on(gpr_log_func_args* said) {
   log(is_error ? LogLevel::kWarning : LogLevel::kDebug, "grpc", "{}", said->message);
 }
 
+constexpr char kPollStrategy[] = "GRPC_POLL_STRATEGY";
+
 // For the rest of the process. Received slices may outlive every transport and run code
 // of gRPC when they are let go; and gRPC 1.51, when its last user goes soon after a
 // stalled connection, waits up to ten seconds for a poller of its own.
 void keep_grpc_initialised() {
   static const bool initialised = [] {
     gpr_set_log_function(pass_on);
+    // By default any thread that polls may read any socket, and hands the watch on to another when it
+    // returns: one event wakes two or three of them. With this one each watches the sockets of its own queue.
+    const bool is_chosen = std::getenv(kPollStrategy) != nullptr;
+    if (!is_chosen) setenv(kPollStrategy, "poll", 0);
     grpc_init();
+    if (!is_chosen) unsetenv(kPollStrategy);
     return true;
   }();
   (void)initialised;
@@ -75,10 +83,12 @@ Status GrpcTransport::start(TransportHandler& handler) {
     running_ = true;
   }
   accept_next();
-  for (int i = 0; i < options_.threads; ++i) {
-    threads_.emplace_back([queue = queues_[static_cast<std::size_t>(i)].get(), i] {
-      pthread_setname_np(pthread_self(), fmt::format("square-grpc-{}", i).c_str());
-      poll(*queue);
+  for (const auto& queue : queues_) {
+    const std::size_t number = pollers_.size();
+    pollers_.push_back(std::make_unique<Poller>(*queue, number == 0 ? options_.executor : nullptr));
+    threads_.emplace_back([poller = pollers_.back().get(), number] {
+      pthread_setname_np(pthread_self(), fmt::format("square-grpc-{}", number).c_str());
+      poller->run();
     });
   }
   return Status::ok();
@@ -101,7 +111,7 @@ Status GrpcTransport::start_server() {
   if (server_ == nullptr) {
     for (auto& queue : queues_) {
       queue->Shutdown();
-      poll(*queue);
+      Poller(*queue, nullptr).run();
     }
     queues_.clear();
     acceptor_.reset();
@@ -178,9 +188,11 @@ void GrpcTransport::stop() {
     log(LogLevel::kError, "transport", "gRPC still reads payload {} ms after the last link ended",
         kReleaseDeadline.count());
   }
+  for (const auto& poller : pollers_) poller->give_back();
   for (auto& queue : queues_) queue->Shutdown();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+  pollers_.clear();
   server_.reset();
   acceptor_.reset();
   queues_.clear();
@@ -257,15 +269,6 @@ void GrpcTransport::retire(Link& link) {
     peer = peer->second.empty() ? incoming_links_.erase(peer) : std::next(peer);
   }
   if (links_.empty() && channels_.empty()) closed_.notify_all();
-}
-
-void GrpcTransport::poll(grpc::CompletionQueue& queue) {
-  void* tag = nullptr;
-  bool ok = false;
-  while (queue.Next(&tag, &ok)) {
-    const Channel::Tag& event = *static_cast<const Channel::Tag*>(tag);
-    event.channel->proceed(event.op, ok);
-  }
 }
 
 std::shared_ptr<Link> GrpcTransport::find(LinkHandle link) {

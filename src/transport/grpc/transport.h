@@ -20,6 +20,7 @@
 #include "transport/grpc/acceptor.h"
 #include "transport/grpc/address.h"
 #include "transport/grpc/link.h"
+#include "transport/grpc/poller.h"
 #include "transport/grpc/tail_channel.h"
 
 namespace square::rpc {
@@ -54,8 +55,6 @@ class GrpcTransport final : public Transport, private ChannelOwner {
   // A channel of a link that this node opens.
   std::shared_ptr<Channel> make_channel(LinkHandle link, std::size_t number, const Destination& to,
                                         grpc::CompletionQueue& queue);
-  // Until the queue is shut down and empty.
-  static void poll(grpc::CompletionQueue& queue);
   [[nodiscard]] std::shared_ptr<Link> find(LinkHandle link);
   void wait_until_nothing_is_open();
 
@@ -72,6 +71,7 @@ class GrpcTransport final : public Transport, private ChannelOwner {
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Acceptor> acceptor_;
+  std::vector<std::unique_ptr<Poller>> pollers_;  // by queue
   std::vector<std::thread> threads_;
 
   std::atomic<bool> stopping_ = false;

@@ -1,0 +1,46 @@
+// The thread of one completion queue.
+#pragma once
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/completion_queue.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "square/thread_executor.h"
+
+namespace square::rpc {
+
+class Channel;
+
+// Polls a queue and lets the events' channels proceed. Between events it runs the strand, if it was lent
+// one, and then the channels that were woken by this thread: all that a strand has given to a link by then
+// goes out together, and no other thread had to wake for it.
+class Poller final : public StrandHost {
+ public:
+  // `executor` may be none; else its strand is lent to this poller.
+  Poller(grpc::CompletionQueue& queue, ThreadExecutor* executor);
+
+  // On the thread that is to poll: until the queue is shut down and empty.
+  void run();
+  // Before the queue is shut down: the strand goes back.
+  void give_back();
+
+  // If this thread polls the queue: has the channel proceed with its wake-up soon, and says so.
+  static bool wake_here(const grpc::CompletionQueue& queue, const std::shared_ptr<Channel>& channel);
+
+  void wake() override;
+
+ private:
+  [[nodiscard]] bool next(TimePoint until, void** tag, bool* ok);
+  void wake_channels();
+
+  grpc::CompletionQueue& queue_;
+  ThreadExecutor* const executor_;
+  std::vector<std::shared_ptr<Channel>> woken_;  // the thread only
+  std::atomic<bool> is_waking_ = false;
+  grpc::Alarm alarm_;
+};
+
+}  // namespace square::rpc
