@@ -3,18 +3,20 @@
 A round forks a process for every rank from one that has imported torch and nothing else, as a launcher
 does. All begin at the same moment, and a part is over when it is over in every one of them:
 
-    first   init_process_group and a barrier, in a process that has not imported square yet
+    import  what init_process_group imports: square and its libraries, nothing more for gloo
+    first   init_process_group and a barrier, in a process that has made no group before
     more    new_group and a barrier in it, with the groups of before still there
     leave   destroy_process_group
     again   init_process_group and a barrier, after that, in the same processes
 
-Asked: `first` at most 1.2 times Gloo's in the middle of all rounds, else exit code 1. CPU seconds are those
-of all ranks together. Run it where torch is installed (pip install "square[torch]").
+Asked: `first`, `more` and `again` at most 1.2 times Gloo's in the middle of all rounds, else exit code 1.
+CPU seconds are those of all ranks together. Run it where torch is installed (pip install "square[torch]").
 
     python benchmarks/torch_group.py [--processes 4] [--rounds 20] [--store file] [--json]
 """
 
 import argparse
+import gc
 import importlib.util
 import multiprocessing
 import os
@@ -30,7 +32,8 @@ from typing import Any
 
 MOST_OF_GLOO = 1.2
 PEERS = ("gloo", "square")
-PARTS = ("first", "more", "leave", "again")
+PARTS = ("import", "first", "more", "leave", "again")
+ASKED = ("first", "more", "again")
 ROUND_SECONDS = 60.0
 
 
@@ -71,6 +74,10 @@ def run_rank(place: Place, line: Barrier, results: Connection) -> None:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     store = open_store(place)
 
+    def load() -> None:
+        if place.peer == "square":
+            import square.torch  # noqa: F401
+
     def make(prefix: str) -> None:
         distributed.init_process_group(
             place.peer,
@@ -90,6 +97,7 @@ def run_rank(place: Place, line: Barrier, results: Connection) -> None:
         return Took(begin, time.monotonic(), time.process_time() - cpu)
 
     took = [
+        timed(load),
         timed(lambda: make("first")),
         timed(make_more),
         timed(distributed.destroy_process_group),
@@ -113,6 +121,8 @@ class Contest:
     def __init__(self, processes: int, store: str, folder: str) -> None:
         import torch.distributed  # noqa: F401
 
+        # Or else the first collection in a child copies every page of torch's objects, whoever is measured.
+        gc.freeze()
         self._processes = processes
         self._rounds = 0
         self._context = multiprocessing.get_context("fork")
@@ -171,18 +181,21 @@ def measure(processes: int, rounds: int, store: str) -> dict[str, dict[str, list
 def report(found: dict[str, dict[str, list[tuple[float, float]]]]) -> tuple[dict[str, Any], list[str], float]:
     figures: dict[str, Any] = {}
     lines = []
+    worst = 0.0
     for part in PARTS:
         seconds = {peer: statistics.median(took for took, _ in found[peer][part]) for peer in PEERS}
         cpu = {peer: statistics.median(spent for _, spent in found[peer][part]) for peer in PEERS}
         ratio = seconds["square"] / seconds["gloo"]
+        if part in ASKED:
+            worst = max(worst, ratio)
         figures[part] = {f"{peer}_seconds": seconds[peer] for peer in PEERS}
         figures[part] |= {f"{peer}_cpu_seconds": cpu[peer] for peer in PEERS} | {"ratio": ratio}
-        asked = f" (at most {MOST_OF_GLOO:.2f})" if part == PARTS[0] else ""
+        compared = f": {ratio:.2f} (at most {MOST_OF_GLOO:.2f})" if part in ASKED else ""
         lines.append(
             f"{part:6} square {1e3 * seconds['square']:6.1f} ms, {1e3 * cpu['square']:6.1f} of CPU; "
-            f"gloo {1e3 * seconds['gloo']:6.1f} ms, {1e3 * cpu['gloo']:6.1f} of CPU: {ratio:.2f}{asked}"
+            f"gloo {1e3 * seconds['gloo']:6.1f} ms, {1e3 * cpu['gloo']:6.1f} of CPU{compared}"
         )
-    return figures, lines, figures[PARTS[0]]["ratio"]
+    return figures, lines, worst
 
 
 def main() -> int:

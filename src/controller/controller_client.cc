@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -19,6 +22,8 @@ namespace {
 // A machine that does not answer a ping, sent after some silence, is gone: the line is built anew.
 constexpr Duration kKeepaliveTime = std::chrono::seconds(2);
 constexpr Duration kKeepaliveTimeout = std::chrono::seconds(3);
+// Registrations whose answers are kept for other members of the group at this node.
+constexpr std::size_t kMaxAnswered = 64;
 
 int milliseconds(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
@@ -56,10 +61,11 @@ class ControllerClient::Core {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
       for (grpc::ClientContext* call : calls_) call->TryCancel();
+      changed_.notify_all();
     }
     line_.stop();
     std::unique_lock lock(mutex_);
-    no_calls_.wait(lock, [this] { return callers_ == 0; });
+    changed_.wait(lock, [this] { return callers_ == 0; });
   }
 
   Status wait_for_welcome() { return line_.wait_for_welcome(); }
@@ -67,31 +73,57 @@ class ControllerClient::Core {
   void note_use(CollectiveId collective, std::uint64_t bytes) { line_.note_use(collective, bytes); }
 
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
+    const v1::RegisterGroupRequest request = controller::to_message(group);
+    const std::string key = request.SerializeAsString();
+    const std::uint64_t losses = line_.losses();
+    const auto end = std::chrono::system_clock::now() + controller::bounded(timeout);
     grpc::ClientContext context;
+    context.set_deadline(end);
     {
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return cancelled("the node leaves the overlay");
-      calls_.insert(&context);
+      std::unique_lock lock(mutex_);
       ++callers_;
+      changed_.wait_until(lock, end, [&] { return stopping_ || !under_way_.contains(key); });
+      const GroupRegistration* const known = find_answered(key, losses);
+      if (stopping_ || known != nullptr) {
+        --callers_;
+        changed_.notify_all();
+        if (known != nullptr && !stopping_) return *known;
+        return cancelled("the node leaves the overlay");
+      }
+      calls_.insert(&context);
+      under_way_.insert(key);
     }
-    auto registered = call_register(group, timeout, context);
+    auto registered = call_register(group, request, timeout, context, losses);
     const std::lock_guard lock(mutex_);
+    if (registered.is_ok()) answered_.push_front({key, *registered, losses});
+    if (answered_.size() > kMaxAnswered) answered_.pop_back();
     calls_.erase(&context);
+    under_way_.erase(under_way_.find(key));
     --callers_;
-    no_calls_.notify_all();
+    changed_.notify_all();
     return registered;
   }
 
  private:
-  Result<GroupRegistration> call_register(const GroupSpec& group, Duration timeout,
-                                          grpc::ClientContext& context) {
-    const std::uint64_t losses = line_.losses();
-    const auto end = std::chrono::system_clock::now() + controller::bounded(timeout);
-    context.set_deadline(end);
+  // A registration that the controller has answered on this very line.
+  struct Answered {
+    std::string key;
+    GroupRegistration made;
+    std::uint64_t losses = 0;
+  };
+
+  [[nodiscard]] const GroupRegistration* find_answered(const std::string& key, std::uint64_t losses) const {
+    const auto found = std::ranges::find_if(
+        answered_, [&](const Answered& one) { return one.losses == losses && one.key == key; });
+    return found == answered_.end() ? nullptr : &found->made;
+  }
+
+  Result<GroupRegistration> call_register(const GroupSpec& group, const v1::RegisterGroupRequest& request,
+                                          Duration timeout, grpc::ClientContext& context,
+                                          std::uint64_t losses) {
     if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
     v1::RegisterGroupResponse response;
-    const Status status =
-        controller::from_grpc(stub_->RegisterGroup(&context, controller::to_message(group), &response));
+    const Status status = controller::from_grpc(stub_->RegisterGroup(&context, request, &response));
     if (!status.is_ok()) return explain(status, group, timeout);
     GroupRegistration registration;
     for (const auto id : response.collectives()) registration.collectives.emplace_back(id);
@@ -102,7 +134,7 @@ class ControllerClient::Core {
                                         group.collectives.size()));
     }
     // The answer and the activation come on two streams: the plan must be active here as well.
-    SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, end)
+    SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, context.deadline())
                                .with_context(fmt::format("group \"{}\"", group.name)));
     return registration;
   }
@@ -123,10 +155,13 @@ class ControllerClient::Core {
   const std::unique_ptr<v1::Controller::Stub> stub_;
   controller::ClientLine line_;
   std::mutex mutex_;
-  std::condition_variable no_calls_;
+  std::condition_variable changed_;  // what follows
   bool stopping_ = false;
   std::size_t callers_ = 0;
   std::set<grpc::ClientContext*> calls_;
+  // The members of a group at one node register the same, mostly at the same time: one asks for all.
+  std::multiset<std::string> under_way_;
+  std::deque<Answered> answered_;  // the newest first
 };
 
 Result<std::unique_ptr<ControllerClient>> ControllerClient::connect(ControllerClientOptions options,
