@@ -53,6 +53,7 @@ inline double limit_or_unlimited(std::optional<double> limit) { return limit.val
 void bind_topology(py::module_& module);
 void bind_scenario(py::module_& module);
 void bind_plan(py::module_& module);
+void bind_limits(py::module_& module);
 void bind_planner(py::module_& module);
 void bind_controller(py::module_& module);
 void bind_node(py::module_& module);

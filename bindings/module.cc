@@ -53,6 +53,7 @@ PYBIND11_MODULE(_core, module) {
   bind_topology(module);
   bind_scenario(module);
   bind_plan(module);
+  bind_limits(module);
   bind_planner(module);
   bind_controller(module);
   bind_node(module);

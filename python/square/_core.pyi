@@ -20,6 +20,12 @@ __all__: list[str] = [
     "ErrorFeedback",
     "FrontierPoint",
     "LevelGap",
+    "LimitDemand",
+    "LimitPart",
+    "LimitProof",
+    "LimitedResource",
+    "LimitingCut",
+    "Limits",
     "LinkView",
     "MemberHost",
     "Node",
@@ -52,6 +58,8 @@ __all__: list[str] = [
     "cost_frontier",
     "find_violations",
     "kProtocolVersion",
+    "limits",
+    "limits_of_collectives",
     "list_nodes",
     "make_plan",
     "policy_names",
@@ -565,6 +573,223 @@ class LevelGap:
     def rate_gap(self) -> float: ...
     @property
     def rate_level_bps(self) -> float: ...
+
+class LimitDemand:
+    """
+    What one collective must bring across a cut.
+    """
+    @property
+    def collective(self) -> int: ...
+    @property
+    def crossings(self) -> float:
+        """
+        Bits that cross for each of its own.
+        """
+    @property
+    def needs_bps(self) -> float:
+        """
+        Crossings times rate.
+        """
+    @property
+    def rate_bps(self) -> float:
+        """
+        That it keeps.
+        """
+
+class LimitPart:
+    """
+    A collective in a proof: its length times its rate is what it uses.
+    """
+    @property
+    def collective(self) -> int: ...
+    @property
+    def is_earlier(self) -> bool:
+        """
+        It stopped at a lower level.
+        """
+    @property
+    def length(self) -> float: ...
+    @property
+    def lp_rate_bps(self) -> float: ...
+    @property
+    def rate_bps(self) -> float: ...
+    @property
+    def weight(self) -> float: ...
+
+class LimitProof:
+    """
+    The sum that proves a level: see LimitProof in square/limits.h.
+    """
+    @property
+    def active(self) -> float:
+        """
+        Lengths times weights of the others.
+        """
+    @property
+    def bound_bps(self) -> float:
+        """
+        Of the rate per unit of weight: (worth - earlier) / active.
+        """
+    @property
+    def budget_length(self) -> float: ...
+    @property
+    def budget_usd_per_hour(self) -> float: ...
+    @property
+    def earlier(self) -> float:
+        """
+        What collectives of lower levels use of it.
+        """
+    @property
+    def parts(self) -> list[LimitPart]: ...
+    @property
+    def resources(self) -> list[LimitedResource]: ...
+    @property
+    def worth(self) -> float:
+        """
+        Capacities, limits and budget, each times its length.
+        """
+
+class LimitedResource:
+    """
+    A link, or the limit of a node over all links that leave it (egress) or enter it (ingress). Rates are bits per second.
+    """
+    @property
+    def capacity_bps(self) -> float:
+        """
+        What a bound counts: an unlimited link is as wide as the widest of the plan that is limited.
+        """
+    @property
+    def kind(self) -> str:
+        """
+        "link", "egress" or "ingress".
+        """
+    @property
+    def length(self) -> float:
+        """
+        Its dual; 0 where it has none.
+        """
+    @property
+    def load_bps(self) -> float: ...
+    @property
+    def loads(self) -> dict[int, float]:
+        """
+        What streams put on it, by session.
+        """
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """
+        From and to of a link, or the node.
+        """
+
+class LimitingCut:
+    """
+    A set of nodes that data must enter, and all that crosses into it.
+    """
+    @property
+    def bound_bps(self) -> float:
+        """
+        What it leaves to the collective while the others keep theirs.
+        """
+    @property
+    def carried_bps(self) -> float:
+        """
+        By the links, within the limits of their nodes.
+        """
+    @property
+    def demands(self) -> list[LimitDemand]: ...
+    @property
+    def into(self) -> list[str]: ...
+    @property
+    def is_left(self) -> bool:
+        """
+        The certificate names the other side, which data of a reduce leaves.
+        """
+    @property
+    def is_proof(self) -> bool:
+        """
+        Alone it proves the bound of the collective.
+        """
+    @property
+    def length(self) -> float:
+        """
+        How much of the proof it is; 0 under a policy without levels.
+        """
+    @property
+    def links(self) -> list[LimitedResource]:
+        """
+        Into it, the most loaded first.
+        """
+    @property
+    def node_limits(self) -> list[LimitedResource]:
+        """
+        Of nodes at the links' ends: those that leave less than the links carry, or have a length.
+        """
+    @property
+    def sessions(self) -> list[int]:
+        """
+        Those that have it in the proof.
+        """
+
+class Limits:
+    """
+    Why a collective, or one of its sessions, has no higher rate.
+    """
+    @property
+    def bound_bps(self) -> float:
+        """
+        No plan gives the collective more while the others keep their rates.
+        """
+    @property
+    def collective(self) -> int: ...
+    @property
+    def cut_count(self) -> int:
+        """
+        With those that ``cuts`` leaves out.
+        """
+    @property
+    def cuts(self) -> list[LimitingCut]:
+        """
+        The heaviest, or the narrowest, first.
+        """
+    @property
+    def held_by(self) -> list[LimitedResource]:
+        """
+        The links and limits of nodes that hold it back.
+        """
+    @property
+    def is_held_by_budget(self) -> bool: ...
+    @property
+    def keeps_pace_with(self) -> list[int]:
+        """
+        Sessions whose cuts these are, where the session has none of its own.
+        """
+    @property
+    def length(self) -> float:
+        """
+        Of all cuts.
+        """
+    @property
+    def level(self) -> int | None:
+        """
+        Its position in ``plan.certificate.levels``.
+        """
+    @property
+    def proof(self) -> LimitProof | None: ...
+    @property
+    def rate_bps(self) -> float:
+        """
+        Of the collective; without streams what the linear program allows.
+        """
+    @property
+    def reason(self) -> str:
+        """
+        "idle", "required", "level", "cut", "policy" or "unproven": LimitReason in square/limits.h.
+        """
+    @property
+    def session(self) -> int | None:
+        """
+        None: of the whole collective.
+        """
 
 class LinkView:
     """
@@ -1175,6 +1400,24 @@ def cost_frontier(
 def find_violations(plan: Plan) -> list[str]:
     """
     Every way in which the plan breaks a rule; empty for a valid plan.
+    """
+
+def limits(
+    plan: Plan,
+    session: typing.SupportsInt | typing.SupportsIndex | None = None,
+    *,
+    collective: typing.SupportsInt | typing.SupportsIndex | None = None,
+    max_cuts: typing.SupportsInt | typing.SupportsIndex = 3,
+) -> Limits:
+    """
+    Why a session, or a whole collective, has no higher rate: the links, limits of nodes and cuts that hold it back, with the sum that proves it. Believes what the plan claims (see ``validate``). Raises NotFoundError for what the plan does not have, InvalidArgumentError where the plan names what is not there, or unless one of the two is given. Lets go of the interpreter lock.
+    """
+
+def limits_of_collectives(
+    plan: Plan, *, max_cuts: typing.SupportsInt | typing.SupportsIndex = 3
+) -> list[Limits]:
+    """
+    The same of every collective, in the order of the plan, which is read once.
     """
 
 def list_nodes(

@@ -18,7 +18,7 @@ from square.cli.limits import words
 from square.cli.limits.document import to_json
 from square.cli.limits.explanation import Explanation, explain
 from square.cli.summary import print_plan
-from square.errors import NotFoundError
+from square.errors import InvalidArgumentError, NotFoundError
 
 OPERATIONS = (
     "broadcast",
@@ -152,15 +152,15 @@ def test_summary_of_many_collectives_is_short() -> None:
 
 def test_explanation_adds_up_by_hand() -> None:
     explanation = explained(hand_made.two_levels(), "1")
-    (crossing,) = explanation.crossings
+    (cut,) = explanation.limits.cuts
     assert explanation.is_proven_by_one_cut
-    assert crossing.cut.into == {"c"}
-    assert {link.nodes: link.by_session for link in crossing.links} == {
+    assert cut.into == ["c"]
+    assert {link.nodes: link.loads for link in cut.links} == {
         ("a", "c"): pytest.approx({0: 20e6, 1: 10e6}),
         ("b", "c"): pytest.approx({1: 10e6}),
     }
-    assert crossing.carried_bps == pytest.approx(40e6)
-    assert {demand.collective: demand.needs_bps for demand in crossing.demands} == pytest.approx(
+    assert cut.carried_bps == pytest.approx(40e6)
+    assert {demand.collective: demand.needs_bps for demand in cut.demands} == pytest.approx(
         {0: 20e6, 1: 20e6}
     )
     found = in_one_line(words_of(explanation))
@@ -181,19 +181,21 @@ def test_explanation_adds_up_by_hand() -> None:
 
 def test_explanation_of_a_later_level_counts_the_earlier_one() -> None:
     explanation = explained(hand_made.two_levels(), "session:2")
-    assert explanation.level == 1
-    assert explanation.proof is not None
-    assert explanation.proof.worth == pytest.approx(100e6)
-    assert explanation.proof.earlier == pytest.approx(20e6)
-    assert explanation.proof.bound_bps == pytest.approx(80e6)
+    assert explanation.limits.level == 1
+    proof = explanation.limits.proof
+    assert proof is not None
+    assert proof.worth == pytest.approx(100e6)
+    assert proof.earlier == pytest.approx(20e6)
+    assert proof.bound_bps == pytest.approx(80e6)
     assert "(100.000 - 20.000) / 1 = 80.000 Mbit/s" in words_of(explanation)
 
 
 def test_explanation_of_a_node_limit_is_the_sum_of_several_cuts() -> None:
     explanation = explained(hand_made.node_limit(), "0")
     assert not explanation.is_proven_by_one_cut
-    assert [crossing.cut.into for crossing in explanation.crossings] == [{"b"}, {"c"}, {"d"}]
-    assert explanation.crossings[0].limits[0].by_session == pytest.approx({0: 30e6})
+    cuts = explanation.limits.cuts
+    assert [cut.into for cut in cuts] == [["b"], ["c"], ["d"]]
+    assert cuts[0].node_limits[0].loads == pytest.approx({0: 30e6})
     found = in_one_line(words_of(explanation))
     assert "No cut proves the bound alone" in found
     assert "egress limit of a 30.000 30.000 0.333333 10.000" in found
@@ -212,7 +214,7 @@ def test_explanation_of_a_reduce_names_the_side_that_data_leaves() -> None:
 
 def test_explanation_of_a_session_that_nothing_holds_back() -> None:
     explanation = explained(hand_made.all_reduce(), "0")
-    assert explanation.crossings[0].cut.sessions == (1, 2)
+    assert explanation.limits.cuts[0].sessions == [1, 2]
     found = in_one_line(words_of(explanation))
     assert "Session 0 is held back by nothing of its own" in found
     assert "those of sessions 1-2" in found
@@ -232,7 +234,7 @@ def test_explanation_of_cost_and_budget() -> None:
 def test_explanation_without_streams_shows_capacities_only() -> None:
     explanation = explained(hand_made.without_streams(), "collective:1")
     assert explanation.session is None
-    assert explanation.bound_bps == pytest.approx(20e6)
+    assert explanation.limits.bound_bps == pytest.approx(20e6)
     found = in_one_line(words_of(explanation))
     assert "lp rate 20.000 Mbit/s, bound 20.000" in found
     assert "used" not in found
@@ -245,11 +247,12 @@ def test_explanation_of_a_policy_without_levels(tmp_path: Path) -> None:
     plan = package.plan(file, paths="shortest:1", shots=1)
     explanation = explain(plan, "0")
     assert explanation.level is None
-    assert explanation.proof is None
+    assert explanation.limits.proof is None
+    assert explanation.limits.reason == "policy"
     # 4 over the direct link, where the ways round carry more: the paths are to blame.
     found = in_one_line(words_of(explanation))
     assert "The rest is out of reach of policy square" in found
-    assert explanation.crossings[0].bound_bps(0) == pytest.approx(plan.collectives[0].bound_bps)
+    assert explanation.limits.cuts[0].bound_bps == pytest.approx(plan.collectives[0].bound_bps)
     out = io.StringIO()
     print_plan(plan, "triangle", text.console_for(out))
     assert "policy square reaches" in out.getvalue()
@@ -288,9 +291,9 @@ def test_a_cut_carries_what_node_limits_leave(
     document["certificate"]["cuts"] = [{"collective": "0", "source_side": ["a", "b"], "bound_mbps": carried}]
     assert package.violations(plan_of(document)) == []
     explanation = explained(document, "0")
-    (crossing,) = explanation.crossings
-    assert crossing.carried_bps == pytest.approx(carried * 1e6)
-    assert [(limit.kind, *limit.nodes) for limit in crossing.limits] == held_by
+    (cut,) = explanation.limits.cuts
+    assert cut.carried_bps == pytest.approx(carried * 1e6)
+    assert [(limit.kind, *limit.nodes) for limit in cut.node_limits] == held_by
     assert explanation.is_proven_by_one_cut
     assert f"10.000 of {carried:.3f} Mbit/s used" in summary_of(document)
 
@@ -305,6 +308,37 @@ def test_json_explanation_has_no_figure_that_json_cannot_say() -> None:
     assert found["cuts"][0]["links"][0]["sessions"] == {"0": 20.0, "1": 10.0}
     assert found["cuts"][0]["bound_mbps"] == pytest.approx(20.0)
     assert found["proof"]["bound_mbps"] == pytest.approx(20.0)
+
+
+def test_python_programs_can_ask_what_holds_a_session_back() -> None:
+    plan = plan_of(hand_made.two_levels())
+    limits = package.limits(plan, 1)
+    assert (limits.collective, limits.session, limits.reason, limits.level) == (1, 1, "level", 0)
+    assert [(held.kind, held.nodes) for held in limits.held_by] == [
+        ("link", ("a", "c")),
+        ("link", ("b", "c")),
+    ]
+    assert limits.held_by[0].load_bps == pytest.approx(30e6)
+    assert limits.held_by[0].length == pytest.approx(0.5)
+    assert not limits.is_held_by_budget
+    whole = package.limits(plan, collective=2, max_cuts=0)
+    assert (whole.session, whole.cuts, whole.cut_count) == (None, [], 1)
+    assert [one.collective for one in package.limits_of_collectives(plan)] == [0, 1, 2]
+    assert package.limits(plan_of(hand_made.budget()), 0).is_held_by_budget
+    del plan  # what was found keeps what it needs
+    assert limits.cuts[0].links[0].nodes == ("a", "c")
+
+
+def test_limits_of_what_is_not_there_are_refused() -> None:
+    plan = plan_of(hand_made.two_levels())
+    with pytest.raises(NotFoundError, match="no session 3 among its 3"):
+        package.limits(plan, 3)
+    with pytest.raises(NotFoundError, match="no collective 9"):
+        package.limits(plan, collective=9)
+    with pytest.raises(InvalidArgumentError, match="either a session or a collective"):
+        package.limits(plan)
+    with pytest.raises(InvalidArgumentError, match="either a session or a collective"):
+        package.limits(plan, 1, collective=1)
 
 
 def test_unknown_sessions_are_refused_with_the_ids() -> None:
@@ -352,18 +386,18 @@ def test_explanations_of_random_plans_add_up(seed: int, tmp_path: Path) -> None:
         for collective in plan.collectives:
             explanation = explain(plan, f"collective:{collective.id}")
             assert words_of(explanation)
-            assert explanation.level is not None
-            assert explanation.proof is not None
+            limits, level = explanation.limits, explanation.level
+            assert level is not None
+            assert limits.proof is not None
             proven_by_one += explanation.is_proven_by_one_cut
-            level = plan.certificate.levels[explanation.level]
-            assert explanation.proof.bound_bps == pytest.approx(level.bound_bps, rel=1e-5)
-            assert explanation.bound_bps == pytest.approx(collective.bound_bps, rel=1e-6)
-            for crossing in explanation.crossings:
-                needs = sum(demand.needs_bps for demand in crossing.demands)
-                load = sum(link.load_bps for link in crossing.links)
+            assert limits.proof.bound_bps == pytest.approx(level.bound_bps, rel=1e-5)
+            assert limits.bound_bps == pytest.approx(collective.bound_bps, rel=1e-6)
+            for cut in limits.cuts:
+                needs = sum(demand.needs_bps for demand in cut.demands)
+                load = sum(link.load_bps for link in cut.links)
                 assert needs <= load * (1 + 1e-6) + 1.0
-                assert needs <= crossing.carried_bps * (1 + 1e-6)
-                assert crossing.bound_bps(collective.id) >= collective.rate_bps * (1 - 1e-6)
+                assert needs <= cut.carried_bps * (1 + 1e-6)
+                assert cut.bound_bps >= collective.rate_bps * (1 - 1e-6)
     assert proven_by_one > 0
 
 

@@ -45,6 +45,7 @@ PUBLIC_HEADERS = {
     "paths.h": "topology",
     "topology.h": "topology",
     "validator.h": "validator",
+    "limits.h": "planning",
     "planner.h": "planning",
     "scenario.h": "planning",
     "executor.h": "transport",

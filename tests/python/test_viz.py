@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import square as package
 from commands import TRIANGLE, assert_clear_error, square
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PatchCollection
 from matplotlib.colors import to_rgba
 from square import viz
@@ -34,6 +35,20 @@ def words_of(figure: Any) -> str:
     parts += [label.get_text() for legend in figure.legends for label in legend.get_texts()]
     parts += [label.get_text() for axes in figure.axes for label in axes.texts]
     return "\n".join(parts)
+
+
+def assert_legend_is_inside(figure: Any) -> None:
+    """At the resolution that files have, too."""
+    for dots in (100, 150):
+        figure.set_dpi(dots)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        (legend,) = figure.legends
+        box = legend.get_window_extent(canvas.get_renderer())
+        assert box.x0 >= 0
+        assert box.y0 >= 0
+        assert box.x1 <= figure.bbox.width
+        assert box.y1 <= figure.bbox.height
 
 
 def test_width_is_load_and_colour_is_used_share() -> None:
@@ -99,6 +114,22 @@ def test_title_and_labels() -> None:
     assert {label.get_text() for label in figure.axes[0].texts} == {"a", "b", "c"}
     assert "114 more" in words_of(viz.plot_plan(plan_of(hand_made.mesh(60, 120))))
     assert "lp rates, no streams" in words_of(viz.plot_plan(plan_of(hand_made.without_streams())))
+
+
+@pytest.mark.parametrize("name", ["abilene", "exact", "mesh"])
+def test_the_legend_is_within_the_figure(name: str, repository: Path) -> None:
+    figure = viz.plot_plan(package.plan(repository / "examples" / f"{name}.toml"))
+    assert_legend_is_inside(figure)
+
+
+def test_the_legend_is_within_the_figure_with_rings_and_idle_links() -> None:
+    document = hand_made.mesh(8, 4)
+    for node in document["nodes"]:
+        node["egress_mbps"] = 1000.0
+    figure = viz.plot_plan(plan_of(document))
+    assert "52 idle links" in words_of(figure)
+    assert "ring: node limits" in words_of(figure)
+    assert_legend_is_inside(figure)
 
 
 @pytest.mark.parametrize("ending", ["png", "svg", "pdf"])

@@ -4,32 +4,32 @@ import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from square._core import PlanCollective, PlanLink
+from square._core import LimitedResource, Limits, PlanLink, PlanNode, limits_of_collectives
 from square.cli import text
-from square.cli.limits import cuts, words
-from square.cli.limits.cuts import Cut, Resource
-from square.cli.limits.duals import Duals
-from square.cli.limits.network import Network
+from square.cli.limits import words
+from square.cli.parts import Parts
 from square.run.outcome import ratio
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+LinkName = tuple[str, str]
+
 MAX_LINKS = 10
 MAX_LIMITS = 20
 MAX_ID_CHARACTERS = 30
 MAX_LIMITED_NODES = 3
-# A link is full, a bound reached, but for so much.
+# A link is full but for so much.
 TOLERANCE = 1e-6
 
 
-def print_limits(network: Network, console: "Console") -> None:
+def print_limits(parts: Parts, console: "Console") -> None:
     """For each collective its limit; those with the same one together."""
-    if not network.sessions:
+    if not parts.sessions:
         return
     alike: dict[str, list[int]] = defaultdict(list)
-    for collective in network.collectives.values():
-        alike[_limit_of(network, collective)].append(collective.id)
+    for limits in limits_of_collectives(parts.plan, max_cuts=1):
+        alike[_limit_in_words(parts, limits)].append(limits.collective)
     table = text.table("collective", "why it has no more", left=2)
     for limit, numbers in list(alike.items())[:MAX_LIMITS]:
         table.add_row(words.shortened(words.ids(numbers), MAX_ID_CHARACTERS), limit)
@@ -40,103 +40,105 @@ def print_limits(network: Network, console: "Console") -> None:
         console.print()
 
 
-def _limit_of(network: Network, collective: PlanCollective) -> str:
-    if not collective.sessions:
+def _limit_in_words(parts: Parts, limits: Limits) -> str:
+    if limits.reason == "idle":
         return "sends nothing: it has one member"
-    if network.is_about_cost():
+    if limits.reason == "required":
         return "has the rate that is required, at the least cost that was found"
-    level = network.level_of.get(collective.id)
-    if level is not None:
-        found = cuts.packed_cuts(network, network.levels[level], collective.sessions)
-        return _limit_by_duals(network, network.levels[level], found)
-    found = cuts.certified_cuts(network, collective.id)
-    return _limit_by_cut(network, collective, found[0]) if found else "nothing that the plan proves"
+    if limits.reason == "level":
+        return _limit_of_level(parts, limits)
+    if limits.reason in ("cut", "policy"):
+        return _limit_by_cut(parts, limits)
+    return "nothing that the plan proves"
 
 
-def _limit_by_duals(network: Network, duals: Duals, found: list[Cut]) -> str:
-    """Of the links and nodes with a length, those that the cuts cross."""
-    crossed = {name for cut in found for name in cuts.links_into(network, cut.into)}
-    links = [name for name in crossed if name in duals.links]
-    egress = sorted({tail for tail, _ in crossed if tail in duals.egress})
-    ingress = sorted({head for _, head in crossed if head in duals.ingress})
-    parts = []
-    if links:
-        where = words.direction(found[0].into, network.names)
-        if len(found) > 1:
-            where = f"across {len(found)} cuts, the heaviest {where}"
-        parts.append(_links_in_words(network, links, where))
-    for kind, nodes in (("egress", egress), ("ingress", ingress)):
-        parts += [
-            f"{kind} limit of {node}: {_used(network, [cuts.limit_resource(network, kind, node)])}"
-            for node in nodes[:MAX_LIMITED_NODES]
+def _limit_of_level(parts: Parts, limits: Limits) -> str:
+    """Links together, nodes one by one, and the budget."""
+    by_kind: dict[str, list[LimitedResource]] = defaultdict(list)
+    for resource in limits.held_by:
+        by_kind[resource.kind].append(resource)
+    said = [_links_in_words(parts, limits, by_kind["link"])] if by_kind["link"] else []
+    for kind in ("egress", "ingress"):
+        nodes = by_kind[kind]
+        said += [
+            f"{kind} limit of {node.nodes[0]}: {_used(parts, [node])}" for node in nodes[:MAX_LIMITED_NODES]
         ]
         if len(nodes) > MAX_LIMITED_NODES:
-            parts.append(f"{kind} limits of {len(nodes) - MAX_LIMITED_NODES} more nodes")
-    if duals.budget > 0 and network.budget_usd_per_hour is not None:
-        cost = f"{network.cost_usd_per_hour:.4f} of " if network.realised else ""
-        parts.append(f"the budget: {cost}{network.budget_usd_per_hour:.4f} USD an hour")
-    return "limited by " + "; ".join(parts) if parts else "nothing that the plan proves"
+            said.append(f"{kind} limits of {len(nodes) - MAX_LIMITED_NODES} more nodes")
+    if limits.is_held_by_budget:
+        cost = f"{parts.plan.cost_usd_per_hour:.4f} of " if parts.realised else ""
+        said.append(f"the budget: {cost}{parts.plan.budget_usd_per_hour:.4f} USD an hour")
+    return "limited by " + "; ".join(said)
 
 
-def _limit_by_cut(network: Network, collective: PlanCollective, cut: Cut) -> str:
-    crossing = cuts.crossing(network, cut, Duals())
-    where = words.direction(cut.into, network.names)
-    load = sum(link.load_bps for link in crossing.links)
-    used = f"{text.rate(load)} of {text.rate(crossing.carried_bps)} Mbit/s used"
-    if crossing.limits:
-        used += f" (within {text.count(len(crossing.limits), 'node limit')})"
-    reached = ratio(network.rate_bps(collective), collective.bound_bps)
-    names = f"{text.count(len(crossing.links), 'link')} {where}"
-    if math.isnan(reached) or reached >= 1.0 - TOLERANCE:
-        return f"limited by {names}: {used}"
-    return f"policy {network.policy} reaches {text.percent(reached)} of what {names} allow: {used}"
-
-
-def _links_in_words(network: Network, links: list[tuple[str, str]], where: str) -> str:
-    resources = [cuts.link_resource(network, name) for name in links]
+def _links_in_words(parts: Parts, limits: Limits, links: list[LimitedResource]) -> str:
     if len(links) == 1:
-        return f"link {links[0][0]} -> {links[0][1]}: {_used(network, resources)}"
-    return f"{len(links)} links {where}: {_used(network, resources)}"
+        return f"link {' -> '.join(links[0].nodes)}: {_used(parts, links)}"
+    where = words.direction(frozenset(limits.cuts[0].into), parts.names)
+    if limits.cut_count > 1:
+        where = f"across {limits.cut_count} cuts, the heaviest {where}"
+    return f"{len(links)} links {where}: {_used(parts, links)}"
 
 
-def _used(network: Network, resources: list[Resource]) -> str:
+def _limit_by_cut(parts: Parts, limits: Limits) -> str:
+    cut = limits.cuts[0]
+    links, node_limits = cut.links, cut.node_limits
+    where = words.direction(frozenset(cut.into), parts.names)
+    load = sum(link.load_bps for link in links)
+    used = f"{text.rate(load)} of {text.rate(cut.carried_bps)} Mbit/s used"
+    if node_limits:
+        used += f" (within {text.count(len(node_limits), 'node limit')})"
+    names = f"{text.count(len(links), 'link')} {where}"
+    if limits.reason == "cut":
+        return f"limited by {names}: {used}"
+    reached = text.percent(ratio(limits.rate_bps, limits.bound_bps))
+    return f"policy {parts.policy} reaches {reached} of what {names} allow: {used}"
+
+
+def _used(parts: Parts, resources: list[LimitedResource]) -> str:
     capacity = text.rate(sum(resource.capacity_bps for resource in resources))
-    if not network.realised:
+    if not parts.realised:
         return f"{capacity} Mbit/s"
     return f"{text.rate(sum(resource.load_bps for resource in resources))} of {capacity} Mbit/s used"
 
 
-def print_links(network: Network, console: "Console") -> None:
+def print_links(parts: Parts, console: "Console") -> None:
     """The fullest links first; without streams, those with a dual."""
-    levels = _levels_of_links(network)
-    if network.realised:
-        _print_loaded(network, levels, console)
-        _print_node_limits(network, console)
+    levels = _levels_of_links(parts)
+    if parts.realised:
+        _print_loaded(parts, levels, console)
+        _print_node_limits(parts, console)
         return
     if not levels:
         return
     table = text.table("from", "to", "capacity\nMbit/s", "limits\nlevel", left=2)
-    names = sorted(levels, key=lambda name: (levels[name][0], name))
-    for name in names[:MAX_LINKS]:
-        table.add_row(*name, text.rate(network.links[name].capacity_bps), _levels(levels, name))
-    text.print_titled(console, f"Limiting links ({min(len(names), MAX_LINKS)} of {len(names)})", table)
+    links = [link for link in parts.links if _name(link) in levels]
+    links.sort(key=lambda link: (levels[_name(link)][0], _name(link)))
+    for link in links[:MAX_LINKS]:
+        table.add_row(*_name(link), text.rate(link.capacity_bps), _levels(levels, link))
+    text.print_titled(console, f"Limiting links ({min(len(links), MAX_LINKS)} of {len(links)})", table)
 
 
-def _levels_of_links(network: Network) -> dict[tuple[str, str], list[int]]:
+def _name(link: PlanLink) -> LinkName:
+    return link.from_node, link.to_node
+
+
+def _levels_of_links(parts: Parts) -> dict[LinkName, list[int]]:
     """At which levels, counted from 1, a link is part of the proof."""
-    found: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number, level in enumerate(network.levels, start=1):
-        for name in level.links:
-            found[name].append(number)
+    found: dict[LinkName, list[int]] = defaultdict(list)
+    for number, level in enumerate(parts.levels, start=1):
+        for tail, head, length in level.links:
+            if length > 0:
+                found[tail, head].append(number)
     return found
 
 
-def _levels(levels: dict[tuple[str, str], list[int]], name: tuple[str, str]) -> str:
-    return words.shortened(words.ids(levels.get(name, [])), 12) or "-"
+def _levels(levels: dict[LinkName, list[int]], link: PlanLink) -> str:
+    return words.shortened(words.ids(levels.get(_name(link), [])), 12) or "-"
 
 
-def _print_loaded(network: Network, levels: dict[tuple[str, str], list[int]], console: "Console") -> None:
-    loaded = [link for link in network.links.values() if link.load_bps > 0]
+def _print_loaded(parts: Parts, levels: dict[LinkName, list[int]], console: "Console") -> None:
+    loaded = [link for link in parts.links if link.load_bps > 0]
     if not loaded:
         return
     loaded.sort(key=lambda link: (-_share(link), -link.load_bps, link.from_node, link.to_node))
@@ -151,7 +153,7 @@ def _print_loaded(network: Network, levels: dict[tuple[str, str], list[int]], co
             text.rate(link.load_bps),
             text.rate(link.capacity_bps),
             text.percent(ratio(link.load_bps, link.capacity_bps)),
-            *((_levels(levels, (link.from_node, link.to_node)),) if levels else ()),
+            *((_levels(levels, link),) if levels else ()),
         )
     title = f"Most loaded links ({len(shown)} of {len(loaded)} in use, {full} full)"
     text.print_titled(console, title, table)
@@ -162,23 +164,23 @@ def _share(link: PlanLink) -> float:
     return 0.0 if math.isnan(used) else round(used, 9)
 
 
-def _print_node_limits(network: Network, console: "Console") -> None:
+def _print_node_limits(parts: Parts, console: "Console") -> None:
     limited = [
-        node
-        for node in network.nodes.values()
-        if math.isfinite(node.egress_bps) or math.isfinite(node.ingress_bps)
+        node for node in parts.nodes if math.isfinite(node.egress_bps) or math.isfinite(node.ingress_bps)
     ]
     if not limited:
         return
-    out = {node.name: sum(network.leaving.get(node.name, {}).values()) for node in limited}
-    into = {node.name: sum(network.entering.get(node.name, {}).values()) for node in limited}
+    out: dict[str, float] = defaultdict(float)
+    into: dict[str, float] = defaultdict(float)
+    for link in parts.links:
+        out[link.from_node] += link.load_bps
+        into[link.to_node] += link.load_bps
 
-    def fullest(name: str) -> float:
-        node = network.nodes[name]
-        shares = (ratio(out[name], node.egress_bps), ratio(into[name], node.ingress_bps))
+    def fullest(node: PlanNode) -> float:
+        shares = (ratio(out[node.name], node.egress_bps), ratio(into[node.name], node.ingress_bps))
         return max((round(share, 9) for share in shares if not math.isnan(share)), default=0.0)
 
-    limited.sort(key=lambda node: (-fullest(node.name), node.name))
+    limited.sort(key=lambda node: (-fullest(node), node.name))
     table = text.table("node", "leaving\nMbit/s", "limit\nMbit/s", "entering\nMbit/s", "limit\nMbit/s")
     for node in limited[:MAX_LINKS]:
         table.add_row(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from square._core import Plan, PlanCollective
 from square.cli import bottlenecks, text, trees
-from square.cli.limits.network import Network
+from square.cli.parts import Parts
 from square.planning import gaps as certified_gaps
 from square.run.outcome import ratio
 
@@ -22,7 +22,7 @@ ROUNDING = 1e-12
 
 
 def print_plan(plan: Plan, name: str, console: "Console") -> None:
-    network = Network(plan)
+    parts = Parts(plan)
     console.print(
         f"scenario {name}: {text.count(len(plan.nodes), 'node')}, {text.count(len(plan.links), 'link')}, "
         f"{text.count(len(plan.collectives), 'collective')}, planned by {plan.policy} in "
@@ -32,12 +32,12 @@ def print_plan(plan: Plan, name: str, console: "Console") -> None:
         console.print("Rates only: there are no streams, so nothing can run by this plan.")
     console.print()
     _print_tenants(plan, console)
-    _print_collectives(network, console)
-    bottlenecks.print_limits(network, console)
+    _print_collectives(parts, console)
+    bottlenecks.print_limits(parts, console)
     trees.print_sessions(plan, console)
-    bottlenecks.print_links(network, console)
+    bottlenecks.print_links(parts, console)
     _print_changes(plan, console)
-    _print_totals(plan, network, console)
+    _print_totals(plan, parts, console)
 
 
 def _print_tenants(plan: Plan, console: "Console") -> None:
@@ -50,9 +50,9 @@ def _print_tenants(plan: Plan, console: "Console") -> None:
     _print_rest(len(plan.tenants) - MAX_TENANTS, "tenant", console)
 
 
-def _print_collectives(network: Network, console: "Console") -> None:
-    collectives = list(network.collectives.values())
-    rates = _rate_columns(network, collectives)
+def _print_collectives(parts: Parts, console: "Console") -> None:
+    collectives = list(parts.collectives.values())
+    rates = _rate_columns(parts, collectives)
     weight = ("weight",) if any(collective.weight != 1 for collective in collectives) else ()
     table = text.table(
         "id",
@@ -65,35 +65,48 @@ def _print_collectives(network: Network, console: "Console") -> None:
         *(f"{name}\nMbit/s" for name in rates),
         "bound\nMbit/s",
         "rate/\nbound",
-        *(("takes\ns", "streams") if network.realised else ()),
-        *(("cost\nUSD/h",) if network.cost_usd_per_hour > 0 else ()),
+        *(("takes\ns", "streams") if parts.realised else ()),
+        *(("cost\nUSD/h",) if parts.plan.cost_usd_per_hour > 0 else ()),
         left=4,
     )
     for collective in collectives[:MAX_COLLECTIVES]:
-        bound = network.bound_bps(collective)
+        bound = _bound_bps(parts, collective)
         both = {"lp rate": collective.lp_rate_bps, "rate": collective.rate_bps}
-        streams = sum(len(network.sessions[number].streams) for number in collective.sessions)
+        streams = sum(len(parts.sessions[number].streams) for number in collective.sessions)
         table.add_row(
             str(collective.id),
             collective.tenant,
             collective.op,
-            _root_of(network, collective),
-            str(max(len(network.members_of(collective)), 1)),
+            _root_of(parts, collective),
+            str(max(len(_members_of(parts, collective)), 1)),
             *((f"{collective.weight:g}",) if weight else ()),
             text.size(collective.size_bytes),
             *(text.rate(both[name]) for name in rates),
             text.rate(bound),
-            text.percent(ratio(network.rate_bps(collective), bound)),
-            *((text.seconds(collective.completion_seconds), str(streams)) if network.realised else ()),
-            *((text.figure(collective.cost_usd_per_hour),) if network.cost_usd_per_hour > 0 else ()),
+            text.percent(ratio(parts.rate_bps(collective), bound)),
+            *((text.seconds(collective.completion_seconds), str(streams)) if parts.realised else ()),
+            *((text.figure(collective.cost_usd_per_hour),) if parts.plan.cost_usd_per_hour > 0 else ()),
         )
     text.print_titled(console, "Collectives", table)
     _print_rest(len(collectives) - MAX_COLLECTIVES, "collective", console)
 
 
-def _rate_columns(network: Network, collectives: list[PlanCollective]) -> tuple[str, ...]:
+def _bound_bps(parts: Parts, collective: PlanCollective) -> float:
+    """Without streams nobody keeps a rate, so that it is what the level allows."""
+    if not parts.realised:
+        for level in parts.levels:
+            if collective.id in level.collectives:
+                return level.bound_bps * collective.weight
+    return collective.bound_bps
+
+
+def _members_of(parts: Parts, collective: PlanCollective) -> set[str]:
+    return {name for number in collective.sessions for name in parts.sessions[number].members}
+
+
+def _rate_columns(parts: Parts, collectives: list[PlanCollective]) -> tuple[str, ...]:
     """What the linear program allows is shown where streams carry less, or where there are none."""
-    if not network.realised:
+    if not parts.realised:
         return ("lp rate",)
     falls_short = any(
         math.isfinite(c.lp_rate_bps) and c.rate_bps < c.lp_rate_bps * (1.0 - TOLERANCE) for c in collectives
@@ -101,10 +114,10 @@ def _rate_columns(network: Network, collectives: list[PlanCollective]) -> tuple[
     return ("lp rate", "rate") if falls_short else ("rate",)
 
 
-def _root_of(network: Network, collective: PlanCollective) -> str:
+def _root_of(parts: Parts, collective: PlanCollective) -> str:
     if collective.op not in ("broadcast", "reduce") or not collective.sessions:
         return "-"
-    return network.sessions[collective.sessions[0]].root
+    return parts.sessions[collective.sessions[0]].root
 
 
 def _print_changes(plan: Plan, console: "Console") -> None:
@@ -126,30 +139,30 @@ def _print_changes(plan: Plan, console: "Console") -> None:
     _print_rest(len(plan.changes) - MAX_CHANGES, "change", console)
 
 
-def _print_totals(plan: Plan, network: Network, console: "Console") -> None:
-    rates = [network.rate_bps(collective) for collective in network.collectives.values()]
+def _print_totals(plan: Plan, parts: Parts, console: "Console") -> None:
+    rates = [parts.rate_bps(collective) for collective in parts.collectives.values()]
     rates = [rate for rate in rates if math.isfinite(rate)]
     console.print(f"minimum rate   {text.rate(min(rates, default=0.0))} Mbit/s")
     console.print(f"total rate     {text.rate(sum(rates))} Mbit/s")
     if plan.realised:
         console.print(f"Jain's index   {plan.jain:.4f}  (of rate / weight; 1 is even)")
-        streams = [len(session.streams) for session in network.sessions.values()]
+        streams = [len(session.streams) for session in parts.sessions.values()]
         console.print(
             f"streams        {sum(streams)} in {text.count(len(streams), 'session')}, "
             f"at most {max(streams, default=0)} in one"
         )
-    level = network.level_bound_bps
+    level = parts.level_bound_bps
     if level is not None and math.isfinite(level):
         console.print(
             f"level bound    {text.rate(level)} Mbit/s  (no plan at all has a larger least rate / weight)"
         )
-    _print_gaps(plan, network, console)
-    _print_cost(network, console)
+    _print_gaps(plan, parts, console)
+    _print_cost(parts, console)
     _print_headroom(plan, rates, console)
 
 
-def _print_gaps(plan: Plan, network: Network, console: "Console") -> None:
-    if not network.levels:
+def _print_gaps(plan: Plan, parts: Parts, console: "Console") -> None:
+    if not parts.levels:
         return
     gaps = certified_gaps(plan)
     if not gaps:
@@ -165,19 +178,19 @@ def _gap(value: float) -> str:
     return "0" if value <= ROUNDING else f"{value:.1e}" if math.isfinite(value) else "open"
 
 
-def _print_cost(network: Network, console: "Console") -> None:
-    bound = network.cost_bound_usd_per_hour
-    budget = network.budget_usd_per_hour
-    if network.cost_usd_per_hour == 0 and bound is None and budget is None:
+def _print_cost(parts: Parts, console: "Console") -> None:
+    bound = parts.cost_bound_usd_per_hour
+    budget = parts.plan.budget_usd_per_hour
+    if parts.plan.cost_usd_per_hour == 0 and bound is None and budget is None:
         return
-    parts = [
-        f"{network.cost_usd_per_hour:.4f} USD an hour" if network.realised else "without streams, unknown"
+    said = [
+        f"{parts.plan.cost_usd_per_hour:.4f} USD an hour" if parts.realised else "without streams, unknown"
     ]
     if budget is not None:
-        parts.append(f"the budget is {budget:.4f}")
+        said.append(f"the budget is {budget:.4f}")
     if bound is not None:
-        parts.append(f"no plan with these rates costs less than {bound:.4f}")
-    console.print(f"cost           {'; '.join(parts)}")
+        said.append(f"no plan with these rates costs less than {bound:.4f}")
+    console.print(f"cost           {'; '.join(said)}")
 
 
 def _print_headroom(plan: Plan, rates: list[float], console: "Console") -> None:

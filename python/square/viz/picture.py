@@ -22,6 +22,9 @@ from square.viz.look import DARK, GREY, IDLE_COLOUR, Look, colours_of_use, used_
 MAX_TITLE_RATES = 6
 # Overlays with more idle links than this show only those in use.
 MAX_IDLE_LINKS = 400
+MAX_LEGEND_COLUMNS = 4
+# Of the figure's width: letters are a little wider at other resolutions.
+MAX_LEGEND_WIDTH = 0.97
 
 
 def draw(plan: Plan) -> Figure:
@@ -150,7 +153,18 @@ def _draw_legend(
         handles.append(_mark(label, colour, DARK))
     if has_rings:
         handles.append(_mark("ring: node limits, leaving above, entering below", "none", colours(1.0)))
-    figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize=look.font, frameon=False)
+    _place_legend(figure, handles, look)
+
+
+def _place_legend(figure: Figure, handles: list[Line2D], look: Look) -> None:
+    """Below the picture, in as many columns as its width has room for."""
+    for columns in range(MAX_LEGEND_COLUMNS, 0, -1):
+        legend = figure.legend(
+            handles=handles, loc="outside lower center", ncols=columns, fontsize=look.font, frameon=False
+        )
+        if columns == 1 or legend.get_window_extent().width <= MAX_LEGEND_WIDTH * figure.bbox.width:
+            return
+        legend.remove()
 
 
 def _mark(label: str, face: str, edge: str | tuple[float, float, float, float]) -> Line2D:

@@ -1,1 +1,1 @@
-"""What holds a collective back: cuts of its overlay, what crosses them, and the proof."""
+"""What holds a collective back, in words and as JSON. `square.limits` knows it."""

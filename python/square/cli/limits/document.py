@@ -3,37 +3,37 @@
 import math
 from typing import Any
 
-from square.cli.limits.cuts import Crossing, Resource
+from square._core import LimitedResource, LimitingCut, LimitProof
+from square.cli.limits import words
 from square.cli.limits.explanation import Explanation
-from square.cli.limits.proof import Proof
+from square.cli.limits.sentences import why
 
 FORMAT = "square.explanation/1"
 
 
 def to_json(explanation: Explanation) -> dict[str, Any]:
-    network = explanation.network
-    collective = explanation.collective
+    limits, collective = explanation.limits, explanation.collective
+    session, level = explanation.session, explanation.level
     document: dict[str, Any] = {
         "format": FORMAT,
-        "policy": network.policy,
-        "realised": network.realised,
+        "policy": explanation.parts.policy,
+        "realised": explanation.parts.realised,
         "collective": str(collective.id),
         "tenant": collective.tenant,
         "op": collective.op,
         "weight": collective.weight,
         "rate_mbps": _mbps(collective.rate_bps),
         "lp_rate_mbps": _mbps(collective.lp_rate_bps),
-        "bound_mbps": _mbps(explanation.bound_bps),
+        "bound_mbps": _mbps(limits.bound_bps),
         "session": None,
         "level": None,
-        "why": list(explanation.why),
+        "why": why(explanation),
         "proven_by_first_cut": explanation.is_proven_by_one_cut,
-        "cuts": [_cut(crossing, explanation) for crossing in explanation.crossings],
+        "cuts": [_cut(cut, explanation) for cut in limits.cuts],
         "more_cuts": explanation.more_cuts,
-        "proof": None if explanation.proof is None else _proof(explanation.proof),
+        "proof": None if limits.proof is None else _proof(limits.proof),
     }
-    if explanation.session is not None:
-        session = network.sessions[explanation.session]
+    if session is not None:
         document["session"] = {
             "id": str(session.id),
             "kind": session.kind,
@@ -42,29 +42,26 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
             "rate_mbps": _mbps(session.rate_bps),
             "lp_rate_mbps": _mbps(session.lp_rate_bps),
         }
-    if explanation.level is not None:
-        level = network.levels[explanation.level]
+    if level is not None and limits.level is not None:
         document["level"] = {
-            "number": explanation.level + 1,
-            "of": len(network.levels),
+            "number": limits.level + 1,
+            "of": len(explanation.parts.levels),
             "bound_mbps": _mbps(level.bound_bps),
             "collectives": [str(number) for number in level.collectives],
         }
     return document
 
 
-def _cut(crossing: Crossing, explanation: Explanation) -> dict[str, Any]:
-    network = explanation.network
-    cut = crossing.cut
-    far_side = [name for name in network.names if (name in cut.into) != cut.is_left]
+def _cut(cut: LimitingCut, explanation: Explanation) -> dict[str, Any]:
+    realised = explanation.parts.realised
     return {
-        "far_side": far_side,
+        "far_side": words.far_side(cut, explanation.parts.names),
         "data": "leaves" if cut.is_left else "enters",
         "length": cut.length,
         "sessions": [str(number) for number in cut.sessions],
-        "links": [_resource(link, network.realised) for link in crossing.links],
-        "limits": [_resource(limit, network.realised) for limit in crossing.limits],
-        "carried_mbps": _mbps(crossing.carried_bps),
+        "links": [_resource(link, realised) for link in cut.links],
+        "limits": [_resource(limit, realised) for limit in cut.node_limits],
+        "carried_mbps": _mbps(cut.carried_bps),
         "needs": [
             {
                 "collective": str(demand.collective),
@@ -72,21 +69,18 @@ def _cut(crossing: Crossing, explanation: Explanation) -> dict[str, Any]:
                 "rate_mbps": _mbps(demand.rate_bps),
                 "needs_mbps": _mbps(demand.needs_bps),
             }
-            for demand in crossing.demands
+            for demand in cut.demands
         ],
-        "bound_mbps": _mbps(crossing.bound_bps(explanation.collective.id)),
+        "bound_mbps": _mbps(cut.bound_bps),
     }
 
 
-def _resource(resource: Resource, has_load: bool) -> dict[str, Any]:
-    names = (
-        {"from": resource.nodes[0], "to": resource.nodes[1]}
-        if resource.kind == "link"
-        else {"node": resource.nodes[0]}
-    )
+def _resource(resource: LimitedResource, has_load: bool) -> dict[str, Any]:
+    nodes = resource.nodes
+    names = {"from": nodes[0], "to": nodes[1]} if resource.kind == "link" else {"node": nodes[0]}
     load = {
         "load_mbps": _mbps(resource.load_bps),
-        "sessions": {str(number): _mbps(rate) for number, rate in sorted(resource.by_session.items())},
+        "sessions": {str(number): _mbps(rate) for number, rate in sorted(resource.loads.items())},
     }
     return {
         "kind": resource.kind,
@@ -97,7 +91,7 @@ def _resource(resource: Resource, has_load: bool) -> dict[str, Any]:
     }
 
 
-def _proof(proof: Proof) -> dict[str, Any]:
+def _proof(proof: LimitProof) -> dict[str, Any]:
     return {
         "resources": [_resource(resource, has_load=False) for resource in proof.resources],
         "budget": {"length": proof.budget_length, "usd_per_hour": proof.budget_usd_per_hour},

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
+from square._core import LimitingCut
+
 MAX_NAMES = 4
 
 
@@ -27,6 +29,12 @@ def shortened(words: str, limit: int) -> str:
 def braces(names: Sequence[str], limit: int = MAX_NAMES) -> str:
     shown = ", ".join(names[:limit])
     return f"{{{shown}}}" if len(names) <= limit else f"{{{shown} and {len(names) - limit} more}}"
+
+
+def far_side(cut: LimitingCut, nodes: Sequence[str]) -> list[str]:
+    """As the certificate names it: the side that data enters or, of a reduce, leaves."""
+    into = frozenset(cut.into)
+    return [name for name in nodes if (name in into) != cut.is_left]
 
 
 def direction(into: Collection[str], nodes: Sequence[str]) -> str:
