@@ -52,6 +52,7 @@ __all__: list[str] = [
     "cost_frontier",
     "find_violations",
     "kProtocolVersion",
+    "is_loopback",
     "list_nodes",
     "make_plan",
     "policy_names",
@@ -1175,6 +1176,11 @@ def cost_frontier(
 def find_violations(plan: Plan) -> list[str]:
     """
     Every way in which the plan breaks a rule; empty for a valid plan.
+    """
+
+def is_loopback(address: str) -> bool:
+    """
+    Whether only this machine reaches a host, or host:port: whatever the system finds under it is a loopback address. False for a name that it does not know.
     """
 
 def list_nodes(
