@@ -56,6 +56,7 @@ PYBIND11_MODULE(_core, module) {
   bind_limits(module);
   bind_planner(module);
   bind_controller(module);
+  bind_net(module);
   bind_node(module);
   bind_gateway(module);
   bind_compression(module);

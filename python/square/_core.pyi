@@ -57,6 +57,7 @@ __all__: list[str] = [
     "certified_gaps",
     "cost_frontier",
     "find_violations",
+    "is_loopback",
     "kProtocolVersion",
     "limits",
     "limits_of_collectives",
@@ -1400,6 +1401,11 @@ def cost_frontier(
 def find_violations(plan: Plan) -> list[str]:
     """
     Every way in which the plan breaks a rule; empty for a valid plan.
+    """
+
+def is_loopback(address: str) -> bool:
+    """
+    Whether only this machine reaches a host, or host:port: whatever the system finds under it is a loopback address. False for a name that it does not know.
     """
 
 def limits(

@@ -10,8 +10,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/net/socket.h"
 #include "controller/coordinator.h"
-#include "controller/listen_address.h"
 #include "controller/protocol.h"
 #include "controller/service.h"
 
@@ -20,7 +20,6 @@ namespace {
 
 using controller::Answer;
 using controller::Coordinator;
-using controller::HostPort;
 
 // What gRPC may hold for all connections together, messages on their way in included.
 constexpr std::size_t kServerMemoryBytes = std::size_t{1} << 30U;
@@ -33,18 +32,19 @@ int milliseconds(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
-Result<HostPort> check_address(const ControllerOptions& options) {
-  SQUARE_ASSIGN_OR_RETURN(HostPort address, controller::parse_host_port(options.bind_address));
-  if (!controller::is_loopback(address.host) && options.token.empty()) {
+Result<net::HostPort> check_address(const ControllerOptions& options) {
+  SQUARE_ASSIGN_OR_RETURN(net::HostPort address, net::parse_host_port(options.bind_address));
+  if (!net::is_loopback(address.host) && options.token.empty()) {
     return invalid_argument(
         fmt::format("{} can be reached from other machines: set a token, the same on controller and nodes",
                     options.bind_address));
   }
-  SQUARE_RETURN_IF_ERROR(controller::check_bindable(address));
+  // gRPC does not say why it cannot listen.
+  SQUARE_RETURN_IF_ERROR(net::listen_on(address, 1).status());
   return address;
 }
 
-std::unique_ptr<grpc::Server> listen(const HostPort& address, grpc::Service& service, int& port) {
+std::unique_ptr<grpc::Server> listen(const net::HostPort& address, grpc::Service& service, int& port) {
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("square.controller");
   quota.Resize(kServerMemoryBytes);
@@ -56,7 +56,7 @@ std::unique_ptr<grpc::Server> listen(const HostPort& address, grpc::Service& ser
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              milliseconds(kMinPingInterval));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddListeningPort(to_string(address), grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(address.to_string(), grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service);
   return builder.BuildAndStart();
 }
@@ -70,7 +70,7 @@ class Controller::Core {
   ~Core() { stop(); }
 
   Status serve(const ControllerOptions& options) {
-    SQUARE_ASSIGN_OR_RETURN(HostPort bound, check_address(options));
+    SQUARE_ASSIGN_OR_RETURN(net::HostPort bound, check_address(options));
     int port = 0;
     server_ = listen(bound, service_, port);
     if (!server_ || port == 0) {
@@ -78,8 +78,8 @@ class Controller::Core {
           fmt::format("cannot listen at {}; choose another address or port", options.bind_address));
     }
     bound.port = static_cast<std::uint16_t>(port);
-    address_ = options.advertised_address.empty() ? to_string(bound) : options.advertised_address;
-    log(LogLevel::kInfo, "controller", "listens at {}", to_string(bound));
+    address_ = options.advertised_address.empty() ? bound.to_string() : options.advertised_address;
+    log(LogLevel::kInfo, "controller", "listens at {}", bound.to_string());
     return {};
   }
 

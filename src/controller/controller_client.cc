@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/net/address.h"
 #include "controller/client_line.h"
-#include "controller/listen_address.h"
 #include "controller/protocol.h"
 
 namespace square {
@@ -45,6 +45,13 @@ std::shared_ptr<grpc::Channel> open_channel(const ControllerClientOptions& optio
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(kKeepaliveTimeout));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   return grpc::CreateCustomChannel(options.controller_address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// As gRPC knows it, too.
+Result<std::string> usual_address(const std::string& controller_address) {
+  const auto parsed = net::parse_host_port(controller_address);
+  if (!parsed.is_ok()) return parsed.status().with_context("controller_address");
+  return parsed->to_string();
 }
 
 }  // namespace
@@ -166,8 +173,7 @@ class ControllerClient::Core {
 
 Result<std::unique_ptr<ControllerClient>> ControllerClient::connect(ControllerClientOptions options,
                                                                     ControllerEvents events) {
-  SQUARE_RETURN_IF_ERROR(
-      controller::parse_host_port(options.controller_address).status().with_context("controller_address"));
+  SQUARE_ASSIGN_OR_RETURN(options.controller_address, usual_address(options.controller_address));
   auto core = std::make_unique<Core>(options, std::move(events));
   SQUARE_RETURN_IF_ERROR(core->wait_for_welcome());
   return std::unique_ptr<ControllerClient>(new ControllerClient(std::move(core)));
@@ -186,10 +192,8 @@ void ControllerClient::note_use(CollectiveId collective, std::uint64_t bytes) {
 
 Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_address,
                                                 const std::string& token, Duration timeout) {
-  SQUARE_RETURN_IF_ERROR(
-      controller::parse_host_port(controller_address).status().with_context("controller_address"));
   ControllerClientOptions options;
-  options.controller_address = controller_address;
+  SQUARE_ASSIGN_OR_RETURN(options.controller_address, usual_address(controller_address));
   const auto stub = v1::Controller::NewStub(open_channel(options));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + controller::bounded(timeout));

@@ -1,4 +1,5 @@
 #include "base/check.h"
+#include "base/net/socket.h"
 #include "gateway/attached_core.h"
 #include "square/gateway.h"
 
@@ -16,11 +17,15 @@ class AttachedNode::Core {
 };
 
 Result<std::unique_ptr<AttachedNode>> AttachedNode::attach(AttachOptions options) {
-  SQUARE_ASSIGN_OR_RETURN(gateway::FileDescriptor socket,
-                          gateway::connect_to(options.gateway_address, options.timeout));
+  SQUARE_ASSIGN_OR_RETURN(const net::HostPort address, net::parse_host_port(options.gateway_address));
+  auto socket = net::connect_to(address, options.timeout);
+  if (!socket.is_ok()) {
+    return unavailable("no gateway: " + socket.status().message() +
+                       "; start one with `square node --gateway`");
+  }
   SQUARE_ASSIGN_OR_RETURN(auto loop, gateway::EventLoop::make());
   auto parts =
-      std::make_shared<gateway::AttachedCore>(std::move(options), std::move(loop), std::move(socket));
+      std::make_shared<gateway::AttachedCore>(std::move(options), std::move(loop), *std::move(socket));
   // Leaves again if it fails.
   std::unique_ptr<AttachedNode> node(new AttachedNode(std::make_shared<Core>(parts)));
   SQUARE_RETURN_IF_ERROR(parts->begin());

@@ -102,7 +102,7 @@ bool Connection::read_some(std::byte* to, std::size_t size, std::size_t& done) {
   if (got == 0) {
     end(farewell_ ? *farewell_ : unavailable("the connection was closed"));
   } else if (errno != EAGAIN && errno != EINTR) {
-    end(unavailable(fmt::format("the connection broke: {}", describe_errno(errno))));
+    end(unavailable(fmt::format("the connection broke: {}", net::describe_errno(errno))));
   }
   return false;
 }
@@ -215,7 +215,7 @@ void Connection::write_turn() {
     const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EAGAIN || errno == EINTR) return;
-      return end(unavailable(fmt::format("the connection broke: {}", describe_errno(errno))));
+      return end(unavailable(fmt::format("the connection broke: {}", net::describe_errno(errno))));
     }
     turn += static_cast<std::size_t>(sent);
     written_bytes_ += static_cast<std::size_t>(sent);

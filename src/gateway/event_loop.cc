@@ -24,8 +24,8 @@ Result<std::shared_ptr<EventLoop>> EventLoop::make() {
   FileDescriptor poller(epoll_create1(EPOLL_CLOEXEC));
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!poller || !wake) {
-    return resource_exhausted(
-        fmt::format("cannot wait for sockets: {}; raise the limit of open files", describe_errno(errno)));
+    return resource_exhausted(fmt::format("cannot wait for sockets: {}; raise the limit of open files",
+                                          net::describe_errno(errno)));
   }
   return std::shared_ptr<EventLoop>(new EventLoop(std::move(poller), std::move(wake)));
 }

@@ -9,11 +9,13 @@
 #include <thread>
 #include <vector>
 
-#include "gateway/socket.h"
+#include "base/net/file_descriptor.h"
 #include "square/status.h"
 #include "square/units.h"
 
 namespace square::gateway {
+
+using net::FileDescriptor;
 
 class EventLoop {
  public:

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/net/socket.h"
 #include "gateway/gateway_core.h"
 
 namespace square {
@@ -17,6 +18,8 @@ using gateway::EventLoop;
 using gateway::GatewayCore;
 
 constexpr Duration kShortestLease = std::chrono::milliseconds(500);
+// Connections that wait to be accepted.
+constexpr int kBacklog = 128;
 
 Status check_options(const GatewayOptions& options) {
   if (options.max_attachments == 0 || options.max_groups == 0 || options.max_operations == 0) {
@@ -30,6 +33,16 @@ Status check_options(const GatewayOptions& options) {
                                         to_seconds(options.lease)));
   }
   return {};
+}
+
+Result<net::Listener> listen_at(const GatewayOptions& options) {
+  SQUARE_ASSIGN_OR_RETURN(const net::HostPort address, net::parse_host_port(options.bind_address));
+  if (options.token.empty() && !net::is_loopback(address.host)) {
+    return invalid_argument(
+        fmt::format("other machines can reach {}: set a token, the same for the gateway and for who attaches",
+                    options.bind_address));
+  }
+  return net::listen_on(address, kBacklog);
 }
 
 }  // namespace
@@ -75,10 +88,9 @@ class Gateway::Core {
 
 Result<std::unique_ptr<Gateway>> Gateway::serve(MemberHost& host, GatewayOptions options) {
   SQUARE_RETURN_IF_ERROR(check_options(options));
-  SQUARE_ASSIGN_OR_RETURN(gateway::Listener listener,
-                          gateway::listen_at(options.bind_address, !options.token.empty()));
+  SQUARE_ASSIGN_OR_RETURN(net::Listener listener, listen_at(options));
   SQUARE_ASSIGN_OR_RETURN(auto loop, EventLoop::make());
-  log(LogLevel::kInfo, "gateway", "{}: serves processes at {}", host.name(), listener.address);
+  log(LogLevel::kInfo, "gateway", "{}: serves processes at {}", host.name(), listener.address.to_string());
   auto parts = std::make_shared<GatewayCore>(host, std::move(options), loop, std::move(listener));
   return std::unique_ptr<Gateway>(new Gateway(std::make_shared<Core>(std::move(loop), std::move(parts))));
 }

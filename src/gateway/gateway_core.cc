@@ -25,11 +25,12 @@ constexpr std::size_t kMaxRegistrationsOfOne = 4;
 }  // namespace
 
 GatewayCore::GatewayCore(MemberHost& host, GatewayOptions options, std::shared_ptr<EventLoop> loop,
-                         Listener listener)
+                         net::Listener listener)
     : host_(host),
       options_(std::move(options)),
       loop_(std::move(loop)),
       listener_(std::move(listener)),
+      address_(listener_.address.to_string()),
       groups_(host.name()),
       budget_({options_.tenant_staging_bytes, options_.staging_bytes}),
       segments_(options_.staging_bytes),
@@ -45,17 +46,20 @@ void GatewayCore::join_registrations() {
 void GatewayCore::begin() { listen(true); }
 
 void GatewayCore::listen(bool listens) {
-  if (listens == (watch_ != 0)) return;
+  if (listens == !listening_.empty()) return;
   if (listens) {
-    watch_ = loop_->watch(listener_.descriptor.get(), EPOLLIN, [this](std::uint32_t) { accept_all(); });
+    for (const FileDescriptor& socket : listener_.sockets) {
+      listening_.push_back(
+          loop_->watch(socket.get(), EPOLLIN, [this, &socket](std::uint32_t) { accept_all(socket); }));
+    }
   } else {
-    loop_->forget(std::exchange(watch_, 0));
+    for (const EventLoop::WatchId watch : std::exchange(listening_, {})) loop_->forget(watch);
   }
 }
 
-void GatewayCore::accept_all() {
+void GatewayCore::accept_all(const FileDescriptor& listening) {
   while (true) {
-    FileDescriptor socket = accept_from(listener_.descriptor);
+    FileDescriptor socket = net::accept_from(listening);
     if (!socket) {
       // Out of descriptors, say: the next tick tries again, not the next moment.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) listen(false);
@@ -263,7 +267,7 @@ void GatewayCore::drop_calls(AttachmentId attachment) {
 void GatewayCore::stop(std::function<void()> stopped) {
   is_stopping_ = true;
   listen(false);
-  listener_.descriptor = {};
+  listener_.sockets.clear();
   const Status reason = unavailable(fmt::format("the gateway of node \"{}\" was stopped", host_.name()));
   for (const auto& [id, member] : members_) member.attachment->close(reason);
   std::set<std::pair<CollectiveId, OperationId>> running;

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/net/socket.h"
 #include "gateway/attachment.h"
 #include "gateway/copier.h"
 #include "gateway/segment_cache.h"
@@ -80,7 +81,8 @@ struct Call {
 
 class GatewayCore final : public AttachmentHost, public std::enable_shared_from_this<GatewayCore> {
  public:
-  GatewayCore(MemberHost& host, GatewayOptions options, std::shared_ptr<EventLoop> loop, Listener listener);
+  GatewayCore(MemberHost& host, GatewayOptions options, std::shared_ptr<EventLoop> loop,
+              net::Listener listener);
   ~GatewayCore() override;
 
   // Before the loop starts.
@@ -92,7 +94,7 @@ class GatewayCore final : public AttachmentHost, public std::enable_shared_from_
   // After the loop has ended: waits for registrations.
   void join_registrations();
 
-  [[nodiscard]] const std::string& address() const { return listener_.address; }
+  [[nodiscard]] const std::string& address() const { return address_; }
 
   Status greet(Attachment& from, const v1::GatewayHello& hello, v1::GatewayWelcome& welcome) override;
   Status register_group(Attachment& from, std::uint64_t number, const v1::GatewayRegister& request) override;
@@ -116,7 +118,7 @@ class GatewayCore final : public AttachmentHost, public std::enable_shared_from_
   };
 
   // Attachments (gateway_core.cc)
-  void accept_all();
+  void accept_all(const net::FileDescriptor& listening);
   void listen(bool listens);
   Status check_register(const Attachment& from, const GroupSpec& group) const;
   void registered(AttachmentId attachment, std::uint64_t number, const GroupSpec& group,
@@ -152,8 +154,9 @@ class GatewayCore final : public AttachmentHost, public std::enable_shared_from_
   MemberHost& host_;
   const GatewayOptions options_;
   const std::shared_ptr<EventLoop> loop_;
-  Listener listener_;
-  EventLoop::WatchId watch_ = 0;
+  net::Listener listener_;
+  const std::string address_;
+  std::vector<EventLoop::WatchId> listening_;  // empty: accepts nobody
   AttachmentId last_attachment_ = 0;
   std::map<AttachmentId, Member> members_;
   GroupTable groups_;

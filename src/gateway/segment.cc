@@ -38,8 +38,8 @@ Status write_all(const FileDescriptor& file, std::span<const std::byte> data, st
         pwrite(file.get(), data.data(), std::min(data.size(), kCopyBytes), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      return resource_exhausted(
-          fmt::format("cannot copy {} bytes into shared memory: {}", data.size(), describe_errno(errno)));
+      return resource_exhausted(fmt::format("cannot copy {} bytes into shared memory: {}", data.size(),
+                                            net::describe_errno(errno)));
     }
     offset += static_cast<std::size_t>(written);
     data = data.subspan(static_cast<std::size_t>(written));
@@ -56,7 +56,7 @@ Result<Segment> make_segment(std::size_t capacity_bytes) {
   const auto size = static_cast<off_t>(kSegmentHeaderBytes + capacity_bytes);
   if (!segment.descriptor || ftruncate(segment.descriptor.get(), size) != 0) {
     return resource_exhausted(
-        fmt::format("cannot make {} bytes of shared memory: {}", capacity_bytes, describe_errno(errno)));
+        fmt::format("cannot make {} bytes of shared memory: {}", capacity_bytes, net::describe_errno(errno)));
   }
   SQUARE_RETURN_IF_ERROR(write_all(segment.descriptor, std::as_bytes(std::span(&header, 1)), 0));
   return segment;
@@ -64,14 +64,14 @@ Result<Segment> make_segment(std::size_t capacity_bytes) {
 
 Status seal(const Segment& segment, int seals) {
   if (fcntl(segment.descriptor.get(), F_ADD_SEALS, seals) == 0) return {};
-  return resource_exhausted(fmt::format("cannot seal shared memory: {}", describe_errno(errno)));
+  return resource_exhausted(fmt::format("cannot seal shared memory: {}", net::describe_errno(errno)));
 }
 
 Result<Mapping> map(const FileDescriptor& file, std::size_t size_bytes, int protection) {
   void* address = mmap(nullptr, kSegmentHeaderBytes + size_bytes, protection, MAP_SHARED, file.get(), 0);
   if (address == MAP_FAILED) {
     return resource_exhausted(
-        fmt::format("cannot map {} bytes of shared memory: {}", size_bytes, describe_errno(errno)));
+        fmt::format("cannot map {} bytes of shared memory: {}", size_bytes, net::describe_errno(errno)));
   }
   return Mapping(address, kSegmentHeaderBytes + size_bytes);
 }
@@ -81,7 +81,7 @@ Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, Segm
   struct stat about {};
   struct statfs system {};
   if (fstat(file.get(), &about) != 0 || fstatfs(file.get(), &system) != 0) {
-    return unavailable(fmt::format("its file cannot be looked at: {}", describe_errno(errno)));
+    return unavailable(fmt::format("its file cannot be looked at: {}", net::describe_errno(errno)));
   }
   // Not huge pages: those can run out.
   if (!S_ISREG(about.st_mode) || system.f_type != TMPFS_MAGIC) {
@@ -107,7 +107,7 @@ Result<FileDescriptor> open_of(std::uint32_t process, std::uint32_t descriptor, 
   const std::string path = fmt::format("{}/fd/{}", place, descriptor);
   const int mode = use == SegmentUse::kSealed ? O_RDONLY : O_RDWR;
   FileDescriptor file(open(path.c_str(), mode | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file) return unavailable(fmt::format("{} cannot be opened: {}", path, describe_errno(errno)));
+  if (!file) return unavailable(fmt::format("{} cannot be opened: {}", path, net::describe_errno(errno)));
   return file;
 }
 

@@ -10,10 +10,12 @@
 #include <memory>
 #include <span>
 
-#include "gateway/socket.h"
+#include "base/net/file_descriptor.h"
 #include "square/status.h"
 
 namespace square::gateway {
+
+using net::FileDescriptor;
 
 // The first page; data comes behind it.
 inline constexpr std::size_t kSegmentHeaderBytes = 4096;

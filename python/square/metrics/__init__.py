@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from types import TracebackType
 from typing import Self
 
+from square._core import is_loopback
 from square.errors import InvalidArgumentError, UnavailableError
 from square.metrics.collecting import Measured, NodeCollector
 
@@ -84,7 +85,7 @@ def serve(node: Measured, address: str = "127.0.0.1:0", *, public: bool = False)
 def check_address(address: str, *, public: bool = False) -> tuple[str, int]:
     """Host and port of what :func:`serve` would take; raises what it would raise for the others."""
     host, port = _split(address)
-    if not public and not ip_address(host).is_loopback:
+    if not public and not is_loopback(host):
         raise InvalidArgumentError(
             f"metrics at {address} could be read by whoever reaches it, without a password: use a "
             "loopback address such as 127.0.0.1:9100, or say that they are public"

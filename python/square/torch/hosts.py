@@ -6,6 +6,8 @@ import os
 import socket
 import struct
 
+from square import _core
+
 LOOPBACK = "127.0.0.1"
 _SIOCGIFADDR = 0x8915
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
@@ -26,11 +28,7 @@ def host_key() -> str:
 
 def is_loopback(address: str) -> bool:
     """Of host or host:port; a name that does not resolve is none."""
-    host = split_address(address)[0]
-    try:
-        return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
-    except (OSError, ValueError):
-        return False
+    return _core.is_loopback(address)
 
 
 def split_address(address: str) -> tuple[str, str]:

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/grpc/handshake.h"
 #include "transport/grpc/limits.h"
 
 namespace square::rpc {
@@ -43,10 +44,17 @@ void configure(int fd) {
   setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
 }
 
+// How gRPC names the other end of a call, without the scheme.
+std::string peer_of_call(std::string_view uri) {
+  const std::string_view peer = uri.substr(uri.find(':') + 1);
+  auto decoded = percent_decode(peer);
+  return decoded.is_ok() ? *std::move(decoded) : std::string(peer);
+}
+
 }  // namespace
 
-Acceptor::Acceptor(ListeningSockets listening, std::size_t memory_quota_bytes)
-    : listening_(std::move(listening)),
+Acceptor::Acceptor(net::Listener listener, std::size_t memory_quota_bytes)
+    : listener_(std::move(listener)),
       unframed_limit_bytes_(memory_quota_bytes / kUnframedQuotaPart),
       max_unframed_bytes_(max_unframed_bytes(memory_quota_bytes)),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
@@ -54,7 +62,6 @@ Acceptor::Acceptor(ListeningSockets listening, std::size_t memory_quota_bytes)
 
 Acceptor::~Acceptor() {
   stop();
-  for (const int socket : listening_.sockets) close(socket);
   close(epoll_);
   close(stop_event_);
 }
@@ -62,7 +69,7 @@ Acceptor::~Acceptor() {
 void Acceptor::start(std::unique_ptr<Handover> handover) {
   handover_ = std::move(handover);
   watch(epoll_, stop_event_, EPOLLIN);
-  for (const int socket : listening_.sockets) watch(epoll_, socket, EPOLLIN);
+  for (const auto& socket : listener_.sockets) watch(epoll_, socket.get(), EPOLLIN);
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "square-accept");
     run();
@@ -75,7 +82,7 @@ void Acceptor::stop() {
   [[maybe_unused]] const ssize_t written = write(stop_event_, &one, sizeof(one));
   thread_.join();
   connections_.clear();
-  for (const int socket : listening_.sockets) shutdown(socket, SHUT_RDWR);
+  for (const auto& socket : listener_.sockets) shutdown(socket.get(), SHUT_RDWR);
 }
 
 std::shared_ptr<Connection> Acceptor::find(std::string_view peer_uri) {
@@ -91,7 +98,7 @@ void Acceptor::run() {
     for (int i = 0; i < count; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
       if (fd == stop_event_) return;
-      if (std::ranges::find(listening_.sockets, fd) != listening_.sockets.end()) {
+      if (std::ranges::find(listener_.sockets, fd, &net::FileDescriptor::get) != listener_.sockets.end()) {
         accept_all(fd);
       } else {
         forget(fd);  // closed by either side: gRPC has seen it too
@@ -128,7 +135,7 @@ void Acceptor::accept_all(int listening) {
 }
 
 void Acceptor::take(int listening, int accepted, Time now) {
-  const std::string peer = peer_of(accepted);
+  const std::string peer = net::peer_of(accepted);
   const bool has_room = connections_.size() < kMaxConnections;
   const int own = has_room && !peer.empty() ? fcntl(accepted, F_DUPFD_CLOEXEC, 0) : -1;
   if (own < 0) {

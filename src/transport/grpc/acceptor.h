@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "transport/grpc/address.h"
+#include "base/net/socket.h"
 #include "transport/grpc/connection.h"
 
 namespace square::rpc {
@@ -28,13 +28,12 @@ class Acceptor {
  public:
   using Handover = grpc::experimental::ExternalConnectionAcceptor;
 
-  // Closes the sockets in the end.
-  Acceptor(ListeningSockets listening, std::size_t memory_quota_bytes);
+  Acceptor(net::Listener listener, std::size_t memory_quota_bytes);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  [[nodiscard]] std::uint16_t port() const { return listening_.port; }
+  [[nodiscard]] std::uint16_t port() const { return listener_.address.port; }
   // Call once, when the server runs.
   void start(std::unique_ptr<Handover> handover);
   // Accepts nothing more and forgets all connections. Call it before the server is gone.
@@ -55,7 +54,7 @@ class Acceptor {
   void shut(Connection& connection, const std::string& why);
   [[nodiscard]] int wait_ms(Time now);
 
-  const ListeningSockets listening_;
+  const net::Listener listener_;
   const std::size_t unframed_limit_bytes_;  // of all connections
   const std::size_t max_unframed_bytes_;    // of one
   std::unique_ptr<Handover> handover_;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "transport/grpc/address.h"
+#include "base/net/address.h"
 #include "transport/grpc/transport.h"
 
 namespace square {
@@ -37,18 +37,18 @@ Status check_options(const GrpcTransportOptions& options) {
 
 Result<std::unique_ptr<Transport>> make_grpc_transport(GrpcTransportOptions options) {
   SQUARE_RETURN_IF_ERROR(check_options(options));
-  auto bind = rpc::parse_host_port(options.bind_address);
+  auto bind = net::parse_host_port(options.bind_address);
   if (!bind.is_ok()) return bind.status().with_context("bind_address");
-  if (!rpc::is_loopback(bind->host) && options.token.empty()) {
+  if (!net::is_loopback(bind->host) && options.token.empty()) {
     return invalid_argument(fmt::format(
         "binding to {} lets other machines in and needs a token; set one, the same on every node, or "
         "bind to the loopback",
         options.bind_address));
   }
   if (!options.advertised_address.empty()) {
-    auto advertised = rpc::parse_host_port(options.advertised_address);
+    auto advertised = net::parse_host_port(options.advertised_address);
     if (!advertised.is_ok()) return advertised.status().with_context("advertised_address");
-  } else if (rpc::is_wildcard(bind->host)) {
+  } else if (net::is_wildcard(bind->host)) {
     return invalid_argument(
         fmt::format("binding to {} needs an advertised_address: peers cannot dial it; name this machine",
                     options.bind_address));

@@ -55,7 +55,7 @@ std::string draw_link_id() {
 
 }  // namespace
 
-GrpcTransport::GrpcTransport(GrpcTransportOptions options, HostPort bind, std::string advertised)
+GrpcTransport::GrpcTransport(GrpcTransportOptions options, net::HostPort bind, std::string advertised)
     : options_(std::move(options)),
       identity_{options_.node_name, options_.token},
       bind_(std::move(bind)),
@@ -67,14 +67,14 @@ GrpcTransport::~GrpcTransport() { stop(); }
 
 Status GrpcTransport::start(TransportHandler& handler) {
   SQUARE_CHECK(handler_ == nullptr, "start() was called twice");
-  SQUARE_ASSIGN_OR_RETURN(ListeningSockets listening, listen_on(bind_, kListenBacklog));
+  SQUARE_ASSIGN_OR_RETURN(net::Listener listener, net::listen_on(bind_, kListenBacklog));
   handler_ = &handler;
-  acceptor_ = std::make_unique<Acceptor>(std::move(listening), options_.memory_quota_bytes);
+  acceptor_ = std::make_unique<Acceptor>(std::move(listener), options_.memory_quota_bytes);
   SQUARE_RETURN_IF_ERROR(start_server());
-  const HostPort bound{bind_.host, acceptor_->port()};
+  const net::HostPort bound{bind_.host, acceptor_->port()};
   address_ = bound.to_string();
   if (!advertised_.empty()) {
-    HostPort advertised = parse_host_port(advertised_).value();
+    net::HostPort advertised = net::parse_host_port(advertised_).value();
     if (advertised.port == 0) advertised.port = bound.port;
     address_ = advertised.to_string();
   }

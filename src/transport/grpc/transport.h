@@ -16,9 +16,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/net/address.h"
 #include "square/grpc_transport.h"
 #include "transport/grpc/acceptor.h"
-#include "transport/grpc/address.h"
 #include "transport/grpc/link.h"
 #include "transport/grpc/poller.h"
 #include "transport/grpc/tail_channel.h"
@@ -28,7 +28,7 @@ namespace square::rpc {
 class GrpcTransport final : public Transport, private ChannelOwner {
  public:
   // Precondition: the options were checked.
-  GrpcTransport(GrpcTransportOptions options, HostPort bind, std::string advertised);
+  GrpcTransport(GrpcTransportOptions options, net::HostPort bind, std::string advertised);
   ~GrpcTransport() override;
 
   Status start(TransportHandler& handler) override;
@@ -60,7 +60,7 @@ class GrpcTransport final : public Transport, private ChannelOwner {
 
   const GrpcTransportOptions options_;
   const Identity identity_;
-  const HostPort bind_;
+  const net::HostPort bind_;
   const std::string advertised_;
   const std::shared_ptr<PayloadLedger> ledger_;
   grpc::ChannelArguments dialling_;

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include "controller/listen_address.h"
 #include "controller/overlay_change.h"
 #include "controller/protocol.h"
 
@@ -142,21 +141,6 @@ TEST_CASE("a scenario's collectives keep what they demand") {
   REQUIRE(filled.collectives.size() == 1);
   CHECK(filled.collectives[0].required_bps == collective.required_bps);
   CHECK(filled.collectives[0].max_latency == collective.max_latency);
-}
-
-TEST_CASE("addresses") {
-  CHECK(to_string(*parse_host_port("localhost:80")) == "localhost:80");
-  CHECK(to_string(*parse_host_port("[::1]:80")) == "[::1]:80");
-  for (const char* wrong :
-       {"", ":", "host", "host:", ":80", "host:99999", "host:x", "::1:80", "[]:80", "host:8 "}) {
-    CHECK_MESSAGE(parse_host_port(wrong).status().code() == StatusCode::kInvalidArgument, wrong);
-  }
-  CHECK(is_loopback("127.0.0.1"));
-  CHECK(is_loopback("127.9.9.9"));
-  CHECK(is_loopback("::1"));
-  CHECK_FALSE(is_loopback("127.evil.example"));
-  CHECK_FALSE(is_loopback("0.0.0.0"));
-  CHECK_FALSE(is_loopback("::"));
 }
 
 TEST_CASE("tokens") {

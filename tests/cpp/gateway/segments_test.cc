@@ -8,6 +8,7 @@
 #include <atomic>
 #include <thread>
 
+#include "base/net/socket.h"
 #include "controller/protocol.h"
 #include "gateway/messages.h"
 #include "gateway/segment.h"
@@ -26,7 +27,8 @@ constexpr std::size_t kBytes = 1000;
 // An attachment that says whatever the test wants.
 class Liar {
  public:
-  explicit Liar(const std::string& address) : socket_(connect_to(address, kLimit).value()) {
+  explicit Liar(const std::string& address)
+      : socket_(net::connect_to(net::parse_host_port(address).value(), kLimit).value()) {
     const timeval limit{20, 0};
     REQUIRE(setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
     const int flags = fcntl(socket_.get(), F_GETFL);

@@ -9,7 +9,7 @@
 
 #include "raw_peer.h"
 #include "recorder.h"
-#include "transport/grpc/address.h"
+#include "base/net/address.h"
 #include "transport/grpc/handshake.h"
 #include "transport/grpc/limits.h"
 
@@ -244,7 +244,7 @@ TEST_CASE("the advertised address takes the bound port where it names none") {
   GrpcTransportOptions options;
   options.advertised_address = "node.example:0";
   Node node("a", options);
-  const auto address = rpc::parse_host_port(node.transport->address());
+  const auto address = net::parse_host_port(node.transport->address());
   REQUIRE(address.is_ok());
   CHECK(node.transport->address().starts_with("node.example:"));
   CHECK(node.transport->address() != "node.example:0");
