@@ -38,9 +38,17 @@ std::string to_string(const PathChoice& choice);
 
 enum class Fairness { kCollective, kTenant };
 
+// "collective", "tenant".
+Result<Fairness> parse_fairness(std::string_view text);
+std::string_view to_string(Fairness fairness);
+
 // What a plan is made for. kFair: lexicographic max-min of rate / weight. kCost: every
 // collective has its required rate, and the bytes that flow cost as little as they can.
 enum class Objective { kFair, kCost };
+
+// "fair", "cost".
+Result<Objective> parse_objective(std::string_view text);
+std::string_view to_string(Objective objective);
 
 inline constexpr int kMaxShots = 1'000;
 inline constexpr double kDefaultGap = 1e-6;

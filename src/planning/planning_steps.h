@@ -1,13 +1,15 @@
-// From a scenario to a plan, with what was left by the plan before.
+// The steps from a scenario to a plan that make_plan() and Planner share.
 #pragma once
 
-#include "planning/exact/memory.h"
+#include "planning/policy.h"
 #include "square/planner.h"
 
 namespace square::planning {
 
-// As make_plan(). With a memory the policy "exact" starts from it, and leaves in it what
-// the next plan can start from; after an error it is as good as before.
-Result<PlanResult> plan_with(const Scenario& scenario, const PlanOptions& options, ExactMemory* memory);
+// The policy that the scenario names; check_scenario() must have let it through.
+const PolicyEntry& policy_of(const Scenario& scenario);
+
+// Plans and validates. Errors: those of the policy; INTERNAL for a plan that breaks a rule.
+Result<PlanResult> plan_with(Policy& policy, const Scenario& scenario, const PlanOptions& options);
 
 }  // namespace square::planning

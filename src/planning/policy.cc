@@ -1,43 +1,40 @@
 #include "planning/policy.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "planning/exact/policy.h"
+#include "planning/square/policies.h"
+
 namespace square::planning {
-namespace {
 
-class Square final : public Policy {
- public:
-  std::string_view name() const override { return "square"; }
-};
+Result<std::vector<FrontierPoint>> Policy::frontier(const Scenario& scenario, int) {
+  return invalid_argument(fmt::format("policy \"{}\" has no cost frontier: use name = \"{}\"",
+                                      scenario.policy.name, policy_that_meets_demands()));
+}
 
-class MaxThroughput final : public Policy {
- public:
-  std::string_view name() const override { return "max-throughput"; }
-  int shots(const PolicySpec&) const override { return 0; }
-};
+std::span<const PolicyEntry> policies() {
+  static constexpr std::array kPolicies = {
+      PolicyEntry{"square", [] { return make_path_policy(kSquare); }, false},
+      PolicyEntry{"exact", make_exact, true},
+      PolicyEntry{"max-throughput", [] { return make_path_policy(kMaxThroughput); }, false},
+      PolicyEntry{"shortest-path", [] { return make_path_policy(kShortestPath); }, false},
+      PolicyEntry{"mcf", [] { return make_path_policy(kMultiCommodityFlow); }, false}};
+  return kPolicies;
+}
 
-class ShortestPath final : public Policy {
- public:
-  std::string_view name() const override { return "shortest-path"; }
-  Result<SessionPaths> paths(const Scenario& scenario, const std::vector<Session>& sessions) const override {
-    return tree_paths(scenario, sessions);
-  }
-};
+const PolicyEntry* find_policy(std::string_view name) {
+  const auto found = std::ranges::find(policies(), name, &PolicyEntry::name);
+  return found == policies().end() ? nullptr : &*found;
+}
 
-class MultiCommodityFlow final : public Policy {
- public:
-  std::string_view name() const override { return "mcf"; }
-  bool splits_multicasts() const override { return true; }
-};
-
-}  // namespace
-
-const std::vector<const Policy*>& policies() {
-  static const Square square;
-  static const MaxThroughput max_throughput;
-  static const ShortestPath shortest_path;
-  static const MultiCommodityFlow multi_commodity_flow;
-  static const std::vector<const Policy*> all = {&square, &max_throughput, &shortest_path,
-                                                 &multi_commodity_flow};
-  return all;
+std::string_view policy_that_meets_demands() {
+  const auto found = std::ranges::find(policies(), true, &PolicyEntry::meets_demands);
+  SQUARE_CHECK(found != policies().end(), "no policy meets demands");
+  return found->name;
 }
 
 }  // namespace square::planning

@@ -1,34 +1,46 @@
-// How a policy differs from the others: what a multicast is, which paths it may use, and
-// which programs are solved.
+// What all policies are to the planner.
 #pragma once
 
+#include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
-#include "planning/paths/feasible_paths.h"
-#include "planning/problem/sessions.h"
+#include "square/planner.h"
+#include "square/scenario.h"
+#include "square/status.h"
 
 namespace square::planning {
 
-// The policy that is none of these: it knows no paths. See exact/exact_plan.h.
-inline constexpr std::string_view kExactPolicy = "exact";
-
-// Stateless; one instance a policy.
+// Makes one plan after another. Thread-compatible.
 class Policy {
  public:
   virtual ~Policy() = default;
-  [[nodiscard]] virtual std::string_view name() const = 0;
-  // Is every multicast one unicast a destination?
-  [[nodiscard]] virtual bool splits_multicasts() const { return false; }
-  [[nodiscard]] virtual Result<SessionPaths> paths(const Scenario& scenario,
-                                                   const std::vector<Session>& sessions) const {
-    return chosen_paths(scenario, sessions);
-  }
-  // How many programs of kind (6) come before the one of kind (1).
-  [[nodiscard]] virtual int shots(const PolicySpec& spec) const { return spec.shots; }
+
+  // The plan of a scenario that check_scenario() let through, not validated yet, without
+  // solve_seconds and changes. A policy may start from where its last plan ended; after an
+  // error it is as if it had not been asked. Errors: those of make_plan() that come from the
+  // overlay, the collectives or a solver.
+  virtual Result<PlanResult> plan(const Scenario& scenario, const PlanOptions& options) = 0;
+
+  // See cost_frontier(). Errors: INVALID_ARGUMENT where the policy knows no cost.
+  virtual Result<std::vector<FrontierPoint>> frontier(const Scenario& scenario, int points);
+};
+
+struct PolicyEntry {
+  std::string_view name;
+  std::unique_ptr<Policy> (*make)();
+  // Objectives, budgets, required rates, bounds on latency, things to avoid: does it know them?
+  bool meets_demands = false;
 };
 
 // In the order in which they are listed to people.
-const std::vector<const Policy*>& policies();
+std::span<const PolicyEntry> policies();
+
+// nullptr for an unknown name.
+const PolicyEntry* find_policy(std::string_view name);
+
+// The first that meets demands, for who asked another one.
+std::string_view policy_that_meets_demands();
 
 }  // namespace square::planning

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "planning/exact/memory.h"
 #include "planning/planning_steps.h"
 #include "square/planner.h"
 
@@ -72,7 +71,15 @@ std::vector<PlanChange> changes_between(const Plan& before, const Plan& after) {
 }  // namespace
 
 struct Planner::State {
-  planning::ExactMemory memory;
+  planning::Policy& policy_of(const Scenario& scenario) {
+    const planning::PolicyEntry& entry = planning::policy_of(scenario);
+    std::unique_ptr<planning::Policy>& policy = policies[entry.name];
+    if (policy == nullptr) policy = entry.make();
+    return *policy;
+  }
+
+  // Those that were asked for, with what they remember.
+  std::map<std::string_view, std::unique_ptr<planning::Policy>> policies;
   std::optional<Plan> last;
 };
 
@@ -82,7 +89,9 @@ Planner& Planner::operator=(Planner&&) noexcept = default;
 Planner::~Planner() = default;
 
 Result<PlanResult> Planner::plan(const Scenario& scenario, const PlanOptions& options) {
-  SQUARE_ASSIGN_OR_RETURN(PlanResult result, planning::plan_with(scenario, options, &state_->memory));
+  SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
+  SQUARE_ASSIGN_OR_RETURN(PlanResult result,
+                          planning::plan_with(state_->policy_of(scenario), scenario, options));
   if (state_->last.has_value()) result.plan.changes = changes_between(*state_->last, result.plan);
   state_->last = result.plan;
   return result;

@@ -85,14 +85,14 @@ Status TomlTable::wrong_type(std::string_view key, std::string_view wanted) cons
   return error(key, fmt::format("must be {}, not {}", wanted, type_name(real(find(key)))));
 }
 
-Status TomlTable::allow_only(std::initializer_list<std::string_view> known) const {
+Status TomlTable::allow_only(std::span<const std::string_view> known) const {
   for (const auto& [key, value] : *real(table_).as_table()) {
     if (std::ranges::find(known, key.str()) != known.end()) continue;
     const auto line = key.source().begin.line;
     const std::string_view dot = path_.empty() ? "" : ".";
     return invalid_argument(fmt::format("{}:{}: {}{}{}: unknown key; the nearest known one is \"{}\"",
                                         document_->source_name, line, path_, dot, excerpt(key.str()),
-                                        nearest(key.str(), std::span(known.begin(), known.size()))));
+                                        nearest(key.str(), known)));
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,10 @@ class TomlTable {
   static Result<TomlTable> parse(std::string_view text, std::string_view source_name);
 
   // INVALID_ARGUMENT for a key that is not in `known`, with the nearest one that is.
-  [[nodiscard]] Status allow_only(std::initializer_list<std::string_view> known) const;
+  [[nodiscard]] Status allow_only(std::span<const std::string_view> known) const;
+  [[nodiscard]] Status allow_only(std::initializer_list<std::string_view> known) const {
+    return allow_only(std::span(known.begin(), known.size()));
+  }
   [[nodiscard]] bool has(std::string_view key) const;
   // Every key of the table, by the alphabet: for tables whose keys are names.
   [[nodiscard]] std::vector<std::string> keys() const;

@@ -64,4 +64,13 @@ std::vector<double> collective_weights(const Scenario& scenario) {
   return weights;
 }
 
+void index_sessions(const Scenario& scenario, Problem& problem) {
+  problem.scenario = &scenario;
+  problem.weight = collective_weights(scenario);
+  problem.sessions_of.resize(scenario.collectives.size());
+  for (std::size_t i = 0; i < problem.sessions.size(); ++i) {
+    problem.sessions_of[problem.sessions[i].collective].push_back(i);
+  }
+}
+
 }  // namespace square::planning

@@ -44,6 +44,9 @@ struct Problem {
   [[nodiscard]] const Topology& topology() const { return scenario->topology; }
 };
 
+// Fills what follows from the scenario and the sessions: weights, and whose sessions are where.
+void index_sessions(const Scenario& scenario, Problem& problem);
+
 // w_c of every collective, by the scenario's kind of fairness.
 std::vector<double> collective_weights(const Scenario& scenario);
 

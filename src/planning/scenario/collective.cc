@@ -20,6 +20,7 @@ namespace {
 constexpr std::array<std::pair<std::string_view, AllReduceAlgorithm>, 2> kAlgorithms = {
     {{"planned", AllReduceAlgorithm::kPlanned}, {"ring", AllReduceAlgorithm::kRing}}};
 
+constexpr std::string_view kRequiredRate = "required rate";
 constexpr std::string_view kLatencyBound = "bound on latency";
 
 class CollectiveReader {
@@ -105,7 +106,7 @@ class CollectiveReader {
 
   [[nodiscard]] Status check_required() const {
     const bool given = table_.has("required_mbps");
-    if (given && !is_exact(policy_)) return invalid_argument(only_exact(policy_, "required rate"));
+    if (given && !meets_demands(policy_)) return meets_no_demands(policy_, kRequiredRate);
     if (given && policy_.objective == Objective::kFair) {
       return invalid_argument("is for objective = \"cost\" in [policy]: a fair plan gives what there is");
     }
@@ -119,7 +120,7 @@ class CollectiveReader {
   Status read_max_latency() {
     constexpr std::string_view kKey = "max_latency_ms";
     if (!table_.has(kKey)) return {};
-    if (!is_exact(policy_)) return table_.error(kKey, only_exact(policy_, kLatencyBound));
+    if (!meets_demands(policy_)) return table_.at(kKey, meets_no_demands(policy_, kLatencyBound));
     if (table_.is_text(kKey)) {
       return table_.error(kKey, "must be a number or a table by member, not a text");
     }
@@ -175,7 +176,7 @@ Result<CollectiveSpec> read_collective(const TomlTable& table, const Topology& t
 Status check_demands(const CollectiveSpec& collective, const PolicySpec& policy) {
   if (collective.required_bps) {
     const double required_bps = *collective.required_bps;
-    if (!is_exact(policy)) return invalid_argument(only_exact(policy, "required rate"));
+    if (!meets_demands(policy)) return meets_no_demands(policy, kRequiredRate);
     if (policy.objective == Objective::kFair) {
       return invalid_argument("a required rate is for objective \"cost\": a fair plan gives what there is");
     }
@@ -187,7 +188,7 @@ Status check_demands(const CollectiveSpec& collective, const PolicySpec& policy)
     return invalid_argument("objective \"cost\" needs a required rate for every collective");
   }
   if (collective.max_latency.empty()) return {};
-  if (!is_exact(policy)) return invalid_argument(only_exact(policy, kLatencyBound));
+  if (!meets_demands(policy)) return meets_no_demands(policy, kLatencyBound);
   if (collective.max_latency.size() != collective.members.size()) {
     return invalid_argument(fmt::format("there are {} bounds on latency for {} members",
                                         collective.max_latency.size(), collective.members.size()));

@@ -16,9 +16,9 @@ Result<PolicySpec> read_policy(const TomlTable& root, const Topology& topology);
 // Errors: INVALID_ARGUMENT naming the key, as a file writes it.
 Status check_policy(const PolicySpec& policy, const Topology& topology);
 
-// Is it the policy that knows objectives, bounds on latency and all that is in PolicySpec?
-bool is_exact(const PolicySpec& policy);
+// Does the policy know objectives, bounds on latency and all that is in PolicySpec?
+bool meets_demands(const PolicySpec& policy);
 // What to say to somebody who gives another policy such a part.
-std::string only_exact(const PolicySpec& policy, std::string_view part);
+Status meets_no_demands(const PolicySpec& policy, std::string_view part);
 
 }  // namespace square

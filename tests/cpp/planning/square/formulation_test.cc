@@ -7,9 +7,9 @@
 #include <map>
 
 #include "lp/solver.h"
-#include "planning/policy.h"
 #include "planning/scenarios.h"
 #include "planning/square/assembly.h"
+#include "planning/square/policies.h"
 #include "planning/square/shots.h"
 #include "planning/square/streams.h"
 #include "square/validator.h"
@@ -18,20 +18,6 @@ namespace square::planning {
 namespace {
 
 using namespace square::testing;
-
-Problem problem_of(const Scenario& scenario, const Policy& policy) {
-  Problem problem;
-  problem.scenario = &scenario;
-  problem.network = planning_network(scenario.topology);
-  problem.sessions = expand_sessions(scenario, {policy.splits_multicasts(), false}).value();
-  problem.paths = policy.paths(scenario, problem.sessions).value();
-  problem.weight = collective_weights(scenario);
-  problem.sessions_of.resize(scenario.collectives.size());
-  for (std::size_t i = 0; i < problem.sessions.size(); ++i) {
-    problem.sessions_of[problem.sessions[i].collective].push_back(i);
-  }
-  return problem;
-}
 
 double literal_optimum(const Problem& problem, const ShotTrace& shot) {
   constexpr double kScale = 1e7;
@@ -89,8 +75,8 @@ double literal_optimum(const Problem& problem, const ShotTrace& shot) {
   return solution->objective * kScale;
 }
 
-void check_shots(const Scenario& scenario, const Policy& policy, int shots) {
-  const Problem problem = problem_of(scenario, policy);
+void check_shots(const Scenario& scenario, const PathRules& rules, int shots) {
+  const Problem problem = path_problem(scenario, rules).value();
   const Result<ShotsAnswer> answer = run_shots(problem, shots);
   REQUIRE(answer.is_ok());
   for (const ShotTrace& shot : answer->trace) {
@@ -126,9 +112,8 @@ TEST_CASE("each program's optimum is that of the equations as the paper has them
     add_collective(scenario, CollectiveOp::kBroadcast, {node(1), node(3), node(4)}).weight = 2.5;
     add_collective(scenario, CollectiveOp::kScatter, {node(2), node(0), node(3)}, 1000);
     add_collective(scenario, CollectiveOp::kAllReduce, everyone(scenario.topology), 999'999);
-    for (const Policy* policy : policies()) {
-      CAPTURE(policy->name());
-      check_shots(scenario, *policy, 3);
+    for (const PathRules& rules : {kSquare, kMaxThroughput, kShortestPath, kMultiCommodityFlow}) {
+      check_shots(scenario, rules, 3);
     }
   }
 }
@@ -136,7 +121,7 @@ TEST_CASE("each program's optimum is that of the equations as the paper has them
 TEST_CASE("what a shot takes is what the next one finds missing") {
   Scenario scenario = scenario_on(mesh(6, seed()));
   for (std::size_t v = 0; v < 3; ++v) add_broadcast(scenario, v);
-  const Problem problem = problem_of(scenario, *policies().front());
+  const Problem problem = path_problem(scenario, kSquare).value();
   const Result<ShotsAnswer> answer = run_shots(problem, 2);
   REQUIRE(answer.is_ok());
   REQUIRE(answer->trace.size() == 3);
@@ -173,7 +158,7 @@ TEST_CASE("a collective is dropped when it holds the others back") {
   Scenario scenario = scenario_on(std::move(topology));
   add_collective(scenario, CollectiveOp::kBroadcast, {node(2), node(3)});
   add_collective(scenario, CollectiveOp::kBroadcast, {node(0), node(1)});
-  const Result<ShotsAnswer> answer = run_shots(problem_of(scenario, *policies().front()), 2);
+  const Result<ShotsAnswer> answer = run_shots(path_problem(scenario, kSquare).value(), 2);
   REQUIRE(answer.is_ok());
   REQUIRE(answer->trace.size() == 2);  // after two shots nothing is left to fill
   CHECK(answer->trace[0].optimum_bps == doctest::Approx(1 * kMbps));
@@ -192,7 +177,7 @@ TEST_CASE("at level zero every collective that cannot grow goes at once") {
   Scenario scenario = scenario_on(std::move(topology));
   for (int i = 0; i < 3; ++i) add_collective(scenario, CollectiveOp::kBroadcast, {node(0), node(1)});
   add_collective(scenario, CollectiveOp::kBroadcast, {node(2), node(3)});
-  const Result<ShotsAnswer> answer = run_shots(problem_of(scenario, *policies().front()), 3);
+  const Result<ShotsAnswer> answer = run_shots(path_problem(scenario, kSquare).value(), 3);
   REQUIRE(answer.is_ok());
   REQUIRE(answer->trace.size() == 3);
   CHECK(answer->trace[1].optimum_bps == doctest::Approx(0));
@@ -209,7 +194,7 @@ TEST_CASE("trees that fall short within the program's flows use what links have 
   Scenario scenario = scenario_on(std::move(topology));
   scenario.policy.paths = {PathKind::kAll, 0};
   add_collective(scenario, CollectiveOp::kBroadcast, {node(0), node(5), node(6)});
-  const Problem problem = problem_of(scenario, *policies().front());
+  const Problem problem = path_problem(scenario, kSquare).value();
   ShotsAnswer shots;
   shots.allocations = empty_allocations(problem);
   shots.collective_bps = {2 * kMbps};
@@ -241,7 +226,7 @@ TEST_CASE("trees that fall short within the program's flows use what links have 
 
   // A limit on what the source sends leaves no room: three links carry the 1.5.
   REQUIRE(scenario.topology.set_limits(node(0), 2 * kMbps, kUnlimited).is_ok());
-  const Problem limited = problem_of(scenario, *policies().front());
+  const Problem limited = path_problem(scenario, kSquare).value();
   plan = assemble(limited, shots, "square");
   REQUIRE(plan.is_ok());
   CHECK(plan->sessions[0].rate_bps < 1.8 * kMbps);
