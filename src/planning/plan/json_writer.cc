@@ -9,13 +9,13 @@ namespace square {
 namespace {
 
 // Keeps keys in the order in which they are written: people read plans, too.
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-Json number_or_null(const std::optional<double>& value) {
-  return value.has_value() ? Json(*value) : Json(nullptr);
+OrderedJson finite_or_null(double value) { return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr); }
+OrderedJson number_or_null(const std::optional<double>& value) {
+  return value.has_value() ? OrderedJson(*value) : OrderedJson(nullptr);
 }
-Json rate(double bps) { return finite_or_null(bps_to_mbps(bps)); }
+OrderedJson rate(double bps) { return finite_or_null(bps_to_mbps(bps)); }
 
 double milliseconds(Duration duration) { return to_seconds(duration) * 1e3; }
 
@@ -28,8 +28,8 @@ class Writer {
  public:
   explicit Writer(const Plan& plan) : plan_(plan) {}
 
-  [[nodiscard]] Json write() const {
-    Json out;
+  [[nodiscard]] OrderedJson write() const {
+    OrderedJson out;
     out["format"] = kPlanFormat;
     out["epoch"] = plan_.epoch.value();
     out["policy"] = plan_.policy;
@@ -42,24 +42,24 @@ class Writer {
     out["realised"] = plan_.realised;
     out["headroom"] = headroom();
     out["changes"] = changes();
-    out["tenants"] = Json::array();
+    out["tenants"] = OrderedJson::array();
     for (const PlanTenant& tenant : plan_.tenants) {
       out["tenants"].push_back(
           {{"name", tenant.name}, {"weight", tenant.weight}, {"rate_mbps", rate(tenant.rate_bps)}});
     }
     out["certificate"] = certificate();
-    out["collectives"] = Json::array();
+    out["collectives"] = OrderedJson::array();
     for (const PlanCollective& item : plan_.collectives) out["collectives"].push_back(collective(item));
-    out["sessions"] = Json::array();
+    out["sessions"] = OrderedJson::array();
     for (const PlanSession& item : plan_.sessions) out["sessions"].push_back(session(item));
-    out["nodes"] = Json::array();
+    out["nodes"] = OrderedJson::array();
     for (const PlanNode& node : plan_.nodes) {
-      Json& item = out["nodes"].emplace_back(Json{{"name", node.name},
+      OrderedJson& item = out["nodes"].emplace_back(OrderedJson{{"name", node.name},
                                                   {"egress_mbps", rate(node.egress_bps)},
                                                   {"ingress_mbps", rate(node.ingress_bps)}});
       if (!node.relays) item["relays"] = false;
     }
-    out["links"] = Json::array();
+    out["links"] = OrderedJson::array();
     for (const PlanLink& item : plan_.links) out["links"].push_back(link(item));
     return out;
   }
@@ -67,35 +67,35 @@ class Writer {
  private:
   [[nodiscard]] const std::string& name(NodeId node) const { return plan_.nodes.at(node.index()).name; }
 
-  [[nodiscard]] Json names(const std::vector<NodeId>& nodes) const {
-    Json out = Json::array();
+  [[nodiscard]] OrderedJson names(const std::vector<NodeId>& nodes) const {
+    OrderedJson out = OrderedJson::array();
     for (const NodeId node : nodes) out.push_back(name(node));
     return out;
   }
 
-  [[nodiscard]] Json certificate() const {
-    Json out;
+  [[nodiscard]] OrderedJson certificate() const {
+    OrderedJson out;
     const std::optional<double>& level = plan_.certificate.level_bound_bps;
-    out["level_bound_mbps"] = level.has_value() ? rate(*level) : Json(nullptr);
-    out["cuts"] = Json::array();
+    out["level_bound_mbps"] = level.has_value() ? rate(*level) : OrderedJson(nullptr);
+    out["cuts"] = OrderedJson::array();
     for (const PlanCut& cut : plan_.certificate.cuts) {
       out["cuts"].push_back({{"collective", id_text(cut.collective)},
                              {"source_side", names(cut.source_side)},
                              {"bound_mbps", rate(cut.bound_bps)}});
     }
-    out["levels"] = Json::array();
+    out["levels"] = OrderedJson::array();
     for (const PlanLevel& item : plan_.certificate.levels) out["levels"].push_back(level_of(item));
     out["cost_bound_usd_per_hour"] = number_or_null(plan_.certificate.cost_bound_usd_per_hour);
     return out;
   }
 
-  [[nodiscard]] Json level_of(const PlanLevel& item) const {
-    Json collectives = Json::array();
+  [[nodiscard]] OrderedJson level_of(const PlanLevel& item) const {
+    OrderedJson collectives = OrderedJson::array();
     for (const CollectiveId id : item.collectives) collectives.push_back(id_text(id));
-    Json links = Json::array();
+    OrderedJson links = OrderedJson::array();
     for (const auto& [id, length] : item.links) {
       const PlanLink& link = plan_.links.at(id.index());
-      links.push_back(Json::array({name(link.from), name(link.to), length}));
+      links.push_back(OrderedJson::array({name(link.from), name(link.to), length}));
     }
     return {{"bound_mbps", rate(item.bound_bps)},
             {"collectives", std::move(collectives)},
@@ -106,25 +106,25 @@ class Writer {
             {"packings", packings(item.packings)}};
   }
 
-  [[nodiscard]] Json node_lengths(const std::vector<std::pair<NodeId, double>>& lengths) const {
-    Json out = Json::array();
-    for (const auto& [node, length] : lengths) out.push_back(Json::array({name(node), length}));
+  [[nodiscard]] OrderedJson node_lengths(const std::vector<std::pair<NodeId, double>>& lengths) const {
+    OrderedJson out = OrderedJson::array();
+    for (const auto& [node, length] : lengths) out.push_back(OrderedJson::array({name(node), length}));
     return out;
   }
 
   // Often many sessions have the same cuts: neighbours in the list share one entry.
-  [[nodiscard]] Json packings(const std::vector<PlanPacking>& items) const {
-    Json out = Json::array();
+  [[nodiscard]] OrderedJson packings(const std::vector<PlanPacking>& items) const {
+    OrderedJson out = OrderedJson::array();
     for (std::size_t p = 0; p < items.size(); ++p) {
       if (p > 0 && same_cuts(items[p - 1], items[p])) {
         out.back()["sessions"].push_back(id_text(items[p].session));
         continue;
       }
-      Json cuts = Json::array();
+      OrderedJson cuts = OrderedJson::array();
       for (const PlanPacking::Cut& cut : items[p].cuts) {
         cuts.push_back({{"far_side", names(cut.far_side)}, {"length", cut.length}});
       }
-      out.push_back({{"sessions", Json::array({id_text(items[p].session)})}, {"cuts", std::move(cuts)}});
+      out.push_back({{"sessions", OrderedJson::array({id_text(items[p].session)})}, {"cuts", std::move(cuts)}});
     }
     return out;
   }
@@ -136,16 +136,16 @@ class Writer {
                       });
   }
 
-  [[nodiscard]] Json headroom() const {
+  [[nodiscard]] OrderedJson headroom() const {
     if (!plan_.headroom.has_value()) return nullptr;
     return {{"deviations", plan_.headroom->deviations},
             {"nominal_min_rate_mbps", rate(plan_.headroom->nominal_min_rate_bps)},
             {"nominal_total_rate_mbps", rate(plan_.headroom->nominal_total_rate_bps)}};
   }
 
-  [[nodiscard]] Json changes() const {
+  [[nodiscard]] OrderedJson changes() const {
     if (!plan_.changes.has_value()) return nullptr;
-    Json out = Json::array();
+    OrderedJson out = OrderedJson::array();
     for (const PlanChange& change : *plan_.changes) {
       out.push_back({{"collective", id_text(change.collective)},
                      {"kind", to_string(change.kind)},
@@ -155,10 +155,10 @@ class Writer {
     return out;
   }
 
-  [[nodiscard]] static Json collective(const PlanCollective& item) {
-    Json sessions = Json::array();
+  [[nodiscard]] static OrderedJson collective(const PlanCollective& item) {
+    OrderedJson sessions = OrderedJson::array();
     for (const SessionId id : item.sessions) sessions.push_back(id_text(id));
-    Json out = {{"id", id_text(item.id)},
+    OrderedJson out = {{"id", id_text(item.id)},
                 {"tenant", item.tenant},
                 {"op", to_string(item.op)},
                 {"weight", item.weight},
@@ -173,39 +173,39 @@ class Writer {
     return out;
   }
 
-  [[nodiscard]] Json session(const PlanSession& item) const {
-    Json paths = Json::array();
+  [[nodiscard]] OrderedJson session(const PlanSession& item) const {
+    OrderedJson paths = OrderedJson::array();
     for (const PlanPath& path : item.paths) {
       paths.push_back(
           {{"member", name(path.member)}, {"nodes", names(path.nodes)}, {"rate_mbps", rate(path.rate_bps)}});
     }
-    Json streams = Json::array();
+    OrderedJson streams = OrderedJson::array();
     for (const PlanStream& stream : item.streams) {
-      Json links = Json::array();
-      for (const auto& [from, to] : stream.links) links.push_back(Json::array({name(from), name(to)}));
+      OrderedJson links = OrderedJson::array();
+      for (const auto& [from, to] : stream.links) links.push_back(OrderedJson::array({name(from), name(to)}));
       streams.push_back(
           {{"links", std::move(links)}, {"rate_mbps", rate(stream.rate_bps)}, {"coded", stream.coded}});
     }
-    Json out = {{"id", id_text(item.id)},
+    OrderedJson out = {{"id", id_text(item.id)},
                 {"collective", id_text(item.collective)},
                 {"kind", to_string(item.kind)},
                 {"root", name(item.root)},
                 {"members", names(item.members)},
                 {"offset_bytes", item.offset_bytes},
                 {"size_bytes", item.size_bytes},
-                {"pair", item.pair.has_value() ? Json(id_text(*item.pair)) : Json(nullptr)},
+                {"pair", item.pair.has_value() ? OrderedJson(id_text(*item.pair)) : OrderedJson(nullptr)},
                 {"lp_rate_mbps", rate(item.lp_rate_bps)},
                 {"rate_mbps", rate(item.rate_bps)},
                 {"paths", std::move(paths)},
                 {"streams", std::move(streams)}};
     for (const Duration bound : item.max_latency) {
-      out["max_latency_ms"].push_back(bound == Duration::max() ? Json(nullptr) : Json(milliseconds(bound)));
+      out["max_latency_ms"].push_back(bound == Duration::max() ? OrderedJson(nullptr) : OrderedJson(milliseconds(bound)));
     }
     return out;
   }
 
-  [[nodiscard]] Json link(const PlanLink& item) const {
-    Json out = {{"from", name(item.from)},
+  [[nodiscard]] OrderedJson link(const PlanLink& item) const {
+    OrderedJson out = {{"from", name(item.from)},
                 {"to", name(item.to)},
                 {"capacity_mbps", rate(item.capacity_bps)},
                 {"load_mbps", rate(item.load_bps)},
@@ -222,7 +222,7 @@ class Writer {
 
 std::string to_json(const Plan& plan) {
   // A name that is not UTF-8 must not throw: it comes out with replacement characters.
-  return Writer(plan).write().dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Writer(plan).write().dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 }  // namespace square
