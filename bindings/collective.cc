@@ -71,11 +71,6 @@ CollectiveText make_text(std::string tenant, std::string op, std::optional<std::
 
 }  // namespace
 
-bool has_root(CollectiveOp op) {
-  return op == CollectiveOp::kBroadcast || op == CollectiveOp::kReduce || op == CollectiveOp::kGather ||
-         op == CollectiveOp::kScatter;
-}
-
 AllReduceAlgorithm algorithm_named(const std::string& name) {
   if (name == "planned") return AllReduceAlgorithm::kPlanned;
   if (name == "ring") return AllReduceAlgorithm::kRing;

@@ -41,8 +41,6 @@ struct CollectiveView {
   std::optional<std::map<std::string, double>> max_latency;
 };
 
-bool has_root(CollectiveOp op);
-
 // Raises InvalidArgumentError for another name than "planned" and "ring".
 AllReduceAlgorithm algorithm_named(const std::string& name);
 

@@ -3,6 +3,7 @@
 #include "bindings.h"
 #include "names.h"
 #include "square/paths.h"
+#include "square/reachability.h"
 
 namespace square::python {
 namespace {
@@ -31,6 +32,18 @@ std::vector<LinkView> links_of(const Topology& topology) {
                      link.properties.capacity_stddev_bps});
   }
   return views;
+}
+
+struct ReachabilityView {
+  std::vector<std::vector<std::string>> groups;
+  std::optional<std::vector<std::vector<std::size_t>>> unreachable;
+};
+
+ReachabilityView reachability(const Topology& topology) {
+  Reachability found = reachability_of(topology);
+  ReachabilityView view{{}, std::move(found.unreachable)};
+  for (const std::vector<NodeId>& group : found.groups) view.groups.push_back(names_of(topology, group));
+  return view;
 }
 
 using PathSearch = std::vector<Path> (*)(const Topology&, NodeId, NodeId, std::size_t);
@@ -71,6 +84,37 @@ void bind_views(py::module_& module) {
       .def_readonly("latency", &LinkView::latency)
       .def_readonly("price_usd_per_gb", &LinkView::price_usd_per_gb)
       .def_readonly("capacity_stddev_bps", &LinkView::capacity_stddev_bps);
+  py::class_<ReachabilityView>(module, "Reachability", "Groups of nodes that all reach one another.")
+      .def_readonly("groups", &ReachabilityView::groups, "The largest first.")
+      .def_readonly("unreachable", &ReachabilityView::unreachable,
+                    "By group, the groups that no path leads to; None where there are too many groups.");
+}
+
+void bind_queries(py::class_<Topology>& topology) {
+  topology.def_property_readonly("node_count", &Topology::node_count)
+      .def_property_readonly("link_count", &Topology::link_count)
+      .def_property_readonly("nodes",
+                             [](const Topology& self) {
+                               std::vector<TopologyNode> nodes;
+                               for (std::uint32_t id = 0; id < self.node_count(); ++id)
+                                 nodes.push_back(self.node(NodeId(id)));
+                               return nodes;
+                             })
+      .def_property_readonly("links", &links_of)
+      .def(
+          "k_shortest_paths",
+          [](const Topology& self, const std::string& source, const std::string& target, std::size_t k) {
+            return find_paths(self, source, target, k, &k_shortest_paths);
+          },
+          py::arg("source"), py::arg("target"), py::arg("k"))
+      .def(
+          "k_widest_paths",
+          [](const Topology& self, const std::string& source, const std::string& target, std::size_t k) {
+            return find_paths(self, source, target, k, &k_widest_paths);
+          },
+          py::arg("source"), py::arg("target"), py::arg("k"))
+      .def("reachable_from", &reachable_from, py::arg("name"))
+      .def("reachability", &reachability, "Which nodes can reach which.");
 }
 
 }  // namespace
@@ -95,8 +139,9 @@ std::vector<std::string> names_of(const Topology& topology, const std::vector<No
 
 void bind_topology(py::module_& module) {
   bind_views(module);
-  py::class_<Topology>(module, "Topology", "The overlay: nodes and directed links. See square/topology.h.")
-      .def(py::init<>())
+  py::class_<Topology> topology(module, "Topology",
+                                "The overlay: nodes and directed links. See square/topology.h.");
+  topology.def(py::init<>())
       .def_static(
           "read",
           [](const std::filesystem::path& path) {
@@ -143,30 +188,8 @@ void bind_topology(py::module_& module) {
                                   limit_or_unlimited(ingress)));
           },
           py::arg("node"), py::arg("egress_bps") = py::none(), py::arg("ingress_bps") = py::none())
-      .def_property_readonly("node_count", &Topology::node_count)
-      .def_property_readonly("link_count", &Topology::link_count)
-      .def_property_readonly("nodes",
-                             [](const Topology& self) {
-                               std::vector<TopologyNode> nodes;
-                               for (std::uint32_t id = 0; id < self.node_count(); ++id)
-                                 nodes.push_back(self.node(NodeId(id)));
-                               return nodes;
-                             })
-      .def_property_readonly("links", &links_of)
-      .def(
-          "k_shortest_paths",
-          [](const Topology& self, const std::string& source, const std::string& target, std::size_t k) {
-            return find_paths(self, source, target, k, &k_shortest_paths);
-          },
-          py::arg("source"), py::arg("target"), py::arg("k"))
-      .def(
-          "k_widest_paths",
-          [](const Topology& self, const std::string& source, const std::string& target, std::size_t k) {
-            return find_paths(self, source, target, k, &k_widest_paths);
-          },
-          py::arg("source"), py::arg("target"), py::arg("k"))
-      .def("reachable_from", &reachable_from, py::arg("name"))
       .def("copy", [](const Topology& self) { return self; });
+  bind_queries(topology);
 }
 
 }  // namespace square::python

@@ -2,13 +2,11 @@
 
 import json
 import math
-import random
 from pathlib import Path
 
 import pytest
 from commands import TRIANGLE, assert_clear_error, square
 from square import Topology
-from square.cli.reachability import MAX_GROUPS, reachability
 from square.errors import InvalidArgumentError
 
 # From "left" everything can be reached, from "right" nothing; "far" is alone.
@@ -230,42 +228,25 @@ def test_help_and_wrong_usage(one_way: Path) -> None:
         assert "Traceback" not in result.stderr
 
 
-def test_reachability_equals_a_search_from_every_node(seed: int) -> None:
-    generator = random.Random(seed)
-    for _ in range(300):
-        count = generator.randrange(1, 9)
-        links = [
-            (tail, head)
-            for tail in range(count)
-            for head in range(count)
-            if tail != head and generator.random() < 1.5 / count
-        ]
-        found = reachability(count, links)
-        assert sorted(node for group in found.groups for node in group) == list(range(count))
-        assert found.groups == sorted(found.groups, key=lambda group: (-len(group), group[0]))
-        reached = [_reached(node, links) for node in range(count)]
-        assert found.unreachable is not None
-        for group, missing in zip(found.groups, found.unreachable, strict=True):
-            lost = {node for other in missing for node in found.groups[other]}
-            for node in group:
-                assert reached[node] == set(range(count)) - lost
-                assert {other for other in reached[node] if node in reached[other]} == set(group)
+def test_reachability_in_python() -> None:
+    topology = Topology()
+    for name in "abc":
+        topology.add_node(name)
+    for tail, head in (("a", "b"), ("b", "a"), ("b", "c")):
+        topology.add_link(tail, head)
+    found = topology.reachability()
+    assert found.groups == [["a", "b"], ["c"]]
+    assert found.unreachable == [[], [0]]
 
 
-def _reached(start: int, links: list[tuple[int, int]]) -> set[int]:
-    reached = {start}
-    while more := {head for tail, head in links if tail in reached} - reached:
-        reached |= more
-    return reached
-
-
-def test_reachability_of_large_topologies_is_no_recursion() -> None:
-    count = 50_000
-    ring = [(node, (node + 1) % count) for node in range(count)]
-    assert reachability(count, ring).strongly_connected
-    chain = reachability(count, ring[:-1])
-    assert len(chain.groups) == count > MAX_GROUPS
-    assert chain.unreachable is None
+def test_too_many_groups_to_compare(tmp_path: Path) -> None:
+    file = tmp_path / "chain.csv"
+    rows = [f"{number},{number + 1}" for number in range(1001)]
+    file.write_text("\n".join(["from,to", *rows]), encoding="utf-8")
+    result = square("topology", file, "--limit", "2")
+    assert "not strongly connected: 1002 groups" in result.stdout
+    assert "too many groups to say" in result.stdout
+    assert json.loads(square("topology", file, "--json").stdout)["unreachable"] is None
 
 
 def test_standard_deviations_in_python() -> None:

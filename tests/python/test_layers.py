@@ -43,6 +43,7 @@ PUBLIC_HEADERS = {
     "units.h": "base",
     "compression.h": "coding",
     "paths.h": "topology",
+    "reachability.h": "topology",
     "topology.h": "topology",
     "validator.h": "validator",
     "limits.h": "planning",

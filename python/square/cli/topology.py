@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from square._core import LinkView, NodeView, Scenario, Topology
+from square._core import LinkView, NodeView, Reachability, Scenario, Topology
 from square.cli import arguments, documents, text
-from square.cli.reachability import Reachability, reachability
 from square.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
@@ -70,8 +69,7 @@ def read_topology(file: Path) -> Topology:
 def execute(options: argparse.Namespace) -> int:
     topology = read_topology(options.file)
     nodes, links = topology.nodes, topology.links
-    number = {node.name: place for place, node in enumerate(nodes)}
-    reach = reachability(len(nodes), [(number[link.from_node], number[link.to_node]) for link in links])
+    reach = topology.reachability()
     if options.json:
         sys.stdout.write(documents.to_text(to_json(str(options.file), nodes, links, reach)) + "\n")
         return 0
@@ -82,7 +80,7 @@ def execute(options: argparse.Namespace) -> int:
     )
     console.print()
     _print_summary(summary(nodes, links), console)
-    _print_reachability(nodes, reach, options.limit, console)
+    _print_reachability(reach, options.limit, console)
     _print_nodes(nodes, links, options.limit, console)
     _print_links(links, options.limit, console)
     return 0
@@ -107,12 +105,11 @@ def summary(nodes: Sequence[NodeView], links: Sequence[LinkView]) -> dict[str, d
 def to_json(
     file: str, nodes: Sequence[NodeView], links: Sequence[LinkView], reach: Reachability
 ) -> dict[str, Any]:
+    groups, lost = reach.groups, reach.unreachable
     unreachable = None
-    if reach.unreachable is not None:
+    if lost is not None:
         unreachable = [
-            {"from_group": group, "to_groups": missing}
-            for group, missing in enumerate(reach.unreachable)
-            if missing
+            {"from_group": group, "to_groups": missing} for group, missing in enumerate(lost) if missing
         ]
     return {
         "format": FORMAT,
@@ -120,8 +117,8 @@ def to_json(
         "node_count": len(nodes),
         "link_count": len(links),
         "summary": summary(nodes, links),
-        "strongly_connected": reach.strongly_connected,
-        "groups": [[nodes[place].name for place in group] for group in reach.groups],
+        "strongly_connected": len(groups) <= 1,
+        "groups": groups,
         "unreachable": unreachable,
         "nodes": [
             {
@@ -195,30 +192,29 @@ def _print_summary(spreads: dict[str, dict[str, float | None]], console: "Consol
     text.print_titled(console, "Summary", table)
 
 
-def _print_reachability(
-    nodes: Sequence[NodeView], reach: Reachability, limit: int, console: "Console"
-) -> None:
-    if reach.strongly_connected:
+def _print_reachability(reach: Reachability, limit: int, console: "Console") -> None:
+    groups, unreachable = reach.groups, reach.unreachable
+    if len(groups) <= 1:
         console.print("strongly connected: every node reaches every other")
         console.print()
         return
     console.print(
-        f"not strongly connected: {len(reach.groups)} groups of nodes, each of nodes that reach one another"
+        f"not strongly connected: {len(groups)} groups of nodes, each of nodes that reach one another"
     )
-    rows = [(group, missing) for group, missing in enumerate(reach.unreachable or []) if missing]
+    rows = [(group, missing) for group, missing in enumerate(unreachable or []) if missing]
     for group, missing in rows[:limit]:
-        lost = [place for other in missing for place in reach.groups[other]]
-        console.print(f"  no path from {_names(nodes, reach.groups[group])} to {_names(nodes, lost)}")
-    if reach.unreachable is None:
+        lost = [name for other in missing for name in groups[other]]
+        console.print(f"  no path from {_names(groups[group])} to {_names(lost)}")
+    if unreachable is None:
         console.print("  too many groups to say which cannot reach which; --json lists the groups")
     elif len(rows) > limit:
         console.print(f"  ... and {len(rows) - limit} more groups; --json lists them")
     console.print()
 
 
-def _names(nodes: Sequence[NodeView], places: Sequence[int]) -> str:
-    shown = ", ".join(nodes[place].name for place in places[:MAX_NAMES])
-    return shown if len(places) <= MAX_NAMES else f"{shown} and {len(places) - MAX_NAMES} more"
+def _names(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:MAX_NAMES])
+    return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES} more"
 
 
 def _print_nodes(
