@@ -43,13 +43,7 @@ def add_parser(commands: arguments.Commands) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     token = documents.read_token(options.token_file)
-    scenario = with_policy(
-        _scenario(options),
-        policy=options.policy,
-        shots=options.shots,
-        paths=options.paths,
-        fairness=options.fairness,
-    )
+    scenario = with_policy(_scenario(options), policy=options.policy, **arguments.policy_parts(options))
     serving.log_to_stderr(verbose=options.verbose)
     with (
         serving.Service() as service,
