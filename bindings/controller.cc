@@ -44,12 +44,10 @@ Topology planned_topology(const Controller& controller) {
   return topology;
 }
 
-// Of a controller that is told nothing: nodes that join form a full mesh of unlimited links, and what
-// they will ask for is not known yet, which this policy plans whatever it is.
+// Of a controller that is told nothing: nodes that join form a full mesh of unlimited links.
 Scenario open_overlay() {
   Scenario scenario;
   scenario.name = "overlay";
-  scenario.policy.name = "exact";
   return scenario;
 }
 

@@ -1,47 +1,157 @@
 #include "policy.h"
 
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+
 #include "names.h"
+#include "planning/scenario/policy.h"
+#include "planning/scenario/policy_fields.h"
 
 namespace square::python {
 namespace {
 
-constexpr const char* kCollectiveFairness = "collective";
-constexpr const char* kTenantFairness = "tenant";
-constexpr const char* kFairObjective = "fair";
-constexpr const char* kCostObjective = "cost";
+// Of a time in a file; Python's times have units of their own.
+constexpr std::string_view kSeconds = "_seconds";
 
-Fairness parse_fairness(const std::string& text) {
-  if (text == kCollectiveFairness) return Fairness::kCollective;
-  if (text == kTenantFairness) return Fairness::kTenant;
-  raise(invalid_argument("fairness must be \"collective\" or \"tenant\", not \"" + text + "\""));
+template <typename Value>
+bool is_time(const PolicyField<Value>& field) {
+  return field.key.ends_with(kSeconds);
 }
 
-Objective parse_objective(const std::string& text) {
-  if (text == kFairObjective) return Objective::kFair;
-  if (text == kCostObjective) return Objective::kCost;
-  raise(invalid_argument("objective must be \"fair\" or \"cost\", not \"" + text + "\""));
+template <typename Value>
+std::string python_name(const PolicyField<Value>& field) {
+  return std::string(field.key.substr(0, field.key.size() - (is_time(field) ? kSeconds.size() : 0)));
 }
 
-PolicyText make_policy(std::string name, int shots, const std::string& paths, const std::string& fairness,
-                       const std::string& objective, double gap, std::optional<Time> deadline,
-                       std::int64_t max_streams, std::optional<double> budget_usd_per_hour, double headroom,
-                       std::vector<std::string> avoid_nodes,
-                       std::vector<std::pair<std::string, std::string>> avoid_links) {
-  PolicySpec spec;
-  spec.name = std::move(name);
-  spec.shots = shots;
-  spec.paths = check(parse_path_choice(paths));
-  spec.fairness = parse_fairness(fairness);
-  spec.objective = parse_objective(objective);
-  spec.gap = gap;
-  if (deadline) spec.deadline_seconds = seconds_of(*deadline);
-  if (max_streams < 0) {
-    raise(invalid_argument("max_streams must be 0 or above, not " + std::to_string(max_streams)));
+// What Python reads.
+template <typename Value>
+auto value_of(const PolicyText& text, const PolicyField<Value>& field) {
+  if constexpr (std::is_enum_v<Value> || std::is_same_v<Value, PathChoice>) {
+    return std::string(to_string(text.spec.*field.member));
+  } else {
+    return text.spec.*field.member;
   }
-  spec.max_streams = static_cast<std::size_t>(max_streams);
-  spec.budget_usd_per_hour = budget_usd_per_hour;
-  spec.headroom = headroom;
-  return {std::move(spec), std::move(avoid_nodes), std::move(avoid_links)};
+}
+auto value_of(const PolicyText& text, const PolicyField<std::vector<NodeId>>&) { return text.avoid_nodes; }
+auto value_of(const PolicyText& text, const PolicyField<std::vector<LinkId>>&) { return text.avoid_links; }
+
+PathChoice parsed(const std::string& text, const PathChoice&) { return check(parse_path_choice(text)); }
+Fairness parsed(const std::string& text, Fairness) { return check(parse_fairness(text)); }
+Objective parsed(const std::string& text, Objective) { return check(parse_objective(text)); }
+
+// Raises InvalidArgumentError for a word or a number that no policy could have; throws
+// cast_error for another type.
+template <typename Value>
+void set(PolicyText& text, const PolicyField<Value>& field, const py::handle& given) {
+  Value& value = text.spec.*field.member;
+  if constexpr (std::is_integral_v<Value>) {
+    const auto number = given.cast<std::int64_t>();
+    if (!std::in_range<Value>(number)) {
+      raise(field.range.check(static_cast<double>(number)).with_context(python_name(field)));
+    }
+    value = static_cast<Value>(number);
+  } else if constexpr (std::is_same_v<Value, std::optional<double>>) {
+    value.reset();
+    if (!given.is_none()) value = is_time(field) ? seconds_of(given.cast<Time>()) : given.cast<double>();
+  } else if constexpr (std::is_same_v<Value, double>) {
+    value = given.cast<double>();
+  } else {
+    value = parsed(given.cast<std::string>(), value);
+  }
+}
+void set(PolicyText& text, const PolicyField<std::vector<NodeId>>&, const py::handle& given) {
+  text.avoid_nodes = given.cast<std::vector<std::string>>();
+}
+void set(PolicyText& text, const PolicyField<std::vector<LinkId>>&, const py::handle& given) {
+  text.avoid_links = given.cast<std::vector<std::pair<std::string, std::string>>>();
+}
+
+template <typename Value>
+std::string type_name(const PolicyField<Value>& field) {
+  if constexpr (std::is_integral_v<Value>) return "int";
+  if constexpr (std::is_same_v<Value, double>) return "float";
+  if constexpr (std::is_same_v<Value, std::optional<double>>) {
+    return is_time(field) ? "float | datetime.timedelta | None" : "float | None";
+  }
+  if constexpr (std::is_same_v<Value, std::vector<NodeId>>) return "collections.abc.Sequence[str]";
+  if constexpr (std::is_same_v<Value, std::vector<LinkId>>) {
+    return "collections.abc.Sequence[tuple[str, str]]";
+  }
+  return "str";
+}
+
+// Sets what `given` names and removes it there.
+template <typename Value>
+void take(PolicyText& text, const PolicyField<Value>& field, const py::dict& given) {
+  const std::string name = python_name(field);
+  if (!given.contains(name)) return;
+  const py::object value = given.attr("pop")(name);
+  try {
+    set(text, field, value);
+  } catch (const py::cast_error&) {
+    throw py::type_error("Policy: " + name + " must be " + type_name(field) + ", not " +
+                         py::repr(value).cast<std::string>());
+  }
+}
+
+void take_all(PolicyText& text, const py::dict& given) {
+  for_each_policy_field([&](const auto& field) { take(text, field, given); });
+  if (given.empty()) return;
+  throw py::type_error("Policy: there is no keyword \"" + py::str(given.begin()->first).cast<std::string>() +
+                       "\"");
+}
+
+PolicyText make_policy(std::string name, const py::kwargs& parts) {
+  PolicyText text;
+  text.spec.name = std::move(name);
+  take_all(text, py::dict(parts));
+  return text;
+}
+
+PolicyText replaced(const PolicyText& self, std::optional<std::string> name, const py::kwargs& parts) {
+  PolicyText text = self;
+  text.spec.name = name.value_or(self.spec.name);
+  if (text.spec.name != self.spec.name && !meets_demands(text.spec)) {
+    for_each_policy_field([&](const auto& field) {
+      if (field.is_effort) text.spec.*field.member = PolicySpec{}.*field.member;
+    });
+  }
+  py::dict given;
+  for (const auto& [key, value] : parts) {
+    if (!value.is_none()) given[key] = value;
+  }
+  take_all(text, given);
+  return text;
+}
+
+// "shots: int = 3, paths: str = 'shortest'", or with None for every value.
+std::string keywords(bool none) {
+  std::string text;
+  for_each_policy_field([&](const auto& field) {
+    const std::string type = type_name(field);
+    const bool adds_none = none && !type.ends_with("None");
+    const std::string value =
+        none ? "None" : py::repr(py::cast(value_of(PolicyText{}, field))).template cast<std::string>();
+    text += ", " + python_name(field) + ": " + type + (adds_none ? " | None" : "") + " = " + value;
+  });
+  return text;
+}
+
+// pybind11 would write **kwargs only.
+void bind_construction(py::class_<PolicyText>& policy) {
+  py::options options;
+  options.disable_function_signatures();
+  const std::string make = "__init__(self: square._core.Policy, name: str = '" + PolicySpec{}.name + "', *" +
+                           keywords(false) + ") -> None";
+  policy.def(py::init(&make_policy), py::arg("name") = PolicySpec{}.name, make.c_str());
+  const std::string replace =
+      "replace(self: square._core.Policy, name: str | None = None, *" + keywords(true) +
+      ") -> square._core.Policy\n\n"
+      "The same policy with parts replaced; None leaves a part as it is. Under the name "
+      "of a policy that knows none, the gap and the deadline go: they say how to solve, "
+      "not what is wanted.";
+  policy.def("replace", &replaced, py::arg("name") = py::none(), replace.c_str());
 }
 
 }  // namespace
@@ -65,39 +175,17 @@ PolicyText describe(const PolicySpec& spec, const Topology& topology) {
 }
 
 void bind_policy(py::module_& module) {
-  py::class_<PolicyText>(
+  py::class_<PolicyText> policy(
       module, "Policy",
       "How to plan; docs/scenario.md says what each part means. All from ``objective`` on "
-      "is for the policy \"exact\"; what is wrong is said where the policy meets a scenario.")
-      .def(py::init(&make_policy), py::arg("name") = "square", py::arg("shots") = 3,
-           py::arg("paths") = "shortest", py::arg("fairness") = kCollectiveFairness,
-           py::arg("objective") = kFairObjective, py::arg("gap") = kDefaultGap,
-           py::arg("deadline") = py::none(), py::arg("max_streams") = 0,
-           py::arg("budget_usd_per_hour") = py::none(), py::arg("headroom") = 0.0,
-           py::arg("avoid_nodes") = std::vector<std::string>(),
-           py::arg("avoid_links") = std::vector<std::pair<std::string, std::string>>())
-      .def_property_readonly("name", [](const PolicyText& self) { return self.spec.name; })
-      .def_property_readonly("shots", [](const PolicyText& self) { return self.spec.shots; })
-      .def_property_readonly("paths", [](const PolicyText& self) { return to_string(self.spec.paths); })
-      .def_property_readonly("fairness",
-                             [](const PolicyText& self) {
-                               return self.spec.fairness == Fairness::kTenant ? kTenantFairness
-                                                                              : kCollectiveFairness;
-                             })
-      .def_property_readonly("objective",
-                             [](const PolicyText& self) {
-                               return self.spec.objective == Objective::kCost ? kCostObjective
-                                                                              : kFairObjective;
-                             })
-      .def_property_readonly("gap", [](const PolicyText& self) { return self.spec.gap; })
-      .def_property_readonly(
-          "deadline", [](const PolicyText& self) { return self.spec.deadline_seconds; }, "Seconds.")
-      .def_property_readonly("max_streams", [](const PolicyText& self) { return self.spec.max_streams; })
-      .def_property_readonly("budget_usd_per_hour",
-                             [](const PolicyText& self) { return self.spec.budget_usd_per_hour; })
-      .def_property_readonly("headroom", [](const PolicyText& self) { return self.spec.headroom; })
-      .def_readonly("avoid_nodes", &PolicyText::avoid_nodes)
-      .def_readonly("avoid_links", &PolicyText::avoid_links);
+      "is for the policy \"exact\"; what is wrong is said where the policy meets a scenario.");
+  bind_construction(policy);
+  policy.def_property_readonly("name", [](const PolicyText& self) { return self.spec.name; });
+  for_each_policy_field([&](const auto& field) {
+    policy.def_property_readonly(
+        python_name(field).c_str(), [field](const PolicyText& self) { return value_of(self, field); },
+        std::string(field.about).c_str());
+  });
 }
 
 }  // namespace square::python

@@ -38,8 +38,9 @@ struct PlanOptions {
 };
 
 // Policies by name:
-//   square          k-shot max-min (equation 6) over the k shortest or widest paths
-//   exact           lexicographic max-min, or least cost, with no path restriction
+//   exact           lexicographic max-min, or least cost, with no path restriction: the
+//                   policy where none is named
+//   square          the paper's: k-shot max-min (equation 6) over the k shortest or widest paths
 //   max-throughput  the largest sum of rates (equation 1) over the same paths as square
 //   shortest-path   baseline: one tree of shortest paths a session, then as square
 //   mcf             baseline: every multicast turned into unicasts, then as square

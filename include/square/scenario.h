@@ -36,6 +36,8 @@ inline constexpr std::size_t kMaxPaths = 1'000;  // per source and destination
 Result<PathChoice> parse_path_choice(std::string_view text);
 std::string to_string(const PathChoice& choice);
 
+// Whose rates are compared: those of each collective, or a tenant's together, so that nobody gains
+// by asking for more collectives.
 enum class Fairness { kCollective, kTenant };
 
 // "collective", "tenant".
@@ -55,10 +57,10 @@ inline constexpr double kDefaultGap = 1e-6;
 inline constexpr std::size_t kMaxSessionStreams = 10'000;
 
 struct PolicySpec {
-  std::string name = "square";  // see planner.h for the names
-  int shots = 3;                // k of section "k shots"; at least 1
+  std::string name = "exact";  // see planner.h for the names
+  int shots = 3;               // k of section "k shots"; at least 1
   PathChoice paths;
-  Fairness fairness = Fairness::kCollective;
+  Fairness fairness = Fairness::kTenant;
 
   // What follows is for the policy "exact"; the others refuse it.
   Objective objective = Objective::kFair;

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import TypedDict, Unpack
 
 from square._core import (
     FrontierPoint,
@@ -18,27 +19,33 @@ from square._core import (
 from square._core import validate as validate_plan
 
 
+class PolicyParts(TypedDict, total=False):
+    """Parts of a policy by keyword, as ``Policy`` takes them; None stands for what is there."""
+
+    shots: int | None
+    paths: str | None
+    fairness: str | None
+    objective: str | None
+    gap: float | None
+    deadline: float | timedelta | None
+    max_streams: int | None
+    budget_usd_per_hour: float | None
+    headroom: float | None
+    avoid_nodes: Sequence[str] | None
+    avoid_links: Sequence[tuple[str, str]] | None
+
+
 def plan(
     scenario: Scenario | str | os.PathLike[str],
     *,
     policy: str | Policy | None = None,
-    shots: int | None = None,
-    paths: str | None = None,
-    fairness: str | None = None,
-    objective: str | None = None,
-    gap: float | None = None,
-    deadline: float | timedelta | None = None,
-    max_streams: int | None = None,
-    budget_usd_per_hour: float | None = None,
-    headroom: float | None = None,
-    avoid_nodes: Sequence[str] | None = None,
-    avoid_links: Sequence[tuple[str, str]] | None = None,
     streams: bool = True,
+    **parts: Unpack[PolicyParts],
 ) -> Plan:
     """Plans a scenario, or the scenario file of that name.
 
     The keywords replace what the scenario's own policy says; ``policy`` is a name
-    (``square``, ``exact``, ``max-throughput``, ``shortest-path``, ``mcf``) or a whole
+    (``exact``, ``square``, ``max-throughput``, ``shortest-path``, ``mcf``) or a whole
     ``Policy``, and ``paths`` is written as in a scenario, ``"widest:2"``. All from
     ``objective`` to ``avoid_links`` is for ``exact``; docs/scenario.md says what it means.
     ``deadline`` is in seconds, or a timedelta. Without ``streams`` the plan has lp rates and
@@ -49,22 +56,7 @@ def plan(
     that makes no sense, ``FailedPreconditionError`` where no path exists or a required rate
     or a bound on latency cannot be had. Lets go of the interpreter lock while it computes.
     """
-    changed = with_policy(
-        _read(scenario),
-        policy=policy,
-        shots=shots,
-        paths=paths,
-        fairness=fairness,
-        objective=objective,
-        gap=gap,
-        deadline=deadline,
-        max_streams=max_streams,
-        budget_usd_per_hour=budget_usd_per_hour,
-        headroom=headroom,
-        avoid_nodes=avoid_nodes,
-        avoid_links=avoid_links,
-    )
-    return make_plan(changed, streams=streams).plan
+    return make_plan(with_policy(_read(scenario), policy=policy, **parts), streams=streams).plan
 
 
 def frontier(scenario: Scenario | str | os.PathLike[str], points: int = 50) -> list[FrontierPoint]:
@@ -103,20 +95,7 @@ def gaps(plan: Plan) -> list[LevelGap]:
 
 
 def with_policy(
-    scenario: Scenario,
-    *,
-    policy: str | Policy | None = None,
-    shots: int | None = None,
-    paths: str | None = None,
-    fairness: str | None = None,
-    objective: str | None = None,
-    gap: float | None = None,
-    deadline: float | timedelta | None = None,
-    max_streams: int | None = None,
-    budget_usd_per_hour: float | None = None,
-    headroom: float | None = None,
-    avoid_nodes: Sequence[str] | None = None,
-    avoid_links: Sequence[tuple[str, str]] | None = None,
+    scenario: Scenario, *, policy: str | Policy | None = None, **parts: Unpack[PolicyParts]
 ) -> Scenario:
     """A copy of the scenario with another policy, or with parts of it replaced.
 
@@ -125,23 +104,8 @@ def with_policy(
     ``fair`` takes the place of the objective ``cost``, which they are for.
     """
     base = policy if isinstance(policy, Policy) else scenario.policy
-    name = policy if isinstance(policy, str) else base.name
-    solver = base if name in (base.name, "exact") else Policy(name)
     changed = scenario.copy()
-    changed.policy = Policy(
-        name=name,
-        shots=base.shots if shots is None else shots,
-        paths=base.paths if paths is None else paths,
-        fairness=base.fairness if fairness is None else fairness,
-        objective=base.objective if objective is None else objective,
-        gap=solver.gap if gap is None else gap,
-        deadline=solver.deadline if deadline is None else deadline,
-        max_streams=base.max_streams if max_streams is None else max_streams,
-        budget_usd_per_hour=base.budget_usd_per_hour if budget_usd_per_hour is None else budget_usd_per_hour,
-        headroom=base.headroom if headroom is None else headroom,
-        avoid_nodes=base.avoid_nodes if avoid_nodes is None else avoid_nodes,
-        avoid_links=base.avoid_links if avoid_links is None else avoid_links,
-    )
+    changed.policy = base.replace(policy if isinstance(policy, str) else None, **parts)
     if base.objective == "cost" and changed.policy.objective == "fair":
         for collective in changed.collectives:
             changed.set_required_rate(collective.id, None)

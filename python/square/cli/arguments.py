@@ -4,7 +4,10 @@ import argparse
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from square._core import policy_names
+from square.planning import PolicyParts
 
 Commands = Any  # argparse does not name the type of what add_subparsers returns
 
@@ -24,7 +27,7 @@ def add_command(
 
 def add_policy_parts(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("policy", "instead of what the scenario says")
-    group.add_argument("--policy", metavar="NAME", help="square, exact, max-throughput, shortest-path or mcf")
+    group.add_argument("--policy", metavar="NAME", help=", ".join(policy_names()))
     group.add_argument("--shots", type=positive_int, metavar="N", help="rounds of max-min")
     group.add_argument("--paths", metavar="KIND:K", help='feasible paths: "shortest:7", "widest:2", "all"')
     group.add_argument("--fairness", choices=("collective", "tenant"), help="what is treated alike")
@@ -41,21 +44,36 @@ def add_exact_parts(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--max-streams", type=positive_int, metavar="T", help="trees a session at most")
     group.add_argument(
-        "--budget", type=positive_float, metavar="USD", help="what all traffic may cost, USD an hour"
+        "--budget",
+        type=positive_float,
+        metavar="USD",
+        dest="budget_usd_per_hour",
+        help="what all traffic may cost, USD an hour",
     )
     group.add_argument(
         "--headroom", type=not_negative_float, metavar="Z", help="plan for capacities less Z deviations"
     )
     group.add_argument(
-        "--avoid-node", action="append", metavar="NAME", help="relays nothing; may be repeated"
+        "--avoid-node",
+        action="append",
+        metavar="NAME",
+        dest="avoid_nodes",
+        help="relays nothing; may be repeated",
     )
     group.add_argument(
         "--avoid-link",
         action="append",
         nargs=2,
         metavar=("FROM", "TO"),
+        dest="avoid_links",
         help="carries nothing; may be repeated",
     )
+
+
+def policy_parts(options: argparse.Namespace) -> PolicyParts:
+    """What was said of the parts above, as keywords: options are called as they are."""
+    given = {part: getattr(options, part, None) for part in PolicyParts.__annotations__}
+    return cast(PolicyParts, given)
 
 
 def add_output(parser: argparse.ArgumentParser, what: str) -> None:

@@ -43,13 +43,7 @@ def add_parser(commands: arguments.Commands) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     token = documents.read_token(options.token_file)
-    scenario = with_policy(
-        _scenario(options),
-        policy=options.policy,
-        shots=options.shots,
-        paths=options.paths,
-        fairness=options.fairness,
-    )
+    scenario = with_policy(_scenario(options), policy=options.policy, **arguments.policy_parts(options))
     serving.log_to_stderr(verbose=options.verbose)
     with (
         serving.Service() as service,
@@ -70,7 +64,5 @@ def _scenario(options: argparse.Namespace) -> Scenario:
     if options.scenario is not None:
         return Scenario.read(str(options.scenario))
     if options.topology is not None:
-        overlay = Scenario(Topology.read(str(options.topology)), name=options.topology.stem)
-        return with_policy(overlay, policy="exact")
-    # What members will ask for is not known yet, and this policy plans everything.
-    return with_policy(Scenario(Topology(), name="overlay"), policy="exact")
+        return Scenario(Topology.read(str(options.topology)), name=options.topology.stem)
+    return Scenario(Topology(), name="overlay")

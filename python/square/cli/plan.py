@@ -100,21 +100,8 @@ def _explain(plan: Plan, options: argparse.Namespace) -> int:
 
 
 def _scenario(options: argparse.Namespace) -> Scenario:
-    return with_policy(
-        Scenario.read(str(options.scenario)),
-        policy=options.policy,
-        shots=options.shots,
-        paths=options.paths,
-        fairness=options.fairness,
-        objective=options.objective,
-        gap=options.gap,
-        deadline=options.deadline,
-        max_streams=options.max_streams,
-        budget_usd_per_hour=options.budget,
-        headroom=options.headroom,
-        avoid_nodes=options.avoid_node,
-        avoid_links=None if options.avoid_link is None else [(a, b) for a, b in options.avoid_link],
-    )
+    parts = arguments.policy_parts(options)
+    return with_policy(Scenario.read(str(options.scenario)), policy=options.policy, **parts)
 
 
 def _frontier(scenario: Scenario, options: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 #include "transport/pacing/link_scheduler.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -23,6 +24,7 @@ FlowId LinkScheduler::add_flow(const FlowShare& share) {
                           .guarantee_bps = share.guarantee_bps,
                           .weight = share.weight,
                           .head_bits = std::nullopt});
+  await_rest(id, flows_.at(id));
   return id;
 }
 
@@ -30,20 +32,31 @@ void LinkScheduler::remove_flow(FlowId id) {
   const auto found = flows_.find(id);
   if (found == flows_.end()) return;
   const auto tenant = found->second.tenant;
+  withdraw_loan(tenant);
   withdraw(id, found->second);
+  end_rest(id, found->second, tenant->second.loan.counted_at + forgiven_);
   flows_.erase(found);
-  if (--tenant->second.flows == 0) tenants_.erase(tenant);
+  if (--tenant->second.flows == 0) {
+    tenants_.erase(tenant);
+  } else {
+    enlist_loan(tenant, tenant->second.loan.counted_at + forgiven_);
+  }
 }
 
 void LinkScheduler::set_head(FlowId id, std::optional<double> bits, TimePoint now) {
   Flow& flow = flows_.at(id);
   if (flow.head_bits == bits) return;
+  withdraw_loan(flow.tenant);
   if (bits && !flow.head_bits) {
+    end_rest(id, flow, now);
+    if (flow.tenant->second.backlogged.empty()) count_loan(flow.tenant->second.loan, now, kGuaranteeCatchUp);
     flow.guaranteed_at = std::max(flow.guaranteed_at, guarantee_time(now) - kGuaranteeCatchUp);
   }
   withdraw(id, flow);
   flow.head_bits = bits;
   enlist(id, flow, now);
+  if (!bits) await_rest(id, flow);
+  enlist_loan(flow.tenant, now);
 }
 
 // A flow that comes back starts level with those that were served meanwhile.
@@ -77,7 +90,70 @@ void LinkScheduler::withdraw(FlowId id, Flow& flow) {
   waiting_.erase({flow.guaranteed_at, id});
 }
 
+void LinkScheduler::await_rest(FlowId id, const Flow& flow) {
+  if (flow.guarantee_bps > 0) resting_soon_.emplace(flow.guaranteed_at + kGuaranteeCatchUp, id);
+}
+
+void LinkScheduler::end_rest(FlowId id, Flow& flow, TimePoint now) {
+  if (flow.guarantee_bps <= 0 || flow.head_bits) return;
+  resting_soon_.erase({flow.guaranteed_at + kGuaranteeCatchUp, id});
+  if (!std::exchange(flow.is_resting, false)) return;
+  Loan& loan = flow.tenant->second.loan;
+  count_loan(loan, now);
+  // Not what is left by subtraction: sums of rates round.
+  loan.rate_bps = --loan.lenders == 0 ? 0.0 : std::max(loan.rate_bps - flow.guarantee_bps, 0.0);
+}
+
+void LinkScheduler::count_loan(Loan& loan, TimePoint now, Duration longest) const {
+  const TimePoint then = std::max(loan.counted_at, guarantee_time(now));
+  if (loan.rate_bps > 0) {
+    loan.taken_bits -= loan.rate_bps * to_seconds(then - loan.counted_at);
+    loan.taken_bits = std::max(loan.taken_bits, -loan.rate_bps * to_seconds(longest));
+  }
+  loan.counted_at = then;
+}
+
+void LinkScheduler::enlist_loan(Tenants::iterator tenant, TimePoint now) {
+  Loan& loan = tenant->second.loan;
+  if (loan.rate_bps <= 0 || tenant->second.backlogged.empty()) return;
+  const double head_bits = *flows_.at(tenant->second.backlogged.begin()->second).head_bits;
+  const auto after = [&](double bits) {
+    return loan.counted_at + std::min(kMaxDeadline, from_seconds(bits / loan.rate_bps));
+  };
+  loan.due_at = after(loan.taken_bits);
+  loan.deadline = after(loan.taken_bits + head_bits);
+  loan.is_listed = true;
+  if (loan.due_at <= guarantee_time(now)) {
+    due_loans_.emplace(loan.deadline, tenant->first);
+  } else {
+    waiting_loans_.emplace(loan.due_at, tenant->first);
+  }
+}
+
+void LinkScheduler::withdraw_loan(Tenants::iterator tenant) {
+  Loan& loan = tenant->second.loan;
+  if (!std::exchange(loan.is_listed, false)) return;
+  due_loans_.erase({loan.deadline, tenant->first});
+  waiting_loans_.erase({loan.due_at, tenant->first});
+}
+
 void LinkScheduler::advance(TimePoint now) {
+  while (!resting_soon_.empty() && resting_soon_.begin()->first <= guarantee_time(now)) {
+    Flow& flow = flows_.at(resting_soon_.begin()->second);
+    resting_soon_.erase(resting_soon_.begin());
+    withdraw_loan(flow.tenant);
+    Loan& loan = flow.tenant->second.loan;
+    count_loan(loan, now);
+    flow.is_resting = true;
+    ++loan.lenders;
+    loan.rate_bps += flow.guarantee_bps;
+    enlist_loan(flow.tenant, now);
+  }
+  while (!waiting_loans_.empty() && waiting_loans_.begin()->first <= guarantee_time(now)) {
+    const auto tenant = tenants_.find(waiting_loans_.begin()->second);
+    waiting_loans_.erase(waiting_loans_.begin());
+    due_loans_.emplace(tenant->second.loan.deadline, tenant->first);
+  }
   while (!waiting_.empty() && waiting_.begin()->first <= guarantee_time(now)) {
     const FlowId id = waiting_.begin()->second;
     waiting_.erase(waiting_.begin());
@@ -94,7 +170,9 @@ std::optional<FlowId> LinkScheduler::pick(TimePoint now) {
   advance(now);
   if (!due_.empty()) return due_.begin()->second;
   if (backlogged_.empty()) return std::nullopt;
-  return tenants_.find(backlogged_.begin()->second)->second.backlogged.begin()->second;
+  const std::string_view tenant =
+      due_loans_.empty() ? backlogged_.begin()->second : due_loans_.begin()->second;
+  return tenants_.find(tenant)->second.backlogged.begin()->second;
 }
 
 void LinkScheduler::charge(FlowId id, TimePoint now) {
@@ -103,11 +181,17 @@ void LinkScheduler::charge(FlowId id, TimePoint now) {
   SQUARE_CHECK(flow.head_bits.has_value(), "only a flow with a frame can send one");
   const double bits = *flow.head_bits;
   const bool by_guarantee = flow.guarantee_bps > 0 && flow.is_due;
+  Tenant& tenant = flow.tenant->second;
+  const bool by_loan = tenant.loan.is_listed && tenant.loan.due_at <= guarantee_time(now);
+  withdraw_loan(flow.tenant);
   withdraw(id, flow);
   if (by_guarantee) {
     flow.guaranteed_at = flow.deadline;
+  } else if (by_loan) {
+    tenant.virtual_time = std::max(tenant.virtual_time, flow.surplus);
+    tenant.loan.taken_bits += bits;
+    flow.surplus += bits / flow.weight;
   } else {
-    Tenant& tenant = flow.tenant->second;
     virtual_time_ = std::max(virtual_time_, tenant.surplus);
     tenant.virtual_time = std::max(tenant.virtual_time, flow.surplus);
     if (!tenant.backlogged.empty()) backlogged_.erase({tenant.surplus, flow.tenant->first});
@@ -116,6 +200,7 @@ void LinkScheduler::charge(FlowId id, TimePoint now) {
     flow.surplus += bits / flow.weight;
   }
   enlist(id, flow, now);
+  enlist_loan(flow.tenant, now);
 }
 
 }  // namespace square

@@ -29,13 +29,17 @@ struct FlowShare {
   double weight = 1;         // among the tenant's flows
 };
 
-// Two questions in this order. Which flows are behind their guaranteed rate? Of those,
-// the one with the earliest deadline (virtual clock; L. Zhang, SIGCOMM 1990). If none is,
-// the link has idle capacity: it goes to the tenant with the least surplus for its weight,
-// and there to the flow with the least for its own (start-time fair queueing; Goyal et al.,
-// SIGCOMM 1996). So a flow with data never gets less than its guarantee while the guarantees
-// sum to at most the capacity, a tenant gets no more of the rest for having more flows, and
-// nothing stays idle while anybody has data.
+// Three questions in this order. Which flows are behind their guaranteed rate? Of those, the
+// one with the earliest deadline (virtual clock; L. Zhang, SIGCOMM 1990). If none is: which
+// tenants are behind what their own resting flows leave them? Likewise. If none is, the link
+// has idle capacity: it goes to the tenant with the least surplus for its weight, and there to
+// the flow with the least for its own (start-time fair queueing; Goyal et al., SIGCOMM 1996).
+// So a flow with data never gets less than its guarantee while the guarantees sum to at most
+// the capacity, a tenant with data never less than those of all of its flows, a tenant gets no
+// more of the rest for having more flows, and nothing stays idle while anybody has data.
+//
+// A flow rests when it has had no frame for longer than it may catch up: from there on its
+// guarantee is lost to it, and lent to its tenant's flows with data, by their surplus.
 //
 // Where the guarantees sum to more than the link carries, the clock that they are counted by
 // falls behind the real one, and every flow gets the same part of its guarantee.
@@ -58,12 +62,23 @@ class LinkScheduler {
   template <typename Key, typename Member>
   using Order = std::set<std::pair<Key, Member>>;
 
+  // What a tenant's resting flows leave to its others.
+  struct Loan {
+    std::size_t lenders = 0;
+    double rate_bps = 0;
+    double taken_bits = 0;   // at `counted_at`, beyond what was lent up to there
+    TimePoint counted_at{};  // by guarantee_time()
+    bool is_listed = false;
+    TimePoint due_at{};  // while it is listed: when a frame may be sent, and must have been
+    TimePoint deadline{};
+  };
   struct Tenant {
     double weight = 1;
     std::size_t flows = 0;
     double surplus = 0;       // bits per weight beyond the guarantees
     double virtual_time = 0;  // surplus of its flow that was served last
     Order<double, FlowId> backlogged;
+    Loan loan;
   };
   using Tenants = std::map<std::string, Tenant, std::less<>>;
   struct Flow {
@@ -74,6 +89,7 @@ class LinkScheduler {
     TimePoint guaranteed_at{};  // by guarantee_time(): the next frame is due from here on
     TimePoint deadline{};       // of the head
     bool is_due = false;
+    bool is_resting = false;
     double surplus = 0;  // bits per weight beyond the guarantee
   };
 
@@ -82,6 +98,14 @@ class LinkScheduler {
   void advance(TimePoint now);
   void enlist(FlowId id, Flow& flow, TimePoint now);
   void withdraw(FlowId id, Flow& flow);
+  // A flow without a frame will rest, or does no longer.
+  void await_rest(FlowId id, const Flow& flow);
+  void end_rest(FlowId id, Flow& flow, TimePoint now);
+  // Around every change to a tenant's flows with frames or to its loan.
+  void enlist_loan(Tenants::iterator tenant, TimePoint now);
+  void withdraw_loan(Tenants::iterator tenant);
+  // What was lent longer ago and not taken is gone.
+  void count_loan(Loan& loan, TimePoint now, Duration longest = kMaxGuaranteeLag) const;
 
   std::map<FlowId, Flow> flows_;
   Tenants tenants_;
@@ -90,6 +114,10 @@ class LinkScheduler {
   // they are, and those that are, by deadline.
   Order<TimePoint, FlowId> waiting_;
   Order<TimePoint, FlowId> due_;
+  Order<TimePoint, FlowId> resting_soon_;  // without a frame, by when they rest
+  // Loans of tenants with a frame, likewise.
+  Order<TimePoint, std::string_view> waiting_loans_;
+  Order<TimePoint, std::string_view> due_loans_;
   Duration forgiven_{0};
   Order<double, std::string_view> backlogged_;  // tenants with a frame, by surplus
   double virtual_time_ = 0;                     // surplus of the tenant that was served last

@@ -49,10 +49,12 @@ inline std::vector<NodeId> everyone(const Topology& topology) {
   return members;
 }
 
-// One tenant "t" and no collective yet.
+// One tenant "t" and no collective yet, under the policy of the paper.
 inline Scenario scenario_on(Topology topology) {
   Scenario scenario;
   scenario.name = "test";
+  scenario.policy.name = "square";
+  scenario.policy.fairness = Fairness::kCollective;
   scenario.topology = std::move(topology);
   scenario.tenants = {{"t", 1.0}};
   return scenario;

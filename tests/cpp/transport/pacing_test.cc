@@ -104,6 +104,27 @@ TEST_CASE("nothing stays idle, and who was away saves nothing up") {
   CHECK(both.at(b) / 10 == doctest::Approx(5e6).epsilon(0.02));
 }
 
+TEST_CASE("what a resting session leaves goes to its own tenant first") {
+  LinkScheduler scheduler;
+  const FlowId busy = scheduler.add_flow({"a", 1.0, 50e6, 1.0});
+  const FlowId resting = scheduler.add_flow({"a", 1.0, 50e6, 1.0});
+  const FlowId other = scheduler.add_flow({"b", 5.0, 100e6, 1.0});
+  TimePoint now = start_time();
+  const auto lent = serve(scheduler, 200e6, 20, {busy, other}, now);
+  CHECK(lent.at(busy) / 20 == doctest::Approx(100e6).epsilon(0.01));
+  CHECK(lent.at(other) / 20 == doctest::Approx(100e6).epsilon(0.01));
+  // Who comes back has its own again.
+  const auto all = serve(scheduler, 200e6, 20, {busy, resting, other}, now);
+  CHECK(all.at(busy) / 20 == doctest::Approx(50e6).epsilon(0.01));
+  CHECK(all.at(resting) / 20 == doctest::Approx(50e6).epsilon(0.01));
+  CHECK(all.at(other) / 20 == doctest::Approx(100e6).epsilon(0.01));
+  // What a whole tenant leaves is for the others.
+  CHECK(serve(scheduler, 200e6, 20, {other}, now).at(other) / 20 == doctest::Approx(200e6).epsilon(0.01));
+  scheduler.remove_flow(resting);
+  const auto left = serve(scheduler, 200e6, 20, {busy, other}, now);
+  CHECK(left.at(busy) / 20 == doctest::Approx(50e6 + 50e6 / 6).epsilon(0.01));
+}
+
 TEST_CASE("a tenant with 64 flows gets no more of the idle capacity than one with a single flow") {
   LinkScheduler scheduler;
   const FlowId alone = scheduler.add_flow({"a", 1.0, 20e6, 1.0});

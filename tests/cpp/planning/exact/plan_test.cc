@@ -67,6 +67,17 @@ std::uint64_t bytes_of(const Plan& plan, SessionKind kind) {
 
 }  // namespace
 
+TEST_CASE("a scenario that names no policy can plan sums over relays") {
+  const Result<Scenario> scenario = parse_scenario(
+      "[overlay]\nmesh = ['a', 'b', 'c']\ncapacity_mbps = 10\n"
+      "[[collective]]\ntenant = 'x'\nop = 'all_reduce'\nbytes = 9_000_000\n",
+      "sum.toml", ".");
+  REQUIRE(scenario.is_ok());
+  const Plan plan = planned(*scenario).plan;
+  CHECK(plan.policy == "exact");
+  CHECK(plan.collectives[0].rate_bps == doctest::Approx(10e6));
+}
+
 TEST_CASE("exact: a broadcast and a reduce on a triangle take both directions of every link") {
   Scenario scenario = exact_on(triangle());
   add(scenario, CollectiveOp::kBroadcast, 0, everyone(scenario.topology));

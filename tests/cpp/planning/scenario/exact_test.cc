@@ -14,7 +14,9 @@ Result<Scenario> parse(const std::string& text) { return parse_scenario(text, "d
 
 const std::string kMesh = "[overlay]\nmesh = [\"a\", \"b\", \"c\"]\ncapacity_mbps = 10\n";
 
-std::string collective(const std::string& lines) { return kMesh + "[[collective]]\n" + lines; }
+std::string collective(const std::string& lines) {
+  return kMesh + "[policy]\nname = 'square'\n[[collective]]\n" + lines;
+}
 
 std::string exact(const std::string& lines) { return kMesh + "[policy]\nname = 'exact'\n" + lines; }
 
@@ -88,7 +90,7 @@ TEST_CASE("bounds on latency by member, in rank order") {
 
 TEST_CASE("mistakes in what the policy exact knows are named with file, line and key") {
   check_refused(kMesh + "[policy]\nname = 'sqare'",
-                "demo.toml:5: policy.name: unknown policy \"sqare\": choose one of square, ");
+                "demo.toml:5: policy.name: unknown policy \"sqare\": choose one of exact, square, ");
   // The other policies refuse all of it.
   for (const auto& [line, part] : std::vector<std::pair<std::string, std::string>>{
            {"objective = 'fair'", "objective: the policy \"mcf\" knows no objective: choose \"exact\""},
@@ -103,9 +105,9 @@ TEST_CASE("mistakes in what the policy exact knows are named with file, line and
   }
   const std::string broadcast = "tenant='x'\nop='broadcast'\nroot='a'\nbytes=1\n";
   check_refused(collective(broadcast + "required_mbps = 1"),
-                "demo.toml:9: collective.required_mbps: the policy \"square\" knows no required rate");
+                "demo.toml:11: collective.required_mbps: the policy \"square\" knows no required rate");
   check_refused(collective(broadcast + "max_latency_ms = 1"),
-                "demo.toml:9: collective.max_latency_ms: the policy \"square\" knows no bound on latency");
+                "demo.toml:11: collective.max_latency_ms: the policy \"square\" knows no bound on latency");
 
   for (const auto& [line, expected] : std::vector<std::pair<std::string, std::string>>{
            {"objective = 'cheap'", "objective: unknown objective \"cheap\": write one of \"fair\", \"cost\""},

@@ -124,10 +124,10 @@ TEST_CASE("what is left out has a default") {
   CHECK(scenario->name == "pair");
   CHECK(scenario->topology.node_count() == 2);
   CHECK(between(*scenario, "a", "b").capacity_bps == kUnlimited);
-  CHECK(scenario->policy.name == "square");
+  CHECK(scenario->policy.name == "exact");
   CHECK(scenario->policy.shots == 3);
   CHECK(scenario->policy.paths == PathChoice{});
-  CHECK(scenario->policy.fairness == Fairness::kCollective);
+  CHECK(scenario->policy.fairness == Fairness::kTenant);
   CHECK(scenario->collectives.empty());
   const auto defaults = parse(collective("tenant='x'\nop='all_gather'\nbytes=1"));
   REQUIRE(defaults.is_ok());
@@ -335,6 +335,8 @@ TEST_CASE("path choices and operations go to words and back") {
                            "gather", "scatter"}) {
     CHECK(to_string(*parse_collective_op(text)) == text);
   }
+  for (const char* text : {"tenant", "collective"}) CHECK(to_string(*parse_fairness(text)) == text);
+  for (const char* text : {"fair", "cost"}) CHECK(to_string(*parse_objective(text)) == text);
 }
 
 TEST_CASE("scenarios made in code are checked") {
