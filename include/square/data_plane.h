@@ -151,7 +151,7 @@ class DataPlane {
 
  private:
   class Core;
-  std::shared_ptr<Core> core_;
+  std::unique_ptr<Core> core_;
 };
 
 }  // namespace square

@@ -1,4 +1,13 @@
 // What the parts of a node share. Used on the node's strand only, but for `landing`.
+//
+// The rule for lifetimes, for all of src/node: every part has one owner, and is made and destroyed on
+// the strand, or after the executor has stopped. What runs later (a task that is posted, a timer, the
+// end of payload work) owns no part. It is bound to the part that it calls, with a member
+// `Lifetime life_` and `life_.bind(task)`, and does nothing once the part is gone; so the order in which
+// a node's parts and an executor's tasks go does not matter. What payload work reads and writes it
+// owns, or the operation does not end before that work has said on the strand that it is done. A part
+// whose task may let go of it (an operation that ends by a timer) is kept by who calls out, until the
+// call is over. Slots of windows (IncomingStream::take) own their stream, never the link.
 #pragma once
 
 #include <algorithm>

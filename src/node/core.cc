@@ -12,6 +12,7 @@ namespace square {
 DataPlane::Core::Core(DataPlaneOptions options, const Clock& clock, Transport& transport, Executor& executor)
     : shared_context_(new NodeContext{std::move(options), clock, transport, executor}),
       context_(*shared_context_),
+      flush_(executor, [this](const StreamKey& key) { fill_sources(key); }),
       relayed_sums_(shared_context_, outgoing_,
                     {[this](const LocalStream& stream, const Frame& frame) { answer(stream, frame); },
                      [this](CollectiveId collective, OperationId operation, const Status& cause) {
@@ -23,15 +24,10 @@ DataPlane::Core::Core(DataPlaneOptions options, const Clock& clock, Transport& t
 DataPlane::Core::~Core() {
   for (const auto& [key, operation] : operations_) operation->abandon();
   context_.is_gone = true;
-  for (const auto& [peer, link] : incoming_) {
-    for (const auto& [key, stream] : link.streams) stream->on_down();
-  }
 }
 
 void DataPlane::Core::on_strand(std::function<void(Core&)> task) {
-  context_.executor.post([weak = weak_from_this(), task = std::move(task)] {
-    if (const auto self = weak.lock()) task(*self);
-  });
+  context_.executor.post(life_.bind([this, task = std::move(task)] { task(*this); }));
 }
 
 bool DataPlane::Core::Collective::has_finished(OperationId operation) const {
@@ -224,16 +220,16 @@ void DataPlane::Core::stop(std::function<void()> stopped) {
     tell_watches(watches_.begin()->first,
                  cancelled(fmt::format("node \"{}\" stopped", context_.options.name)));
   }
-  context_.executor.post_at(context_.clock.now() + kDrainTime, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self && self->stopped_) std::exchange(self->stopped_, nullptr)();
-  });
+  context_.executor.post_at(context_.clock.now() + kDrainTime, life_.bind([this] {
+    if (stopped_) std::exchange(stopped_, nullptr)();
+  }));
   finish_stop_if_quiet();
 }
 
 void DataPlane::Core::finish_stop_if_quiet() {
-  if (!is_stopping_ || !stopped_ || !operations_.empty() || answers_in_transport_ > 0) return;
-  if (!std::ranges::all_of(outgoing_, [](const auto& entry) { return entry.second->is_idle(); })) return;
+  if (!is_stopping_ || !stopped_ || !operations_.empty()) return;
+  const auto is_idle = [](const auto& entry) { return entry.second->is_idle(); };
+  if (!std::ranges::all_of(outgoing_, is_idle) || !std::ranges::all_of(incoming_, is_idle)) return;
   std::exchange(stopped_, nullptr)();
 }
 

@@ -11,6 +11,8 @@
 
 #include "node/arrival.h"
 #include "node/context.h"
+#include "node/lifetime.h"
+#include "node/links/flush.h"
 #include "node/links/incoming_link.h"
 #include "node/links/outgoing_link.h"
 #include "node/operations/operation.h"
@@ -44,9 +46,7 @@ inline constexpr Duration kMoveWait = std::chrono::seconds(1);
 // In an abort: whatever runs in the session.
 inline constexpr OperationId kEveryOperation{~std::uint64_t{0}};
 
-class DataPlane::Core final : public TransportHandler,
-                              public OperationHost,
-                              public std::enable_shared_from_this<Core> {
+class DataPlane::Core final : public TransportHandler, public OperationHost {
  public:
   Core(DataPlaneOptions options, const Clock& clock, Transport& transport, Executor& executor);
   ~Core() override;
@@ -81,7 +81,7 @@ class DataPlane::Core final : public TransportHandler,
     return active_ ? plan_of(*active_) : nullptr;
   }
   void answer(const LocalStream& stream, Frame frame) override;
-  void fill_stream(const StreamKey& key) override;
+  void fill_stream(const StreamKey& key) override { flush_.mark_room(key); }
   void on_restart(const OperationKey& key, SessionId session) override;
   void announce_failure(const OperationKey& key, const Status& cause) override;
   void on_finished(const OperationKey& key, const Status& outcome) override;
@@ -90,7 +90,6 @@ class DataPlane::Core final : public TransportHandler,
   struct Connection {
     LinkEnd end;
     std::string peer;
-    std::size_t answers = 0;               // given to the transport, not sent yet
     std::optional<Duration> round_trip{};  // as the transport measured it last
     std::size_t channels = 1;              // that it was told to use
   };
@@ -149,6 +148,9 @@ class DataPlane::Core final : public TransportHandler,
   void retire_before(Epoch epoch);
   void confirm_installs();
   void move_up();
+  // A stream has room: its source may put the next block in line, oldest operation first.
+  void fill_sources(const StreamKey& key);
+  IncomingLink& incoming_from(const std::string& peer);
   void follow_plans();
   void dial(const std::string& peer);
   // As many as carry the link's rate over its round trip.
@@ -208,8 +210,9 @@ class DataPlane::Core final : public TransportHandler,
   std::optional<Epoch> active_;
   std::vector<PendingInstall> pending_installs_;
   Executor::TimerId move_timer_ = 0;
+  Flush flush_;
   Sender::Links outgoing_;
-  std::map<std::string, IncomingLink> incoming_;
+  std::map<std::string, std::unique_ptr<IncomingLink>> incoming_;
   RelayedSums relayed_sums_;
   std::map<LinkHandle, Connection> connections_;
   std::map<std::string, Dial> dials_;
@@ -223,9 +226,9 @@ class DataPlane::Core final : public TransportHandler,
   std::map<SessionId, std::size_t> largest_blocks_;
   std::deque<Abort> aborts_;  // oldest first
   std::uint64_t abort_count_ = 0;
-  std::size_t answers_in_transport_ = 0;
   std::function<void()> stopped_;
   bool is_stopping_ = false;
+  Lifetime life_;
 };
 
 }  // namespace square

@@ -12,9 +12,9 @@ void DataPlane::Core::on_frame(LinkHandle link, Frame frame) {
   // Into the members' buffers on this thread; what the frame means is the strand's to say.
   Landing landing = context_.landing.land(link, frame);
   context_.executor.post(
-      [weak = weak_from_this(), link, frame = std::move(frame), landing = std::move(landing)]() mutable {
-        if (const auto self = weak.lock()) self->take_frame(link, std::move(frame), std::move(landing));
-      });
+      life_.bind([this, link, frame = std::move(frame), landing = std::move(landing)]() mutable {
+        take_frame(link, std::move(frame), std::move(landing));
+      }));
 }
 
 bool DataPlane::Core::place(Arrival& arrival) const {
@@ -47,7 +47,7 @@ void DataPlane::Core::take_frame(LinkHandle link, Frame frame, Landing landing) 
     case FrameType::kBlock: return from_parent ? take_block(link, std::move(arrival)) : refuse();
     case FrameType::kProbe: return from_parent && !is_sum ? take_probe(std::move(arrival)) : refuse();
     case FrameType::kCreditRequest:
-      return from_parent ? incoming_[peer].streams.at(stream.key)->on_credit_request(hop) : refuse();
+      return from_parent ? incoming_from(peer).find(stream.key)->on_credit_request(hop) : refuse();
     case FrameType::kCredit: return from_child ? outgoing_.at(peer)->on_credit(stream.key, hop) : refuse();
     case FrameType::kAck: return from_child && !is_sum ? take_acknowledgement(std::move(arrival)) : refuse();
     case FrameType::kAbort: return take_abort(arrival);
@@ -60,7 +60,7 @@ void DataPlane::Core::take_block(LinkHandle link, Arrival arrival) {
   const StreamKey key = arrival.key();
   const std::string peer(arrival.from);
   const std::size_t size = arrival.payload_bytes();
-  arrival.guard = incoming_[peer].streams.at(key)->take(arrival.header().hop_sequence, size);
+  arrival.guard = incoming_from(peer).find(key)->take(arrival.header().hop_sequence, size);
   if (!arrival.guard || size > largest_block(key.session)) {
     refuse();
     log(LogLevel::kError, {.component = "node", .node = context_.options.name, .peer = peer},
@@ -204,7 +204,7 @@ void DataPlane::Core::pass_abort(const InstalledPlan& plan, const Abort& abort, 
       if (tells(parent)) send_answer(parent, frame);
     }
     for (const std::string& child : stream->children) {
-      if (tells(child)) outgoing_.at(child)->send_now(frame);
+      if (tells(child)) outgoing_.at(child)->send_ahead(frame);
     }
   }
 }
@@ -215,12 +215,7 @@ void DataPlane::Core::answer(const LocalStream& stream, Frame frame) {
 
 void DataPlane::Core::send_answer(const std::string& peer, Frame frame) {
   const auto found = incoming_.find(peer);
-  if (found == incoming_.end() || !found->second.handle) return;
-  const auto way_back = outgoing_.find(peer);
-  if (way_back != outgoing_.end()) way_back->second->charge_answer(frame.payload.size_bytes());
-  ++answers_in_transport_;
-  ++connections_.at(*found->second.handle).answers;
-  context_.transport.send(*found->second.handle, std::move(frame));
+  if (found != incoming_.end()) found->second->answer(std::move(frame));
 }
 
 }  // namespace square

@@ -43,12 +43,10 @@ void DataPlane::Core::move_up() {
   }
   confirm_installs();
   if (pending_installs_.empty() || move_timer_ != 0) return;
-  move_timer_ = context_.executor.post_at(context_.clock.now() + kMoveWait, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (!self) return;
-    self->move_timer_ = 0;
-    if (!self->is_stopping_) self->move_up();
-  });
+  move_timer_ = context_.executor.post_at(context_.clock.now() + kMoveWait, life_.bind([this] {
+    move_timer_ = 0;
+    if (!is_stopping_) move_up();
+  }));
 }
 
 void DataPlane::Core::confirm_installs() {
@@ -76,9 +74,7 @@ void DataPlane::Core::retire_before(Epoch epoch) {
       context_.landing.remove_stream(key);
       for (const std::string& child : stream.children) outgoing_.at(child)->remove_stream(key);
       for (const std::string& parent : stream.parents) {
-        auto& incoming = incoming_[parent].streams;
-        incoming.at(key)->on_down();
-        incoming.erase(key);
+        incoming_from(parent).remove_stream(key);
       }
     }
     plans_.erase(plans_.begin());
@@ -91,8 +87,9 @@ void DataPlane::Core::open_links(const InstalledPlan& plan) {
     for (const std::string& child : stream.children) {
       auto& link = outgoing_[child];
       if (!link) {
-        link = std::make_unique<OutgoingLink>(context_, child, egress_,
-                                              [this](const StreamKey& room) { fill_stream(room); });
+        link = std::make_unique<OutgoingLink>(context_, child, egress_, flush_);
+        const auto same = incoming_.find(child);
+        if (same != incoming_.end()) same->second->set_way_back(link.get());
       }
       link->add_stream(stream);
       dial(child);
@@ -123,8 +120,7 @@ void DataPlane::Core::choose_channels(LinkHandle link) {
   context_.transport.set_channels(link, channels);
 }
 
-// A stream has room: its source may put the next block in line, oldest operation first.
-void DataPlane::Core::fill_stream(const StreamKey& key) {
+void DataPlane::Core::fill_sources(const StreamKey& key) {
   const auto plan = plans_.find(key.epoch);
   const LocalStream* stream = plan == plans_.end() ? nullptr : plan->second->find(key);
   if (stream == nullptr || !stream->starts_here()) return;
@@ -139,13 +135,22 @@ void DataPlane::Core::open_incoming(const InstalledPlan& plan) {
   for (const auto& [key, stream] : plan.streams()) {
     context_.landing.add_stream(stream);
     for (const std::string& parent : stream.parents) {
-      incoming_[parent].add_stream(shared_context_, stream,
-                                   [this, parent](Frame frame) { send_answer(parent, std::move(frame)); });
+      incoming_from(parent).add_stream(stream);
     }
   }
   for (const auto& [peer, link] : incoming_) {
-    if (link.police) link.police->set_rate(context_.options.paced ? plan.pace_from_bps(peer) : kUnlimited);
+    link->set_pace(context_.options.paced ? plan.pace_from_bps(peer) : kUnlimited);
   }
+}
+
+IncomingLink& DataPlane::Core::incoming_from(const std::string& peer) {
+  auto& link = incoming_[peer];
+  if (!link) {
+    link = std::make_unique<IncomingLink>(shared_context_, flush_);
+    const auto same = outgoing_.find(peer);
+    if (same != outgoing_.end()) link->set_way_back(same->second.get());
+  }
+  return *link;
 }
 
 void DataPlane::Core::set_address(const std::string& peer, const std::string& address) {
@@ -175,11 +180,9 @@ void DataPlane::Core::link_up(LinkHandle link, LinkEnd end, const std::string& p
     return repeat_aborts(peer);
   }
   context_.landing.connect(link, peer);
-  IncomingLink& incoming = incoming_[peer];
   // A peer that comes back before its old connection was seen to die.
-  const auto old = std::exchange(incoming.handle, link);
+  const auto old = incoming_from(peer).on_up(link);
   if (old) context_.transport.close_link(*old);
-  for (const auto& [key, stream] : incoming.streams) stream->on_up();
   repeat_aborts(peer);
 }
 
@@ -189,10 +192,9 @@ void DataPlane::Core::on_sent(LinkHandle link) {
     if (found == core.connections_.end()) return;
     if (found->second.end == LinkEnd::kTail) {
       core.outgoing_.at(found->second.peer)->on_sent();
-      return core.finish_stop_if_quiet();
+    } else if (IncomingLink& incoming = core.incoming_from(found->second.peer); incoming.handle() == link) {
+      incoming.on_sent();
     }
-    --core.answers_in_transport_;
-    --found->second.answers;
     core.finish_stop_if_quiet();
   });
 }
@@ -208,12 +210,10 @@ void DataPlane::Core::link_down(LinkHandle link, const Status& reason) {
   connections_.erase(found);
   if (connection.end == LinkEnd::kTail) return tail_down(connection.peer, reason);
   context_.landing.disconnect(link);
-  answers_in_transport_ -= connection.answers;
+  IncomingLink& incoming = incoming_from(connection.peer);
+  if (incoming.handle() != link) return;  // replaced by a newer one
+  incoming.on_down();
   finish_stop_if_quiet();
-  IncomingLink& incoming = incoming_[connection.peer];
-  if (incoming.handle != link) return;  // replaced by a newer one
-  incoming.handle.reset();
-  for (const auto& [key, stream] : incoming.streams) stream->on_down();
   head_down(connection.peer, reason);
 }
 
@@ -224,9 +224,7 @@ void DataPlane::Core::tail_down(const std::string& peer, const Status& reason) {
   log(was_up ? LogLevel::kWarning : LogLevel::kDebug,
       {.component = "node", .node = context_.options.name, .peer = peer}, "{}: link to \"{}\" is down: {}",
       context_.options.name, peer, reason.to_string());
-  context_.executor.post_at(context_.clock.now() + closed.wait, [weak = weak_from_this(), peer] {
-    if (const auto self = weak.lock()) self->dial(peer);
-  });
+  context_.executor.post_at(context_.clock.now() + closed.wait, life_.bind([this, peer] { dial(peer); }));
   closed.wait = std::min(2 * closed.wait, kMaxRedialWait);
   if (!was_up) return;
   outgoing_.at(peer)->on_down();
@@ -319,9 +317,8 @@ void DataPlane::Core::await_lost_links(const OperationKey& key,
   const Status reachable = check_lost_links(*current, key.collective, since, next);
   if (!reachable.is_ok()) return operation->fail(reachable, true);
   if (!next) return;
-  context_.executor.post_at(*next, [weak = weak_from_this(), key, plan, since] {
-    if (const auto self = weak.lock()) self->await_lost_links(key, plan, since);
-  });
+  context_.executor.post_at(*next,
+                            life_.bind([this, key, plan, since] { await_lost_links(key, plan, since); }));
 }
 
 }  // namespace square

@@ -33,7 +33,7 @@ NodeMetrics DataPlane::Core::metrics() const {
     std::optional<LinkHandle> handle;
     if (link.direction == LinkDirection::kIn) {
       const auto incoming = incoming_.find(link.peer);
-      if (incoming != incoming_.end()) handle = incoming->second.handle;
+      if (incoming != incoming_.end()) handle = incoming->second->handle();
     } else if (const auto outgoing = outgoing_.find(link.peer); outgoing != outgoing_.end()) {
       handle = outgoing->second->handle();
       link.pace_bps = outgoing->second->pace_bps();

@@ -20,13 +20,11 @@ void DataPlane::Core::watch(const OperationKey& key, Duration timeout, std::func
   const auto place = watches_.emplace(key, Watch{0, std::move(arrived)});
   const TimePoint now = context_.clock.now();
   const TimePoint deadline = timeout < TimePoint::max() - now ? now + timeout : TimePoint::max();
-  place->second.timer = context_.executor.post_at(deadline, [weak = weak_from_this(), place] {
-    const auto self = weak.lock();
-    if (!self) return;
+  place->second.timer = context_.executor.post_at(deadline, life_.bind([this, place] {
     const auto late = std::move(place->second.arrived);
-    self->watches_.erase(place);
+    watches_.erase(place);
     late(deadline_exceeded("nothing arrived in time"));
-  });
+  }));
 }
 
 void DataPlane::Core::tell_watches(const OperationKey& key, const Status& outcome) {

@@ -6,7 +6,7 @@
 namespace square {
 
 DataPlane::DataPlane(DataPlaneOptions options, const Clock& clock, Transport& transport, Executor& executor)
-    : core_(std::make_shared<Core>(std::move(options), clock, transport, executor)) {}
+    : core_(std::make_unique<Core>(std::move(options), clock, transport, executor)) {}
 
 DataPlane::~DataPlane() = default;
 

@@ -1,91 +1,102 @@
 #include "node/links/incoming_link.h"
 
-#include <algorithm>
+#include <utility>
 
-#include "transport/pacing/wire_cost.h"
+#include "node/links/outgoing_link.h"
 
 namespace square {
-namespace {
 
-// Credit is announced once this part of the window is free again: fewer small frames.
-constexpr std::size_t kGrantFraction = 2;
+IncomingLink::IncomingLink(std::shared_ptr<NodeContext> node, Flush& flush)
+    : node_(std::move(node)), flush_(flush), police_(node_->clock, node_->executor) {}
 
-}  // namespace
-
-IncomingStream::IncomingStream(std::shared_ptr<NodeContext> node, std::shared_ptr<IngressPolice> police,
-                               const LocalStream& stream, std::function<void(Frame)> send)
-    : node_(std::move(node)),
-      police_(std::move(police)),
-      share_(stream.share()),
-      key_(stream.key),
-      window_blocks_(stream.window_blocks),
-      send_(std::move(send)) {}
-
-IncomingStream::~IncomingStream() { on_down(); }
-
-void IncomingStream::on_up() {
-  on_down();
-  is_up_ = true;
-  received_ = 0;
-  granted_ = 0;
-  waiting_ = 0;
-  flow_ = police_->add_flow(share_, [this] {
-    --waiting_;
-    grant(false);
-  });
-  grant(true);
+IncomingLink::~IncomingLink() {
+  flush_.forget(*this);
+  // Slots that are still taken outlive the link.
+  for (const auto& [key, stream] : streams_) stream->on_down();
 }
 
-void IncomingStream::on_down() {
-  is_up_ = false;
-  if (flow_) police_->remove_flow(*flow_);
-  flow_.reset();
+void IncomingLink::add_stream(const LocalStream& stream) {
+  const auto added = std::make_shared<IncomingStream>(node_, *this, stream);
+  streams_.emplace(stream.key, added);
+  if (handle_) added->on_up();
 }
 
-std::shared_ptr<void> IncomingStream::take(std::uint64_t hop_sequence, std::size_t bytes) {
-  if (hop_sequence <= received_ || hop_sequence > granted_) return nullptr;
-  received_ = hop_sequence;
-  ++taken_;
-  node_->add_in_transit(key_.session, bytes);
-  return {static_cast<void*>(this), [self = shared_from_this(), bytes](void*) { self->release(bytes); }};
+void IncomingLink::remove_stream(const StreamKey& key) {
+  const auto found = streams_.find(key);
+  if (found == streams_.end()) return;
+  found->second->on_down();
+  streams_.erase(found);
 }
 
-void IncomingStream::release(std::size_t bytes) {
-  --taken_;
-  node_->remove_in_transit(key_.session, bytes);
-  if (!is_up_) return;
-  ++waiting_;
-  police_->ask(*flow_, wire_bits(bytes));
+IncomingStream* IncomingLink::find(const StreamKey& key) const {
+  const auto found = streams_.find(key);
+  return found == streams_.end() ? nullptr : found->second.get();
 }
 
-void IncomingStream::on_credit_request(std::uint64_t sent) {
-  received_ = std::max(received_, std::min(sent, granted_));
-  grant(true);
+void IncomingLink::answer(Frame frame) {
+  const bool is_said_once = frame.header.type == FrameType::kAbort;
+  if (!handle_ || answers_.size() >= (is_said_once ? 2 : 1) * kMaxQueuedAnswers) return;
+  answers_.push_back(std::move(frame));
+  flush_.mark(*this);
 }
 
-void IncomingStream::grant(bool always) {
-  if (!is_up_) return;
-  // Slots still taken from an earlier connection count too.
-  const std::uint64_t used = taken_ + waiting_;
-  const std::uint64_t limit = received_ + (window_blocks_ - std::min<std::uint64_t>(window_blocks_, used));
-  const std::uint64_t step = std::max<std::uint64_t>(1, window_blocks_ / kGrantFraction);
-  if (!always && limit < granted_ + step) return;
-  granted_ = std::max(granted_, limit);
-  Frame credit;
-  credit.header.type = FrameType::kCredit;
-  credit.header.epoch = key_.epoch;
-  credit.header.session = key_.session;
-  credit.header.stream = key_.stream;
-  credit.header.hop_sequence = granted_;
-  send_(std::move(credit));
+void IncomingLink::announce_credit(IncomingStream& stream) {
+  credits_.push_back(stream.shared_from_this());
+  flush_.mark(*this);
 }
 
-void IncomingLink::add_stream(const std::shared_ptr<NodeContext>& node, const LocalStream& stream,
-                              std::function<void(Frame)> send) {
-  if (!police) police = std::make_shared<IngressPolice>(node->clock, node->executor);
-  const auto added = std::make_shared<IncomingStream>(node, police, stream, std::move(send));
-  streams.emplace(stream.key, added);
-  if (handle) added->on_up();
+std::optional<LinkHandle> IncomingLink::on_up(LinkHandle handle) {
+  const auto old = std::exchange(handle_, handle);
+  if (old) on_down();
+  handle_ = handle;
+  for (const auto& [key, stream] : streams_) stream->on_up();
+  return old;
+}
+
+void IncomingLink::on_down() {
+  handle_.reset();
+  in_transport_ = 0;
+  answers_.clear();
+  credits_.clear();
+  for (const auto& [key, stream] : streams_) stream->on_down();
+}
+
+void IncomingLink::on_sent() {
+  if (in_transport_ > 0) --in_transport_;
+  if (!answers_.empty() || !credits_.empty()) flush_.mark(*this);
+}
+
+std::optional<Frame> IncomingLink::next_answer() {
+  if (answers_.empty()) return std::nullopt;
+  Frame frame = std::move(answers_.front());
+  answers_.pop_front();
+  return frame;
+}
+
+std::optional<Frame> IncomingLink::next_credit() {
+  while (!credits_.empty()) {
+    const auto stream = std::move(credits_.front());
+    credits_.pop_front();
+    if (auto credit = stream->take_credit()) return credit;
+  }
+  return std::nullopt;
+}
+
+void IncomingLink::send_due() {
+  // In turn, so that many of one kind do not hold up the other.
+  while (handle_ && in_transport_ < kMaxAnswersInTransport) {
+    auto answer = next_answer();
+    auto credit = next_credit();
+    if (!answer && !credit) return;
+    if (answer) send(std::move(*answer));
+    if (credit) send(std::move(*credit));
+  }
+}
+
+void IncomingLink::send(Frame frame) {
+  if (way_back_ != nullptr) way_back_->charge_answer(frame.payload.size_bytes());
+  ++in_transport_;
+  node_->transport.send(*handle_, std::move(frame));
 }
 
 }  // namespace square

@@ -1,65 +1,81 @@
-// The head of a link: the credit that this node gives to one neighbour.
+// The head of a link: the credit and the answers that this node gives to one neighbour.
 #pragma once
 
-#include <functional>
+#include <cstddef>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "node/context.h"
+#include "node/links/flush.h"
+#include "node/links/incoming_stream.h"
 #include "node/links/ingress_police.h"
 
 namespace square {
 
-// The receiving side of one hop of a stream. Credit is a promise of memory: of
-// `window_blocks` reserved blocks, those not taken may be filled. Kept alive by the
-// slots that are taken, so that a slot may outlive the link. Used on the strand.
-class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
+class OutgoingLink;
+
+// Answers on one link that are in the transport's hands: many go into one message, and all
+// together stay far below what the transport lets wait on a link.
+inline constexpr std::size_t kMaxAnswersInTransport = 256;
+// Answers that wait for the transport. Of acknowledgements and requests more are dropped, for who needs
+// one asks again; of aborts twice as many are kept. Credit waits in its streams, the newest of each.
+inline constexpr std::size_t kMaxQueuedAnswers = 4'096;
+
+// Not thread-safe: used on the node's strand. Frames go to the transport in send_due() only.
+class IncomingLink final : public Flush::Link {
  public:
-  // `send` carries a frame to the link's tail; it is used while the link is up.
-  IncomingStream(std::shared_ptr<NodeContext> node, std::shared_ptr<IngressPolice> police,
-                 const LocalStream& stream, std::function<void(Frame)> send);
-  ~IncomingStream();
-  IncomingStream(const IncomingStream&) = delete;
-  IncomingStream& operator=(const IncomingStream&) = delete;
+  IncomingLink(std::shared_ptr<NodeContext> node, Flush& flush);
+  ~IncomingLink() override;
+  IncomingLink(const IncomingLink&) = delete;
+  IncomingLink& operator=(const IncomingLink&) = delete;
 
-  // A new connection: the sender counts its blocks from 0 again.
-  void on_up();
+  [[nodiscard]] bool is_up() const { return handle_.has_value(); }
+  [[nodiscard]] std::optional<LinkHandle> handle() const { return handle_; }
+  // No answer is in the transport's hands, or waits to be.
+  [[nodiscard]] bool is_idle() const { return in_transport_ == 0 && answers_.empty(); }
+
+  // The link to the same neighbour, whose capacity answers use too; none if there is no such.
+  void set_way_back(OutgoingLink* link) { way_back_ = link; }
+  [[nodiscard]] OutgoingLink* way_back() const { return way_back_; }
+  // What the neighbour may send.
+  void set_pace(double rate_bps) { police_.set_rate(rate_bps); }
+
+  void add_stream(const LocalStream& stream);
+  void remove_stream(const StreamKey& key);
+  // Nothing for a stream that was not added, or was removed.
+  [[nodiscard]] IncomingStream* find(const StreamKey& key) const;
+
+  // Queues an answer; dropped while the link is down.
+  void answer(Frame frame);
+
+  // A new connection; gives the one that it replaces, if that was not seen to die.
+  std::optional<LinkHandle> on_up(LinkHandle handle);
   void on_down();
+  void on_sent();
 
-  // Takes a slot for the block with this hop sequence. The slot is free again when the
-  // last reference to the result is gone. Nothing if it is beyond what was granted, or not newer
-  // than the last.
-  std::shared_ptr<void> take(std::uint64_t hop_sequence, std::size_t bytes);
-  // The sender has sent so many blocks; those that did not come are lost.
-  void on_credit_request(std::uint64_t sent);
+  void send_due() override;
+
+  // For its streams.
+  [[nodiscard]] IngressPolice& police() { return police_; }
+  void announce_credit(IncomingStream& stream);
 
  private:
-  void release(std::size_t bytes);
-  void grant(bool always);
+  [[nodiscard]] std::optional<Frame> next_answer();
+  [[nodiscard]] std::optional<Frame> next_credit();
+  void send(Frame frame);
 
   std::shared_ptr<NodeContext> node_;
-  std::shared_ptr<IngressPolice> police_;
-  FlowShare share_;
-  std::optional<FlowId> flow_;  // while up
-  StreamKey key_;
-  std::size_t window_blocks_;
-  std::function<void(Frame)> send_;
-  bool is_up_ = false;
-  std::uint64_t received_ = 0;  // highest hop sequence that came or was lost
-  std::size_t taken_ = 0;
-  std::uint64_t waiting_ = 0;  // slots that are free and wait for their turn
-  std::uint64_t granted_ = 0;
-};
-
-struct IncomingLink {
-  std::optional<LinkHandle> handle;
-  std::shared_ptr<IngressPolice> police;  // there once a stream was added
-  std::map<StreamKey, std::shared_ptr<IncomingStream>> streams;
-
-  void add_stream(const std::shared_ptr<NodeContext>& node, const LocalStream& stream,
-                  std::function<void(Frame)> send);
+  Flush& flush_;
+  OutgoingLink* way_back_ = nullptr;
+  IngressPolice police_;
+  std::optional<LinkHandle> handle_;
+  std::map<StreamKey, std::shared_ptr<IncomingStream>> streams_;
+  std::deque<Frame> answers_;
+  std::deque<std::shared_ptr<IncomingStream>> credits_;
+  std::size_t in_transport_ = 0;
 };
 
 }  // namespace square

@@ -63,12 +63,10 @@ void IngressPolice::take_turns() {
 
 void IngressPolice::wait_until(TimePoint when) {
   if (timer_ != 0) return;
-  timer_ = executor_.post_at(when, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (!self) return;
-    self->timer_ = 0;
-    self->take_turns();
-  });
+  timer_ = executor_.post_at(when, life_.bind([this] {
+    timer_ = 0;
+    take_turns();
+  }));
 }
 
 }  // namespace square

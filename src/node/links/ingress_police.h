@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 
+#include "node/lifetime.h"
 #include "square/clock.h"
 #include "square/executor.h"
 #include "transport/pacing/link_scheduler.h"
@@ -21,9 +21,8 @@ inline constexpr double kPoliceHeadroom = 1.03;
 // that is free again is granted anew when its turn comes: by the schedule that the tail
 // itself should use, guarantees first, then tenants by weight, at the link's rate. So a tail
 // that ignores plan and pace is held to its windows, and to the rate that the others leave it;
-// nobody waits for a turn while the link has rate to spare. Used on the node's strand; it may
-// be destroyed elsewhere, since its timer does not own it.
-class IngressPolice : public std::enable_shared_from_this<IngressPolice> {
+// nobody waits for a turn while the link has rate to spare. Used on the node's strand.
+class IngressPolice {
  public:
   IngressPolice(const Clock& clock, Executor& executor) : clock_(clock), executor_(executor) {}
 
@@ -56,6 +55,7 @@ class IngressPolice : public std::enable_shared_from_this<IngressPolice> {
   bool was_backlogged_ = false;
   bool is_taking_ = false;
   Executor::TimerId timer_ = 0;
+  Lifetime life_;
 };
 
 }  // namespace square

@@ -1,0 +1,86 @@
+#include "node/links/incoming_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "node/links/incoming_link.h"
+#include "transport/pacing/wire_cost.h"
+
+namespace square {
+namespace {
+
+// Credit is announced once this part of the window is free again: fewer small frames.
+constexpr std::size_t kGrantFraction = 2;
+
+}  // namespace
+
+IncomingStream::IncomingStream(std::shared_ptr<NodeContext> node, IncomingLink& link,
+                               const LocalStream& stream)
+    : node_(std::move(node)),
+      link_(link),
+      share_(stream.share()),
+      key_(stream.key),
+      window_blocks_(stream.window_blocks) {}
+
+void IncomingStream::on_up() {
+  on_down();
+  received_ = 0;
+  granted_ = 0;
+  waiting_ = 0;
+  flow_ = link_.police().add_flow(share_, [this] {
+    --waiting_;
+    grant(false);
+  });
+  grant(true);
+}
+
+void IncomingStream::on_down() {
+  if (flow_) link_.police().remove_flow(*flow_);
+  flow_.reset();
+  is_due_ = false;
+}
+
+std::shared_ptr<void> IncomingStream::take(std::uint64_t hop_sequence, std::size_t bytes) {
+  if (hop_sequence <= received_ || hop_sequence > granted_) return nullptr;
+  received_ = hop_sequence;
+  ++taken_;
+  node_->add_in_transit(key_.session, bytes);
+  return {static_cast<void*>(this), [self = shared_from_this(), bytes](void*) { self->release(bytes); }};
+}
+
+void IncomingStream::release(std::size_t bytes) {
+  --taken_;
+  node_->remove_in_transit(key_.session, bytes);
+  if (!flow_) return;
+  ++waiting_;
+  link_.police().ask(*flow_, wire_bits(bytes));
+}
+
+void IncomingStream::on_credit_request(std::uint64_t sent) {
+  received_ = std::max(received_, std::min(sent, granted_));
+  grant(true);
+}
+
+void IncomingStream::grant(bool always) {
+  if (!flow_) return;
+  // Slots still taken from an earlier connection count too.
+  const std::uint64_t used = taken_ + waiting_;
+  const std::uint64_t limit = received_ + (window_blocks_ - std::min<std::uint64_t>(window_blocks_, used));
+  const std::uint64_t step = std::max<std::uint64_t>(1, window_blocks_ / kGrantFraction);
+  if (!always && limit < granted_ + step) return;
+  granted_ = std::max(granted_, limit);
+  if (!std::exchange(is_due_, true)) link_.announce_credit(*this);
+}
+
+std::optional<Frame> IncomingStream::take_credit() {
+  if (!std::exchange(is_due_, false)) return std::nullopt;
+  Frame credit;
+  credit.header.type = FrameType::kCredit;
+  credit.header.epoch = key_.epoch;
+  credit.header.session = key_.session;
+  credit.header.stream = key_.stream;
+  credit.header.hop_sequence = granted_;
+  return credit;
+}
+
+}  // namespace square

@@ -1,0 +1,59 @@
+// One stream on one link, at its head: the credit that this node gives for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "node/context.h"
+#include "node/plan/installed_plan.h"
+#include "square/frame.h"
+#include "transport/pacing/link_scheduler.h"
+
+namespace square {
+
+class IncomingLink;
+
+// The receiving side of one hop of a stream. Credit is a promise of memory: of
+// `window_blocks` reserved blocks, those not taken may be filled. Kept by the slots that are taken,
+// too, so that a slot may outlive the link. Used on the strand.
+class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
+ public:
+  IncomingStream(std::shared_ptr<NodeContext> node, IncomingLink& link, const LocalStream& stream);
+
+  [[nodiscard]] const StreamKey& key() const { return key_; }
+
+  // A new connection: the sender counts its blocks from 0 again.
+  void on_up();
+  // Also when the stream is removed; from then on the link is not touched.
+  void on_down();
+
+  // Takes a slot for the block with this hop sequence. The slot is free again when the
+  // last reference to the result is gone. Nothing if it is beyond what was granted, or not newer
+  // than the last.
+  std::shared_ptr<void> take(std::uint64_t hop_sequence, std::size_t bytes);
+  // The sender has sent so many blocks; those that did not come are lost.
+  void on_credit_request(std::uint64_t sent);
+
+  // For its link, when it sends: the newest credit that was not announced yet, if there is any.
+  std::optional<Frame> take_credit();
+
+ private:
+  void release(std::size_t bytes);
+  void grant(bool always);
+
+  std::shared_ptr<NodeContext> node_;
+  IncomingLink& link_;  // used while up
+  FlowShare share_;
+  std::optional<FlowId> flow_;  // while up
+  StreamKey key_;
+  std::size_t window_blocks_;
+  std::uint64_t received_ = 0;  // highest hop sequence that came or was lost
+  std::size_t taken_ = 0;
+  std::uint64_t waiting_ = 0;  // slots that are free and wait for their turn
+  std::uint64_t granted_ = 0;
+  bool is_due_ = false;  // granted_ is to be announced
+};
+
+}  // namespace square

@@ -1,0 +1,95 @@
+// One stream on one link, at its tail: what waits there to be sent, and the credit for it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "node/lifetime.h"
+#include "node/plan/installed_plan.h"
+#include "square/executor.h"
+#include "square/frame.h"
+#include "transport/pacing/link_scheduler.h"
+
+namespace square {
+
+class OutgoingLink;
+
+// Blocks that a source puts in line on one stream of one link. Short, so that a block
+// is bound to a stream only when it can be sent soon.
+inline constexpr std::size_t kSourceQueueBlocks = 2;
+// Probes and reports that wait on one stream; more are dropped: they are sent again.
+inline constexpr std::size_t kMaxQueuedMessages = 1'024;
+// A stream with blocks and no credit asks for it after the first wait, then less and less.
+inline constexpr Duration kMinCreditWait = std::chrono::milliseconds(200);
+inline constexpr Duration kMaxCreditWait = std::chrono::seconds(2);
+
+// Made by its link, which it must not outlive but closed: a stream that was removed takes nothing.
+// Nothing here sends: the link's turn in the node's flush does. Not thread-safe: used on the
+// node's strand.
+class OutgoingStream {
+ public:
+  OutgoingStream(OutgoingLink& link, const LocalStream& stream, FlowId flow)
+      : link_(link), key_(stream.key), starts_here_(stream.starts_here()), flow_(flow) {}
+
+  [[nodiscard]] const StreamKey& key() const { return key_; }
+  [[nodiscard]] FlowId flow() const { return flow_; }
+  // Its blocks come from a source on this node.
+  [[nodiscard]] bool starts_here() const { return starts_here_; }
+
+  // Queues a block, a probe or a report. `guard` is let go when the frame is out of the
+  // transport's hands or dropped. A probe replaces a waiting probe at the end of the queue.
+  void enqueue(Frame frame, std::shared_ptr<void> guard);
+  // Takes back a block that was not sent yet, or says that it is too late.
+  bool retract(OperationId operation, std::uint64_t stream_sequence);
+  [[nodiscard]] bool is_queued(OperationId operation, std::uint64_t stream_sequence) const;
+  void drop(OperationId operation);
+
+  // Whether a source may queue another block.
+  [[nodiscard]] bool has_room() const;
+  // A source would queue a block and has no room: ask the peer, should credit be lost.
+  void want_room();
+  [[nodiscard]] std::size_t queued_blocks() const { return blocks_; }
+  [[nodiscard]] std::size_t queued_bytes() const;
+  [[nodiscard]] bool is_empty() const { return queue_.empty(); }
+
+  // For its link only.
+  struct Item {
+    Frame frame;
+    std::shared_ptr<void> guard;
+  };
+  [[nodiscard]] bool can_send() const;
+  [[nodiscard]] const Frame& head() const { return queue_.front().frame; }
+  // Precondition: can_send(). Numbers a block.
+  Item take();
+  void on_up();
+  void on_down();
+  void on_credit(std::uint64_t limit);
+  void close();
+  // What the peer is told when it is asked for credit; from then on the stream waits for longer.
+  // False if there is no need to ask any more.
+  bool request_credit(Frame& request);
+
+ private:
+  [[nodiscard]] bool lacks_credit() const;
+  void on_change();
+  void ask_later();
+
+  OutgoingLink& link_;
+  const StreamKey key_;
+  const bool starts_here_;
+  const FlowId flow_;
+  bool is_closed_ = false;
+  std::deque<Item> queue_;
+  std::size_t blocks_ = 0;  // of the items in the queue
+  std::uint64_t sent_ = 0;  // blocks, since the link is up
+  std::uint64_t credit_limit_ = 0;
+  bool is_wanted_ = false;  // a source waits for credit
+  bool is_asking_ = false;  // the link is to ask for it
+  Duration credit_wait_ = kMinCreditWait;
+  Executor::TimerId credit_timer_ = 0;
+  Lifetime life_;
+};
+
+}  // namespace square
