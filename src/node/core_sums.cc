@@ -70,7 +70,7 @@ void DataPlane::Core::take_report(Arrival arrival) {
   }
   if (collective.failure) return answer_abort(arrival, *collective.failure);
   if (is_root && collective.has_finished(key.operation)) {
-    return answer(*arrival.stream, Reducer::done_answer(arrival.header(), context_.options.incarnation));
+    return answer(*arrival.stream, done_answer(arrival.header(), context_.options.incarnation));
   }
   const auto operation = collective.has_finished(key.operation)
                              ? nullptr

@@ -190,21 +190,21 @@ void Operation::on_acknowledgement(const FrameHeader& header, const Acknowledgem
 bool Operation::fill(const StreamKey& key) {
   const auto found = senders_.find(key.session);
   if (found != senders_.end()) found->second->fill();
-  const auto sums = reducers_.find(key.session);
-  if (sums == reducers_.end()) return true;
-  const auto reducer = sums->second;
-  return reducer->fill(key);
+  const auto sums = sums_.find(key.session);
+  if (sums == sums_.end()) return true;
+  const auto held = sums->second;
+  return held->fill(key);
 }
 
 void Operation::shed(SessionId session) {
-  const auto sums = reducers_.find(session);
-  if (sums != reducers_.end()) sums->second->shed();
+  const auto sums = sums_.find(session);
+  if (sums != sums_.end()) sums->second->shed();
 }
 
 bool Operation::runs_before(Epoch epoch) const {
   const auto is_before = [&](const auto& entry) { return entry.second->epoch() < epoch; };
   const auto sums_before = [&](const auto& entry) { return !entry.second->is_done() && is_before(entry); };
-  return std::ranges::any_of(senders_, is_before) || std::ranges::any_of(reducers_, sums_before);
+  return std::ranges::any_of(senders_, is_before) || std::ranges::any_of(sums_, sums_before);
 }
 
 void Operation::migrate(const PlanPointer& plan) {
@@ -213,7 +213,7 @@ void Operation::migrate(const PlanPointer& plan) {
     sender->migrate(plan);
     sender->fill();
   }
-  for (const auto& [id, reducer] : reducers_) reducer->migrate(plan);
+  for (const auto& [id, sums] : sums_) sums->migrate(plan);
 }
 
 bool Operation::everything_arrived() const {
@@ -237,8 +237,8 @@ bool Operation::is_quiet() const {
   const auto has_drained = [](const auto& part) { return part->is_drained(); };
   const auto is_drained = [&](const auto& entry) { return has_drained(entry.second); };
   return senders_.empty() && pins_ == 0 && copies_ == 0 && std::ranges::all_of(receivers_, is_drained) &&
-         std::ranges::all_of(reducers_, is_drained) && std::ranges::all_of(former_receivers_, has_drained) &&
-         std::ranges::all_of(former_reducers_, has_drained);
+         std::ranges::all_of(sums_, is_drained) && std::ranges::all_of(former_receivers_, has_drained) &&
+         std::ranges::all_of(former_sums_, has_drained);
 }
 
 void Operation::check_progress() {
@@ -259,7 +259,7 @@ void Operation::release_buffers() {
     for (const auto& [id, receiver] : self->receivers_) {
       if (self->has_failed()) receiver->cancel();
     }
-    for (const auto& [id, reducer] : self->reducers_) reducer->cancel();
+    for (const auto& [id, sums] : self->sums_) sums->cancel();
     self->check_progress();
   });
 }
@@ -289,8 +289,8 @@ void Operation::abandon() {
   is_finished_ = true;
   senders_.clear();
   receivers_.clear();
-  for (const auto& [id, reducer] : reducers_) reducer->cancel();
-  reducers_.clear();
+  for (const auto& [id, sums] : sums_) sums->cancel();
+  sums_.clear();
 }
 
 void Operation::on_timeout(Rank rank) {

@@ -1,5 +1,5 @@
 // One call of a collective on this node: the local members' buffers, and the senders,
-// receivers and reducers that fill or drain them.
+// receivers and sums that fill or drain them.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 #include "node/multicast/receiver.h"
 #include "node/multicast/sender.h"
-#include "node/sums/reducer.h"
+#include "node/sums/sum_session.h"
 
 namespace square {
 
@@ -91,7 +91,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   [[nodiscard]] bool has_failed() const { return outcome_.has_value() && !outcome_->is_ok(); }
   [[nodiscard]] bool has_posted(Rank rank) const { return members_.contains(rank); }
-  // Whether a sender or reducer runs on a plan older than `epoch`, and moving those that can.
+  // Whether a sender or a sum runs on a plan older than `epoch`, and moving those that can.
   [[nodiscard]] bool runs_before(Epoch epoch) const;
   void migrate(const PlanPointer& plan);
 
@@ -124,10 +124,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
   [[nodiscard]] ByteRange range_of(const PlanSession& session) const;
   void open_sums(const PlanPointer& plan);
   void open_sum(const PlanSession& session, const std::shared_ptr<const void>& pin);
-  void open_multicast_of_sums(const PlanSession& session, const Reducer& sums,
+  void open_multicast_of_sums(const PlanSession& session, const SumShape& shape,
                               const std::shared_ptr<const void>& pin);
-  Reducer* reducer_for(const Arrival& arrival);
-  std::shared_ptr<Reducer> add_reducer(const PlanPointer& plan, const PlanSession& session,
+  SumSession* sums_for(const Arrival& arrival);
+  std::shared_ptr<SumSession> add_sums(const PlanPointer& plan, const PlanSession& session,
                                        const SumShape& shape);
   void sum_locally();
   void on_sum(SessionId session, std::size_t block);
@@ -160,8 +160,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::map<SessionId, std::shared_ptr<Receiver>> receivers_;
   // Of another cut, perhaps not drained.
   std::vector<std::shared_ptr<Receiver>> former_receivers_;
-  std::vector<std::shared_ptr<Reducer>> former_reducers_;
-  std::map<SessionId, std::shared_ptr<Reducer>> reducers_;
+  std::vector<std::shared_ptr<SumSession>> former_sums_;
+  std::map<SessionId, std::shared_ptr<SumSession>> sums_;
   std::map<SessionId, SessionId> multicast_of_;  // by the reduce whose sums it carries
   std::size_t copies_ = 0;                       // to other members on this node, under way
   bool copied_ = false;

@@ -8,6 +8,8 @@
 #include "coding/sum.h"
 #include "node/operations/local_fan_out.h"
 #include "node/operations/operation.h"
+#include "node/sums/sum_forwarder.h"
+#include "node/sums/sum_root.h"
 
 namespace square {
 namespace {
@@ -91,17 +93,17 @@ bool Operation::agrees_on_layout(const InstalledPlan& plan, const FrameHeader& h
 }
 
 bool Operation::has_results() const {
-  return std::ranges::any_of(reducers_, [](const auto& entry) { return entry.second->has_results(); }) ||
+  return std::ranges::any_of(sums_, [](const auto& entry) { return entry.second->has_results(); }) ||
          std::ranges::any_of(receivers_,
                              [](const auto& entry) { return entry.second->bytes_delivered() > 0; });
 }
 
 void Operation::cut_by(const PlanPointer& plan) {
-  for (const auto& [id, reducer] : reducers_) {
-    reducer->cancel();
-    if (!reducer->is_drained()) former_reducers_.push_back(reducer);
+  for (const auto& [id, sums] : sums_) {
+    sums->cancel();
+    if (!sums->is_drained()) former_sums_.push_back(sums);
   }
-  reducers_.clear();
+  sums_.clear();
   senders_.clear();
   for (const auto& [id, receiver] : receivers_) {
     receiver->cancel();
@@ -167,39 +169,46 @@ void Operation::open_sums(const PlanPointer& plan) {
   open_receivers();
 }
 
-std::shared_ptr<Reducer> Operation::add_reducer(const PlanPointer& plan, const PlanSession& session,
+std::shared_ptr<SumSession> Operation::add_sums(const PlanPointer& plan, const PlanSession& session,
                                                 const SumShape& shape) {
-  Reducer::Host host;
-  host.answer = [this](const LocalStream& stream, const Frame& frame) { host_.answer(stream, frame); };
-  host.fail = [this](const Status& cause) { fail(cause, true); };
-  host.progress = [weak = weak_from_this()] {
+  const auto answer = [this](const LocalStream& stream, const Frame& frame) { host_.answer(stream, frame); };
+  const auto progress = [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->check_progress();
   };
-  host.on_sum = [this, id = session.id](std::size_t block) { on_sum(id, block); };
-  host.fill = [this](const StreamKey& key) { host_.fill_stream(key); };
-  host.on_restart = [this, id = session.id] { host_.on_restart(key_, id); };
-  auto reducer = std::make_shared<Reducer>(shared_node_, host_.links(), plan, session, key_.operation, shape,
-                                           std::move(host));
-  reducers_[session.id] = reducer;
-  return reducer;
+  const auto on_restart = [this, id = session.id] { host_.on_restart(key_, id); };
+  const SumLabel label{session.id, key_.operation, node_.options.incarnation, 0, shape};
+  std::shared_ptr<SumSession> sums;
+  if (session.root == plan->self()) {
+    sums = std::make_shared<SumRoot>(
+        shared_node_, plan, label,
+        SumRoot::Host{answer, [this](const Status& cause) { fail(cause, true); }, progress,
+                      [this, id = session.id](std::size_t block) { on_sum(id, block); }, on_restart});
+  } else {
+    sums = std::make_shared<SumForwarder>(
+        shared_node_, host_.links(), plan, label,
+        SumForwarder::Host{answer, progress, [this](const StreamKey& key) { host_.fill_stream(key); },
+                           on_restart});
+  }
+  sums_[session.id] = sums;
+  return sums;
 }
 
 void Operation::open_sum(const PlanSession& session, const std::shared_ptr<const void>& pin) {
   const MemberOperation& first = members_.begin()->second.call;
   const ByteRange range = range_of(session);
   const PlanSession* pair = session.pair ? plan_->plan().find_session(*session.pair) : nullptr;
-  auto found = reducers_.find(session.id);
-  if (found == reducers_.end()) {
+  auto found = sums_.find(session.id);
+  if (found == sums_.end()) {
     std::size_t block = plan_->block_bytes(session.id, range.size_bytes);
     if (pair != nullptr) block = std::min(block, plan_->block_bytes(pair->id, range.size_bytes));
     const SumShape shape{range.size_bytes, static_cast<std::uint32_t>(block), first.reduction,
                          layout_of(*plan_)};
     if (const Status usable = check(shape); !usable.is_ok()) return fail(usable, true);
-    add_reducer(plan_, session, shape);
-    found = reducers_.find(session.id);
+    add_sums(plan_, session, shape);
+    found = sums_.find(session.id);
   }
-  const auto reducer = found->second;
-  const SumShape& shape = reducer->shape();
+  const auto sums = found->second;
+  const SumShape& shape = sums->shape();
   if (shape.total_bytes != range.size_bytes || shape.reduction != first.reduction) {
     return fail(invalid_argument(
                     fmt::format("rank {} on node \"{}\" posted {}; others add {} bytes of {} ({}) there",
@@ -215,7 +224,8 @@ void Operation::open_sum(const PlanSession& session, const std::shared_ptr<const
     if (session.pair || member.call.is_root)
       outputs.push_back(member.call.output.data() + range.offset_bytes);
   }
-  if (reducer->is_root() && outputs.empty()) {
+  const bool is_root = session.root == plan_->self();
+  if (is_root && outputs.empty()) {
     return fail(invalid_argument(fmt::format(
                     "the plan's root is on node \"{}\", but none of its ranks says that it is the root",
                     node_.options.name)),
@@ -223,19 +233,19 @@ void Operation::open_sum(const PlanSession& session, const std::shared_ptr<const
   }
   if (pair != nullptr) {
     multicast_of_.emplace(session.id, pair->id);
-    if (reducer->is_root()) open_multicast_of_sums(*pair, *reducer, pin);
+    if (is_root) open_multicast_of_sums(*pair, shape, pin);
   }
-  reducer->set_call(first.call);
-  reducer->open(std::move(inputs), std::move(outputs), first.group_size, pin);
+  sums->set_call(first.call);
+  sums->open({std::move(inputs), std::move(outputs), shape.reduction, first.group_size}, pin);
 }
 
-void Operation::open_multicast_of_sums(const PlanSession& session, const Reducer& sums,
+void Operation::open_multicast_of_sums(const PlanSession& session, const SumShape& shape,
                                        const std::shared_ptr<const void>& pin) {
   note_receivers(*plan_, session.id);
   Buffer data = show(pin, members_.begin()->second.call.output.data(), range_of(session));
   senders_[session.id] = std::make_unique<Sender>(
       node_, host_.links(), plan_, session, key_.operation, std::move(data), [this] { check_progress(); },
-      Sender::Sums{sums.shape().block_bytes, sums.shape().layout});
+      Sender::Sums{shape.block_bytes, shape.layout});
   senders_[session.id]->set_call(members_.begin()->second.call.call);
 }
 
@@ -248,11 +258,11 @@ void Operation::on_sum(SessionId session, std::size_t block) {
   sender->second->fill();
 }
 
-Reducer* Operation::reducer_for(const Arrival& arrival) {
+SumSession* Operation::sums_for(const Arrival& arrival) {
   const SessionId session = arrival.key().session;
   const FrameHeader& header = arrival.header();
-  const auto found = reducers_.find(session);
-  if (found != reducers_.end()) return found->second.get();
+  const auto found = sums_.find(session);
+  if (found != sums_.end()) return found->second.get();
   const SumShape shape = shape_of(header);
   if (const Status usable = check(shape); !usable.is_ok()) {
     fail(usable, true);
@@ -268,25 +278,25 @@ Reducer* Operation::reducer_for(const Arrival& arrival) {
     return nullptr;
   }
   const PlanSession* planned = arrival.plan->plan().find_session(session);
-  return add_reducer(arrival.plan, *planned, shape).get();
+  return add_sums(arrival.plan, *planned, shape).get();
 }
 
 void Operation::on_part(Arrival part) {
   if (outcome_ || !agrees_on_layout(part)) return;
-  Reducer* reducer = reducer_for(part);
-  if (reducer == nullptr) return;
+  SumSession* sums = sums_for(part);
+  if (sums == nullptr) return;
   const std::string_view from = part.from;
   const auto plan = part.plan;  // keeps the name
-  const Status taken = reducer->on_block(std::move(part));
+  const Status taken = sums->on_block(std::move(part));
   if (!taken.is_ok())
     fail(taken.with_context(fmt::format("from node \"{}\" to \"{}\"", from, node_.options.name)), true);
 }
 
 void Operation::on_request(const Arrival& request) {
   const bool heeds = !outcome_ && agrees_on_layout(request);
-  Reducer* reducer = heeds ? reducer_for(request) : nullptr;
-  if (reducer == nullptr) return host_.answer(*request.stream, request.frame);
-  const Status taken = reducer->on_request(request);
+  SumSession* sums = heeds ? sums_for(request) : nullptr;
+  if (sums == nullptr) return host_.answer(*request.stream, request.frame);
+  const Status taken = sums->on_request(request);
   if (!taken.is_ok()) fail(taken.with_context("from the root of a reduce"), true);
 }
 
@@ -301,9 +311,9 @@ void Operation::on_report(Arrival report) {
     // The contributor cannot move up with a cut that is over, and may not hear from anybody else.
     return host_.answer(*report.stream, layout_notice(header, plan_->epoch(), node_.options.incarnation));
   }
-  Reducer* reducer = agrees_on_layout(report) ? reducer_for(report) : nullptr;
-  if (reducer == nullptr) return;
-  const Status taken = reducer->on_report(std::move(report));
+  SumSession* sums = agrees_on_layout(report) ? sums_for(report) : nullptr;
+  if (sums == nullptr) return;
+  const Status taken = sums->on_report(std::move(report));
   if (!taken.is_ok()) fail(taken, true);
 }
 
@@ -337,8 +347,8 @@ bool Operation::sums_arrived() const {
       // Its sums cannot have come back before all parts were there.
       const auto result = session->pair ? receivers_.find(*session->pair) : receivers_.end();
       if (result != receivers_.end() && result->second->is_done()) continue;
-      const auto reducer = reducers_.find(session->id);
-      if (reducer == reducers_.end() || !reducer->second->is_done()) return false;
+      const auto sums = sums_.find(session->id);
+      if (sums == sums_.end() || !sums->second->is_done()) return false;
     } else if (session->root == *plan_->self()) {
       const auto sender = senders_.find(session->id);
       if (sender == senders_.end() || !sender->second->is_done()) return false;
@@ -355,7 +365,7 @@ std::string Operation::describe_missing_sums() const {
   const auto say = [&](const std::string& missing) {
     if (!missing.empty()) text += fmt::format("{}{}", text.empty() ? "" : "; ", missing);
   };
-  for (const auto& [id, reducer] : reducers_) say(reducer->describe_missing());
+  for (const auto& [id, sums] : sums_) say(sums->describe_missing());
   for (const auto& [id, sender] : senders_) {
     const std::string missing = sender->describe_missing();
     if (!missing.empty()) say("no confirmation from " + missing);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <queue>
 
+#include "node/plan/installed_plan.h"
+
 namespace square {
 namespace {
 
@@ -37,6 +39,14 @@ Interleave::Interleave(const std::vector<Stream>& streams, std::size_t block_cou
     order.push_back(block);
     turns.push(turn_of(streams[number], number, order.size()));
   }
+}
+
+std::shared_ptr<const Interleave> deal_out(const PlanSession& session, std::size_t block_count,
+                                           const std::vector<bool>& skip) {
+  std::vector<Interleave::Stream> streams;
+  for (const PlanStream& stream : session.streams)
+    streams.push_back({stream.rate_bps, depth_of(stream, SessionKind::kReduce)});
+  return std::make_shared<const Interleave>(streams, block_count, skip);
 }
 
 }  // namespace square

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
+
+#include "square/plan.h"
 
 namespace square {
 
@@ -42,5 +45,9 @@ class Interleave {
   std::vector<std::vector<std::uint32_t>> orders_;
   std::vector<Place> place_;
 };
+
+// The blocks of a sum over the streams of its session.
+std::shared_ptr<const Interleave> deal_out(const PlanSession& session, std::size_t block_count,
+                                           const std::vector<bool>& skip);
 
 }  // namespace square

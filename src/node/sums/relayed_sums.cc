@@ -10,40 +10,34 @@ RelayedSums::~RelayedSums() {
   for (const auto& [key, sum] : sums_) sum->cancel();
 }
 
-Reducer* RelayedSums::find(const Key& key) {
+SumForwarder* RelayedSums::find(const Key& key) {
   const auto found = sums_.find(key);
   return found == sums_.end() ? nullptr : found->second.get();
 }
 
-Reducer* RelayedSums::open(const Arrival& arrival) {
+SumForwarder* RelayedSums::open(const Arrival& arrival) {
   const LocalStream& stream = *arrival.stream;
   const FrameHeader& header = arrival.header();
   const Key key{stream.key.session, header.operation};
-  if (Reducer* known = find(key)) return known;
+  if (SumForwarder* known = find(key)) return known;
   if (ended_.contains(key) || sums_.size() >= kMaxRelayedSums) return nullptr;
   const SumShape shape = shape_of(header);
   if (const Status usable = square::check(shape); !usable.is_ok()) {
     check(usable, stream, header);
     return nullptr;
   }
-  Reducer::Host host;
+  SumForwarder::Host host;
   host.answer = host_.answer;
-  host.fail = [this, collective = stream.collective, operation = header.operation](const Status& cause) {
-    host_.fail(collective, operation, cause);
-  };
   host.progress = [] {};
-  host.on_sum = [](std::size_t) {};
   host.fill = [](const StreamKey&) {};
   host.on_restart = [this, key] { shed_after(key); };
-  const auto reducer =
-      std::make_shared<Reducer>(node_, links_, arrival.plan, *arrival.plan->plan().find_session(key.first),
-                                key.second, shape, std::move(host));
   // What the contributors called goes on to the root.
-  reducer->set_call(group_call_from_bits(header.call));
-  return sums_.emplace(key, reducer).first->second.get();
+  const SumLabel label{key.first, key.second, node_->options.incarnation, header.call, shape};
+  auto sum = std::make_shared<SumForwarder>(node_, links_, arrival.plan, label, std::move(host));
+  return sums_.emplace(key, std::move(sum)).first->second.get();
 }
 
-Status RelayedSums::check_call(const Reducer& sum, const Arrival& arrival) {
+Status RelayedSums::check_call(const SumForwarder& sum, const Arrival& arrival) {
   const GroupCall known = sum.call();
   const GroupCall call = group_call_from_bits(arrival.header().call);
   const bool says_nothing = known.kind == CallKind::kNone || call.kind == CallKind::kNone;
@@ -63,7 +57,7 @@ void RelayedSums::on_block(Arrival arrival) {
   const LocalStream& stream = *arrival.stream;
   const auto plan = arrival.plan;  // keeps the stream
   const std::string from(arrival.from);
-  Reducer* sum = open(arrival);
+  SumForwarder* sum = open(arrival);
   if (sum == nullptr) return;
   // Before the sizes, which differ too then.
   if (const Status alike = check_call(*sum, arrival); !alike.is_ok()) return check(alike, stream, header);
@@ -74,7 +68,7 @@ void RelayedSums::on_block(Arrival arrival) {
 void RelayedSums::on_request(const Arrival& arrival) {
   const LocalStream& stream = *arrival.stream;
   const Key key{stream.key.session, arrival.header().operation};
-  Reducer* sum = find(key);
+  SumForwarder* sum = find(key);
   if (sum == nullptr) return host_.answer(stream, arrival.frame);
   check(sum->on_request(arrival), stream, arrival.header());
   sum = find(key);
@@ -85,7 +79,7 @@ void RelayedSums::on_report(Arrival arrival) {
   const FrameHeader header = arrival.header();
   const LocalStream& stream = *arrival.stream;
   const auto plan = arrival.plan;  // keeps the stream
-  if (Reducer* sum = find({stream.key.session, header.operation})) {
+  if (SumForwarder* sum = find({stream.key.session, header.operation})) {
     return check(sum->on_report(std::move(arrival)), stream, header);
   }
   links_.at(stream.children.front())->enqueue(stream.key, std::move(arrival.frame), nullptr);

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "node/sums/reducer.h"
+#include "node/sums/sum_forwarder.h"
 
 namespace square {
 
@@ -26,7 +26,7 @@ class RelayedSums {
     std::function<void(const LocalStream& stream, const Frame& frame)> answer;
     std::function<void(CollectiveId collective, OperationId operation, const Status& cause)> fail;
   };
-  RelayedSums(std::shared_ptr<NodeContext> node, Reducer::Links& links, Host host)
+  RelayedSums(std::shared_ptr<NodeContext> node, SumForwarder::Links& links, Host host)
       : node_(std::move(node)), links_(links), host_(std::move(host)) {}
   // What is being added then touches no link any more.
   ~RelayedSums();
@@ -42,18 +42,18 @@ class RelayedSums {
 
  private:
   using Key = std::pair<SessionId, OperationId>;
-  Reducer* find(const Key& key);
-  Reducer* open(const Arrival& arrival);
+  SumForwarder* find(const Key& key);
+  SumForwarder* open(const Arrival& arrival);
   void end(const Key& key);
   void shed_after(const Key& key);
   void check(const Status& outcome, const LocalStream& stream, const FrameHeader& header);
   // Do the contributors say that they called the same?
-  static Status check_call(const Reducer& sum, const Arrival& arrival);
+  static Status check_call(const SumForwarder& sum, const Arrival& arrival);
 
   std::shared_ptr<NodeContext> node_;
-  Reducer::Links& links_;
+  SumForwarder::Links& links_;
   Host host_;
-  std::map<Key, std::shared_ptr<Reducer>> sums_;
+  std::map<Key, std::shared_ptr<SumForwarder>> sums_;
   std::set<Key> ended_;
   std::deque<Key> ended_order_;  // oldest first
 };

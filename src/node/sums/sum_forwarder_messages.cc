@@ -1,0 +1,119 @@
+// What a forwarder of sums does when the root asks, and what it tells the root.
+#include <algorithm>
+
+#include "base/check.h"
+#include "node/sums/sum_forwarder.h"
+
+namespace square {
+
+Status SumForwarder::on_request(const Arrival& arrival) {
+  host_.answer(*arrival.stream, arrival.frame);
+  if (is_cancelled_ || done_) return Status::ok();
+  const Result<SumRequest> request = decode_request(arrival.frame.payload);
+  if (!request.is_ok()) return request.status();
+  if (request->done) {
+    done_ = true;
+    ask_timer_.cancel();
+    drop_everything();
+    host_.progress();
+    return Status::ok();
+  }
+  const SumAge age = age_of(arrival.header());
+  const SumAge present = label_.age(plan_->epoch());
+  if (age < present) return Status::ok();
+  const bool begins = age > present;
+  if (begins) SQUARE_RETURN_IF_ERROR(adopt(arrival.plan, arrival.header()));
+  if (begins || (own_ && !own_->knows_start())) SQUARE_RETURN_IF_ERROR(begin_by(*request, arrival.plan));
+  if (Stream* stream = find(arrival.key().stream)) follow(*stream, *request);
+  fill_all();
+  return Status::ok();
+}
+
+// It says what the sums leave out.
+Status SumForwarder::begin_by(const SumRequest& request, const std::shared_ptr<const InstalledPlan>& plan) {
+  if (request.first_missing > label_.shape.block_count())
+    return data_loss("a request is about blocks that there are not");
+  std::vector<bool> done_before(request.first_missing, true);
+  done_before.insert(done_before.end(), request.bits.begin(), request.bits.end());
+  done_before.resize(std::min(done_before.size(), label_.shape.block_count()));
+  // Parts that came ahead of this are kept by those who sent them: the root asks again.
+  enter(plan, done_before, true);
+  return Status::ok();
+}
+
+void SumForwarder::follow(Stream& stream, const SumRequest& request) {
+  for (const auto& [block, retry] : request.again) {
+    if (block >= label_.shape.block_count() || retry <= retries_.of(block)) continue;
+    drop_block(block, retry);
+    if (!own_ || !stream.starts_here() || !own_->interleave().is_dealt(block)) continue;
+    if (own_->interleave().stream_of(block) == stream.key().stream.index() &&
+        own_->interleave().position_of(block) < stream.own.position()) {
+      stream.own.ask_again(block);
+    }
+  }
+  if (own_) report(stream, request.number);
+}
+
+// Behind everything that this node has sent on the stream so far.
+void SumForwarder::report(Stream& stream, std::uint32_t number) {
+  if (!stream.starts_here()) return push_report(stream, number);
+  stream.own.report(number);
+  host_.fill(stream.key());
+}
+
+void SumForwarder::push_report(Stream& stream, std::uint32_t number) {
+  SumReport report{*plan_->self(), number, own_->is_open(), false, 0};
+  const std::size_t all = own_->interleave().order(stream.key().stream.index()).size();
+  report.position = static_cast<std::uint32_t>(stream.starts_here() ? stream.own.position() : all);
+  stream.leaving.push({label_.header(FrameType::kReport, stream.key()), encode_report(report)});
+  flush(stream);
+}
+
+Status SumForwarder::on_report(Arrival arrival) {
+  if (is_cancelled_) return Status::ok();
+  const LocalStream& local = *arrival.stream;
+  Stream* stream = arrival.plan->epoch() == plan_->epoch() ? find(local.key.stream) : nullptr;
+  if (stream == nullptr) {
+    links_.at(local.children.front())->enqueue(local.key, std::move(arrival.frame), nullptr);
+  } else if (!stream->leaving.is_full()) {  // else it is said again
+    stream->leaving.push(std::move(arrival.frame));
+    flush(*stream);
+  }
+  return Status::ok();
+}
+
+void SumForwarder::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
+  if (!own_ || is_cancelled_ || done_ || plan->epoch() <= plan_->epoch()) return;
+  // Tells the root, in case it does not know yet, that there is a newer plan.
+  for (const LocalStream* local : plan->streams_of(label_.session)) {
+    Frame frame{label_.header(FrameType::kReport, local->key),
+                encode_report({*plan->self(), 0, own_->is_open(), true, 0})};
+    links_.at(local->children.front())->enqueue(local->key, std::move(frame), nullptr);
+  }
+}
+
+void SumForwarder::shed() {
+  parts_.clear();
+  for (auto& [index, stream] : streams_) stream.to->drop_operation(label_.session, label_.operation);
+}
+
+void SumForwarder::arm_ask() {
+  ask_timer_.arm([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->ask();
+  });
+}
+
+void SumForwarder::ask() {
+  if (is_cancelled_ || done_) return;
+  fill_all();
+  if (ask_timer_.take_heard()) return arm_ask();
+  for (auto& [index, stream] : streams_) report(stream, 0);
+  ask_timer_.wait_longer();
+  arm_ask();
+}
+
+std::string SumForwarder::describe_missing() const {
+  return done_ ? "" : "no word from the root that it has every sum";
+}
+
+}  // namespace square

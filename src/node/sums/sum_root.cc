@@ -1,0 +1,228 @@
+#include "node/sums/sum_root.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace square {
+
+Frame done_answer(const FrameHeader& question, std::uint16_t incarnation) {
+  SumRequest request;
+  request.done = true;
+  Frame frame{question, encode_request(request)};
+  frame.header.type = FrameType::kRequest;
+  frame.header.incarnation = incarnation;
+  return frame;
+}
+
+std::size_t parent_index(const Arrival& arrival) {
+  const auto& parents = arrival.stream->parents;
+  return static_cast<std::size_t>(std::ranges::find(parents, arrival.from) - parents.begin());
+}
+
+SumRoot::SumRoot(std::shared_ptr<NodeContext> node, std::shared_ptr<const InstalledPlan> plan,
+                 const SumLabel& label, Host host)
+    : SumSession(label),
+      node_(std::move(node)),
+      host_(std::move(host)),
+      ask_timer_(node_->executor, node_->clock) {
+  enter(std::move(plan), {});
+}
+
+SumRoot::~SumRoot() {
+  if (node_->is_gone) return;
+  // A sum in the making may let go of this when the executor is gone: then nothing is armed.
+  if (ask_timer_.is_armed()) ask_timer_.cancel();
+  close_zone();
+}
+
+void SumRoot::cancel() {
+  is_cancelled_ = true;
+  close_zone();
+  ask_timer_.cancel();
+  drop_everything();
+  pin_.reset();
+}
+
+void SumRoot::drop_everything() {
+  streams_.clear();
+  parts_.clear();
+  retries_.clear();
+}
+
+// Begins, or begins again, under a plan with what is not done.
+void SumRoot::enter(std::shared_ptr<const InstalledPlan> plan, const std::vector<bool>& done_before) {
+  drop_everything();
+  plan_ = std::move(plan);
+  done_before_ = done_before;
+  interleave_ = std::make_shared<const Interleave>();
+  if (is_open_) deal();
+  for (const LocalStream* local : plan_->streams_of(label_.session))
+    streams_.emplace(local->key.stream, Stream{local, LossWatch(local->parents.size())});
+}
+
+// Not before the members have called: what a frame says of an operation costs no memory.
+void SumRoot::deal() { interleave_ = deal_out(planned(), label_.shape.block_count(), done_before_); }
+
+SumRoot::Stream* SumRoot::find(StreamIndex index) {
+  const auto found = streams_.find(index);
+  return found == streams_.end() ? nullptr : &found->second;
+}
+
+void SumRoot::open(SumBuffers buffers, std::shared_ptr<const void> pin) {
+  buffers_ = std::move(buffers);
+  pin_ = std::move(pin);
+  is_open_ = true;
+  deal();
+  open_zone();
+  for (const auto& [block, stream] : parts_.in_order()) {
+    if (find(stream) != nullptr) add_if_complete(block);
+  }
+  // Before the table knows it, nothing can land in it: what waited is claimed by now.
+  if (!is_cancelled_) node_->landing.open(label_.session, label_.operation, zone_);
+  arm_ask();
+}
+
+void SumRoot::open_zone() {
+  done_blocks_ = BlockSet(label_.shape.block_count());
+  const auto drained = [weak = weak_from_this(), executor = &node_->executor] {
+    executor->post([weak] {
+      if (const auto self = weak.lock()) self->host_.progress();
+    });
+  };
+  zone_ = std::make_shared<SumZone>(label_.shape.blocks(), buffers_, drained);
+  zone_->begin({plan_->epoch(), label_.generation, interleave_});
+}
+
+void SumRoot::close_zone() {
+  if (zone_) node_->landing.close(label_.session, label_.operation, zone_);
+}
+
+// A block that landed is in the outputs, whatever becomes of the frame that brought it.
+void SumRoot::take_landed() {
+  if (!zone_) return;
+  for (const std::size_t block : zone_->take_added()) {
+    done_blocks_.insert(block);
+    count_sum(block);
+  }
+}
+
+bool SumRoot::has_results() const {
+  if (done_blocks_.count() > 0 || !zone_) return done_blocks_.count() > 0;
+  const std::vector<bool> claimed = zone_->claimed();
+  return std::ranges::find(claimed, true) != claimed.end();
+}
+
+Status SumRoot::on_block(Arrival arrival) {
+  const auto self = shared_from_this();  // what ends now may let go of it
+  const FrameHeader& header = arrival.header();
+  if (arrival.landing) {
+    arrival.guard.reset();
+    take_landed();
+  }
+  const SumAge age = age_of(header);
+  const SumAge present = label_.age(plan_->epoch());
+  if (is_cancelled_ || done_ || age < present) return Status::ok();
+  if (age > present) {
+    if (arrival.plan->epoch() <= plan_->epoch())
+      return data_loss("a sum begins again that its root did not begin");
+    migrate(arrival.plan);  // what this frame began is begun again, by everybody
+    return Status::ok();
+  }
+  SQUARE_RETURN_IF_ERROR(label_.shape.check_block(header, arrival.payload_bytes()));
+  const StreamIndex index = arrival.key().stream;
+  Stream* stream = find(index);
+  if (stream == nullptr) return Status::ok();
+  const std::size_t parent = parent_index(arrival);
+  const std::size_t block = header.offset_bytes / label_.shape.block_bytes;
+  if (!belongs_to(block, index)) {
+    return data_loss(fmt::format("the parts of block {} of a sum come on different streams", block));
+  }
+  const std::uint16_t retry = attempt_from_wire(header.attempt).retry;
+  const std::uint64_t sequence = header.stream_sequence;
+  ask_timer_.hear();
+  idle_asks_ = 0;
+  idle_limit_ = kMaxIdleAsks;
+  if (retry > retries_.of(block)) return data_loss("a block is sent again that its root did not ask for");
+  if (retry == retries_.of(block) && !arrival.landing) {
+    take_part(*stream, block, parent, {std::move(arrival.frame.payload), std::move(arrival.guard), sequence});
+  }
+  if (is_open_ && sequence != 0) find_gap(*stream, parent, sequence);
+  return Status::ok();
+}
+
+bool SumRoot::belongs_to(std::size_t block, StreamIndex stream) const {
+  return interleave_->is_dealt(block) ? interleave_->stream_of(block) == stream.index()
+                                      : parts_.may_come_on(block, stream);
+}
+
+void SumRoot::take_part(Stream& stream, std::size_t block, std::size_t parent, SumPart part) {
+  if (has(block)) return;
+  const LocalStream& local = *stream.local;
+  if (parts_.add(block, local.key.stream, local.parents.size(), parent, std::move(part)))
+    add_if_complete(block);
+}
+
+void SumRoot::add_if_complete(std::size_t block) {
+  if (!is_open_ || !parts_.is_complete(block)) return;
+  std::vector<SumPart> parts = parts_.take(block);
+  if (!zone_->claim(block)) return;  // another copy of its part has landed
+  done_blocks_.insert(block);
+  ++adding_;
+  std::vector<std::shared_ptr<void>> guards;
+  for (SumPart& part : parts) guards.push_back(std::move(part.guard));
+  node_->executor.work([self = shared_from_this(), parts = std::move(parts), guards = std::move(guards),
+                        buffers = buffers_, size = label_.shape.bytes_of(block), block,
+                        offset = label_.shape.offset_of(block)]() mutable {
+    std::vector<const Buffer*> payloads;
+    for (const SumPart& part : parts) payloads.push_back(&part.payload);
+    buffers.add_block(offset, size, payloads);
+    parts.clear();
+    // The guards go back to the strand: credit is counted there.
+    Executor& executor = self->node_->executor;
+    executor.post([self = std::move(self), guards = std::move(guards), block] { self->on_added(block); });
+  });
+}
+
+void SumRoot::on_added(std::size_t block) {
+  --adding_;
+  count_sum(block);
+}
+
+void SumRoot::count_sum(std::size_t block) {
+  ++added_;
+  node_->add_delivered(label_.session, label_.shape.bytes_of(block) * buffers_.outputs.size());
+  if (!is_cancelled_) {
+    host_.on_sum(block);
+    if (added_ == label_.shape.block_count()) return finish();
+  }
+  host_.progress();
+}
+
+void SumRoot::finish() {
+  done_ = true;
+  close_zone();
+  ask_timer_.cancel();
+  for (auto& [index, stream] : streams_) {
+    host_.answer(*stream.local, done_answer(label_.header(FrameType::kRequest, stream.local->key),
+                                            node_->options.incarnation));
+  }
+  host_.progress();
+}
+
+std::string SumRoot::describe_missing() const {
+  if (done_) return "";
+  std::string names;
+  const PlanSession& session = planned();
+  for (const NodeId member : session.members) {
+    if (member == session.root || called_.contains(member)) continue;
+    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", plan_->plan().nodes[member.index()].name);
+  }
+  return fmt::format(
+      "{} of {} sums are there{}", added_, label_.shape.block_count(),
+      names.empty() ? "" : fmt::format("; nothing is known of {}; have they called it?", names));
+}
+
+}  // namespace square

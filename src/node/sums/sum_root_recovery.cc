@@ -1,0 +1,157 @@
+// The root of sums whose parts were lost, and of sums that go on under another plan.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "node/messages/answers.h"
+#include "node/sums/sum_root.h"
+
+namespace square {
+
+// A parent keeps the order of a stream: what it passed over is lost.
+void SumRoot::find_gap(Stream& stream, std::size_t parent, std::uint64_t sequence) {
+  std::vector<std::uint32_t> lost;
+  const auto& order = interleave_->order(stream.local->key.stream.index());
+  for (const std::uint32_t block : stream.losses.on_part(order, parent, sequence)) {
+    if (!has(block) && retries_.of(block) == 0 && !parts_.has(block, parent)) lost.push_back(block);
+  }
+  request_again(stream, lost);
+}
+
+// What every contributor has sent its part of, and is not here, is lost.
+void SumRoot::find_lost(Stream& stream) {
+  const auto reported = stream.losses.reported_by(planned().members.size() - 1);
+  if (!reported) return;
+  const auto& order = interleave_->order(stream.local->key.stream.index());
+  std::vector<std::uint32_t> lost;
+  for (std::size_t i = 0; i < std::min<std::size_t>(reported->position, order.size()); ++i) {
+    const std::uint32_t block = order[i];
+    if (has(block) || parts_.is_complete(block)) continue;
+    if (!retries_.is_asked_after(block, reported->number)) lost.push_back(block);
+  }
+  request_again(stream, lost);
+}
+
+void SumRoot::request_again(Stream& stream, const std::vector<std::uint32_t>& blocks) {
+  for (std::size_t first = 0; first < blocks.size(); first += kMaxRequestedBlocks) {
+    SumRequest request;
+    request.number = ++request_count_;
+    for (std::size_t i = first; i < std::min(blocks.size(), first + kMaxRequestedBlocks); ++i) {
+      const std::uint32_t block = blocks[i];
+      const std::uint16_t tries = retries_.of(block);
+      if (tries == std::numeric_limits<std::uint16_t>::max()) {
+        return host_.fail(unavailable(fmt::format("block {} of a sum was lost {} times", block, tries)));
+      }
+      // It has landed meanwhile, and its frame is on the way here.
+      if (!zone_->ask_again(block, static_cast<std::uint16_t>(tries + 1))) continue;
+      request.again.push_back({block, retries_.ask(block, request.number)});
+      parts_.drop(block);
+      node_->add_resent(label_.session, {});
+    }
+    if (!request.again.empty()) send_request(stream, std::move(request));
+  }
+}
+
+void SumRoot::send_request(Stream& stream, SumRequest request) {
+  const auto first = std::ranges::find(done_before_, false);
+  request.first_missing = static_cast<std::uint32_t>(first - done_before_.begin());
+  request.bits.assign(first, done_before_.end());
+  Frame frame{label_.header(FrameType::kRequest, stream.local->key), encode_request(request)};
+  host_.answer(*stream.local, frame);
+}
+
+Status SumRoot::on_request(const Arrival&) {
+  return data_loss("a request came to the root, which alone has requests");
+}
+
+Status SumRoot::on_report(Arrival arrival) {
+  if (is_cancelled_) return Status::ok();
+  const FrameHeader& header = arrival.header();
+  const Result<SumReport> report = decode_report(arrival.frame.payload);
+  if (!report.is_ok()) return report.status();
+  if (report->has_called) called_.insert(report->contributor);
+  const SumAge age = age_of(header);
+  const SumAge present = label_.age(plan_->epoch());
+  if (done_) {
+    host_.answer(*arrival.stream, done_answer(header, node_->options.incarnation));
+  } else if (age > present) {
+    migrate(arrival.plan);
+  } else if (report->is_behind || age < present) {
+    poll();
+  } else if (Stream* stream = find(arrival.key().stream)) {
+    stream->losses.on_report(*report);
+    find_lost(*stream);
+  }
+  return Status::ok();
+}
+
+void SumRoot::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
+  const bool goes_on = !is_cancelled_ && !done_ && plan->epoch() > plan_->epoch();
+  if (goes_on && !plan->streams_of(label_.session).empty()) begin_again(plan);
+}
+
+// What is done stays; everything else is sent again, by everybody in the same order.
+void SumRoot::begin_again(std::shared_ptr<const InstalledPlan> plan) {
+  if (label_.generation == std::numeric_limits<std::uint16_t>::max()) {
+    return host_.fail(
+        unavailable(fmt::format("the sums of a reduce began again {} times", label_.generation)));
+  }
+  if (zone_) {
+    // What was claimed by now is done, or soon will be.
+    zone_->pause();
+    const std::vector<bool> claimed = zone_->claimed();
+    for (std::size_t block = 0; block < claimed.size(); ++block) {
+      if (claimed[block]) done_blocks_.insert(block);
+    }
+  }
+  const std::size_t first = done_blocks_.first_missing();
+  std::vector<bool> done_before(first, true);
+  for (std::size_t block = first; block < std::min(done_blocks_.end(), first + kMaxSpreadBlocks); ++block) {
+    done_before.push_back(has(block));
+  }
+  ++label_.generation;
+  enter(std::move(plan), done_before);
+  if (zone_) zone_->begin({plan_->epoch(), label_.generation, interleave_});
+  host_.on_restart();
+  poll();
+}
+
+void SumRoot::arm_ask() {
+  ask_timer_.arm([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->ask();
+  });
+}
+
+void SumRoot::ask() {
+  if (is_cancelled_ || done_) return;
+  take_landed();
+  if (done_) return;
+  if (ask_timer_.take_heard()) return arm_ask();
+  if (idle_asks_ >= idle_limit_ && all_have_called()) {
+    idle_asks_ = 0;
+    idle_limit_ = std::min(2 * idle_limit_, kMostIdleAsks);
+    begin_again(plan_);
+  } else {
+    ++idle_asks_;
+    poll();
+  }
+  ask_timer_.wait_longer();
+  arm_ask();
+}
+
+bool SumRoot::all_have_called() const { return called_.size() + 1 >= planned().members.size(); }
+
+// Asks everybody, on every stream that is not through, how far they are.
+void SumRoot::poll() {
+  for (auto& [index, stream] : streams_) {
+    const auto& order = interleave_->order(index.index());
+    const auto is_through = [&](std::uint32_t block) { return has(block); };
+    if (is_open_ && std::ranges::all_of(order, is_through)) continue;
+    SumRequest request;
+    request.number = ++request_count_;
+    send_request(stream, std::move(request));
+  }
+}
+
+}  // namespace square
