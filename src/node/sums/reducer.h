@@ -125,7 +125,7 @@ class Reducer : public std::enable_shared_from_this<Reducer> {
   // Which blocks miss whose part, in words; at the root.
   [[nodiscard]] std::string describe_missing() const;
   // "All is done": for who asks when the operation is over.
-  static Frame done_answer(const FrameHeader& question, std::uint16_t incarnation);
+  static Frame done_answer(const FrameHeader& question, std::uint32_t incarnation);
 
  private:
   struct Part {

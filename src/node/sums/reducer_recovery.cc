@@ -77,7 +77,7 @@ void Reducer::send_request(Stream& stream, SumRequest request) {
   host_.answer(*stream.local, frame);
 }
 
-Frame Reducer::done_answer(const FrameHeader& question, std::uint16_t incarnation) {
+Frame Reducer::done_answer(const FrameHeader& question, std::uint32_t incarnation) {
   SumRequest request;
   request.done = true;
   Frame frame{question, encode_request(request)};
