@@ -58,7 +58,10 @@ class ControllerClient::Core {
         stub_(v1::Controller::NewStub(open_channel(options))),
         line_(options, std::move(events), *stub_) {}
 
-  ~Core() {
+  ~Core() { stop(); }
+
+  void stop() {
+    const std::lock_guard one(stop_mutex_);
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -93,8 +96,9 @@ class ControllerClient::Core {
   Result<GroupRegistration> call_register(const GroupSpec& group, Duration timeout,
                                           grpc::ClientContext& context) {
     const std::uint64_t losses = line_.losses();
-    const auto end = std::chrono::system_clock::now() + controller::bounded(timeout);
-    context.set_deadline(end);
+    const auto wait = controller::bounded(timeout);
+    const auto end = std::chrono::steady_clock::now() + wait;
+    context.set_deadline(std::chrono::system_clock::now() + wait);  // gRPC takes the difference at once
     if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
     v1::RegisterGroupResponse response;
     const Status status =
@@ -129,7 +133,8 @@ class ControllerClient::Core {
   const ControllerClientOptions options_;
   const std::unique_ptr<v1::Controller::Stub> stub_;
   controller::ClientLine line_;
-  std::mutex mutex_;
+  std::mutex stop_mutex_;  // one stops, others wait for it
+  std::mutex mutex_;       // of what follows
   std::condition_variable no_calls_;
   bool stopping_ = false;
   std::size_t callers_ = 0;
@@ -146,6 +151,8 @@ Result<std::unique_ptr<ControllerClient>> ControllerClient::connect(ControllerCl
 
 ControllerClient::ControllerClient(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 ControllerClient::~ControllerClient() = default;
+
+void ControllerClient::stop() { core_->stop(); }
 
 Result<GroupRegistration> ControllerClient::register_group(const GroupSpec& group, Duration timeout) {
   return core_->register_group(group, timeout);
