@@ -30,7 +30,7 @@ struct ControllerEvents {
   // Second phase.
   std::function<void(Epoch epoch)> on_activate;
   // The connection broke; the client connects again by itself, with waits of
-  // kMinReconnectWait to kMaxReconnectWait, until it is destroyed.
+  // kMinReconnectWait to kMaxReconnectWait, until it is stopped.
   std::function<void(Status reason)> on_lost;
 };
 
@@ -47,6 +47,10 @@ class ControllerClient {
   static Result<std::unique_ptr<ControllerClient>> connect(ControllerClientOptions options,
                                                            ControllerEvents events);
   ~ControllerClient();
+
+  // Says goodbye and ends the connection; registrations under way and later ones fail with CANCELLED, and the
+  // events have run for the last time. Blocks for about a quarter of a second at most. Idempotent.
+  void stop();
 
   // Registers a group, the same from every member, and waits until a plan that knows
   // its collectives is active everywhere. Collectives that the group does not have yet

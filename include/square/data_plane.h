@@ -33,7 +33,7 @@ struct DataPlaneOptions {
   // whose local member has not posted its operation yet. At least kMinWindowBytes.
   std::size_t window_bytes = std::size_t{64} << 20U;
   // Tells this process from one that had the node's name before: draw it, not 0.
-  std::uint16_t incarnation = 1;
+  std::uint32_t incarnation = 1;
   // Keep to the planned link capacities. Without it, links run as fast as they can.
   bool paced = true;
 };

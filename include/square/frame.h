@@ -42,7 +42,7 @@ struct FrameHeader {
   OperationId operation;
   // Drawn by the process that is the source, so that one that lost count of its operations
   // is not taken for the one before it.
-  std::uint16_t incarnation = 0;
+  std::uint32_t incarnation = 0;
   // Which try of a block the bytes belong to; 0 unless a sum was restarted.
   std::uint32_t attempt = 0;
   // The plan that cuts the buffer of a sum into the sessions' parts, and those into blocks; 0

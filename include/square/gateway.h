@@ -13,6 +13,11 @@
 
 namespace square {
 
+namespace gateway {
+class GatewayServer;
+class AttachedLine;
+}  // namespace gateway
+
 struct GatewayOptions {
   // host:port; port 0 takes a free one.
   std::string bind_address = "127.0.0.1:0";
@@ -64,9 +69,8 @@ class Gateway {
   void stop();
 
  private:
-  class Core;
-  explicit Gateway(std::shared_ptr<Core> core);
-  std::shared_ptr<Core> core_;
+  explicit Gateway(std::shared_ptr<gateway::GatewayServer> server);
+  std::shared_ptr<gateway::GatewayServer> server_;
 };
 
 struct AttachOptions {
@@ -114,9 +118,8 @@ class AttachedNode final : public MemberHost {
   [[nodiscard]] const std::string& why_streamed() const;
 
  private:
-  class Core;
-  explicit AttachedNode(std::shared_ptr<Core> core);
-  std::shared_ptr<Core> core_;
+  explicit AttachedNode(std::shared_ptr<gateway::AttachedLine> line);
+  std::shared_ptr<gateway::AttachedLine> line_;
 };
 
 }  // namespace square

@@ -1458,4 +1458,4 @@ def validate(plan: Plan) -> None:
     """
 
 __version__: str = "0.1.0"
-kProtocolVersion: int = 3
+kProtocolVersion: int = 4

@@ -3,21 +3,13 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
-#include "collective/all_gather.h"
-#include "collective/all_reduce.h"
-#include "collective/all_to_all.h"
 #include "collective/any_source.h"
-#include "collective/barrier.h"
-#include "collective/broadcast.h"
 #include "collective/composite_thread.h"
 #include "collective/compressed_all_reduce.h"
-#include "collective/gather.h"
 #include "collective/group_calls.h"
+#include "collective/one_step_calls.h"
 #include "collective/point_to_point.h"
-#include "collective/reduce.h"
-#include "collective/reduce_scatter.h"
 #include "collective/ring_all_reduce.h"
-#include "collective/scatter.h"
 
 namespace square {
 namespace {

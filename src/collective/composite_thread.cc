@@ -208,6 +208,7 @@ class CompositeThread::State::Run final : public CompositeRun {
   }
   Status wait(const std::shared_ptr<Work>& step) override { return state_.wait(work_, step); }
   [[nodiscard]] Status check() const override { return work_.check(); }
+  [[nodiscard]] GroupCall call() const override { return work_.number(); }
 
  private:
   State& state_;

@@ -39,6 +39,8 @@ class CompositeRun {
   virtual Status wait(const std::shared_ptr<Work>& step) = 0;
   // OK, or why the operation must end: CANCELLED, DEADLINE_EXCEEDED. For long work between steps.
   [[nodiscard]] virtual Status check() const = 0;
+  // Which call of the group this is.
+  [[nodiscard]] virtual GroupCall call() const = 0;
 };
 
 struct CompositeOperation {

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 #include "base/check.h"
 #include "coding/compression/top_k.h"
@@ -15,57 +13,14 @@ namespace {
 using compression::kernels;
 using compression::Loss;
 
-template <typename Value>
-void write(Preamble& preamble, std::size_t at, Value value) {
-  static_assert(sizeof(Value) <= 8);
-  std::memcpy(preamble.data() + at, &value, sizeof(Value));
-}
-
-template <typename Value>
-Value read(const Preamble& preamble, std::size_t at) {
-  Value value;
-  std::memcpy(&value, preamble.data() + at, sizeof(Value));
-  return value;
-}
-
-constexpr std::size_t kKindAt = 0;
-constexpr std::size_t kOperationAt = 1;
-constexpr std::size_t kBlockAt = 4;
-constexpr std::size_t kCountAt = 8;
-constexpr std::size_t kFractionAt = 16;
-
-// For people; bytes of a preamble may be anything.
-std::string to_string(const Preamble& preamble) {
-  Compression called;
-  called.kind = static_cast<CompressionKind>(read<std::uint8_t>(preamble, kKindAt));
-  called.block = read<std::uint32_t>(preamble, kBlockAt);
-  called.fraction = read<double>(preamble, kFractionAt);
-  called.error_feedback = called.kind == CompressionKind::kTopK;  // the word is of no interest here
-  const auto operation = static_cast<ReduceOp>(read<std::uint8_t>(preamble, kOperationAt));
-  return fmt::format("{} of {} elements by {}", operation == ReduceOp::kAverage ? "an average" : "a sum",
-                     read<std::uint64_t>(preamble, kCountAt), square::to_string(called));
-}
-
 }  // namespace
 
-Preamble preamble_of(const CompressedSum& sum) {
-  Preamble preamble{};
-  const Compression& compression = sum.compression;
-  write(preamble, kKindAt, static_cast<std::uint8_t>(compression.kind));
-  write(preamble, kOperationAt, static_cast<std::uint8_t>(sum.reduction.op));
-  if (compression.kind == CompressionKind::kInt8) write(preamble, kBlockAt, compression.block);
-  write(preamble, kCountAt, std::uint64_t{sum.input.size() / sizeof(float)});
-  if (compression.kind == CompressionKind::kTopK) write(preamble, kFractionAt, compression.fraction);
-  return preamble;
-}
-
-Status check_preamble(std::span<const std::byte> received, const Preamble& own, Rank self, Rank from) {
-  Preamble theirs{};
-  std::ranges::copy(received.first(kPreambleBytes), theirs.begin());
-  if (theirs == own) return Status::ok();
-  return invalid_argument(
-      fmt::format("members must call the same compressed all_reduce: rank {} called {}, rank {} {}",
-                  from.value(), to_string(theirs), self.value(), to_string(own)));
+Status CompressedRun::run(CompositeRun& run) {
+  report_.calls = 1;
+  report_.bytes_before = sum_.input.size();
+  called_ = {run.call(), sum_.reduction, sum_.input.size(), static_cast<std::uint32_t>(ranks_),
+             sum_.compression};
+  return exchange(run);
 }
 
 std::span<std::byte> CompressedRun::add_to_residual(std::size_t first, std::size_t elements) const {
@@ -81,19 +36,19 @@ void CompressedRun::report_sent(std::size_t bytes, const Loss& loss) {
 }
 
 std::span<std::byte> CompressedRun::begin_message(std::span<std::byte> message) const {
-  std::ranges::copy(preamble_, message.begin());
-  return message.subspan(kPreambleBytes);
+  std::ranges::copy(encode(called_), message.begin());
+  return message.subspan(kCallDescriptionBytes);
 }
 
 Status CompressedRun::receive(CompositeRun& run, const std::shared_ptr<Work>& step,
                               std::span<const std::byte> message, std::size_t from) const {
   SQUARE_RETURN_IF_ERROR(run.wait(step));
-  return check_preamble(message, preamble_, self_, Rank(static_cast<std::uint32_t>(from)));
+  return compare_calls(
+      {fmt::format("rank {}", from), decode_call_description(message.first<kCallDescriptionBytes>())},
+      {fmt::format("rank {}", self_.value()), called_});
 }
 
-Status Bfloat16Run::run(CompositeRun& run) {
-  report_.calls = 1;
-  report_.bytes_before = sum_.input.size();
+Status Bfloat16Run::exchange(CompositeRun& run) {
   halves_ = Scratch(count() * 2);
   const std::span<std::byte> halves = halves_.bytes();
   report_sent(halves.size(), kernels().to_bfloat16(halves.data(), sum_.input.data(), count()));
@@ -120,12 +75,10 @@ compression::Int8Layout Int8Run::layout(const compression::Shard& shard) const {
 }
 
 std::size_t Int8Run::message_bytes(const compression::Shard& shard) const {
-  return kPreambleBytes + layout(shard).encoded_bytes();
+  return kCallDescriptionBytes + layout(shard).encoded_bytes();
 }
 
-Status Int8Run::run(CompositeRun& run) {
-  report_.calls = 1;
-  report_.bytes_before = sum_.input.size();
+Status Int8Run::exchange(CompositeRun& run) {
   SQUARE_RETURN_IF_ERROR(begin_receiving(run));
   SQUARE_RETURN_IF_ERROR(send_shards(run));
   SQUARE_RETURN_IF_ERROR(add_shard(run));
@@ -190,7 +143,7 @@ Status Int8Run::add_shard(CompositeRun& run) {
     const Peer& peer = peers_[rank];
     const std::span<const std::byte> message = is_self(rank) ? peer.given.bytes() : peer.taken.bytes();
     if (!is_self(rank)) SQUARE_RETURN_IF_ERROR(receive(run, peer.taking, message, rank));
-    const std::span<const std::byte> encoded = message.subspan(kPreambleBytes);
+    const std::span<const std::byte> encoded = message.subspan(kCallDescriptionBytes);
     if (rank == 0) {
       compression::decode_int8(sums, encoded, layout(shard));
     } else {
@@ -230,14 +183,12 @@ Status Int8Run::decode_sums(CompositeRun& run) {
     const Peer& peer = peers_[rank];
     if (!is_self(rank)) SQUARE_RETURN_IF_ERROR(receive(run, peer.getting, peer.sums.bytes(), rank));
     const auto sums = sum_.output.subspan(peer.shard.first * sizeof(float), peer.shard.count * sizeof(float));
-    compression::decode_int8(sums, peer.sums.bytes().subspan(kPreambleBytes), layout(peer.shard));
+    compression::decode_int8(sums, peer.sums.bytes().subspan(kCallDescriptionBytes), layout(peer.shard));
   }
   return Status::ok();
 }
 
-Status TopKRun::run(CompositeRun& run) {
-  report_.calls = 1;
-  report_.bytes_before = sum_.input.size();
+Status TopKRun::exchange(CompositeRun& run) {
   SQUARE_RETURN_IF_ERROR(begin_receiving(run, compression::top_k_count(count(), sum_.compression.fraction)));
   SQUARE_RETURN_IF_ERROR(send(run));
   return add_all(run);
@@ -246,7 +197,7 @@ Status TopKRun::run(CompositeRun& run) {
 Status TopKRun::begin_receiving(CompositeRun& run, std::size_t chosen) {
   getting_.resize(ranks_);
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    messages_.emplace_back(kPreambleBytes + chosen * compression::kTopKBytes);
+    messages_.emplace_back(kCallDescriptionBytes + chosen * compression::kTopKBytes);
     if (is_self(rank)) continue;
     Part part = multicast_destination(Rank(static_cast<std::uint32_t>(rank)), messages_[rank].bytes());
     part.collective.channel = kCompressedChannel;
@@ -276,7 +227,7 @@ Status TopKRun::add_all(CompositeRun& run) {
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     const std::span<const std::byte> message = messages_[rank].bytes();
     if (!is_self(rank)) SQUARE_RETURN_IF_ERROR(receive(run, getting_[rank], message, rank));
-    const Status added = compression::add_top_k(sum_.output, message.subspan(kPreambleBytes));
+    const Status added = compression::add_top_k(sum_.output, message.subspan(kCallDescriptionBytes));
     SQUARE_RETURN_IF_ERROR(added.with_context(fmt::format("from rank {}", rank)));
   }
   if (is_average()) kernels().divide(sum_.output.data(), count(), static_cast<float>(ranks_));

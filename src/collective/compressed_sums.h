@@ -1,7 +1,6 @@
 // What the composite thread does in one call of a compressed all-reduce: one class for each kind.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +10,7 @@
 #include "coding/compression/kernels.h"
 #include "collective/composite_thread.h"
 #include "collective/compressed_all_reduce.h"
+#include "node/messages/call_description.h"
 
 namespace square {
 
@@ -26,27 +26,21 @@ class Scratch {
   std::unique_ptr<std::byte[]> bytes_;  // NOLINT(modernize-avoid-c-arrays): not initialised
 };
 
-// What a member called, in front of all that it sends: whoever gets it compares.
-inline constexpr std::size_t kPreambleBytes = 24;
-using Preamble = std::array<std::byte, kPreambleBytes>;
-Preamble preamble_of(const CompressedSum& sum);
-// Errors: INVALID_ARGUMENT with what both called.
-Status check_preamble(std::span<const std::byte> received, const Preamble& own, Rank self, Rank from);
-
 class CompressedRun {
  public:
   CompressedRun(Rank self, std::size_t ranks, const CompressedSum& sum)
-      : self_(self), ranks_(ranks), sum_(sum), preamble_(preamble_of(sum)) {}
+      : self_(self), ranks_(ranks), sum_(sum) {}
   virtual ~CompressedRun() = default;
   CompressedRun(const CompressedRun&) = delete;
   CompressedRun& operator=(const CompressedRun&) = delete;
 
   // The body of the composite operation.
-  virtual Status run(CompositeRun& run) = 0;
+  Status run(CompositeRun& run);
   // Once run() is over.
   [[nodiscard]] CompressionReport report() const { return report_; }
 
  protected:
+  virtual Status exchange(CompositeRun& run) = 0;
   [[nodiscard]] std::size_t count() const { return sum_.input.size() / sizeof(float); }
   [[nodiscard]] bool has_residual() const { return !sum_.residual.empty(); }
   [[nodiscard]] bool is_average() const { return sum_.reduction.op == ReduceOp::kAverage; }
@@ -54,7 +48,7 @@ class CompressedRun {
   // The residual of these elements with the input added: what is to be sent.
   std::span<std::byte> add_to_residual(std::size_t first, std::size_t elements) const;
   void report_sent(std::size_t bytes, const compression::Loss& loss);
-  // Copies the preamble to the front of `message` and returns what comes after it.
+  // Writes what this member called to the front of `message` and returns what comes after it.
   [[nodiscard]] std::span<std::byte> begin_message(std::span<std::byte> message) const;
   // Waits for the message of another rank. What it says is compared.
   Status receive(CompositeRun& run, const std::shared_ptr<Work>& step, std::span<const std::byte> message,
@@ -63,7 +57,7 @@ class CompressedRun {
   const Rank self_;
   const std::size_t ranks_;
   const CompressedSum sum_;
-  const Preamble preamble_;
+  CallDescription called_;  // in front of all that a member sends: whoever gets it compares
   CompressionReport report_;
 };
 
@@ -71,9 +65,9 @@ class CompressedRun {
 class Bfloat16Run final : public CompressedRun {
  public:
   using CompressedRun::CompressedRun;
-  Status run(CompositeRun& run) override;
 
  private:
+  Status exchange(CompositeRun& run) override;
   Scratch halves_;
 };
 
@@ -82,9 +76,9 @@ class Bfloat16Run final : public CompressedRun {
 class Int8Run final : public CompressedRun {
  public:
   Int8Run(Rank self, std::size_t ranks, const CompressedSum& sum);
-  Status run(CompositeRun& run) override;
 
  private:
+  Status exchange(CompositeRun& run) override;
   struct Peer {
     compression::Shard shard;      // what this rank adds
     Scratch given;                 // this member's elements of it, encoded
@@ -110,9 +104,9 @@ class Int8Run final : public CompressedRun {
 class TopKRun final : public CompressedRun {
  public:
   using CompressedRun::CompressedRun;
-  Status run(CompositeRun& run) override;
 
  private:
+  Status exchange(CompositeRun& run) override;
   Status begin_receiving(CompositeRun& run, std::size_t chosen);
   Status send(CompositeRun& run);
   Status add_all(CompositeRun& run);

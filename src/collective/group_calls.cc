@@ -200,7 +200,6 @@ std::shared_ptr<PostedWork> GroupCalls::post(Part part, Duration timeout) {
   Registered& collective = registered_.at(identity_of(part.collective));
   MemberOperation& call = part.call;
   call.timeout = timeout;
-  call.group_size = static_cast<std::uint32_t>(size());
   call.collective = collective.id;
   call.operation = OperationId(collective.calls++);
   call.rank = rank_;

@@ -14,14 +14,15 @@
 namespace square {
 namespace {
 
-std::uint16_t draw_incarnation() {
+std::uint32_t draw_incarnation() {
   std::random_device random;
-  return std::uniform_int_distribution<std::uint16_t>(1)(random);
+  return std::uniform_int_distribution<std::uint32_t>(1)(random);
 }
 
 }  // namespace
 
-// Members go away from the last to the first: nobody calls what is gone already.
+// What stop() stops stays there until the node itself goes: whoever calls the node meanwhile, from whatever
+// thread, finds it, and is refused there. The last goes first, for its threads call those before.
 struct Node::Parts {
   ThreadExecutor executor;
   std::unique_ptr<Transport> transport;
@@ -80,10 +81,8 @@ void Node::set_members(CollectiveId collective, std::string group, std::vector<R
 }
 
 void Node::post(MemberOperation operation) {
-  if (!parts_->is_stopped) {
-    parts_->controller->note_use(operation.collective,
-                                 std::max(operation.input.size(), operation.output.size()));
-  }
+  parts_->controller->note_use(operation.collective,
+                               std::max(operation.input.size(), operation.output.size()));
   parts_->node->post(std::move(operation));
 }
 
@@ -125,7 +124,7 @@ void Node::stop() {
   auto is_drained = drained->get_future();
   parts_->node->stop([drained] { drained->set_value(); });
   is_drained.wait_for(2 * DataPlane::kDrainTime);
-  parts_->controller.reset();
+  if (parts_->controller) parts_->controller->stop();
   parts_->transport->stop();
   parts_->executor.stop();
 }

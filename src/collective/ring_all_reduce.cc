@@ -9,45 +9,15 @@
 
 #include "base/check.h"
 #include "coding/sum.h"
-#include "collective/all_reduce.h"
+#include "collective/one_step_calls.h"
 #include "collective/ring_layout.h"
+#include "node/messages/call_description.h"
 
 namespace square {
 namespace {
 
 // Segments under way in each direction.
 constexpr std::size_t kWindow = 16;
-
-// What a member called, in front of its data: neighbours compare it, so all do.
-struct Description {
-  std::uint64_t size_bytes = 0;
-  Reduction reduction;
-  friend bool operator==(const Description&, const Description&) = default;
-};
-constexpr std::size_t kDescriptionBytes = 10;
-using DescriptionBytes = std::array<std::byte, kDescriptionBytes>;
-
-DescriptionBytes encode(const Description& description) {
-  DescriptionBytes bytes{};
-  for (std::size_t i = 0; i < 8; ++i)
-    bytes[i] = static_cast<std::byte>(description.size_bytes >> (8 * i) & 0xffU);
-  bytes[8] = static_cast<std::byte>(description.reduction.type);
-  bytes[9] = static_cast<std::byte>(description.reduction.op);
-  return bytes;
-}
-
-Description decode(const DescriptionBytes& bytes) {
-  Description description;
-  for (std::size_t i = 0; i < 8; ++i)
-    description.size_bytes |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
-  description.reduction = {static_cast<ElementType>(bytes[8]), static_cast<ReduceOp>(bytes[9])};
-  return description;
-}
-
-std::string to_string(const Description& description) {
-  return fmt::format("{} bytes of {} ({})", description.size_bytes, to_string(description.reduction.type),
-                     to_string(description.reduction.op));
-}
 
 // One member's part in one call.
 class Ring {
@@ -61,15 +31,17 @@ class Ring {
         input_(input),
         output_(output),
         reduction_(reduction),
-        layout_(input.size(), element_bytes(reduction.type), ranks, self),
-        description_(encode({input.size(), reduction})) {
+        layout_(input.size(), element_bytes(reduction.type), ranks, self) {
     // Nothing may be received on top of what is still to be added.
     if (input.data() == output.data() && !input.empty())
       scratch_.resize(std::min(kWindow, layout_.sums_begin()) * layout_.segment_bytes());
   }
 
   Status run(CompositeRun& run) {
-    SQUARE_RETURN_IF_ERROR(send(run, description_));
+    // What a member called, in front of its data: neighbours compare it, so all do.
+    called_ = {run.call(), reduction_, input_.size(), ranks_, {}};
+    own_description_ = encode(called_);
+    SQUARE_RETURN_IF_ERROR(send(run, own_description_));
     // On its way while the descriptions meet.
     SQUARE_RETURN_IF_ERROR(send_up_to(run, 0));
     SQUARE_RETURN_IF_ERROR(compare_descriptions(run));
@@ -94,13 +66,9 @@ class Ring {
         const auto step,
         run.begin({unicast_destination(self_, previous_, their_description_, kRingChannel)}));
     SQUARE_RETURN_IF_ERROR(run.wait(step));
-    const Description ours = decode(description_);
-    const Description theirs = decode(their_description_);
-    if (ours == theirs) return Status::ok();
-    return invalid_argument(
-        fmt::format("members must call the same ring all_reduce: rank {} called it with {}, "
-                    "rank {} with {}",
-                    previous_.value(), to_string(theirs), self_.value(), to_string(ours)));
+    return compare_calls(
+        {fmt::format("rank {}", previous_.value()), decode_call_description(their_description_)},
+        {fmt::format("rank {}", self_.value()), called_});
   }
 
   // Begins to send what may go before transfer `t` has come: what step 0 sends is there, later ones
@@ -167,8 +135,9 @@ class Ring {
   const std::span<std::byte> output_;
   const Reduction reduction_;
   const RingLayout layout_;
-  const DescriptionBytes description_;
-  DescriptionBytes their_description_{};
+  CallDescription called_;
+  CallDescriptionBytes own_description_{};
+  CallDescriptionBytes their_description_{};
   std::vector<std::byte> scratch_;  // a place for every segment of the window; none unless in place
   std::size_t sent_ = 0;            // begun
   std::size_t received_ = 0;        // begun

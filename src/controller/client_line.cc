@@ -116,8 +116,7 @@ std::uint64_t ClientLine::losses() const {
   return losses_;
 }
 
-Status ClientLine::wait_for_activation(Epoch epoch, std::uint64_t losses,
-                                       std::chrono::system_clock::time_point end) {
+Status ClientLine::wait_for_activation(Epoch epoch, std::uint64_t losses, Clock::time_point end) {
   std::unique_lock lock(mutex_);
   while (activated_ < epoch) {
     if (stopping_) return cancelled("the node leaves the overlay");

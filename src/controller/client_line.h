@@ -25,6 +25,8 @@ inline constexpr Duration kLongestBeat = std::chrono::seconds(1);
 // Two threads: one connects and reads, one writes and watches the time. Thread-safe.
 class ClientLine {
  public:
+  using Clock = std::chrono::steady_clock;
+
   ClientLine(ControllerClientOptions options, ControllerEvents events, v1::Controller::Stub& stub);
   ~ClientLine();
 
@@ -34,14 +36,13 @@ class ClientLine {
   [[nodiscard]] std::uint64_t losses() const;
   // Waits until `epoch` is active here. Errors: UNAVAILABLE if a connection was lost after `losses`,
   // DEADLINE_EXCEEDED, CANCELLED.
-  Status wait_for_activation(Epoch epoch, std::uint64_t losses, std::chrono::system_clock::time_point end);
+  Status wait_for_activation(Epoch epoch, std::uint64_t losses, Clock::time_point end);
   // Goes with the next heartbeat.
   void note_use(CollectiveId collective, std::uint64_t bytes);
   // Says goodbye and ends the threads. Idempotent.
   void stop();
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Connection;
   using ConnectionPtr = std::shared_ptr<Connection>;
   // What a plan's `installed` refers to: it may be called after the line is gone.

@@ -63,7 +63,10 @@ class ControllerClient::Core {
         stub_(v1::Controller::NewStub(open_channel(options))),
         line_(options, std::move(events), *stub_) {}
 
-  ~Core() {
+  ~Core() { stop(); }
+
+  void stop() {
+    const std::lock_guard one(stop_mutex_);
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
@@ -83,9 +86,10 @@ class ControllerClient::Core {
     const v1::RegisterGroupRequest request = controller::to_message(group);
     const std::string key = request.SerializeAsString();
     const std::uint64_t losses = line_.losses();
-    const auto end = std::chrono::system_clock::now() + controller::bounded(timeout);
+    const auto wait = controller::bounded(timeout);
+    const auto end = std::chrono::steady_clock::now() + wait;
     grpc::ClientContext context;
-    context.set_deadline(end);
+    context.set_deadline(std::chrono::system_clock::now() + wait);  // gRPC takes the difference at once
     {
       std::unique_lock lock(mutex_);
       ++callers_;
@@ -100,7 +104,7 @@ class ControllerClient::Core {
       calls_.insert(&context);
       under_way_.insert(key);
     }
-    auto registered = call_register(group, request, timeout, context, losses);
+    auto registered = call_register(group, request, timeout, end, losses, context);
     const std::lock_guard lock(mutex_);
     if (registered.is_ok()) answered_.push_front({key, *registered, losses});
     if (answered_.size() > kMaxAnswered) answered_.pop_back();
@@ -126,8 +130,8 @@ class ControllerClient::Core {
   }
 
   Result<GroupRegistration> call_register(const GroupSpec& group, const v1::RegisterGroupRequest& request,
-                                          Duration timeout, grpc::ClientContext& context,
-                                          std::uint64_t losses) {
+                                          Duration timeout, TimePoint end, std::uint64_t losses,
+                                          grpc::ClientContext& context) {
     if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
     v1::RegisterGroupResponse response;
     const Status status = controller::from_grpc(stub_->RegisterGroup(&context, request, &response));
@@ -141,7 +145,7 @@ class ControllerClient::Core {
                                         group.collectives.size()));
     }
     // The answer and the activation come on two streams: the plan must be active here as well.
-    SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, context.deadline())
+    SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, end)
                                .with_context(fmt::format("group \"{}\"", group.name)));
     return registration;
   }
@@ -161,8 +165,9 @@ class ControllerClient::Core {
   const ControllerClientOptions options_;
   const std::unique_ptr<v1::Controller::Stub> stub_;
   controller::ClientLine line_;
-  std::mutex mutex_;
-  std::condition_variable changed_;  // what follows
+  std::mutex stop_mutex_;  // one stops, others wait for it
+  std::mutex mutex_;       // of what follows
+  std::condition_variable changed_;
   bool stopping_ = false;
   std::size_t callers_ = 0;
   std::set<grpc::ClientContext*> calls_;
@@ -181,6 +186,8 @@ Result<std::unique_ptr<ControllerClient>> ControllerClient::connect(ControllerCl
 
 ControllerClient::ControllerClient(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 ControllerClient::~ControllerClient() = default;
+
+void ControllerClient::stop() { core_->stop(); }
 
 Result<GroupRegistration> ControllerClient::register_group(const GroupSpec& group, Duration timeout) {
   return core_->register_group(group, timeout);

@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "gateway/connection.h"
 #include "gateway/group_table.h"
+#include "gateway/message_socket.h"
 #include "square/v1/gateway.pb.h"
 
 namespace square::gateway {
@@ -32,7 +32,7 @@ class AttachmentHost {
   virtual void gone(Attachment& from, const Status& reason) = 0;
 };
 
-class Attachment final : public ConnectionHandler {
+class Attachment final : public MessageHandler {
  public:
   Attachment(AttachmentHost& host, EventLoop& loop, AttachmentId id, FileDescriptor socket);
 
@@ -71,7 +71,7 @@ class Attachment final : public ConnectionHandler {
   bool is_known_ = false;
   bool said_goodbye_ = false;
   bool is_closing_ = false;
-  Connection connection_;
+  MessageSocket connection_;
 };
 
 }  // namespace square::gateway

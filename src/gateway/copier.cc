@@ -25,14 +25,15 @@ struct LargeCopy {
 
 }  // namespace
 
-Copier::Copier(std::shared_ptr<EventLoop> loop) : loop_(std::move(loop)), executor_(copy_threads()) {}
+Copier::Copier(std::shared_ptr<EventLoop> loop)
+    : loop_(std::move(loop)), threads_("square-copy", copy_threads()) {}
 
 void Copier::run(std::size_t size_bytes, std::function<void()> work, std::function<void()> then) {
   if (size_bytes <= kCopiedAtOnceBytes) {
     work();
     return loop_->post(std::move(then));
   }
-  executor_.work([loop = loop_, work = std::move(work), then = std::move(then)]() mutable {
+  threads_.work([loop = loop_, work = std::move(work), then = std::move(then)]() mutable {
     work();
     loop->post(std::move(then));
   });
@@ -49,7 +50,7 @@ void Copier::copy(std::span<const std::byte> from, std::byte* to, std::shared_pt
       std::shared_ptr<LargeCopy>(new LargeCopy{loop_, std::move(then), std::move(owner), {pieces}});
   for (std::size_t at = 0; at < from.size(); at += kCopyPieceBytes) {
     const auto piece = from.subspan(at, std::min(kCopyPieceBytes, from.size() - at));
-    executor_.work([whole, piece, to = to + at] {
+    threads_.work([whole, piece, to = to + at] {
       Buffer({}, piece.data(), piece.size()).copy_to(to);
       if (whole->left.fetch_sub(1) == 1) whole->loop->post(std::move(whole->then));
     });

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "gateway/event_loop.h"
-#include "square/thread_executor.h"
+#include "transport/worker_threads.h"
 
 namespace square::gateway {
 
@@ -27,11 +27,11 @@ class Copier {
             std::function<void()> then);
 
   // Waits for the copies under way. Not from a copying thread.
-  void stop() { executor_.stop(); }
+  void stop() { threads_.stop(); }
 
  private:
   const std::shared_ptr<EventLoop> loop_;
-  ThreadExecutor executor_;
+  WorkerThreads threads_;
 };
 
 }  // namespace square::gateway

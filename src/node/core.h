@@ -105,7 +105,7 @@ class DataPlane::Core final : public TransportHandler, public OperationHost {
     std::optional<Status> failure;
     std::optional<OperationId> failed_operation;
     // Of the processes that speak in the sessions, as first seen: sources, roots, contributors.
-    std::map<std::pair<SessionId, NodeId>, std::uint16_t> lives;
+    std::map<std::pair<SessionId, NodeId>, std::uint32_t> lives;
     [[nodiscard]] bool has_finished(OperationId operation) const;
   };
   struct Abort {

@@ -2,25 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "node/core.h"
+#include "node/messages/call_description.h"
 
 namespace square {
 
-std::string to_string(GroupCall call) {
-  constexpr std::array<std::string_view, 12> kNames{
-      "a message",  "broadcast", "reduce",  "all_reduce", "all_gather",      "reduce_scatter",
-      "all_to_all", "gather",    "scatter", "barrier",    "ring all_reduce", "compressed all_reduce"};
-  const auto kind = static_cast<std::size_t>(call.kind);
-  return fmt::format("{} (call {} of the group)", kind < kNames.size() ? kNames[kind] : "something unknown",
-                     call.number + 1);
-}
-
 Status different_calls(const HeardCall& one, const HeardCall& other) {
-  return invalid_argument(fmt::format("members must call the same: {} called {}, {} called {}", one.who,
-                                      to_string(one.call), other.who, to_string(other.call)));
+  return different_calls(Caller{one.who, {.call = one.call}}, Caller{other.who, {.call = other.call}});
 }
 
 bool DataPlane::Core::compare_calls(const OperationKey& key, const std::string& who, GroupCall call) {

@@ -12,18 +12,17 @@ namespace {
 
 // docs/wire.md draws this layout; the offsets below are that picture.
 constexpr std::array<std::byte, 4> kMagic = {std::byte{'S'}, std::byte{'Q'}, std::byte{'F'}, std::byte{'R'}};
-constexpr std::uint8_t kWireVersion = 2;
+constexpr std::uint8_t kWireVersion = 3;
 
 enum Offset : std::size_t {
   kMagicAt = 0,
   kVersionAt = 4,
   kTypeAt = 5,
-  kHeaderBytesAt = 6,
+  kStreamAt = 6,
   kPayloadBytesAt = 8,
   kEpochAt = 12,
   kSessionAt = 16,
-  kStreamAt = 20,
-  kIncarnationAt = 22,
+  kIncarnationAt = 20,
   kAttemptAt = 24,
   kBlockBytesAt = 28,
   kOperationAt = 32,
@@ -98,9 +97,6 @@ Status check_header(const HeaderBytes& header, std::size_t message_bytes) {
   if (const auto type = get<std::uint8_t>(header, kTypeAt); !is_known(type)) {
     return data_loss(fmt::format("a frame has the unknown type {}", type));
   }
-  if (const auto size = get<std::uint16_t>(header, kHeaderBytesAt); size != kFrameHeaderBytes) {
-    return data_loss(fmt::format("a frame claims a header of {} bytes, not {}", size, kFrameHeaderBytes));
-  }
   const std::size_t payload_bytes = get<std::uint32_t>(header, kPayloadBytesAt);
   if (payload_bytes > kMaxPayloadBytes) {
     return data_loss(fmt::format("a frame claims a payload of {} bytes, the limit is {}", payload_bytes,
@@ -122,12 +118,11 @@ std::array<std::byte, kFrameHeaderBytes> encode_header(const Frame& frame) {
   std::copy(kMagic.begin(), kMagic.end(), header.begin() + kMagicAt);
   put<std::uint8_t>(header, kVersionAt, kWireVersion);
   put<std::uint8_t>(header, kTypeAt, static_cast<std::uint8_t>(fields.type));
-  put<std::uint16_t>(header, kHeaderBytesAt, kFrameHeaderBytes);
   put<std::uint32_t>(header, kPayloadBytesAt, static_cast<std::uint32_t>(frame.payload.size_bytes()));
   put<std::uint32_t>(header, kEpochAt, fields.epoch.value());
   put<std::uint32_t>(header, kSessionAt, fields.session.value());
   put<std::uint16_t>(header, kStreamAt, fields.stream.value());
-  put<std::uint16_t>(header, kIncarnationAt, fields.incarnation);
+  put<std::uint32_t>(header, kIncarnationAt, fields.incarnation);
   put<std::uint32_t>(header, kAttemptAt, fields.attempt);
   put<std::uint32_t>(header, kBlockBytesAt, fields.block_bytes);
   put<std::uint64_t>(header, kOperationAt, fields.operation.value());
@@ -158,7 +153,7 @@ Result<Frame> take_frame(Buffer& message) {
   frame.header.epoch = Epoch(get<std::uint32_t>(header, kEpochAt));
   frame.header.session = SessionId(get<std::uint32_t>(header, kSessionAt));
   frame.header.stream = StreamIndex(get<std::uint16_t>(header, kStreamAt));
-  frame.header.incarnation = get<std::uint16_t>(header, kIncarnationAt);
+  frame.header.incarnation = get<std::uint32_t>(header, kIncarnationAt);
   frame.header.attempt = get<std::uint32_t>(header, kAttemptAt);
   frame.header.block_bytes = get<std::uint32_t>(header, kBlockBytesAt);
   frame.header.operation = OperationId(get<std::uint64_t>(header, kOperationAt));

@@ -1,6 +1,5 @@
 #include "square/thread_executor.h"
 
-#include <fmt/format.h>
 #include <pthread.h>
 #include <sys/prctl.h>
 
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "transport/worker_threads.h"
 
 namespace square {
 namespace {
@@ -193,74 +193,20 @@ class Strand {
   std::thread thread_;
 };
 
-// The payload's threads: first come, first served.
-class Workers {
- public:
-  void start(int count) {
-    for (int i = 0; i < count; ++i) {
-      threads_.emplace_back([this, i] {
-        pthread_setname_np(pthread_self(), fmt::format("square-work-{}", i).c_str());
-        run();
-      });
-    }
-  }
-
-  void work(Task task) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return;
-      tasks_.push_back(std::move(task));
-    }
-    changed_.notify_one();
-  }
-
-  void stop() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) {
-      SQUARE_CHECK(thread.get_id() != std::this_thread::get_id(), "stop() was called by a task");
-      if (thread.joinable()) thread.join();
-    }
-  }
-
- private:
-  void run() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      Task task = std::move(tasks_.front());
-      tasks_.pop_front();
-      lock.unlock();
-      task();
-      task = nullptr;
-      lock.lock();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Task> tasks_;
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
-};
-
 }  // namespace
 
 struct ThreadExecutor::Core {
+  explicit Core(int payload_threads) : workers("square-work", payload_threads) {}
+
   Strand strand;
-  Workers workers;
+  WorkerThreads workers;
   std::mutex stop_mutex;  // a second stop() waits for the first
 };
 
-ThreadExecutor::ThreadExecutor(int payload_threads) : core_(std::make_unique<Core>()) {
+ThreadExecutor::ThreadExecutor(int payload_threads) : core_(std::make_unique<Core>(payload_threads)) {
   SQUARE_CHECK(payload_threads >= 1 && payload_threads <= kMaxPayloadThreads,
                "payload_threads is not between 1 and kMaxPayloadThreads");
   core_->strand.start();
-  core_->workers.start(payload_threads);
 }
 
 ThreadExecutor::~ThreadExecutor() { stop(); }

@@ -16,7 +16,7 @@ namespace {
 
 bool adds(CollectiveOp op) { return op == CollectiveOp::kReduce || op == CollectiveOp::kAllReduce; }
 
-Frame layout_notice(const FrameHeader& question, Epoch layout, std::uint16_t incarnation) {
+Frame layout_notice(const FrameHeader& question, Epoch layout, std::uint32_t incarnation) {
   Frame notice{question, encode_request({})};
   notice.header.type = FrameType::kRequest;
   notice.header.layout = layout;

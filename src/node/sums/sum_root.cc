@@ -8,7 +8,7 @@
 
 namespace square {
 
-Frame done_answer(const FrameHeader& question, std::uint16_t incarnation) {
+Frame done_answer(const FrameHeader& question, std::uint32_t incarnation) {
   SumRequest request;
   request.done = true;
   Frame frame{question, encode_request(request)};

@@ -54,7 +54,7 @@ SumAge age_of(const FrameHeader& header);
 struct SumLabel {
   SessionId session;
   OperationId operation;
-  std::uint16_t incarnation = 0;  // of the process that says it
+  std::uint32_t incarnation = 0;  // of the process that says it
   std::uint16_t call = 0;         // see GroupCall
   SumShape shape;
   std::uint16_t generation = 0;

@@ -158,22 +158,27 @@ TEST_CASE("operations that were called before an earlier one failed fail with it
 }
 
 TEST_CASE("a source that was restarted and counts from 0 again is not told that all is done") {
-  Overlay overlay(4, 3);
-  REQUIRE(overlay.publish(star_plan()));
-  overlay.set_members(CollectiveId(0), {0, 1, 2});
-  Broadcast first(CollectiveId(0), {0, 1, 2}, payload(1'000));
-  first.post_all(overlay);
-  REQUIRE(overlay.run([&] { return first.is_over(); }));
-  REQUIRE(first.is_right());
-  overlay.restart(0, 77);
-  REQUIRE(overlay.publish(star_plan()));
-  overlay.set_members(CollectiveId(0), {0, 1, 2});
-  pass(overlay, std::chrono::seconds(2));
-  Broadcast again(CollectiveId(0), {0, 1, 2}, payload(2'000));
-  again.post(overlay, 0);
-  REQUIRE(overlay.run([&] { return again.outcomes[0].has_value(); }, std::chrono::seconds(10)));
-  CHECK(again.outcomes[0]->code() == StatusCode::kFailedPrecondition);
-  CHECK(again.outcomes[0]->message().find("restarted") != std::string::npos);
+  constexpr std::uint32_t kFirst = DataPlaneOptions{}.incarnation;
+  // The second differs in the upper bits alone.
+  for (const std::uint32_t incarnation : {std::uint32_t{77}, kFirst + (std::uint32_t{1} << 16U)}) {
+    CAPTURE(incarnation);
+    Overlay overlay(4, 3);
+    REQUIRE(overlay.publish(star_plan()));
+    overlay.set_members(CollectiveId(0), {0, 1, 2});
+    Broadcast first(CollectiveId(0), {0, 1, 2}, payload(1'000));
+    first.post_all(overlay);
+    REQUIRE(overlay.run([&] { return first.is_over(); }));
+    REQUIRE(first.is_right());
+    overlay.restart(0, incarnation);
+    REQUIRE(overlay.publish(star_plan()));
+    overlay.set_members(CollectiveId(0), {0, 1, 2});
+    pass(overlay, std::chrono::seconds(2));
+    Broadcast again(CollectiveId(0), {0, 1, 2}, payload(2'000));
+    again.post(overlay, 0);
+    REQUIRE(overlay.run([&] { return again.outcomes[0].has_value(); }, std::chrono::seconds(10)));
+    CHECK(again.outcomes[0]->code() == StatusCode::kFailedPrecondition);
+    CHECK(again.outcomes[0]->message().find("restarted") != std::string::npos);
+  }
 }
 
 TEST_CASE("a call that the plan gives no part to is refused") {

@@ -124,7 +124,7 @@ class Overlay {
   }
 
   // Another process takes the node's name.
-  void restart(std::size_t index, std::uint16_t incarnation) {
+  void restart(std::size_t index, std::uint32_t incarnation) {
     hosts_[index].transport->stop();
     hosts_[index].node.reset();
     hosts_[index] = {};
@@ -134,7 +134,7 @@ class Overlay {
   }
 
   // The same with options of its own.
-  void restart(std::size_t index, std::uint16_t incarnation, DataPlaneOptions options) {
+  void restart(std::size_t index, std::uint32_t incarnation, DataPlaneOptions options) {
     std::swap(options_, options);
     restart(index, incarnation);
     std::swap(options_, options);

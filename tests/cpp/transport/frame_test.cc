@@ -34,7 +34,7 @@ FrameHeader some_header() {
           .session = SessionId(0x05060708),
           .stream = StreamIndex(0x090a),
           .operation = OperationId(0x1112131415161718),
-          .incarnation = 0x191a,
+          .incarnation = 0x191a1b1c,
           .attempt = 0x21222324,
           .layout = Epoch(0xa4a3a2a1),
           .element_type = 0x91,
@@ -90,10 +90,10 @@ TEST_CASE("a frame's header is laid out as docs/wire.md draws it") {
   Frame frame{some_header(), Buffer::copy_of(std::vector<std::byte>(3, std::byte{0xAA}))};
   const auto header = encode_header(frame);
   const std::string expected =
-      "5351465202056000"  // magic, layout 2, type 5, 96 bytes of header
+      "5351465203050a09"  // magic, layout 3, type 5, stream
       "03000000"          // payload bytes
       "0403020108070605"  // epoch, session
-      "0a091a19"          // stream, incarnation
+      "1c1b1a19"          // incarnation
       "2423222154535251"  // attempt, block bytes
       "1817161514131211"  // operation
       "3837363534333231"  // offset
@@ -163,7 +163,7 @@ TEST_CASE("extreme fields and the largest payload survive") {
                   .session = SessionId(std::numeric_limits<std::uint32_t>::max()),
                   .stream = StreamIndex(std::numeric_limits<std::uint16_t>::max()),
                   .operation = OperationId(std::numeric_limits<std::uint64_t>::max()),
-                  .incarnation = std::numeric_limits<std::uint16_t>::max(),
+                  .incarnation = std::numeric_limits<std::uint32_t>::max(),
                   .attempt = std::numeric_limits<std::uint32_t>::max(),
                   .offset_bytes = std::numeric_limits<std::uint64_t>::max(),
                   .total_bytes = std::numeric_limits<std::uint64_t>::max(),
@@ -220,8 +220,7 @@ TEST_CASE("a header that lies under a true checksum is rejected") {
     CAPTURE(lie);
     check_rejected(bytes);
   }
-  const std::vector<std::pair<std::size_t, int>> lies = {{4, 0}, {4, 1},   {4, 3}, {5, 0},
-                                                         {5, 9}, {5, 255}, {6, 81}};
+  const std::vector<std::pair<std::size_t, int>> lies = {{4, 0}, {4, 2}, {4, 4}, {5, 0}, {5, 9}, {5, 255}};
   for (const auto& [at, value] : lies) {
     auto bytes = intact;
     bytes[at] = static_cast<std::byte>(value);

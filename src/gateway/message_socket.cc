@@ -1,4 +1,4 @@
-#include "gateway/connection.h"
+#include "gateway/message_socket.h"
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
@@ -12,18 +12,18 @@
 
 namespace square::gateway {
 
-Connection::Connection(EventLoop& loop, FileDescriptor socket, ConnectionHandler& handler)
+MessageSocket::MessageSocket(EventLoop& loop, FileDescriptor socket, MessageHandler& handler)
     : loop_(loop), socket_(std::move(socket)), handler_(handler) {
   last_heard_ = last_said_ = std::chrono::steady_clock::now();
   watch_ = loop_.watch(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
 }
 
-Connection::~Connection() {
+MessageSocket::~MessageSocket() {
   *alive_ = false;
   loop_.forget(watch_);
 }
 
-void Connection::end(Status reason) {
+void MessageSocket::end(Status reason) {
   if (reason_) return;
   reason_ = std::move(reason);
   loop_.post([this, alive = alive_, why = *reason_] {
@@ -31,14 +31,14 @@ void Connection::end(Status reason) {
   });
 }
 
-void Connection::end_after_sending(Status reason, Duration patience) {
+void MessageSocket::end_after_sending(Status reason, Duration patience) {
   if (reason_ || farewell_) return;
   farewell_ = std::move(reason);
   patience_end_ = std::chrono::steady_clock::now() + patience;
   want_to_write(true);
 }
 
-void Connection::tick(Duration heartbeat, Duration lease) {
+void MessageSocket::tick(Duration heartbeat, Duration lease) {
   const Time now = std::chrono::steady_clock::now();
   if (reason_) return;
   if (farewell_ && now >= patience_end_) return end(*farewell_);
@@ -48,7 +48,7 @@ void Connection::tick(Duration heartbeat, Duration lease) {
   if (now - last_said_ > heartbeat && messages_.empty() && !farewell_) send(MessageType::kHeartbeat, 0);
 }
 
-void Connection::send(MessageType type, std::uint64_t number, std::string body) {
+void MessageSocket::send(MessageType type, std::uint64_t number, std::string body) {
   if (reason_ || farewell_) return;
   if (messages_.size() >= kMaxQueuedMessages) {
     return end(resource_exhausted(
@@ -65,14 +65,14 @@ void Connection::send(MessageType type, std::uint64_t number, std::string body) 
   want_to_write(true);
 }
 
-void Connection::stream(std::uint64_t number, std::span<const std::byte> data,
-                        std::shared_ptr<const void> owner) {
+void MessageSocket::stream(std::uint64_t number, std::span<const std::byte> data,
+                           std::shared_ptr<const void> owner) {
   if (reason_ || farewell_) return;
   streams_.push_back({number, data, std::move(owner)});
   want_to_write(true);
 }
 
-void Connection::drop_stream(std::uint64_t number) {
+void MessageSocket::drop_stream(std::uint64_t number) {
   const auto found = std::ranges::find(streams_, number, &Stream::number);
   if (found == streams_.end()) return;
   if (is_writing_ && is_chunk_ && found == streams_.begin()) {
@@ -85,14 +85,14 @@ void Connection::drop_stream(std::uint64_t number) {
   });
 }
 
-void Connection::on_ready(std::uint32_t events) {
+void MessageSocket::on_ready(std::uint32_t events) {
   if (reason_) return;
   if ((events & EPOLLOUT) != 0U) write_turn();
   if (!reason_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0U) read_turn();
 }
 
 // False when there is no more for now, or never again.
-bool Connection::read_some(std::byte* to, std::size_t size, std::size_t& done) {
+bool MessageSocket::read_some(std::byte* to, std::size_t size, std::size_t& done) {
   const ssize_t got = recv(socket_.get(), to, size, 0);
   if (got > 0) {
     done += static_cast<std::size_t>(got);
@@ -107,7 +107,7 @@ bool Connection::read_some(std::byte* to, std::size_t size, std::size_t& done) {
   return false;
 }
 
-void Connection::read_turn() {
+void MessageSocket::read_turn() {
   for (std::size_t turn = 0; turn < kTurnBytes && !reason_;) {
     const std::size_t before = read_bytes_;
     if (!header_) {
@@ -123,7 +123,7 @@ void Connection::read_turn() {
   }
 }
 
-bool Connection::take_header() {
+bool MessageSocket::take_header() {
   auto header = decode_header(header_bytes_);
   if (!header.is_ok()) {
     end(header.status());
@@ -141,7 +141,7 @@ bool Connection::take_header() {
   return header_->body_bytes > 0 || take_body();
 }
 
-bool Connection::take_body() {
+bool MessageSocket::take_body() {
   const std::byte* data = target_.data != nullptr ? target_.data : body_.data();
   const std::span<const std::byte> body(data, header_->body_bytes);
   Status taken = check_body(header_bytes_, body);
@@ -157,14 +157,14 @@ bool Connection::take_body() {
   return !reason_;
 }
 
-void Connection::want_to_write(bool wants) {
+void MessageSocket::want_to_write(bool wants) {
   if (wants == wants_to_write_) return;
   wants_to_write_ = wants;
   loop_.change(watch_, wants ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 // Messages before data: an outcome does not wait for another operation's bytes.
-bool Connection::next_message() {
+bool MessageSocket::next_message() {
   written_bytes_ = 0;
   if (!messages_.empty()) {
     current_ = std::move(messages_.front());
@@ -184,7 +184,7 @@ bool Connection::next_message() {
   return is_writing_ = true;
 }
 
-void Connection::finish_chunk() {
+void MessageSocket::finish_chunk() {
   Stream stream = std::move(streams_.front());
   streams_.pop_front();
   stream.sent_bytes += current_body_.size();
@@ -196,7 +196,7 @@ void Connection::finish_chunk() {
   }
 }
 
-void Connection::write_turn() {
+void MessageSocket::write_turn() {
   for (std::size_t turn = 0; turn < kTurnBytes && !reason_;) {
     if (!is_writing_ && !next_message()) {
       want_to_write(false);

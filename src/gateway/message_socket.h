@@ -25,9 +25,9 @@ struct ChunkTarget {
 };
 
 // All on the loop's thread.
-class ConnectionHandler {
+class MessageHandler {
  public:
-  virtual ~ConnectionHandler() = default;
+  virtual ~MessageHandler() = default;
   // A header has arrived. Says where a chunk goes; an error ends the connection.
   virtual Result<ChunkTarget> on_header(const Header& header) = 0;
   // A whole message that passed its checksum; a chunk lies where on_header() put it.
@@ -40,12 +40,12 @@ class ConnectionHandler {
 };
 
 // Used on the loop's thread only.
-class Connection {
+class MessageSocket {
  public:
-  Connection(EventLoop& loop, FileDescriptor socket, ConnectionHandler& handler);
-  ~Connection();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  MessageSocket(EventLoop& loop, FileDescriptor socket, MessageHandler& handler);
+  ~MessageSocket();
+  MessageSocket(const MessageSocket&) = delete;
+  MessageSocket& operator=(const MessageSocket&) = delete;
 
   void send(MessageType type, std::uint64_t number, std::string body = {});
   // Sends `data` in chunks, in turn with other data; `owner` lives until on_streamed().
@@ -87,7 +87,7 @@ class Connection {
 
   EventLoop& loop_;
   FileDescriptor socket_;
-  ConnectionHandler& handler_;
+  MessageHandler& handler_;
   EventLoop::WatchId watch_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::optional<Status> reason_;

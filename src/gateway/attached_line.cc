@@ -1,0 +1,255 @@
+#include "gateway/attached_line.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "controller/protocol.h"
+#include "gateway/messages.h"
+
+namespace square::gateway {
+namespace {
+
+constexpr int kHeartbeatsPerLease = 5;
+constexpr Duration kTickInterval = std::chrono::milliseconds(100);
+// An answer to a registration may be that late.
+constexpr Duration kAnswerTime = std::chrono::seconds(1);
+// How long a gateway may take to let a process go that leaves.
+constexpr Duration kLeaveTime = std::chrono::milliseconds(500);
+
+}  // namespace
+
+AttachedLine::AttachedLine(AttachOptions options, std::shared_ptr<EventLoop> loop, FileDescriptor socket)
+    : options_(std::move(options)),
+      loop_(std::move(loop)),
+      connection_(std::make_unique<MessageSocket>(*loop_, std::move(socket), *this)),
+      operations_(loop_, [this] { notify_if_quiet(); }) {}
+
+Status AttachedLine::begin() {
+  v1::GatewayHello hello;
+  hello.set_protocol_version(kGatewayProtocolVersion);
+  hello.set_token(options_.token);
+  hello.set_tenant(options_.tenant);
+  hello.set_process(static_cast<std::uint32_t>(getpid()));
+  if (options_.shared_memory) {
+    if (auto probe = make_sealed_segment({}); probe.is_ok()) {
+      probe_ = std::move(*probe);
+      hello.mutable_probe()->set_descriptor(static_cast<std::uint32_t>(probe_.descriptor.get()));
+      hello.mutable_probe()->set_nonce(probe_.nonce);
+    }
+  }
+  std::string body = body_of(hello);
+  if (body.size() > kMaxHelloBytes) {
+    return invalid_argument(
+        fmt::format("token and tenant are {} bytes long; {} are allowed", body.size(), kMaxHelloBytes));
+  }
+  connection_->send(MessageType::kHello, 0, std::move(body));
+  auto welcomed = welcomed_.get_future();
+  is_started_ = true;
+  loop_->start("square-attached", kTickInterval, [this] {
+    if (connection_) connection_->tick(lease_ / kHeartbeatsPerLease, lease_);
+  });
+  if (welcomed.wait_for(controller::bounded(options_.timeout)) == std::future_status::ready) {
+    return welcomed.get().with_context(fmt::format("gateway at {}", options_.gateway_address));
+  }
+  return unavailable(fmt::format("no answer from a gateway at {} within {:.3g} s", options_.gateway_address,
+                                 to_seconds(options_.timeout)));
+}
+
+void AttachedLine::leave() {
+  if (is_started_) std::call_once(leaving_, [this] { leave_once(); });
+}
+
+void AttachedLine::leave_once() {
+  const auto left = std::make_shared<std::promise<void>>();
+  auto has_left = left->get_future();
+  loop_->post([this, left] {
+    is_leaving_ = true;
+    left_ = left;
+    if (connection_) {
+      connection_->send(MessageType::kGoodbye, 0);
+      connection_->end_after_sending(cancelled("the process left"), kLeaveTime);
+    }
+    notify_if_quiet();
+  });
+  // The loop ends the connection in time, and copies end by themselves.
+  has_left.wait();
+  has_left_ = true;
+  operations_.stop();
+  loop_->stop();
+}
+
+void AttachedLine::notify_if_quiet() {
+  if (left_ && !connection_ && operations_.is_empty()) std::exchange(left_, nullptr)->set_value();
+}
+
+Status AttachedLine::down_status() const {
+  if (is_leaving_) return cancelled(fmt::format("the process left node \"{}\"", name_));
+  return unavailable(
+      fmt::format("the gateway of node \"{}\" at {} is gone ({}); attach again and make a new group", name_,
+                  options_.gateway_address, down_->message()));
+}
+
+Result<GroupRegistration> AttachedLine::register_group(const GroupSpec& group, Duration timeout) {
+  v1::GatewayRegister request;
+  *request.mutable_group() = controller::to_message(group);
+  request.set_timeout_nanoseconds(to_nanoseconds(timeout));
+  std::string body = body_of(request);
+  if (has_left_) return cancelled(fmt::format("the process left node \"{}\"", name_));
+  if (body.size() > kMaxMessageBytes) {
+    return invalid_argument(fmt::format("group \"{}\" takes {} bytes to describe; {} are allowed", group.name,
+                                        body.size(), kMaxMessageBytes));
+  }
+  const auto promise = std::make_shared<std::promise<Result<v1::GatewayRegistered>>>();
+  auto answered = promise->get_future();
+  loop_->post([this, promise, body = std::move(body)] {
+    if (!connection_) return promise->set_value(down_status());
+    const std::uint64_t number = ++last_number_;
+    requests_.emplace(number, promise);
+    connection_->send(MessageType::kRegister, number, body);
+  });
+  if (answered.wait_for(controller::bounded(timeout) + kAnswerTime) != std::future_status::ready) {
+    return deadline_exceeded(
+        fmt::format("group \"{}\" was not registered within {:.3g} s by the gateway of "
+                    "node \"{}\"",
+                    group.name, to_seconds(timeout), name_));
+  }
+  SQUARE_ASSIGN_OR_RETURN(const v1::GatewayRegistered answer, answered.get());
+  SQUARE_RETURN_IF_ERROR(status_of(answer.status()));
+  GroupRegistration registration;
+  registration.epoch = Epoch(answer.group().epoch());
+  for (const auto id : answer.group().collectives()) registration.collectives.emplace_back(id);
+  if (registration.collectives.size() != group.collectives.size()) {
+    return internal_error(
+        fmt::format("the gateway of node \"{}\" answered {} collectives of group \"{}\" for {}", name_,
+                    registration.collectives.size(), group.name, group.collectives.size()));
+  }
+  for (std::size_t i = 0; i < registration.collectives.size(); ++i) {
+    const GroupCollective& collective = group.collectives[i];
+    operations_.learn(registration.collectives[i], collective, stays_on(group, collective, name_));
+  }
+  return registration;
+}
+
+void AttachedLine::post(MemberOperation operation) {
+  if (has_left_) {
+    if (operation.done) operation.done(cancelled(fmt::format("the process left node \"{}\"", name_)));
+    return;
+  }
+  const auto call = std::make_shared<AttachedCall>(operations_.prepare(std::move(operation)));
+  loop_->post([this, call] {
+    if (connection_ && !is_leaving_) return operations_.post(++last_number_, std::move(*call));
+    if (call->operation.done) call->operation.done(down_status());
+  });
+}
+
+void AttachedLine::cancel(CollectiveId collective, OperationId operation) {
+  loop_->post([this, collective, operation] { operations_.cancel(collective, operation); });
+}
+
+void AttachedLine::fail(CollectiveId collective, OperationId operation, const Status& cause) {
+  v1::GatewayFail message;
+  message.set_collective(collective.value());
+  message.set_operation(operation.value());
+  put_status(cause, *message.mutable_cause());
+  loop_->post([this, body = body_of(message)] {
+    if (connection_) connection_->send(MessageType::kFail, 0, body);
+  });
+}
+
+void AttachedLine::watch(CollectiveId collective, OperationId operation, Duration timeout,
+                         std::function<void(Status)> arrived) {
+  if (has_left_) return arrived(cancelled(fmt::format("the process left node \"{}\"", name_)));
+  v1::GatewayWatch message;
+  message.set_collective(collective.value());
+  message.set_operation(operation.value());
+  message.set_timeout_nanoseconds(to_nanoseconds(timeout));
+  loop_->post([this, body = body_of(message), arrived = std::move(arrived)] {
+    if (!connection_ || is_leaving_) return arrived(down_status());
+    const std::uint64_t number = ++last_number_;
+    watches_.emplace(number, arrived);
+    connection_->send(MessageType::kWatch, number, body);
+  });
+}
+
+void AttachedLine::tell_watch(std::uint64_t number, const Status& outcome) {
+  const auto found = watches_.find(number);
+  if (found == watches_.end()) return;
+  const auto arrived = std::move(found->second);
+  watches_.erase(found);
+  arrived(outcome);
+}
+
+Status AttachedLine::on_message(const Header& header, std::span<const std::byte> body) {
+  switch (header.type) {
+    case MessageType::kWelcome: {
+      v1::GatewayWelcome welcome;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, welcome));
+      if (is_welcomed_) return data_loss("the gateway said welcome twice");
+      is_welcomed_ = true;
+      name_ = welcome.node();
+      is_shared_ = welcome.shared_memory();
+      why_streamed_ = welcome.why_streamed();
+      lease_ = std::clamp<Duration>(from_nanoseconds(welcome.lease_nanoseconds()),
+                                    std::chrono::milliseconds(500), std::chrono::hours(1));
+      probe_ = {};
+      operations_.open(*connection_, name_, is_shared_);
+      welcomed_.set_value(Status::ok());
+      return {};
+    }
+    case MessageType::kRegistered: {
+      v1::GatewayRegistered registered;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, registered));
+      answer(header.number, std::move(registered));
+      return {};
+    }
+    case MessageType::kAdmitted: operations_.admitted(header.number); return {};
+    case MessageType::kChunk: operations_.took_chunk(header); return {};
+    case MessageType::kOutcome: {
+      v1::GatewayStatus outcome;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, outcome));
+      operations_.ended(header.number, status_of(outcome));
+      return {};
+    }
+    case MessageType::kArrived: {
+      v1::GatewayStatus outcome;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, outcome));
+      tell_watch(header.number, status_of(outcome));
+      return {};
+    }
+    case MessageType::kClosing: {
+      v1::GatewayStatus reason;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, reason));
+      const Status status = status_of(reason);
+      return status.is_ok() ? unavailable("the gateway closed the attachment") : status;
+    }
+    default: return data_loss(fmt::format("a {} message is not a gateway's", to_string(header.type)));
+  }
+}
+
+void AttachedLine::answer(std::uint64_t number, Result<v1::GatewayRegistered> answer) {
+  const auto found = requests_.find(number);
+  if (found == requests_.end()) return;
+  found->second->set_value(std::move(answer));
+  requests_.erase(found);
+}
+
+void AttachedLine::on_down(const Status& reason) {
+  down_ = reason;
+  if (!is_welcomed_) {
+    is_welcomed_ = true;
+    welcomed_.set_value(reason);
+  }
+  connection_.reset();  // from here on nothing is read into a member's buffer, or out of one
+  const Status status = down_status();
+  while (!requests_.empty()) answer(requests_.begin()->first, status);
+  while (!watches_.empty()) tell_watch(watches_.begin()->first, status);
+  operations_.down(status);
+  notify_if_quiet();
+}
+
+}  // namespace square::gateway

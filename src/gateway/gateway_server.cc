@@ -1,0 +1,312 @@
+#include "gateway/gateway_server.h"
+
+#include <fmt/format.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <future>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "controller/protocol.h"
+#include "gateway/messages.h"
+
+namespace square::gateway {
+namespace {
+
+constexpr const char* kComponent = "gateway";
+// A side is heard several times within its lease.
+constexpr int kHeartbeatsPerLease = 5;
+// The page of a probe holds nothing but its header.
+constexpr std::size_t kProbeBytes = 0;
+
+}  // namespace
+
+GatewayServer::GatewayServer(MemberHost& node, GatewayOptions options, std::shared_ptr<EventLoop> loop,
+                             net::Listener listener)
+    : node_(node),
+      options_(std::move(options)),
+      loop_(std::move(loop)),
+      listener_(std::move(listener)),
+      address_(listener_.address.to_string()),
+      groups_(node_.name()),
+      operations_(std::make_shared<GatewayOperations>(
+          OperationsHost{node_, options_, groups_, [this](AttachmentId id) { return find(id); },
+                         [this] { finish_stop_if_quiet(); }},
+          loop_)),
+      registrations_(std::make_shared<Registrations>(node_, loop_)) {}
+
+GatewayServer::~GatewayServer() { stop(); }
+
+void GatewayServer::start() {
+  listen(true);
+  loop_->start("square-gateway", kTickInterval, [this] { tick(); });
+}
+
+Gateway::Statistics GatewayServer::statistics() {
+  if (is_stopped_) return {};
+  const auto answer = std::make_shared<std::promise<Gateway::Statistics>>();
+  auto counted = answer->get_future();
+  loop_->post([this, answer] { answer->set_value(count()); });
+  return counted.wait_for(DataPlane::kDrainTime) == std::future_status::ready ? counted.get()
+                                                                              : Gateway::Statistics{};
+}
+
+void GatewayServer::stop() {
+  const std::lock_guard lock(stop_mutex_);
+  if (is_stopped_.exchange(true)) return;
+  const auto drained = std::make_shared<std::promise<void>>();
+  auto is_drained = drained->get_future();
+  loop_->post([this, drained] { end_all([drained] { drained->set_value(); }); });
+  is_drained.wait_for(DataPlane::kDrainTime);
+  loop_->stop();
+}
+
+void GatewayServer::listen(bool listens) {
+  if (listens == !listening_.empty()) return;
+  if (listens) {
+    for (const FileDescriptor& socket : listener_.sockets) {
+      listening_.push_back(
+          loop_->watch(socket.get(), EPOLLIN, [this, &socket](std::uint32_t) { accept_all(socket); }));
+    }
+  } else {
+    for (const EventLoop::WatchId watch : std::exchange(listening_, {})) loop_->forget(watch);
+  }
+}
+
+void GatewayServer::accept_all(const FileDescriptor& listening) {
+  while (true) {
+    FileDescriptor socket = net::accept_from(listening);
+    if (!socket) {
+      // Out of descriptors, say: the next tick tries again, not the next moment.
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) listen(false);
+      return;
+    }
+    const auto handshakes = static_cast<std::size_t>(std::ranges::count_if(
+        members_, [](const auto& entry) { return !entry.second.attachment->is_known(); }));
+    if (handshakes >= kMaxHandshakes) continue;  // closes it
+    const AttachmentId id = ++last_attachment_;
+    members_[id].attachment = std::make_unique<Attachment>(*this, *loop_, id, std::move(socket));
+  }
+}
+
+Attachment* GatewayServer::find(AttachmentId id) const {
+  const auto found = members_.find(id);
+  return found == members_.end() ? nullptr : found->second.attachment.get();
+}
+
+void GatewayServer::tick() {
+  if (!is_ending_) listen(true);
+  for (const auto& [id, member] : members_) {
+    member.attachment->tick(options_.lease / kHeartbeatsPerLease, options_.lease, Gateway::kHandshakeTime);
+  }
+  operations_->end_late();
+}
+
+Gateway::Statistics GatewayServer::count() const {
+  Gateway::Statistics now;
+  now.attachments = static_cast<std::size_t>(
+      std::ranges::count_if(members_, [](const auto& entry) { return entry.second.attachment->is_known(); }));
+  now.operations = operations_->count();
+  now.staging_bytes = operations_->staging_bytes();
+  return now;
+}
+
+Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, v1::GatewayWelcome& welcome) {
+  if (hello.protocol_version() != kGatewayProtocolVersion) {
+    return failed_precondition(fmt::format("the process speaks gateway protocol {}, node \"{}\" speaks {}",
+                                           hello.protocol_version(), node_.name(), kGatewayProtocolVersion));
+  }
+  if (!controller::tokens_equal(hello.token(), options_.token)) {
+    return unauthenticated(fmt::format("wrong token; use that of the gateway of node \"{}\"", node_.name()));
+  }
+  const std::size_t known = count().attachments;
+  if (known >= options_.max_attachments) {
+    return resource_exhausted(
+        fmt::format("the gateway of node \"{}\" serves {} processes, as many as its "
+                    "max_attachments allows",
+                    node_.name(), known));
+  }
+  Status shares = unavailable(options_.shared_memory ? "the process does not offer shared memory"
+                                                     : "the gateway does not use shared memory");
+  if (options_.shared_memory && hello.has_probe()) {
+    const SegmentPlace probe{hello.process(), hello.probe().descriptor(), hello.probe().nonce()};
+    const auto file = open_segment(probe, kProbeBytes, SegmentUse::kSealed);
+    shares = file.is_ok() ? map_segment(*file, kProbeBytes, SegmentUse::kSealed).status() : file.status();
+  }
+  from.is_shared = shares.is_ok();
+  welcome.set_node(node_.name());
+  welcome.set_shared_memory(shares.is_ok());
+  welcome.set_why_streamed(shares.message());
+  welcome.set_lease_nanoseconds(to_nanoseconds(options_.lease));
+  return {};
+}
+
+Status GatewayServer::check_register(const Attachment& from, const GroupSpec& group) const {
+  if (!from.tenant.empty() && group.tenant != from.tenant) {
+    return permission_denied(
+        fmt::format("group \"{}\" is of tenant \"{}\", and {} is not; attach once for "
+                    "each tenant",
+                    group.name, group.tenant, from.describe()));
+  }
+  if (!groups_.has(group.name, from.id()) && groups_.count_of(from.id()) >= options_.max_groups) {
+    return resource_exhausted(
+        fmt::format("{} takes part in {} groups, as many as max_groups of the gateway "
+                    "of node \"{}\" allows",
+                    from.describe(), options_.max_groups, node_.name()));
+  }
+  return registrations_->check(from.id());
+}
+
+Status GatewayServer::register_group(Attachment& from, std::uint64_t number,
+                                     const v1::GatewayRegister& request) {
+  auto group = controller::from_message(request.group());
+  Status usable = group.status();
+  if (usable.is_ok()) usable = check_register(from, *group);
+  if (!usable.is_ok()) {
+    answer_register(from.id(), number, usable);
+    return {};
+  }
+  if (from.tenant.empty()) from.tenant = group->tenant;
+  const GroupSpec spec = *std::move(group);
+  registrations_->begin(from.id(), spec, from_nanoseconds(request.timeout_nanoseconds()),
+                        [this, attachment = from.id(), number, spec](const auto& result) {
+                          registered(attachment, number, spec, result);
+                        });
+  return {};
+}
+
+void GatewayServer::registered(AttachmentId attachment, std::uint64_t number, const GroupSpec& group,
+                               const Result<GroupRegistration>& result) {
+  if (find(attachment) == nullptr || is_ending_) return;
+  if (result.is_ok()) {
+    groups_.add(group, *result, attachment);
+    for (std::size_t i = 0; i < result->collectives.size(); ++i) {
+      node_.set_members(result->collectives[i], group.name,
+                        members_on(group, group.collectives[i], node_.name()));
+    }
+  }
+  answer_register(attachment, number, result);
+}
+
+void GatewayServer::answer_register(AttachmentId attachment, std::uint64_t number,
+                                    const Result<GroupRegistration>& result) {
+  v1::GatewayRegistered answer;
+  put_status(result.status(), *answer.mutable_status());
+  if (result.is_ok()) {
+    answer.mutable_group()->set_epoch(result->epoch.value());
+    for (const CollectiveId collective : result->collectives) {
+      answer.mutable_group()->add_collectives(collective.value());
+    }
+  }
+  if (Attachment* to = find(attachment)) to->send(MessageType::kRegistered, number, answer);
+}
+
+void GatewayServer::gone(Attachment& from, const Status& reason) {
+  const AttachmentId id = from.id();
+  if (from.is_known() && !from.said_goodbye()) {
+    log(LogLevel::kWarning, kComponent, "{}: {} is gone: {}", node_.name(), from.describe(),
+        reason.message());
+  }
+  for (const Departure& departure : groups_.leave(id)) end_of(departure, from, reason);
+  operations_->drop(from);
+  groups_.prune();
+  members_.erase(id);  // and `from`
+  operations_->forget(id);
+  finish_stop_if_quiet();
+}
+
+// What the process was in the middle of, and what will now never be complete.
+void GatewayServer::end_of(const Departure& departure, const Attachment& leaver, const Status& reason) {
+  Group& group = *departure.group;
+  std::string who = fmt::format("{}, member of group \"{}\"", leaver.describe(), group.spec.name);
+  if (!departure.ranks.empty()) who = group.claims.at(departure.ranks.front()).owner;
+  const std::string where = fmt::format("at the gateway of node \"{}\"", node_.name());
+  const Status cause = leaver.said_goodbye()
+                           ? cancelled(fmt::format("{}, has left {}", who, where))
+                           : unavailable(fmt::format("{}, is gone {}: {}", who, where, reason.message()));
+  const bool is_unsure = departure.may_have_been_a_member && !leaver.said_goodbye();
+  auto ending = operations_->matching([&](const Call& call) {
+    const MemberOperation& part = call.part;
+    if (!group.collectives.contains(part.collective) || call.state == Call::State::kReturning) return false;
+    return call.id.attachment == leaver.id() || is_unsure ||
+           group.missing(part.collective, part.operation.value()) != nullptr;
+  });
+  // Members elsewhere would wait for what it will never post.
+  const bool was_a_member = is_unsure || !departure.ranks.empty();
+  if (!leaver.said_goodbye() && was_a_member && ending.empty() && !group.collectives.empty()) {
+    const CollectiveId collective = group.collectives.begin()->first;
+    std::uint64_t next = 0;
+    if (!departure.ranks.empty()) {
+      const auto& posted = group.claims.at(departure.ranks.front()).posted;
+      if (const auto known = posted.find(collective); known != posted.end()) next = known->second;
+    }
+    ending.emplace(collective, OperationId(next));
+  }
+  for (const GatewayOperations::Key& key : ending) operations_->end(key, cause);
+}
+
+void GatewayServer::fail(Attachment& from, const v1::GatewayFail& message) {
+  const CollectiveId collective(message.collective());
+  const Group* group = groups_.find(collective);
+  const Status cause = status_of(message.cause());
+  if (group == nullptr || !group->attachments.contains(from.id()) || cause.is_ok()) return;
+  operations_->end({collective, OperationId(message.operation())}, cause.with_context(from.describe()));
+}
+
+void GatewayServer::watch(Attachment& from, std::uint64_t number, const v1::GatewayWatch& message) {
+  const CollectiveId collective(message.collective());
+  const Group* group = groups_.find(collective);
+  Member& member = members_.at(from.id());
+  ++member.watches;
+  if (group == nullptr || !group->attachments.contains(from.id())) {
+    return answer_watch(from.id(), number,
+                        permission_denied(fmt::format("{} has not registered the group of collective {}",
+                                                      from.describe(), collective.value())));
+  }
+  if (member.watches > kMaxWatchesOfOne) {
+    return answer_watch(from.id(), number,
+                        resource_exhausted(fmt::format("{} waits to hear of {} operations already",
+                                                       from.describe(), kMaxWatchesOfOne)));
+  }
+  node_.watch(collective, OperationId(message.operation()),
+              controller::bounded(from_nanoseconds(message.timeout_nanoseconds())),
+              [loop = std::weak_ptr(loop_), weak = weak_from_this(), id = from.id(), number](Status outcome) {
+                if (const auto alive = loop.lock()) {
+                  alive->post([weak, id, number, outcome = std::move(outcome)] {
+                    if (const auto self = weak.lock()) self->answer_watch(id, number, outcome);
+                  });
+                }
+              });
+}
+
+void GatewayServer::answer_watch(AttachmentId attachment, std::uint64_t number, const Status& outcome) {
+  Attachment* to = find(attachment);
+  if (to == nullptr) return;
+  --members_.at(attachment).watches;
+  v1::GatewayStatus message;
+  put_status(outcome, message);
+  to->send(MessageType::kArrived, number, message);
+}
+
+void GatewayServer::end_all(std::function<void()> stopped) {
+  is_ending_ = true;
+  operations_->close();
+  listen(false);
+  listener_.sockets.clear();
+  const Status reason = unavailable(fmt::format("the gateway of node \"{}\" was stopped", node_.name()));
+  for (const auto& [id, member] : members_) member.attachment->close(reason);
+  const auto running =
+      operations_->matching([](const Call& call) { return call.state == Call::State::kRunning; });
+  for (const GatewayOperations::Key& key : running) operations_->end(key, reason);
+  stopped_ = std::move(stopped);
+  finish_stop_if_quiet();
+}
+
+void GatewayServer::finish_stop_if_quiet() {
+  if (stopped_ && members_.empty() && operations_->count() == 0) std::exchange(stopped_, nullptr)();
+}
+
+}  // namespace square::gateway

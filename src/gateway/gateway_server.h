@@ -1,0 +1,98 @@
+// What a gateway does with what its processes ask for.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/net/socket.h"
+#include "gateway/attachment.h"
+#include "gateway/gateway_operations.h"
+#include "gateway/registrations.h"
+#include "square/gateway.h"
+
+namespace square::gateway {
+
+// Connections whose process has not said yet who it is.
+inline constexpr std::size_t kMaxHandshakes = 64;
+// Operations that one process may wait to hear of at once.
+inline constexpr std::size_t kMaxWatchesOfOne = 1'024;
+inline constexpr Duration kTickInterval = std::chrono::milliseconds(100);
+
+// On the loop's thread unless said otherwise. Always held by a shared_ptr.
+class GatewayServer final : public AttachmentHost, public std::enable_shared_from_this<GatewayServer> {
+ public:
+  GatewayServer(MemberHost& node, GatewayOptions options, std::shared_ptr<EventLoop> loop,
+                net::Listener listener);
+  // stop(), and waits for registrations.
+  ~GatewayServer() override;
+
+  // Any thread, as Gateway says; start() once, first.
+  void start();
+  [[nodiscard]] const std::string& address() const { return address_; }
+  [[nodiscard]] Gateway::Statistics statistics();
+  void stop();
+
+  Status greet(Attachment& from, const v1::GatewayHello& hello, v1::GatewayWelcome& welcome) override;
+  Status register_group(Attachment& from, std::uint64_t number, const v1::GatewayRegister& request) override;
+  Status post(Attachment& from, std::uint64_t number, const v1::GatewayPost& message) override {
+    return operations_->post(from, number, message);
+  }
+  Status staged(Attachment& from, std::uint64_t number, const v1::GatewayStaged& where) override {
+    return operations_->staged(from, number, where);
+  }
+  Result<ChunkTarget> place_chunk(Attachment& from, const Header& header) override {
+    return operations_->place_chunk(from, header);
+  }
+  void took_chunk(Attachment& from, const Header& header) override { operations_->took_chunk(from, header); }
+  void cancel(Attachment& from, std::uint64_t number) override { operations_->cancel(from, number); }
+  void fail(Attachment& from, const v1::GatewayFail& message) override;
+  void watch(Attachment& from, std::uint64_t number, const v1::GatewayWatch& message) override;
+  void streamed(Attachment& from, std::uint64_t number) override { operations_->streamed(from, number); }
+  void gone(Attachment& from, const Status& reason) override;
+
+ private:
+  struct Member {
+    std::unique_ptr<Attachment> attachment;
+    std::size_t watches = 0;
+  };
+
+  void accept_all(const net::FileDescriptor& listening);
+  void listen(bool listens);
+  void tick();
+  [[nodiscard]] Gateway::Statistics count() const;
+  [[nodiscard]] Attachment* find(AttachmentId id) const;
+  Status check_register(const Attachment& from, const GroupSpec& group) const;
+  void registered(AttachmentId attachment, std::uint64_t number, const GroupSpec& group,
+                  const Result<GroupRegistration>& result);
+  void answer_register(AttachmentId attachment, std::uint64_t number,
+                       const Result<GroupRegistration>& result);
+  void answer_watch(AttachmentId attachment, std::uint64_t number, const Status& outcome);
+  void end_of(const Departure& departure, const Attachment& leaver, const Status& reason);
+  // `stopped` runs when nothing runs any more.
+  void end_all(std::function<void()> stopped);
+  void finish_stop_if_quiet();
+
+  MemberHost& node_;
+  const GatewayOptions options_;
+  const std::shared_ptr<EventLoop> loop_;
+  net::Listener listener_;
+  const std::string address_;
+  std::vector<EventLoop::WatchId> listening_;  // empty: accepts nobody
+  AttachmentId last_attachment_ = 0;
+  GroupTable groups_;
+  const std::shared_ptr<GatewayOperations> operations_;
+  const std::shared_ptr<Registrations> registrations_;
+  std::map<AttachmentId, Member> members_;
+  std::function<void()> stopped_;
+  bool is_ending_ = false;
+
+  std::mutex stop_mutex_;
+  std::atomic<bool> is_stopped_ = false;
+};
+
+}  // namespace square::gateway

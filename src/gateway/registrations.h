@@ -1,0 +1,44 @@
+// Registrations of groups that run: the controller may take as long as planning takes, so not on the loop.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "gateway/event_loop.h"
+#include "gateway/group_table.h"
+#include "square/member_host.h"
+
+namespace square::gateway {
+
+// Used on the loop's thread; destroyed when the loop has stopped.
+class Registrations final : public std::enable_shared_from_this<Registrations> {
+ public:
+  using Done = std::function<void(const Result<GroupRegistration>&)>;
+
+  // `node` outlives it.
+  Registrations(MemberHost& node, std::shared_ptr<EventLoop> loop) : node_(node), loop_(std::move(loop)) {}
+  // Waits for those that run.
+  ~Registrations();
+
+  // Errors: RESOURCE_EXHAUSTED if too many run, in all or of this attachment.
+  [[nodiscard]] Status check(AttachmentId attachment) const;
+  // `done` runs on the loop, unless that stops before.
+  void begin(AttachmentId attachment, GroupSpec group, Duration timeout, Done done);
+
+ private:
+  struct Running {
+    AttachmentId attachment = 0;
+    std::thread thread;
+  };
+  void ended(std::uint64_t id);
+
+  MemberHost& node_;
+  const std::shared_ptr<EventLoop> loop_;
+  std::map<std::uint64_t, Running> running_;
+  std::uint64_t last_ = 0;
+};
+
+}  // namespace square::gateway

@@ -1,0 +1,105 @@
+// A node whose callers do not know that it stops.
+#include "square/node.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "collective/real_group.h"
+#include "square/controller_client.h"
+
+using namespace square;
+using namespace square::test;
+
+namespace {
+
+constexpr int kRounds = 5;
+constexpr int kCallers = 3;
+
+// Runs `call` on several threads until stop() is long over.
+template <typename Call>
+void stop_under(Node& node, const Call& call) {
+  std::atomic<bool> is_over = false;
+  std::atomic<int> begun = 0;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < kCallers; ++i) {
+    callers.emplace_back([&] {
+      for (int calls = 0; !is_over; ++calls) {
+        if (calls == 1) ++begun;
+        call();
+      }
+    });
+  }
+  while (begun < kCallers) std::this_thread::yield();
+  node.stop();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  is_over = true;
+  for (std::thread& caller : callers) caller.join();
+}
+
+MemberOperation operation_without_bytes(std::atomic<int>& ended) {
+  MemberOperation operation;
+  operation.timeout = kLimit;
+  // Told, or dropped: it is over either way.
+  const std::shared_ptr<void> end(nullptr, [&ended](void*) { ++ended; });
+  operation.done = [end](Status) {};
+  return operation;
+}
+
+}  // namespace
+
+TEST_CASE("calls of other threads may meet stop(), and every operation ends") {
+  for (int round = 0; round < kRounds; ++round) {
+    Fixture overlay({"a"});
+    std::atomic<int> posted = 0;
+    std::atomic<int> ended = 0;
+    stop_under(*overlay.nodes[0], [&] {
+      ++posted;
+      overlay.nodes[0]->post(operation_without_bytes(ended));
+    });
+    overlay.nodes.clear();
+    CHECK(ended == posted);
+  }
+}
+
+TEST_CASE("registrations of other threads may meet stop(), and later ones are refused") {
+  for (int round = 0; round < kRounds; ++round) {
+    Fixture overlay({"a"});
+    Node& node = *overlay.nodes[0];
+    const GroupSpec group{"g", "alice", {"a"}, {{}}};
+    std::atomic<int> strange = 0;
+    stop_under(node, [&] {
+      const auto registered = node.register_group(group, kLimit);
+      if (!registered.is_ok() && registered.status().code() != StatusCode::kCancelled) ++strange;
+    });
+    CHECK(strange == 0);
+    CHECK(node.register_group(group, kLimit).status().code() == StatusCode::kCancelled);
+    CHECK(node.statistics().blocks_sent == 0);
+    CHECK(node.metrics().node == "a");
+  }
+}
+
+TEST_CASE("a registration that nobody answers ends with the node") {
+  // Node b never comes, so the group is never active everywhere.
+  auto controller = Controller::start({}, mesh_scenario({"a", "b"}, "square", 1e9));
+  REQUIRE(controller.is_ok());
+  NodeOptions options;
+  options.name = "a";
+  options.controller_address = (*controller)->address();
+  auto joined = Node::join(options);
+  REQUIRE_MESSAGE(joined.is_ok(), joined.status().to_string());
+  Node& node = **joined;
+  Status outcome;
+  const auto begun = std::chrono::steady_clock::now();
+  std::thread caller([&] {
+    outcome = node.register_group({"g", "alice", {"a", "b"}, {{}}}, std::chrono::minutes(5)).status();
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  node.stop();
+  caller.join();
+  CHECK(outcome.code() == StatusCode::kCancelled);
+  CHECK(std::chrono::steady_clock::now() - begun < kLimit);
+  node.controller().stop();  // again
+}
