@@ -130,8 +130,8 @@ class ControllerClient::Core {
   }
 
   Result<GroupRegistration> call_register(const GroupSpec& group, const v1::RegisterGroupRequest& request,
-                                          Duration timeout, TimePoint end, std::uint64_t losses,
-                                          grpc::ClientContext& context) {
+                                          Duration timeout, std::chrono::steady_clock::time_point end,
+                                          std::uint64_t losses, grpc::ClientContext& context) {
     if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
     v1::RegisterGroupResponse response;
     const Status status = controller::from_grpc(stub_->RegisterGroup(&context, request, &response));
