@@ -51,9 +51,9 @@ Core core_of(const SteinerReduction& reduction) {
 }
 
 // Puts an answer for the core back into the graph.
-class Expansion {
+class Unreduced {
  public:
-  Expansion(const Digraph& graph, int root, const SteinerReduction& reduction, const Core& core)
+  Unreduced(const Digraph& graph, int root, const SteinerReduction& reduction, const Core& core)
       : graph_(graph), root_(root), reduction_(reduction), core_(core) {}
 
   [[nodiscard]] CutPacking packing(const CutPacking& inside) const {
@@ -167,13 +167,13 @@ Result<Relaxation> steiner_relaxation(const Digraph& graph, int root, const std:
     for (Relaxation::Path& path : core_paths[terminal]) path.second /= sum;
   }
 
-  const Expansion expansion(graph, root, reduction, core);
+  const Unreduced unreduced(graph, root, reduction, core);
   Relaxation answer;
-  answer.packing = expansion.packing(inside.packing);
+  answer.packing = unreduced.packing(inside.packing);
   answer.usage.assign(cost.size(), 0.0);
   for (const int terminal : terminals) {
     const int leader = reduction.leader(terminal).reduced;
-    answer.paths.push_back(expansion.paths(terminal, leader < 0 ? core_paths[0] : core_paths[leader]));
+    answer.paths.push_back(unreduced.paths(terminal, leader < 0 ? core_paths[0] : core_paths[leader]));
     std::vector<double> load(cost.size(), 0.0);
     for (const auto& [arcs, rate] : answer.paths.back()) {
       for (const int arc : arcs) load[arc] += rate;

@@ -11,7 +11,9 @@ namespace {
 // Keeps keys in the order in which they are written: people read plans, too.
 using OrderedJson = nlohmann::ordered_json;
 
-OrderedJson finite_or_null(double value) { return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr); }
+OrderedJson finite_or_null(double value) {
+  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
+}
 OrderedJson number_or_null(const std::optional<double>& value) {
   return value.has_value() ? OrderedJson(*value) : OrderedJson(nullptr);
 }
@@ -55,8 +57,8 @@ class Writer {
     out["nodes"] = OrderedJson::array();
     for (const PlanNode& node : plan_.nodes) {
       OrderedJson& item = out["nodes"].emplace_back(OrderedJson{{"name", node.name},
-                                                  {"egress_mbps", rate(node.egress_bps)},
-                                                  {"ingress_mbps", rate(node.ingress_bps)}});
+                                                                {"egress_mbps", rate(node.egress_bps)},
+                                                                {"ingress_mbps", rate(node.ingress_bps)}});
       if (!node.relays) item["relays"] = false;
     }
     out["links"] = OrderedJson::array();
@@ -124,7 +126,8 @@ class Writer {
       for (const PlanPacking::Cut& cut : items[p].cuts) {
         cuts.push_back({{"far_side", names(cut.far_side)}, {"length", cut.length}});
       }
-      out.push_back({{"sessions", OrderedJson::array({id_text(items[p].session)})}, {"cuts", std::move(cuts)}});
+      out.push_back(
+          {{"sessions", OrderedJson::array({id_text(items[p].session)})}, {"cuts", std::move(cuts)}});
     }
     return out;
   }
@@ -159,16 +162,16 @@ class Writer {
     OrderedJson sessions = OrderedJson::array();
     for (const SessionId id : item.sessions) sessions.push_back(id_text(id));
     OrderedJson out = {{"id", id_text(item.id)},
-                {"tenant", item.tenant},
-                {"op", to_string(item.op)},
-                {"weight", item.weight},
-                {"bytes", item.size_bytes},
-                {"lp_rate_mbps", rate(item.lp_rate_bps)},
-                {"rate_mbps", rate(item.rate_bps)},
-                {"bound_mbps", rate(item.bound_bps)},
-                {"completion_seconds", finite_or_null(item.completion_seconds)},
-                {"cost_usd_per_hour", item.cost_usd_per_hour},
-                {"sessions", std::move(sessions)}};
+                       {"tenant", item.tenant},
+                       {"op", to_string(item.op)},
+                       {"weight", item.weight},
+                       {"bytes", item.size_bytes},
+                       {"lp_rate_mbps", rate(item.lp_rate_bps)},
+                       {"rate_mbps", rate(item.rate_bps)},
+                       {"bound_mbps", rate(item.bound_bps)},
+                       {"completion_seconds", finite_or_null(item.completion_seconds)},
+                       {"cost_usd_per_hour", item.cost_usd_per_hour},
+                       {"sessions", std::move(sessions)}};
     if (!item.group.empty()) out["group"] = item.group;
     return out;
   }
@@ -186,31 +189,33 @@ class Writer {
       streams.push_back(
           {{"links", std::move(links)}, {"rate_mbps", rate(stream.rate_bps)}, {"coded", stream.coded}});
     }
-    OrderedJson out = {{"id", id_text(item.id)},
-                {"collective", id_text(item.collective)},
-                {"kind", to_string(item.kind)},
-                {"root", name(item.root)},
-                {"members", names(item.members)},
-                {"offset_bytes", item.offset_bytes},
-                {"size_bytes", item.size_bytes},
-                {"pair", item.pair.has_value() ? OrderedJson(id_text(*item.pair)) : OrderedJson(nullptr)},
-                {"lp_rate_mbps", rate(item.lp_rate_bps)},
-                {"rate_mbps", rate(item.rate_bps)},
-                {"paths", std::move(paths)},
-                {"streams", std::move(streams)}};
+    OrderedJson out = {
+        {"id", id_text(item.id)},
+        {"collective", id_text(item.collective)},
+        {"kind", to_string(item.kind)},
+        {"root", name(item.root)},
+        {"members", names(item.members)},
+        {"offset_bytes", item.offset_bytes},
+        {"size_bytes", item.size_bytes},
+        {"pair", item.pair.has_value() ? OrderedJson(id_text(*item.pair)) : OrderedJson(nullptr)},
+        {"lp_rate_mbps", rate(item.lp_rate_bps)},
+        {"rate_mbps", rate(item.rate_bps)},
+        {"paths", std::move(paths)},
+        {"streams", std::move(streams)}};
     for (const Duration bound : item.max_latency) {
-      out["max_latency_ms"].push_back(bound == Duration::max() ? OrderedJson(nullptr) : OrderedJson(milliseconds(bound)));
+      out["max_latency_ms"].push_back(bound == Duration::max() ? OrderedJson(nullptr)
+                                                               : OrderedJson(milliseconds(bound)));
     }
     return out;
   }
 
   [[nodiscard]] OrderedJson link(const PlanLink& item) const {
     OrderedJson out = {{"from", name(item.from)},
-                {"to", name(item.to)},
-                {"capacity_mbps", rate(item.capacity_bps)},
-                {"load_mbps", rate(item.load_bps)},
-                {"latency_ms", milliseconds(item.latency)},
-                {"price_usd_per_gb", item.price_usd_per_gb}};
+                       {"to", name(item.to)},
+                       {"capacity_mbps", rate(item.capacity_bps)},
+                       {"load_mbps", rate(item.load_bps)},
+                       {"latency_ms", milliseconds(item.latency)},
+                       {"price_usd_per_gb", item.price_usd_per_gb}};
     if (item.avoided) out["avoided"] = true;
     return out;
   }
