@@ -48,6 +48,7 @@ __all__: list[str] = [
     "PlanTenant",
     "Planner",
     "Policy",
+    "Reachability",
     "Scenario",
     "ShotTrace",
     "Tenant",
@@ -1185,6 +1186,21 @@ class Policy:
     @property
     def shots(self) -> int: ...
 
+class Reachability:
+    """
+    Groups of nodes that all reach one another.
+    """
+    @property
+    def groups(self) -> list[list[str]]:
+        """
+        The largest first.
+        """
+    @property
+    def unreachable(self) -> list[list[int]] | None:
+        """
+        By group, the groups that no path leads to; None where there are too many groups.
+        """
+
 class Scenario:
     """
     An overlay, a policy, tenants and their collectives.
@@ -1322,6 +1338,10 @@ class Topology:
     def k_widest_paths(
         self, source: str, target: str, k: typing.SupportsInt | typing.SupportsIndex
     ) -> list[list[str]]: ...
+    def reachability(self) -> Reachability:
+        """
+        Which nodes can reach which.
+        """
     def reachable_from(self, name: str) -> list[str]: ...
     def set_capacity(
         self, from_node: str, to_node: str, capacity_bps: typing.SupportsFloat | typing.SupportsIndex
