@@ -3,7 +3,7 @@
 //   bare_grpc sink | bare_grpc relay ADDRESS... | bare_grpc source ADDRESS...
 //
 // Generic asynchronous streams on one completion queue that one thread polls; a source sends static slices
-// of one buffer, a relay forwards what it read by reference, over one stream for each address. A sink and a
+// of a buffer, a relay forwards what it read by reference, over one stream for each address. A sink and a
 // relay print the port that they listen on. Then each line on standard input is answered by one line:
 //
 //   usage                         -> CPU seconds of this process, messages received by it
@@ -39,7 +39,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-constexpr std::size_t kMaxMessageBytes = std::size_t{8} << 20U;
+constexpr std::size_t kMaxMessageBytes = std::size_t{1} << 20U;
+// A source goes through a buffer of so many messages again and again, as one does that has much to send.
+constexpr std::size_t kMessagesInBuffer = 128;
 // As far as a relay reads ahead of what it can write.
 constexpr std::size_t kMaxForwarded = 64;
 
@@ -129,7 +131,12 @@ class Incoming {
   Incoming(grpc::AsyncGenericService& service, grpc::ServerCompletionQueue& queue,
            std::atomic<std::uint64_t>& messages, std::deque<std::unique_ptr<Outgoing>>& outgoing,
            std::vector<std::unique_ptr<Incoming>>& all)
-      : service_(service), queue_(queue), messages_(messages), outgoing_(outgoing), all_(all), stream_(&context_) {
+      : service_(service),
+        queue_(queue),
+        messages_(messages),
+        outgoing_(outgoing),
+        all_(all),
+        stream_(&context_) {
     service_.RequestCall(&context_, &stream_, &queue_, &queue_, &called_);
   }
 
@@ -193,8 +200,10 @@ class Sending {
     auto next = Clock::time_point::max();
     for (std::size_t i = 0; i < streams_.size(); ++i) {
       while (sent_[i] < orders_.count && due(i) <= now) {
-        if (orders_.interval.count() == 0 && !streams_[i]->is_idle()) break;  // its write's end comes by itself
-        const grpc::Slice slice(data_.data(), orders_.size_bytes, grpc::Slice::STATIC_SLICE);
+        if (orders_.interval.count() == 0 && !streams_[i]->is_idle())
+          break;  // its write's end comes by itself
+        const char* from = data_.data() + sent_[i] % kMessagesInBuffer * orders_.size_bytes;
+        const grpc::Slice slice(from, orders_.size_bytes, grpc::Slice::STATIC_SLICE);
         streams_[i]->send(grpc::ByteBuffer(&slice, 1));
         ++sent_[i];
       }
@@ -206,11 +215,14 @@ class Sending {
     return std::ranges::all_of(sent_, [this](std::uint64_t sent) { return sent == orders_.count; }) &&
            std::ranges::all_of(streams_, [](const auto& stream) { return stream->is_idle(); });
   }
-  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - began_).count();
+  }
 
  private:
   [[nodiscard]] Clock::time_point due(std::size_t stream) const {
-    const auto shift = orders_.interval * static_cast<std::int64_t>(stream) / static_cast<std::int64_t>(streams_.size());
+    const auto shift =
+        orders_.interval * static_cast<std::int64_t>(stream) / static_cast<std::int64_t>(streams_.size());
     return began_ + shift + orders_.interval * static_cast<std::int64_t>(sent_[stream]);
   }
 
@@ -228,7 +240,8 @@ class Peer {
     // A server's queue serves streams of both directions; a source has one of its own.
     if (!listens) queue_ = std::make_unique<grpc::CompletionQueue>();
     grpc::CompletionQueue& queue = listens ? *server_queue_ : *queue_;
-    for (const std::string& address : addresses) outgoing_.push_back(std::make_unique<Outgoing>(address, queue));
+    for (const std::string& address : addresses)
+      outgoing_.push_back(std::make_unique<Outgoing>(address, queue));
     thread_ = std::thread([this, &queue] { run(queue); });
     thread_.detach();  // it ends with the process
   }
@@ -241,7 +254,8 @@ class Peer {
     Orders orders;
     std::int64_t interval = 0;
     words >> orders.size_bytes >> orders.count >> interval;
-    if (what != "send" || !words || orders.size_bytes > data_.size()) return "what?";
+    if (what != "send" || !words || orders.size_bytes > kMaxMessageBytes) return "what?";
+    data_.resize(std::max(data_.size(), kMessagesInBuffer * orders.size_bytes), 'x');
     orders.interval = microseconds(interval);
     auto done = done_.emplace().get_future();
     {
@@ -259,12 +273,13 @@ class Peer {
     grpc::ServerBuilder builder;
     int port = 0;
     set_common([&](const char* key, int value) { builder.AddChannelArgument(key, value); });
-    builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
+    builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes + 1024));
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterAsyncGenericService(&service_);
     server_queue_ = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();
-    incoming_.push_back(std::make_unique<Incoming>(service_, *server_queue_, messages_, outgoing_, incoming_));
+    incoming_.push_back(
+        std::make_unique<Incoming>(service_, *server_queue_, messages_, outgoing_, incoming_));
     std::cout << port << std::endl;
   }
 
@@ -299,7 +314,7 @@ class Peer {
     return Clock::time_point::max();
   }
 
-  const std::string data_ = std::string(kMaxMessageBytes / 2, 'x');
+  std::string data_;  // grows between orders
   grpc::AsyncGenericService service_;
   std::unique_ptr<grpc::ServerCompletionQueue> server_queue_;
   std::unique_ptr<grpc::CompletionQueue> queue_;

@@ -19,6 +19,7 @@ import shlex
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
@@ -34,7 +35,8 @@ SIZES = (8 * KIB, 64 * KIB, KIB * KIB)
 BLOCKS_PER_SECOND = 100
 # Longer operations get larger blocks: so many of the planned size, several operations at once.
 BLOCKS_PER_OPERATION = 128
-LOAD_BLOCKS = {8 * KIB: 16384, 64 * KIB: 8192, KIB * KIB: 1024}
+OPERATIONS_AT_ONCE = 4
+LOAD_BLOCKS = {8 * KIB: 65536, 64 * KIB: 16384, KIB * KIB: 2048}
 STREAMS = 30
 LINKS = 5
 OPERATION_SECONDS = 2.0
@@ -53,24 +55,31 @@ class Priced(bench.Server):
 
     def prepare(self) -> None:
         """Buffers whose pages are there."""
-        self.playing: list[Any] = []
+        self.playing: deque[Any] = deque()
         self.data = {
             (number, rank): bytearray(b"\x01" * self.sessions[number].size_bytes)
             for number, rank in self.communicators
         }
 
     def play(self, numbers: Sequence[int], rank: int, operations: int) -> None:
-        """Begins so many operations of each session in which this rank lives here."""
-        for number in numbers:
-            member, data = self.communicators[number, rank], self.data[number, rank]
-            for _ in range(operations):
-                self.playing.append(member.broadcast_async(data, 0, bench.CALL_SECONDS))
+        """Begins so many operations of each session in which this rank lives here, some of them at first."""
+        self.left = operations - min(operations, OPERATIONS_AT_ONCE)
+        self.members = [(self.communicators[n, rank], self.data[n, rank]) for n in numbers]
+        for _ in range(operations - self.left):
+            self._post()
+
+    def _post(self) -> None:
+        for member, data in self.members:
+            self.playing.append(member.broadcast_async(data, 0, bench.CALL_SECONDS))
 
     def finish(self) -> float:
         """When all that was begun last has ended, by the machine's monotonic clock."""
-        for work in self.playing:
-            work.wait()
-        self.playing.clear()
+        while self.playing:
+            for _ in self.members:
+                self.playing.popleft().wait()
+            if self.left > 0:
+                self.left -= 1
+                self._post()
         return time.monotonic()
 
     def blocks(self) -> tuple[int, int]:
@@ -206,11 +215,11 @@ class Running:
             began = time.monotonic()
             for name, here in numbers[0].items():
                 self.hosts[name].call("play", here, 0, operations)
-            for name in numbers[1]:
+            both = [*numbers[1], *numbers[0]]
+            for name in both:
                 self.hosts[name].begin("finish")
-            seconds = max(self.hosts[name].answer() for name in numbers[1]) - began
-            for name in numbers[0]:
-                self.hosts[name].call("finish")
+            ended = {name: self.hosts[name].answer() for name in both}
+            seconds = max(ended[name] for name in numbers[1]) - began
         took, after, then = time.monotonic() - began, self.usage(), self.blocks()
         prices = []
         for name, place in self.layout.places.items():

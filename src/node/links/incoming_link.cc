@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "node/links/outgoing_link.h"
+#include "node/links/tick.h"
 
 namespace square {
 
@@ -40,9 +41,15 @@ void IncomingLink::answer(Frame frame) {
   flush_.mark(*this);
 }
 
-void IncomingLink::announce_credit(IncomingStream& stream) {
-  credits_.push_back(stream.shared_from_this());
-  flush_.mark(*this);
+void IncomingLink::add_credit(IncomingStream& stream) { credits_.push_back(stream.shared_from_this()); }
+
+void IncomingLink::announce_credit(bool may_wait) {
+  if (!may_wait) return flush_.mark(*this);
+  if (tick_timer_ != 0) return;
+  tick_timer_ = node_->executor.post_at(tick_after(node_->clock.now(), kAnswerTick), life_.bind([this] {
+    tick_timer_ = 0;
+    if (!credits_.empty()) flush_.mark(*this);
+  }));
 }
 
 std::optional<LinkHandle> IncomingLink::on_up(LinkHandle handle) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "node/context.h"
+#include "node/lifetime.h"
 #include "node/links/flush.h"
 #include "node/links/incoming_stream.h"
 #include "node/links/ingress_police.h"
@@ -60,7 +61,9 @@ class IncomingLink final : public Flush::Link {
 
   // For its streams.
   [[nodiscard]] IngressPolice& police() { return police_; }
-  void announce_credit(IncomingStream& stream);
+  void add_credit(IncomingStream& stream);
+  // What was added goes now, or with the next answer, at the latest at the next tick.
+  void announce_credit(bool may_wait);
 
  private:
   [[nodiscard]] std::optional<Frame> next_answer();
@@ -76,6 +79,8 @@ class IncomingLink final : public Flush::Link {
   std::deque<Frame> answers_;
   std::deque<std::shared_ptr<IncomingStream>> credits_;
   std::size_t in_transport_ = 0;
+  Executor::TimerId tick_timer_ = 0;
+  Lifetime life_;
 };
 
 }  // namespace square

@@ -11,6 +11,9 @@ namespace {
 
 // Credit is announced once this part of the window is free again: fewer small frames.
 constexpr std::size_t kGrantFraction = 2;
+// It then waits for others to go with, but not in a window of few blocks, or once most of it is free.
+constexpr std::size_t kLeastPatientWindow = 8;
+constexpr double kUrgentPart = 0.75;
 
 }  // namespace
 
@@ -26,6 +29,7 @@ void IncomingStream::on_up() {
   on_down();
   received_ = 0;
   granted_ = 0;
+  announced_ = 0;
   waiting_ = 0;
   flow_ = link_.police().add_flow(share_, [this] {
     --waiting_;
@@ -63,17 +67,25 @@ void IncomingStream::on_credit_request(std::uint64_t sent) {
 
 void IncomingStream::grant(bool always) {
   if (!flow_) return;
+  const std::uint64_t step = std::max<std::uint64_t>(1, window_blocks_ / kGrantFraction);
+  if (!always && limit() < announced_ + step) return;
+  granted_ = std::max(granted_, limit());
+  const auto urgent = static_cast<std::uint64_t>(kUrgentPart * static_cast<double>(window_blocks_));
+  const bool may_wait = !always && window_blocks_ >= kLeastPatientWindow && granted_ < announced_ + urgent;
+  if (!std::exchange(is_due_, true)) link_.add_credit(*this);
+  link_.announce_credit(may_wait);
+}
+
+std::uint64_t IncomingStream::limit() const {
   // Slots still taken from an earlier connection count too.
   const std::uint64_t used = taken_ + waiting_;
-  const std::uint64_t limit = received_ + (window_blocks_ - std::min<std::uint64_t>(window_blocks_, used));
-  const std::uint64_t step = std::max<std::uint64_t>(1, window_blocks_ / kGrantFraction);
-  if (!always && limit < granted_ + step) return;
-  granted_ = std::max(granted_, limit);
-  if (!std::exchange(is_due_, true)) link_.announce_credit(*this);
+  return received_ + (window_blocks_ - std::min<std::uint64_t>(window_blocks_, used));
 }
 
 std::optional<Frame> IncomingStream::take_credit() {
   if (!std::exchange(is_due_, false)) return std::nullopt;
+  granted_ = std::max(granted_, limit());
+  announced_ = granted_;
   Frame credit;
   credit.header.type = FrameType::kCredit;
   credit.header.epoch = key_.epoch;

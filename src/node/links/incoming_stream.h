@@ -36,12 +36,13 @@ class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
   // The sender has sent so many blocks; those that did not come are lost.
   void on_credit_request(std::uint64_t sent);
 
-  // For its link, when it sends: the newest credit that was not announced yet, if there is any.
+  // For its link, when it sends: all credit that was not announced yet, if some is due.
   std::optional<Frame> take_credit();
 
  private:
   void release(std::size_t bytes);
   void grant(bool always);
+  [[nodiscard]] std::uint64_t limit() const;
 
   std::shared_ptr<NodeContext> node_;
   IncomingLink& link_;  // used while up
@@ -53,6 +54,7 @@ class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
   std::size_t taken_ = 0;
   std::uint64_t waiting_ = 0;  // slots that are free and wait for their turn
   std::uint64_t granted_ = 0;
+  std::uint64_t announced_ = 0;
   bool is_due_ = false;  // granted_ is to be announced
 };
 

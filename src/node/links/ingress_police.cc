@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "node/links/tick.h"
+
 namespace square {
 
 void IngressPolice::set_rate(double rate_bps) {
@@ -63,7 +65,7 @@ void IngressPolice::take_turns() {
 
 void IngressPolice::wait_until(TimePoint when) {
   if (timer_ != 0) return;
-  timer_ = executor_.post_at(when, life_.bind([this] {
+  timer_ = executor_.post_at(tick_after(when, kPaceTick), life_.bind([this] {
     timer_ = 0;
     take_turns();
   }));

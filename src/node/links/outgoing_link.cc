@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "node/links/tick.h"
 #include "transport/pacing/wire_cost.h"
 
 namespace square {
@@ -171,7 +172,7 @@ void OutgoingLink::charge_other(double bits) {
 
 void OutgoingLink::wait_until(TimePoint when) {
   if (pace_timer_ != 0) return;
-  pace_timer_ = node_.executor.post_at(when, life_.bind([this] {
+  pace_timer_ = node_.executor.post_at(tick_after(when, kPaceTick), life_.bind([this] {
     pace_timer_ = 0;
     flush_.mark(*this);
   }));

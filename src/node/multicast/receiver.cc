@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "node/links/tick.h"
+
 namespace square {
 namespace {
 
@@ -206,13 +208,13 @@ void Receiver::answer_on_every_stream() {
 
 void Receiver::answer_later(const std::shared_ptr<const LocalStream>& stream) {
   if (answer_timer_ != 0) return;
-  answer_timer_ =
-      node_->executor.post_at(node_->clock.now() + kAcknowledgementDelay, [weak = weak_from_this(), stream] {
-        const auto self = weak.lock();
-        if (!self || self->is_cancelled_) return;
-        self->answer_timer_ = 0;
-        self->answer(*stream);
-      });
+  const TimePoint when = tick_after(node_->clock.now() + kAcknowledgementDelay, kAnswerTick);
+  answer_timer_ = node_->executor.post_at(when, [weak = weak_from_this(), stream] {
+    const auto self = weak.lock();
+    if (!self || self->is_cancelled_) return;
+    self->answer_timer_ = 0;
+    self->answer(*stream);
+  });
 }
 
 Frame Receiver::final_answer(const LocalStream& stream, NodeId self, const FrameHeader& question) {

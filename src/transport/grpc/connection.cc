@@ -27,6 +27,8 @@ constexpr std::int64_t kPingBytesPerSecond = 2048;
 constexpr std::uint64_t kLeastUnframedBytes = 4096;
 // Of bytes that came in a short time, what pings explain.
 constexpr std::uint64_t kPingBytes = 256;
+// Bytes since the inspection before that make the next one urgent: little beside what one may have.
+constexpr std::uint64_t kQuietBytes = std::uint64_t{1} << 20U;
 // What an inspection that came late may add to a time: a process that was stopped for a while
 // must not take its peers for stalled.
 constexpr nanoseconds kMaxStep = std::chrono::milliseconds(500);
@@ -76,7 +78,7 @@ std::optional<std::string> Connection::inspect(Time now) {
     const bool same_write = std::exchange(seen_writes_, writes) == writes && writes % 2 == 1;
     writing_for_ = same_write ? writing_for_ + step : nanoseconds(0);
     still_for_ += step;
-    return inspect_call(now);
+    return inspect_call(now, step);
   }
   age_ += step;
   unframed_bytes_ = 0;
@@ -87,8 +89,8 @@ std::optional<std::string> Connection::inspect(Time now) {
   return std::nullopt;
 }
 
-std::optional<std::string> Connection::inspect_call(Time now) {
-  measure(received_bytes(fd_), now);
+std::optional<std::string> Connection::inspect_call(Time now, nanoseconds step) {
+  measure(received_bytes(fd_), now, step);
   if (writing_for_ >= kStallDeadline) {
     return fmt::format("it took no answer for {} ms", kStallDeadline.count());
   }
@@ -107,18 +109,19 @@ std::optional<std::string> Connection::inspect_call(Time now) {
   return std::nullopt;
 }
 
-void Connection::measure(std::uint64_t received, Time now) {
+void Connection::measure(std::uint64_t received, Time now, nanoseconds step) {
   const std::uint64_t bytes = message_bytes_;
   const std::uint64_t messages = messages_;
   const auto came = static_cast<std::int64_t>(received) - static_cast<std::int64_t>(bytes);
   const auto new_messages = static_cast<std::int64_t>(messages - seen_messages_);
   const auto new_bytes = static_cast<std::int64_t>(bytes - seen_bytes_);
   // The least that was ever on top of the messages, and what may have been added to it.
-  overhead_ += new_messages * kBytesPerMessage + new_bytes / kMessageBytesPerByte +
-               kPingBytesPerSecond * kInspectionInterval.count() / 1000;
+  overhead_ +=
+      new_messages * kBytesPerMessage + new_bytes / kMessageBytesPerByte +
+      kPingBytesPerSecond * std::chrono::duration_cast<std::chrono::milliseconds>(step).count() / 1000;
   overhead_ = std::min(overhead_, std::max<std::int64_t>(came, kHandshakeBytes));
   unframed_bytes_ = static_cast<std::uint64_t>(std::max<std::int64_t>(0, came - overhead_));
-  is_quiet_ = received - received_ < kPingBytes;
+  is_quiet_ = received - received_ < kQuietBytes && unframed_bytes_ <= kLeastUnframedBytes;
   if (new_messages > 0 || received - moved_at_bytes_ >= kPingBytes) {
     still_for_ = nanoseconds(0);
     moved_at_bytes_ = received;

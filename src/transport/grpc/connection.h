@@ -46,8 +46,8 @@ class Connection {
   bool shut();
 
  private:
-  std::optional<std::string> inspect_call(Time now);
-  void measure(std::uint64_t received, Time now);
+  std::optional<std::string> inspect_call(Time now, std::chrono::nanoseconds step);
+  void measure(std::uint64_t received, Time now, std::chrono::nanoseconds step);
 
   const int fd_;
   const std::string peer_;

@@ -55,7 +55,7 @@ constexpr std::size_t max_unframed_bytes(std::size_t quota_bytes) {
 }
 // Connections are inspected so often, and so many at a time; less often when all are quiet.
 inline constexpr std::chrono::milliseconds kInspectionInterval{20};
-inline constexpr std::chrono::milliseconds kQuietInspectionInterval{50};
+inline constexpr std::chrono::milliseconds kQuietInspectionInterval{100};
 inline constexpr std::size_t kMaxInspections = 256;
 // Incomplete messages of all connections together may take this part of the memory quota;
 // beyond it those that completed no message for the longest time are closed.

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <future>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 using namespace square;
@@ -192,5 +195,118 @@ TEST_CASE("stop runs what was posted before, drops the rest, and nothing runs af
     poster.join();
     CHECK_FALSE(ran_late.load());
     CHECK(token.use_count() == 1);
+  }
+}
+
+namespace {
+
+// A thread that waits to be woken, or until the strand's next timer.
+class Host final : public StrandHost {
+ public:
+  explicit Host(ThreadExecutor& executor) : executor_(executor) {
+    executor_.lend_to(*this);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Host() override {
+    executor_.take_back();
+    stop_ = true;
+    wake();
+    thread_.join();
+  }
+
+  void wake() override {
+    const std::lock_guard lock(mutex_);
+    ++wakes;
+    woken_ = true;
+    changed_.notify_one();
+  }
+
+  std::thread::id thread() const { return thread_.get_id(); }
+  std::atomic<int> wakes = 0;
+
+ private:
+  void run() {
+    while (!stop_) {
+      const TimePoint until = executor_.run_ready();
+      std::unique_lock lock(mutex_);
+      const auto is_woken = [this] { return std::exchange(woken_, false); };
+      if (until == TimePoint::max()) {
+        changed_.wait(lock, is_woken);
+      } else {
+        changed_.wait_until(lock, std::chrono::steady_clock::time_point(until.time_since_epoch()), is_woken);
+      }
+    }
+  }
+
+  ThreadExecutor& executor_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool woken_ = false;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("a host's thread runs tasks and timers, and wakes once for many tasks") {
+  ThreadExecutor executor;
+  Host host(executor);
+  std::thread::id ran_on;
+  run_on_strand(executor, [&] { ran_on = std::this_thread::get_id(); });
+  CHECK(ran_on == host.thread());
+  std::promise<std::thread::id> timer;
+  executor.post_at(steady_clock().now() + 5ms, [&] { timer.set_value(std::this_thread::get_id()); });
+  CHECK(timer.get_future().get() == host.thread());
+  std::this_thread::sleep_for(20ms);  // it waits by now
+  const int before = host.wakes;
+  std::promise<void> done;
+  executor.post([&] {
+    for (int i = 0; i < 100; ++i) executor.post([] {});
+    executor.post([&] { done.set_value(); });
+  });
+  done.get_future().wait();
+  CHECK(host.wakes - before == 1);
+}
+
+TEST_CASE("the strand goes from its thread to a host and back without losing or doubling a task") {
+  constexpr int kPosters = 3;
+  constexpr int kTasks = 3000;
+  ThreadExecutor executor;
+  std::vector<int> last(kPosters, -1);
+  bool in_order = true;
+  int inside = 0;
+  std::vector<std::thread> posters;
+  for (int poster = 0; poster < kPosters; ++poster) {
+    posters.emplace_back([&, poster] {
+      for (int i = 0; i < kTasks; ++i) {
+        const auto task = [&, poster, i] {
+          in_order = in_order && ++inside == 1 && last[static_cast<std::size_t>(poster)] == i - 1;
+          last[static_cast<std::size_t>(poster)] = i;
+          --inside;
+        };
+        executor.post(task);
+        if (i % 100 == 0) executor.post_at(steady_clock().now(), [&] { in_order = in_order && inside == 0; });
+      }
+    });
+  }
+  for (int i = 0; i < 20; ++i) {
+    const Host host(executor);
+    std::this_thread::sleep_for(1ms);
+  }
+  for (auto& poster : posters) poster.join();
+  executor.stop();
+  CHECK(in_order);
+  CHECK(std::all_of(last.begin(), last.end(), [](int value) { return value == kTasks - 1; }));
+}
+
+TEST_CASE("stop runs what was posted also while a host has the strand") {
+  for (int round = 0; round < 50; ++round) {
+    ThreadExecutor executor;
+    Host host(executor);
+    std::atomic<int> ran = 0;
+    for (int i = 0; i < 200; ++i) executor.post([&] { ++ran; });
+    executor.stop();
+    CHECK(ran == 200);
+    CHECK(executor.run_ready() == TimePoint::max());
   }
 }
