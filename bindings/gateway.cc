@@ -45,7 +45,7 @@ std::shared_ptr<AttachedNode> attach(std::string address, std::string token, std
           }};
 }
 
-constexpr double kDefaultTimeoutSeconds = 5.0;
+constexpr double kDefaultAttachTimeoutSeconds = 5.0;
 
 }  // namespace
 
@@ -73,7 +73,7 @@ void bind_gateway(py::module_& module) {
       .def("__exit__", [](AttachedNode& self, const py::args&) { unlocked([&] { self.leave(); }); });
   module.def("attach", &attach, py::arg("gateway"), py::kw_only(), py::arg("token") = "",
              py::arg("tenant") = "", py::arg("shared_memory") = true,
-             py::arg("timeout") = kDefaultTimeoutSeconds,
+             py::arg("timeout") = kDefaultAttachTimeoutSeconds,
              "Attaches this process to a gateway; the node that it returns has this process's members.");
 }
 

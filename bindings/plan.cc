@@ -61,18 +61,18 @@ struct CertificateView {
   std::optional<double> cost_bound_usd_per_hour;
 };
 
-Names names_of(const Plan& plan, const std::vector<NodeId>& nodes) {
+Names node_names(const Plan& plan, const std::vector<NodeId>& nodes) {
   Names names;
   for (const NodeId node : nodes) names.push_back(plan.nodes.at(node.index()).name);
   return names;
 }
 
-SessionView view_of(const Plan& plan, const PlanSession& session) {
+SessionView session_view(const Plan& plan, const PlanSession& session) {
   SessionView view{
-      session, plan.nodes.at(session.root.index()).name, names_of(plan, session.members), {}, {}};
+      session, plan.nodes.at(session.root.index()).name, node_names(plan, session.members), {}, {}};
   for (const PlanPath& path : session.paths) {
     view.paths.push_back(
-        {plan.nodes.at(path.member.index()).name, names_of(plan, path.nodes), path.rate_bps});
+        {plan.nodes.at(path.member.index()).name, node_names(plan, path.nodes), path.rate_bps});
   }
   for (const PlanStream& stream : session.streams) {
     StreamView streamed{{}, stream.rate_bps, stream.coded};
@@ -86,11 +86,11 @@ SessionView view_of(const Plan& plan, const PlanSession& session) {
 
 std::vector<SessionView> sessions_of(const Plan& plan) {
   std::vector<SessionView> views;
-  for (const PlanSession& session : plan.sessions) views.push_back(view_of(plan, session));
+  for (const PlanSession& session : plan.sessions) views.push_back(session_view(plan, session));
   return views;
 }
 
-std::vector<PlanLinkView> links_of(const Plan& plan) {
+std::vector<PlanLinkView> planned_links_of(const Plan& plan) {
   std::vector<PlanLinkView> views;
   for (const PlanLink& link : plan.links) {
     views.push_back({link, plan.nodes.at(link.from.index()).name, plan.nodes.at(link.to.index()).name});
@@ -112,7 +112,7 @@ std::vector<std::pair<std::string, double>> node_lengths(
   return named;
 }
 
-LevelView view_of(const Plan& plan, const PlanLevel& level) {
+LevelView level_view(const Plan& plan, const PlanLevel& level) {
   LevelView view{level.bound_bps,
                  numbers_of(level.collectives),
                  {},
@@ -128,7 +128,7 @@ LevelView view_of(const Plan& plan, const PlanLevel& level) {
   for (const PlanPacking& packing : level.packings) {
     PackingView& packed = view.packings.emplace_back(PackingView{packing.session.value(), {}});
     for (const PlanPacking::Cut& cut : packing.cuts) {
-      packed.cuts.emplace_back(names_of(plan, cut.far_side), cut.length);
+      packed.cuts.emplace_back(node_names(plan, cut.far_side), cut.length);
     }
   }
   return view;
@@ -137,14 +137,14 @@ LevelView view_of(const Plan& plan, const PlanLevel& level) {
 CertificateView certificate_of(const Plan& plan) {
   CertificateView view{plan.certificate.level_bound_bps, {}, {}, plan.certificate.cost_bound_usd_per_hour};
   for (const PlanCut& cut : plan.certificate.cuts) {
-    view.cuts.push_back({cut.collective.value(), names_of(plan, cut.source_side), cut.bound_bps});
+    view.cuts.push_back({cut.collective.value(), node_names(plan, cut.source_side), cut.bound_bps});
   }
-  for (const PlanLevel& level : plan.certificate.levels) view.levels.push_back(view_of(plan, level));
+  for (const PlanLevel& level : plan.certificate.levels) view.levels.push_back(level_view(plan, level));
   return view;
 }
 
 // "<Plan exact epoch 1: 3 collectives, min 8.1 Mbit/s>"
-std::string describe(const Plan& plan) {
+std::string repr_of(const Plan& plan) {
   char least[32];
   std::snprintf(least, sizeof least, "%.4g", bps_to_mbps(plan.min_rate_bps));
   const std::size_t count = plan.collectives.size();
@@ -293,11 +293,11 @@ void bind_plan(py::module_& module) {
       .def_readonly("collectives", &Plan::collectives)
       .def_readonly("nodes", &Plan::nodes)
       .def_property_readonly("sessions", &sessions_of)
-      .def_property_readonly("links", &links_of)
+      .def_property_readonly("links", &planned_links_of)
       .def_property_readonly("certificate", &certificate_of)
       .def_readonly("headroom", &Plan::headroom)
       .def_readonly("changes", &Plan::changes)
-      .def("__repr__", &describe)
+      .def("__repr__", &repr_of)
       .def("to_json", [](const Plan& self) { return unlocked([&] { return to_json(self); }); })
       .def_static(
           "from_json",

@@ -44,7 +44,7 @@ Result<net::HostPort> check_address(const ControllerOptions& options) {
   return address;
 }
 
-std::unique_ptr<grpc::Server> listen(const net::HostPort& address, grpc::Service& service, int& port) {
+std::unique_ptr<grpc::Server> start_server(const net::HostPort& address, grpc::Service& service, int& port) {
   grpc::ServerBuilder builder;
   grpc::ResourceQuota quota("square.controller");
   quota.Resize(kServerMemoryBytes);
@@ -72,7 +72,7 @@ class Controller::Core {
   Status serve(const ControllerOptions& options) {
     SQUARE_ASSIGN_OR_RETURN(net::HostPort bound, check_address(options));
     int port = 0;
-    server_ = listen(bound, service_, port);
+    server_ = start_server(bound, service_, port);
     if (!server_ || port == 0) {
       return unavailable(
           fmt::format("cannot listen at {}; choose another address or port", options.bind_address));

@@ -25,7 +25,7 @@ constexpr Duration kKeepaliveTimeout = std::chrono::seconds(3);
 // Registrations whose answers are kept for other members of the group at this node.
 constexpr std::size_t kMaxAnswered = 64;
 
-int milliseconds(Duration duration) {
+int grpc_milliseconds(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
@@ -38,11 +38,12 @@ std::shared_ptr<grpc::Channel> open_channel(const ControllerClientOptions& optio
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, milliseconds(ControllerClient::kMinReconnectWait));
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, milliseconds(ControllerClient::kMinReconnectWait));
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, milliseconds(ControllerClient::kMaxReconnectWait));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds(kKeepaliveTime));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds(kKeepaliveTimeout));
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
+                   grpc_milliseconds(ControllerClient::kMinReconnectWait));
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, grpc_milliseconds(ControllerClient::kMinReconnectWait));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, grpc_milliseconds(ControllerClient::kMaxReconnectWait));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, grpc_milliseconds(kKeepaliveTime));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, grpc_milliseconds(kKeepaliveTimeout));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   return grpc::CreateCustomChannel(options.controller_address, grpc::InsecureChannelCredentials(), arguments);
 }

@@ -12,8 +12,6 @@
 namespace square::controller {
 namespace {
 
-constexpr const char* kComponent = "controller";
-
 // Wakes up for nothing once in a while rather than wait for a time that no clock holds.
 constexpr Duration kLongestSleep = std::chrono::hours(1);
 

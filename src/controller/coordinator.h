@@ -130,6 +130,9 @@ class Coordinator {
   const Duration install_timeout_;
   const bool open_;  // the topology is made of the nodes that join
 
+  // Of what it says in the log.
+  static constexpr const char* kComponent = "controller";
+
   mutable std::mutex mutex_;
   std::condition_variable wake_condition_;
   mutable std::condition_variable changed_;  // members, or the active plan

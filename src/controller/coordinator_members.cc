@@ -13,8 +13,6 @@
 namespace square::controller {
 namespace {
 
-constexpr const char* kComponent = "controller";
-
 using Event = std::shared_ptr<const v1::ControllerEvent>;
 
 Event welcome(Duration lease) {

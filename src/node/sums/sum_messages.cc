@@ -13,7 +13,7 @@ using wire::put;
 // then for each block its number in 32 bits and its retry in 16.
 constexpr std::size_t kRequestHeaderBytes = 20;
 constexpr std::size_t kAgainBytes = 6;
-constexpr std::uint32_t kDoneFlag = 1;
+constexpr std::uint32_t kRequestDoneFlag = 1;
 constexpr std::size_t kReportBytes = 16;
 constexpr std::uint32_t kCalledFlag = 1;
 constexpr std::uint32_t kBehindFlag = 2;
@@ -23,7 +23,7 @@ constexpr std::uint32_t kBehindFlag = 2;
 Buffer encode_request(const SumRequest& request) {
   std::vector<std::byte> bytes;
   put(bytes, request.number);
-  put(bytes, request.done ? kDoneFlag : 0U);
+  put(bytes, request.done ? kRequestDoneFlag : 0U);
   put(bytes, request.first_missing);
   put(bytes, static_cast<std::uint32_t>(request.bits.size()));
   put(bytes, static_cast<std::uint32_t>(request.again.size()));
@@ -47,7 +47,7 @@ Result<SumRequest> decode_request(const Buffer& payload) {
   }
   SumRequest request;
   request.number = get<std::uint32_t>(bytes, 0);
-  request.done = (get<std::uint32_t>(bytes, 4) & kDoneFlag) != 0;
+  request.done = (get<std::uint32_t>(bytes, 4) & kRequestDoneFlag) != 0;
   request.first_missing = get<std::uint32_t>(bytes, 8);
   request.bits = wire::get_bits(bytes, kRequestHeaderBytes, bits);
   for (std::size_t i = 0; i < blocks; ++i) {

@@ -13,7 +13,7 @@ namespace {
 // A cut that lets this much less than one unit through is worth adding.
 constexpr double kViolation = 1e-9;
 constexpr double kAsCheap = 1.0 + 1e-11;
-constexpr int kMaxRounds = 2'000;
+constexpr int kMaxCutRounds = 2'000;
 // Flows first look for cuts between the program's usage and the best tree's.
 constexpr double kTowardsTree = 0.5;
 
@@ -64,7 +64,7 @@ bool CutProgram::add(const std::vector<int>& far_side) {
 }
 
 Status CutProgram::solve() {
-  for (int round = 0; round < kMaxRounds; ++round) {
+  for (int round = 0; round < kMaxCutRounds; ++round) {
     SQUARE_ASSIGN_OR_RETURN(const Solution solution, program_.solve());
     keep(solution);
     look_for_tree();

@@ -18,7 +18,7 @@ namespace {
 
 // How far a packing may fall short of the flow that it proves.
 constexpr double kGap = 1e-9;
-constexpr double kAsCheap = 1.0 + 1e-11;
+constexpr double kAsShort = 1.0 + 1e-11;
 
 // The reduced problem without the arcs that are longer than the way from the root to their
 // end: that way can take over what they carry, and no packing fills them.
@@ -51,9 +51,9 @@ Core core_of(const SteinerReduction& reduction) {
 }
 
 // Puts an answer for the core back into the graph.
-class Unreduced {
+class CoreExpansion {
  public:
-  Unreduced(const Digraph& graph, int root, const SteinerReduction& reduction, const Core& core)
+  CoreExpansion(const Digraph& graph, int root, const SteinerReduction& reduction, const Core& core)
       : graph_(graph), root_(root), reduction_(reduction), core_(core) {}
 
   [[nodiscard]] CutPacking packing(const CutPacking& inside) const {
@@ -129,7 +129,7 @@ Result<CoreAnswer> solve_core(const Core& core, int root, const std::vector<int>
     return failed_precondition("flow relaxation: a terminal cannot be reached from the root");
   }
   std::vector<int> tree = *ascent_tree(core.graph, root, terminals, core.cost, reduced_cost);
-  if (tree_cost(tree, core.cost) <= answer.packing.length * kAsCheap) {
+  if (tree_cost(tree, core.cost) <= answer.packing.length * kAsShort) {
     for (const int arc : tree) answer.usage[arc] = 1.0;
     return answer;
   }
@@ -167,13 +167,13 @@ Result<Relaxation> steiner_relaxation(const Digraph& graph, int root, const std:
     for (Relaxation::Path& path : core_paths[terminal]) path.second /= sum;
   }
 
-  const Unreduced unreduced(graph, root, reduction, core);
+  const CoreExpansion expansion(graph, root, reduction, core);
   Relaxation answer;
-  answer.packing = unreduced.packing(inside.packing);
+  answer.packing = expansion.packing(inside.packing);
   answer.usage.assign(cost.size(), 0.0);
   for (const int terminal : terminals) {
     const int leader = reduction.leader(terminal).reduced;
-    answer.paths.push_back(unreduced.paths(terminal, leader < 0 ? core_paths[0] : core_paths[leader]));
+    answer.paths.push_back(expansion.paths(terminal, leader < 0 ? core_paths[0] : core_paths[leader]));
     std::vector<double> load(cost.size(), 0.0);
     for (const auto& [arcs, rate] : answer.paths.back()) {
       for (const int arc : arcs) load[arc] += rate;

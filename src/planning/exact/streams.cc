@@ -15,9 +15,9 @@ using Kind = Targets::Kind;
 // What a solver's tolerance may have promised too much.
 constexpr double kSlack = 1e-9;
 // A tree, or a share of an all-reduce, with less of its group's rate is a solver's noise.
-constexpr double kNoRate = 1e-8;
+constexpr double kNoStreamRate = 1e-8;
 
-double factor(double load, double limit) { return load > limit ? limit / load : 1.0; }
+double fitting_factor(double load, double limit) { return load > limit ? limit / load : 1.0; }
 
 double rate_of(const Carried& carried, std::size_t demand) {
   double rate = 0.0;
@@ -26,7 +26,7 @@ double rate_of(const Carried& carried, std::size_t demand) {
 }
 
 void shrink(double most, std::size_t demand, Carried& carried) {
-  const double part = factor(rate_of(carried, demand), most);
+  const double part = fitting_factor(rate_of(carried, demand), most);
   for (Carried::Tree& tree : carried.trees[demand]) tree.rate *= part;
   std::erase_if(carried.trees[demand], [](const Carried::Tree& tree) { return tree.rate <= 0.0; });
 }
@@ -62,7 +62,7 @@ Carried trees_of(const Instance& instance, const ColumnPool& pool, const std::ve
   const std::vector<double> whole = demand_rates(instance, group_rate);
   for (std::size_t k = 0; k < rate.size(); ++k) {
     const Column& column = pool.columns()[k];
-    if (rate[k] <= kNoRate * whole[column.demand]) continue;
+    if (rate[k] <= kNoStreamRate * whole[column.demand]) continue;
     carried.trees[column.demand].push_back({column.links, rate[k]});
   }
   for (auto& trees : carried.trees) {
@@ -94,16 +94,16 @@ void clip(const Instance& instance, Carried& carried) {
     }
   });
   const double all =
-      instance.budget_usd_per_hour.has_value() ? factor(cost, *instance.budget_usd_per_hour) : 1.0;
+      instance.budget_usd_per_hour.has_value() ? fitting_factor(cost, *instance.budget_usd_per_hour) : 1.0;
   each([&](Carried::Tree& tree) {
     double least = all;
     for (const int number : tree.links) {
       const auto e = static_cast<std::size_t>(number);
       const auto tail = static_cast<std::size_t>(instance.tail[e]);
       const auto head = static_cast<std::size_t>(instance.head[e]);
-      least = std::min({least, factor(link[e], instance.network.capacity_bps[e]),
-                        factor(egress[tail], instance.network.egress_bps[tail]),
-                        factor(ingress[head], instance.network.ingress_bps[head])});
+      least = std::min({least, fitting_factor(link[e], instance.network.capacity_bps[e]),
+                        fitting_factor(egress[tail], instance.network.egress_bps[tail]),
+                        fitting_factor(ingress[head], instance.network.ingress_bps[head])});
     }
     tree.rate *= least;
   });

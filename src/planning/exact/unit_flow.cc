@@ -5,9 +5,9 @@
 namespace square::planning {
 namespace {
 
-constexpr double kNothing = 1e-12;
-constexpr int kNotReached = -2;
-constexpr int kStart = -1;
+constexpr double kNoUnitFlow = 1e-12;
+constexpr int kNeverArrived = -2;
+constexpr int kAtRoot = -1;
 
 }  // namespace
 
@@ -15,7 +15,7 @@ void UnitFlow::set_capacity(const std::vector<double>& capacity) {
   capacity_.assign(capacity.size(), 0.0);
   begin_.assign(graph_.node_count() + 1, 0);
   for (std::size_t a = 0; a < capacity.size(); ++a) {
-    if (capacity[a] <= kNothing) continue;
+    if (capacity[a] <= kNoUnitFlow) continue;
     capacity_[a] = std::min(capacity[a], 1.0);
     ++begin_[graph_.arcs[a].from + 1];
     ++begin_[graph_.arcs[a].to + 1];
@@ -42,7 +42,7 @@ double UnitFlow::run(int sink) {
     halves_[half].left = capacity_[halves_[half].arc];
     halves_[halves_[half].twin].left = 0.0;
   }
-  while (1.0 - amount_ > kNothing && search()) {
+  while (1.0 - amount_ > kNoUnitFlow && search()) {
     double most = 1.0 - amount_;
     for (int v = sink; v != root_; v = halves_[halves_[arrival_[v]].twin].to) {
       most = std::min(most, halves_[arrival_[v]].left);
@@ -59,12 +59,12 @@ double UnitFlow::run(int sink) {
 
 // Breadth first, up to the sink.
 bool UnitFlow::search() {
-  arrival_.assign(graph_.node_count(), kNotReached);
-  arrival_[root_] = kStart;
+  arrival_.assign(graph_.node_count(), kNeverArrived);
+  arrival_[root_] = kAtRoot;
   queue_.assign(1, root_);
   for (std::size_t i = 0; i < queue_.size(); ++i) {
     for (int h = begin_[queue_[i]]; h < begin_[queue_[i] + 1]; ++h) {
-      if (halves_[h].left <= kNothing || arrival_[halves_[h].to] != kNotReached) continue;
+      if (halves_[h].left <= kNoUnitFlow || arrival_[halves_[h].to] != kNeverArrived) continue;
       arrival_[halves_[h].to] = h;
       if (halves_[h].to == sink_) return true;
       queue_.push_back(halves_[h].to);
@@ -79,7 +79,7 @@ std::vector<int> UnitFlow::near_sink() const {
   std::vector<int> nodes = {sink_};
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     for (int h = begin_[nodes[i]]; h < begin_[nodes[i] + 1]; ++h) {
-      if (halves_[halves_[h].twin].left <= kNothing || seen[halves_[h].to]) continue;
+      if (halves_[halves_[h].twin].left <= kNoUnitFlow || seen[halves_[h].to]) continue;
       seen[halves_[h].to] = true;
       nodes.push_back(halves_[h].to);
     }
@@ -91,7 +91,7 @@ std::vector<int> UnitFlow::near_sink() const {
 std::vector<int> UnitFlow::beyond_root() const {
   std::vector<int> nodes;
   for (int v = 0; v < graph_.node_count(); ++v) {
-    if (arrival_[v] == kNotReached) nodes.push_back(v);
+    if (arrival_[v] == kNeverArrived) nodes.push_back(v);
   }
   return nodes;
 }
@@ -102,17 +102,17 @@ std::vector<std::pair<std::vector<int>, double>> UnitFlow::take_paths() {
   const auto is_forward = [&](int half) { return halves_[half].to == graph_.arcs[halves_[half].arc].to; };
   while (true) {
     // Breadth first along the flow, so that paths are simple whatever cycles it has.
-    arrival_.assign(graph_.node_count(), kNotReached);
-    arrival_[root_] = kStart;
+    arrival_.assign(graph_.node_count(), kNeverArrived);
+    arrival_[root_] = kAtRoot;
     queue_.assign(1, root_);
-    for (std::size_t i = 0; i < queue_.size() && arrival_[sink_] == kNotReached; ++i) {
+    for (std::size_t i = 0; i < queue_.size() && arrival_[sink_] == kNeverArrived; ++i) {
       for (int h = begin_[queue_[i]]; h < begin_[queue_[i] + 1]; ++h) {
-        if (!is_forward(h) || flow(h) <= kNothing || arrival_[halves_[h].to] != kNotReached) continue;
+        if (!is_forward(h) || flow(h) <= kNoUnitFlow || arrival_[halves_[h].to] != kNeverArrived) continue;
         arrival_[halves_[h].to] = h;
         queue_.push_back(halves_[h].to);
       }
     }
-    if (arrival_[sink_] == kNotReached || sink_ == root_) return paths;
+    if (arrival_[sink_] == kNeverArrived || sink_ == root_) return paths;
     std::vector<int> arcs;
     double least = 1.0;
     for (int v = sink_; v != root_; v = graph_.arcs[arcs.back()].from) {

@@ -18,18 +18,18 @@ namespace {
 constexpr int kMinSeedRounds = 12;
 constexpr int kArcsPerSeedRound = 2;
 constexpr int kMaxSeedRounds = 200;
-constexpr double kSeedStep = 0.5;
+constexpr double kLengthStep = 0.5;
 // How much longer a seed finds an arc for each hop between its tail and the root.
 constexpr double kSeedDepthBias = 0.05;
 // The deepest possible tree is worth this much less than the shallowest, per unit of rate.
 constexpr double kDepthPenalty = 1e-5;
-constexpr int kMaxRounds = 2'000;
+constexpr int kMaxPackingRounds = 2'000;
 // A tree is worth adding when it gains this much per unit of rate.
 constexpr double kGain = 1e-4;
 constexpr double kComplete = 1.0 - kGain;
 // Steps that one exact Steiner tree may take.
 constexpr double kMaxExactWork = 2e7;
-constexpr double kNoRate = 1e-9;
+constexpr double kNoTreeRate = 1e-9;
 constexpr int kMaxThinPasses = 5;
 
 using Tree = std::vector<int>;
@@ -131,13 +131,13 @@ class Packing {
       if (!tree.has_value()) return;
       double bottleneck = 1.0;
       for (const int arc : *tree) bottleneck = std::min(bottleneck, request_.capacity[arc]);
-      for (const int arc : *tree) length[arc] *= 1.0 + kSeedStep * bottleneck / request_.capacity[arc];
+      for (const int arc : *tree) length[arc] *= 1.0 + kLengthStep * bottleneck / request_.capacity[arc];
       add(std::move(*tree));
     }
   }
 
   Status generate(Solution& solution) {
-    for (int round = 0; round < kMaxRounds; ++round) {
+    for (int round = 0; round < kMaxPackingRounds; ++round) {
       SQUARE_ASSIGN_OR_RETURN(solution, master_.solve());
       if (total(solution) >= kComplete || !add_better_tree(solution)) return Status::ok();
     }
@@ -163,7 +163,7 @@ class Packing {
   static std::vector<PackedTree> positive(const std::vector<Tree>& trees, const Solution& solution) {
     std::vector<PackedTree> packed;
     for (std::size_t t = 0; t < trees.size(); ++t) {
-      if (solution.primal[t] > kNoRate) packed.push_back({trees[t], solution.primal[t]});
+      if (solution.primal[t] > kNoTreeRate) packed.push_back({trees[t], solution.primal[t]});
     }
     // Widest first; the order of discovery decides among equals.
     std::stable_sort(packed.begin(), packed.end(),
