@@ -35,7 +35,11 @@ NETWORKS: list[tuple[str, Callable[[int], square.Topology], int, float | None]] 
 
 def ratio(topology: square.Topology, roots: tuple[str, ...]) -> float:
     """The smallest rate of `exact` over that of `square`; what is certified is checked."""
-    scenario = square.Scenario(topology, collectives=broadcasts(roots, len(roots), seed=0))
+    scenario = square.Scenario(
+        topology,
+        square.Policy("square", fairness="collective"),
+        collectives=broadcasts(roots, len(roots), seed=0),
+    )
     exact = square.plan(scenario, policy="exact")
     assert max(gap.rate_gap for gap in square.gaps(exact)) < 1e-6
     return exact.min_rate_bps / square.plan(scenario, policy="square", paths=PATHS).min_rate_bps

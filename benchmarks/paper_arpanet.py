@@ -32,7 +32,9 @@ def completions(topology_file: Path, seed: int, roots: list[str]) -> dict[str, l
     names = [node.name for node in topology.nodes]
     roots = roots or random.Random(seed).sample(names, 2)
     collectives = [square.Collective(f"tenant {root}", root=root, size_bytes=SIZE_BYTES) for root in roots]
-    scenario = square.Scenario(topology, square.Policy(paths=PATHS), collectives=collectives)
+    scenario = square.Scenario(
+        topology, square.Policy("square", paths=PATHS, fairness="collective"), collectives=collectives
+    )
     return {
         policy: [c.completion_seconds for c in square.plan(scenario, policy=policy).collectives]
         for policy in POLICIES

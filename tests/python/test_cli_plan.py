@@ -123,13 +123,16 @@ def test_exact_options_replace_the_scenario_s_policy(priced: Path) -> None:
 def test_exact_options_that_make_no_sense(priced: Path) -> None:
     for options, fragments in (
         (("--policy", "exat"), ("unknown policy", "exat", "exact")),
-        (("--headroom", "1"), ('the policy "square" knows no headroom: choose "exact"',)),
+        (
+            ("--policy", "square", "--headroom", "1"),
+            ('the policy "square" knows no headroom: choose "exact"',),
+        ),
         (("--policy", "exact", "--avoid-node", "z"), ('no node "z"',)),
         (("--policy", "exact", "--avoid-link", "c", "b"), ('no link from "c" to "b"',)),
         (("--policy", "exact", "--objective", "cost"), ("collective 0", "required rate")),
         (("--policy", "exact", "--frontier", "1"), ("2",)),
-        (("--frontier", "3"), ("exact",)),
-        (("--rates-only",), ('policy "square"', 'choose "exact"')),
+        (("--policy", "square", "--frontier", "3"), ("exact",)),
+        (("--policy", "square", "--rates-only"), ('policy "square"', 'choose "exact"')),
     ):
         assert_clear_error(square("plan", priced, *options), *fragments)
 
@@ -194,7 +197,7 @@ def test_plan_in_python_leaves_the_scenario_alone(triangle: Path) -> None:
     scenario = package.Scenario.read(str(triangle))
     assert package.plan(scenario, policy="shortest-path", shots=1).policy == "shortest-path"
     assert package.plan(scenario, policy=package.Policy("mcf")).policy == "mcf"
-    assert scenario.policy.name == "square"
+    assert scenario.policy.name == "exact"
     assert scenario.policy.shots == 3
 
 

@@ -244,7 +244,7 @@ def test_explanation_without_streams_shows_capacities_only() -> None:
 def test_explanation_of_a_policy_without_levels(tmp_path: Path) -> None:
     file = tmp_path / "triangle.toml"
     file.write_text(TRIANGLE, encoding="utf-8")
-    plan = package.plan(file, paths="shortest:1", shots=1)
+    plan = package.plan(file, policy="square", paths="shortest:1", shots=1)
     explanation = explain(plan, "0")
     assert explanation.level is None
     assert explanation.limits.proof is None

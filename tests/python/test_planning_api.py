@@ -44,8 +44,36 @@ def test_a_policy_holds_names() -> None:
     assert seen.budget_usd_per_hour == 7.0
     assert square.Policy(deadline=timedelta(milliseconds=250)).deadline == 0.25
     plain = square.Policy()
-    assert (plain.name, plain.objective, plain.gap, plain.deadline) == ("square", "fair", 1e-6, None)
+    assert (plain.name, plain.objective, plain.gap, plain.deadline) == ("exact", "fair", 1e-6, None)
     assert (plain.max_streams, plain.budget_usd_per_hour, plain.headroom) == (0, None, 0.0)
+    assert (plain.fairness, plain.shots, plain.paths) == ("tenant", 3, "shortest")
+
+
+def test_parts_of_a_policy_are_keywords_of_their_types() -> None:
+    with pytest.raises(TypeError, match='no keyword "headrom"'):
+        square.Policy(headrom=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="gap must be float, not 'small'"):
+        square.Policy(gap="small")  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match="shots: must be from 1 to 1000"):
+        square.Policy(shots=1 << 40)
+    base = square.Policy("exact", gap=0.5, headroom=1)
+    assert base.replace(gap=None, shots=4).gap == 0.5
+    assert (base.replace("mcf").gap, base.replace("mcf").headroom) == (1e-6, 1.0)
+    assert base.gap == 0.5
+
+
+def test_a_sum_is_planned_where_no_policy_is_named() -> None:
+    adds = square.Collective("alice", "all_reduce", size_bytes=9_000_000)
+    plan = square.plan(square.Scenario(mesh(), collectives=[adds]))
+    assert plan.policy == "exact"
+    assert plan.min_rate_bps == pytest.approx(10e6, rel=1e-6)
+
+
+def test_a_tenant_gains_nothing_by_asking_for_more() -> None:
+    wishes = [square.Collective(tenant, root="fra", size_bytes=1000) for tenant in ("alice", "bob", "bob")]
+    plan = square.plan(square.Scenario(mesh(), collectives=wishes))
+    alice, *bob = (collective.rate_bps for collective in plan.collectives)
+    assert alice == pytest.approx(sum(bob), rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +82,7 @@ def test_a_policy_holds_names() -> None:
         (
             lambda: square.Policy(objective="cheap"),
             InvalidArgumentError,
-            'objective must be "fair" or "cost"',
+            'unknown objective "cheap": write one of "fair", "cost"',
         ),
         (lambda: square.Policy(max_streams=-1), InvalidArgumentError, "max_streams"),
         (lambda: scenario(square.Policy("best")), InvalidArgumentError, 'unknown policy "best"'),

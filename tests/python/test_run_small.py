@@ -31,7 +31,7 @@ def test_one_policy(triangle: Path, tmp_path: Path) -> None:
     assert document["format"] == "square.run/1"
     assert document["nodes"] == 3
     [policy] = document["runs"]
-    assert policy["policy"] == "square"
+    assert policy["policy"] == "exact"
     alice, bob = policy["collectives"]
     assert (alice["tenant"], alice["weight"], alice["bytes"]) == ("alice", 2.0, 400_000)
     assert alice["members"] == ["a", "b", "c"]
