@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import socket
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import square
@@ -144,7 +144,7 @@ def join(meeting: Rendezvous, group: str, given: Any) -> tuple[Site, Layout]:
         # The first rank waits for every card, the others for what it decides.
         meeting.fail(f"card/{meeting.rank}" if meeting.rank > 0 else "layout", error)
         raise
-    meeting.put(f"card/{meeting.rank}", asdict(card))
+    meeting.put(f"card/{meeting.rank}", vars(card))
     own: Site | None = None
     if meeting.rank == 0:
         layout, own = _decide(meeting, group, options)
@@ -210,7 +210,7 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
     except Exception as error:
         meeting.fail("layout", error)
         raise
-    meeting.put("layout", asdict(layout))
+    meeting.put("layout", vars(layout))
     return layout, own
 
 

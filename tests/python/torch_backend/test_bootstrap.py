@@ -39,11 +39,9 @@ def test_without_a_name_the_tenant_is_the_login_name(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_all_ranks_have_the_first_ones_tenant(environments: list[dict[str, str]], tenant: str) -> None:
-    with square.Controller() as controller:
-        environment = {"SQUARE_CONTROLLER": controller.address, "SQUARE_NODE": "here"}
-        ranks.run(add_up, 3, environment=environment, environments=environments)
-        plan = controller.plan()
-        assert {collective.tenant for collective in plan.collectives} == {tenant}
+    with square.Controller() as controller, square.Node("here", controller.address) as node:
+        ranks.run(add_up, 3, environment={"SQUARE_GATEWAY": node.serve_gateway()}, environments=environments)
+        assert {collective.tenant for collective in controller.plan().collectives} == {tenant}
 
 
 @pytest.mark.parametrize("weight", ["heavy", "0", "-1", "nan"])
