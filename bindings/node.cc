@@ -7,17 +7,18 @@
 namespace square::python {
 namespace {
 
-std::shared_ptr<ServingNode> join(std::string name, std::string controller, std::string bind_address,
-                                  std::string advertised_address, std::string token, std::size_t window_bytes,
-                                  bool paced) {
+std::shared_ptr<ServingNode> join(std::string name, std::optional<std::string> controller,
+                                  std::string bind_address, std::string advertised_address, std::string token,
+                                  std::size_t window_bytes, bool paced) {
+  const bool is_alone = !controller.has_value();
   NodeOptions options{std::move(name),
-                      std::move(controller),
+                      controller.value_or(""),
                       std::move(bind_address),
                       std::move(advertised_address),
                       std::move(token),
                       window_bytes,
                       paced};
-  auto node = check(unlocked([&] { return Node::join(options); }));
+  auto node = check(unlocked([&] { return is_alone ? Node::alone(options.name) : Node::join(options); }));
   // Its threads may wait for the interpreter (log callback), so it goes without the lock.
   return {new ServingNode(std::move(node)), [](ServingNode* gone) {
             if (PyGILState_Check() == 0) return delete gone;
@@ -128,8 +129,8 @@ void bind_node(py::module_& module) {
       module, "MemberHost", "Where members live: a Node of this process, or an AttachedNode.");
   py::class_<ServingNode, MemberHost, std::shared_ptr<ServingNode>>(
       module, "Node", "A node of the overlay, in this process: see square/node.h.")
-      .def(py::init(&join), py::arg("name"), py::arg("controller"), py::arg("bind_address") = "127.0.0.1:0",
-           py::arg("advertised_address") = "", py::arg("token") = "",
+      .def(py::init(&join), py::arg("name"), py::arg("controller") = py::none(),
+           py::arg("bind_address") = "127.0.0.1:0", py::arg("advertised_address") = "", py::arg("token") = "",
            py::arg("window_bytes") = DataPlaneOptions{}.window_bytes, py::arg("paced") = true)
       .def_property_readonly("name", &ServingNode::name)
       .def_property_readonly("address", [](ServingNode& self) { return self.node().address(); })

@@ -10,8 +10,6 @@
 
 namespace square {
 
-class ControllerClient;
-
 struct NodeOptions {
   std::string name;
   std::string controller_address;
@@ -30,12 +28,14 @@ class Node final : public MemberHost {
   // Listens, joins, and begins to relay. Errors: those of make_grpc_transport(),
   // Transport::start() and ControllerClient::connect(). Blocks.
   static Result<std::unique_ptr<Node>> join(NodeOptions options);
+  // A node that is the whole overlay: it needs no controller and no address, and its members are those of
+  // this process and of the processes that it serves. Errors: INVALID_ARGUMENT for the name.
+  static Result<std::unique_ptr<Node>> alone(std::string name);
   ~Node() override;
 
   [[nodiscard]] const std::string& name() const override;
   [[nodiscard]] std::string address() const;
   [[nodiscard]] DataPlane& data_plane();
-  [[nodiscard]] ControllerClient& controller();
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override;
   void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override;
   void post(MemberOperation operation) override;

@@ -824,7 +824,7 @@ class Node(MemberHost):
     def __init__(
         self,
         name: str,
-        controller: str,
+        controller: str | None = None,
         bind_address: str = "127.0.0.1:0",
         advertised_address: str = "",
         token: str = "",

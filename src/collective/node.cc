@@ -6,6 +6,8 @@
 #include <random>
 
 #include "base/check.h"
+#include "collective/no_transport.h"
+#include "controller/lone_controller.h"
 #include "square/controller_client.h"
 #include "square/grpc_transport.h"
 #include "square/metrics.h"
@@ -19,6 +21,18 @@ std::uint32_t draw_incarnation() {
   return std::uniform_int_distribution<std::uint32_t>(1)(random);
 }
 
+ControllerEvents events_for(DataPlane& node) {
+  ControllerEvents events;
+  events.on_address = [&node](const std::string& peer, const std::string& address) {
+    node.set_address(peer, address);
+  };
+  events.on_plan = [&node](std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
+    node.install_plan(std::move(plan), std::move(installed));
+  };
+  events.on_activate = [&node](Epoch epoch) { node.activate_plan(epoch); };
+  return events;
+}
+
 }  // namespace
 
 // What stop() stops stays there until the node itself goes: whoever calls the node meanwhile, from whatever
@@ -27,7 +41,9 @@ struct Node::Parts {
   ThreadExecutor executor;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<DataPlane> node;
+  // One of the two.
   std::unique_ptr<ControllerClient> controller;
+  std::unique_ptr<controller::LoneController> lone_controller;
   std::atomic<bool> is_stopped = false;
 };
 
@@ -48,15 +64,7 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   SQUARE_RETURN_IF_ERROR(parts->node->start());
   // From here on stop() ends what was begun, also when joining fails.
   std::unique_ptr<Node> joined(new Node(std::move(parts)));
-  DataPlane& node = joined->data_plane();
-  ControllerEvents events;
-  events.on_address = [&node](const std::string& peer, const std::string& address) {
-    node.set_address(peer, address);
-  };
-  events.on_plan = [&node](std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
-    node.install_plan(std::move(plan), std::move(installed));
-  };
-  events.on_activate = [&node](Epoch epoch) { node.activate_plan(epoch); };
+  ControllerEvents events = events_for(joined->data_plane());
   ControllerClientOptions line;
   line.controller_address = options.controller_address;
   line.token = options.token;
@@ -66,13 +74,27 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   return joined;
 }
 
+Result<std::unique_ptr<Node>> Node::alone(std::string name) {
+  auto parts = std::make_unique<Parts>();
+  parts->transport = std::make_unique<NoTransport>();
+  DataPlaneOptions local;
+  local.name = name;
+  local.incarnation = draw_incarnation();
+  parts->node = std::make_unique<DataPlane>(local, steady_clock(), *parts->transport, parts->executor);
+  SQUARE_RETURN_IF_ERROR(parts->node->start());
+  std::unique_ptr<Node> made(new Node(std::move(parts)));
+  SQUARE_ASSIGN_OR_RETURN(made->parts_->lone_controller,
+                          controller::LoneController::start(name, events_for(made->data_plane())));
+  return made;
+}
+
 const std::string& Node::name() const { return parts_->node->name(); }
 std::string Node::address() const { return parts_->transport->address(); }
 DataPlane& Node::data_plane() { return *parts_->node; }
-ControllerClient& Node::controller() { return *parts_->controller; }
 
 Result<GroupRegistration> Node::register_group(const GroupSpec& group, Duration timeout) {
   if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
+  if (parts_->lone_controller) return parts_->lone_controller->register_group(group, timeout);
   return parts_->controller->register_group(group, timeout);
 }
 
@@ -81,8 +103,12 @@ void Node::set_members(CollectiveId collective, std::string group, std::vector<R
 }
 
 void Node::post(MemberOperation operation) {
-  parts_->controller->note_use(operation.collective,
-                               std::max(operation.input.size(), operation.output.size()));
+  if (parts_->lone_controller) {
+    parts_->lone_controller->note_use();
+  } else {
+    parts_->controller->note_use(operation.collective,
+                                 std::max(operation.input.size(), operation.output.size()));
+  }
   parts_->node->post(std::move(operation));
 }
 
@@ -125,6 +151,7 @@ void Node::stop() {
   parts_->node->stop([drained] { drained->set_value(); });
   is_drained.wait_for(2 * DataPlane::kDrainTime);
   if (parts_->controller) parts_->controller->stop();
+  if (parts_->lone_controller) parts_->lone_controller->stop();
   parts_->transport->stop();
   parts_->executor.stop();
 }

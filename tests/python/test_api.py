@@ -188,3 +188,48 @@ def test_nodes_and_controller_are_context_managers() -> None:
         assert node.statistics()["blocks_sent"] == 0
         with pytest.raises(square.errors.DeadlineExceededError, match="syd"):
             controller.wait_for_nodes(["fra", "syd"], 0.2)
+
+
+def test_a_controller_needs_no_scenario() -> None:
+    """As `square controller`: nodes that join are meshed, and sums are planned, too."""
+    with (
+        square.Controller() as controller,
+        square.Node("a", controller.address) as a,
+        square.Node("b", controller.address) as b,
+    ):
+        members = [
+            square.Communicator(node, "g", "alice", ["a", "b"], rank) for rank, node in enumerate((a, b))
+        ]
+        data = [array.array("f", [1.0, rank]) for rank in range(2)]
+        works = [
+            member.all_reduce_async(buffer, dtype="float32", timeout=TIMEOUT)
+            for member, buffer in zip(members, data, strict=True)
+        ]
+        for work in works:
+            work.wait()
+        assert [list(buffer) for buffer in data] == [[2.0, 1.0]] * 2
+        assert controller.plan().policy == "exact"
+        del members, works
+
+
+def test_a_node_alone_needs_no_controller() -> None:
+    with square.Node("home") as node, square.attach(node.serve_gateway(), tenant="alice") as attached:
+        assert (node.name, node.address, attached.name) == ("home", "", "home")
+        hosts = [node, attached, node]
+        members = [
+            square.Communicator(host, "g", "alice", ["home"] * 3, rank) for rank, host in enumerate(hosts)
+        ]
+        data = [array.array("f", [float(rank)]) for rank in range(3)]
+        for op in ("all_reduce", "broadcast"):
+            works = [
+                member.all_reduce_async(buffer, dtype="float32", timeout=TIMEOUT)
+                if op == "all_reduce"
+                else member.broadcast_async(buffer, 1, timeout=TIMEOUT)
+                for member, buffer in zip(members, data, strict=True)
+            ]
+            for work in works:
+                work.wait()
+        assert [list(buffer) for buffer in data] == [[3.0]] * 3
+        with pytest.raises(square.errors.DeadlineExceededError, match=r'group "far" was not planned'):
+            square.Communicator(node, "far", "alice", ["home", "away"], 0, timeout=0.2)
+        del members, works

@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import socket
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import square
@@ -17,7 +17,7 @@ from square.planning import with_policy
 from square.torch import hosts, presence
 from square.torch.compression import DEFAULT_COMPRESSION
 from square.torch.options import DEFAULT_ALGORITHM, Options, login_name
-from square.torch.site import ATTACH_SECONDS, SITES, Site
+from square.torch.site import ATTACH_SECONDS, SITES, Site, is_lone, lone_key
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def join(meeting: Rendezvous, group: str, given: Any) -> tuple[Site, Layout]:
         # The first rank waits for every card, the others for what it decides.
         meeting.fail(f"card/{meeting.rank}" if meeting.rank > 0 else "layout", error)
         raise
-    meeting.put(f"card/{meeting.rank}", asdict(card))
+    meeting.put(f"card/{meeting.rank}", vars(card))
     own: Site | None = None
     if meeting.rank == 0:
         layout, own = _decide(meeting, group, options)
@@ -186,14 +186,10 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
         keys = [f"card/{rank}" for rank in range(meeting.size)]
         cards = [Card(**card) for card in meeting.get_all(keys)]
         controller, token = _controller_of(cards)
-        embedded: square.Controller | None = None
         if not controller and not all(card.gateway for card in cards):
-            embedded, token = _embed(options, tenant, cards)
-            controller = embedded.address
-        nodes, leaders = _assign(cards, controller, is_shared=embedded is None)
-        if embedded is not None:
-            host = _join_node(nodes[0], controller, options, token)
-            own = Site(controller, host, token=token, controller=embedded)
+            own = _found_overlay(options, tenant, cards)
+            controller, token = own.key, own.token
+        nodes, leaders = _assign(cards, controller, is_shared=own is None)
         name = f"torch/{secrets.token_hex(8)}/{group}"
         layout = Layout(
             group=name,
@@ -208,13 +204,13 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
             marks=[card.mark for card in cards],
             owners=[_is_node(card, controller, leaders[rank] == rank) for rank, card in enumerate(cards)],
             keeper=0 if own is not None else _keeper(cards, controller),
-            # Now rather than when all have heard of the layout: that would be another turn of the store.
+            # Now rather than after the layout: that would be another turn of the store.
             gateway=own.gateway if own is not None and leaders.count(0) > 1 else "",
         )
     except Exception as error:
         meeting.fail("layout", error)
         raise
-    meeting.put("layout", asdict(layout))
+    meeting.put("layout", vars(layout))
     return layout, own
 
 
@@ -230,27 +226,43 @@ def _controller_of(cards: list[Card]) -> tuple[str, str]:
             f"others attach to a gateway ({with_gateway[0]}), but rank {rank} has neither a gateway nor a "
             "controller: set SQUARE_CONTROLLER to the gateway's own"
         )
-    is_one_host = len({card.host for card in cards}) == 1
     for address, token in reversed(SITES.tokens().items()):
-        everywhere = all(address in card.known for card in cards)
-        if everywhere or is_one_host or not hosts.is_loopback(address):
+        if all(address in card.known for card in cards) or _takes_in_all(address, cards):
             return address, token
     return "", ""
 
 
-def _embed(options: Options, tenant: str, cards: list[Card]) -> tuple[square.Controller, str]:
-    """A controller in this process, without a topology, and the token for it."""
-    tenants = [square.Tenant(tenant, options.weight or 1.0)]
-    overlay = square.Scenario(square.Topology(), tenants=tenants, name="torch")
+def _takes_in_all(address: str, cards: list[Card]) -> bool:
+    """Whether ranks that are not in that overlay yet can come into it."""
+    is_one_host = len({card.host for card in cards}) == 1
+    if not is_lone(address):
+        return is_one_host or not hosts.is_loopback(address)
+    leaders = _assign(cards, address, is_shared=True)[1]
+    return is_one_host and all(address in cards[leader].known for leader in leaders)
+
+
+def _found_overlay(options: Options, tenant: str, cards: list[Card]) -> Site:
+    """Rank 0's place in an overlay of its own: a node alone if all use that, else one with a controller."""
+    nodes, leaders = _assign(cards, "", is_shared=False)
+    is_one_host = len({card.host for card in cards}) == 1 and not options.interface
+    if is_one_host and not any(leaders):
+        # No gRPC: neither a server nor a line to it.
+        return Site(lone_key(), square.Node(nodes[0]))
     # What will be called is not known yet, and this policy plans everything.
+    overlay = square.Scenario(
+        square.Topology(), tenants=[square.Tenant(tenant, options.weight or 1.0)], name="torch"
+    )
     scenario = with_policy(overlay, policy="exact")
-    if len({card.host for card in cards}) == 1 and not options.interface:
+    if is_one_host:
         token = options.token or ""
-        return square.Controller(scenario, token=token), token
-    # The store brought the ranks together, so whoever reads it may join.
-    token = options.token or secrets.token_hex(16)
-    address = hosts.public_address(options.interface, os.environ.get("MASTER_ADDR"))
-    return square.Controller(scenario, bind_address=f"{address}:0", token=token), token
+        controller = square.Controller(scenario, token=token)
+    else:
+        # The store brought the ranks together, so whoever reads it may join.
+        token = options.token or secrets.token_hex(16)
+        address = hosts.public_address(options.interface, os.environ.get("MASTER_ADDR"))
+        controller = square.Controller(scenario, bind_address=f"{address}:0", token=token)
+    host = _join_node(nodes[0], controller.address, options, token)
+    return Site(controller.address, host, token=token, controller=controller)
 
 
 def _assign(cards: list[Card], controller: str, *, is_shared: bool) -> tuple[list[str], list[int]]:

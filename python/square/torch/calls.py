@@ -17,7 +17,7 @@ from square.torch.bootstrap import Layout, Rendezvous, join
 from square.torch.compression import Compressor
 from square.torch.departure import FAILED_LEAVE_SECONDS, LEAVE_SECONDS, Departure
 from square.torch.roll_call import ROLL_CALLS, Overlay, Place, RollCall
-from square.torch.site import SITES
+from square.torch.site import SITES, is_lone
 from square.torch.work import Member, Work
 
 # How long a busy gateway is asked again, and after which pause at the most.
@@ -154,7 +154,9 @@ class Calls:
     def _roll_call(self, layout: Layout) -> RollCall:
         fields = zip(layout.hosts, layout.nodes, layout.marks, layout.owners, strict=True)
         meeting = self.meeting  # no reference to this object: whoever drops it frees what it has
-        overlay = Overlay(layout.controller, layout.token or self._site.token, layout.keeper)
+        # A node alone has no controller to ask, and nobody elsewhere to ask about.
+        controller = "" if is_lone(layout.controller) else layout.controller
+        overlay = Overlay(controller, layout.token or self._site.token, layout.keeper)
         return RollCall(
             self.who.name,
             self.who.rank,

@@ -1,6 +1,7 @@
 """What this process has in an overlay: a node of its own or one that it attached to."""
 
 import os
+import secrets
 import threading
 from collections.abc import Callable
 
@@ -12,6 +13,18 @@ ATTACH_SECONDS = 10.0
 # A gateway of one job's own processes has the bounds of the job, not of a service that strangers share.
 MAX_GROUPS = 4096
 MAX_OPERATIONS = 65536
+
+
+_LONE = "alone "
+
+
+def lone_key() -> str:
+    """Of an overlay that is one node: it has no controller's address to be known by."""
+    return f"{_LONE}{secrets.token_hex(8)}"
+
+
+def is_lone(key: str) -> bool:
+    return key.startswith(_LONE)
 
 
 class Site:
@@ -44,7 +57,7 @@ class Site:
 
     @property
     def has_controller(self) -> bool:
-        return self._controller is not None
+        return self._controller is not None or (is_lone(self.key) and isinstance(self.host, square.Node))
 
     @property
     def gateway(self) -> str:

@@ -1,6 +1,7 @@
 """How ranks find a controller, and who of them shares a node."""
 
 import os
+import pwd
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,9 @@ import pytest
 import ranks
 import square
 import torch
-from square.planning import with_policy
 from square.torch import hosts
 from square.torch.bootstrap import Card, _assign
-from square.torch.options import Options
+from square.torch.options import Options, login_name
 from torch import distributed as dist
 
 
@@ -20,6 +20,28 @@ def test_options_come_from_the_call_then_from_the_environment() -> None:
     options = Options.resolve(Options(tenant="bob"), environment)
     assert options == Options(tenant="bob", weight=2.5, token="t")
     assert Options.resolve(None, {}) == Options()
+
+
+def test_without_a_name_the_tenant_is_the_login_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert login_name({"LOGNAME": "alice", "USER": "bob"}) == "alice"
+    assert login_name({"LOGNAME": "", "USER": "bob"}) == "bob"
+    assert login_name({}) == pwd.getpwuid(os.getuid()).pw_name
+    monkeypatch.setattr(os, "getuid", lambda: 54_321)
+    assert login_name({}) == "uid 54321"
+
+
+@pytest.mark.parametrize(
+    ("environments", "tenant"),
+    [
+        ([{"LOGNAME": "alice"}, {"LOGNAME": "bob"}, {"LOGNAME": "bob"}], "alice"),
+        ([{"SQUARE_TENANT": "team", "LOGNAME": "alice"}, {"SQUARE_TENANT": "other"}, {}], "team"),
+        ([{"LOGNAME": "alice"}, {"SQUARE_TENANT": "other"}, {}], "alice"),
+    ],
+)
+def test_all_ranks_have_the_first_ones_tenant(environments: list[dict[str, str]], tenant: str) -> None:
+    with square.Controller() as controller, square.Node("here", controller.address) as node:
+        ranks.run(add_up, 3, environment={"SQUARE_GATEWAY": node.serve_gateway()}, environments=environments)
+        assert {collective.tenant for collective in controller.plan().collectives} == {tenant}
 
 
 @pytest.mark.parametrize("weight", ["heavy", "0", "-1", "nan"])
@@ -95,12 +117,8 @@ def test_an_algorithm_that_there_is_not_is_refused() -> None:
         Options.resolve(None, {"SQUARE_ALGORITHM": "tree"})
 
 
-def overlay() -> square.Scenario:
-    return with_policy(square.Scenario(square.Topology(), name="overlay"), policy="exact")
-
-
 def test_a_controller_by_environment() -> None:
-    with square.Controller(overlay(), token="secret") as controller:
+    with square.Controller(token="secret") as controller:
         environment = {"SQUARE_CONTROLLER": controller.address, "SQUARE_TOKEN": "secret"}
         names = [{"SQUARE_NODE": f"site{rank // 2}", "SQUARE_TENANT": "alice"} for rank in range(4)]
         found = ranks.run(add_up, 4, environment=environment, environments=names)
@@ -109,7 +127,7 @@ def test_a_controller_by_environment() -> None:
 
 def test_gateways_by_environment() -> None:
     with (
-        square.Controller(overlay()) as controller,
+        square.Controller() as controller,
         square.Node("a", controller.address) as a,
         square.Node("b", controller.address) as b,
     ):
@@ -139,6 +157,25 @@ def test_a_wrong_option_of_one_rank_ends_the_wait_of_all(culprit: int, tmp_path:
     assert all('"zip" names no compression' in text for text in texts)
     others = [text for rank, text in enumerate(texts) if rank != culprit]
     assert all(f"rank {culprit}: " in text for text in others)
+
+
+def meet_on_more_nodes(rank: int, size: int) -> list[str]:
+    """A group whose overlay is one node cannot take in a rank that wants a node of its own."""
+    dist.barrier()
+    os.environ["SQUARE_NODE"] = "x" if rank < 2 else "y"
+    pair = dist.new_group([0, 1], backend="square")
+    if rank < 2:
+        dist.barrier(group=pair)
+    everyone = dist.new_group(backend="square")
+    tensor = torch.tensor([float(rank)])
+    dist.all_reduce(tensor, group=everyone)
+    assert tensor.item() == 3
+    return [str(group._calls._site.name) for group in (pair, everyone) if hasattr(group, "_calls")]
+
+
+def test_a_node_alone_is_left_for_an_overlay_of_more_nodes() -> None:
+    found = ranks.run(meet_on_more_nodes, 3, backend="gloo", environment={"GLOO_SOCKET_IFNAME": "lo"})
+    assert found == [["x", "x"], ["x", "x"], ["y"]]
 
 
 def mix(rank: int, size: int) -> None:
