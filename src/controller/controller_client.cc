@@ -87,10 +87,8 @@ class ControllerClient::Core {
     const v1::RegisterGroupRequest request = controller::to_message(group);
     const std::string key = request.SerializeAsString();
     const std::uint64_t losses = line_.losses();
-    const auto wait = controller::bounded(timeout);
-    const auto end = std::chrono::steady_clock::now() + wait;
+    const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + wait);  // gRPC takes the difference at once
     {
       std::unique_lock lock(mutex_);
       ++callers_;
@@ -105,7 +103,7 @@ class ControllerClient::Core {
       calls_.insert(&context);
       under_way_.insert(key);
     }
-    auto registered = call_register(group, request, timeout, end, losses, context);
+    auto registered = call_register(group, request, {timeout, end, losses}, context);
     const std::lock_guard lock(mutex_);
     if (registered.is_ok()) answered_.push_front({key, *registered, losses});
     if (answered_.size() > kMaxAnswered) answered_.pop_back();
@@ -130,13 +128,21 @@ class ControllerClient::Core {
     return found == answered_.end() ? nullptr : &found->made;
   }
 
+  struct Patience {
+    Duration timeout;
+    controller::ClientLine::Clock::time_point end;
+    std::uint64_t losses = 0;  // of the line, when the call began
+  };
+
   Result<GroupRegistration> call_register(const GroupSpec& group, const v1::RegisterGroupRequest& request,
-                                          Duration timeout, std::chrono::steady_clock::time_point end,
-                                          std::uint64_t losses, grpc::ClientContext& context) {
+                                          const Patience& patience, grpc::ClientContext& context) {
+    // gRPC knows deadlines by the system's clock, and takes the difference at once.
+    context.set_deadline(std::chrono::system_clock::now() +
+                         (patience.end - std::chrono::steady_clock::now()));
     if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
     v1::RegisterGroupResponse response;
     const Status status = controller::from_grpc(stub_->RegisterGroup(&context, request, &response));
-    if (!status.is_ok()) return explain(status, group, timeout);
+    if (!status.is_ok()) return explain(status, group, patience.timeout);
     GroupRegistration registration;
     for (const auto id : response.collectives()) registration.collectives.emplace_back(id);
     registration.epoch = Epoch(response.epoch());
@@ -146,7 +152,7 @@ class ControllerClient::Core {
                                         group.collectives.size()));
     }
     // The answer and the activation come on two streams: the plan must be active here as well.
-    SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, end)
+    SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, patience.losses, patience.end)
                                .with_context(fmt::format("group \"{}\"", group.name)));
     return registration;
   }
@@ -167,8 +173,8 @@ class ControllerClient::Core {
   const std::unique_ptr<v1::Controller::Stub> stub_;
   controller::ClientLine line_;
   std::mutex stop_mutex_;  // one stops, others wait for it
-  std::mutex mutex_;       // of what follows
-  std::condition_variable changed_;
+  std::mutex mutex_;
+  std::condition_variable changed_;  // what follows
   bool stopping_ = false;
   std::size_t callers_ = 0;
   std::set<grpc::ClientContext*> calls_;

@@ -14,8 +14,6 @@
 namespace square::gateway {
 namespace {
 
-constexpr int kHeartbeatsPerLease = 5;
-constexpr Duration kTickInterval = std::chrono::milliseconds(100);
 // An answer to a registration may be that late.
 constexpr Duration kAnswerTime = std::chrono::seconds(1);
 // How long a gateway may take to let a process go that leaves.

@@ -17,8 +17,6 @@ namespace square::gateway {
 namespace {
 
 constexpr const char* kComponent = "gateway";
-// A side is heard several times within its lease.
-constexpr int kHeartbeatsPerLease = 5;
 // The page of a probe holds nothing but its header.
 constexpr std::size_t kProbeBytes = 0;
 

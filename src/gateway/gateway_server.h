@@ -21,7 +21,6 @@ namespace square::gateway {
 inline constexpr std::size_t kMaxHandshakes = 64;
 // Operations that one process may wait to hear of at once.
 inline constexpr std::size_t kMaxWatchesOfOne = 1'024;
-inline constexpr Duration kTickInterval = std::chrono::milliseconds(100);
 
 // On the loop's thread unless said otherwise. Always held by a shared_ptr.
 class GatewayServer final : public AttachmentHost, public std::enable_shared_from_this<GatewayServer> {

@@ -18,6 +18,10 @@ inline constexpr std::size_t kMaxQueuedMessages = 4096;
 // What one connection reads or writes before the others have their turn.
 inline constexpr std::size_t kTurnBytes = std::size_t{2} << 20U;
 
+// A side is heard several times within its lease; how often it looks at the time.
+inline constexpr int kHeartbeatsPerLease = 5;
+inline constexpr Duration kTickInterval = std::chrono::milliseconds(100);
+
 // Memory that a chunk is read into; without `data` the chunk is dropped.
 struct ChunkTarget {
   std::shared_ptr<const void> owner;

@@ -259,6 +259,22 @@ def test_a_gateway_in_this_process(triangle: Path) -> None:
         package.attach(address, token="secret", timeout=1)
 
 
+def test_a_node_that_stops_stops_its_gateway_first(triangle: Path) -> None:
+    with serving("controller", triangle) as (_, said):
+        node = package.Node("a", said["address"])
+        attached = package.attach(node.serve_gateway())
+        spec = [("broadcast", 0, 0, 1.0)]
+        member = package.Communicator(attached, "g", "alice", ["a", "b"], 0, spec, timeout=LIMIT)
+        work = member.broadcast_async(bytearray(SIZE_BYTES), timeout=LIMIT)
+        node.stop()
+        with pytest.raises(package.errors.UnavailableError, match=r"gateway of node .a. was stopped"):
+            work.wait()
+        assert node.gateway_statistics() == {"attachments": 0, "operations": 0, "staging_bytes": 0}
+        with pytest.raises(package.SquareError, match="was stopped"):
+            node.serve_gateway()
+        attached.stop()
+
+
 @pytest.mark.parametrize("taken", [False, True])
 def test_an_address_that_cannot_be_had(triangle: Path, taken: bool) -> None:
     with serving("controller", triangle) as (_, said):

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "coding/sum.h"
+#include "node/messages/call_description.h"
 #include "node/operations/local_fan_out.h"
 #include "node/operations/operation.h"
 #include "node/sums/sum_forwarder.h"
@@ -24,9 +25,15 @@ Frame layout_notice(const FrameHeader& question, Epoch layout, std::uint32_t inc
   return notice;
 }
 
-std::string describe(const MemberOperation& call) {
-  return fmt::format("{} bytes of {} ({})", call.input.size(), to_string(call.reduction.type),
-                     to_string(call.reduction.op));
+// What frames say of it, too.
+CallDescription description_of(const MemberOperation& call) {
+  return {{}, call.reduction, call.input.size(), 0, {}};
+}
+
+Caller caller_of(Rank rank, const MemberOperation& call) {
+  CallDescription called = description_of(call);
+  called.group_size = call.group_size;
+  return {fmt::format("rank {}", rank.value()), called};
 }
 
 }  // namespace
@@ -64,14 +71,7 @@ Status Operation::check_call(const MemberOperation& call, const Plan& plan) {
 // All members on this node must have said the same.
 Status Operation::check_neighbours(const MemberOperation& call) const {
   for (const auto& [rank, member] : members_) {
-    if (member.call.group_size != call.group_size) {
-      return invalid_argument(fmt::format("rank {} posted to a group of {}, rank {} to one of {}",
-                                          call.rank.value(), call.group_size, rank.value(),
-                                          member.call.group_size));
-    }
-    if (member.call.input.size() == call.input.size() && member.call.reduction == call.reduction) continue;
-    return invalid_argument(fmt::format("rank {} posted {}, rank {} posted {}", call.rank.value(),
-                                        describe(call), rank.value(), describe(member.call)));
+    SQUARE_RETURN_IF_ERROR(compare_calls(caller_of(call.rank, call), caller_of(rank, member.call)));
   }
   return Status::ok();
 }
@@ -210,10 +210,9 @@ void Operation::open_sum(const PlanSession& session, const std::shared_ptr<const
   const auto sums = found->second;
   const SumShape& shape = sums->shape();
   if (shape.total_bytes != range.size_bytes || shape.reduction != first.reduction) {
-    return fail(invalid_argument(
-                    fmt::format("rank {} on node \"{}\" posted {}; others add {} bytes of {} ({}) there",
-                                first.rank.value(), node_.options.name, describe(first), shape.total_bytes,
-                                to_string(shape.reduction.type), to_string(shape.reduction.op))),
+    return fail(invalid_argument(fmt::format(
+                    "rank {} on node \"{}\" posted {}; others add {} there", first.rank.value(),
+                    node_.options.name, to_string(description_of(first)), to_string(shape.description()))),
                 true);
   }
   note_receivers(*plan_, session.id);
@@ -273,7 +272,8 @@ SumSession* Operation::sums_for(const Arrival& arrival) {
     // All sums that this node knows of are open: another's buffer is cut in another way.
     const MemberOperation& first = members_.begin()->second.call;
     fail(invalid_argument(fmt::format("rank {} on node \"{}\" posted {}; another posted another size",
-                                      first.rank.value(), node_.options.name, describe(first))),
+                                      first.rank.value(), node_.options.name,
+                                      to_string(description_of(first)))),
          true);
     return nullptr;
   }

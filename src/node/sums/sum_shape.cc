@@ -34,10 +34,8 @@ std::size_t SumShape::bytes_of(std::size_t block) const {
 
 Status SumShape::check_same(const SumShape& other) const {
   if (other.reduction == reduction && other.total_bytes == total_bytes) return Status::ok();
-  return invalid_argument(fmt::format("{} bytes of {} ({}) are added there, {} bytes of {} ({}) here",
-                                      other.total_bytes, to_string(other.reduction.type),
-                                      to_string(other.reduction.op), total_bytes, to_string(reduction.type),
-                                      to_string(reduction.op)));
+  return invalid_argument(
+      fmt::format("{} are added there, {} here", to_string(other.description()), to_string(description())));
 }
 
 Status SumShape::check_block(const FrameHeader& header, std::size_t payload_bytes) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "node/landing/landing.h"
+#include "node/messages/call_description.h"
 #include "square/frame.h"
 #include "square/reduction.h"
 #include "square/status.h"
@@ -29,6 +30,8 @@ struct SumShape {
   [[nodiscard]] std::size_t bytes_of(std::size_t block) const;
   [[nodiscard]] BlockShape blocks() const { return {total_bytes, block_bytes, layout}; }
 
+  // As members are told of it.
+  [[nodiscard]] CallDescription description() const { return {{}, reduction, total_bytes, 0, {}}; }
   // Another neighbour's shape: does it add what is added here? Errors: INVALID_ARGUMENT.
   [[nodiscard]] Status check_same(const SumShape& other) const;
   // Errors: that, and DATA_LOSS for a block that is none of this sum's.

@@ -211,8 +211,10 @@ TEST_CASE("members whose sizes differ are told which, and nobody hangs") {
       return member.all_reduce_async(own, own, kSum, kLimit);
     });
     for (const Status& outcome : outcomes)
-      check_refused(outcome,
-                    "rank 2 posted 996 bytes of int32 (sum), rank 0 posted 1000 bytes of int32 (sum)");
+      check_refused(
+          outcome,
+          "members must call the same: rank 2 called 996 bytes of int32 (sum) in a group of 3, rank 0 called "
+          "1000 bytes of int32 (sum) in a group of 3");
   }
 }
 

@@ -263,6 +263,23 @@ TEST_CASE("a gateway that is stopped says so, and a process that leaves is forgo
   CHECK(site.gateways[0]->statistics().attachments == 0);
 }
 
+TEST_CASE("a node that stops before its gateway ends what runs, and later calls fail") {
+  Site site;
+  const auto attached = site.attach(0);
+  const auto member = join(*attached, group_of("g", "alice", "ab"), 0);
+  std::vector<std::byte> buffer(3'000'000);
+  const auto work = *member->broadcast_async(buffer, Rank(0), kLimit);
+  CHECK_FALSE(work->wait_for(std::chrono::milliseconds(100)));
+  const auto begun = std::chrono::steady_clock::now();
+  site.nodes[0]->stop();
+  CHECK(work->wait().code() == StatusCode::kCancelled);
+  const auto late = Communicator::create(*attached, group_of("h", "alice", "ab"), Rank(0), kLimit);
+  CHECK(late.status().code() == StatusCode::kCancelled);
+  site.gateways[0]->stop();
+  site.gateways[0].reset();
+  CHECK(std::chrono::steady_clock::now() - begun < kLimit / 2);
+}
+
 TEST_CASE("who may not attach is told why") {
   GatewayOptions options;
   options.token = "right";
