@@ -14,8 +14,8 @@
 namespace square::gateway {
 namespace {
 
-constexpr int kHeartbeatsPerLease = 5;
-constexpr Duration kTickInterval = std::chrono::milliseconds(100);
+constexpr int kBeatsPerLease = 5;
+constexpr Duration kLineTick = std::chrono::milliseconds(100);
 // An answer to a registration may be that late.
 constexpr Duration kAnswerTime = std::chrono::seconds(1);
 // How long a gateway may take to let a process go that leaves.
@@ -50,8 +50,8 @@ Status AttachedLine::begin() {
   connection_->send(MessageType::kHello, 0, std::move(body));
   auto welcomed = welcomed_.get_future();
   is_started_ = true;
-  loop_->start("square-attached", kTickInterval, [this] {
-    if (connection_) connection_->tick(lease_ / kHeartbeatsPerLease, lease_);
+  loop_->start("square-attached", kLineTick, [this] {
+    if (connection_) connection_->tick(lease_ / kBeatsPerLease, lease_);
   });
   if (welcomed.wait_for(controller::bounded(options_.timeout)) == std::future_status::ready) {
     return welcomed.get().with_context(fmt::format("gateway at {}", options_.gateway_address));

@@ -19,11 +19,11 @@
 namespace square::gateway {
 namespace {
 
-constexpr std::uint64_t kMagic = 0x746e656d67655153;  // "SQegment", as the machine has it
+constexpr std::uint64_t kSegmentMagic = 0x746e656d67655153;  // "SQegment", as the machine has it
 constexpr std::size_t kCopyBytes = std::size_t{64} << 20U;
 
 struct SegmentHeader {
-  std::uint64_t magic = kMagic;
+  std::uint64_t magic = kSegmentMagic;
   std::uint64_t nonce = 0;
 };
 
@@ -52,7 +52,7 @@ Result<Segment> make_segment(std::size_t capacity_bytes) {
   segment.descriptor = FileDescriptor(memfd_create("square-gateway", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   segment.nonce = draw_nonce();
   segment.capacity_bytes = capacity_bytes;
-  const SegmentHeader header{kMagic, segment.nonce};
+  const SegmentHeader header{kSegmentMagic, segment.nonce};
   const auto size = static_cast<off_t>(kSegmentHeaderBytes + capacity_bytes);
   if (!segment.descriptor || ftruncate(segment.descriptor.get(), size) != 0) {
     return resource_exhausted(
@@ -141,7 +141,7 @@ Result<SegmentFile> open_segment(const SegmentPlace& place, std::size_t size_byt
   SQUARE_ASSIGN_OR_RETURN(SegmentFile file, check_file(std::move(opened), size_bytes, use));
   SegmentHeader header{};
   if (pread(file.descriptor.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
-      header.magic != kMagic || header.nonce != place.nonce) {
+      header.magic != kSegmentMagic || header.nonce != place.nonce) {
     return permission_denied("it is not the segment that was announced");
   }
   return file;
