@@ -31,7 +31,7 @@ struct LimitsView {
   Limits limits;
 };
 
-NodeNames names_of(const LimitedResourceView& view) {
+NodeNames node_names_of(const LimitedResourceView& view) {
   const auto name = [&](NodeId node) { return py::str(view.plan->nodes.at(node.index()).name); };
   if (view.resource.kind != LimitedResource::Kind::kLink) {
     return NodeNames(py::make_tuple(name(view.resource.node)));
@@ -102,7 +102,7 @@ void bind_resource(py::module_& module) {
       .def_property_readonly(
           "kind", [](const View& self) { return to_string(self.resource.kind); },
           "\"link\", \"egress\" or \"ingress\".")
-      .def_property_readonly("nodes", &names_of, "From and to of a link, or the node.")
+      .def_property_readonly("nodes", &node_names_of, "From and to of a link, or the node.")
       .def_property_readonly(
           "capacity_bps", [](const View& self) { return self.resource.capacity_bps; },
           "What a bound counts: an unlimited link is as wide as the widest of the plan that is limited.")

@@ -10,8 +10,6 @@
 namespace square::planning {
 namespace {
 
-using Kind = Targets::Kind;
-
 // What a solver's tolerance may have promised too much.
 constexpr double kSlack = 1e-9;
 // A tree, or a share of an all-reduce, with less of its group's rate is a solver's noise.
@@ -132,7 +130,7 @@ Result<Carried> carry(const Instance& instance, const ColumnPool& pool, const st
   Targets targets;
   targets.weight.assign(rate.size(), 1.0);
   for (const double bps : rate) {
-    targets.kind.push_back(bps > 0.0 ? Kind::kFixed : Kind::kAbsent);
+    targets.kind.push_back(bps > 0.0 ? Targets::Kind::kFixed : Targets::Kind::kAbsent);
     targets.rate.push_back(bps * (1.0 - kSlack));
   }
   targets.exactly = true;
