@@ -8,7 +8,7 @@
 namespace square::planning {
 namespace {
 
-using Kind = LimitedResource::Kind;
+using LimitKind = LimitedResource::Kind;
 
 NodeSet set_of(const PlanReading& reading, const std::vector<NodeId>& nodes, bool complement) {
   NodeSet set(reading.plan().nodes.size(), complement);
@@ -27,17 +27,19 @@ std::vector<std::size_t> ranks_of(const PlanReading& reading, const NodeSet& set
 }
 
 // Limits of nodes, those that are to be named by name.
-using HeldNodes = std::set<std::tuple<Kind, std::size_t, NodeId>>;
+using HeldNodes = std::set<std::tuple<LimitKind, std::size_t, NodeId>>;
 
 struct Carried {
   double bps = 0.0;
   HeldNodes held;  // whose limits are below what their links carry
 };
 
-NodeId end_of(const PlanLink& link, Kind kind) { return kind == Kind::kEgress ? link.from : link.to; }
+NodeId end_of(const PlanLink& link, LimitKind kind) {
+  return kind == LimitKind::kEgress ? link.from : link.to;
+}
 
 // What the links carry within the limits of the nodes at one of their ends.
-Carried within_limits(const PlanReading& reading, const std::vector<LimitedResource>& links, Kind kind) {
+Carried within_limits(const PlanReading& reading, const std::vector<LimitedResource>& links, LimitKind kind) {
   std::vector<double> together(reading.plan().nodes.size(), 0.0);
   std::vector<NodeId> nodes;  // as they come
   std::vector<bool> is_known(together.size(), false);
@@ -156,21 +158,21 @@ LimitingCut crossed(const PlanReading& reading, const NamedCut& cut, const Lengt
   result.length = cut.length;
   result.sessions = cut.sessions;
   result.links = links_of(reading, cut, lengths);
-  const Carried by_tails = within_limits(reading, result.links, Kind::kEgress);
-  const Carried by_heads = within_limits(reading, result.links, Kind::kIngress);
+  const Carried by_tails = within_limits(reading, result.links, LimitKind::kEgress);
+  const Carried by_heads = within_limits(reading, result.links, LimitKind::kIngress);
   result.carried_bps = std::min(by_tails.bps, by_heads.bps);
   HeldNodes held = by_tails.bps <= by_heads.bps ? by_tails.held : by_heads.held;
   for (const LimitedResource& resource : result.links) {
     const PlanLink& link = reading.plan().links[resource.link.index()];
     if (lengths.egress[link.from.index()] > 0.0) {
-      held.emplace(Kind::kEgress, reading.name_rank(link.from), link.from);
+      held.emplace(LimitKind::kEgress, reading.name_rank(link.from), link.from);
     }
     if (lengths.ingress[link.to.index()] > 0.0) {
-      held.emplace(Kind::kIngress, reading.name_rank(link.to), link.to);
+      held.emplace(LimitKind::kIngress, reading.name_rank(link.to), link.to);
     }
   }
   for (const auto& [kind, rank, node] : held) {
-    const auto& of_kind = kind == Kind::kEgress ? lengths.egress : lengths.ingress;
+    const auto& of_kind = kind == LimitKind::kEgress ? lengths.egress : lengths.ingress;
     result.node_limits.push_back(reading.node_limit(kind, node, of_kind[node.index()]));
   }
   result.demands = demands_on(reading, cut.into);

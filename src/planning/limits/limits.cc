@@ -16,7 +16,7 @@ namespace square {
 namespace planning {
 namespace {
 
-using Kind = LimitedResource::Kind;
+using LimitKind = LimitedResource::Kind;
 
 // Makes the limits of one collective after another; what belongs to a level is made once.
 class LimitFinder {
@@ -136,10 +136,10 @@ class LimitFinder {
     std::vector<LimitedResource> held;
     for (const LinkId id : links) held.push_back(reading_.link(id, lengths.link[id.index()]));
     for (const auto& [rank, node] : tails) {
-      held.push_back(reading_.node_limit(Kind::kEgress, node, lengths.egress[node.index()]));
+      held.push_back(reading_.node_limit(LimitKind::kEgress, node, lengths.egress[node.index()]));
     }
     for (const auto& [rank, node] : heads) {
-      held.push_back(reading_.node_limit(Kind::kIngress, node, lengths.ingress[node.index()]));
+      held.push_back(reading_.node_limit(LimitKind::kIngress, node, lengths.ingress[node.index()]));
     }
     return held;
   }

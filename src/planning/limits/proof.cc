@@ -6,7 +6,7 @@
 namespace square::planning {
 namespace {
 
-using Kind = LimitedResource::Kind;
+using LimitKind = LimitedResource::Kind;
 
 std::vector<LimitedResource> resources_of(const PlanReading& reading, const Lengths& lengths) {
   std::vector<LimitedResource> resources;
@@ -15,8 +15,8 @@ std::vector<LimitedResource> resources_of(const PlanReading& reading, const Leng
       resources.push_back(reading.link(LinkId(static_cast<std::uint32_t>(e)), lengths.link[e]));
     }
   }
-  for (const Kind kind : {Kind::kEgress, Kind::kIngress}) {
-    const std::vector<double>& of_kind = kind == Kind::kEgress ? lengths.egress : lengths.ingress;
+  for (const LimitKind kind : {LimitKind::kEgress, LimitKind::kIngress}) {
+    const std::vector<double>& of_kind = kind == LimitKind::kEgress ? lengths.egress : lengths.ingress;
     for (std::size_t v = 0; v < of_kind.size(); ++v) {
       if (of_kind[v] > 0.0) {
         resources.push_back(reading.node_limit(kind, NodeId(static_cast<std::uint32_t>(v)), of_kind[v]));
@@ -26,7 +26,7 @@ std::vector<LimitedResource> resources_of(const PlanReading& reading, const Leng
   // A node before the links that leave it.
   const auto key = [&](const LimitedResource& resource) {
     const double product = resource.capacity_bps * resource.length;
-    if (resource.kind != Kind::kLink) {
+    if (resource.kind != LimitKind::kLink) {
       return std::tuple(-product, reading.name_rank(resource.node), std::size_t{0});
     }
     const PlanLink& link = reading.plan().links[resource.link.index()];
