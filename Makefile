@@ -21,8 +21,7 @@ STEP := packaging/step
 # Simulated overlays under a sanitizer, where each takes ten times as long.
 SANITIZED_SEEDS ?= 200
 
-# The wheel and the dev preset compile with the same flags: one cache serves both, also
-# across build directories, which debug information would otherwise tell apart.
+# One cache serves all build directories, which debug information would otherwise tell apart.
 export CCACHE_DIR ?= $(CURDIR)/.cache/ccache
 export CCACHE_NOHASHDIR := 1
 export CMAKE_CXX_COMPILER_LAUNCHER := ccache
@@ -102,11 +101,11 @@ build: build/dev/build.ninja
 python: setup $(PYTHON_DONE)
 
 # The build requirements are in .venv already: no isolation, so that their headers keep
-# their place and the compiler cache hits.
+# their place and the compiler cache hits. In the tree of the tests, which so compile nothing again.
 $(PYTHON_DONE): $(PYTHON_SOURCES) $(VENV_DONE)
 	@$(STEP) "Python package" "read the first error above; 'make clean' starts afresh" \
 	  env CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps \
-	  --force-reinstall .
+	  --force-reinstall -C build-dir=build/dev -C cmake.define.SQUARE_BUILD_TESTS=ON .
 	@touch $@
 
 ## stubs: write python/square/_core.pyi anew, after a change of bindings/
@@ -132,10 +131,10 @@ format: setup
 
 ## tidy: clang-tidy on src/, a few minutes, not part of `make test`
 .PHONY: tidy
-tidy: build/dev/build.ninja
+tidy: build/tidy/build.ninja
 	@printf '%s\n' $(TIDY_SOURCES) | \
 	  $(STEP) "clang-tidy" "mend what it names, or say in .clang-tidy why not" \
-	  xargs -P $(JOBS) -n 1 $(CLANG_TIDY) --quiet -p build/dev
+	  xargs -P $(JOBS) -n 1 $(CLANG_TIDY) --quiet -p build/tidy
 
 ## test-cpp: the C++ tests of build/dev
 .PHONY: test-cpp
