@@ -56,9 +56,9 @@ help:
 demo: python
 	@$(STEP) "demo" "read the message above; 'make test' checks the build" $(BIN)/square demo $(DEMO_ARGS)
 
-## test: set up, build, and run every check and test; the closing line is pytest's
+## test: set up, build, lint, and run the C++ and Python tests; the closing line is pytest's
 .PHONY: test
-test: lint test-cpp sanitize test-python
+test: lint python test-cpp test-python
 
 ## setup: Debian packages and the virtual environment .venv
 .PHONY: setup
@@ -142,11 +142,17 @@ test-cpp: build
 	@$(STEP) "C++ tests" "the failing test printed its seed: SQUARE_SEED=N build/dev/tests/cpp/test_FOLDER runs it again" \
 	  ctest --preset dev --parallel $(JOBS)
 
-## test-python: the Python tests, against the installed package and build/dev
+## test-python: the Python tests but torch's, against the installed package and build/dev
 .PHONY: test-python
-test-python: build python $(TORCH_DONE)
+test-python: python build
 	@$(STEP) "Python tests" "the failing test printed its seed; run it alone: $(BIN)/pytest -k NAME" \
-	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest
+	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest --ignore tests/python/torch_backend
+
+## test-torch: install torch, some GB, and test the backend for it
+.PHONY: test-torch
+test-torch: python $(TORCH_DONE)
+	@$(STEP) "torch tests" "the failing test printed its seed; run it alone: $(BIN)/pytest -k NAME" \
+	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/python/torch_backend tests/python/test_data.py
 
 ## test-torch-suite: torch's own tests of a backend on Gloo and on square, compared
 .PHONY: test-torch-suite
@@ -168,7 +174,7 @@ sanitize: build/asan/build.ninja build/tsan/build.ninja
 .PHONY: test-long
 test-long: export SQUARE_LONG := 1
 test-long: export SQUARE_SEEDS := 20000
-test-long: test
+test-long: test sanitize test-torch
 
 ## install: build and install the C++ library under PREFIX (/usr/local)
 .PHONY: install
