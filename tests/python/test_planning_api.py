@@ -66,7 +66,7 @@ def test_a_sum_is_planned_where_no_policy_is_named() -> None:
     adds = square.Collective("alice", "all_reduce", size_bytes=9_000_000)
     plan = square.plan(square.Scenario(mesh(), collectives=[adds]))
     assert plan.policy == "exact"
-    assert plan.min_rate_bps == pytest.approx(10e6, rel=1e-6)
+    assert plan.min_rate_bps == pytest.approx(15e6, rel=1e-6)
 
 
 def test_a_tenant_gains_nothing_by_asking_for_more() -> None:

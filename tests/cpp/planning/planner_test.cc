@@ -343,7 +343,7 @@ TEST_CASE("what cannot be planned is refused by name") {
   }
   Scenario other = one_link(1);
   other.policy.name = "fair";
-  CHECK(error_of(other, StatusCode::kInvalidArgument).find("square, exact, max-throughput") !=
+  CHECK(error_of(other, StatusCode::kInvalidArgument).find("exact, square, max-throughput") !=
         std::string::npos);
   other = one_link(1);
   other.policy.shots = 0;

@@ -75,7 +75,7 @@ TEST_CASE("a scenario that names no policy can plan sums over relays") {
   REQUIRE(scenario.is_ok());
   const Plan plan = planned(*scenario).plan;
   CHECK(plan.policy == "exact");
-  CHECK(plan.collectives[0].rate_bps == doctest::Approx(10e6));
+  CHECK(plan.collectives[0].rate_bps == doctest::Approx(15e6));
 }
 
 TEST_CASE("exact: a broadcast and a reduce on a triangle take both directions of every link") {
