@@ -308,11 +308,11 @@ TEST_CASE("members that call otherwise are told what each called") {
   };
   const std::vector<Case> cases{
       {Compression::int8(), Compression::int8(), 100, ReduceOp::kAverage,
-       "a sum of 100 elements by int8:256"},
+       "400 bytes of float32 (sum) as int8:256"},
       {Compression::top_k(0.1, false), Compression::top_k(0.1, false), 100, ReduceOp::kAverage,
-       "an average of 100 elements by top-k:0.1"},
+       "400 bytes of float32 (average) as top-k:0.1"},
       {Compression::top_k(0.1, false), Compression::top_k(0.1, false), 99, ReduceOp::kSum,
-       "99 elements by top-k:0.1"},
+       "396 bytes of float32 (sum) as top-k:0.1"},
       {Compression::top_k(0.1, false), Compression::top_k(0.2, false), 100, ReduceOp::kSum, "bytes"},
       {Compression::int8(), Compression::int8(16), 100, ReduceOp::kSum, "bytes"},
       {Compression::bfloat16(), Compression::bfloat16(), 100, ReduceOp::kAverage, "average"},
