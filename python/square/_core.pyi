@@ -1145,46 +1145,96 @@ class Policy:
     """
     def __init__(
         self,
-        name: str = "square",
-        shots: typing.SupportsInt | typing.SupportsIndex = 3,
+        name: str = "exact",
+        *,
+        shots: int = 3,
         paths: str = "shortest",
-        fairness: str = "collective",
+        fairness: str = "tenant",
         objective: str = "fair",
-        gap: typing.SupportsFloat | typing.SupportsIndex = 1e-06,
-        deadline: typing.SupportsFloat | typing.SupportsIndex | datetime.timedelta | None = None,
-        max_streams: typing.SupportsInt | typing.SupportsIndex = 0,
-        budget_usd_per_hour: typing.SupportsFloat | typing.SupportsIndex | None = None,
-        headroom: typing.SupportsFloat | typing.SupportsIndex = 0.0,
+        gap: float = 1e-06,
+        deadline: float | datetime.timedelta | None = None,
+        max_streams: int = 0,
+        budget_usd_per_hour: float | None = None,
+        headroom: float = 0.0,
         avoid_nodes: collections.abc.Sequence[str] = [],
         avoid_links: collections.abc.Sequence[tuple[str, str]] = [],
     ) -> None: ...
+    def replace(
+        self,
+        name: str | None = None,
+        *,
+        shots: int | None = None,
+        paths: str | None = None,
+        fairness: str | None = None,
+        objective: str | None = None,
+        gap: float | None = None,
+        deadline: float | datetime.timedelta | None = None,
+        max_streams: int | None = None,
+        budget_usd_per_hour: float | None = None,
+        headroom: float | None = None,
+        avoid_nodes: collections.abc.Sequence[str] | None = None,
+        avoid_links: collections.abc.Sequence[tuple[str, str]] | None = None,
+    ) -> Policy:
+        """
+        The same policy with parts replaced; None leaves a part as it is. Under the name of a policy that knows none, the gap and the deadline go: they say how to solve, not what is wanted.
+        """
     @property
-    def avoid_links(self) -> list[tuple[str, str]]: ...
+    def avoid_links(self) -> list[tuple[str, str]]:
+        """
+        Links that carry nothing, each as (from, to).
+        """
     @property
-    def avoid_nodes(self) -> list[str]: ...
+    def avoid_nodes(self) -> list[str]:
+        """
+        Nodes that relay nothing.
+        """
     @property
-    def budget_usd_per_hour(self) -> float | None: ...
+    def budget_usd_per_hour(self) -> float | None:
+        """
+        What all traffic together may cost.
+        """
     @property
     def deadline(self) -> float | None:
         """
-        Seconds.
+        Seconds, after which the best plan so far comes back.
         """
     @property
-    def fairness(self) -> str: ...
+    def fairness(self) -> str:
+        """
+        What is treated alike: "tenant" or "collective".
+        """
     @property
-    def gap(self) -> float: ...
+    def gap(self) -> float:
+        """
+        How far from its proven bound a rate may stay, relative.
+        """
     @property
-    def headroom(self) -> float: ...
+    def headroom(self) -> float:
+        """
+        Plans for each capacity less so many of its standard deviations.
+        """
     @property
-    def max_streams(self) -> int: ...
+    def max_streams(self) -> int:
+        """
+        Trees a session at most; 0: as many as the optimum takes.
+        """
     @property
     def name(self) -> str: ...
     @property
-    def objective(self) -> str: ...
+    def objective(self) -> str:
+        """
+        "fair": the fairest rates; "cost": the required ones for the least money.
+        """
     @property
-    def paths(self) -> str: ...
+    def paths(self) -> str:
+        """
+        Feasible paths: "shortest:7", "widest:2", "all".
+        """
     @property
-    def shots(self) -> int: ...
+    def shots(self) -> int:
+        """
+        Rounds of max-min.
+        """
 
 class Reachability:
     """
