@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "node/operations/check_call.h"
 
 namespace square {
 
@@ -128,9 +129,8 @@ void DataPlane::Core::post(MemberOperation call) {
   };
   if (collective.has_finished(call.operation)) return already();
   if (const Status part = check_part(plan->plan(), call); !part.is_ok()) return refuse_call(part);
-  if (const Status right = Operation::check_call(call, plan->plan()); !right.is_ok())
-    return refuse_call(right);
-  const auto operation = open_operation(key);
+  if (const Status right = check_call(call, plan->plan()); !right.is_ok()) return refuse_call(right);
+  const auto operation = open_operation(key, *plan);
   if (!operation) {
     return refuse_call(resource_exhausted(fmt::format("more than {} operations are open on node \"{}\"",
                                                       kMaxOpenOperations, context_.options.name)));
@@ -164,11 +164,13 @@ std::shared_ptr<const InstalledPlan> DataPlane::Core::plan_of(Epoch epoch) {
   return found == plans_.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<Operation> DataPlane::Core::open_operation(const OperationKey& key) {
+std::shared_ptr<Operation> DataPlane::Core::open_operation(const OperationKey& key,
+                                                           const InstalledPlan& plan) {
   const auto found = operations_.find(key);
   if (found != operations_.end()) return found->second;
   if (operations_.size() >= kMaxOpenOperations) return nullptr;
-  const auto operation = std::make_shared<Operation>(shared_context_, *this, key);
+  const auto operation = std::make_shared<Operation>(shared_context_, *this, key,
+                                                     plan.plan().find_collective(key.collective)->op);
   operation->set_member_count(collectives_[key.collective].ranks.size());
   operations_.emplace(key, operation);
   tell_watches(key, Status::ok());

@@ -15,6 +15,8 @@
 #include "node/links/flush.h"
 #include "node/links/incoming_link.h"
 #include "node/links/outgoing_link.h"
+#include "node/multicast/receiver.h"
+#include "node/multicast/sender.h"
 #include "node/operations/operation.h"
 #include "node/plan/installed_plan.h"
 #include "node/sums/relayed_sums.h"
@@ -196,7 +198,7 @@ class DataPlane::Core final : public TransportHandler, public OperationHost {
   void answer_abort(const Arrival& arrival, const Status& cause);
   void poison(const OperationKey& key, const Status& cause);
   [[nodiscard]] Status check_part(const Plan& plan, const MemberOperation& call) const;
-  std::shared_ptr<Operation> open_operation(const OperationKey& key);
+  std::shared_ptr<Operation> open_operation(const OperationKey& key, const InstalledPlan& plan);
   void send_answer(const std::string& peer, Frame frame);
 
   [[nodiscard]] std::size_t largest_block(SessionId session) const;

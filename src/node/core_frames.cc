@@ -80,7 +80,7 @@ void DataPlane::Core::take_block(LinkHandle link, Arrival arrival) {
   for (const std::string& child : arrival.stream->children)
     outgoing_.at(child)->enqueue(key, arrival.frame, arrival.guard);
   if (!arrival.stream->is_destination) return;
-  if (const auto operation = operation_for(arrival)) operation->on_block(std::move(arrival));
+  if (const auto operation = operation_for(arrival)) operation->on_arrival(std::move(arrival));
 }
 
 void DataPlane::Core::take_probe(Arrival arrival) {
@@ -88,7 +88,7 @@ void DataPlane::Core::take_probe(Arrival arrival) {
     outgoing_.at(child)->enqueue(arrival.key(), arrival.frame, nullptr);
   }
   if (!arrival.stream->is_destination) return;
-  if (const auto operation = operation_for(arrival)) operation->on_probe(arrival);
+  if (const auto operation = operation_for(arrival)) operation->on_arrival(std::move(arrival));
 }
 
 std::shared_ptr<Operation> DataPlane::Core::operation_for(const Arrival& arrival) {
@@ -107,7 +107,7 @@ std::shared_ptr<Operation> DataPlane::Core::operation_for(const Arrival& arrival
     return nullptr;
   }
   const bool is_near = header.operation.value() - collective.all_finished_below < kMaxOperationsAhead;
-  const auto operation = is_near ? open_operation(key) : nullptr;
+  const auto operation = is_near ? open_operation(key, *arrival.plan) : nullptr;
   if (!operation) refuse();
   const std::string& root = arrival.plan->plan().nodes[session->root.index()].name;
   return operation && agrees_on_call(key, *operation, header, root) ? operation : nullptr;

@@ -15,7 +15,7 @@ std::shared_ptr<Operation> DataPlane::Core::sum_for(const Arrival& arrival, cons
   const OperationKey key{arrival.stream->collective, header.operation};
   const Collective& collective = collectives_[key.collective];
   const bool is_near = header.operation.value() - collective.all_finished_below < kMaxOperationsAhead;
-  const auto operation = is_near ? open_operation(key) : nullptr;
+  const auto operation = is_near ? open_operation(key, *arrival.plan) : nullptr;
   if (!operation) refuse();
   return operation && agrees_on_call(key, *operation, header, from) ? operation : nullptr;
 }
@@ -26,7 +26,7 @@ void DataPlane::Core::take_part(Arrival arrival) {
   if (!is_member(arrival)) return relayed_sums_.on_block(std::move(arrival));
   if (collective.has_finished(arrival.header().operation)) return;  // its sender will ask
   if (const auto operation = sum_for(arrival, std::string(arrival.from)))
-    operation->on_part(std::move(arrival));
+    operation->on_arrival(std::move(arrival));
 }
 
 // From the root, on its way to all contributors.
@@ -49,7 +49,7 @@ void DataPlane::Core::take_request(const Arrival& arrival) {
   const auto operation =
       is_over ? nullptr : sum_for(arrival, arrival.plan->plan().nodes[session->root.index()].name);
   if (!operation) return answer(*arrival.stream, arrival.frame);
-  operation->on_request(arrival);
+  operation->on_arrival(arrival);
 }
 
 // From a contributor, on its way to the root.
@@ -75,7 +75,7 @@ void DataPlane::Core::take_report(Arrival arrival) {
   const auto operation = collective.has_finished(key.operation)
                              ? nullptr
                              : sum_for(arrival, arrival.plan->plan().nodes[report->contributor.index()].name);
-  if (operation) return operation->on_report(std::move(arrival));
+  if (operation) return operation->on_arrival(std::move(arrival));
   if (!is_root)
     outgoing_.at(arrival.stream->children.front())->enqueue(arrival.key(), std::move(arrival.frame), nullptr);
 }

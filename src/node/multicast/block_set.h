@@ -26,7 +26,6 @@ class BlockSet {
   }
 
   [[nodiscard]] bool contains(std::size_t block) const { return bits_[block]; }
-  [[nodiscard]] bool is_full() const { return count_ == bits_.size(); }
   [[nodiscard]] std::size_t size() const { return bits_.size(); }
   [[nodiscard]] std::size_t count() const { return count_; }
   // The lowest block that is not in the set; size() if it is full.

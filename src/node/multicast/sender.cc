@@ -167,10 +167,6 @@ bool Sender::take_block(std::size_t& block) {
 }
 
 void Sender::fill() {
-  // A link that sends at once has room at once. The next block must not overtake this one
-  // on the stream's other links, so the call from there leaves it to this loop.
-  if (is_filling_) return;
-  is_filling_ = true;
   while (!is_done() && !all_refuse()) {
     Stream* stream = choose_stream();
     if (stream == nullptr) break;
@@ -182,7 +178,6 @@ void Sender::fill() {
       break;
     }
   }
-  is_filling_ = false;
 }
 
 // Near the end: a block that still waits on a slower stream moves to this one.
@@ -319,10 +314,7 @@ std::string Sender::describe_missing() const {
     if (d.done) continue;
     if (!text.empty()) text += ", ";
     text += fmt::format("\"{}\" ({} of {} blocks{})", plan_->plan().nodes[d.node.index()].name,
-                        d.have.count(), d.have.size(),
-                        d.have.count() == 0 && d.accepting ? ""
-                        : d.accepting                      ? ""
-                                                           : ", not called yet");
+                        d.have.count(), d.have.size(), d.accepting ? "" : ", not called yet");
   }
   return text;
 }

@@ -125,7 +125,6 @@ class Sender {
   std::vector<bool> is_again_;
   std::vector<bool> taken_;  // put on a stream once at least
   std::vector<LastAssignment> last_;
-  bool is_filling_ = false;
   Duration probe_wait_ = kMinProbeWait;
   Executor::TimerId probe_timer_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

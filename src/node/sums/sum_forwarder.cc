@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "coding/sum.h"
+#include "node/sums/partial_sum.h"
 
 namespace square {
 
@@ -163,14 +163,8 @@ void SumForwarder::make_sum(Stream& stream, std::size_t block, std::shared_ptr<L
                         inputs = own_ ? own_->inputs() : std::vector<const std::byte*>(),
                         reduction = label_.shape.reduction, size = label_.shape.bytes_of(block),
                         offset = label_.shape.offset_of(block), index = stream.key().stream]() mutable {
-    std::shared_ptr<std::byte[]> sum = std::make_shared_for_overwrite<std::byte[]>(size);
-    std::vector<Operand> operands;
-    for (const std::byte* input : inputs) operands.push_back({input + offset, nullptr});
-    for (const SumPart& part : parts) operands.push_back({nullptr, &part.payload});
-    if (size > 0) add({sum.get(), size}, operands, reduction);
+    Buffer payload = partial_sum(inputs, offset, size, parts, reduction);
     parts.clear();
-    const std::byte* data = sum.get();
-    Buffer payload(std::move(sum), data, size);
     Executor& executor = self->node_->executor;
     executor.post(
         [self = std::move(self), item = std::move(item), payload = std::move(payload), index]() mutable {
@@ -202,8 +196,6 @@ bool SumForwarder::fill(const StreamKey& key) {
   Stream* const found = key.epoch == plan_->epoch() ? find(key.stream) : nullptr;
   if (!own_ || is_cancelled_ || done_ || found == nullptr || !found->starts_here()) return true;
   Stream& stream = *found;
-  // A link that sends at once has room at once: its call from there leaves it to this loop.
-  if (std::exchange(stream.is_filling, true)) return false;
   const auto& order = own_->interleave().order(key.stream.index());
   while (true) {
     if (const auto number = stream.own.take_report()) {
@@ -217,7 +209,6 @@ bool SumForwarder::fill(const StreamKey& key) {
     }
     emit_own(stream, stream.own.take(order));
   }
-  stream.is_filling = false;
   return own_->is_ready() && !stream.own.has_turn(order);
 }
 

@@ -63,7 +63,6 @@ class SumForwarder final : public SumSession, public std::enable_shared_from_thi
     OutgoingLink* to;
     LeavingQueue leaving{};
     OwnBlocks own{};  // where the stream starts here
-    bool is_filling = false;
 
     [[nodiscard]] bool starts_here() const { return local->starts_here(); }
     [[nodiscard]] const StreamKey& key() const { return local->key; }

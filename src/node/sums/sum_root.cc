@@ -8,20 +8,6 @@
 
 namespace square {
 
-Frame done_answer(const FrameHeader& question, std::uint32_t incarnation) {
-  SumRequest request;
-  request.done = true;
-  Frame frame{question, encode_request(request)};
-  frame.header.type = FrameType::kRequest;
-  frame.header.incarnation = incarnation;
-  return frame;
-}
-
-std::size_t parent_index(const Arrival& arrival) {
-  const auto& parents = arrival.stream->parents;
-  return static_cast<std::size_t>(std::ranges::find(parents, arrival.from) - parents.begin());
-}
-
 SumRoot::SumRoot(std::shared_ptr<NodeContext> node, std::shared_ptr<const InstalledPlan> plan,
                  const SumLabel& label, Host host)
     : SumSession(label),
@@ -76,43 +62,26 @@ void SumRoot::open(SumBuffers buffers, std::shared_ptr<const void> pin) {
   pin_ = std::move(pin);
   is_open_ = true;
   deal();
-  open_zone();
+  results_.open(label_.shape, buffers_, [weak = weak_from_this(), executor = &node_->executor] {
+    executor->post([weak] {
+      if (const auto self = weak.lock()) self->host_.progress();
+    });
+  });
+  results_.begin({plan_->epoch(), label_.generation, interleave_});
   for (const auto& [block, stream] : parts_.in_order()) {
     if (find(stream) != nullptr) add_if_complete(block);
   }
   // Before the table knows it, nothing can land in it: what waited is claimed by now.
-  if (!is_cancelled_) node_->landing.open(label_.session, label_.operation, zone_);
+  if (!is_cancelled_) node_->landing.open(label_.session, label_.operation, results_.zone());
   arm_ask();
 }
 
-void SumRoot::open_zone() {
-  done_blocks_ = BlockSet(label_.shape.block_count());
-  const auto drained = [weak = weak_from_this(), executor = &node_->executor] {
-    executor->post([weak] {
-      if (const auto self = weak.lock()) self->host_.progress();
-    });
-  };
-  zone_ = std::make_shared<SumZone>(label_.shape.blocks(), buffers_, drained);
-  zone_->begin({plan_->epoch(), label_.generation, interleave_});
-}
-
 void SumRoot::close_zone() {
-  if (zone_) node_->landing.close(label_.session, label_.operation, zone_);
+  if (const auto& zone = results_.zone()) node_->landing.close(label_.session, label_.operation, zone);
 }
 
-// A block that landed is in the outputs, whatever becomes of the frame that brought it.
 void SumRoot::take_landed() {
-  if (!zone_) return;
-  for (const std::size_t block : zone_->take_added()) {
-    done_blocks_.insert(block);
-    count_sum(block);
-  }
-}
-
-bool SumRoot::has_results() const {
-  if (done_blocks_.count() > 0 || !zone_) return done_blocks_.count() > 0;
-  const std::vector<bool> claimed = zone_->claimed();
-  return std::ranges::find(claimed, true) != claimed.end();
+  for (const std::size_t block : results_.take_landed()) count_sum(block);
 }
 
 Status SumRoot::on_block(Arrival arrival) {
@@ -159,7 +128,7 @@ bool SumRoot::belongs_to(std::size_t block, StreamIndex stream) const {
 }
 
 void SumRoot::take_part(Stream& stream, std::size_t block, std::size_t parent, SumPart part) {
-  if (has(block)) return;
+  if (results_.has(block)) return;
   const LocalStream& local = *stream.local;
   if (parts_.add(block, local.key.stream, local.parents.size(), parent, std::move(part)))
     add_if_complete(block);
@@ -168,8 +137,7 @@ void SumRoot::take_part(Stream& stream, std::size_t block, std::size_t parent, S
 void SumRoot::add_if_complete(std::size_t block) {
   if (!is_open_ || !parts_.is_complete(block)) return;
   std::vector<SumPart> parts = parts_.take(block);
-  if (!zone_->claim(block)) return;  // another copy of its part has landed
-  done_blocks_.insert(block);
+  if (!results_.claim(block)) return;  // another copy of its part has landed
   ++adding_;
   std::vector<std::shared_ptr<void>> guards;
   for (SumPart& part : parts) guards.push_back(std::move(part.guard));
@@ -182,21 +150,19 @@ void SumRoot::add_if_complete(std::size_t block) {
     parts.clear();
     // The guards go back to the strand: credit is counted there.
     Executor& executor = self->node_->executor;
-    executor.post([self = std::move(self), guards = std::move(guards), block] { self->on_added(block); });
+    executor.post([self = std::move(self), guards = std::move(guards), block] {
+      --self->adding_;
+      self->count_sum(block);
+    });
   });
 }
 
-void SumRoot::on_added(std::size_t block) {
-  --adding_;
-  count_sum(block);
-}
-
 void SumRoot::count_sum(std::size_t block) {
-  ++added_;
+  results_.count();
   node_->add_delivered(label_.session, label_.shape.bytes_of(block) * buffers_.outputs.size());
   if (!is_cancelled_) {
     host_.on_sum(block);
-    if (added_ == label_.shape.block_count()) return finish();
+    if (results_.is_complete()) return finish();
   }
   host_.progress();
 }
@@ -221,7 +187,7 @@ std::string SumRoot::describe_missing() const {
     names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", plan_->plan().nodes[member.index()].name);
   }
   return fmt::format(
-      "{} of {} sums are there{}", added_, label_.shape.block_count(),
+      "{} of {} sums are there{}", results_.count_added(), label_.shape.block_count(),
       names.empty() ? "" : fmt::format("; nothing is known of {}; have they called it?", names));
 }
 

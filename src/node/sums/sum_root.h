@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "node/multicast/block_set.h"
 #include "node/sums/ask_timer.h"
 #include "node/sums/block_retries.h"
 #include "node/sums/loss_watch.h"
+#include "node/sums/sum_results.h"
 #include "node/sums/sum_session.h"
 #include "node/sums/waiting_parts.h"
 
@@ -42,7 +42,7 @@ class SumRoot final : public SumSession, public std::enable_shared_from_this<Sum
 
   void open(SumBuffers buffers, std::shared_ptr<const void> pin) override;
   Status on_block(Arrival arrival) override;
-  Status on_request(const Arrival& arrival) override;
+  Status on_request(const Arrival&) override { return data_loss("only a root has requests"); }
   Status on_report(Arrival arrival) override;
   bool fill(const StreamKey&) override { return true; }  // no stream starts at its root
   void shed() override { parts_.clear(); }
@@ -50,8 +50,8 @@ class SumRoot final : public SumSession, public std::enable_shared_from_this<Sum
   void cancel() override;
 
   [[nodiscard]] bool is_done() const override { return done_; }
-  [[nodiscard]] bool is_drained() const override { return adding_ == 0 && (!zone_ || zone_->is_drained()); }
-  [[nodiscard]] bool has_results() const override;
+  [[nodiscard]] bool is_drained() const override { return adding_ == 0 && results_.is_drained(); }
+  [[nodiscard]] bool has_results() const override { return results_.has_any(); }
   [[nodiscard]] Epoch epoch() const override { return plan_->epoch(); }
   // Whose calls are not known, too.
   [[nodiscard]] std::string describe_missing() const override;
@@ -69,15 +69,9 @@ class SumRoot final : public SumSession, public std::enable_shared_from_this<Sum
   void drop_everything();
 
   // Blocks (sum_root.cc)
-  // It is added, or being added.
-  [[nodiscard]] bool has(std::size_t block) const {
-    return block < done_blocks_.size() && done_blocks_.contains(block);
-  }
   [[nodiscard]] bool belongs_to(std::size_t block, StreamIndex stream) const;
   void take_part(Stream& stream, std::size_t block, std::size_t parent, SumPart part);
   void add_if_complete(std::size_t block);
-  void on_added(std::size_t block);
-  void open_zone();
   void close_zone();
   void take_landed();
   void count_sum(std::size_t block);
@@ -107,10 +101,7 @@ class SumRoot final : public SumSession, public std::enable_shared_from_this<Sum
   std::map<StreamIndex, Stream> streams_;
   WaitingParts parts_;
   BlockRetries retries_;
-  // Once it is open: where parts land, and who may add a block.
-  std::shared_ptr<SumZone> zone_;
-  BlockSet done_blocks_;  // those that are added, or are being added, as far as it heard
-  std::size_t added_ = 0;
+  SumResults results_;
   std::size_t adding_ = 0;
   std::uint32_t request_count_ = 0;
   AskTimer ask_timer_;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "node/messages/answers.h"
 #include "node/sums/sum_root.h"
 
 namespace square {
@@ -14,7 +13,7 @@ void SumRoot::find_gap(Stream& stream, std::size_t parent, std::uint64_t sequenc
   std::vector<std::uint32_t> lost;
   const auto& order = interleave_->order(stream.local->key.stream.index());
   for (const std::uint32_t block : stream.losses.on_part(order, parent, sequence)) {
-    if (!has(block) && retries_.of(block) == 0 && !parts_.has(block, parent)) lost.push_back(block);
+    if (!results_.has(block) && retries_.of(block) == 0 && !parts_.has(block, parent)) lost.push_back(block);
   }
   request_again(stream, lost);
 }
@@ -27,7 +26,7 @@ void SumRoot::find_lost(Stream& stream) {
   std::vector<std::uint32_t> lost;
   for (std::size_t i = 0; i < std::min<std::size_t>(reported->position, order.size()); ++i) {
     const std::uint32_t block = order[i];
-    if (has(block) || parts_.is_complete(block)) continue;
+    if (results_.has(block) || parts_.is_complete(block)) continue;
     if (!retries_.is_asked_after(block, reported->number)) lost.push_back(block);
   }
   request_again(stream, lost);
@@ -44,7 +43,7 @@ void SumRoot::request_again(Stream& stream, const std::vector<std::uint32_t>& bl
         return host_.fail(unavailable(fmt::format("block {} of a sum was lost {} times", block, tries)));
       }
       // It has landed meanwhile, and its frame is on the way here.
-      if (!zone_->ask_again(block, static_cast<std::uint16_t>(tries + 1))) continue;
+      if (!results_.ask_again(block, static_cast<std::uint16_t>(tries + 1))) continue;
       request.again.push_back({block, retries_.ask(block, request.number)});
       parts_.drop(block);
       node_->add_resent(label_.session, {});
@@ -59,10 +58,6 @@ void SumRoot::send_request(Stream& stream, SumRequest request) {
   request.bits.assign(first, done_before_.end());
   Frame frame{label_.header(FrameType::kRequest, stream.local->key), encode_request(request)};
   host_.answer(*stream.local, frame);
-}
-
-Status SumRoot::on_request(const Arrival&) {
-  return data_loss("a request came to the root, which alone has requests");
 }
 
 Status SumRoot::on_report(Arrival arrival) {
@@ -97,22 +92,10 @@ void SumRoot::begin_again(std::shared_ptr<const InstalledPlan> plan) {
     return host_.fail(
         unavailable(fmt::format("the sums of a reduce began again {} times", label_.generation)));
   }
-  if (zone_) {
-    // What was claimed by now is done, or soon will be.
-    zone_->pause();
-    const std::vector<bool> claimed = zone_->claimed();
-    for (std::size_t block = 0; block < claimed.size(); ++block) {
-      if (claimed[block]) done_blocks_.insert(block);
-    }
-  }
-  const std::size_t first = done_blocks_.first_missing();
-  std::vector<bool> done_before(first, true);
-  for (std::size_t block = first; block < std::min(done_blocks_.end(), first + kMaxSpreadBlocks); ++block) {
-    done_before.push_back(has(block));
-  }
+  const std::vector<bool> done_before = results_.hold();
   ++label_.generation;
   enter(std::move(plan), done_before);
-  if (zone_) zone_->begin({plan_->epoch(), label_.generation, interleave_});
+  if (is_open_) results_.begin({plan_->epoch(), label_.generation, interleave_});
   host_.on_restart();
   poll();
 }
@@ -146,7 +129,7 @@ bool SumRoot::all_have_called() const { return called_.size() + 1 >= planned().m
 void SumRoot::poll() {
   for (auto& [index, stream] : streams_) {
     const auto& order = interleave_->order(index.index());
-    const auto is_through = [&](std::uint32_t block) { return has(block); };
+    const auto is_through = [&](std::uint32_t block) { return results_.has(block); };
     if (is_open_ && std::ranges::all_of(order, is_through)) continue;
     SumRequest request;
     request.number = ++request_count_;

@@ -1,0 +1,55 @@
+// A broadcast on one node: its source sends, its destinations receive.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "node/operations/multicasts.h"
+#include "node/operations/operation_work.h"
+
+namespace square {
+
+class MulticastOperation final : public OperationWork {
+ public:
+  explicit MulticastOperation(Operation& operation)
+      : operation_(operation), multicasts_(operation, [this](SessionId session) { on_done(session); }) {}
+
+  [[nodiscard]] Status check_neighbours(const MemberOperation&) const override { return Status::ok(); }
+  void on_post(const MemberOperation& call, const std::shared_ptr<const InstalledPlan>& plan) override;
+  void open() override;
+  void on_arrival(Arrival arrival) override;
+  void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack) override {
+    multicasts_.on_acknowledgement(header, ack);
+  }
+  void on_layout(const InstalledPlan&, const FrameHeader&) override {}  // no plan cuts its buffer
+  bool fill(const StreamKey& key) override {
+    multicasts_.fill(key.session);
+    return true;
+  }
+  void shed(SessionId) override {}
+  [[nodiscard]] bool runs_before(Epoch epoch) const override { return multicasts_.runs_before(epoch); }
+  void migrate(const std::shared_ptr<const InstalledPlan>& plan) override { multicasts_.migrate(plan); }
+
+  [[nodiscard]] bool is_done() const override;
+  [[nodiscard]] bool is_quiet() const override { return multicasts_.is_quiet(); }
+  [[nodiscard]] std::string describe_missing() const override;
+  void release(bool has_failed) override { multicasts_.release(has_failed); }
+  void abandon() override { multicasts_.abandon(); }
+
+ private:
+  void send(const MemberOperation& source, const std::shared_ptr<const InstalledPlan>& plan);
+  void copy_to_neighbours();
+  void open_receiver(SessionId session, Receiver& receiver);
+  void on_done(SessionId session);
+
+  Operation& operation_;
+  Multicasts multicasts_;
+  // Of the source, or of the first frame.
+  std::shared_ptr<const InstalledPlan> plan_;
+  std::set<SessionId> open_;  // what the members here wait for
+  bool has_source_ = false;   // one of them
+  bool copied_ = false;
+};
+
+}  // namespace square

@@ -1,0 +1,156 @@
+#include "node/operations/multicasts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace square {
+
+std::function<void()> Multicasts::done_of(SessionId session) {
+  return [this, weak = operation_.weak_from_this(), session] {
+    if (const auto held = weak.lock()) on_done_(session);
+  };
+}
+
+void Multicasts::send(const std::shared_ptr<const InstalledPlan>& plan, const PlanSession& session,
+                      Buffer data, GroupCall call, std::optional<Sender::Sums> sums) {
+  operation_.show_to_neighbours(*plan, session.id);
+  auto& sender = senders_[session.id];
+  sender = std::make_unique<Sender>(*operation_.node(), operation_.host().links(), plan, session,
+                                    operation_.key().operation, std::move(data), done_of(session.id), sums);
+  sender->set_call(call);
+}
+
+Sender* Multicasts::sender(SessionId session) const {
+  const auto found = senders_.find(session);
+  return found == senders_.end() ? nullptr : found->second.get();
+}
+
+void Multicasts::fill(SessionId session) {
+  if (Sender* const here = sender(session)) here->fill();
+}
+
+void Multicasts::fill_all() {
+  for (const auto& [session, sender] : senders_) sender->fill();
+}
+
+Receiver* Multicasts::receiver(SessionId session) const {
+  const auto found = receivers_.find(session);
+  return found == receivers_.end() ? nullptr : found->second.get();
+}
+
+Receiver* Multicasts::add_receiver(const Arrival& first) {
+  const FrameHeader& header = first.header();
+  const SessionId session = first.key().session;
+  const Receiver::Shape shape{header.total_bytes, header.block_bytes, header.layout};
+  if (const Status usable = Receiver::check(shape); !usable.is_ok()) {
+    operation_.fail(usable, true);
+    return nullptr;
+  }
+  const auto answer = [&host = operation_.host()](const LocalStream& stream, Frame frame) {
+    host.answer(stream, std::move(frame));
+  };
+  const auto [place, is_new] = receivers_.emplace(
+      session, std::make_shared<Receiver>(operation_.node(), *first.plan->self(), session,
+                                          operation_.key().operation, shape, answer, done_of(session)));
+  return place->second.get();
+}
+
+void Multicasts::open(Receiver& receiver, const std::string& root, const RangeOf& range_of) {
+  std::vector<std::byte*> destinations;
+  for (const auto& [rank, member] : operation_.members()) {
+    const ByteRange range = range_of(member.call);
+    if (range.size_bytes != receiver.shape().total_bytes) {
+      return operation_.fail(
+          invalid_argument(fmt::format(
+              "rank {} on node \"{}\" posted a buffer of {} bytes where {} arrive from node \"{}\"",
+              rank.value(), operation_.node()->options.name, range.size_bytes, receiver.shape().total_bytes,
+              root)),
+          true);
+    }
+    destinations.push_back(member.call.output.data() + range.offset_bytes);
+  }
+  receiver.open(std::move(destinations));
+}
+
+void Multicasts::take(Receiver& receiver, Arrival arrival) {
+  if (arrival.header().type == FrameType::kProbe) return receiver.on_probe(arrival);
+  const std::string_view from = arrival.from;
+  const auto plan = arrival.plan;  // keeps the name
+  const Status taken = receiver.on_block(std::move(arrival));
+  if (!taken.is_ok()) operation_.fail(taken.with_context(fmt::format("from node \"{}\"", from)), true);
+}
+
+void Multicasts::on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack) {
+  if (Sender* const here = sender(header.session)) here->on_acknowledgement(header, ack);
+}
+
+bool Multicasts::runs_before(Epoch epoch) const {
+  return std::ranges::any_of(senders_, [&](const auto& entry) { return entry.second->epoch() < epoch; });
+}
+
+void Multicasts::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
+  for (const auto& [id, sender] : senders_) {
+    if (!(sender->epoch() < plan->epoch()) || plan->streams_of(id).empty()) continue;
+    sender->migrate(plan);
+    sender->fill();
+  }
+}
+
+bool Multicasts::is_done(SessionId session) const {
+  const Sender* const source = sender(session);
+  const Receiver* const destination = receiver(session);
+  return (source != nullptr && source->is_done()) || (destination != nullptr && destination->is_done());
+}
+
+bool Multicasts::has_delivered() const {
+  return std::ranges::any_of(receivers_,
+                             [](const auto& entry) { return entry.second->bytes_delivered() > 0; });
+}
+
+bool Multicasts::is_quiet() const {
+  const auto has_drained = [](const auto& receiver) { return receiver->is_drained(); };
+  return senders_.empty() &&
+         std::ranges::all_of(receivers_, [&](const auto& entry) { return has_drained(entry.second); }) &&
+         std::ranges::all_of(former_receivers_, has_drained);
+}
+
+void Multicasts::release(bool receivers_too) {
+  senders_.clear();
+  if (!receivers_too) return;
+  for (const auto& [id, receiver] : receivers_) receiver->cancel();
+}
+
+void Multicasts::drop() {
+  release(true);
+  for (const auto& [id, receiver] : receivers_) {
+    if (!receiver->is_drained()) former_receivers_.push_back(receiver);
+  }
+  receivers_.clear();
+}
+
+void Multicasts::abandon() {
+  senders_.clear();
+  receivers_.clear();
+}
+
+std::vector<std::string> Multicasts::unconfirmed() const {
+  std::vector<std::string> names;
+  for (const auto& [id, sender] : senders_) {
+    if (std::string missing = sender->describe_missing(); !missing.empty())
+      names.push_back("no confirmation from " + missing);
+  }
+  return names;
+}
+
+std::vector<std::string> Multicasts::unfinished(bool with_done_ones) const {
+  std::vector<std::string> texts;
+  for (const auto& [id, receiver] : receivers_) {
+    if (!with_done_ones && receiver->is_done()) continue;
+    texts.push_back(
+        fmt::format("{} of {} bytes arrived", receiver->bytes_delivered(), receiver->shape().total_bytes));
+  }
+  return texts;
+}
+
+}  // namespace square

@@ -1,0 +1,40 @@
+// What an operation needs of its node.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "node/links/outgoing_link.h"
+#include "node/plan/installed_plan.h"
+#include "square/frame.h"
+
+namespace square {
+
+struct OperationKey {
+  CollectiveId collective;
+  OperationId operation;
+  friend auto operator<=>(const OperationKey&, const OperationKey&) = default;
+};
+
+class OperationHost {
+ public:
+  virtual ~OperationHost() = default;
+  virtual std::map<std::string, std::unique_ptr<OutgoingLink>>& links() = 0;
+  // An installed plan, or none.
+  virtual std::shared_ptr<const InstalledPlan> plan_of(Epoch epoch) = 0;
+  virtual std::shared_ptr<const InstalledPlan> active_plan() = 0;
+  // Sends an answer to the parents of a stream.
+  virtual void answer(const LocalStream& stream, Frame frame) = 0;
+  // Lets the operations of the stream's session put blocks on it, the oldest first.
+  virtual void fill_stream(const StreamKey& key) = 0;
+  // The sums of a session begin again, perhaps under a newer plan.
+  virtual void on_restart(const OperationKey& key, SessionId session) = 0;
+  // The operation failed here first: tell all members.
+  virtual void announce_failure(const OperationKey& key, const Status& cause) = 0;
+  // Nothing refers to any buffer any more; members have their outcome.
+  virtual void on_finished(const OperationKey& key, const Status& outcome) = 0;
+};
+
+}  // namespace square
