@@ -9,6 +9,7 @@
 
 #include "collective/real_group.h"
 #include "square/controller_client.h"
+#include "square/metrics.h"
 
 using namespace square;
 using namespace square::test;
