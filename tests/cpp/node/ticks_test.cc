@@ -84,7 +84,8 @@ TEST_CASE("credit waits for a tick and goes with that of other streams, but not 
   const auto node = std::shared_ptr<NodeContext>(new NodeContext{{}, bench, bench, bench});
   Flush flush(bench, [](const StreamKey&) {});
   IncomingLink link(node, flush);
-  for (const std::uint16_t index : {0, 1}) link.add_stream(stream_of(index, 16));
+  for (const std::uint16_t index : {std::uint16_t{0}, std::uint16_t{1}})
+    link.add_stream(stream_of(index, 16));
   link.on_up(LinkHandle(1));
   bench.run_until(TimePoint(1s + 1ms));
   REQUIRE(bench.sent.size() == 2);  // the first credit at once
