@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "square/scenario.h"
 
@@ -168,17 +169,24 @@ TEST_CASE("mistakes in required rates and bounds on latency are named with file,
                 "demo.toml:13: collective.max_latency_ms.c: is not a member of this collective");
 }
 
-TEST_CASE("scenarios made in code are checked for what the policy exact knows") {
-  const auto refused = [](const Scenario& good, auto change, std::string_view expected) {
-    REQUIRE_MESSAGE(check_scenario(good).is_ok(), check_scenario(good).message());
-    Scenario scenario = good;
-    change(scenario);
-    const Status status = check_scenario(scenario);
-    CAPTURE(expected);
-    CHECK(status.code() == StatusCode::kInvalidArgument);
-    CHECK_MESSAGE(status.message().find(expected) != std::string::npos, status.message());
-  };
-  const double nan = std::nan("");
+namespace {
+
+// `change` spoils a good scenario.
+void refused(const Scenario& good, const std::function<void(Scenario&)>& change, std::string_view expected) {
+  REQUIRE_MESSAGE(check_scenario(good).is_ok(), check_scenario(good).message());
+  Scenario scenario = good;
+  change(scenario);
+  const Status status = check_scenario(scenario);
+  CAPTURE(expected);
+  CHECK(status.code() == StatusCode::kInvalidArgument);
+  CHECK_MESSAGE(status.message().find(expected) != std::string::npos, status.message());
+}
+
+const double kNan = std::nan("");
+
+}  // namespace
+
+TEST_CASE("scenarios made in code are checked for what only the policy exact knows") {
   const Scenario square = *parse(collective("tenant='x'\nop='broadcast'\nroot='a'\nbytes=1"));
   refused(
       square, [](Scenario& s) { s.policy.objective = Objective::kCost; },
@@ -203,25 +211,27 @@ TEST_CASE("scenarios made in code are checked for what the policy exact knows") 
   refused(
       square, [](Scenario& s) { s.collectives[0].max_latency.assign(3, 1ms); },
       "collective 0 (broadcast): the policy \"square\" knows no bound on latency");
+}
 
+TEST_CASE("scenarios made in code are checked for the values that the policy exact takes") {
   const Scenario fair = *parse(exact_broadcast("", ""));
   refused(
-      fair, [&](Scenario& s) { s.policy.gap = nan; }, "policy.gap: must be from 0 to below 1, not nan");
+      fair, [](Scenario& s) { s.policy.gap = kNan; }, "policy.gap: must be from 0 to below 1, not nan");
   refused(
       fair, [](Scenario& s) { s.policy.gap = 1; }, "policy.gap");
   refused(
-      fair, [&](Scenario& s) { s.policy.deadline_seconds = nan; },
+      fair, [](Scenario& s) { s.policy.deadline_seconds = kNan; },
       "policy.deadline_seconds: must be above 0");
   refused(
       fair, [](Scenario& s) { s.policy.deadline_seconds = 0; }, "policy.deadline_seconds: must be above 0");
   refused(
       fair, [](Scenario& s) { s.policy.max_streams = kMaxSessionStreams + 1; }, "policy.max_streams");
   refused(
-      fair, [&](Scenario& s) { s.policy.budget_usd_per_hour = nan; }, "policy.budget_usd_per_hour: must be");
+      fair, [](Scenario& s) { s.policy.budget_usd_per_hour = kNan; }, "policy.budget_usd_per_hour: must be");
   refused(
       fair, [](Scenario& s) { s.policy.budget_usd_per_hour = -1; }, "policy.budget_usd_per_hour: must be");
   refused(
-      fair, [&](Scenario& s) { s.policy.headroom = nan; }, "policy.headroom: must be 0 or above");
+      fair, [](Scenario& s) { s.policy.headroom = kNan; }, "policy.headroom: must be 0 or above");
   refused(
       fair, [](Scenario& s) { s.policy.headroom = -1; }, "policy.headroom: must be 0 or above");
   refused(
@@ -240,7 +250,9 @@ TEST_CASE("scenarios made in code are checked for what the policy exact knows") 
         s.collectives[0].max_latency = {1ms, 1ms, 0ms};
       },
       "collective 0 (broadcast): a bound on latency must be above 0");
+}
 
+TEST_CASE("scenarios made in code are checked for what the least cost needs") {
   const Scenario cost = *parse(exact_broadcast("objective = 'cost'", "required_mbps = 1"));
   refused(
       cost, [](Scenario& s) { s.collectives[0].required_bps.reset(); },
@@ -248,7 +260,7 @@ TEST_CASE("scenarios made in code are checked for what the policy exact knows") 
   refused(
       cost, [](Scenario& s) { s.collectives[0].required_bps = 0; }, "the required rate must be above 0");
   refused(
-      cost, [&](Scenario& s) { s.collectives[0].required_bps = nan; }, "the required rate must be above 0");
+      cost, [](Scenario& s) { s.collectives[0].required_bps = kNan; }, "the required rate must be above 0");
   refused(
       cost, [](Scenario& s) { s.policy.budget_usd_per_hour = 1; },
       "policy.budget_usd_per_hour: is for objective = \"fair\"");

@@ -37,10 +37,16 @@ const LinkProperties& between(const Scenario& scenario, std::string_view from, s
   return topology.link(*link).properties;
 }
 
-}  // namespace
+struct BadInput {
+  std::string text;
+  std::string expected;
+};
 
-TEST_CASE("a scenario with every key") {
-  const auto scenario = parse(R"(
+void check_all_refused(const std::vector<BadInput>& inputs) {
+  for (const BadInput& input : inputs) check_refused(input.text, input.expected);
+}
+
+const std::string kEveryKey = R"(
 name = "everything"
 [overlay]
 capacity_mbps = 10
@@ -82,7 +88,13 @@ op = "all_reduce"
 algorithm = "ring"
 members = "all"
 bytes = 0
-)");
+)";
+
+}  // namespace
+
+TEST_CASE("a scenario with every key") {
+  const auto scenario = parse(kEveryKey);
+
   REQUIRE_MESSAGE(scenario.is_ok(), scenario.status().message());
   CHECK(scenario->name == "everything");
   CHECK(scenario->topology.node(NodeId(0)).egress_bps == 5e9);
@@ -196,12 +208,8 @@ to = "d"
   CHECK(parse("[overlay]\ntopology = 'no_such.gml'").status().code() == StatusCode::kNotFound);
 }
 
-TEST_CASE("mistakes are named with file, line and key") {
-  struct BadInput {
-    std::string text;
-    std::string expected;
-  };
-  const std::vector<BadInput> inputs = {
+TEST_CASE("mistakes in the overlay are named with file, line and key") {
+  check_all_refused({
       {"[overlay", "demo.toml:1:"},
       {"", "demo.toml:1: overlay: is missing"},
       {"[overlay]", "demo.toml:1: overlay: has no nodes"},
@@ -242,6 +250,11 @@ TEST_CASE("mistakes are named with file, line and key") {
       {"[[overlay.link]]\nfrom='b'", "demo.toml:1: overlay.link.to: is missing"},
       {"[[overlay.link]]\nfrom='b'\nto='b'",
        "demo.toml:3: overlay.link.to: a link must join two different nodes"},
+  });
+}
+
+TEST_CASE("mistakes in policy and tenants are named") {
+  check_all_refused({
       {kMesh + "[policy]\nshots = 0", "demo.toml:5: policy.shots: must be from 1 to 1000, not 0"},
       {kMesh + "[policy]\nshots = 1.5", "policy.shots: must be a whole number, not a number"},
       {kMesh + "[policy]\nname = ''", "policy.name: must not be empty"},
@@ -256,6 +269,11 @@ TEST_CASE("mistakes are named with file, line and key") {
        "demo.toml:7: tenant.name: two tables for the tenant \"x\""},
       {kMesh + "[[tenant]]\nname='x'\nweight=0", "tenant.weight: must be above 0"},
       {kMesh + "[[tenant]]\nweight=1", "demo.toml:4: tenant.name: is missing"},
+  });
+}
+
+TEST_CASE("mistakes in collectives are named") {
+  check_all_refused({
       {collective("op='reduce'"), "demo.toml:4: collective.tenant: is missing"},
       {collective("tenant='x'"), "demo.toml:4: collective.op: is missing"},
       {collective("tenant='x'\nop='allreduce'\nbytes=1"),
@@ -290,8 +308,7 @@ TEST_CASE("mistakes are named with file, line and key") {
       {collective("tenant='x'\nop='all_reduce'\nbytes=1\nmember=['a']"),
        "collective.member: unknown key; the nearest known one is \"members\""},
       {collective("tenant='x'\nop='all_reduce'\nbytes=1\n[collective.more]\nx=1"), "unknown key"},
-  };
-  for (const BadInput& input : inputs) check_refused(input.text, input.expected);
+  });
 }
 
 TEST_CASE("a standard deviation for links that have none") {
