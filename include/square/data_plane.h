@@ -150,8 +150,8 @@ class DataPlane {
   void metrics(std::function<void(NodeMetrics)> receive);
 
  private:
-  class Core;
-  std::unique_ptr<Core> core_;
+  class Dispatcher;
+  std::unique_ptr<Dispatcher> dispatcher_;
 };
 
 }  // namespace square

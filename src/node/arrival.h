@@ -14,8 +14,10 @@ struct Arrival {
   // The frame's epoch, and its stream there.
   std::shared_ptr<const InstalledPlan> plan{};
   const LocalStream* stream = nullptr;
-  // The neighbour that sent it: a name that the plan holds.
+  // The neighbour that sent it: a name that the plan holds, and its place among the stream's
+  // parents, or its children if it is one of those.
   std::string_view from{};
+  std::size_t place = 0;
   Frame frame;
   // The credit that a block took: given back when the last copy is gone.
   std::shared_ptr<void> guard{};

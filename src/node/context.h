@@ -36,18 +36,22 @@ struct NodeContext {
   // The node was destroyed, and its links with it: a task that still waits somewhere may be the
   // last to hold an operation.
   bool is_gone = false;
+  // Nothing is begun any more.
+  bool is_stopping = false;
   // Bytes of blocks that wait for a local member; at most hold_limit_bytes.
   std::size_t held_bytes = 0;
   std::size_t hold_limit_bytes = 0;
   std::map<std::string, std::size_t, std::less<>> held_by_tenant{};
 
-  void add_in_transit(SessionId session, std::size_t bytes) {
-    traffic.on_taken(session, bytes);
+  // A frame that nobody can place: dropped and counted.
+  void refuse_frame() { ++statistics.frames_refused; }
+  void add_in_transit(SessionTally& session, std::size_t bytes) {
+    session.on_taken(bytes);
     statistics.bytes_in_transit += bytes;
     statistics.bytes_in_transit_max = std::max(statistics.bytes_in_transit_max, statistics.bytes_in_transit);
   }
-  void remove_in_transit(SessionId session, std::size_t bytes) {
-    traffic.on_released(session, bytes);
+  void remove_in_transit(SessionTally& session, std::size_t bytes) {
+    session.on_released(bytes);
     statistics.bytes_in_transit -= bytes;
   }
   // A tenant may hold no more than what is still free (dynamic thresholds; Choudhury and
@@ -59,12 +63,12 @@ struct NodeContext {
     return held + bytes <= hold_limit_bytes - std::min(hold_limit_bytes, held_bytes);
   }
   void add_held(SessionId session, const std::string& tenant, std::size_t bytes) {
-    traffic.on_held(session, bytes);
+    traffic.session(session)->on_held(bytes);
     held_bytes += bytes;
     held_by_tenant[tenant] += bytes;
   }
   void remove_held(SessionId session, const std::string& tenant, std::size_t bytes) {
-    traffic.on_let_go(session, bytes);
+    traffic.session(session)->on_let_go(bytes);
     held_bytes -= bytes;
     const auto own = held_by_tenant.find(tenant);
     if (own == held_by_tenant.end()) return;  // of blocks without bytes, the first to go
@@ -77,7 +81,7 @@ struct NodeContext {
     ++statistics.blocks_resent;
   }
   void add_delivered(SessionId session, std::size_t bytes) {
-    traffic.on_delivered(session, bytes);
+    traffic.session(session)->on_delivered(bytes);
     statistics.bytes_delivered += bytes;
   }
 };

@@ -25,18 +25,18 @@ void TrafficMeter::follow(const std::string& self, const std::vector<const Plan*
 
 void TrafficMeter::forget_rates() {
   for (const auto& [key, entry] : links_.entries()) {
-    LinkMetrics& link = links_[key].counters;
+    LinkMetrics& link = links_[key]->counters;
     link.capacity_bps = 0;
     link.planned_bps = 0;
   }
   for (const auto& [id, entry] : sessions_.entries()) {
-    SessionMetrics& session = sessions_[id].counters;
+    SessionMetrics& session = sessions_[id]->counters;
     session.planned_bps = 0;
     session.planned_sent_bps = 0;
     session.planned_received_bps = 0;
   }
   for (const auto& [name, entry] : tenants_.entries()) {
-    TenantMetrics& tenant = tenants_[name].counters;
+    TenantMetrics& tenant = tenants_[name]->counters;
     tenant.planned_bps = 0;
     tenant.planned_sent_bps = 0;
     tenant.planned_received_bps = 0;
@@ -49,7 +49,7 @@ void TrafficMeter::note_links(const Plan& plan, NodeId self, bool is_active, Pre
     const bool is_out = planned.from == self;
     const std::string& peer = plan.nodes[(is_out ? planned.to : planned.from).index()].name;
     const LinkKey key{peer, is_out ? LinkDirection::kOut : LinkDirection::kIn};
-    LinkMetrics& link = links_[key].counters;
+    LinkMetrics& link = links_[key]->counters;
     link.peer = peer;
     link.direction = key.second;
     present.links.insert(key);
@@ -72,12 +72,14 @@ void TrafficMeter::note_sessions(const Plan& plan, NodeId self, bool is_active, 
     const bool is_member = std::ranges::find(planned.members, self) != planned.members.end();
     if (sent == 0 && received == 0 && !is_member) continue;
     const PlanCollective* collective = plan.find_collective(planned.collective);
-    SessionMetrics& session = sessions_[planned.id].counters;
+    const auto tally = sessions_[planned.id];
+    SessionMetrics& session = tally->counters;
     session.id = planned.id;
     session.collective = planned.collective;
     session.kind = planned.kind;
     session.tenant = collective == nullptr ? std::string() : collective->tenant;
-    TenantMetrics& tenant = tenants_[session.tenant].counters;
+    tally->tenant = tenants_[session.tenant];
+    TenantMetrics& tenant = tally->tenant->counters;
     tenant.name = session.tenant;
     present.sessions.insert(planned.id);
     present.tenants.insert(session.tenant);
@@ -91,83 +93,71 @@ void TrafficMeter::note_sessions(const Plan& plan, NodeId self, bool is_active, 
   if (!is_active) return;
   for (const PlanTenant& planned : plan.tenants) {
     if (present.tenants.contains(planned.name))
-      tenants_[planned.name].counters.planned_bps = planned.rate_bps;
+      tenants_[planned.name]->counters.planned_bps = planned.rate_bps;
   }
 }
 
-void TrafficMeter::on_sent(const std::string& peer, SessionId session, std::size_t bytes) {
-  if (LinkTally* link = links_.find({peer, LinkDirection::kOut})) {
-    ++link->counters.blocks;
-    link->counters.bytes += bytes;
-    link->wire_bits += wire_bits(bytes);
-  }
-  if (SessionTally* found = sessions_.find(session)) {
-    ++found->counters.blocks_sent;
-    found->counters.bytes_sent += bytes;
-    tenant_of(*found).counters.bytes_sent += bytes;
-  }
+std::shared_ptr<LinkTally> TrafficMeter::link(const std::string& peer, LinkDirection direction) const {
+  auto found = links_.find({peer, direction});
+  return found ? found : std::make_shared<LinkTally>();
 }
 
-void TrafficMeter::on_received(const std::string& peer, SessionId session, std::size_t bytes) {
-  if (LinkTally* link = links_.find({peer, LinkDirection::kIn})) {
-    ++link->counters.blocks;
-    link->counters.bytes += bytes;
-    link->wire_bits += wire_bits(bytes);
-  }
-  if (SessionTally* found = sessions_.find(session)) {
-    ++found->counters.blocks_received;
-    found->counters.bytes_received += bytes;
-    tenant_of(*found).counters.bytes_received += bytes;
-  }
-}
-
-void TrafficMeter::on_other_sent(const std::string& peer, double bits) {
-  if (LinkTally* link = links_.find({peer, LinkDirection::kOut})) link->wire_bits += bits;
+std::shared_ptr<SessionTally> TrafficMeter::session(SessionId session) const {
+  auto found = sessions_.find(session);
+  return found ? found : std::make_shared<SessionTally>();
 }
 
 void TrafficMeter::on_resent(const std::vector<std::string>& peers, SessionId session) {
-  for (const std::string& peer : peers) {
-    if (LinkTally* link = links_.find({peer, LinkDirection::kOut})) ++link->counters.blocks_resent;
-  }
-  if (SessionTally* found = sessions_.find(session)) {
-    ++found->counters.blocks_resent;
-    ++tenant_of(*found).counters.blocks_resent;
-  }
+  for (const std::string& peer : peers) ++link(peer, LinkDirection::kOut)->counters.blocks_resent;
+  this->session(session)->on_resent();
 }
 
-void TrafficMeter::on_delivered(SessionId session, std::size_t bytes) {
-  if (SessionTally* found = sessions_.find(session)) {
-    found->counters.bytes_delivered += bytes;
-    tenant_of(*found).counters.bytes_delivered += bytes;
-  }
+void LinkTally::on_block(std::size_t bytes) {
+  ++counters.blocks;
+  counters.bytes += bytes;
+  wire_bits += square::wire_bits(bytes);
 }
 
-void TrafficMeter::on_taken(SessionId session, std::size_t bytes) {
-  if (SessionTally* found = sessions_.find(session)) {
-    found->bytes_in_transit += bytes;
-    tenant_of(*found).counters.bytes_in_transit += bytes;
-  }
+void SessionTally::on_sent(std::size_t bytes) {
+  ++counters.blocks_sent;
+  counters.bytes_sent += bytes;
+  tenant->counters.bytes_sent += bytes;
 }
 
-void TrafficMeter::on_released(SessionId session, std::size_t bytes) {
-  if (SessionTally* found = sessions_.find(session)) {
-    found->bytes_in_transit -= bytes;
-    tenant_of(*found).counters.bytes_in_transit -= bytes;
-  }
+void SessionTally::on_received(std::size_t bytes) {
+  ++counters.blocks_received;
+  counters.bytes_received += bytes;
+  tenant->counters.bytes_received += bytes;
 }
 
-void TrafficMeter::on_held(SessionId session, std::size_t bytes) {
-  if (SessionTally* found = sessions_.find(session)) {
-    found->bytes_held += bytes;
-    tenant_of(*found).counters.bytes_held += bytes;
-  }
+void SessionTally::on_resent() {
+  ++counters.blocks_resent;
+  ++tenant->counters.blocks_resent;
 }
 
-void TrafficMeter::on_let_go(SessionId session, std::size_t bytes) {
-  if (SessionTally* found = sessions_.find(session)) {
-    found->bytes_held -= bytes;
-    tenant_of(*found).counters.bytes_held -= bytes;
-  }
+void SessionTally::on_delivered(std::size_t bytes) {
+  counters.bytes_delivered += bytes;
+  tenant->counters.bytes_delivered += bytes;
+}
+
+void SessionTally::on_taken(std::size_t bytes) {
+  bytes_in_transit += bytes;
+  tenant->counters.bytes_in_transit += bytes;
+}
+
+void SessionTally::on_released(std::size_t bytes) {
+  bytes_in_transit -= bytes;
+  tenant->counters.bytes_in_transit -= bytes;
+}
+
+void SessionTally::on_held(std::size_t bytes) {
+  bytes_held += bytes;
+  tenant->counters.bytes_held += bytes;
+}
+
+void SessionTally::on_let_go(std::size_t bytes) {
+  bytes_held -= bytes;
+  tenant->counters.bytes_held -= bytes;
 }
 
 NodeMetrics TrafficMeter::snapshot() const {
@@ -175,15 +165,15 @@ NodeMetrics TrafficMeter::snapshot() const {
   metrics.epoch = epoch_;
   for (const auto& [key, entry] : links_.entries()) {
     if (entry.left) continue;
-    LinkMetrics link = entry.tally.counters;
-    link.wire_bytes = static_cast<std::uint64_t>(entry.tally.wire_bits / kBitsPerByte);
+    LinkMetrics link = entry.tally->counters;
+    link.wire_bytes = static_cast<std::uint64_t>(entry.tally->wire_bits / kBitsPerByte);
     metrics.links.push_back(std::move(link));
   }
   for (const auto& [id, entry] : sessions_.entries()) {
-    if (!entry.left) metrics.sessions.push_back(entry.tally.counters);
+    if (!entry.left) metrics.sessions.push_back(entry.tally->counters);
   }
   // Past ones too: what they were sent is worth knowing after their last group left.
-  for (const auto& [name, entry] : tenants_.entries()) metrics.tenants.push_back(entry.tally.counters);
+  for (const auto& [name, entry] : tenants_.entries()) metrics.tenants.push_back(entry.tally->counters);
   return metrics;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,19 +16,19 @@
 namespace square {
 
 // Counters by key. Those whose key left are remembered for a while, within a bound, so that
-// they go on where they were when it comes back.
+// they go on where they were when it comes back. Who counts often keeps the counters themselves.
 template <typename Key, typename Tally>
 class Ledger {
  public:
   struct Entry {
-    Tally tally;
+    std::shared_ptr<Tally> tally = std::make_shared<Tally>();
     std::optional<std::uint64_t> left;  // how many left before; nothing while it is here
   };
 
-  Tally& operator[](const Key& key) { return entries_[key].tally; }
-  [[nodiscard]] Tally* find(const Key& key) {
+  std::shared_ptr<Tally> operator[](const Key& key) { return entries_[key].tally; }
+  [[nodiscard]] std::shared_ptr<Tally> find(const Key& key) const {
     const auto found = entries_.find(key);
-    return found == entries_.end() ? nullptr : &found->second.tally;
+    return found == entries_.end() ? nullptr : found->second.tally;
   }
   [[nodiscard]] const std::map<Key, Entry>& entries() const { return entries_; }
 
@@ -38,7 +39,7 @@ class Ledger {
     for (auto& [key, entry] : entries_) {
       if (here.contains(key)) continue;
       if (!entry.left) entry.left = departures_++;
-      if (!entry.tally.holds_memory()) departed.emplace_back(*entry.left, key);
+      if (!entry.tally->holds_memory()) departed.emplace_back(*entry.left, key);
     }
     if (departed.size() <= kMaxDepartedCounters) return;
     std::ranges::sort(departed);
@@ -51,6 +52,40 @@ class Ledger {
   std::uint64_t departures_ = 0;
 };
 
+struct LinkTally {
+  LinkMetrics counters;
+  double wire_bits = 0;
+
+  [[nodiscard]] static bool holds_memory() { return false; }
+  void on_block(std::size_t bytes);
+  // A frame without a block, of this many bits.
+  void on_other(double bits) { wire_bits += bits; }
+};
+
+struct TenantTally {
+  TenantMetrics counters;
+
+  [[nodiscard]] bool holds_memory() const { return counters.bytes_in_transit > 0 || counters.bytes_held > 0; }
+};
+
+// Counts for its tenant, too.
+struct SessionTally {
+  SessionMetrics counters;
+  std::shared_ptr<TenantTally> tenant = std::make_shared<TenantTally>();
+  std::uint64_t bytes_in_transit = 0;
+  std::uint64_t bytes_held = 0;
+
+  [[nodiscard]] bool holds_memory() const { return bytes_in_transit > 0 || bytes_held > 0; }
+  void on_sent(std::size_t bytes);
+  void on_received(std::size_t bytes);
+  void on_resent();
+  void on_delivered(std::size_t bytes);
+  void on_taken(std::size_t bytes);
+  void on_released(std::size_t bytes);
+  void on_held(std::size_t bytes);
+  void on_let_go(std::size_t bytes);
+};
+
 // Not thread-safe: used on the node's strand. Sessions that no live plan has led through
 // this node are not counted.
 class TrafficMeter {
@@ -58,40 +93,18 @@ class TrafficMeter {
   // Which plans are live here, and which of them is active, if any.
   void follow(const std::string& self, const std::vector<const Plan*>& live, const Plan* active);
 
-  void on_sent(const std::string& peer, SessionId session, std::size_t bytes);
-  void on_received(const std::string& peer, SessionId session, std::size_t bytes);
-  // A frame without a block, of this many bits on the link to `peer`.
-  void on_other_sent(const std::string& peer, double bits);
+  // The counters to keep for a stream of a live plan. Of what is not counted, some that nobody sees.
+  [[nodiscard]] std::shared_ptr<LinkTally> link(const std::string& peer, LinkDirection direction) const;
+  [[nodiscard]] std::shared_ptr<SessionTally> session(SessionId session) const;
+
   // A source gave a block that was lost to these links again.
   void on_resent(const std::vector<std::string>& peers, SessionId session);
-  void on_delivered(SessionId session, std::size_t bytes);
-  void on_taken(SessionId session, std::size_t bytes);
-  void on_released(SessionId session, std::size_t bytes);
-  void on_held(SessionId session, std::size_t bytes);
-  void on_let_go(SessionId session, std::size_t bytes);
 
   // All but what only links know: whether they are up, pace, queues.
   [[nodiscard]] NodeMetrics snapshot() const;
 
  private:
   using LinkKey = std::pair<std::string, LinkDirection>;
-  struct LinkTally {
-    LinkMetrics counters;
-    double wire_bits = 0;
-    [[nodiscard]] static bool holds_memory() { return false; }
-  };
-  struct SessionTally {
-    SessionMetrics counters;
-    std::uint64_t bytes_in_transit = 0;
-    std::uint64_t bytes_held = 0;
-    [[nodiscard]] bool holds_memory() const { return bytes_in_transit > 0 || bytes_held > 0; }
-  };
-  struct TenantTally {
-    TenantMetrics counters;
-    [[nodiscard]] bool holds_memory() const {
-      return counters.bytes_in_transit > 0 || counters.bytes_held > 0;
-    }
-  };
   // What a live plan leads through this node.
   struct Present {
     std::set<LinkKey> links;
@@ -102,7 +115,6 @@ class TrafficMeter {
   void note_links(const Plan& plan, NodeId self, bool is_active, Present& present);
   void note_sessions(const Plan& plan, NodeId self, bool is_active, Present& present);
   void forget_rates();
-  TenantTally& tenant_of(const SessionTally& session) { return tenants_[session.counters.tenant]; }
 
   std::optional<Epoch> epoch_;
   Ledger<LinkKey, LinkTally> links_;

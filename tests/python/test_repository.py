@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY
+from cxx_outline import Outline, class_lines, outline
 
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
+MAX_CLASS_LINES = 450
+MAX_PARAMETERS = 6  # in src/node
 GENERATED = {"python/square/_core.pyi"}  # by packaging/stubs.py
 DATA = {"examples/gpt_sites/psalms.txt"}  # what programs read, whatever its suffix
 SOURCE_SUFFIXES = {".h", ".cc", ".py", ".pyi", ".proto", ".cmake", ".txt", ".map"}
@@ -102,6 +105,81 @@ def test_python_functions_are_short() -> None:
             if lines > MAX_FUNCTION_LINES:
                 long.append(f"{name_of(path)}: {node.name}: {lines} lines")
     assert long == []
+
+
+def cxx_outlines() -> dict[Path, Outline]:
+    """Of every C++ file of the repository, tests and bindings included."""
+    return {
+        path.relative_to(REPOSITORY): outline(path.read_text(encoding="utf-8"))
+        for path in files()
+        if path.suffix in {".h", ".cc"}
+    }
+
+
+def complaints_about_sizes(outlines: dict[Path, Outline]) -> list[str]:
+    """Functions that are too long or take too much, and classes that are too long over all their files."""
+    wrong = []
+    for path, found in outlines.items():
+        for function in found.functions:
+            where = f"{path}:{function.first_line}: {function.name}"
+            if function.lines > MAX_FUNCTION_LINES:
+                wrong.append(f"{where}: {function.lines} lines")
+            if path.parts[:2] == ("src", "node") and function.parameters > MAX_PARAMETERS:
+                wrong.append(f"{where}: {function.parameters} parameters")
+    # A class and its members are in one folder, but for those that are declared for users.
+    public = Path("include/square")
+    for folder in sorted({path.parent for path in outlines}):
+        here = [found for path, found in outlines.items() if path.parent in {folder, public}]
+        for name, lines in class_lines(here):
+            if lines > MAX_CLASS_LINES:
+                wrong.append(f"{folder}: class {name}: {lines} lines over all its files")
+    return wrong
+
+
+def test_cxx_functions_and_classes_are_short() -> None:
+    outlines = cxx_outlines()
+    assert sum(len(found.functions) for found in outlines.values()) > 3000, "the sources were not understood"
+    assert complaints_about_sizes(outlines) == []
+
+
+LONG_BODY = "  call();\n" * MAX_FUNCTION_LINES
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (f"namespace square {{\nint Thing::long_one(int a) const {{\n{LONG_BODY}}}\n}}\n", "72 lines"),
+        (f'TEST_CASE("a brace {{ in words") {{\n{LONG_BODY}}}\n', "72 lines"),
+        (f"PYBIND11_MODULE(_core, module) {{\n{LONG_BODY}}}\n", "72 lines"),
+        (f"Thing::Thing(int a)\n    : a_{{a}}, b_([] {{ return 1; }}()) {{\n{LONG_BODY}}}\n", "73 lines"),
+        ("struct A {\n  template <typename T>\n  auto f(T a) -> T {\n" + LONG_BODY + "  }\n};\n", "73 lines"),
+        ("void f(A a, B<C, D> b, int c = g(1, 2),\n       int d, int e, int f, int g) {}\n", "7 parameters"),
+        ("Thing::Thing(A, B, C, D, E, F, std::function<void(int, int)> g)\n    : a_{1} {}\n", "7 parameters"),
+        ("class Big {\n" + "  int a;\n" * 300 + "};\nvoid Other::f() {}\n" + "void Big::f() {\n}\n" * 75,
+         "class Big: 452 lines over all its files"),
+        ("class Outer::Big final : B {\n" + "  void f();\n" * 450 + "};\n", "class Outer::Big: 452 lines"),
+    ],
+)  # fmt: skip
+def test_what_is_too_long_or_takes_too_much_is_seen(text: str, complaint: str) -> None:
+    found = complaints_about_sizes({Path("src/node/planted.cc"): outline(text)})
+    assert len(found) == 1, found
+    assert complaint in found[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int f() {\n" + "  call();\n" * (MAX_FUNCTION_LINES - 2) + "}\n",
+        "constexpr int kTable[] = {\n" + "    1,\n" * 100 + "};\n",
+        "enum class Kind : int {\n" + "  kOne,\n" * 100 + "};\n",
+        "void f(A a, B<C, D> b, std::function<void(int, int)> c, int d, int e, int f) {}\n",
+        'const char* kText = R"(\nvoid f() {\n' + "text {\n" * 100 + ')";\n',
+        "// void f() {\n" * 100,
+        "class A {\n" + "  int a;\n" * 300 + "};\nclass B {\n" + "  int a;\n" * 300 + "};\n",
+    ],
+)
+def test_what_is_short_enough_passes(text: str) -> None:
+    assert complaints_about_sizes({Path("src/node/planted.cc"): outline(text)}) == []
 
 
 def test_no_file_is_named_after_nothing() -> None:

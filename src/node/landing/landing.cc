@@ -90,9 +90,13 @@ void CopyZone::write(const FrameHeader& header, const Buffer& payload) {
 
 bool CopyZone::counts_at_once(std::size_t) { return false; }
 
-void LandingTable::connect(LinkHandle link, std::string peer) {
+LandingTable::PeerNumber LandingTable::number_of(const std::string& peer) {
+  return numbers_.try_emplace(peer, static_cast<PeerNumber>(numbers_.size())).first->second;
+}
+
+void LandingTable::connect(LinkHandle link, const std::string& peer) {
   const std::unique_lock lock(mutex_);
-  peers_[link] = std::move(peer);
+  peers_[link] = number_of(peer);
 }
 
 void LandingTable::disconnect(LinkHandle link) {
@@ -107,7 +111,9 @@ void LandingTable::add_stream(const LocalStream& stream) {
       is_sum ? stream.children.empty() && stream.parents.size() == 1 : stream.is_destination;
   if (!may_land) return;
   const std::unique_lock lock(mutex_);
-  streams_[stream.key] = {stream.parents, !stream.children.empty()};
+  Stream& added = streams_[stream.key];
+  added.is_relayed = !stream.children.empty();
+  for (const std::string& parent : stream.parents) added.parents.push_back(number_of(parent));
 }
 
 void LandingTable::remove_stream(const StreamKey& key) {
@@ -134,7 +140,7 @@ LandingTable::Place LandingTable::find(LinkHandle link, const FrameHeader& heade
   const auto stream = streams_.find({header.epoch, header.session, header.stream});
   const auto peer = peers_.find(link);
   if (stream == streams_.end() || peer == peers_.end()) return {};
-  const std::vector<std::string>& parents = stream->second.parents;
+  const std::vector<PeerNumber>& parents = stream->second.parents;
   if (std::ranges::find(parents, peer->second) == parents.end()) return {};
   return {zone->second, stream->second.is_relayed};
 }

@@ -123,7 +123,7 @@ class CopyZone final : public LandingZone {
 class LandingTable {
  public:
   // This node is the head of the link.
-  void connect(LinkHandle link, std::string peer);
+  void connect(LinkHandle link, const std::string& peer);
   void disconnect(LinkHandle link);
   void add_stream(const LocalStream& stream);
   void remove_stream(const StreamKey& key);
@@ -135,8 +135,10 @@ class LandingTable {
   Landing land(LinkHandle link, Frame& frame) const;
 
  private:
+  // A neighbour's name, in short: this is looked up for every block.
+  using PeerNumber = std::uint32_t;
   struct Stream {
-    std::vector<std::string> parents;
+    std::vector<PeerNumber> parents;
     bool is_relayed = false;
   };
   struct Place {
@@ -144,9 +146,12 @@ class LandingTable {
     bool is_relayed = false;
   };
   [[nodiscard]] Place find(LinkHandle link, const FrameHeader& header) const;
+  // With the mutex held.
+  PeerNumber number_of(const std::string& peer);
 
   mutable std::shared_mutex mutex_;
-  std::map<LinkHandle, std::string> peers_;
+  std::map<std::string, PeerNumber> numbers_;
+  std::map<LinkHandle, PeerNumber> peers_;
   std::map<StreamKey, Stream> streams_;
   std::map<std::pair<SessionId, OperationId>, std::shared_ptr<LandingZone>> zones_;
 };

@@ -1,5 +1,6 @@
 #include "node/links/incoming_link.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "node/links/outgoing_link.h"
@@ -7,25 +8,30 @@
 
 namespace square {
 
-IncomingLink::IncomingLink(std::shared_ptr<NodeContext> node, Flush& flush)
-    : node_(std::move(node)), flush_(flush), police_(node_->clock, node_->executor) {}
+IncomingLink::IncomingLink(std::shared_ptr<NodeContext> node, std::string peer, Flush& flush)
+    : node_(std::move(node)), peer_(std::move(peer)), flush_(flush), police_(node_->clock, node_->executor) {}
 
 IncomingLink::~IncomingLink() {
   flush_.forget(*this);
   // Slots that are still taken outlive the link.
-  for (const auto& [key, stream] : streams_) stream->on_down();
+  for (const auto& [key, stream] : streams_) stream->close();
 }
 
-void IncomingLink::add_stream(const LocalStream& stream) {
-  const auto added = std::make_shared<IncomingStream>(node_, *this, stream);
+IncomingStream& IncomingLink::add_stream(const std::shared_ptr<const InstalledPlan>& plan,
+                                         const LocalStream& stream) {
+  const auto parent = std::ranges::find(stream.parents, peer_) - stream.parents.begin();
+  const auto added =
+      std::make_shared<IncomingStream>(node_, *this, plan, stream, static_cast<std::size_t>(parent));
   streams_.emplace(stream.key, added);
+  tally_ = node_->traffic.link(peer_, LinkDirection::kIn);
   if (handle_) added->on_up();
+  return *added;
 }
 
 void IncomingLink::remove_stream(const StreamKey& key) {
   const auto found = streams_.find(key);
   if (found == streams_.end()) return;
-  found->second->on_down();
+  found->second->close();
   streams_.erase(found);
 }
 
@@ -50,6 +56,13 @@ void IncomingLink::announce_credit(bool may_wait) {
     tick_timer_ = 0;
     if (!credits_.empty()) flush_.mark(*this);
   }));
+}
+
+void IncomingLink::count_block(SessionTally& session, std::size_t bytes) {
+  ++node_->statistics.blocks_received;
+  node_->statistics.bytes_received += bytes;
+  tally_->on_block(bytes);
+  session.on_received(bytes);
 }
 
 std::optional<LinkHandle> IncomingLink::on_up(LinkHandle handle) {
@@ -90,13 +103,18 @@ std::optional<Frame> IncomingLink::next_credit() {
 }
 
 void IncomingLink::send_due() {
-  // In turn, so that many of one kind do not hold up the other.
   while (handle_ && in_transport_ < kMaxAnswersInTransport) {
-    auto answer = next_answer();
-    auto credit = next_credit();
-    if (!answer && !credit) return;
-    if (answer) send(std::move(*answer));
-    if (credit) send(std::move(*credit));
+    // In turn, so that many of one kind do not hold up the other.
+    std::optional<Frame> next;
+    if (std::exchange(is_credit_next_, !is_credit_next_)) {
+      next = next_credit();
+      if (!next) next = next_answer();
+    } else {
+      next = next_answer();
+      if (!next) next = next_credit();
+    }
+    if (!next) return;
+    send(std::move(*next));
   }
 }
 

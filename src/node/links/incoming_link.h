@@ -28,11 +28,13 @@ inline constexpr std::size_t kMaxQueuedAnswers = 4'096;
 // Not thread-safe: used on the node's strand. Frames go to the transport in send_due() only.
 class IncomingLink final : public Flush::Link {
  public:
-  IncomingLink(std::shared_ptr<NodeContext> node, Flush& flush);
+  IncomingLink(std::shared_ptr<NodeContext> node, std::string peer, Flush& flush);
+
   ~IncomingLink() override;
   IncomingLink(const IncomingLink&) = delete;
   IncomingLink& operator=(const IncomingLink&) = delete;
 
+  [[nodiscard]] const std::string& peer() const { return peer_; }
   [[nodiscard]] bool is_up() const { return handle_.has_value(); }
   [[nodiscard]] std::optional<LinkHandle> handle() const { return handle_; }
   // No answer is in the transport's hands, or waits to be.
@@ -44,7 +46,8 @@ class IncomingLink final : public Flush::Link {
   // What the neighbour may send.
   void set_pace(double rate_bps) { police_.set_rate(rate_bps); }
 
-  void add_stream(const LocalStream& stream);
+  // Precondition: the neighbour is one of the stream's parents.
+  IncomingStream& add_stream(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream);
   void remove_stream(const StreamKey& key);
   // Nothing for a stream that was not added, or was removed.
   [[nodiscard]] IncomingStream* find(const StreamKey& key) const;
@@ -64,6 +67,8 @@ class IncomingLink final : public Flush::Link {
   void add_credit(IncomingStream& stream);
   // What was added goes now, or with the next answer, at the latest at the next tick.
   void announce_credit(bool may_wait);
+  // A block came on one of them.
+  void count_block(SessionTally& session, std::size_t bytes);
 
  private:
   [[nodiscard]] std::optional<Frame> next_answer();
@@ -71,7 +76,10 @@ class IncomingLink final : public Flush::Link {
   void send(Frame frame);
 
   std::shared_ptr<NodeContext> node_;
+  std::string peer_;
   Flush& flush_;
+  // Nothing is counted before a stream needs the link.
+  std::shared_ptr<LinkTally> tally_ = std::make_shared<LinkTally>();
   OutgoingLink* way_back_ = nullptr;
   IngressPolice police_;
   std::optional<LinkHandle> handle_;
@@ -79,6 +87,7 @@ class IncomingLink final : public Flush::Link {
   std::deque<Frame> answers_;
   std::deque<std::shared_ptr<IncomingStream>> credits_;
   std::size_t in_transport_ = 0;
+  bool is_credit_next_ = false;
   Executor::TimerId tick_timer_ = 0;
   Lifetime life_;
 };

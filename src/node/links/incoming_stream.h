@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "node/context.h"
 #include "node/plan/installed_plan.h"
@@ -14,20 +16,33 @@
 namespace square {
 
 class IncomingLink;
+class OutgoingStream;
 
 // The receiving side of one hop of a stream. Credit is a promise of memory: of
 // `window_blocks` reserved blocks, those not taken may be filled. Kept by the slots that are taken,
 // too, so that a slot may outlive the link. Used on the strand.
 class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
  public:
-  IncomingStream(std::shared_ptr<NodeContext> node, IncomingLink& link, const LocalStream& stream);
+  // `parent` is the link's neighbour's place among the stream's parents. The plan is kept.
+  IncomingStream(std::shared_ptr<NodeContext> node, IncomingLink& link,
+                 std::shared_ptr<const InstalledPlan> plan, const LocalStream& stream, std::size_t parent);
 
-  [[nodiscard]] const StreamKey& key() const { return key_; }
+  [[nodiscard]] const StreamKey& key() const { return local_.key; }
+  [[nodiscard]] const std::shared_ptr<const InstalledPlan>& plan() const { return plan_; }
+  [[nodiscard]] const LocalStream& local() const { return local_; }
+  [[nodiscard]] std::size_t parent() const { return parent_; }
+  [[nodiscard]] SessionTally& tally() const { return *tally_; }
+  // Where blocks of a multicast go on; none of a sum, and none once the stream was removed.
+  void set_children(std::vector<std::shared_ptr<OutgoingStream>> children) {
+    children_ = std::move(children);
+  }
+  [[nodiscard]] const std::vector<std::shared_ptr<OutgoingStream>>& children() const { return children_; }
 
   // A new connection: the sender counts its blocks from 0 again.
   void on_up();
-  // Also when the stream is removed; from then on the link is not touched.
   void on_down();
+  // The stream is removed; from then on the link is not touched.
+  void close();
 
   // Takes a slot for the block with this hop sequence. The slot is free again when the
   // last reference to the result is gone. Nothing if it is beyond what was granted, or not newer
@@ -46,10 +61,12 @@ class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
 
   std::shared_ptr<NodeContext> node_;
   IncomingLink& link_;  // used while up
-  FlowShare share_;
+  const std::shared_ptr<const InstalledPlan> plan_;
+  const LocalStream& local_;
+  const std::size_t parent_;
+  const std::shared_ptr<SessionTally> tally_;
+  std::vector<std::shared_ptr<OutgoingStream>> children_;
   std::optional<FlowId> flow_;  // while up
-  StreamKey key_;
-  std::size_t window_blocks_;
   std::uint64_t received_ = 0;  // highest hop sequence that came or was lost
   std::size_t taken_ = 0;
   std::uint64_t waiting_ = 0;  // slots that are free and wait for their turn

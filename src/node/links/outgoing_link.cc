@@ -17,11 +17,16 @@ OutgoingLink::~OutgoingLink() {
   set_backlogged(false, node_.clock.now());
 }
 
-void OutgoingLink::add_stream(const LocalStream& stream) {
+std::shared_ptr<OutgoingStream> OutgoingLink::add_stream(const std::shared_ptr<const InstalledPlan>& plan,
+                                                         const LocalStream& stream) {
   const FlowId flow = scheduler_.add_flow(stream.share());
-  const auto added = std::make_shared<OutgoingStream>(*this, stream, flow);
+  const auto child = std::ranges::find(stream.children, peer_) - stream.children.begin();
+  const auto added =
+      std::make_shared<OutgoingStream>(*this, plan, stream, static_cast<std::size_t>(child), flow);
   by_flow_.emplace(flow, added.get());
   streams_.emplace(stream.key, added);
+  tally_ = node_.traffic.link(peer_, LinkDirection::kOut);
+  return added;
 }
 
 void OutgoingLink::remove_stream(const StreamKey& key) {
@@ -146,9 +151,9 @@ void OutgoingLink::transmit(OutgoingStream& stream, TimePoint now) {
   if (item.frame.header.type == FrameType::kBlock) {
     ++node_.statistics.blocks_sent;
     node_.statistics.bytes_sent += bytes;
-    node_.traffic.on_sent(peer_, stream.key().session, bytes);
+    tally_->on_block(bytes);
   } else {
-    node_.traffic.on_other_sent(peer_, bits);
+    tally_->on_other(bits);
   }
   hand_over(std::move(item.frame), std::move(item.guard));
   update_head(stream, now);
@@ -167,7 +172,7 @@ void OutgoingLink::charge_other(double bits) {
   const TimePoint now = node_.clock.now();
   pacer_.charge(bits, now);
   egress_.charge(bits, now);
-  node_.traffic.on_other_sent(peer_, bits);
+  tally_->on_other(bits);
 }
 
 void OutgoingLink::wait_until(TimePoint when) {
@@ -214,11 +219,9 @@ void OutgoingLink::on_sent() {
   flush_.mark(*this);
 }
 
-void OutgoingLink::on_credit(const StreamKey& key, std::uint64_t limit) {
-  const auto stream = find(key);
-  if (!stream) return;
-  stream->on_credit(limit);
-  if (stream->starts_here()) flush_.mark_room(key);
+void OutgoingLink::on_credit(OutgoingStream& stream, std::uint64_t limit) {
+  stream.on_credit(limit);
+  if (stream.starts_here()) flush_.mark_room(stream.key());
 }
 
 }  // namespace square

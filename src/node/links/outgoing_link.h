@@ -36,7 +36,9 @@ class OutgoingLink final : public Flush::Link {
   void set_pace(double rate_bps) { pacer_.set_rate(rate_bps); }
   [[nodiscard]] double pace_bps() const { return pacer_.rate_bps(); }
 
-  void add_stream(const LocalStream& stream);
+  // Precondition: the neighbour is one of the stream's children.
+  std::shared_ptr<OutgoingStream> add_stream(const std::shared_ptr<const InstalledPlan>& plan,
+                                             const LocalStream& stream);
   void remove_stream(const StreamKey& key);
   // Nothing for a stream that was not added, or was removed.
   [[nodiscard]] std::shared_ptr<OutgoingStream> find(const StreamKey& key) const;
@@ -67,7 +69,7 @@ class OutgoingLink final : public Flush::Link {
   void on_up(LinkHandle handle);
   void on_down();
   void on_sent();
-  void on_credit(const StreamKey& key, std::uint64_t limit);
+  void on_credit(OutgoingStream& stream, std::uint64_t limit);
   // Answers to the peer's data use this link's capacity too.
   void charge_answer(std::size_t payload_bytes);
   // So do the kernel's and HTTP/2's own answers to a frame from the peer.
@@ -94,6 +96,8 @@ class OutgoingLink final : public Flush::Link {
   std::string peer_;
   Pacer& egress_;
   Flush& flush_;
+  // Nothing is counted before a stream needs the link.
+  std::shared_ptr<LinkTally> tally_ = std::make_shared<LinkTally>();
   Pacer pacer_{kUnlimited};
   LinkScheduler scheduler_;
   std::map<StreamKey, std::shared_ptr<OutgoingStream>> streams_;

@@ -19,6 +19,15 @@ bool is_same_block(const Frame& frame, OperationId operation, std::uint64_t stre
 
 }  // namespace
 
+OutgoingStream::OutgoingStream(OutgoingLink& link, std::shared_ptr<const InstalledPlan> plan,
+                               const LocalStream& stream, std::size_t child, FlowId flow)
+    : link_(link),
+      plan_(std::move(plan)),
+      local_(stream),
+      child_(child),
+      tally_(link.node().traffic.session(stream.key.session)),
+      flow_(flow) {}
+
 void OutgoingStream::enqueue(Frame frame, std::shared_ptr<void> guard) {
   if (is_closed_) return;
   const bool repeats = is_probe(frame) && !queue_.empty() && is_probe(queue_.back().frame) &&
@@ -79,6 +88,7 @@ OutgoingStream::Item OutgoingStream::take() {
   if (is_block(item.frame)) {
     --blocks_;
     item.frame.header.hop_sequence = ++sent_;
+    tally_->on_sent(item.frame.payload.size_bytes());
   }
   if (lacks_credit()) ask_later();
   return item;
@@ -136,9 +146,9 @@ bool OutgoingStream::request_credit(Frame& request) {
   is_asking_ = false;
   if (!lacks_credit()) return false;
   request.header.type = FrameType::kCreditRequest;
-  request.header.epoch = key_.epoch;
-  request.header.session = key_.session;
-  request.header.stream = key_.stream;
+  request.header.epoch = local_.key.epoch;
+  request.header.session = local_.key.session;
+  request.header.stream = local_.key.stream;
   request.header.hop_sequence = sent_;
   credit_wait_ = std::min(2 * credit_wait_, kMaxCreditWait);
   ask_later();

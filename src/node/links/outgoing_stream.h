@@ -8,6 +8,7 @@
 
 #include "node/lifetime.h"
 #include "node/plan/installed_plan.h"
+#include "node/traffic_meter.h"
 #include "square/executor.h"
 #include "square/frame.h"
 #include "transport/pacing/link_scheduler.h"
@@ -30,13 +31,17 @@ inline constexpr Duration kMaxCreditWait = std::chrono::seconds(2);
 // node's strand.
 class OutgoingStream {
  public:
-  OutgoingStream(OutgoingLink& link, const LocalStream& stream, FlowId flow)
-      : link_(link), key_(stream.key), starts_here_(stream.starts_here()), flow_(flow) {}
+  // `child` is the link's neighbour's place among the stream's children. The plan is kept.
+  OutgoingStream(OutgoingLink& link, std::shared_ptr<const InstalledPlan> plan, const LocalStream& stream,
+                 std::size_t child, FlowId flow);
 
-  [[nodiscard]] const StreamKey& key() const { return key_; }
+  [[nodiscard]] const StreamKey& key() const { return local_.key; }
+  [[nodiscard]] const std::shared_ptr<const InstalledPlan>& plan() const { return plan_; }
+  [[nodiscard]] const LocalStream& local() const { return local_; }
+  [[nodiscard]] std::size_t child() const { return child_; }
   [[nodiscard]] FlowId flow() const { return flow_; }
   // Its blocks come from a source on this node.
-  [[nodiscard]] bool starts_here() const { return starts_here_; }
+  [[nodiscard]] bool starts_here() const { return local_.starts_here(); }
 
   // Queues a block, a probe or a report. `guard` is let go when the frame is out of the
   // transport's hands or dropped. A probe replaces a waiting probe at the end of the queue.
@@ -77,8 +82,10 @@ class OutgoingStream {
   void ask_later();
 
   OutgoingLink& link_;
-  const StreamKey key_;
-  const bool starts_here_;
+  const std::shared_ptr<const InstalledPlan> plan_;
+  const LocalStream& local_;
+  const std::size_t child_;
+  const std::shared_ptr<SessionTally> tally_;
   const FlowId flow_;
   bool is_closed_ = false;
   std::deque<Item> queue_;

@@ -10,6 +10,7 @@
 
 #include "node/arrival.h"
 #include "node/context.h"
+#include "node/groups/calls.h"
 #include "node/links/outgoing_link.h"
 #include "node/messages/answers.h"
 #include "node/operations/local_fan_out.h"
@@ -17,14 +18,6 @@
 #include "node/operations/operation_work.h"
 
 namespace square {
-
-// What somebody called, as error messages say it.
-struct HeardCall {
-  GroupCall call;
-  std::string who;
-};
-// INVALID_ARGUMENT that names both.
-Status different_calls(const HeardCall& one, const HeardCall& other);
 
 // The local members and their timers, the outcome, and the buffers until nothing refers to them any
 // more. What is sent and received is its work. Not thread-safe: used on the node's strand, always

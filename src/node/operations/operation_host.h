@@ -1,22 +1,16 @@
 // What an operation needs of its node.
 #pragma once
 
-#include <compare>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "node/links/outgoing_link.h"
+#include "node/operations/operation_key.h"
 #include "node/plan/installed_plan.h"
 #include "square/frame.h"
 
 namespace square {
-
-struct OperationKey {
-  CollectiveId collective;
-  OperationId operation;
-  friend auto operator<=>(const OperationKey&, const OperationKey&) = default;
-};
 
 class OperationHost {
  public:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "node/plan/lifeline.h"
+#include "node/plan/stream_windows.h"
 
 namespace square {
 namespace {
@@ -27,25 +28,6 @@ struct Share {
   }
 };
 
-double total_rate_bps(const PlanSession& session) {
-  double sum = 0;
-  for (const PlanStream& stream : session.streams) sum += stream.rate_bps;
-  return sum;
-}
-
-// The mean over a session's streams, weighted by rate: that of the stream of a random block.
-double typical_rate_bps(const PlanSession& session) {
-  double squares = 0;
-  for (const PlanStream& stream : session.streams) squares += stream.rate_bps * stream.rate_bps;
-  return squares / total_rate_bps(session);
-}
-
-std::size_t whole_block(double bytes) {
-  const auto block = static_cast<std::size_t>(
-      std::clamp(bytes, static_cast<double>(kMinBlockBytes), static_cast<double>(kMaxBlockBytes)));
-  return block - block % kBlockGranuleBytes;
-}
-
 }  // namespace
 
 std::size_t depth_of(const PlanStream& stream, SessionKind kind) {
@@ -66,29 +48,21 @@ std::size_t depth_of(const PlanStream& stream, SessionKind kind) {
 InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string& self,
                              std::size_t window_bytes)
     : plan_(with_lifelines(std::move(plan))), self_(plan_->find_node(self)) {
-  if (!self_) return;
-  for (const PlanTenant& tenant : plan_->tenants) tenant_weights_.emplace(tenant.name, tenant.weight);
-  for (const PlanLink& link : plan_->links) {
-    if (link.to == *self_) links_in_.emplace(plan_->nodes[link.from.index()].name, &link);
+  for (const PlanSession& session : plan_->sessions) {
+    sessions_.emplace(session.id, &session);
+    sessions_of_[session.collective].push_back(&session);
   }
-  const StreamCounts counts = count_streams();
-  for (const PlanSession& session : plan_->sessions) add_session(session, counts);
-  fit_windows(window_bytes);
+  if (!self_) return;
+  const TenantWeights weights(*plan_);
+  block_sizes_ = BlockSizes(*plan_, weights);
+  for (const PlanSession& session : plan_->sessions) {
+    for (std::size_t i = 0; i < session.streams.size(); ++i) add_stream(session, i, weights);
+  }
+  fit_windows(streams_, *plan_, *self_, block_sizes_, window_bytes);
+  for (const auto& [key, stream] : streams_) streams_of_[key.session].push_back(&stream);
 }
 
-void InstalledPlan::add_session(const PlanSession& session, const StreamCounts& counts) {
-  if (session.streams.empty()) return;
-  const double typical_bps = typical_rate_bps(session);
-  const double most = fitting_block(session, counts);
-  const auto block_of = [&](double seconds) {
-    return whole_block(std::min(typical_bps * seconds / kBitsPerByte, most));
-  };
-  block_sizes_[session.id] = {block_of(kBlockSeconds), block_of(kCoarseBlockSeconds),
-                              typical_bps / total_rate_bps(session), session.streams.size()};
-  for (std::size_t i = 0; i < session.streams.size(); ++i) add_stream(session, i);
-}
-
-void InstalledPlan::add_stream(const PlanSession& session, std::size_t index) {
+void InstalledPlan::add_stream(const PlanSession& session, std::size_t index, const TenantWeights& weights) {
   const PlanStream& stream = session.streams[index];
   LocalStream local;
   for (const auto& [from, to] : stream.links) {
@@ -98,15 +72,18 @@ void InstalledPlan::add_stream(const PlanSession& session, std::size_t index) {
   if (local.parents.empty() && local.children.empty()) return;
   local.key = {plan_->epoch, session.id, StreamIndex(static_cast<std::uint16_t>(index))};
   local.collective = session.collective;
-  local.tenant = tenant_of(session);
-  local.tenant_weight = tenant_weight(local.tenant);
+  local.tenant = tenant_of(*plan_, session);
+  local.tenant_weight = weights.of(local.tenant);
   local.kind = session.kind;
   local.rate_bps = stream.rate_bps;
   const PlanCollective* collective = plan_->find_collective(session.collective);
   local.weight = (collective == nullptr ? 1.0 : collective->weight) * stream.rate_bps / session.rate_bps;
   local.depth = depth_of(stream, session.kind);
-  local.is_destination =
-      session.root != *self_ && std::ranges::find(session.members, *self_) != session.members.end();
+  local.session = &session;
+  local.is_root = session.root == *self_;
+  local.is_member = std::ranges::find(session.members, *self_) != session.members.end();
+  local.is_destination = local.is_member && !local.is_root;
+  local.largest_block = largest_block_bytes(session.id);
   streams_.emplace(local.key, std::move(local));
 }
 
@@ -115,36 +92,28 @@ const LocalStream* InstalledPlan::find(const StreamKey& key) const {
   return found == streams_.end() ? nullptr : &found->second;
 }
 
-std::vector<const LocalStream*> InstalledPlan::streams_of(SessionId session) const {
-  std::vector<const LocalStream*> found;
-  for (auto it = streams_.lower_bound({epoch(), session, StreamIndex(0)});
-       it != streams_.end() && it->first.session == session; ++it) {
-    found.push_back(&it->second);
+const std::vector<const LocalStream*>& InstalledPlan::streams_of(SessionId session) const {
+  static const std::vector<const LocalStream*> kNone;
+  const auto found = streams_of_.find(session);
+  return found == streams_of_.end() ? kNone : found->second;
+}
+
+const std::vector<const PlanSession*>& InstalledPlan::sessions_of(CollectiveId collective) const {
+  static const std::vector<const PlanSession*> kNone;
+  const auto found = sessions_of_.find(collective);
+  return found == sessions_of_.end() ? kNone : found->second;
+}
+
+const PlanSession* InstalledPlan::session(SessionId session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? nullptr : found->second;
+}
+
+void InstalledPlan::expect_blocks(SessionId session, std::size_t bytes) {
+  for (auto next = streams_.lower_bound({epoch(), session, StreamIndex(0)});
+       next != streams_.end() && next->first.session == session; ++next) {
+    next->second.largest_block = std::max(next->second.largest_block, bytes);
   }
-  return found;
-}
-
-std::vector<const PlanSession*> InstalledPlan::sessions_of(CollectiveId collective) const {
-  std::vector<const PlanSession*> found;
-  for (const PlanSession& session : plan_->sessions) {
-    if (session.collective == collective) found.push_back(&session);
-  }
-  return found;
-}
-
-std::size_t InstalledPlan::block_bytes(SessionId session, std::uint64_t total_bytes) const {
-  const auto found = block_sizes_.find(session);
-  if (found == block_sizes_.end()) return kMinBlockBytes;
-  const BlockSizes& sizes = found->second;
-  const auto total = static_cast<double>(total_bytes);
-  const double steady = std::clamp(total * sizes.typical_part * kBlockPartOfOperation,
-                                   static_cast<double>(sizes.fine), static_cast<double>(sizes.coarse));
-  return whole_block(std::min(steady, total / static_cast<double>(kBlocksPerStream * sizes.streams)));
-}
-
-std::size_t InstalledPlan::largest_block_bytes(SessionId session) const {
-  const auto found = block_sizes_.find(session);
-  return found == block_sizes_.end() ? kMinBlockBytes : found->second.coarse;
 }
 
 double InstalledPlan::pace_bps(const std::string& peer) const {

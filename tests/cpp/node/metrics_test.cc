@@ -270,8 +270,9 @@ TEST_CASE("a node remembers a bounded number of what left, and forgets nothing t
   for (std::uint32_t number = 0; number < kSessions; ++number) {
     const Plan plan = plan_with(number);
     meter.follow("n1", {&plan}, &plan);
-    meter.on_received("n0", SessionId(number), 100);
-    if (number == 0) meter.on_taken(SessionId(0), 100);
+    meter.link("n0", LinkDirection::kIn)->on_block(100);
+    meter.session(SessionId(number))->on_received(100);
+    if (number == 0) meter.session(SessionId(0))->on_taken(100);
   }
   NodeMetrics metrics = meter.snapshot();
   CHECK(metrics.sessions.size() == 1);
@@ -279,7 +280,7 @@ TEST_CASE("a node remembers a bounded number of what left, and forgets nothing t
   CHECK(metrics.links[0].bytes == 100 * kSessions);
   CHECK(metrics.tenants.size() == kMaxDepartedCounters + 2);  // the one here and the one with memory
   CHECK(tenant_of(metrics, "tenant 0").bytes_in_transit == 100);
-  meter.on_released(SessionId(0), 100);
+  meter.session(SessionId(0))->on_released(100);
   const Plan again = plan_with(kSessions - 2);
   meter.follow("n1", {&again}, &again);
   metrics = meter.snapshot();

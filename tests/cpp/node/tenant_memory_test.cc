@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "node/plan/installed_plan.h"
+#include "node/plan/stream_windows.h"
 #include "node/tenants.h"
 
 using namespace square;

@@ -83,9 +83,9 @@ TEST_CASE("credit waits for a tick and goes with that of other streams, but not 
   Bench bench;
   const auto node = std::shared_ptr<NodeContext>(new NodeContext{{}, bench, bench, bench});
   Flush flush(bench, [](const StreamKey&) {});
-  IncomingLink link(node, flush);
-  for (const std::uint16_t index : {std::uint16_t{0}, std::uint16_t{1}})
-    link.add_stream(stream_of(index, 16));
+  const std::vector<LocalStream> streams{stream_of(0, 16), stream_of(1, 16)};
+  IncomingLink link(node, "tail", flush);
+  for (const LocalStream& stream : streams) link.add_stream(nullptr, stream);
   link.on_up(LinkHandle(1));
   bench.run_until(TimePoint(1s + 1ms));
   REQUIRE(bench.sent.size() == 2);  // the first credit at once
@@ -117,21 +117,21 @@ TEST_CASE("pacers let blocks of all links through at the same points, and at the
   NodeContext node{{}, bench, bench, bench};
   Pacer egress(kUnlimited);
   Flush flush(bench, [](const StreamKey&) {});
+  LocalStream relayed = stream_of(0, 16);
+  relayed.parents = {"source"};
   OutgoingLink one(node, "one", egress, flush);
   OutgoingLink other(node, "other", egress, flush);
   constexpr std::size_t kBlocks = 200;
   const auto data = std::make_shared<std::vector<std::byte>>(8192);
   for (OutgoingLink* link : {&one, &other}) {
-    LocalStream stream = stream_of(0, 16);
-    stream.parents = {"source"};
-    link->add_stream(stream);
+    const auto stream = link->add_stream(nullptr, relayed);
     link->set_pace(link == &one ? 10e6 : 7e6);
     link->on_up(LinkHandle(link == &one ? 1 : 2));
-    link->on_credit(stream.key, kBlocks);
+    link->on_credit(*stream, kBlocks);
     for (std::size_t i = 0; i < kBlocks; ++i) {
       Frame frame{{}, Buffer(data, data->data(), data->size())};
       frame.header.type = FrameType::kBlock;
-      link->enqueue(stream.key, std::move(frame), nullptr);
+      stream->enqueue(std::move(frame), nullptr);
     }
   }
   for (Duration at = 0ms; at < 1s; at += kPaceTick) {

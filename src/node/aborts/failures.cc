@@ -1,0 +1,95 @@
+#include "node/aborts/failures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/log.h"
+#include "node/messages/answers.h"
+
+namespace square {
+
+Failures::Failures(const Parts& parts)
+    : parts_(parts),
+      aborts_(parts.node.options.name, {[&links = parts.neighbours](const std::string& peer, Frame frame) {
+                                          links.answer(peer, std::move(frame));
+                                        },
+                                        [&links = parts.neighbours](const std::string& peer, Frame frame) {
+                                          links.send_ahead(peer, std::move(frame));
+                                        }}) {}
+
+void Failures::poison(const OperationKey& key, const Status& cause) {
+  for (const CollectiveId id : parts_.groups.poison(key, cause)) {
+    parts_.operations.fail(id, cause);
+    parts_.watches.tell_collective(id, cause);
+  }
+}
+
+void Failures::announce(const OperationKey& key, const Status& cause) {
+  const bool is_first = !parts_.groups[key.collective].failure;
+  poison(key, cause);
+  if (is_first) {
+    const std::string& self = parts_.node.options.name;
+    log(LogLevel::kWarning, {.component = "node", .node = self, .collective = key.collective},
+        "{}: collective {}: {}", self, key.collective.value(), cause.to_string());
+  }
+  std::set<SessionId> told;
+  for (const auto& [epoch, plan] : parts_.plans.all()) {
+    for (const PlanSession* session : plan->sessions_of(key.collective)) {
+      const Abort abort{session->id, key.operation, 0, cause};
+      if (!aborts_.remember(abort) && !told.contains(session->id)) continue;
+      told.insert(session->id);
+      aborts_.pass_on(*plan, abort);
+    }
+  }
+}
+
+void Failures::take(const Arrival& arrival) {
+  const auto cause = decode_abort(arrival.frame.payload);
+  if (!cause) return parts_.node.refuse_frame();
+  const OperationId operation = arrival.header().operation;
+  const CollectiveId collective = arrival.stream->collective;
+  const Abort abort{arrival.key().session, operation, arrival.header().stream_sequence, *cause};
+  if (!aborts_.remember(abort)) return;
+  if (operation == kEveryOperation) {
+    parts_.sums.drop_session(abort.session);
+    parts_.operations.fail(collective, *cause);
+  } else {
+    parts_.neighbours.drop_operation(abort.session, operation);
+    parts_.sums.drop(abort.session, operation);
+    poison({collective, operation}, *cause);
+  }
+  aborts_.pass_on(*arrival.plan, abort, std::string(arrival.from));
+}
+
+void Failures::on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason) {
+  if (parts_.node.is_stopping) return;
+  const std::string& self = parts_.node.options.name;
+  const bool is_tail = end == LinkEnd::kTail;
+  const Status cause = unavailable(fmt::format("link \"{}\" -> \"{}\" went down: {}", is_tail ? self : peer,
+                                               is_tail ? peer : self, reason.message()));
+  std::set<SessionId> sessions;
+  for (const auto& [epoch, plan] : parts_.plans.all()) {
+    for (const auto& [key, stream] : plan->streams()) {
+      const auto& users = is_tail ? stream.children : stream.parents;
+      if (std::ranges::find(users, peer) != users.end()) sessions.insert(key.session);
+    }
+  }
+  for (const SessionId session : sessions) end_session(session, cause);
+}
+
+// Tells everybody.
+void Failures::end_session(SessionId session, const Status& cause) {
+  const Abort abort = aborts_.end_session(session, cause);
+  parts_.sums.drop_session(session);
+  const auto plans = parts_.plans.all();
+  for (const auto& [epoch, plan] : plans) {
+    const PlanSession* planned = plan->session(session);
+    if (planned == nullptr) continue;
+    parts_.operations.fail(planned->collective, cause);
+    aborts_.pass_on(*plan, abort);
+  }
+}
+
+}  // namespace square

@@ -1,0 +1,51 @@
+// What happens when an operation fails, here or elsewhere.
+#pragma once
+
+#include <string>
+
+#include "node/aborts/aborts.h"
+#include "node/arrival.h"
+#include "node/context.h"
+#include "node/groups/groups.h"
+#include "node/groups/watches.h"
+#include "node/links/neighbours.h"
+#include "node/operations/open_operations.h"
+#include "node/plan/live_plans.h"
+#include "node/sums/relayed_sums.h"
+
+namespace square {
+
+// The first cause wins: it ends what runs in the group on this node, and goes to all members. Used on
+// the node's strand.
+class Failures {
+ public:
+  struct Parts {
+    NodeContext& node;
+    Groups& groups;
+    Watches& watches;
+    OpenOperations& operations;
+    RelayedSums& sums;
+    const LivePlans& plans;
+    Neighbours& neighbours;
+  };
+  explicit Failures(const Parts& parts);
+
+  // The group fails here; nobody else is told, but by its operations that end.
+  void poison(const OperationKey& key, const Status& cause);
+  // The operation failed here first: all members are told.
+  void announce(const OperationKey& key, const Status& cause);
+  // An abort came: passed on once, so that it ends also where trees form cycles.
+  void take(const Arrival& arrival);
+
+  // A link that was up is lost: whatever runs in the sessions that use it cannot be trusted to end.
+  void on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason);
+  void on_neighbour_up(const std::string& peer) { aborts_.repeat(parts_.plans.all(), peer); }
+
+ private:
+  void end_session(SessionId session, const Status& cause);
+
+  const Parts parts_;
+  Aborts aborts_;
+};
+
+}  // namespace square

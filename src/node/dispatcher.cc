@@ -1,0 +1,257 @@
+#include "node/dispatcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/check.h"
+#include "node/operations/check_call.h"
+#include "square/metrics.h"
+
+namespace square {
+namespace {
+
+// Does the plan give this node the part that the call asks for?
+Status check_part(const InstalledPlan& plan, const MemberOperation& call, const std::string& self) {
+  const auto& sessions = plan.sessions_of(call.collective);
+  if (sessions.empty()) return Status::ok();  // all members live on one node
+  for (const PlanSession* session : sessions) {
+    const bool is_member = std::ranges::find(session->members, plan.self()) != session->members.end();
+    if (call.is_root ? plan.self() == session->root : is_member) return Status::ok();
+  }
+  return invalid_argument(fmt::format("no session of collective {} {} node \"{}\"", call.collective.value(),
+                                      call.is_root ? "starts at" : "reaches", self));
+}
+
+Status called_already(const MemberOperation& call) {
+  return invalid_argument(fmt::format("rank {} has called operation {} of collective {} already",
+                                      call.rank.value(), call.operation.value(), call.collective.value()));
+}
+
+}  // namespace
+
+DataPlane::Dispatcher::Dispatcher(DataPlaneOptions options, const Clock& clock, Transport& transport,
+                                  Executor& executor)
+    : shared_node_(new NodeContext{std::move(options), clock, transport, executor}),
+      node_(*shared_node_),
+      neighbours_(shared_node_, *this),
+      plans_(node_, *this),
+      relayed_sums_(shared_node_, neighbours_.outgoing(),
+                    {[this](const LocalStream& stream, const Frame& frame) { answer(stream, frame); },
+                     [this](CollectiveId collective, OperationId operation, const Status& cause) {
+                       announce_failure({collective, operation}, cause);
+                     }}),
+      watches_(clock, executor),
+      operations_(shared_node_, *this, groups_, watches_),
+      failures_({node_, groups_, watches_, operations_, relayed_sums_, plans_, neighbours_}),
+      agreement_(node_.options.name, groups_, operations_, failures_),
+      frames_({node_, neighbours_, groups_, operations_, relayed_sums_, failures_, agreement_}) {
+  node_.hold_limit_bytes = node_.options.window_bytes / 2;
+}
+
+DataPlane::Dispatcher::~Dispatcher() { node_.is_gone = true; }
+
+void DataPlane::Dispatcher::on_strand(std::function<void(Dispatcher&)> task) {
+  node_.executor.post(life_.bind([this, task = std::move(task)] { task(*this); }));
+}
+
+void DataPlane::Dispatcher::set_address(const std::string& peer, const std::string& address) {
+  neighbours_.set_address(peer, address);
+}
+
+void DataPlane::Dispatcher::install_plan(const std::shared_ptr<const Plan>& plan,
+                                         std::function<void(Epoch)> installed) {
+  plans_.install(plan, std::move(installed));
+}
+
+void DataPlane::Dispatcher::open_plan(const PlanPointer& plan) {
+  groups_.learn(plan->plan());
+  neighbours_.open_plan(plan);
+  for (const auto& [key, stream] : plan->streams()) node_.landing.add_stream(stream);
+}
+
+void DataPlane::Dispatcher::close_plan(const InstalledPlan& plan) {
+  for (const auto& [key, stream] : plan.streams()) node_.landing.remove_stream(key);
+  neighbours_.close_plan(plan);
+  relayed_sums_.drop_before(Epoch(plan.epoch().value() + 1));
+}
+
+void DataPlane::Dispatcher::set_members(CollectiveId id, const std::string& group, std::vector<Rank> ranks) {
+  const std::size_t count = groups_.set_members(id, group, std::move(ranks)).ranks.size();
+  operations_.set_member_count(id, count);
+}
+
+Status DataPlane::Dispatcher::check_call(const MemberOperation& call, const Collective& collective) const {
+  const std::string& self = node_.options.name;
+  if (node_.is_stopping) return cancelled(fmt::format("node \"{}\" is stopping", self));
+  if (collective.failure) {
+    // A late call of the operation that failed gets the cause itself.
+    const bool is_late = collective.failed_operation == call.operation;
+    return is_late ? *collective.failure : collective.failed_before(call.collective);
+  }
+  if (!collective.has_member(call.rank)) {
+    return invalid_argument(fmt::format("rank {} is not a member of collective {} on node \"{}\"",
+                                        call.rank.value(), call.collective.value(), self));
+  }
+  const PlanPointer plan = plans_.active();
+  if (!plan || plan->plan().find_collective(call.collective) == nullptr) {
+    return not_found(
+        fmt::format("no active plan on node \"{}\" knows collective {}", self, call.collective.value()));
+  }
+  if (collective.has_finished(call.operation)) return called_already(call);
+  SQUARE_RETURN_IF_ERROR(check_part(*plan, call, self));
+  return square::check_call(call, plan->plan());
+}
+
+void DataPlane::Dispatcher::post(MemberOperation call) {
+  const OperationKey key{call.collective, call.operation};
+  const Collective& collective = groups_[call.collective];
+  const auto refuse = [&](const Status& why) {
+    if (call.done) call.done(why);
+  };
+  if (const Status right = check_call(call, collective); !right.is_ok()) return refuse(right);
+  const PlanPointer plan = plans_.active();
+  const auto operation = operations_.open(key, *plan);
+  if (!operation) {
+    return refuse(resource_exhausted(fmt::format("more than {} operations are open on node \"{}\"",
+                                                 kMaxOpenOperations, node_.options.name)));
+  }
+  if (operation->has_posted(call.rank)) return refuse(called_already(call));
+  // Before any buffer is compared: whoever called something else must hear that, not of sizes.
+  if (!agreement_.on_call(key, call.rank, call.call)) return refuse(*collective.failure);
+  operation->post(std::move(call), plan);
+  await_lost_links(key, plan, node_.clock.now());
+}
+
+void DataPlane::Dispatcher::await_lost_links(const OperationKey& key, const PlanPointer& plan,
+                                             TimePoint since) {
+  if (neighbours_.lost().empty() || node_.is_stopping) return;
+  const auto operation = operations_.find(key);
+  if (!operation) return;
+  // It may have moved to a plan that goes around.
+  const PlanPointer active = plans_.active();
+  const PlanPointer current = active && !operation->runs_before(active->epoch()) ? active : plan;
+  std::optional<TimePoint> next;
+  const Status reachable =
+      neighbours_.lost().check({*current, key.collective, since}, node_.clock.now(), next);
+  if (!reachable.is_ok()) return operation->fail(reachable, true);
+  if (!next) return;
+  node_.executor.post_at(*next, life_.bind([this, key, plan, since] { await_lost_links(key, plan, since); }));
+}
+
+void DataPlane::Dispatcher::cancel(const OperationKey& key) {
+  const auto operation = operations_.find(key);
+  if (!operation) return;
+  operation->fail(
+      cancelled(fmt::format("a member on node \"{}\" cancelled the operation", node_.options.name)), true);
+}
+
+void DataPlane::Dispatcher::fail(OperationKey key, const Status& cause) {
+  const Collective& collective = groups_[key.collective];
+  if (node_.is_stopping || collective.failure) return;
+  while (collective.has_finished(key.operation)) key.operation = OperationId(key.operation.value() + 1);
+  failures_.announce(key, cause);
+}
+
+void DataPlane::Dispatcher::watch(const OperationKey& key, Duration timeout,
+                                  std::function<void(Status)> arrived) {
+  const std::string& self = node_.options.name;
+  if (node_.is_stopping) return arrived(cancelled(fmt::format("node \"{}\" is stopping", self)));
+  const Collective& collective = groups_[key.collective];
+  if (collective.failure) return arrived(collective.failed_before(key.collective));
+  if (operations_.find(key) || collective.has_finished(key.operation)) return arrived(Status::ok());
+  if (watches_.is_full()) {
+    return arrived(resource_exhausted(
+        fmt::format("members on node \"{}\" wait for {} operations already", self, kMaxWatches)));
+  }
+  watches_.add(key, timeout, std::move(arrived));
+}
+
+void DataPlane::Dispatcher::on_restart(const OperationKey& key, SessionId session) {
+  operations_.shed_after(key, session);
+  plans_.confirm();  // an older plan may be free now
+}
+
+void DataPlane::Dispatcher::on_finished(const OperationKey& key, const Status& outcome) {
+  operations_.remove(key);
+  agreement_.forget(key);
+  if (outcome.is_ok()) {
+    groups_[key.collective].finish(key.operation);
+  } else {
+    failures_.poison(key, outcome);
+  }
+  plans_.confirm();
+  finish_stop_if_quiet();
+}
+
+void DataPlane::Dispatcher::fill_sources(const StreamKey& key) {
+  const PlanPointer plan = plans_.find(key.epoch);
+  const LocalStream* stream = plan ? plan->find(key) : nullptr;
+  if (stream != nullptr && stream->starts_here()) operations_.fill(stream->collective, key);
+}
+
+void DataPlane::Dispatcher::on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason) {
+  failures_.on_neighbour_lost(end, peer, reason);
+}
+
+void DataPlane::Dispatcher::stop(std::function<void()> stopped) {
+  if (node_.is_stopping) return stopped();
+  node_.is_stopping = true;
+  stopped_ = std::move(stopped);
+  const Status cause = cancelled(fmt::format("node \"{}\" stopped", node_.options.name));
+  operations_.fail_all(cause);
+  watches_.tell_all(cause);
+  node_.executor.post_at(node_.clock.now() + kDrainTime, life_.bind([this] {
+    if (stopped_) std::exchange(stopped_, nullptr)();
+  }));
+  finish_stop_if_quiet();
+}
+
+void DataPlane::Dispatcher::finish_stop_if_quiet() {
+  if (!stopped_ || !operations_.empty() || !neighbours_.is_idle()) return;
+  std::exchange(stopped_, nullptr)();
+}
+
+NodeMetrics DataPlane::Dispatcher::metrics() const {
+  NodeMetrics metrics = node_.traffic.snapshot();
+  metrics.node = node_.options.name;
+  metrics.totals = node_.statistics;
+  neighbours_.describe(metrics);
+  return metrics;
+}
+
+void DataPlane::Dispatcher::on_link_up(LinkHandle link, LinkEnd end, std::string_view peer) {
+  node_.executor.post(
+      life_.bind([this, link, end, peer = std::string(peer)] { neighbours_.on_link_up(link, end, peer); }));
+}
+
+void DataPlane::Dispatcher::on_frame(LinkHandle link, Frame frame) {
+  // Into the members' buffers on this thread; what the frame means is the strand's to say.
+  Landing landing = node_.landing.land(link, frame);
+  node_.executor.post(
+      life_.bind([this, link, frame = std::move(frame), landing = std::move(landing)]() mutable {
+        frames_.take(link, std::move(frame), std::move(landing));
+      }));
+}
+
+void DataPlane::Dispatcher::on_sent(LinkHandle link) {
+  node_.executor.post(life_.bind([this, link] {
+    neighbours_.on_sent(link);
+    finish_stop_if_quiet();
+  }));
+}
+
+void DataPlane::Dispatcher::on_round_trip(LinkHandle link, Duration round_trip) {
+  node_.executor.post(life_.bind([this, link, round_trip] { neighbours_.on_round_trip(link, round_trip); }));
+}
+
+void DataPlane::Dispatcher::on_link_down(LinkHandle link, Status reason) {
+  node_.executor.post(life_.bind([this, link, reason = std::move(reason)] {
+    neighbours_.on_link_down(link, reason);
+    finish_stop_if_quiet();
+  }));
+}
+
+}  // namespace square

@@ -1,0 +1,105 @@
+// Takes what the node's users, its transport and its operations say to the part that it concerns.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "node/aborts/failures.h"
+#include "node/context.h"
+#include "node/frames/frame_handler.h"
+#include "node/groups/agreement.h"
+#include "node/groups/groups.h"
+#include "node/groups/watches.h"
+#include "node/lifetime.h"
+#include "node/links/neighbours.h"
+#include "node/operations/open_operations.h"
+#include "node/operations/operation.h"
+#include "node/plan/live_plans.h"
+#include "node/sums/relayed_sums.h"
+#include "square/data_plane.h"
+
+namespace square {
+
+// All parts of a node, all on one strand. docs/architecture.md draws them.
+class DataPlane::Dispatcher final : public TransportHandler,
+                                    public OperationHost,
+                                    private LivePlans::Host,
+                                    private Neighbours::Host {
+ public:
+  Dispatcher(DataPlaneOptions options, const Clock& clock, Transport& transport, Executor& executor);
+  ~Dispatcher() override;
+
+  // Runs on the strand, unless the node is gone by then. From any thread.
+  void on_strand(std::function<void(Dispatcher&)> task);
+  [[nodiscard]] const NodeContext& context() const { return node_; }
+
+  // What DataPlane does, on the strand.
+  void stop(std::function<void()> stopped);
+  void set_address(const std::string& peer, const std::string& address);
+  void install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed);
+  void activate_plan(Epoch epoch) { plans_.activate(epoch); }
+  void set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);
+  void post(MemberOperation call);
+  void cancel(const OperationKey& key);
+  void fail(OperationKey key, const Status& cause);
+  void watch(const OperationKey& key, Duration timeout, std::function<void(Status)> arrived);
+  [[nodiscard]] NodeMetrics metrics() const;
+
+  // TransportHandler, from any thread:
+  void on_link_up(LinkHandle link, LinkEnd end, std::string_view peer) override;
+  void on_frame(LinkHandle link, Frame frame) override;
+  void on_sent(LinkHandle link) override;
+  void on_round_trip(LinkHandle link, Duration round_trip) override;
+  void on_link_down(LinkHandle link, Status reason) override;
+
+  // OperationHost:
+  Neighbours::OutgoingLinks& links() override { return neighbours_.outgoing(); }
+  std::shared_ptr<const InstalledPlan> plan_of(Epoch epoch) override { return plans_.find(epoch); }
+  std::shared_ptr<const InstalledPlan> active_plan() override { return plans_.active(); }
+  void answer(const LocalStream& stream, Frame frame) override { frames_.answer(stream, frame); }
+  void fill_stream(const StreamKey& key) override { neighbours_.flush().mark_room(key); }
+  void on_restart(const OperationKey& key, SessionId session) override;
+  void announce_failure(const OperationKey& key, const Status& cause) override {
+    failures_.announce(key, cause);
+  }
+  void on_finished(const OperationKey& key, const Status& outcome) override;
+
+ private:
+  using PlanPointer = std::shared_ptr<const InstalledPlan>;
+
+  // LivePlans::Host:
+  void open_plan(const PlanPointer& plan) override;
+  void close_plan(const InstalledPlan& plan) override;
+  void move_up(const PlanPointer& plan) override { operations_.migrate(plan); }
+  [[nodiscard]] bool runs_before(Epoch epoch) const override { return operations_.runs_before(epoch); }
+
+  // Neighbours::Host:
+  void fill_sources(const StreamKey& key) override;
+  void on_neighbour_up(const std::string& peer) override { failures_.on_neighbour_up(peer); }
+  void on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason) override;
+
+  // What keeps a call from becoming an operation.
+  [[nodiscard]] Status check_call(const MemberOperation& call, const Collective& collective) const;
+  // A link that goes down ends what runs over it at once. What is called while it is down waits for it,
+  // but not for as long as the operation may take. `plan` is the one under which it was called.
+  void await_lost_links(const OperationKey& key, const PlanPointer& plan, TimePoint since);
+  void finish_stop_if_quiet();
+
+  const std::shared_ptr<NodeContext> shared_node_;
+  NodeContext& node_;
+  Neighbours neighbours_;
+  LivePlans plans_;
+  RelayedSums relayed_sums_;
+  Groups groups_;
+  Watches watches_;
+  OpenOperations operations_;  // before what they use goes
+  Failures failures_;
+  Agreement agreement_;
+  FrameHandler frames_;
+  std::function<void()> stopped_;
+  Lifetime life_;
+};
+
+}  // namespace square

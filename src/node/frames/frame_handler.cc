@@ -1,0 +1,154 @@
+#include "node/frames/frame_handler.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "node/messages/answers.h"
+#include "node/multicast/receiver.h"
+
+namespace square {
+namespace {
+
+OperationKey key_of(const Arrival& arrival) {
+  return {arrival.stream->collective, arrival.header().operation};
+}
+
+}  // namespace
+
+void FrameHandler::take(LinkHandle link, Frame frame, Landing landing) {
+  const Neighbours::Connection* connection = parts_.neighbours.find(link);
+  if (connection == nullptr || parts_.node.is_stopping) return parts_.node.refuse_frame();
+  Arrival arrival{.frame = std::move(frame), .landing = std::move(landing)};
+  if (connection->incoming != nullptr) {
+    take_from_parent(link, *connection->incoming, std::move(arrival));
+  } else {
+    take_from_child(*connection->outgoing, std::move(arrival));
+  }
+}
+
+void FrameHandler::take_from_parent(LinkHandle link, IncomingLink& from, Arrival arrival) {
+  const FrameHeader& header = arrival.header();
+  IncomingStream* const stream = from.find({header.epoch, header.session, header.stream});
+  if (stream == nullptr) return parts_.node.refuse_frame();
+  const LocalStream& local = stream->local();
+  arrival.plan = stream->plan();
+  arrival.stream = &local;
+  arrival.place = stream->parent();
+  arrival.from = local.parents[arrival.place];
+  const bool is_sum = local.kind == SessionKind::kReduce;
+  switch (header.type) {
+    case FrameType::kBlock: return take_block(link, from, *stream, std::move(arrival));
+    case FrameType::kCreditRequest: return stream->on_credit_request(header.hop_sequence);
+    case FrameType::kAbort: return parts_.failures.take(arrival);
+    case FrameType::kProbe:
+      if (!is_sum) return take_probe(*stream, std::move(arrival));
+      break;
+    case FrameType::kReport:
+      if (is_sum) return take_report(std::move(arrival));
+      break;
+    case FrameType::kCredit:
+    case FrameType::kAck:
+    case FrameType::kRequest: break;
+  }
+  parts_.node.refuse_frame();
+}
+
+void FrameHandler::take_from_child(OutgoingLink& from, Arrival arrival) {
+  const FrameHeader& header = arrival.header();
+  const auto stream = from.find({header.epoch, header.session, header.stream});
+  if (!stream) return parts_.node.refuse_frame();
+  const LocalStream& local = stream->local();
+  arrival.plan = stream->plan();
+  arrival.stream = &local;
+  arrival.place = stream->child();
+  arrival.from = local.children[arrival.place];
+  const bool is_sum = local.kind == SessionKind::kReduce;
+  switch (header.type) {
+    case FrameType::kCredit: return from.on_credit(*stream, header.hop_sequence);
+    case FrameType::kAbort: return parts_.failures.take(arrival);
+    case FrameType::kAck:
+      if (!is_sum) return take_acknowledgement(arrival);
+      break;
+    case FrameType::kRequest:
+      if (is_sum) return take_request(arrival);
+      break;
+    case FrameType::kBlock:
+    case FrameType::kProbe:
+    case FrameType::kCreditRequest:
+    case FrameType::kReport: break;
+  }
+  parts_.node.refuse_frame();
+}
+
+void FrameHandler::take_block(LinkHandle link, IncomingLink& from, IncomingStream& stream, Arrival arrival) {
+  NodeContext& node = parts_.node;
+  const std::size_t size = arrival.payload_bytes();
+  arrival.guard = stream.take(arrival.header().hop_sequence, size);
+  if (!arrival.guard || size > arrival.stream->largest_block) {
+    node.refuse_frame();
+    log(LogLevel::kError, {.component = "node", .node = node.options.name, .peer = from.peer()},
+        "{}: node \"{}\" sent what it has no credit for; closing the link", node.options.name, from.peer());
+    return node.transport.close_link(link);
+  }
+  from.count_block(stream.tally(), size);
+  if (from.way_back() != nullptr) from.way_back()->charge_receipt(size);
+  Collective& collective = parts_.groups[arrival.stream->collective];
+  if (arrival.stream->kind == SessionKind::kReduce) return take_part(std::move(arrival), collective);
+  if (collective.failure && !collective.has_finished(arrival.header().operation)) {
+    return answer_abort(arrival, *collective.failure);
+  }
+  for (const auto& child : stream.children()) child->enqueue(arrival.frame, arrival.guard);
+  if (!arrival.stream->is_destination) return;
+  if (const auto operation = operation_for(arrival, collective)) operation->on_arrival(std::move(arrival));
+}
+
+void FrameHandler::take_probe(const IncomingStream& stream, Arrival arrival) {
+  for (const auto& child : stream.children()) child->enqueue(arrival.frame, nullptr);
+  if (!arrival.stream->is_destination) return;
+  Collective& collective = parts_.groups[arrival.stream->collective];
+  if (const auto operation = operation_for(arrival, collective)) operation->on_arrival(std::move(arrival));
+}
+
+std::shared_ptr<Operation> FrameHandler::operation_for(const Arrival& arrival, Collective& collective) {
+  const FrameHeader& header = arrival.header();
+  const OperationKey key = key_of(arrival);
+  const NodeId root = arrival.stream->session->root;
+  const std::string& root_name = arrival.plan->plan().nodes[root.index()].name;
+  const Status alive =
+      parts_.groups.check_life(key.collective, {header.session, root, root_name}, header.incarnation);
+  if (!alive.is_ok()) parts_.failures.poison(key, alive);
+  if (alive.is_ok() && collective.has_finished(key.operation)) {
+    answer(*arrival.stream, Receiver::final_answer(*arrival.stream, *arrival.plan->self(), header));
+    return nullptr;
+  }
+  if (collective.failure) {
+    answer_abort(arrival, *collective.failure);
+    return nullptr;
+  }
+  auto operation = collective.is_near(key.operation) ? parts_.operations.open(key, *arrival.plan) : nullptr;
+  if (!operation) parts_.node.refuse_frame();
+  const bool agrees = operation && parts_.agreement.on_frame(key, *operation, header, root_name);
+  return agrees ? operation : nullptr;
+}
+
+void FrameHandler::answer_abort(const Arrival& arrival, const Status& cause) {
+  Frame abort{arrival.header(), encode_abort(cause)};
+  abort.header.type = FrameType::kAbort;
+  abort.header.stream_sequence = 0;
+  answer(*arrival.stream, abort);
+}
+
+void FrameHandler::take_acknowledgement(const Arrival& arrival) {
+  if (!arrival.stream->starts_here()) return answer(*arrival.stream, arrival.frame);
+  const auto operation = parts_.operations.find(key_of(arrival));
+  if (!operation) return;
+  const auto ack = decode_acknowledgement(arrival.frame.payload);
+  if (!ack.is_ok()) return parts_.node.refuse_frame();
+  operation->on_acknowledgement(arrival.header(), *ack);
+}
+
+void FrameHandler::answer(const LocalStream& stream, const Frame& frame) {
+  for (const std::string& parent : stream.parents) parts_.neighbours.answer(parent, frame);
+}
+
+}  // namespace square

@@ -1,0 +1,71 @@
+// The groups that have members on this node: what has finished, what has failed, who speaks.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "node/operations/operation_key.h"
+#include "square/ids.h"
+#include "square/plan.h"
+#include "square/status.h"
+
+namespace square {
+
+// How far a frame's operation may be ahead of those that have finished.
+inline constexpr std::uint64_t kMaxOperationsAhead = 1'024;
+
+struct Collective {
+  std::string group{};  // empty while no member is known
+  std::vector<Rank> ranks{};
+  std::uint64_t all_finished_below = 0;
+  std::set<std::uint64_t> finished{};
+  std::optional<Status> failure{};
+  std::optional<OperationId> failed_operation{};
+  // Of the processes that speak in the sessions, as first seen: sources, roots, contributors.
+  std::map<std::pair<SessionId, NodeId>, std::uint32_t> lives{};
+
+  [[nodiscard]] bool has_member(Rank rank) const;
+  [[nodiscard]] bool has_finished(OperationId operation) const;
+  // Not so far ahead that nobody can have called it.
+  [[nodiscard]] bool is_near(OperationId operation) const;
+  void finish(OperationId operation);
+  // What the group's next call fails with. Precondition: it has failed.
+  [[nodiscard]] Status failed_before(CollectiveId id) const;
+};
+
+// Knows nothing of links and plans. Used on the node's strand; references stay valid.
+class Groups {
+ public:
+  // Made when it is first heard of.
+  Collective& operator[](CollectiveId collective) { return collectives_[collective]; }
+
+  // Members call while their group has not failed; it fails as a whole.
+  Collective& set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);
+  // What another member calls first is of the group, too, before the members here know of it: so they
+  // are told of its failure, and their calls are compared with it.
+  void learn(const Plan& plan);
+
+  // After a failure the group's next operation fails on all, whichever collective it is. Gives those
+  // that had not failed before, the operation's own first; none if that had.
+  std::vector<CollectiveId> poison(const OperationKey& key, const Status& cause);
+
+  // A process that starts to count again would be told that its first operations are done. `speaker`
+  // is who speaks in the session, `incarnation` the life that it tells. FAILED_PRECONDITION, naming
+  // it, if it was another at first.
+  struct Speaker {
+    SessionId session;
+    NodeId node;
+    const std::string& name;
+  };
+  Status check_life(CollectiveId collective, const Speaker& speaker, std::uint32_t incarnation);
+
+ private:
+  std::map<CollectiveId, Collective> collectives_;
+};
+
+}  // namespace square

@@ -1,0 +1,115 @@
+// A node's neighbours: connections to them, both ends of their links, and those that are lost.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "node/context.h"
+#include "node/lifetime.h"
+#include "node/links/flush.h"
+#include "node/links/incoming_link.h"
+#include "node/links/lost_links.h"
+#include "node/links/outgoing_link.h"
+#include "node/plan/installed_plan.h"
+#include "square/status.h"
+#include "square/transport.h"
+#include "transport/pacing/pacer.h"
+
+namespace square {
+
+struct NodeMetrics;
+
+// Waits between attempts to open a link; they go on while a plan needs it.
+inline constexpr Duration kMinRedialWait = std::chrono::milliseconds(50);
+inline constexpr Duration kMaxRedialWait = std::chrono::seconds(1);
+
+// Used on the node's strand.
+class Neighbours {
+ public:
+  using OutgoingLinks = std::map<std::string, std::unique_ptr<OutgoingLink>>;
+
+  // What the rest of the node does about links.
+  class Host {
+   public:
+    virtual ~Host() = default;
+    // Sources with blocks for the stream, which starts here, put them on it.
+    virtual void fill_sources(const StreamKey& key) = 0;
+    virtual void on_neighbour_up(const std::string& peer) = 0;
+    // A link that was up is lost: this node's end of it, and why.
+    virtual void on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason) = 0;
+  };
+
+  Neighbours(std::shared_ptr<NodeContext> node, Host& host);
+
+  // What a connection is the end of: the tail of `outgoing`, or the head of `incoming`.
+  struct Connection {
+    OutgoingLink* outgoing = nullptr;
+    IncomingLink* incoming = nullptr;
+    std::optional<Duration> round_trip{};  // as the transport measured it last
+    std::size_t channels = 1;              // that it was told to use
+
+    [[nodiscard]] const std::string& peer() const { return outgoing ? outgoing->peer() : incoming->peer(); }
+  };
+  // None for a connection that is not, or is no more.
+  [[nodiscard]] const Connection* find(LinkHandle link) const;
+  [[nodiscard]] OutgoingLinks& outgoing() { return outgoing_; }
+  [[nodiscard]] Flush& flush() { return flush_; }
+  [[nodiscard]] const LostLinks& lost() const { return lost_; }
+
+  // Links and streams that the plan needs; those of a plan that goes.
+  void open_plan(const std::shared_ptr<const InstalledPlan>& plan);
+  void close_plan(const InstalledPlan& plan);
+  void set_address(const std::string& peer, const std::string& address);
+
+  // What the transport says.
+  void on_link_up(LinkHandle link, LinkEnd end, const std::string& peer);
+  void on_link_down(LinkHandle link, const Status& reason);
+  void on_sent(LinkHandle link);
+  void on_round_trip(LinkHandle link, Duration round_trip);
+
+  // To a neighbour that sends data here, and ahead of all data to one that data is sent to. Dropped
+  // if there is no such link, or it is down.
+  void answer(const std::string& peer, Frame frame);
+  void send_ahead(const std::string& peer, Frame frame);
+  void drop_operation(SessionId session, OperationId operation);
+
+  // Whether nothing is in the transport's hands, or should be there before the node stops.
+  [[nodiscard]] bool is_idle() const;
+  // What only links know.
+  void describe(NodeMetrics& metrics) const;
+
+ private:
+  struct Dial {
+    Duration wait = kMinRedialWait;
+    bool is_open = false;  // an attempt or a connection exists
+  };
+
+  OutgoingLink& outgoing_to(const std::string& peer);
+  IncomingLink& incoming_from(const std::string& peer);
+  void open_stream(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream);
+  void set_paces(const InstalledPlan& plan);
+  void dial(const std::string& peer);
+  void redial_later(const std::string& peer);
+  // As many as carry the link's rate over its round trip.
+  void choose_channels(LinkHandle link, Connection& connection);
+  void tail_down(OutgoingLink& link, const Status& reason);
+
+  std::shared_ptr<NodeContext> shared_node_;
+  NodeContext& node_;
+  Host& host_;
+  Pacer egress_{kUnlimited};
+  Flush flush_;
+  std::map<std::string, std::string> addresses_;
+  std::map<std::string, Dial> dials_;
+  std::map<LinkHandle, Connection> connections_;
+  OutgoingLinks outgoing_;
+  std::map<std::string, std::unique_ptr<IncomingLink>> incoming_;
+  LostLinks lost_;
+  Lifetime life_;
+};
+
+}  // namespace square

@@ -1,0 +1,71 @@
+#include "node/operations/open_operations.h"
+
+#include <algorithm>
+
+namespace square {
+
+OpenOperations::~OpenOperations() {
+  for (const auto& [key, operation] : operations_) operation->abandon();
+}
+
+OpenOperations::OperationPointer OpenOperations::open(const OperationKey& key, const InstalledPlan& plan) {
+  if (auto known = find(key)) return known;
+  if (operations_.size() >= kMaxOpenOperations) return nullptr;
+  auto operation =
+      std::make_shared<Operation>(node_, host_, key, plan.plan().find_collective(key.collective)->op);
+  operation->set_member_count(groups_[key.collective].ranks.size());
+  operations_.emplace(key, operation);
+  watches_.tell(key, Status::ok());
+  return operation;
+}
+
+OpenOperations::OperationPointer OpenOperations::find(const OperationKey& key) const {
+  const auto found = operations_.find(key);
+  return found == operations_.end() ? nullptr : found->second;
+}
+
+void OpenOperations::set_member_count(CollectiveId collective, std::size_t count) {
+  const auto operations = operations_;
+  for (const auto& [key, operation] : operations) {
+    if (key.collective == collective) operation->set_member_count(count);
+  }
+}
+
+void OpenOperations::fill(CollectiveId collective, const StreamKey& key) {
+  auto next = operations_.lower_bound({collective, OperationId(0)});
+  while (next != operations_.end() && next->first.collective == collective) {
+    const OperationPointer operation = (next++)->second;
+    if (!operation->fill(key)) return;
+  }
+}
+
+void OpenOperations::fail(CollectiveId collective, const Status& cause) {
+  const auto operations = operations_;
+  for (const auto& [key, operation] : operations) {
+    if (key.collective == collective) operation->fail(cause, true);
+  }
+}
+
+void OpenOperations::fail_all(const Status& cause) {
+  const auto operations = operations_;
+  for (const auto& [key, operation] : operations) operation->fail(cause, true);
+}
+
+void OpenOperations::shed_after(const OperationKey& key, SessionId session) {
+  auto later = operations_.upper_bound(key);
+  for (; later != operations_.end() && later->first.collective == key.collective; ++later) {
+    later->second->shed(session);
+  }
+}
+
+void OpenOperations::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
+  const auto operations = operations_;
+  for (const auto& [key, operation] : operations) operation->migrate(plan);
+}
+
+bool OpenOperations::runs_before(Epoch epoch) const {
+  return std::ranges::any_of(operations_,
+                             [&](const auto& entry) { return entry.second->runs_before(epoch); });
+}
+
+}  // namespace square

@@ -1,0 +1,59 @@
+// The operations that run on this node.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+
+#include "node/context.h"
+#include "node/groups/groups.h"
+#include "node/groups/watches.h"
+#include "node/operations/operation.h"
+#include "node/operations/operation_key.h"
+
+namespace square {
+
+// Operations that may be open on a node at once, posted or announced by frames.
+inline constexpr std::size_t kMaxOpenOperations = 4'096;
+
+// Used on the node's strand. What is called for many operations goes over a copy of them, since an
+// operation that ends leaves.
+class OpenOperations {
+ public:
+  using OperationPointer = std::shared_ptr<Operation>;
+
+  OpenOperations(std::shared_ptr<NodeContext> node, OperationHost& host, Groups& groups, Watches& watches)
+      : node_(std::move(node)), host_(host), groups_(groups), watches_(watches) {}
+  // They end without a word: the node goes away.
+  ~OpenOperations();
+  OpenOperations(const OpenOperations&) = delete;
+  OpenOperations& operator=(const OpenOperations&) = delete;
+
+  // The one that runs, or a new one of a collective that the plan knows: members who watch for it are
+  // told. None if too many run.
+  OperationPointer open(const OperationKey& key, const InstalledPlan& plan);
+  [[nodiscard]] OperationPointer find(const OperationKey& key) const;
+  [[nodiscard]] const std::map<OperationKey, OperationPointer>& all() const { return operations_; }
+  [[nodiscard]] bool empty() const { return operations_.empty(); }
+  void remove(const OperationKey& key) { operations_.erase(key); }
+
+  void set_member_count(CollectiveId collective, std::size_t count);
+  // Puts blocks on a stream that starts here, the oldest operation first.
+  void fill(CollectiveId collective, const StreamKey& key);
+  // Ends those of the collective, or all, and tells the other members.
+  void fail(CollectiveId collective, const Status& cause);
+  void fail_all(const Status& cause);
+  // What later operations have in the session must not hold this one up.
+  void shed_after(const OperationKey& key, SessionId session);
+  void migrate(const std::shared_ptr<const InstalledPlan>& plan);
+  [[nodiscard]] bool runs_before(Epoch epoch) const;
+
+ private:
+  std::shared_ptr<NodeContext> node_;
+  OperationHost& host_;
+  Groups& groups_;
+  Watches& watches_;
+  std::map<OperationKey, OperationPointer> operations_;
+};
+
+}  // namespace square

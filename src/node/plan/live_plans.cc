@@ -1,0 +1,82 @@
+#include "node/plan/live_plans.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+
+namespace square {
+
+void LivePlans::install(const std::shared_ptr<const Plan>& plan, Installed installed) {
+  const Epoch epoch = plan->epoch;
+  if (node_.is_stopping || (!plans_.empty() && epoch <= plans_.rbegin()->first)) return installed(epoch);
+  const PlanPointer local = make(plan);
+  plans_.emplace(epoch, local);
+  follow();
+  host_.open_plan(local);
+  log(LogLevel::kInfo, {.component = "node", .node = node_.options.name, .epoch = epoch},
+      "{}: installed plan {} ({}), {} streams", node_.options.name, epoch.value(), plan->policy,
+      local->streams().size());
+  pending_.push_back({epoch, std::move(installed)});
+  move_up();
+}
+
+LivePlans::PlanPointer LivePlans::make(const std::shared_ptr<const Plan>& plan) {
+  // Half of the window holds blocks in transit, and two plans may be live.
+  const auto local =
+      std::make_shared<InstalledPlan>(plan, node_.options.name, node_.options.window_bytes / 4);
+  for (const PlanSession& session : plan->sessions) {
+    std::size_t& largest = largest_blocks_[session.id];
+    largest = std::max(largest, local->largest_block_bytes(session.id));
+    local->expect_blocks(session.id, largest);
+  }
+  return local;
+}
+
+void LivePlans::follow() {
+  std::vector<const Plan*> live;
+  for (const auto& [epoch, plan] : plans_) live.push_back(&plan->plan());
+  const PlanPointer now = active();
+  node_.traffic.follow(node_.options.name, live, now ? &now->plan() : nullptr);
+}
+
+// Operations of a plan before the active one move up, so that it can go. What holds a sum
+// back may be another node, which was told in a frame that got lost: said again until it works.
+void LivePlans::move_up() {
+  if (const PlanPointer now = active()) host_.move_up(now);
+  confirm();
+  if (pending_.empty() || move_timer_ != 0) return;
+  move_timer_ = node_.executor.post_at(node_.clock.now() + kMoveWait, life_.bind([this] {
+    move_timer_ = 0;
+    if (!node_.is_stopping) move_up();
+  }));
+}
+
+void LivePlans::confirm() {
+  if (pending_.empty() || (active_ && host_.runs_before(*active_))) return;
+  const auto pending = std::exchange(pending_, {});
+  for (const Pending& install : pending) install.installed(install.epoch);
+}
+
+void LivePlans::activate(Epoch epoch) {
+  if (!plans_.contains(epoch) || (active_ && epoch <= *active_)) return;
+  const std::optional<Epoch> previous = std::exchange(active_, epoch);
+  if (previous) retire_before(*previous);
+  follow();
+  confirm();
+}
+
+void LivePlans::retire_before(Epoch epoch) {
+  while (!plans_.empty() && plans_.begin()->first < epoch) {
+    const PlanPointer plan = plans_.begin()->second;
+    plans_.erase(plans_.begin());
+    host_.close_plan(*plan);
+  }
+}
+
+LivePlans::PlanPointer LivePlans::find(Epoch epoch) const {
+  const auto found = plans_.find(epoch);
+  return found == plans_.end() ? nullptr : found->second;
+}
+
+}  // namespace square

@@ -1,0 +1,98 @@
+// Plans are installed, activated and retired.
+#include "node/plan/live_plans.h"
+
+#include <doctest/doctest.h>
+
+#include "node/parts.h"
+
+using namespace square;
+using namespace square::test;
+
+namespace {
+
+struct Watching final : LivePlans::Host {
+  void open_plan(const LivePlans::PlanPointer& plan) override {
+    said.push_back("open " + std::to_string(plan->epoch().value()));
+  }
+  void close_plan(const InstalledPlan& plan) override {
+    said.push_back("close " + std::to_string(plan.epoch().value()));
+  }
+  void move_up(const LivePlans::PlanPointer& plan) override {
+    said.push_back("move to " + std::to_string(plan->epoch().value()));
+  }
+  [[nodiscard]] bool runs_before(Epoch epoch) const override { return oldest < epoch; }
+
+  std::vector<std::string> said;
+  Epoch oldest{1'000};  // of what runs
+};
+
+struct Plans : Alone {
+  Plans() : Alone("n1") {}
+  void install(std::uint32_t epoch) {
+    plans.install(line_plan(Epoch(epoch)), [this](Epoch done) { installed.push_back(done.value()); });
+  }
+  Watching host;
+  LivePlans plans{*node, host};
+  std::vector<std::uint64_t> installed;
+};
+
+}  // namespace
+
+TEST_CASE("a plan is opened once, and the one before the last active goes") {
+  Plans test;
+  CHECK(test.plans.active() == nullptr);
+  test.plans.activate(Epoch(1));  // not installed
+  CHECK(test.plans.active() == nullptr);
+  test.install(1);
+  test.plans.activate(Epoch(1));
+  test.install(2);
+  test.install(2);
+  CHECK(test.plans.all().size() == 2);
+  test.plans.activate(Epoch(2));
+  CHECK(test.plans.find(Epoch(1)) != nullptr);
+  test.plans.activate(Epoch(1));  // an old one
+  CHECK(test.plans.active()->epoch() == Epoch(2));
+  test.install(3);
+  test.plans.activate(Epoch(3));
+  CHECK(test.plans.find(Epoch(1)) == nullptr);
+  CHECK(test.installed == std::vector<std::uint64_t>{1, 2, 2, 3});
+  CHECK(test.host.said ==
+        std::vector<std::string>{"open 1", "open 2", "move to 1", "open 3", "move to 2", "close 1"});
+}
+
+TEST_CASE("a plan is confirmed when nothing runs before the active one, and told to move until then") {
+  Plans test;
+  test.install(1);
+  test.plans.activate(Epoch(1));
+  test.install(2);
+  test.plans.activate(Epoch(2));
+  test.host.oldest = Epoch(1);
+  test.install(3);
+  CHECK(test.installed == std::vector<std::uint64_t>{1, 2});
+  test.host.said.clear();
+  test.run(2 * kMoveWait + kMoveWait / 2);
+  CHECK(test.host.said == std::vector<std::string>{"move to 2", "move to 2"});
+  test.host.oldest = Epoch(2);
+  test.plans.confirm();
+  CHECK(test.installed == std::vector<std::uint64_t>{1, 2, 3});
+  test.host.said.clear();
+  test.run(2 * kMoveWait);
+  CHECK(test.host.said.size() <= 1);
+}
+
+TEST_CASE("a session's blocks may stay as large as an older plan made them") {
+  const auto plan_at = [](Epoch epoch, double rate_bps) {
+    PlanBuilder builder(2, epoch);
+    builder.add_link(0, 1, kUnlimited);
+    builder.add_broadcast(0, {0, 1}, {{{{0, 1}}, rate_bps}});
+    return builder.build();
+  };
+  Plans test;
+  const auto largest = [&](std::uint32_t epoch) {
+    return test.plans.find(Epoch(epoch))->streams().begin()->second.largest_block;
+  };
+  test.plans.install(plan_at(Epoch(1), 100e6), [](Epoch) {});
+  test.plans.install(plan_at(Epoch(2), 1e6), [](Epoch) {});
+  CHECK(test.plans.find(Epoch(2))->largest_block_bytes(SessionId(0)) < largest(1));
+  CHECK(largest(2) == largest(1));
+}
