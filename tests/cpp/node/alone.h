@@ -17,7 +17,8 @@
 
 namespace square::test {
 
-// The node with this number in the plan; its links are there, but nobody is at the other end.
+// The node with this number in the plan; its links are there, but down: a source has no room, what
+// passes waits.
 class Alone final : public OperationHost {
  public:
   Alone(std::shared_ptr<const Plan> planned, std::size_t number)
