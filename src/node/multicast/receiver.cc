@@ -69,14 +69,11 @@ void Receiver::open(std::vector<std::byte*> destinations) {
   if (is_open_) return;
   destinations_ = std::move(destinations);
   is_open_ = true;
+  const auto drained = life_.bind([this] {
+    if (is_cancelled_ && is_drained()) on_done_();
+  });
   zone_ = std::make_shared<CopyZone>(shape_, destinations_,
-                                     [weak = weak_from_this(), executor = &node_->executor] {
-                                       executor->post([weak] {
-                                         const auto self = weak.lock();
-                                         if (self && self->is_cancelled_ && self->is_drained())
-                                           self->on_done_();
-                                       });
-                                     });
+                                     [drained, executor = &node_->executor] { executor->post(drained); });
   const bool refused = !accepting_;
   accepting_ = true;
   for (Held& held : held_) {
@@ -142,13 +139,14 @@ Status Receiver::on_block(Arrival arrival) {
 void Receiver::deliver(std::size_t block, Buffer payload, std::shared_ptr<void> guard) {
   ++copying_;
   const std::size_t offset = block * shape_.block_bytes;
-  node_->executor.work([self = shared_from_this(), payload = std::move(payload), guard = std::move(guard),
-                        offset, destinations = destinations_, executor = &node_->executor]() mutable {
+  // The guard goes back to the strand: credit is counted there.
+  auto copied =
+      life_.bind([this, guard = std::move(guard), bytes = payload.size_bytes()] { on_copied(bytes); });
+  node_->executor.work([payload = std::move(payload), offset, destinations = destinations_,
+                        copied = std::move(copied), executor = &node_->executor]() mutable {
     for (std::byte* destination : destinations) payload.copy_to(destination + offset);
-    const std::size_t bytes = payload.size_bytes();
     payload = {};
-    // The guard goes back to the strand: credit is counted there.
-    executor->post([self = std::move(self), guard = std::move(guard), bytes] { self->on_copied(bytes); });
+    executor->post(std::move(copied));
   });
 }
 
@@ -209,12 +207,11 @@ void Receiver::answer_on_every_stream() {
 void Receiver::answer_later(const std::shared_ptr<const LocalStream>& stream) {
   if (answer_timer_ != 0) return;
   const TimePoint when = tick_after(node_->clock.now() + kAcknowledgementDelay, kAnswerTick);
-  answer_timer_ = node_->executor.post_at(when, [weak = weak_from_this(), stream] {
-    const auto self = weak.lock();
-    if (!self || self->is_cancelled_) return;
-    self->answer_timer_ = 0;
-    self->answer(*stream);
-  });
+  answer_timer_ = node_->executor.post_at(when, life_.bind([this, stream] {
+    if (is_cancelled_) return;
+    answer_timer_ = 0;
+    answer(*stream);
+  }));
 }
 
 Frame Receiver::final_answer(const LocalStream& stream, NodeId self, const FrameHeader& question) {

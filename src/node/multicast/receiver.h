@@ -12,6 +12,7 @@
 #include "node/arrival.h"
 #include "node/context.h"
 #include "node/landing/landing.h"
+#include "node/lifetime.h"
 #include "node/messages/answers.h"
 #include "node/multicast/block_set.h"
 
@@ -23,7 +24,7 @@ inline constexpr Duration kAcknowledgementDelay = std::chrono::milliseconds(100)
 
 // Not thread-safe: used on the node's strand. While it is open most blocks are in their place
 // before it hears of them (node/landing.h); the rest is copied as payload work.
-class Receiver : public std::enable_shared_from_this<Receiver> {
+class Receiver {
  public:
   // Sends an answer up the stream.
   using Answer = std::function<void(const LocalStream& stream, Frame frame)>;
@@ -35,6 +36,8 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   Receiver(std::shared_ptr<NodeContext> node, NodeId self, SessionId session, OperationId operation,
            Shape shape, Answer answer, Done on_done);
   ~Receiver();
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
 
   [[nodiscard]] const Shape& shape() const { return shape_; }
   // A shape that nobody could fill: its sizes are checked before anything is allocated.
@@ -77,7 +80,6 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   void answer_later(const std::shared_ptr<const LocalStream>& stream);
   void forget_held();
 
-  // Shared: a copy that is under way may outlive the node for a moment.
   std::shared_ptr<NodeContext> node_;
   NodeId self_;
   SessionId session_;
@@ -99,6 +101,7 @@ class Receiver : public std::enable_shared_from_this<Receiver> {
   std::map<StreamKey, Progress> progress_;
   std::size_t unanswered_ = 0;  // blocks
   Executor::TimerId answer_timer_ = 0;
+  Lifetime life_;
 };
 
 }  // namespace square

@@ -45,8 +45,6 @@ Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledP
 }
 
 Sender::~Sender() {
-  *alive_ = false;
-  if (node_.is_gone) return;
   node_.executor.cancel(probe_timer_);
   for (const auto& [peer, link] : links_) link->drop_operation(session_, operation_);
 }
@@ -55,7 +53,8 @@ void Sender::open_streams() {
   streams_.clear();
   for (const LocalStream* local : plan_->streams_of(session_)) {
     Stream stream{local, {}, 1, {}, {}};
-    for (const std::string& child : local->children) stream.links.push_back(links_.at(child).get());
+    for (const std::string& child : local->children)
+      stream.hops.push_back(links_.at(child)->find(local->key));
     streams_.push_back(std::move(stream));
   }
   for (Destination& destination : destinations_) {
@@ -70,23 +69,21 @@ void Sender::migrate(std::shared_ptr<const InstalledPlan> plan) {
   plan_ = std::move(plan);
   std::ranges::fill(last_, LastAssignment{});
   open_streams();
-  node_.executor.post_at(node_.clock.now() + kMaxProbeWait, [this, taken = taken_, alive = alive_] {
-    if (!*alive) return;
+  node_.executor.post_at(node_.clock.now() + kMaxProbeWait, life_.bind([this, taken = taken_] {
     for (std::size_t block = 0; block < block_count_; ++block) {
       if (taken[block] && last_[block].sequence == 0 && !everyone_has(block)) send_again(block);
     }
     fill();
-  });
+  }));
 }
 
 bool Sender::has_room(const Stream& stream) const {
-  return std::ranges::all_of(stream.links,
-                             [&](const OutgoingLink* link) { return link->has_room(stream.local->key); });
+  return std::ranges::all_of(stream.hops, [](const auto& hop) { return hop->has_room(); });
 }
 
 std::size_t Sender::queued(const Stream& stream) const {
   std::size_t most = 0;
-  for (const OutgoingLink* link : stream.links) most = std::max(most, link->queued_blocks(stream.local->key));
+  for (const auto& hop : stream.hops) most = std::max(most, hop->queued_blocks());
   return most;
 }
 
@@ -126,7 +123,7 @@ Sender::Stream* Sender::choose_stream() {
   double best_wait = 0;
   for (Stream& stream : streams_) {
     if (!has_room(stream)) {
-      for (OutgoingLink* link : stream.links) link->want_room(stream.local->key);
+      for (const auto& hop : stream.hops) hop->want_room();
       continue;
     }
     if (is_too_slow(stream)) continue;
@@ -186,11 +183,9 @@ bool Sender::steal_for(Stream& faster) {
   for (Stream& slower : streams_) {
     if (slower.local->rate_bps >= faster.local->rate_bps || slower.in_flight.empty()) continue;
     const Assignment last = slower.in_flight.back();
-    const auto waits = [&](const OutgoingLink* link) {
-      return link->is_queued(slower.local->key, operation_, last.sequence);
-    };
-    if (!std::ranges::all_of(slower.links, waits)) continue;
-    for (OutgoingLink* link : slower.links) link->retract(slower.local->key, operation_, last.sequence);
+    const auto waits = [&](const auto& hop) { return hop->is_queued(operation_, last.sequence); };
+    if (!std::ranges::all_of(slower.hops, waits)) continue;
+    for (const auto& hop : slower.hops) hop->retract(operation_, last.sequence);
     slower.in_flight.pop_back();
     assign(faster, last.block);
     return true;
@@ -215,7 +210,7 @@ FrameHeader Sender::header_for(const Stream& stream) const {
 void Sender::assign(Stream& stream, std::size_t block) {
   const std::size_t offset = block * block_bytes_;
   Frame frame{header_for(stream), data_.range(offset, std::min(block_bytes_, data_.size_bytes() - offset))};
-  if (stream.links.size() > 1) frame.payload.remember_checksum();
+  if (stream.hops.size() > 1) frame.payload.remember_checksum();
   frame.header.type = FrameType::kBlock;
   frame.header.offset_bytes = offset;
   frame.header.stream_sequence = stream.next_sequence++;
@@ -226,14 +221,12 @@ void Sender::assign(Stream& stream, std::size_t block) {
 }
 
 void Sender::send_on(Stream& stream, const Frame& frame) {
-  for (OutgoingLink* link : stream.links) link->enqueue(stream.local->key, frame, nullptr);
+  for (const auto& hop : stream.hops) hop->enqueue(frame, nullptr);
 }
 
 void Sender::arm_probe() {
   node_.executor.cancel(probe_timer_);
-  probe_timer_ = node_.executor.post_at(node_.clock.now() + probe_wait_, [this, alive = alive_] {
-    if (*alive) probe();
-  });
+  probe_timer_ = node_.executor.post_at(node_.clock.now() + probe_wait_, life_.bind([this] { probe(); }));
 }
 
 void Sender::probe() {

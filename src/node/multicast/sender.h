@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "node/context.h"
+#include "node/lifetime.h"
 #include "node/links/outgoing_link.h"
 #include "node/messages/answers.h"
 #include "node/multicast/block_set.h"
@@ -67,7 +68,7 @@ class Sender {
   };
   struct Stream {
     const LocalStream* local;
-    std::vector<OutgoingLink*> links;
+    std::vector<std::shared_ptr<OutgoingStream>> hops;  // one a child
     std::uint64_t next_sequence = 1;
     std::deque<Assignment> in_flight;
     TimePoint last_assignment{};
@@ -127,7 +128,7 @@ class Sender {
   std::vector<LastAssignment> last_;
   Duration probe_wait_ = kMinProbeWait;
   Executor::TimerId probe_timer_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  Lifetime life_;
 };
 
 }  // namespace square

@@ -54,8 +54,6 @@ Status check_call(const MemberOperation& call, const Plan& plan) {
   return Status::ok();
 }
 
-// All members on this node must have said the same.
-
 Status check_alike(const MemberOperation& call, const MemberOperation& other) {
   return compare_calls(caller_of(call), caller_of(other));
 }

@@ -32,9 +32,10 @@ void Operation::post(MemberOperation call, const PlanPointer& plan) {
   member.call = std::move(call);
   const TimePoint now = node_->clock.now();
   const TimePoint deadline = timeout < TimePoint::max() - now ? now + timeout : TimePoint::max();
-  member.timer = node_->executor.post_at(deadline, [weak = weak_from_this(), rank] {
-    if (const auto self = weak.lock()) self->on_timeout(rank);
-  });
+  member.timer = node_->executor.post_at(deadline, life_.bind([this, rank] {
+    const auto self = shared_from_this();  // it may end
+    on_timeout(rank);
+  }));
   if (!agrees.is_ok()) return fail(agrees, true);
   work_->on_post(member.call, plan);
   check_progress();
@@ -56,14 +57,11 @@ void Operation::on_layout(const InstalledPlan& plan, const FrameHeader& header) 
 
 std::shared_ptr<const void> Operation::make_pin(const void* buffer) {
   ++pins_;
-  return {buffer, [weak = weak_from_this(), executor = &node_->executor](const void*) {
-            executor->post([weak] {
-              const auto self = weak.lock();
-              if (!self) return;
-              --self->pins_;
-              self->check_progress();
-            });
-          }};
+  const auto unpin = life_.bind([this] {
+    --pins_;
+    check_progress();
+  });
+  return {buffer, [unpin, executor = &node_->executor](const void*) { executor->post(unpin); }};
 }
 
 void Operation::show_to_neighbours(const InstalledPlan& plan, SessionId session) {
@@ -74,14 +72,11 @@ void Operation::show_to_neighbours(const InstalledPlan& plan, SessionId session)
 
 void Operation::give_locally(FanOut job) {
   ++copies_;
-  fan_out(node_->executor, std::move(job), [self = shared_from_this()]() mutable {
-    // The strand gets this reference too: the operation must not end on a payload thread.
-    Executor& executor = self->node_->executor;
-    executor.post([self = std::move(self)] {
-      --self->copies_;
-      self->check_progress();
-    });
+  const auto given = life_.bind([this] {
+    --copies_;
+    check_progress();
   });
+  fan_out(node_->executor, std::move(job), [given, executor = &node_->executor] { executor->post(given); });
 }
 
 void Operation::check_progress() {
@@ -96,11 +91,11 @@ void Operation::check_progress() {
 
 void Operation::release_buffers() {
   // Not at once: a part of the work may be the caller.
-  node_->executor.post([self = shared_from_this()] {
-    if (self->is_finished_) return;
-    self->work_->release(self->has_failed());
-    self->check_progress();
-  });
+  node_->executor.post(life_.bind([this] {
+    if (is_finished_) return;
+    work_->release(has_failed());
+    check_progress();
+  }));
 }
 
 void Operation::fail(const Status& cause, bool announce) {
@@ -114,14 +109,13 @@ void Operation::fail(const Status& cause, bool announce) {
 
 // A peer that reads nothing keeps frames, and so the buffer, in the transport.
 void Operation::force_release_later() {
-  node_->executor.post_at(node_->clock.now() + DataPlane::kDrainTime / 2, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (!self || self->pins_ == 0 || self->is_finished_) return;
-    for (const std::string& peer : self->receivers_of_frames_) {
-      const auto& link = self->host_.links().at(peer);
-      if (link->handle()) self->node_->transport.close_link(*link->handle());
+  node_->executor.post_at(node_->clock.now() + DataPlane::kDrainTime / 2, life_.bind([this] {
+    if (pins_ == 0 || is_finished_) return;
+    for (const std::string& peer : receivers_of_frames_) {
+      const auto& link = host_.links().at(peer);
+      if (link->handle()) node_->transport.close_link(*link->handle());
     }
-  });
+  }));
 }
 
 void Operation::abandon() {

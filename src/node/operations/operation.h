@@ -11,6 +11,7 @@
 #include "node/arrival.h"
 #include "node/context.h"
 #include "node/groups/calls.h"
+#include "node/lifetime.h"
 #include "node/links/outgoing_link.h"
 #include "node/messages/answers.h"
 #include "node/operations/local_fan_out.h"
@@ -99,6 +100,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::set<std::string> receivers_of_frames_;  // neighbours that such frames go to
   std::optional<Status> outcome_;
   bool is_finished_ = false;
+  Lifetime life_;
 };
 
 }  // namespace square

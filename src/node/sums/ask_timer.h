@@ -29,7 +29,6 @@ class AskTimer {
     executor_.cancel(timer_);
     timer_ = 0;
   }
-  [[nodiscard]] bool is_armed() const { return timer_ != 0; }
 
   void hear() { has_heard_ = true; }
   // Whether a block came since the last time: then the next wait is short again.

@@ -22,9 +22,7 @@ SumForwarder::SumForwarder(std::shared_ptr<NodeContext> node, Links& links,
 }
 
 SumForwarder::~SumForwarder() {
-  if (node_->is_gone) return;
-  // A sum in the making may let go of this when the executor is gone: then nothing is armed.
-  if (ask_timer_.is_armed()) ask_timer_.cancel();
+  ask_timer_.cancel();
   drop_everything();
 }
 
@@ -36,7 +34,7 @@ void SumForwarder::cancel() {
 }
 
 void SumForwarder::drop_everything() {
-  for (auto& [index, stream] : streams_) stream.to->drop_operation(label_.session, label_.operation);
+  for (auto& [index, stream] : streams_) link_of(stream).drop_operation(label_.session, label_.operation);
   streams_.clear();
   parts_.clear();
   retries_.clear();
@@ -51,7 +49,7 @@ void SumForwarder::enter(std::shared_ptr<const InstalledPlan> plan, const std::v
   if (own_) own_->begin(done_before, knows_start);
   deal();
   for (const LocalStream* local : plan_->streams_of(label_.session))
-    streams_.emplace(local->key.stream, Stream{local, links_.at(local->children.front()).get()});
+    streams_.emplace(local->key.stream, Stream{local, links_.at(local->children.front())->find(local->key)});
 }
 
 void SumForwarder::deal() {
@@ -89,7 +87,6 @@ void SumForwarder::open(SumBuffers buffers, std::shared_ptr<const void> pin) {
 }
 
 Status SumForwarder::on_block(Arrival arrival) {
-  const auto self = shared_from_this();  // what ends now may let go of it
   const FrameHeader& header = arrival.header();
   const SumAge age = age_of(header);
   const SumAge present = label_.age(plan_->epoch());
@@ -140,7 +137,7 @@ void SumForwarder::pass_on(Stream& stream, std::size_t block, std::vector<SumPar
     item->frame.header.stream_sequence = std::min(item->frame.header.stream_sequence, part.sequence);
     item->guards.push_back(std::move(part.guard));
   }
-  if (own_ || parts.size() > 1) return make_sum(stream, block, std::move(item), std::move(parts));
+  if (own_ || parts.size() > 1) return make_sum(stream, block, item, std::move(parts));
   item->frame.payload = std::move(parts.front().payload);
   item->is_ready = true;
   flush(stream);
@@ -149,38 +146,37 @@ void SumForwarder::pass_on(Stream& stream, std::size_t block, std::vector<SumPar
 void SumForwarder::emit_own(Stream& stream, const OwnBlocks::Turn& turn) {
   auto item = stream.leaving.reserve(label_.block_header(stream.key(), turn.block, retries_.of(turn.block)));
   item->frame.header.stream_sequence = turn.sequence;
-  if (own_->inputs().size() > 1) return make_sum(stream, turn.block, std::move(item), {});
+  if (own_->inputs().size() > 1) return make_sum(stream, turn.block, item, {});
   item->frame.payload = own_->show(label_.shape.offset_of(turn.block), label_.shape.bytes_of(turn.block));
   item->is_ready = true;
   flush(stream);
 }
 
 // A partial sum: this node's own inputs, then its parents' in the order of the plan.
-void SumForwarder::make_sum(Stream& stream, std::size_t block, std::shared_ptr<LeavingQueue::Item> item,
-                            std::vector<SumPart> parts) {
+void SumForwarder::make_sum(Stream& stream, std::size_t block,
+                            const std::shared_ptr<LeavingQueue::Item>& item, std::vector<SumPart> parts) {
   ++adding_;
-  node_->executor.work([self = shared_from_this(), item = std::move(item), parts = std::move(parts),
+  auto added = life_.bind([this, item, index = stream.key().stream](Buffer& sum) {
+    --adding_;
+    item->frame.payload = std::move(sum);
+    item->is_ready = true;
+    if (Stream* here = find(index)) flush(*here);
+    host_.progress();
+  });
+  node_->executor.work([parts = std::move(parts), added = std::move(added),
                         inputs = own_ ? own_->inputs() : std::vector<const std::byte*>(),
                         reduction = label_.shape.reduction, size = label_.shape.bytes_of(block),
-                        offset = label_.shape.offset_of(block), index = stream.key().stream]() mutable {
-    Buffer payload = partial_sum(inputs, offset, size, parts, reduction);
+                        offset = label_.shape.offset_of(block), executor = &node_->executor]() mutable {
+    Buffer sum = partial_sum(inputs, offset, size, parts, reduction);
     parts.clear();
-    Executor& executor = self->node_->executor;
-    executor.post(
-        [self = std::move(self), item = std::move(item), payload = std::move(payload), index]() mutable {
-          --self->adding_;
-          item->frame.payload = std::move(payload);
-          item->is_ready = true;
-          if (Stream* here = self->find(index)) self->flush(*here);
-          self->host_.progress();
-        });
+    executor->post([added = std::move(added), sum = std::move(sum)]() mutable { added(sum); });
   });
 }
 
 void SumForwarder::flush(Stream& stream) {
   while (const auto item = stream.leaving.take_ready()) {
     auto guards = std::make_shared<std::vector<std::shared_ptr<void>>>(std::move(item->guards));
-    stream.to->enqueue(stream.key(), std::move(item->frame), std::move(guards));
+    stream.to->enqueue(std::move(item->frame), std::move(guards));
   }
 }
 
@@ -203,8 +199,8 @@ bool SumForwarder::fill(const StreamKey& key) {
       continue;
     }
     if (!stream.own.has_turn(order)) break;
-    if (stream.leaving.size() >= kSourceQueueBlocks || !stream.to->has_room(key)) {
-      stream.to->want_room(key);
+    if (stream.leaving.size() >= kSourceQueueBlocks || !stream.to->has_room()) {
+      stream.to->want_room();
       break;
     }
     emit_own(stream, stream.own.take(order));

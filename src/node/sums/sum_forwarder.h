@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "node/lifetime.h"
 #include "node/links/outgoing_link.h"
 #include "node/sums/ask_timer.h"
 #include "node/sums/block_retries.h"
@@ -22,7 +23,7 @@
 
 namespace square {
 
-class SumForwarder final : public SumSession, public std::enable_shared_from_this<SumForwarder> {
+class SumForwarder final : public SumSession {
  public:
   using Links = std::map<std::string, std::unique_ptr<OutgoingLink>>;
   struct Host {
@@ -60,7 +61,7 @@ class SumForwarder final : public SumSession, public std::enable_shared_from_thi
  private:
   struct Stream {
     const LocalStream* local;
-    OutgoingLink* to;
+    std::shared_ptr<OutgoingStream> to;
     LeavingQueue leaving{};
     OwnBlocks own{};  // where the stream starts here
 
@@ -75,6 +76,9 @@ class SumForwarder final : public SumSession, public std::enable_shared_from_thi
   Status adopt(const std::shared_ptr<const InstalledPlan>& plan, const FrameHeader& header);
   Status begin_by(const SumRequest& request, const std::shared_ptr<const InstalledPlan>& plan);
   void drop_everything();
+  [[nodiscard]] OutgoingLink& link_of(const Stream& stream) const {
+    return *links_.at(stream.local->children.front());
+  }
   [[nodiscard]] Stream* find(StreamIndex index);
 
   // Blocks
@@ -83,7 +87,7 @@ class SumForwarder final : public SumSession, public std::enable_shared_from_thi
   void add_if_complete(Stream& stream, std::size_t block);
   void pass_on(Stream& stream, std::size_t block, std::vector<SumPart> parts);
   void emit_own(Stream& stream, const OwnBlocks::Turn& turn);
-  void make_sum(Stream& stream, std::size_t block, std::shared_ptr<LeavingQueue::Item> item,
+  void make_sum(Stream& stream, std::size_t block, const std::shared_ptr<LeavingQueue::Item>& item,
                 std::vector<SumPart> parts);
   void flush(Stream& stream);
   void fill_all();
@@ -108,6 +112,7 @@ class SumForwarder final : public SumSession, public std::enable_shared_from_thi
   std::unordered_set<std::size_t> passed_;  // blocks that went on at their present retry
   std::size_t adding_ = 0;
   AskTimer ask_timer_;
+  Lifetime life_;
 };
 
 }  // namespace square

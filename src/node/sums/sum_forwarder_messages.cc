@@ -94,13 +94,11 @@ void SumForwarder::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
 
 void SumForwarder::shed() {
   parts_.clear();
-  for (auto& [index, stream] : streams_) stream.to->drop_operation(label_.session, label_.operation);
+  for (auto& [index, stream] : streams_) link_of(stream).drop_operation(label_.session, label_.operation);
 }
 
 void SumForwarder::arm_ask() {
-  ask_timer_.arm([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->ask();
-  });
+  ask_timer_.arm(life_.bind([this] { ask(); }));
 }
 
 void SumForwarder::ask() {

@@ -18,9 +18,7 @@ SumRoot::SumRoot(std::shared_ptr<NodeContext> node, std::shared_ptr<const Instal
 }
 
 SumRoot::~SumRoot() {
-  if (node_->is_gone) return;
-  // A sum in the making may let go of this when the executor is gone: then nothing is armed.
-  if (ask_timer_.is_armed()) ask_timer_.cancel();
+  ask_timer_.cancel();
   close_zone();
 }
 
@@ -62,11 +60,8 @@ void SumRoot::open(SumBuffers buffers, std::shared_ptr<const void> pin) {
   pin_ = std::move(pin);
   is_open_ = true;
   deal();
-  results_.open(label_.shape, buffers_, [weak = weak_from_this(), executor = &node_->executor] {
-    executor->post([weak] {
-      if (const auto self = weak.lock()) self->host_.progress();
-    });
-  });
+  const auto drained = life_.bind([this] { host_.progress(); });
+  results_.open(label_.shape, buffers_, [drained, executor = &node_->executor] { executor->post(drained); });
   results_.begin({plan_->epoch(), label_.generation, interleave_});
   for (const auto& [block, stream] : parts_.in_order()) {
     if (find(stream) != nullptr) add_if_complete(block);
@@ -85,7 +80,6 @@ void SumRoot::take_landed() {
 }
 
 Status SumRoot::on_block(Arrival arrival) {
-  const auto self = shared_from_this();  // what ends now may let go of it
   const FrameHeader& header = arrival.header();
   if (arrival.landing) {
     arrival.guard.reset();
@@ -141,19 +135,19 @@ void SumRoot::add_if_complete(std::size_t block) {
   ++adding_;
   std::vector<std::shared_ptr<void>> guards;
   for (SumPart& part : parts) guards.push_back(std::move(part.guard));
-  node_->executor.work([self = shared_from_this(), parts = std::move(parts), guards = std::move(guards),
-                        buffers = buffers_, size = label_.shape.bytes_of(block), block,
-                        offset = label_.shape.offset_of(block)]() mutable {
+  // The guards go back to the strand: credit is counted there.
+  auto added = life_.bind([this, guards = std::move(guards), block] {
+    --adding_;
+    count_sum(block);
+  });
+  node_->executor.work([parts = std::move(parts), buffers = buffers_, size = label_.shape.bytes_of(block),
+                        offset = label_.shape.offset_of(block), added = std::move(added),
+                        executor = &node_->executor]() mutable {
     std::vector<const Buffer*> payloads;
     for (const SumPart& part : parts) payloads.push_back(&part.payload);
     buffers.add_block(offset, size, payloads);
     parts.clear();
-    // The guards go back to the strand: credit is counted there.
-    Executor& executor = self->node_->executor;
-    executor.post([self = std::move(self), guards = std::move(guards), block] {
-      --self->adding_;
-      self->count_sum(block);
-    });
+    executor->post(std::move(added));
   });
 }
 

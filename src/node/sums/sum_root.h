@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "node/lifetime.h"
 #include "node/sums/ask_timer.h"
 #include "node/sums/block_retries.h"
 #include "node/sums/loss_watch.h"
@@ -22,7 +23,7 @@ namespace square {
 inline constexpr int kMaxIdleAsks = 4;
 inline constexpr int kMostIdleAsks = 64;
 
-class SumRoot final : public SumSession, public std::enable_shared_from_this<SumRoot> {
+class SumRoot final : public SumSession {
  public:
   struct Host {
     // To every parent of the stream.
@@ -105,6 +106,7 @@ class SumRoot final : public SumSession, public std::enable_shared_from_this<Sum
   std::size_t adding_ = 0;
   std::uint32_t request_count_ = 0;
   AskTimer ask_timer_;
+  Lifetime life_;
   int idle_asks_ = 0;
   int idle_limit_ = kMaxIdleAsks;  // twice as many after each beginning that brought nothing
   std::set<NodeId> called_;        // contributors whose members have called

@@ -101,9 +101,7 @@ void SumRoot::begin_again(std::shared_ptr<const InstalledPlan> plan) {
 }
 
 void SumRoot::arm_ask() {
-  ask_timer_.arm([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->ask();
-  });
+  ask_timer_.arm(life_.bind([this] { ask(); }));
 }
 
 void SumRoot::ask() {

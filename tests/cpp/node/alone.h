@@ -1,0 +1,91 @@
+// What a part of a node needs when there is no node around it: one place in a plan.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "node/arrival.h"
+#include "node/context.h"
+#include "node/links/flush.h"
+#include "node/operations/operation_host.h"
+#include "node/overlay.h"
+#include "square/simulation.h"
+
+namespace square::test {
+
+// The node with this number in the plan; its links are there, but down: a source has no room, what
+// passes waits.
+class Alone final : public OperationHost {
+ public:
+  Alone(std::shared_ptr<const Plan> planned, std::size_t number)
+      : executor(simulation.make_executor()),
+        transport(simulation.make_transport(node_name(number))),
+        node(new NodeContext{{.name = node_name(number)}, simulation.clock(), *transport, *executor}),
+        plan(std::make_shared<const InstalledPlan>(std::move(planned), node_name(number), kMinWindowBytes)),
+        flush(*executor, [](const StreamKey&) {}) {
+    node->hold_limit_bytes = kMinWindowBytes;
+    for (const auto& [key, stream] : plan->streams()) {
+      for (const std::string& child : stream.children) {
+        auto& link = outgoing[child];
+        if (!link) link = std::make_unique<OutgoingLink>(*node, child, egress, flush);
+        link->add_stream(stream);
+      }
+    }
+  }
+  ~Alone() override {
+    run();
+    transport->stop();
+  }
+
+  // Until nothing is left to do at once.
+  void run() {
+    simulation.run_until([] { return false; }, simulation.clock().now() + std::chrono::milliseconds(50));
+  }
+  // A frame as the parent with this number sends it.
+  [[nodiscard]] Arrival arrival(FrameHeader header, Buffer payload, std::size_t parent = 0) const {
+    Arrival arrival;
+    arrival.plan = plan;
+    arrival.stream = plan->find({header.epoch, header.session, header.stream});
+    if (!arrival.stream->parents.empty()) arrival.from = arrival.stream->parents[parent];
+    arrival.frame = {header, std::move(payload)};
+    return arrival;
+  }
+  // How many blocks wait on the link to this node.
+  [[nodiscard]] std::size_t queued_to(std::size_t number, SessionId session) const {
+    const auto queues = outgoing.at(node_name(number))->queues();
+    const auto found = queues.find(session);
+    return found == queues.end() ? 0 : found->second.blocks;
+  }
+
+  std::map<std::string, std::unique_ptr<OutgoingLink>>& links() override { return outgoing; }
+  std::shared_ptr<const InstalledPlan> plan_of(Epoch epoch) override {
+    return epoch == plan->epoch() ? plan : nullptr;
+  }
+  std::shared_ptr<const InstalledPlan> active_plan() override { return plan; }
+  void answer(const LocalStream&, Frame frame) override { answers.push_back(std::move(frame)); }
+  void fill_stream(const StreamKey& key) override { filled.insert(key); }
+  void on_restart(const OperationKey&, SessionId) override { ++restarts; }
+  void announce_failure(const OperationKey&, const Status& cause) override { failures.push_back(cause); }
+  void on_finished(const OperationKey&, const Status& outcome) override { outcomes.push_back(outcome); }
+
+  Simulation simulation{1};
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<Transport> transport;
+  std::shared_ptr<NodeContext> node;
+  std::shared_ptr<const InstalledPlan> plan;
+  Pacer egress{kUnlimited};
+  Flush flush;
+  std::map<std::string, std::unique_ptr<OutgoingLink>> outgoing;
+  // What it said:
+  std::vector<Frame> answers;
+  std::set<StreamKey> filled;
+  std::size_t restarts = 0;
+  std::vector<Status> failures;
+  std::vector<Status> outcomes;
+};
+
+}  // namespace square::test
