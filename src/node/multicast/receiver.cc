@@ -27,12 +27,9 @@ Status Receiver::check(const Shape& shape) {
   return Status::ok();
 }
 
-Receiver::Receiver(std::shared_ptr<NodeContext> node, NodeId self, SessionId session, OperationId operation,
-                   Shape shape, Answer answer, Done on_done)
+Receiver::Receiver(std::shared_ptr<NodeContext> node, Place place, Shape shape, Answer answer, Done on_done)
     : node_(std::move(node)),
-      self_(self),
-      session_(session),
-      operation_(operation),
+      place_(place),
       shape_(shape),
       answer_(std::move(answer)),
       on_done_(std::move(on_done)),
@@ -44,7 +41,7 @@ Receiver::~Receiver() {
 }
 
 void Receiver::close_zone() {
-  if (zone_) node_->landing.close(session_, operation_, zone_);
+  if (zone_) node_->landing.close(place_.session, place_.operation, zone_);
 }
 
 void Receiver::cancel() {
@@ -56,7 +53,7 @@ void Receiver::cancel() {
 }
 
 void Receiver::forget_held() {
-  for (const Held& held : held_) node_->remove_held(session_, tenant_, held.payload.size_bytes());
+  for (const Held& held : held_) node_->remove_held(place_.session, tenant_, held.payload.size_bytes());
   held_.clear();
 }
 
@@ -77,13 +74,13 @@ void Receiver::open(std::vector<std::byte*> destinations) {
   const bool refused = !accepting_;
   accepting_ = true;
   for (Held& held : held_) {
-    node_->remove_held(session_, tenant_, held.payload.size_bytes());
+    node_->remove_held(place_.session, tenant_, held.payload.size_bytes());
     zone_->claim(held.block);
     deliver(held.block, std::move(held.payload), nullptr);
   }
   held_.clear();
   // Before the table knows it, nothing can land in it: what was held is claimed by now.
-  if (!is_cancelled_) node_->landing.open(session_, operation_, zone_);
+  if (!is_cancelled_) node_->landing.open(place_.session, place_.operation, zone_);
   if (refused) answer_on_every_stream();
 }
 
@@ -122,7 +119,7 @@ Status Receiver::on_block(Arrival arrival) {
     }
   } else if (node_->may_hold(tenant_, size)) {
     have_.insert(block);
-    node_->add_held(session_, tenant_, size);
+    node_->add_held(place_.session, tenant_, size);
     held_.push_back({block, std::move(arrival.frame.payload)});
   } else {
     // The source learns at once that it need not hurry.
@@ -158,7 +155,7 @@ void Receiver::on_copied(std::size_t bytes) {
 void Receiver::on_delivered(std::size_t bytes) {
   ++delivered_;
   bytes_delivered_ += bytes;
-  node_->add_delivered(session_, bytes * destinations_.size());
+  node_->add_delivered(place_.session, bytes * destinations_.size());
   if (is_cancelled_) {
     if (is_drained()) on_done_();
     return;
@@ -180,7 +177,7 @@ void Receiver::answer(const LocalStream& stream) {
   node_->executor.cancel(answer_timer_);
   answer_timer_ = 0;
   Acknowledgement ack;
-  ack.destination = self_;
+  ack.destination = place_.self;
   ack.done = is_done();
   ack.accepting = accepting_;
   ack.first_missing = static_cast<std::uint32_t>(have_.first_missing());
@@ -193,9 +190,9 @@ void Receiver::answer(const LocalStream& stream) {
   Frame frame;
   frame.header.type = FrameType::kAck;
   frame.header.epoch = stream.key.epoch;
-  frame.header.session = session_;
+  frame.header.session = place_.session;
   frame.header.stream = stream.key.stream;
-  frame.header.operation = operation_;
+  frame.header.operation = place_.operation;
   frame.payload = encode_acknowledgement(ack);
   answer_(stream, std::move(frame));
 }

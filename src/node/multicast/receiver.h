@@ -33,8 +33,12 @@ class Receiver {
   // What the first frame says of the operation; all others must agree.
   using Shape = BlockShape;
 
-  Receiver(std::shared_ptr<NodeContext> node, NodeId self, SessionId session, OperationId operation,
-           Shape shape, Answer answer, Done on_done);
+  struct Place {
+    NodeId self;  // this node
+    SessionId session;
+    OperationId operation;
+  };
+  Receiver(std::shared_ptr<NodeContext> node, Place place, Shape shape, Answer answer, Done on_done);
   ~Receiver();
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
@@ -81,9 +85,7 @@ class Receiver {
   void forget_held();
 
   std::shared_ptr<NodeContext> node_;
-  NodeId self_;
-  SessionId session_;
-  OperationId operation_;
+  const Place place_;
   std::string tenant_;  // of the session, known from the first block on
   Shape shape_;
   Answer answer_;

@@ -20,19 +20,17 @@ double delivery_links(const LocalStream& stream) {
 }  // namespace
 
 Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledPlan> plan,
-               const PlanSession& session, OperationId operation, Buffer data, std::function<void()> on_done,
-               std::optional<Sums> sums)
+               const PlanSession& session, Cargo cargo, std::function<void()> on_done)
     : node_(node),
       links_(links),
       plan_(std::move(plan)),
       session_(session.id),
-      operation_(operation),
-      data_(std::move(data)),
-      on_done_(std::move(on_done)),
-      sums_(sums) {
-  block_bytes_ = sums_ ? sums_->block_bytes : plan_->block_bytes(session_, data_.size_bytes());
+      cargo_(std::move(cargo)),
+      on_done_(std::move(on_done)) {
+  block_bytes_ =
+      cargo_.sums ? cargo_.sums->block_bytes : plan_->block_bytes(session_, cargo_.data.size_bytes());
   // Also an operation of no bytes tells its destinations so: with one empty block.
-  block_count_ = std::max<std::size_t>(1, (data_.size_bytes() + block_bytes_ - 1) / block_bytes_);
+  block_count_ = std::max<std::size_t>(1, (cargo_.data.size_bytes() + block_bytes_ - 1) / block_bytes_);
   is_again_.resize(block_count_);
   taken_.resize(block_count_);
   last_.resize(block_count_);
@@ -46,7 +44,7 @@ Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledP
 
 Sender::~Sender() {
   node_.executor.cancel(probe_timer_);
-  for (const auto& [peer, link] : links_) link->drop_operation(session_, operation_);
+  for (const auto& [peer, link] : links_) link->drop_operation(session_, cargo_.operation);
 }
 
 void Sender::open_streams() {
@@ -65,7 +63,7 @@ void Sender::open_streams() {
 }
 
 void Sender::migrate(std::shared_ptr<const InstalledPlan> plan) {
-  for (const auto& [peer, link] : links_) link->drop_operation(session_, operation_);
+  for (const auto& [peer, link] : links_) link->drop_operation(session_, cargo_.operation);
   plan_ = std::move(plan);
   std::ranges::fill(last_, LastAssignment{});
   open_streams();
@@ -153,10 +151,10 @@ bool Sender::take_block(std::size_t& block) {
   for (const Destination& d : destinations_) {
     if (!d.done) slowest = std::min(slowest, d.have.first_missing());
   }
-  if (sums_ && ready_.empty()) return false;
-  const std::size_t next = sums_ ? ready_.front() : next_block_;
+  if (cargo_.sums && ready_.empty()) return false;
+  const std::size_t next = cargo_.sums ? ready_.front() : next_block_;
   if (next >= block_count_ || next - std::min(next, slowest) >= kMaxSpreadBlocks) return false;
-  if (sums_) ready_.pop_front();
+  if (cargo_.sums) ready_.pop_front();
   block = next;
   taken_[block] = true;
   ++next_block_;
@@ -183,9 +181,9 @@ bool Sender::steal_for(Stream& faster) {
   for (Stream& slower : streams_) {
     if (slower.local->rate_bps >= faster.local->rate_bps || slower.in_flight.empty()) continue;
     const Assignment last = slower.in_flight.back();
-    const auto waits = [&](const auto& hop) { return hop->is_queued(operation_, last.sequence); };
+    const auto waits = [&](const auto& hop) { return hop->is_queued(cargo_.operation, last.sequence); };
     if (!std::ranges::all_of(slower.hops, waits)) continue;
-    for (const auto& hop : slower.hops) hop->retract(operation_, last.sequence);
+    for (const auto& hop : slower.hops) hop->retract(cargo_.operation, last.sequence);
     slower.in_flight.pop_back();
     assign(faster, last.block);
     return true;
@@ -198,18 +196,19 @@ FrameHeader Sender::header_for(const Stream& stream) const {
   header.epoch = stream.local->key.epoch;
   header.session = session_;
   header.stream = stream.local->key.stream;
-  header.operation = operation_;
+  header.operation = cargo_.operation;
   header.incarnation = node_.options.incarnation;
-  header.call = call_;
-  header.total_bytes = data_.size_bytes();
+  header.call = to_bits(cargo_.call);
+  header.total_bytes = cargo_.data.size_bytes();
   header.block_bytes = static_cast<std::uint32_t>(block_bytes_);
-  if (sums_) header.layout = sums_->layout;
+  if (cargo_.sums) header.layout = cargo_.sums->layout;
   return header;
 }
 
 void Sender::assign(Stream& stream, std::size_t block) {
   const std::size_t offset = block * block_bytes_;
-  Frame frame{header_for(stream), data_.range(offset, std::min(block_bytes_, data_.size_bytes() - offset))};
+  Frame frame{header_for(stream),
+              cargo_.data.range(offset, std::min(block_bytes_, cargo_.data.size_bytes() - offset))};
   if (stream.hops.size() > 1) frame.payload.remember_checksum();
   frame.header.type = FrameType::kBlock;
   frame.header.offset_bytes = offset;

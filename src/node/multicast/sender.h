@@ -38,15 +38,17 @@ class Sender {
     Epoch layout{0};
   };
 
-  // `data` shows the session's bytes; its owner's deleter tells when they are free. With
-  // `sums`, a block is sent once make_ready() has named it.
+  // What is sent. With `sums`, a block goes once make_ready() has named it.
+  struct Cargo {
+    OperationId operation;
+    Buffer data;     // the session's bytes; its owner's deleter tells when they are free
+    GroupCall call;  // said with every frame
+    std::optional<Sums> sums{};
+  };
   Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledPlan> plan,
-         const PlanSession& session, OperationId operation, Buffer data, std::function<void()> on_done,
-         std::optional<Sums> sums = std::nullopt);
+         const PlanSession& session, Cargo cargo, std::function<void()> on_done);
   ~Sender();
 
-  // Said with every frame. Before fill().
-  void set_call(GroupCall call) { call_ = to_bits(call); }
   // Puts blocks in line wherever there is room.
   void fill();
   // The bytes of this block are final now. Call fill() next.
@@ -110,17 +112,14 @@ class Sender {
   Links& links_;
   std::shared_ptr<const InstalledPlan> plan_;
   SessionId session_;
-  std::uint16_t call_ = 0;
-  OperationId operation_;
-  Buffer data_;
+  const Cargo cargo_;
   std::function<void()> on_done_;
   std::size_t block_bytes_ = 0;
   std::size_t block_count_ = 0;
   std::vector<Stream> streams_;
   std::vector<Destination> destinations_;
-  std::size_t waiting_ = 0;     // destinations that are not done
-  std::size_t next_block_ = 0;  // so many were taken; without sums in order
-  std::optional<Sums> sums_;
+  std::size_t waiting_ = 0;        // destinations that are not done
+  std::size_t next_block_ = 0;     // so many were taken; without sums in order
   std::deque<std::size_t> ready_;  // with sums: in the order of their ends
   std::deque<std::size_t> again_;
   std::vector<bool> is_again_;

@@ -15,10 +15,9 @@ std::function<void()> Multicasts::done_of(SessionId session) {
 void Multicasts::send(const std::shared_ptr<const InstalledPlan>& plan, const PlanSession& session,
                       Buffer data, GroupCall call, std::optional<Sender::Sums> sums) {
   operation_.show_to_neighbours(*plan, session.id);
-  auto& sender = senders_[session.id];
-  sender = std::make_unique<Sender>(*operation_.node(), operation_.host().links(), plan, session,
-                                    operation_.key().operation, std::move(data), done_of(session.id), sums);
-  sender->set_call(call);
+  Sender::Cargo cargo{operation_.key().operation, std::move(data), call, sums};
+  senders_[session.id] = std::make_unique<Sender>(*operation_.node(), operation_.host().links(), plan,
+                                                  session, std::move(cargo), done_of(session.id));
 }
 
 Sender* Multicasts::sender(SessionId session) const {
@@ -50,10 +49,9 @@ Receiver* Multicasts::add_receiver(const Arrival& first) {
   const auto answer = [&host = operation_.host()](const LocalStream& stream, Frame frame) {
     host.answer(stream, std::move(frame));
   };
-  const auto [place, is_new] = receivers_.emplace(
-      session, std::make_shared<Receiver>(operation_.node(), *first.plan->self(), session,
-                                          operation_.key().operation, shape, answer, done_of(session)));
-  return place->second.get();
+  const Receiver::Place place{*first.plan->self(), session, operation_.key().operation};
+  auto receiver = std::make_shared<Receiver>(operation_.node(), place, shape, answer, done_of(session));
+  return receivers_.emplace(session, std::move(receiver)).first->second.get();
 }
 
 void Multicasts::open(Receiver& receiver, const std::string& root, const RangeOf& range_of) {
