@@ -15,10 +15,22 @@ namespace {
 // Wakes up for nothing once in a while rather than wait for a time that no clock holds.
 constexpr Duration kLongestSleep = std::chrono::hours(1);
 
-Status refusal(const char* what, const std::vector<std::string>& nodes, Duration waited) {
-  return deadline_exceeded(fmt::format("{} did not install the plan within {:.3g} s and {} disconnected: {}",
-                                       what, to_seconds(waited), nodes.size() == 1 ? "was" : "were",
-                                       fmt::join(nodes, ", ")));
+void run_all(Deferred& deferred) {
+  for (const auto& action : deferred) action();
+  deferred.clear();
+}
+
+// What the members of the plan's collectives say that they have sent.
+void note_uses(const v1::Heartbeat& beat, const Plan& plan, DemandMeter& demand, DemandMeter::TimePoint now) {
+  for (const v1::CollectiveUse& use : beat.used()) {
+    const CollectiveId collective(use.collective());
+    const PlanCollective* const planned = plan.find_collective(collective);
+    if (planned == nullptr || planned->sessions.empty()) continue;
+    // Every member tells of the same operations.
+    const PlanSession* const session = plan.find_session(planned->sessions.front());
+    demand.note(collective, static_cast<double>(use.bytes()) / static_cast<double>(session->members.size()),
+                now);
+  }
 }
 
 }  // namespace
@@ -35,15 +47,22 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(Duration lease, Duratio
   std::unique_ptr<Coordinator> coordinator(
       new Coordinator(bounded(lease), bounded(install_timeout), std::move(state), open));
   if (!open) {
-    SQUARE_ASSIGN_OR_RETURN(coordinator->active_, coordinator->make(coordinator->state_.scenario()));
-    coordinator->last_epoch_ = coordinator->active_->plan->epoch;
+    SQUARE_ASSIGN_OR_RETURN(PublishedPlanPtr first,
+                            coordinator->planner_.make(coordinator->state_.scenario()));
+    coordinator->planner_.note_published(*first);
+    coordinator->publication_.start_with(std::move(first));
   }
   coordinator->thread_ = std::thread([self = coordinator.get()] { self->run(); });
   return coordinator;
 }
 
 Coordinator::Coordinator(Duration lease, Duration install_timeout, PlanningState state, bool open)
-    : lease_(lease), install_timeout_(install_timeout), open_(open), state_(std::move(state)) {}
+    : state_(std::move(state)),
+      members_(lease),
+      publication_(members_, install_timeout),
+      requests_(install_timeout) {
+  if (open) open_.emplace();
+}
 
 Coordinator::~Coordinator() {
   stop();
@@ -56,50 +75,122 @@ void Coordinator::stop() {
     const std::lock_guard lock(mutex_);
     if (stopping_) return;
     stopping_ = true;
-    std::vector<RequestPtr> requests = pending_;
-    requests.insert(requests.end(), working_.begin(), working_.end());
-    if (change_) {
-      for (const auto& [request, verdict] : change_->requests) requests.push_back(request);
-    }
-    for (const RequestPtr& request : requests)
-      answer(request, unavailable("the controller stopped"), deferred);
-    for (const auto& [name, member] : members_) {
-      if (!member.line) continue;
-      deferred.push_back([line = member.line] { line->close(unavailable("the controller stopped"), false); });
-    }
-    members_.clear();
+    const Status reason = unavailable("the controller stopped");
+    requests_.fail_all(reason, deferred);
+    members_.close_all(reason, deferred);
     wake_condition_.notify_all();
     changed_.notify_all();
   }
-  for (const auto& action : deferred) action();
+  run_all(deferred);
 }
 
 void Coordinator::join_thread() {
   if (thread_.joinable()) thread_.join();
 }
 
+Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>& line) {
+  SQUARE_RETURN_IF_ERROR(check_hello(hello));
+  std::shared_ptr<NodeLine> replaced;
+  {
+    const std::lock_guard lock(mutex_);
+    SQUARE_RETURN_IF_ERROR(admit_member(hello));
+    const TimePoint now = Clock::now();
+    Members::Joined joined = members_.join(hello, line, now);
+    replaced = std::move(joined.replaced);
+    publication_.greet(joined.member, now);
+    if (open_) {
+      open_->join(hello.node(), state_.topology);
+      // Also for registrations that wait for this node.
+      note_work();
+    }
+    wake();
+  }
+  if (replaced) replaced->close(aborted("the same process has connected again"), true);
+  return {};
+}
+
+Status Coordinator::admit_member(const v1::Hello& hello) {
+  const std::string& name = hello.node();
+  if (stopping_) return unavailable("the controller is stopping");
+  if (!open_ && !state_.topology.find_node(name)) {
+    return not_found(fmt::format("the controller's topology has no node \"{}\"", name));
+  }
+  SQUARE_ASSIGN_OR_RETURN(const bool yielded, members_.yield_name(hello));
+  if (yielded) note_departure(name);
+  if (open_ && !members_.contains(name)) return OpenOverlay::check_room(members_.size());
+  return {};
+}
+
+void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat) {
+  const std::lock_guard lock(mutex_);
+  const TimePoint now = Clock::now();
+  if (members_.hear(node, line, now) == nullptr || beat.used().empty()) return;
+  if (publication_.active()) note_uses(beat, *publication_.active()->plan, demand_, now);
+  if (now < next_demand_) return;
+  next_demand_ = now + kDemandInterval;
+  note_work();
+}
+
+void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch epoch) {
+  const std::lock_guard lock(mutex_);
+  Member* const member = members_.hear(node, line, Clock::now());
+  if (member != nullptr && publication_.confirm(*member, epoch)) wake();
+}
+
+void Coordinator::lost(const std::string& node, const NodeLine* line) {
+  const std::lock_guard lock(mutex_);
+  if (members_.lose(node, line, Clock::now())) wake();
+}
+
+void Coordinator::goodbye(const std::string& node, const NodeLine* line) {
+  const std::lock_guard lock(mutex_);
+  if (members_.hear(node, line, Clock::now()) == nullptr) return;
+  members_.leave(node);
+  note_departure(node);
+}
+
 void Coordinator::submit(Demand demand, Reply reply) {
   Status refused;
   {
     const std::lock_guard lock(mutex_);
-    if (stopping_) {
-      refused = unavailable("the controller stopped");
-    } else if (pending_.size() >= kMaxPendingRequests) {
-      refused =
-          resource_exhausted(fmt::format("{} registrations are waiting already; try later", pending_.size()));
-    } else {
-      pending_.push_back(
-          std::make_shared<Request>(Request{std::move(demand), std::move(reply), Clock::now()}));
-      note_work();
-      return;
-    }
+    refused = stopping_ ? unavailable("the controller stopped")
+                        : requests_.add(std::move(demand), reply, Clock::now());
+    if (refused.is_ok()) return note_work();
   }
   reply(refused);
 }
 
 PublishedPlanPtr Coordinator::active() const {
   const std::lock_guard lock(mutex_);
-  return active_;
+  return publication_.active();
+}
+
+std::vector<NodeInformation> Coordinator::nodes() const {
+  const std::lock_guard lock(mutex_);
+  return members_.list(state_.topology,
+                       [this](const std::string& name) { return open_ && open_->is_gone(name); });
+}
+
+Status Coordinator::wait_for_nodes(const std::vector<std::string>& names, Duration timeout) const {
+  std::unique_lock lock(mutex_);
+  const TimePoint end = Clock::now() + bounded(timeout);
+  std::vector<std::string> missing = publication_.missing(names);
+  while (!missing.empty()) {
+    if (stopping_) return unavailable("the controller stopped");
+    const bool over = changed_.wait_until(lock, end) == std::cv_status::timeout;
+    missing = publication_.missing(names);
+    if (over && !missing.empty()) {
+      return deadline_exceeded(
+          fmt::format("after {:.3g} s these nodes have not joined and installed the plan: {}",
+                      to_seconds(timeout), fmt::join(missing, ", ")));
+    }
+  }
+  return {};
+}
+
+void Coordinator::note_departure(const std::string& node) {
+  if (open_) open_->leave(node);
+  note_work();
 }
 
 void Coordinator::note_work() {
@@ -113,23 +204,17 @@ void Coordinator::wake() {
   changed_.notify_all();
 }
 
-void Coordinator::answer(const RequestPtr& request, Result<Answer> result, Deferred& deferred) {
-  if (std::exchange(request->answered, true)) return;
-  deferred.push_back([request, result = std::move(result)] { request->reply(result); });
-}
-
 void Coordinator::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     wake_ = false;
     Deferred deferred;
     expire(deferred);
-    if (change_) settle(deferred);
-    if (!change_ && has_work_) begin(lock, deferred);
+    if (publication_.is_under_way()) settle(deferred);
+    if (!publication_.is_under_way() && has_work_) begin(lock, deferred);
     if (!deferred.empty()) {
       lock.unlock();
-      for (const auto& action : deferred) action();
-      deferred.clear();
+      run_all(deferred);
       lock.lock();
       continue;
     }
@@ -139,149 +224,87 @@ void Coordinator::run() {
 
 Coordinator::TimePoint Coordinator::next_wake() const {
   TimePoint next = Clock::now() + kLongestSleep;
-  for (const auto& [name, member] : members_) {
-    next = std::min(next, member.lease_end);
-    if (change_ && member.line && change_->next && member.installed < change_->next->plan->epoch) {
-      next = std::min(next, member.install_end);
-    }
-  }
-  for (const RequestPtr& request : pending_) {
-    // What is still pending without work at hand waits for its nodes.
-    if (!has_work_) next = std::min(next, request->received + install_timeout_);
-  }
-  return next;
+  next = members_.next_end(next);
+  next = publication_.next_end(next);
+  // What is still pending without work at hand waits for its nodes.
+  return has_work_ ? next : requests_.next_end(next);
 }
 
-// First phase: waits until every connected node has installed the plan, or is given up.
-void Coordinator::settle(Deferred& deferred) {
+void Coordinator::expire(Deferred& deferred) {
   const TimePoint now = Clock::now();
-  const Epoch epoch = change_->next ? change_->next->plan->epoch : Epoch(0);
-  bool waiting = false;
-  for (auto& [name, member] : members_) {
-    if (!member.line || member.installed >= epoch) continue;
-    if (now < member.install_end) {
-      waiting = true;
-      continue;
-    }
-    log(LogLevel::kWarning, {.component = kComponent, .node = name, .epoch = epoch},
-        "node {} did not install plan {} within {:.3g} s and is disconnected", name, epoch.value(),
-        to_seconds(install_timeout_));
-    change_->late.push_back(name);
-    deferred.push_back([line = std::exchange(member.line, nullptr), epoch] {
-      line->close(deadline_exceeded(fmt::format("plan {} was not installed in time", epoch.value())), true);
-    });
-  }
-  if (!waiting) finish_change(deferred);
+  for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
+  const bool waited_enough = requests_.next_end(TimePoint::max()) <= now;
+  if (waited_enough && !has_work_) note_work();
 }
 
-// Second phase.
-void Coordinator::finish_change(Deferred& deferred) {
-  if (change_->next && change_->next != active_) {
-    active_ = change_->next;
-    log(LogLevel::kInfo, {.component = kComponent, .epoch = active_->plan->epoch}, "plan {} is active",
-        active_->plan->epoch.value());
-  }
-  for (auto& [name, member] : members_) activate(member);
-  const Epoch epoch = active_ ? active_->plan->epoch : Epoch(0);
-  for (auto& [request, verdict] : change_->requests) {
-    std::vector<std::string> late;
-    const GroupSpec* const group = std::get_if<GroupSpec>(&request->demand);
-    for (const std::string& name : change_->late) {
-      if (!group || std::find(group->nodes.begin(), group->nodes.end(), name) != group->nodes.end()) {
-        late.push_back(name);
-      }
-    }
-    if (late.empty()) {
-      answer(request, Answer{std::move(verdict.collectives), epoch}, deferred);
-    } else {
-      answer(request, refusal(group ? "members of the group" : "nodes", late, install_timeout_), deferred);
-    }
-  }
-  change_.reset();
+void Coordinator::settle(Deferred& deferred) {
+  const std::optional<Activation> activation = publication_.settle(Clock::now(), deferred);
+  if (!activation) return;
+  requests_.answer_planned(*activation, deferred);
   wake();
 }
 
 // In an overlay without a topology a member may register before another has joined.
-bool Coordinator::must_wait_for_nodes(const Request& request) const {
-  const GroupSpec* const group = std::get_if<GroupSpec>(&request.demand);
-  if (!open_ || group == nullptr || Clock::now() >= request.received + install_timeout_) return false;
-  return std::any_of(group->nodes.begin(), group->nodes.end(),
-                     [&](const std::string& node) { return !state_.topology.find_node(node); });
-}
-
-void Coordinator::take_batch() {
-  std::vector<RequestPtr> waiting;
-  for (RequestPtr& request : pending_) {
-    (must_wait_for_nodes(*request) ? waiting : working_).push_back(std::move(request));
-  }
-  pending_ = std::move(waiting);
+bool Coordinator::must_wait_for_nodes(const GroupSpec& group) const {
+  return open_ && std::ranges::any_of(
+                      group.nodes, [&](const std::string& node) { return !state_.topology.find_node(node); });
 }
 
 void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) {
   has_work_ = false;
   const bool replan = absorb_membership();
   const bool other_use = absorb_demand();
-  take_batch();
-  if (!replan && !other_use && working_.empty()) return;
-  std::vector<const Demand*> demands;
-  for (const RequestPtr& request : working_) demands.push_back(&request->demand);
-  // `working_` and `state_` change on this thread only.
+  const std::vector<const Demand*> demands = requests_.take_batch(
+      Clock::now(), [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
+  if (!replan && !other_use && demands.empty()) return;
+  // The batch and `state_` change on this thread only.
   lock.unlock();
   Admission admission = admit(state_, demands, replan || other_use,
-                              [this](const Scenario& scenario) { return make(scenario); });
+                              [this](const Scenario& scenario) { return planner_.make(scenario); });
   lock.lock();
   if (!stopping_) publish(deferred, std::move(admission));
 }
 
-void Coordinator::publish(Deferred& deferred, Admission admission) {
-  if (!admission.replan.is_ok()) {
-    log(LogLevel::kError, kComponent, "cannot plan again, the old plan stays: {}",
-        admission.replan.to_string());
-  }
-  Change change{admission.next ? admission.next : active_, {}, {}};
-  for (std::size_t i = 0; i < working_.size(); ++i) {
-    Verdict& verdict = admission.verdicts[i];
-    if (verdict.status.is_ok()) {
-      change.requests.emplace_back(working_[i], std::move(verdict));
-    } else {
-      answer(working_[i], verdict.status, deferred);
+bool Coordinator::absorb_membership() {
+  bool replan = false;
+  for (const Departure& departure : members_.take_departures()) {
+    // A process that joined after the departure has no part in the groups of the one that left.
+    const auto still_there = [&](const std::string& name) { return members_.was_there(name, departure); };
+    for (const std::string& group : state_.registry.remove_abandoned(departure.node, still_there)) {
+      log(LogLevel::kInfo, "controller", "group {}: its last member left, it is no longer planned", group);
+      replan = true;
     }
   }
-  working_.clear();
+  return (open_ && open_->update(state_)) || replan;
+}
+
+// What is used more or less than before gets another part of its tenant's share.
+bool Coordinator::absorb_demand() {
+  const DemandWeights& weights = demand_.update(state_.registry.collectives_by_tenant(), Clock::now());
+  if (weights == state_.demand) return false;
+  state_.demand = weights;
+  log(LogLevel::kInfo, "controller", "collectives are used in other parts than before: plans again");
+  return true;
+}
+
+void Coordinator::publish(Deferred& deferred, Admission admission) {
+  if (!admission.replan.is_ok()) {
+    log(LogLevel::kError, "controller", "cannot plan again, the old plan stays: {}",
+        admission.replan.to_string());
+  }
+  requests_.judge(std::move(admission.verdicts), deferred);
   state_ = std::move(admission.state);
   if (admission.next) {
     const Plan& plan = *admission.next->plan;
-    last_epoch_ = plan.epoch;
-    log(LogLevel::kInfo, {.component = kComponent, .epoch = plan.epoch},
+    planner_.note_published(*admission.next);
+    log(LogLevel::kInfo, {.component = "controller", .epoch = plan.epoch},
         "plan {}: {} collectives, {} sessions, {}, {:.3g} s to solve", plan.epoch.value(),
         plan.collectives.size(), plan.sessions.size(), plan.policy, plan.solve_seconds);
   }
-  if (!change.next && change.requests.empty()) return;
-  for (auto& [name, member] : members_) {
-    if (!member.line || !change.next) continue;
-    send_plan(member, change.next);
-    member.install_end = Clock::now() + install_timeout_;
-  }
-  change_ = std::move(change);
+  // Also without a plan of their own those admitted wait until the active one is installed.
+  if (!admission.next && !publication_.active() && !requests_.has_planned()) return;
+  publication_.begin(std::move(admission.next), Clock::now());
   wake();
-}
-
-Result<PublishedPlanPtr> Coordinator::make(const Scenario& scenario) {
-  SQUARE_ASSIGN_OR_RETURN(PlanResult result, planner_.plan(scenario));
-  // The last plan made need not be the one that was published.
-  result.plan.changes.reset();
-  renumber_sessions(result.plan, numbers_);
-  result.plan.epoch = Epoch(last_epoch_.value() + 1);
-  std::string json = to_json(result.plan);
-  if (json.size() > kMaxPlanBytes) {
-    return resource_exhausted(
-        fmt::format("the plan takes {} bytes, more than {}", json.size(), kMaxPlanBytes));
-  }
-  auto event = std::make_shared<v1::ControllerEvent>();
-  event->mutable_plan()->set_epoch(result.plan.epoch.value());
-  event->mutable_plan()->set_json(std::move(json));
-  return std::make_shared<const PublishedPlan>(
-      PublishedPlan{std::make_shared<const Plan>(std::move(result.plan)), std::move(event)});
 }
 
 }  // namespace square::controller

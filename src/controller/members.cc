@@ -1,0 +1,166 @@
+#include "controller/members.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "controller/protocol.h"
+
+namespace square::controller {
+namespace {
+
+std::shared_ptr<const v1::ControllerEvent> welcome(Duration lease) {
+  auto event = std::make_shared<v1::ControllerEvent>();
+  event->mutable_welcome()->set_lease_nanoseconds(static_cast<std::uint64_t>(lease.count()));
+  return event;
+}
+
+std::shared_ptr<const v1::ControllerEvent> address_of(const std::string& peer, const std::string& address) {
+  auto event = std::make_shared<v1::ControllerEvent>();
+  event->mutable_address()->set_peer(peer);
+  event->mutable_address()->set_address(address);
+  return event;
+}
+
+}  // namespace
+
+Status check_hello(const v1::Hello& hello) {
+  if (hello.protocol_version() != kControlProtocolVersion) {
+    return failed_precondition(
+        fmt::format("node \"{}\" speaks control protocol {}, the controller {}; run the same release on both",
+                    hello.node(), hello.protocol_version(), kControlProtocolVersion));
+  }
+  if (hello.node().empty() || hello.node().size() > kMaxNodeNameBytes) {
+    return invalid_argument(fmt::format("a node needs a name of 1 to {} bytes", kMaxNodeNameBytes));
+  }
+  if (hello.address().empty() || hello.address().size() > kMaxAddressBytes) {
+    return invalid_argument(
+        fmt::format("node \"{}\" needs an address of 1 to {} bytes", hello.node(), kMaxAddressBytes));
+  }
+  return {};
+}
+
+Result<bool> Members::yield_name(const v1::Hello& hello) {
+  const Member* const holder = find(hello.node());
+  if (holder == nullptr || holder->incarnation == hello.incarnation()) return false;
+  if (holder->line != nullptr) {
+    return already_exists(
+        fmt::format("another live process is node \"{}\", at {}; give this one another name", hello.node(),
+                    holder->address));
+  }
+  leave(hello.node());
+  return true;
+}
+
+Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>& line, TimePoint now) {
+  const std::string& name = hello.node();
+  const auto [entry, is_new] = members_.try_emplace(name);
+  Member& member = entry->second;
+  SQUARE_CHECK(is_new || member.incarnation == hello.incarnation(), name);
+  const bool moved = member.address != hello.address();
+  std::shared_ptr<NodeLine> replaced = std::exchange(member.line, line);
+  member.incarnation = hello.incarnation();
+  member.address = hello.address();
+  if (is_new) member.joined = ++events_;
+  member.sent = member.installed = member.activated = Epoch(0);
+  member.lease_end = now + lease_;
+  log(LogLevel::kInfo, {.component = "controller", .node = name}, "node {} {} at {}", name,
+      is_new ? "joined" : "is back", member.address);
+  line->send(welcome(lease_));
+  send_addresses(name, member, moved);
+  return {member, std::move(replaced)};
+}
+
+void Members::send_addresses(const std::string& name, const Member& member, bool tell_others) {
+  const auto own = address_of(name, member.address);
+  for (const auto& [peer, other] : members_) {
+    if (peer == name) continue;
+    member.line->send(address_of(peer, other.address));
+    if (tell_others && other.line) other.line->send(own);
+  }
+}
+
+Member* Members::hear(const std::string& node, const NodeLine* line, TimePoint now) {
+  const auto found = members_.find(node);
+  if (found == members_.end() || found->second.line.get() != line) return nullptr;
+  found->second.lease_end = now + lease_;
+  return &found->second;
+}
+
+bool Members::lose(const std::string& node, const NodeLine* line, TimePoint now) {
+  Member* const member = hear(node, line, now);
+  if (member == nullptr) return false;
+  log(LogLevel::kWarning, {.component = "controller", .node = node},
+      "node {}: its line broke; it may come back for {:.3g} s", node, to_seconds(lease_));
+  member->line = nullptr;
+  return true;
+}
+
+void Members::leave(const std::string& node) {
+  log(LogLevel::kInfo, {.component = "controller", .node = node}, "node {} left", node);
+  departures_.push_back({node, ++events_});
+  members_.erase(node);
+}
+
+std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
+  std::vector<std::string> over;
+  for (const auto& [name, member] : members_) {
+    if (now < member.lease_end) continue;
+    over.push_back(name);
+    if (!member.line) continue;
+    deferred.push_back([line = member.line, lease = lease_] {
+      line->close(deadline_exceeded(fmt::format("not heard of for {:.3g} s", to_seconds(lease))), true);
+    });
+  }
+  for (const std::string& name : over) leave(name);
+  return over;
+}
+
+void Members::close_all(const Status& reason, Deferred& deferred) {
+  for (const auto& [name, member] : members_) {
+    if (member.line) deferred.push_back([line = member.line, reason] { line->close(reason, false); });
+  }
+  members_.clear();
+}
+
+std::vector<Departure> Members::take_departures() { return std::exchange(departures_, {}); }
+
+bool Members::was_there(const std::string& node, const Departure& departure) const {
+  const Member* const member = find(node);
+  return member != nullptr && member->joined < departure.number;
+}
+
+const Member* Members::find(const std::string& node) const {
+  const auto found = members_.find(node);
+  return found == members_.end() ? nullptr : &found->second;
+}
+
+std::vector<NodeInformation> Members::list(const Topology& topology,
+                                           const std::function<bool(const std::string&)>& is_gone) const {
+  std::vector<NodeInformation> nodes;
+  const auto add = [&](const std::string& name, const Member& member) {
+    nodes.push_back({name, member.address, member.line != nullptr, member.installed});
+  };
+  for (std::size_t i = 0; i < topology.node_count(); ++i) {
+    const std::string& name = topology.node(NodeId(static_cast<NodeId::value_type>(i))).name;
+    if (const Member* const member = find(name)) {
+      add(name, *member);
+    } else if (!is_gone(name)) {
+      nodes.push_back({name, "", false, Epoch(0)});
+    }
+  }
+  for (const auto& [name, member] : members_) {
+    if (!topology.find_node(name)) add(name, member);
+  }
+  return nodes;
+}
+
+Members::TimePoint Members::next_end(TimePoint latest) const {
+  for (const auto& [name, member] : members_) latest = std::min(latest, member.lease_end);
+  return latest;
+}
+
+}  // namespace square::controller

@@ -1,0 +1,104 @@
+// Who is there: the leases, incarnations and lines of nodes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controller/deferred.h"
+#include "controller/node_line.h"
+#include "square/clock.h"
+#include "square/controller.h"
+#include "square/ids.h"
+#include "square/topology.h"
+
+namespace square::controller {
+
+struct Member {
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  std::uint64_t incarnation = 0;
+  std::uint64_t joined = 0;  // number of the event
+  std::string address;
+  std::shared_ptr<NodeLine> line;  // null once it broke, until the lease is over
+  TimePoint lease_end;
+  // How far it is with plans; see Publication.
+  Epoch sent{0};
+  Epoch installed{0};
+  Epoch activated{0};
+  TimePoint install_end;
+};
+
+struct Departure {
+  std::string node;
+  std::uint64_t number = 0;  // of the event
+};
+
+// Errors: FAILED_PRECONDITION for another protocol, INVALID_ARGUMENT for a name or address that no node
+// may have.
+Status check_hello(const v1::Hello& hello);
+
+// A member is a process under a name. It stays while it is heard of, and after its line broke until its
+// lease is over. Not thread-safe: whoever owns it calls it under a lock, and runs what is deferred
+// outside.
+class Members {
+ public:
+  using TimePoint = Member::TimePoint;
+
+  explicit Members(Duration lease) : lease_(lease) {}
+
+  // A process whose line broke yields its name to another process: true if it has left by that.
+  // Errors: ALREADY_EXISTS while it is connected.
+  Result<bool> yield_name(const v1::Hello& hello);
+
+  struct Joined {
+    Member& member;                      // without a plan
+    std::shared_ptr<NodeLine> replaced;  // the line it had before, to be closed; or null
+  };
+  // Welcomes the node, and tells it and the others the addresses that they do not know.
+  // Precondition: yield_name(hello) was no error.
+  Joined join(const v1::Hello& hello, const std::shared_ptr<NodeLine>& line, TimePoint now);
+
+  // Something came over its line, which prolongs the lease. Null when another line has taken its place.
+  Member* hear(const std::string& node, const NodeLine* line, TimePoint now);
+  // Its line broke: it may come back until the lease is over. False when another line has taken its place.
+  bool lose(const std::string& node, const NodeLine* line, TimePoint now);
+  // Precondition: it is there.
+  void leave(const std::string& node);
+  // Those not heard of for a lease leave; their lines are to be closed. Returns their names.
+  std::vector<std::string> expire(TimePoint now, Deferred& deferred);
+  // Nobody is there any more, and nobody has left.
+  void close_all(const Status& reason, Deferred& deferred);
+
+  // Who has left since the last call, in order.
+  std::vector<Departure> take_departures();
+  // It is there, and has been since before that.
+  [[nodiscard]] bool was_there(const std::string& node, const Departure& departure) const;
+
+  [[nodiscard]] const Member* find(const std::string& node) const;
+  [[nodiscard]] bool contains(const std::string& node) const { return find(node) != nullptr; }
+  [[nodiscard]] std::size_t size() const { return members_.size(); }
+  [[nodiscard]] auto begin() { return members_.begin(); }
+  [[nodiscard]] auto end() { return members_.end(); }
+
+  // The nodes of the topology, there or not, but for those that are gone and not there; then the others.
+  [[nodiscard]] std::vector<NodeInformation> list(
+      const Topology& topology, const std::function<bool(const std::string&)>& is_gone) const;
+
+  // When the first lease is over; `latest` at the latest.
+  [[nodiscard]] TimePoint next_end(TimePoint latest) const;
+
+ private:
+  void send_addresses(const std::string& name, const Member& member, bool tell_others);
+
+  const Duration lease_;
+  std::map<std::string, Member, std::less<>> members_;
+  std::uint64_t events_ = 0;
+  std::vector<Departure> departures_;
+};
+
+}  // namespace square::controller

@@ -1,0 +1,111 @@
+#include "controller/publication.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace square::controller {
+namespace {
+
+std::shared_ptr<const v1::ControllerEvent> activation_event(Epoch epoch) {
+  auto event = std::make_shared<v1::ControllerEvent>();
+  event->mutable_activate()->set_epoch(epoch.value());
+  return event;
+}
+
+}  // namespace
+
+void Publication::begin(PublishedPlanPtr next, TimePoint now) {
+  SQUARE_CHECK(!under_way_, "one plan at a time");
+  under_way_ = true;
+  next_ = next ? std::move(next) : active_;
+  if (!next_) return;
+  for (auto& [name, member] : members_) {
+    if (!member.line) continue;
+    send(member, *next_, now);
+    member.install_end = now + install_timeout_;
+  }
+}
+
+void Publication::greet(Member& member, TimePoint now) {
+  if (active_) send(member, *active_, now);
+  if (next_) send(member, *next_, now);
+}
+
+void Publication::send(Member& member, const PublishedPlan& plan, TimePoint now) {
+  if (member.sent >= plan.plan->epoch) return;
+  member.sent = plan.plan->epoch;
+  member.install_end = now + install_timeout_;
+  member.line->send(plan.event);
+}
+
+bool Publication::confirm(Member& member, Epoch epoch) {
+  if (epoch > member.sent || epoch <= member.installed) return false;
+  member.installed = epoch;
+  activate(member);
+  return true;
+}
+
+// Not before the node has installed it: a node ignores the activation of a plan it does not have.
+void Publication::activate(Member& member) {
+  if (!active_ || !member.line) return;
+  const Epoch epoch = active_->plan->epoch;
+  if (member.installed < epoch || member.activated >= epoch) return;
+  member.activated = epoch;
+  member.line->send(activation_event(epoch));
+}
+
+std::optional<Activation> Publication::settle(TimePoint now, Deferred& deferred) {
+  SQUARE_CHECK(under_way_, "no plan is under way");
+  const Epoch epoch = epoch_under_way();
+  bool waiting = false;
+  for (auto& [name, member] : members_) {
+    if (!member.line || member.installed >= epoch) continue;
+    if (now < member.install_end) {
+      waiting = true;
+      continue;
+    }
+    log(LogLevel::kWarning, {.component = "controller", .node = name, .epoch = epoch},
+        "node {} did not install plan {} within {:.3g} s and is disconnected", name, epoch.value(),
+        to_seconds(install_timeout_));
+    late_.push_back(name);
+    deferred.push_back([line = std::exchange(member.line, nullptr), epoch] {
+      line->close(deadline_exceeded(fmt::format("plan {} was not installed in time", epoch.value())), true);
+    });
+  }
+  if (waiting) return std::nullopt;
+  if (next_ != active_) {
+    active_ = next_;
+    log(LogLevel::kInfo, {.component = "controller", .epoch = epoch}, "plan {} is active", epoch.value());
+  }
+  next_ = nullptr;
+  under_way_ = false;
+  for (auto& [name, member] : members_) activate(member);
+  return Activation{epoch, std::exchange(late_, {})};
+}
+
+Publication::TimePoint Publication::next_end(TimePoint latest) const {
+  if (!under_way_) return latest;
+  const Epoch epoch = epoch_under_way();
+  for (const auto& [name, member] : members_) {
+    if (member.line && member.installed < epoch) latest = std::min(latest, member.install_end);
+  }
+  return latest;
+}
+
+std::vector<std::string> Publication::missing(const std::vector<std::string>& names) const {
+  const Epoch epoch = active_ ? active_->plan->epoch : Epoch(0);
+  std::vector<std::string> missing;
+  for (const std::string& name : names) {
+    const Member* const member = members_.find(name);
+    if (member == nullptr || !member->line || member->installed < epoch) missing.push_back(name);
+  }
+  return missing;
+}
+
+}  // namespace square::controller

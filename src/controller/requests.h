@@ -1,0 +1,71 @@
+// Demands that wait to be planned, and for their answers.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/admission.h"
+#include "controller/deferred.h"
+#include "controller/publication.h"
+#include "square/clock.h"
+
+namespace square::controller {
+
+inline constexpr std::size_t kMaxPendingRequests = 100'000;
+
+struct Answer {
+  std::vector<CollectiveId> collectives;
+  Epoch epoch;
+};
+using Reply = std::function<void(Result<Answer>)>;
+
+// Every request is pending, then of the batch that is planned, then planned and waiting for its plan
+// to be active. It is answered once: then, or where it fails before. Not thread-safe.
+class Requests {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  // A group's nodes have `patience` to join, and what is planned the same to be installed.
+  explicit Requests(Duration patience) : patience_(patience) {}
+
+  // Errors: RESOURCE_EXHAUSTED for more than kMaxPendingRequests; then `reply` is left as it was.
+  Status add(Demand demand, Reply& reply, TimePoint now);
+
+  // Makes a batch of what is pending, but for groups that must wait and have not waited long enough.
+  // The demands stay where they are until judge().
+  std::vector<const Demand*> take_batch(TimePoint now,
+                                        const std::function<bool(const GroupSpec&)>& must_wait);
+  // One verdict for each demand of the batch. Refusals are answered.
+  void judge(std::vector<Verdict> verdicts, Deferred& deferred);
+  // There are some that wait for their plan.
+  [[nodiscard]] bool has_planned() const { return !planned_.empty(); }
+  // Answers what is planned: DEADLINE_EXCEEDED where a late node matters to it.
+  void answer_planned(const Activation& activation, Deferred& deferred);
+  // Answers all with the error. The batch stays until judge(), as it may be in use.
+  void fail_all(const Status& reason, Deferred& deferred);
+
+  // When the first of those pending has waited long enough; `latest` at the latest.
+  [[nodiscard]] TimePoint next_end(TimePoint latest) const;
+
+ private:
+  struct Request {
+    Demand demand;
+    Reply reply;
+    TimePoint received;
+    bool answered = false;
+  };
+  using RequestPtr = std::shared_ptr<Request>;
+
+  static void answer(const RequestPtr& request, Result<Answer> result, Deferred& deferred);
+
+  const Duration patience_;
+  std::vector<RequestPtr> pending_;
+  std::vector<RequestPtr> batch_;
+  std::vector<std::pair<RequestPtr, std::vector<CollectiveId>>> planned_;
+};
+
+}  // namespace square::controller

@@ -1,0 +1,59 @@
+// Epochs and the numbers of sessions over several plans, without the coordinator.
+#include "controller/epoch_planner.h"
+
+#include <doctest/doctest.h>
+
+using namespace square;
+using namespace square::controller;
+
+namespace {
+
+Scenario broadcasts(std::vector<std::uint32_t> collectives) {
+  Scenario scenario;
+  scenario.topology = *full_mesh(std::vector<std::string>{"a", "b"}, {1e8, std::chrono::milliseconds(1), 0});
+  scenario.policy.name = "exact";
+  scenario.tenants = {{"tenant", 1.0}};
+  for (const auto id : collectives) {
+    CollectiveSpec spec;
+    spec.id = CollectiveId(id);
+    spec.tenant = "tenant";
+    spec.op = CollectiveOp::kBroadcast;
+    spec.root = NodeId(0);
+    spec.members = {NodeId(0), NodeId(1)};
+    scenario.collectives.push_back(spec);
+  }
+  return scenario;
+}
+
+SessionId session_of(const PublishedPlan& published, std::uint32_t collective) {
+  return published.plan->find_collective(CollectiveId(collective))->sessions.front();
+}
+
+}  // namespace
+
+TEST_CASE("epoch planner: only plans that were published count") {
+  EpochPlanner planner;
+  const auto tried = planner.make(broadcasts({4}));
+  REQUIRE_MESSAGE(tried.is_ok(), tried.status().to_string());
+  CHECK((*tried)->plan->epoch == Epoch(1));
+  const auto first = planner.make(broadcasts({4}));
+  REQUIRE(first.is_ok());
+  CHECK((*first)->plan->epoch == Epoch(1));
+  CHECK((*first)->event->plan().epoch() == 1);
+  CHECK(plan_from_json((*first)->event->plan().json())->epoch == Epoch(1));
+  planner.note_published(**first);
+
+  const auto second = planner.make(broadcasts({2, 4}));
+  REQUIRE(second.is_ok());
+  CHECK((*second)->plan->epoch == Epoch(2));
+  CHECK(session_of(**second, 4) == session_of(**first, 4));
+  CHECK(session_of(**second, 2) != session_of(**first, 4));
+}
+
+TEST_CASE("epoch planner: what cannot be planned is an error and no epoch") {
+  EpochPlanner planner;
+  Scenario scenario = broadcasts({1});
+  scenario.policy.name = "none such";
+  CHECK_FALSE(planner.make(scenario).is_ok());
+  CHECK((*planner.make(broadcasts({1})))->plan->epoch == Epoch(1));
+}

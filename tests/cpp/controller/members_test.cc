@@ -1,0 +1,122 @@
+// Who is there, without the coordinator: time is what the test says it is.
+#include "controller/members.h"
+
+#include <doctest/doctest.h>
+
+#include "controller/recorded_line.h"
+#include "square/topology.h"
+
+using namespace square;
+using namespace square::controller;
+using square::test::hello_of;
+using square::test::RecordedLine;
+using square::test::Said;
+
+namespace {
+
+constexpr Duration kLease = std::chrono::seconds(2);
+constexpr Members::TimePoint kStart{std::chrono::hours(1)};
+
+std::shared_ptr<RecordedLine> join_as(Members& members, const v1::Hello& hello,
+                                      Members::TimePoint now = kStart) {
+  auto line = std::make_shared<RecordedLine>();
+  members.join(hello, line, now);
+  return line;
+}
+
+}  // namespace
+
+TEST_CASE("members: a node that comes is welcomed, and addresses go where they are news") {
+  Members members(kLease);
+  const auto a = join_as(members, hello_of("a", 1, "here:1"));
+  CHECK(a->heard() == Said{"welcome"});
+  const auto b = join_as(members, hello_of("b", 2, "there:2"));
+  CHECK(b->heard() == Said{"welcome", "a is at here:1"});
+  CHECK(a->heard() == Said{"b is at there:2"});
+  // Back on another line, at the same address: no news for others.
+  const auto again = std::make_shared<RecordedLine>();
+  CHECK(members.join(hello_of("b", 2, "there:2"), again, kStart).replaced == b);
+  CHECK(again->heard() == Said{"welcome", "a is at here:1"});
+  CHECK(a->heard().empty());
+  const auto moved = join_as(members, hello_of("b", 2, "elsewhere:2"));
+  CHECK(a->heard() == Said{"b is at elsewhere:2"});
+  // The line that was replaced says nothing any more.
+  CHECK(members.hear("b", b.get(), kStart) == nullptr);
+  CHECK_FALSE(members.lose("b", b.get(), kStart));
+  CHECK(members.find("b")->line == moved);
+  CHECK(members.size() == 2);
+}
+
+TEST_CASE("members: a lease is prolonged by what is heard, and its end is a departure") {
+  Members members(kLease);
+  const auto a = join_as(members, hello_of("a", 1, "here:1"));
+  const auto b = join_as(members, hello_of("b", 2, "there:2"));
+  Deferred deferred;
+  CHECK(members.hear("a", a.get(), kStart + kLease / 2) != nullptr);
+  CHECK(members.next_end(Members::TimePoint::max()) == kStart + kLease);
+  CHECK(members.expire(kStart + kLease - Duration(1), deferred).empty());
+  CHECK(members.expire(kStart + kLease, deferred) == std::vector<std::string>{"b"});
+  CHECK_FALSE(members.contains("b"));
+  REQUIRE(deferred.size() == 1);
+  CHECK(b->reason.is_ok());  // not under the lock
+  deferred.front()();
+  CHECK(b->reason == deadline_exceeded("not heard of for 2 s"));
+
+  // Who comes after a departure was not there before it.
+  join_as(members, hello_of("c", 3, "there:3"), kStart + kLease);
+  const auto departures = members.take_departures();
+  REQUIRE(departures.size() == 1);
+  CHECK(departures[0].node == "b");
+  CHECK(members.was_there("a", departures[0]));
+  CHECK_FALSE(members.was_there("b", departures[0]));
+  CHECK_FALSE(members.was_there("c", departures[0]));
+  CHECK(members.take_departures().empty());
+}
+
+TEST_CASE("members: a name is yielded once its line broke") {
+  Members members(kLease);
+  const auto a = join_as(members, hello_of("a", 1, "here:1"));
+  const v1::Hello other = hello_of("a", 2, "here:2");
+  CHECK_FALSE(*members.yield_name(hello_of("a", 1, "here:1")));
+  const Status taken = members.yield_name(other).status();
+  CHECK(taken.code() == StatusCode::kAlreadyExists);
+  CHECK(taken.message().find("here:1") != std::string::npos);
+  CHECK(members.lose("a", a.get(), kStart));
+  CHECK(members.contains("a"));
+  CHECK(*members.yield_name(other));
+  CHECK_FALSE(members.contains("a"));
+  CHECK(members.take_departures().size() == 1);
+  CHECK_FALSE(*members.yield_name(other));
+}
+
+TEST_CASE("members: hellos that no node may say") {
+  CHECK(check_hello(hello_of("a", 1, "here:1")).is_ok());
+  CHECK(check_hello(hello_of("", 1, "here:1")).code() == StatusCode::kInvalidArgument);
+  CHECK(check_hello(hello_of("a", 1, std::string(kMaxAddressBytes + 1, 'x'))).code() ==
+        StatusCode::kInvalidArgument);
+  v1::Hello old = hello_of("a", 1, "here:1");
+  old.set_protocol_version(kControlProtocolVersion + 1);
+  CHECK(check_hello(old).code() == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("members: the list has the topology's nodes and then the others") {
+  Members members(kLease);
+  const auto a = join_as(members, hello_of("a", 1, "here:1"));
+  const auto z = join_as(members, hello_of("z", 2, "there:2"));
+  const Topology topology = *full_mesh(std::vector<std::string>{"c", "b", "a"}, {});
+  const auto nodes = members.list(topology, [](const std::string& name) { return name != "b"; });
+  REQUIRE(nodes.size() == 3);
+  CHECK(nodes[0].name == "b");
+  CHECK_FALSE(nodes[0].connected);
+  CHECK(nodes[1].name == "a");
+  CHECK(nodes[1].connected);
+  CHECK(nodes[2].name == "z");
+
+  Deferred deferred;
+  members.close_all(unavailable("over"), deferred);
+  CHECK(members.size() == 0);
+  for (const auto& action : deferred) action();
+  CHECK(a->reason == unavailable("over"));
+  CHECK(z->reason == unavailable("over"));
+  CHECK(members.take_departures().empty());
+}

@@ -1,0 +1,127 @@
+// The two phases of a plan, without the coordinator.
+#include "controller/publication.h"
+
+#include <doctest/doctest.h>
+
+#include <initializer_list>
+
+#include "controller/recorded_line.h"
+
+using namespace square;
+using namespace square::controller;
+using square::test::hello_of;
+using square::test::RecordedLine;
+using square::test::Said;
+
+namespace {
+
+constexpr Duration kTimeout = std::chrono::seconds(3);
+constexpr Members::TimePoint kBegin{std::chrono::hours(1)};
+
+PublishedPlanPtr plan_at(Epoch epoch) {
+  auto plan = std::make_shared<Plan>();
+  plan->epoch = epoch;
+  auto event = std::make_shared<v1::ControllerEvent>();
+  event->mutable_plan()->set_epoch(epoch.value());
+  return std::make_shared<const PublishedPlan>(PublishedPlan{plan, event});
+}
+
+struct Stage {
+  Members members{std::chrono::hours(1)};
+  Publication publication{members, kTimeout};
+  Deferred deferred;
+
+  std::shared_ptr<RecordedLine> join(const std::string& name) {
+    auto line = std::make_shared<RecordedLine>();
+    publication.greet(members.join(hello_of(name, 1, "x:1"), line, kBegin).member, kBegin);
+    return line;
+  }
+  // Of who is there the members' test knows more.
+  static void forget(std::initializer_list<std::shared_ptr<RecordedLine>> lines) {
+    for (const auto& line : lines) line->said.clear();
+  }
+  bool confirm(const std::string& name, const std::shared_ptr<RecordedLine>& line, Epoch epoch) {
+    return publication.confirm(*members.hear(name, line.get(), kBegin), epoch);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("publication: a plan is active when every connected member has confirmed it") {
+  Stage stage;
+  const auto a = stage.join("a");
+  const auto b = stage.join("b");
+  const auto c = stage.join("c");
+  REQUIRE(stage.members.lose("c", c.get(), kBegin));
+  stage.forget({a, b, c});
+  stage.publication.begin(plan_at(Epoch(1)), kBegin);
+  CHECK(a->heard() == Said{"plan 1"});
+  CHECK(c->heard().empty());
+  CHECK_FALSE(stage.confirm("a", a, Epoch(2)));  // of which it cannot know
+  CHECK(stage.confirm("a", a, Epoch(1)));
+  CHECK_FALSE(stage.confirm("a", a, Epoch(1)));
+  CHECK_FALSE(stage.publication.settle(kBegin, stage.deferred).has_value());
+  CHECK(stage.publication.active() == nullptr);
+  CHECK(a->heard().empty());
+  CHECK(stage.publication.next_end(Members::TimePoint::max()) == kBegin + kTimeout);
+
+  CHECK(stage.confirm("b", b, Epoch(1)));
+  const auto activation = stage.publication.settle(kBegin, stage.deferred);
+  REQUIRE(activation.has_value());
+  CHECK(activation->epoch == Epoch(1));
+  CHECK(activation->late.empty());
+  CHECK(stage.publication.active()->plan->epoch == Epoch(1));
+  CHECK(a->heard() == Said{"activate 1"});
+  CHECK(b->heard() == Said{"plan 1", "activate 1"});
+  CHECK_FALSE(stage.publication.is_under_way());
+  CHECK(stage.publication.missing({"a", "c", "d"}) == Said{"c", "d"});
+}
+
+TEST_CASE("publication: a member that is late is disconnected, and the others go on") {
+  Stage stage;
+  const auto a = stage.join("a");
+  const auto b = stage.join("b");
+  stage.forget({a, b});
+  stage.publication.begin(plan_at(Epoch(1)), kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(1)));
+  const auto activation = stage.publication.settle(kBegin + kTimeout, stage.deferred);
+  REQUIRE(activation.has_value());
+  CHECK(activation->late == Said{"b"});
+  CHECK(a->heard() == Said{"plan 1", "activate 1"});
+  CHECK(b->heard() == Said{"plan 1"});
+  CHECK(stage.members.find("b")->line == nullptr);
+  REQUIRE(stage.deferred.size() == 1);
+  stage.deferred.front()();
+  CHECK(b->reason == deadline_exceeded("plan 1 was not installed in time"));
+}
+
+TEST_CASE("publication: who comes during a change gets both plans, and each activation it has a plan for") {
+  Stage stage;
+  stage.publication.start_with(plan_at(Epoch(1)));
+  stage.publication.begin(plan_at(Epoch(2)), kBegin);
+  const auto line = std::make_shared<RecordedLine>();
+  stage.publication.greet(stage.members.join(hello_of("a", 1, "x:1"), line, kBegin).member, kBegin);
+  CHECK(line->heard() == Said{"welcome", "plan 1", "plan 2"});
+  CHECK(stage.confirm("a", line, Epoch(1)));
+  CHECK(line->heard() == Said{"activate 1"});
+  CHECK_FALSE(stage.publication.settle(kBegin, stage.deferred).has_value());
+  CHECK(stage.confirm("a", line, Epoch(2)));
+  CHECK(stage.publication.settle(kBegin, stage.deferred)->epoch == Epoch(2));
+  CHECK(line->heard() == Said{"activate 2"});
+
+  // The active plan once more: nothing is sent again.
+  stage.publication.begin(nullptr, kBegin);
+  CHECK(stage.publication.settle(kBegin, stage.deferred)->epoch == Epoch(2));
+  CHECK(line->heard().empty());
+}
+
+TEST_CASE("publication: where there is no plan yet it ends at once") {
+  Stage stage;
+  const auto a = stage.join("a");
+  stage.forget({a});
+  stage.publication.begin(nullptr, kBegin);
+  CHECK(stage.publication.settle(kBegin, stage.deferred)->epoch == Epoch(0));
+  CHECK(stage.publication.active() == nullptr);
+  CHECK(stage.publication.missing({"a"}).empty());
+  CHECK(a->heard().empty());
+}
