@@ -33,9 +33,6 @@ struct NodeContext {
   NodeStatistics statistics{};
   TrafficMeter traffic{};
   LandingTable landing{};
-  // The node was destroyed, and its links with it: a task that still waits somewhere may be the
-  // last to hold an operation.
-  bool is_gone = false;
   // Nothing is begun any more.
   bool is_stopping = false;
   // Bytes of blocks that wait for a local member; at most hold_limit_bytes.

@@ -32,7 +32,7 @@ class Alone final : public OperationHost {
       for (const std::string& child : stream.children) {
         auto& link = outgoing[child];
         if (!link) link = std::make_unique<OutgoingLink>(*node, child, egress, flush);
-        link->add_stream(stream);
+        link->add_stream(plan, stream);
       }
     }
   }
