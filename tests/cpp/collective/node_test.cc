@@ -102,5 +102,5 @@ TEST_CASE("a registration that nobody answers ends with the node") {
   caller.join();
   CHECK(outcome.code() == StatusCode::kCancelled);
   CHECK(std::chrono::steady_clock::now() - begun < kLimit);
-  node.controller().stop();  // again
+  node.stop();  // again
 }
