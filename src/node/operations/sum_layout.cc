@@ -20,7 +20,7 @@ const PlanSession* telling_session(const std::vector<const PlanSession*>& sessio
 
 SumLayout::SumLayout(const InstalledPlan& plan, CollectiveId collective, const MemberOperation& call) {
   const std::size_t element = element_bytes(call.reduction.type);
-  const auto sessions = plan.sessions_of(collective);
+  const auto& sessions = plan.sessions_of(collective);
   is_local_ = sessions.empty();
   const PlanSession* telling = call.input.empty() ? telling_session(sessions) : nullptr;
   for (const PlanSession* session : sessions) {

@@ -106,7 +106,7 @@ Status SumForwarder::on_block(Arrival arrival) {
   if (retry > retries_.of(block)) drop_block(block, retry);
   if (retry != retries_.of(block) || passed_.contains(block)) return Status::ok();
   SumPart part{std::move(arrival.frame.payload), std::move(arrival.guard), header.stream_sequence};
-  if (parts_.add(block, index, stream->local->parents.size(), parent_index(arrival), std::move(part)))
+  if (parts_.add(block, index, stream->local->parents.size(), arrival.place, std::move(part)))
     add_if_complete(*stream, block);
   return Status::ok();
 }

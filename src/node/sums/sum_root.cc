@@ -98,7 +98,7 @@ Status SumRoot::on_block(Arrival arrival) {
   const StreamIndex index = arrival.key().stream;
   Stream* stream = find(index);
   if (stream == nullptr) return Status::ok();
-  const std::size_t parent = parent_index(arrival);
+  const std::size_t parent = arrival.place;
   const std::size_t block = header.offset_bytes / label_.shape.block_bytes;
   if (!belongs_to(block, index)) {
     return data_loss(fmt::format("the parts of block {} of a sum come on different streams", block));

@@ -69,7 +69,5 @@ class SumSession {
 
 // From the root to all: "every sum is done"; for who asks when the operation is over, too.
 Frame done_answer(const FrameHeader& question, std::uint32_t incarnation);
-// Which of the stream's parents sent this.
-std::size_t parent_index(const Arrival& arrival);
 
 }  // namespace square

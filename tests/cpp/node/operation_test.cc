@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "node/alone.h"
+#include "node/operation_place.h"
 #include "node/operations/sum_layout.h"
 #include "node/sums/sum_forwarder.h"
 #include "node/sums/sum_messages.h"
@@ -69,7 +69,7 @@ MemberOperation call_of(Rank rank, std::span<std::byte> buffer, bool is_root) {
   return call;
 }
 
-std::shared_ptr<Operation> operation_on(Alone& host, CollectiveOp op, std::size_t members) {
+std::shared_ptr<Operation> operation_on(OperationPlace& host, CollectiveOp op, std::size_t members) {
   auto operation =
       std::make_shared<Operation>(host.node, host, OperationKey{CollectiveId(0), kOperation}, op);
   operation->set_member_count(members);
@@ -83,7 +83,7 @@ SumLabel label_of(std::size_t size) {
 }  // namespace
 
 TEST_CASE("a destination holds what comes before its members call, and ends when they have all") {
-  Alone host(broadcast_plan(), 1);
+  OperationPlace host(broadcast_plan(), 1);
   const auto operation = operation_on(host, CollectiveOp::kBroadcast, 2);
   std::vector<std::byte> one(kBlockBytes + 10);
   std::vector<std::byte> other(one.size());
@@ -106,7 +106,7 @@ TEST_CASE("a destination holds what comes before its members call, and ends when
 }
 
 TEST_CASE("a source is done when its destination says so, and lets go of the buffer") {
-  Alone host(broadcast_plan(), 0);
+  OperationPlace host(broadcast_plan(), 0);
   const auto operation = operation_on(host, CollectiveOp::kBroadcast, 1);
   std::vector<std::byte> data(kBlockBytes);
   operation->post(call_of(Rank(0), data, true), host.plan);
@@ -122,7 +122,7 @@ TEST_CASE("a source is done when its destination says so, and lets go of the buf
 }
 
 TEST_CASE("an operation that failed says so once, answers the root's questions, and takes no block") {
-  Alone host(reduce_plan(), 1);
+  OperationPlace host(reduce_plan(), 1);
   const auto operation = operation_on(host, CollectiveOp::kReduce, 1);
   std::vector<std::byte> data(kBlockBytes);
   operation->post(call_of(Rank(1), data, false), host.plan);
@@ -139,7 +139,7 @@ TEST_CASE("an operation that failed says so once, answers the root's questions, 
 }
 
 TEST_CASE("the root adds its own to the parts of the tree, asks for what a parent passed over, and is done") {
-  Alone host(reduce_plan(), 0);
+  OperationPlace host(reduce_plan(), 0);
   const std::size_t count = 4 * kBlockBytes / sizeof(std::int32_t);
   std::vector<std::int32_t> sums(count, 1);
   auto* bytes = reinterpret_cast<std::byte*>(sums.data());
@@ -192,7 +192,7 @@ TEST_CASE("the root adds its own to the parts of the tree, asks for what a paren
 TEST_CASE("a node without a member passes parts on, a member waits until it has called") {
   const std::size_t size = 2 * kBlockBytes;
   const SumLabel label = label_of(size);
-  const auto forwarder_of = [&](Alone& host) {
+  const auto forwarder_of = [&](OperationPlace& host) {
     SumForwarder::Host said;
     said.answer = [&host](const LocalStream&, const Frame& frame) { host.answers.push_back(frame); };
     said.progress = [] {};
@@ -200,19 +200,19 @@ TEST_CASE("a node without a member passes parts on, a member waits until it has 
     said.on_restart = [&host] { ++host.restarts; };
     return std::make_shared<SumForwarder>(host.node, host.links(), host.plan, label, std::move(said));
   };
-  const auto part_on = [&](Alone& host, std::uint16_t stream, std::size_t block) {
+  const auto part_on = [&](OperationPlace& host, std::uint16_t stream, std::size_t block) {
     FrameHeader header = label.block_header({Epoch(1), SessionId(0), StreamIndex(stream)}, block, 0);
     header.stream_sequence = 1;
     return host.arrival(header, numbers(kBlockBytes / 4, 10));
   };
   const auto interleave = deal_out(*reduce_plan()->find_session(SessionId(0)), 2, {});
-  Alone relay(reduce_plan(), 3);
+  OperationPlace relay(reduce_plan(), 3);
   const auto passing = forwarder_of(relay);
   CHECK(passing->on_block(part_on(relay, 1, interleave->order(1)[0])).is_ok());
   CHECK(relay.queued_to(0, SessionId(0)) == 1);
   CHECK(passing->on_block(part_on(relay, 1, interleave->order(1)[0])).is_ok());  // again: once is enough
   CHECK(relay.queued_to(0, SessionId(0)) == 1);
-  Alone member(reduce_plan(), 1);
+  OperationPlace member(reduce_plan(), 1);
   const auto adding = forwarder_of(member);
   CHECK(adding->on_block(part_on(member, 0, interleave->order(0)[0])).is_ok());
   member.run();

@@ -4,10 +4,9 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
 
-#include "node/sums.h"
+#include "node/sum_plans.h"
 #include "node/sums/sum_messages.h"
 
 using namespace square;
@@ -17,33 +16,12 @@ namespace {
 
 constexpr std::uint32_t kLeast = 8U << 10U;  // of a block
 
-void pass(Overlay& overlay, Duration time) {
-  overlay.run([] { return false; }, time);
-}
-
 std::size_t resident_bytes() {
   std::ifstream statm("/proc/self/statm");
   std::size_t total = 0;
   std::size_t resident = 0;
   statm >> total >> resident;
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
-std::vector<std::vector<float>> inputs_of(std::uint64_t seed, std::size_t members, std::size_t count) {
-  std::mt19937_64 random(seed);
-  std::vector<std::vector<float>> inputs;
-  for (std::size_t i = 0; i < members; ++i) inputs.push_back(whole_floats(random, count));
-  return inputs;
-}
-
-PlanBuilder full_mesh(std::size_t nodes, double bps = 80e6, Epoch epoch = Epoch(1)) {
-  PlanBuilder builder(nodes, epoch);
-  for (std::uint32_t from = 0; from < nodes; ++from) {
-    for (std::uint32_t to = 0; to < nodes; ++to) {
-      if (from != to) builder.add_link(from, to, bps);
-    }
-  }
-  return builder;
 }
 
 // 1 and 2 send to 3, which relays to 0; 3 may be a member.
@@ -120,24 +98,6 @@ FrameHeader part(std::uint64_t total, std::uint32_t block, std::uint16_t generat
   return header;
 }
 
-// Of 0 to 3, over two streams each; 4 is a relay and no member.
-std::shared_ptr<const Plan> sum_over_a_relay(bool all) {
-  PlanBuilder builder = full_mesh(5, 20e6);
-  if (all) {
-    builder.add_all_reduce(
-        {0, 1, 2, 3},
-        {{0,
-          3,
-          {{{{1, 4}, {2, 4}, {4, 3}, {3, 0}}, 5e6}, {{{3, 2}, {2, 1}, {1, 0}}, 5e6}},
-          {{{{0, 4}, {4, 1}, {4, 2}, {2, 3}}, 8e6}}},
-         {2, 4, {{{{0, 1}, {1, 4}, {3, 4}, {4, 2}}, 8e6}}, {{{{2, 4}, {4, 3}, {3, 0}, {0, 1}}, 8e6}}}});
-  } else {
-    builder.add_reduce(0, {0, 1, 2, 3},
-                       {{{{1, 4}, {2, 4}, {4, 3}, {3, 0}}, 5e6}, {{{3, 2}, {2, 1}, {1, 4}, {4, 0}}, 5e6}});
-  }
-  return builder.build();
-}
-
 std::vector<std::byte> bytes_of(const Buffer& buffer) {
   std::vector<std::byte> bytes(buffer.size_bytes());
   buffer.copy_to(bytes.data());
@@ -145,12 +105,6 @@ std::vector<std::byte> bytes_of(const Buffer& buffer) {
 }
 
 std::vector<std::byte> zeros(std::size_t size) { return std::vector<std::byte>(size); }
-
-std::uint64_t seeds(std::uint64_t otherwise) {
-  if (std::getenv("SQUARE_SEED") != nullptr) return 1;
-  const char* text = std::getenv("SQUARE_SEEDS");
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 }  // namespace
 
@@ -329,133 +283,6 @@ TEST_CASE("a contributor or root that was restarted is not told that its first r
       REQUIRE(overlay.run([&] { return again.outcomes[restarted].has_value(); }, std::chrono::seconds(21)));
       CHECK(again.outcomes[restarted]->code() == StatusCode::kFailedPrecondition);
     }
-  }
-}
-
-namespace {
-
-// Ends with a fault at a random moment; says what was wrong.
-std::string run_fault(std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const auto below = [&](std::uint64_t end) { return random() % end; };
-  Overlay overlay(seed, 5);
-  const bool may_lose = below(2) == 0;
-  for (std::size_t a = 0; a < 5; ++a) {
-    for (std::size_t b = 0; b < 5; ++b) {
-      LinkConditions conditions;
-      conditions.delay = std::chrono::milliseconds(1 + below(40));
-      conditions.loss = may_lose && below(3) == 0 ? 0.02 : 0.0;
-      if (a != b) overlay.simulation.set_conditions(node_name(a), node_name(b), conditions);
-    }
-  }
-  const bool all = below(2) == 0;
-  const auto plan = sum_over_a_relay(all);
-  overlay.set_members(CollectiveId(0), {0, 1, 2, 3});
-  if (!overlay.publish(plan)) return "no plan";
-  pass(overlay, std::chrono::milliseconds(below(300)));
-  std::vector<std::unique_ptr<Sum>> sums;
-  const auto root = all ? std::nullopt : std::optional<std::uint32_t>(0);
-  const Duration timeout = std::chrono::seconds(5);
-  for (std::uint64_t o = 0; o < 1 + below(3); ++o) {
-    sums.push_back(std::make_unique<Sum>(CollectiveId(0), std::vector<std::uint32_t>{0, 1, 2, 3},
-                                         inputs_of(seed + o, 4, below(300'000)), root, below(2) == 0));
-    sums.back()->operation = OperationId(o);
-    sums.back()->timeout = timeout;
-  }
-  const auto absent = below(3) == 0 ? below(4) : 4;
-  TimePoint last{};
-  for (const auto& sum : sums) {
-    for (std::uint32_t rank = 0; rank < 4; ++rank) {
-      if (rank == absent) continue;
-      if (below(4) == 0) pass(overlay, std::chrono::milliseconds(below(200)));
-      sum->post(overlay, rank);
-    }
-  }
-  last = overlay.simulation.clock().now();
-  pass(overlay, std::chrono::milliseconds(below(1'500)));
-  const auto kind = below(5);
-  const auto victim = static_cast<std::size_t>(below(5));
-  std::optional<std::size_t> gone;
-  std::optional<std::size_t> destroyed;  // its calls never return
-  if (kind == 0) {
-    overlay.transport(victim).stop();
-    gone = victim;
-  } else if (kind == 1) {
-    overlay.node(victim).stop([] {});
-    gone = victim;
-  } else if (kind == 2) {
-    overlay.node(victim % 4).cancel(CollectiveId(0), OperationId(below(sums.size())));
-  } else if (kind == 3) {
-    overlay.restart(victim, 77);
-    gone = destroyed = victim;
-  }
-  const auto ended = [&] {
-    return std::ranges::all_of(sums, [&](const auto& sum) {
-      for (std::size_t rank = 0; rank < 4; ++rank)
-        if (rank != absent && rank != destroyed && !sum->outcomes[rank]) return false;
-      return true;
-    });
-  };
-  std::string trouble;
-  if (!overlay.run(ended, last + timeout + std::chrono::seconds(1) - overlay.simulation.clock().now()))
-    trouble += " somebody did not return;";
-  bool failed = false;
-  for (const auto& sum : sums) {
-    bool bad = false;
-    for (std::size_t rank = 0; rank < 4; ++rank) {
-      const auto& outcome = sum->outcomes[rank];
-      bad |= outcome && !outcome->is_ok();
-      failed |= rank != gone && outcome && !outcome->is_ok();
-    }
-    if (!bad && absent == 4 && !destroyed && !sum->is_right()) trouble += " wrong bits;";
-    for (std::size_t rank = 0; rank < 4; ++rank) {
-      if (sum->has_result(rank) && sum->outcomes[rank] && sum->outcomes[rank]->is_ok() &&
-          sum->outputs[rank] != sum->expected)
-        trouble += " wrong bits without an error;";
-    }
-  }
-  // Blocks for a node that came back without a plan wait for the next plan, as its window bounds
-  // them; and an abort that the simulation loses is not said again before a link comes up.
-  if (destroyed || may_lose) return trouble;
-  pass(overlay, std::chrono::seconds(3));
-  for (std::size_t n = 0; n < 5; ++n) {
-    if (gone == n) continue;
-    std::optional<NodeStatistics> now;
-    overlay.node(n).statistics([&](NodeStatistics statistics) { now = statistics; });
-    overlay.run([&] { return now.has_value(); }, std::chrono::seconds(1));
-    if (!now || now->bytes_in_transit != 0)
-      trouble += " node " + std::to_string(n) + " keeps " + std::to_string(now ? now->bytes_in_transit : 0) +
-                 " bytes;";
-  }
-  if (!failed) return trouble;
-  // The next call fails on all.
-  Sum next(CollectiveId(0), {0, 1, 2, 3}, inputs_of(1, 4, 10), root);
-  next.operation = OperationId(10);
-  next.timeout = std::chrono::seconds(3);
-  for (std::uint32_t rank = 0; rank < 4; ++rank)
-    if (gone != rank) next.post(overlay, rank);
-  pass(overlay, std::chrono::seconds(5));
-  for (std::uint32_t rank = 0; rank < 4; ++rank) {
-    if (gone == rank) continue;
-    if (!next.outcomes[rank])
-      trouble += " the next call did not return;";
-    else if (next.outcomes[rank]->code() != StatusCode::kFailedPrecondition)
-      trouble +=
-          " the next call of rank " + std::to_string(rank) + ": " + next.outcomes[rank]->to_string() + ";";
-  }
-  if (!trouble.empty())
-    trouble += " kind " + std::to_string(kind) + " victim " + std::to_string(victim) + " absent " +
-               std::to_string(absent) + (all ? " all-reduce" : " reduce");
-  return trouble;
-}
-
-}  // namespace
-
-TEST_CASE("whatever fails in a sum, everybody returns in time and nothing stays behind") {
-  const std::uint64_t first = seed_from_environment(1);
-  for (std::uint64_t seed = first; seed < first + seeds(100); ++seed) {
-    const std::string trouble = run_fault(seed);
-    CHECK_MESSAGE(trouble.empty(), "rerun with SQUARE_SEED=", seed, ":", trouble);
   }
 }
 

@@ -19,9 +19,9 @@ namespace square::test {
 
 // The node with this number in the plan; its links are there, but down: a source has no room, what
 // passes waits.
-class Alone final : public OperationHost {
+class OperationPlace final : public OperationHost {
  public:
-  Alone(std::shared_ptr<const Plan> planned, std::size_t number)
+  OperationPlace(std::shared_ptr<const Plan> planned, std::size_t number)
       : executor(simulation.make_executor()),
         transport(simulation.make_transport(node_name(number))),
         node(new NodeContext{{.name = node_name(number)}, simulation.clock(), *transport, *executor}),
@@ -36,7 +36,7 @@ class Alone final : public OperationHost {
       }
     }
   }
-  ~Alone() override {
+  ~OperationPlace() override {
     run();
     transport->stop();
   }
@@ -51,6 +51,7 @@ class Alone final : public OperationHost {
     arrival.plan = plan;
     arrival.stream = plan->find({header.epoch, header.session, header.stream});
     if (!arrival.stream->parents.empty()) arrival.from = arrival.stream->parents[parent];
+    arrival.place = parent;
     arrival.frame = {header, std::move(payload)};
     return arrival;
   }
