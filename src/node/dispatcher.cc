@@ -51,8 +51,6 @@ DataPlane::Dispatcher::Dispatcher(DataPlaneOptions options, const Clock& clock, 
   node_.hold_limit_bytes = node_.options.window_bytes / 2;
 }
 
-DataPlane::Dispatcher::~Dispatcher() = default;
-
 void DataPlane::Dispatcher::on_strand(std::function<void(Dispatcher&)> task) {
   node_.executor.post(life_.bind([this, task = std::move(task)] { task(*this); }));
 }

@@ -29,7 +29,6 @@ class DataPlane::Dispatcher final : public TransportHandler,
                                     private Neighbours::Host {
  public:
   Dispatcher(DataPlaneOptions options, const Clock& clock, Transport& transport, Executor& executor);
-  ~Dispatcher() override;
 
   // Runs on the strand, unless the node is gone by then. From any thread.
   void on_strand(std::function<void(Dispatcher&)> task);

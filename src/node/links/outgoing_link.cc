@@ -48,31 +48,6 @@ void OutgoingLink::enqueue(const StreamKey& key, Frame frame, std::shared_ptr<vo
   if (const auto stream = find(key)) stream->enqueue(std::move(frame), std::move(guard));
 }
 
-bool OutgoingLink::retract(const StreamKey& key, OperationId operation, std::uint64_t stream_sequence) {
-  const auto stream = find(key);
-  return stream && stream->retract(operation, stream_sequence);
-}
-
-bool OutgoingLink::is_queued(const StreamKey& key, OperationId operation,
-                             std::uint64_t stream_sequence) const {
-  const auto stream = find(key);
-  return stream && stream->is_queued(operation, stream_sequence);
-}
-
-void OutgoingLink::want_room(const StreamKey& key) {
-  if (const auto stream = find(key)) stream->want_room();
-}
-
-bool OutgoingLink::has_room(const StreamKey& key) const {
-  const auto stream = find(key);
-  return stream && stream->has_room();
-}
-
-std::size_t OutgoingLink::queued_blocks(const StreamKey& key) const {
-  const auto stream = find(key);
-  return stream ? stream->queued_blocks() : 0;
-}
-
 void OutgoingLink::on_change(const OutgoingStream& stream) {
   update_head(stream, node_.clock.now());
   flush_.mark(*this);

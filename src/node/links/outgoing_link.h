@@ -45,12 +45,6 @@ class OutgoingLink final : public Flush::Link {
 
   // The same as on the stream itself, for who does not keep it.
   void enqueue(const StreamKey& key, Frame frame, std::shared_ptr<void> guard);
-  bool retract(const StreamKey& key, OperationId operation, std::uint64_t stream_sequence);
-  [[nodiscard]] bool is_queued(const StreamKey& key, OperationId operation,
-                               std::uint64_t stream_sequence) const;
-  void want_room(const StreamKey& key);
-  [[nodiscard]] bool has_room(const StreamKey& key) const;
-  [[nodiscard]] std::size_t queued_blocks(const StreamKey& key) const;
 
   // Goes ahead of everything, unpaced but counted. Dropped if the link is down.
   void send_ahead(Frame frame);

@@ -89,7 +89,7 @@ void MulticastOperation::open() {
 }
 
 void MulticastOperation::open_receiver(SessionId session, Receiver& receiver) {
-  const PlanSession* planned = plan_->plan().find_session(session);
+  const PlanSession* planned = plan_->session(session);
   if (planned == nullptr) {
     return operation_.fail(
         data_loss(fmt::format("session {} is not one of the broadcast's", session.value())), true);

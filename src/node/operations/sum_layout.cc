@@ -29,7 +29,7 @@ SumLayout::SumLayout(const InstalledPlan& plan, CollectiveId collective, const M
     const bool tells = telling != nullptr && (telling == session || telling->pair == session->id);
     if (elements.size_bytes == 0 && !tells) continue;
     shares_.push_back({session,
-                       session->pair ? plan.plan().find_session(*session->pair) : nullptr,
+                       session->pair ? plan.session(*session->pair) : nullptr,
                        {elements.offset_bytes * element, elements.size_bytes * element}});
   }
 }

@@ -142,7 +142,7 @@ void SumOperation::open() {
 
 void SumOperation::open_receiver(SessionId session, Receiver& receiver) {
   const SumLayout::Share* const share = layout_->find(session);
-  const PlanSession* const planned = plan_->plan().find_session(session);
+  const PlanSession* const planned = plan_->session(session);
   const ByteRange range = share == nullptr ? ByteRange{} : share->range;
   multicasts_.open(receiver, planned == nullptr ? "" : plan_->plan().nodes[planned->root.index()].name,
                    [&](const MemberOperation&) { return range; });

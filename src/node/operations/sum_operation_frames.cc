@@ -89,7 +89,7 @@ std::shared_ptr<SumSession> SumOperation::sums_for(const Arrival& arrival) {
         true);
     return nullptr;
   }
-  return sums_.add(arrival.plan, *arrival.plan->plan().find_session(session), shape);
+  return sums_.add(arrival.plan, *arrival.plan->session(session), shape);
 }
 
 }  // namespace square

@@ -16,7 +16,7 @@ SumForwarder::SumForwarder(std::shared_ptr<NodeContext> node, Links& links,
       links_(links),
       host_(std::move(host)),
       ask_timer_(node_->executor, node_->clock) {
-  const auto& members = plan->plan().find_session(label.session)->members;
+  const auto& members = plan->session(label.session)->members;
   if (std::ranges::find(members, *plan->self()) != members.end()) own_.emplace();
   enter(std::move(plan), {}, true);
 }
@@ -53,7 +53,7 @@ void SumForwarder::enter(std::shared_ptr<const InstalledPlan> plan, const std::v
 }
 
 void SumForwarder::deal() {
-  if (own_) own_->deal(*plan_->plan().find_session(label_.session), label_.shape.block_count());
+  if (own_) own_->deal(*plan_->session(label_.session), label_.shape.block_count());
 }
 
 // Follows the root, or a contributor that begins, to a newer beginning.

@@ -65,7 +65,7 @@ class SumRoot final : public SumSession {
 
   void enter(std::shared_ptr<const InstalledPlan> plan, const std::vector<bool>& done_before);
   void deal();
-  [[nodiscard]] const PlanSession& planned() const { return *plan_->plan().find_session(label_.session); }
+  [[nodiscard]] const PlanSession& planned() const { return *plan_->session(label_.session); }
   [[nodiscard]] Stream* find(StreamIndex index);
   void drop_everything();
 
