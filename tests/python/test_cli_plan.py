@@ -203,8 +203,8 @@ def test_plan_in_python_leaves_the_scenario_alone(triangle: Path) -> None:
 
 def test_paths_choose_what_a_plan_may_use(triangle: Path) -> None:
     # By hops the thin direct link comes first; the wide way round is ten times as wide.
-    shortest = package.plan(triangle, paths="shortest:1", shots=1)
-    widest = package.plan(triangle, paths="widest:1", shots=1)
+    shortest = package.plan(triangle, policy="square", paths="shortest:1", shots=1)
+    widest = package.plan(triangle, policy="square", paths="widest:1", shots=1)
     assert shortest.collectives[0].rate_bps == pytest.approx(4e6)
     assert widest.collectives[0].rate_bps > 20e6
 

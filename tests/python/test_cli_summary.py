@@ -410,7 +410,8 @@ def test_command_explains(tmp_path: Path) -> None:
     assert "Mbit/s is all that cut 1 leaves to collective 0" in result.stdout
 
     output = tmp_path / "why.json"
-    result = square("plan", file, "--policy", "square", "--explain", "collective:1", "--json", "--output", output)
+    command = ("plan", file, "--policy", "square", "--explain", "collective:1")
+    result = square(*command, "--json", "--output", output)
     document = json.loads(result.stdout)
     assert document == json.loads(output.read_text(encoding="utf-8"))
     assert (document["collective"], document["session"]) == ("1", None)

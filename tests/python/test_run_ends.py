@@ -66,7 +66,7 @@ def test_a_killed_worker_ends_it(long_run: subprocess.Popen[str]) -> None:
     assert f"process id {victim}" in complaints
     assert "signal 9 (SIGKILL)" in complaints
     assert "of node " in complaints
-    assert "policy square" in complaints
+    assert "policy exact" in complaints
 
 
 def test_workers_die_with_a_killed_parent(long_run: subprocess.Popen[str]) -> None:
