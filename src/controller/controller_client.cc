@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -89,26 +92,31 @@ class ControllerClient::Core {
     const std::uint64_t losses = line_.losses();
     const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
     grpc::ClientContext context;
+    const auto own = std::make_shared<UnderWay>();
     {
       std::unique_lock lock(mutex_);
       ++callers_;
-      changed_.wait_until(lock, end, [&] { return stopping_ || !under_way_.contains(key); });
+      const std::optional<Status> failure = wait_for_neighbours(lock, key, end);
       const GroupRegistration* const known = find_answered(key, losses);
-      if (stopping_ || known != nullptr) {
+      if (stopping_ || failure || known != nullptr) {
         --callers_;
         changed_.notify_all();
-        if (known != nullptr && !stopping_) return *known;
-        return cancelled("the node leaves the overlay");
+        if (stopping_) return cancelled("the node leaves the overlay");
+        if (failure) return *failure;
+        return *known;
       }
       calls_.insert(&context);
-      under_way_.insert(key);
+      under_way_.insert_or_assign(key, own);
     }
     auto registered = call_register(group, request, {timeout, end, losses}, context);
     const std::lock_guard lock(mutex_);
     if (registered.is_ok()) answered_.push_front({key, *registered, losses});
     if (answered_.size() > kMaxAnswered) answered_.pop_back();
     calls_.erase(&context);
-    under_way_.erase(under_way_.find(key));
+    own->is_over = true;
+    if (!registered.is_ok() && std::chrono::steady_clock::now() < end) own->failure = registered.status();
+    if (const auto found = under_way_.find(key); found != under_way_.end() && found->second == own)
+      under_way_.erase(found);
     --callers_;
     changed_.notify_all();
     return registered;
@@ -121,6 +129,25 @@ class ControllerClient::Core {
     GroupRegistration made;
     std::uint64_t losses = 0;
   };
+
+  // A registration that some member waits for; others of the node that register the same wait with it.
+  struct UnderWay {
+    bool is_over = false;
+    std::optional<Status> failure;  // not if its member's own time was over
+  };
+
+  // Until nobody has the same registration under way. The failure is theirs, too, who waited.
+  std::optional<Status> wait_for_neighbours(std::unique_lock<std::mutex>& lock, const std::string& key,
+                                            std::chrono::steady_clock::time_point end) {
+    while (!stopping_ && std::chrono::steady_clock::now() < end) {
+      const auto found = under_way_.find(key);
+      if (found == under_way_.end()) return std::nullopt;
+      const auto other = found->second;
+      changed_.wait_until(lock, end, [&] { return stopping_ || other->is_over; });
+      if (other->failure) return other->failure;
+    }
+    return std::nullopt;
+  }
 
   [[nodiscard]] const GroupRegistration* find_answered(const std::string& key, std::uint64_t losses) const {
     const auto found = std::ranges::find_if(
@@ -179,7 +206,7 @@ class ControllerClient::Core {
   std::size_t callers_ = 0;
   std::set<grpc::ClientContext*> calls_;
   // The members of a group at one node register the same, mostly at the same time: one asks for all.
-  std::multiset<std::string> under_way_;
+  std::map<std::string, std::shared_ptr<UnderWay>> under_way_;
   std::deque<Answered> answered_;  // the newest first
 };
 

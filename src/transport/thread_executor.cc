@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -25,8 +26,8 @@ std::chrono::steady_clock::time_point to_std(TimePoint when) {
   return std::chrono::steady_clock::time_point(when.time_since_epoch());
 }
 
-// What a host runs before it looks for events again: tasks, and as many timers.
-constexpr int kTasksInARow = 64;
+// What a host runs at least before it looks for events again, if there is so much: tasks, and as many timers.
+constexpr std::size_t kTasksInARow = 64;
 
 // A queue of tasks and timers by due time. Whoever runs them, the own thread or a host's, is the only one.
 class Strand {
@@ -145,9 +146,11 @@ class Strand {
   // Whether there was anything to run.
   bool run_some(std::unique_lock<std::mutex>& lock) {
     runner_ = std::this_thread::get_id();
-    int rounds = 0;
+    std::size_t rounds = 0;
+    // What waits already, at least: an event of a host may bring many tasks, and its next one as many more.
+    const std::size_t most = std::max(kTasksInARow, tasks_.size());
     // One of each in turn, so that neither timers nor tasks can starve the other.
-    for (; rounds < kTasksInARow; ++rounds) {
+    for (; rounds < most; ++rounds) {
       const bool timer_ran = run_due_timer(lock);
       const bool task_ran = run_task(lock);
       if (!timer_ran && !task_ran) break;

@@ -9,7 +9,9 @@ import json
 import os
 import secrets
 import socket
+import time
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import square
@@ -18,6 +20,9 @@ from square.torch import hosts, presence
 from square.torch.compression import DEFAULT_COMPRESSION
 from square.torch.options import DEFAULT_ALGORITHM, Options, login_name
 from square.torch.site import ATTACH_SECONDS, SITES, Site, is_lone, lone_key
+
+# Who waits for several ranks looks so often whether one has said what went wrong.
+LOOK_TIME = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
@@ -91,19 +96,41 @@ class Rendezvous:
     def get_all(self, keys: list[str]) -> list[Any]:
         """As get(), of several at once."""
         names = [f"{self._prefix}/{key}" for key in keys]
-        try:
-            self._store.wait(names, self._timeout)
-        except RuntimeError as error:
-            raise RuntimeError(f"square: rank {self.rank} {self._why_missing(keys)}: {error}") from error
+        self._wait(keys, names)
         if len(names) > 1 and self._store.has_extended_api():
             texts = self._store.multi_get(names)
         else:
             texts = [self._store.get(name) for name in names]
-        values = [json.loads(text) for text in texts]
-        for value in values:
-            if isinstance(value, dict) and "error" in value:
-                raise RuntimeError(f"square: {value['error']}")
-        return values
+        return [self._checked(text) for text in texts]
+
+    def _wait(self, keys: list[str], names: list[str]) -> None:
+        """Until all are there, or one of them says what went wrong: then the others may never come."""
+        end = time.monotonic() + self._timeout.total_seconds()
+        while True:
+            begun = time.monotonic()
+            patience = min(LOOK_TIME.total_seconds(), max(0.001, end - begun))
+            try:
+                self._store.wait(names, timedelta(seconds=patience))
+                return
+            except RuntimeError as error:
+                # Sooner than it was asked to wait: whoever has the store is gone.
+                is_gone = time.monotonic() < begun + patience / 2
+                if not is_gone:
+                    self._raise_errors([key for key in keys if self.has(key)])
+                if is_gone or time.monotonic() >= end:
+                    why = self._why_missing(keys)
+                    raise RuntimeError(f"square: rank {self.rank} {why}: {error}") from error
+
+    def _raise_errors(self, keys: list[str]) -> None:
+        for key in keys:
+            self._checked(self._store.get(f"{self._prefix}/{key}"))
+
+    @staticmethod
+    def _checked(text: bytes) -> Any:
+        value = json.loads(text)
+        if isinstance(value, dict) and "error" in value:
+            raise RuntimeError(f"square: {value['error']}")
+        return value
 
     def has(self, key: str) -> bool:
         """Whether it was put; does not wait."""

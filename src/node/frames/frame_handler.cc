@@ -28,6 +28,8 @@ void FrameHandler::take(LinkHandle link, Frame frame, Landing landing) {
 
 void FrameHandler::take_from_parent(LinkHandle link, IncomingLink& from, Arrival arrival) {
   const FrameHeader& header = arrival.header();
+  // Of a connection that a newer one has replaced: it counts otherwise.
+  if (from.handle() != link) return parts_.node.refuse_frame();
   IncomingStream* const stream = from.find({header.epoch, header.session, header.stream});
   if (stream == nullptr) return parts_.node.refuse_frame();
   const LocalStream& local = stream->local();

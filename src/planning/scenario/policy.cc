@@ -59,10 +59,24 @@ class PolicyReader {
     SQUARE_RETURN_IF_ERROR(check_each_policy_field([&](const auto& field) {
       return field.check == nullptr ? Status() : table_.at(field.key, field.check(policy_, topology_));
     }));
+    SQUARE_RETURN_IF_ERROR(check_named());
     return policy_;
   }
 
  private:
+  // The default heeds neither: who writes them means another policy.
+  Status check_named() const {
+    if (table_.has("name")) return {};
+    for (const std::string_view key : {"shots", "paths"}) {
+      if (!table_.has(key)) continue;
+      return table_.at(
+          key, invalid_argument(fmt::format("the policy \"{}\", which plans where none is named, has no {}: "
+                                            "name the policy, such as \"square\"",
+                                            policy_.name, key)));
+    }
+    return {};
+  }
+
   template <typename Value>
   Status read_field(const PolicyField<Value>& field) {
     if (!table_.has(field.key)) return {};
