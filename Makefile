@@ -19,7 +19,7 @@ BIN := $(VENV)/bin
 STAMPS := build/stamps
 STEP := packaging/step
 # Simulated overlays under a sanitizer, where each takes ten times as long.
-SANITIZED_SEEDS ?= 200
+SANITIZED_SEEDS ?= 100
 
 # One cache serves all build directories, which debug information would otherwise tell apart.
 export CCACHE_DIR ?= $(CURDIR)/.cache/ccache
