@@ -101,7 +101,8 @@ def test_a_signal_while_it_plans(tmp_path: Path) -> None:
         f'[[collective]]\ntenant = "t"\nop = "broadcast"\nroot = "n{number}"\nbytes = 1\n'
         for number in range(45)
     )
-    head = f'[policy]\nname = "square"\npaths = "shortest:20"\n[overlay]\nmesh = [{names}]\ncapacity_mbps = 10\n'
+    policy = '[policy]\nname = "square"\npaths = "shortest:20"\n'
+    head = f"{policy}[overlay]\nmesh = [{names}]\ncapacity_mbps = 10\n"
     file.write_text(head + collectives, encoding="utf-8")
     process = start("run", file)
     time.sleep(2.0)
