@@ -25,6 +25,8 @@ namespace {
 // A machine that does not answer a ping, sent after some silence, is gone: the line is built anew.
 constexpr Duration kKeepaliveTime = std::chrono::seconds(2);
 constexpr Duration kKeepaliveTimeout = std::chrono::seconds(3);
+// An attempt to connect may take so long.
+constexpr Duration kConnectTime = std::chrono::seconds(5);
 // Registrations whose answers are kept for other members of the group at this node.
 constexpr std::size_t kMaxAnswered = 64;
 
@@ -43,7 +45,8 @@ std::shared_ptr<grpc::Channel> open_channel(const ControllerClientOptions& optio
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
                    grpc_milliseconds(ControllerClient::kMinReconnectWait));
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, grpc_milliseconds(ControllerClient::kMinReconnectWait));
+  // By its name a wait, in truth what an attempt may take: two round trips at least.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, grpc_milliseconds(kConnectTime));
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, grpc_milliseconds(ControllerClient::kMaxReconnectWait));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, grpc_milliseconds(kKeepaliveTime));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, grpc_milliseconds(kKeepaliveTimeout));
