@@ -9,6 +9,7 @@ SQUARE_DATA names the directory with inter-region/.
 """
 
 import argparse
+import math
 import random
 import statistics
 import sys
@@ -51,7 +52,7 @@ def measure_cut(options: argparse.Namespace, number: int) -> dict[str, Any]:
     with Sites(topology) as sites:
         ours = statistics.median(sites.all_reduce("square", elements, options.repeat))
         cost = sites.cost
-        theirs = statistics.median(sites.all_reduce("gloo", elements, 1))
+        theirs = math.nan if options.alone else statistics.median(sites.all_reduce("gloo", elements, 1))
     bits = 8 * FLOAT_BYTES * elements
     return {
         "cut": number,
@@ -98,6 +99,7 @@ def options_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--total", type=float, default=2000, help="Mbit/s of all links together (default 2000)"
     )
+    parser.add_argument("--alone", action="store_true", help="without Gloo, which takes most of the time")
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="that square is planned to take (default 2)"
     )

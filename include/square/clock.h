@@ -19,6 +19,12 @@ class Clock {
 
 using TimePoint = Clock::TimePoint;
 
+// The first multiple of `tick` at or after `when`. Times are not negative.
+constexpr TimePoint tick_after(TimePoint when, Duration tick) {
+  const Duration since = when.time_since_epoch();
+  return TimePoint((since + tick - Duration(1)) / tick * tick);
+}
+
 // The machine's monotonic clock; its zero is the machine's.
 const Clock& steady_clock();
 

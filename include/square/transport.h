@@ -88,6 +88,11 @@ class Transport {
   // keep their order. The loss of a channel that was up ends the link.
   virtual void set_channels(LinkHandle link, std::size_t channels) = 0;
 
+  // How long what has come in may wait before the handler hears of it, so that more comes with it: a
+  // wake-up costs more than a frame. The handler's executor may wait as long if the transport
+  // runs it. 0 at first; a hint.
+  virtual void set_patience(Duration /*patience*/) {}
+
   // Drops what is queued and releases every payload of this link soon after.
   virtual void close_link(LinkHandle link) = 0;
 

@@ -119,6 +119,7 @@ void DataPlane::Dispatcher::post(MemberOperation call) {
   if (operation->has_posted(call.rank)) return refuse(called_already(call));
   // Before any buffer is compared: whoever called something else must hear that, not of sizes.
   if (!agreement_.on_call(key, call.rank, call.call)) return refuse(*collective.failure);
+  operations_.on_call(key, *plan, std::max(call.input.size(), call.output.size()));
   operation->post(std::move(call), plan);
   await_lost_links(key, plan, node_.clock.now());
 }

@@ -4,16 +4,16 @@
 #include <utility>
 
 #include "node/links/incoming_link.h"
+#include "node/plan/stream_windows.h"
 #include "transport/pacing/wire_cost.h"
 
 namespace square {
 namespace {
 
-// Credit is announced once this part of the window is free again: fewer small frames.
-constexpr std::uint64_t kGrantFraction = 2;
-// It then waits for others to go with, but not in a window of few blocks, or once most of it is free.
+// Credit that is worth a word waits for others to go with, but not in a window of few blocks, once it
+// is more by this factor, or where a word costs nothing beside the bytes that it is about.
 constexpr std::uint64_t kLeastPatientWindow = 8;
-constexpr double kUrgentPart = 0.75;
+constexpr double kUrgentFactor = 1.5;
 
 }  // namespace
 
@@ -64,6 +64,7 @@ void IncomingStream::release(std::size_t bytes) {
   node_->remove_in_transit(*tally_, bytes);
   if (!flow_) return;
   ++waiting_;
+  freed_bytes_ += bytes;
   link_.police().ask(*flow_, wire_bits(bytes));
 }
 
@@ -74,12 +75,11 @@ void IncomingStream::on_credit_request(std::uint64_t sent) {
 
 void IncomingStream::grant(bool always) {
   if (!flow_) return;
-  const std::uint64_t window = local_.window_blocks;
-  const std::uint64_t step = std::max<std::uint64_t>(1, window / kGrantFraction);
-  if (!always && limit() < announced_ + step) return;
+  if (!always && limit() < announced_ + local_.credit_blocks) return;
   granted_ = std::max(granted_, limit());
-  const auto urgent = static_cast<std::uint64_t>(kUrgentPart * static_cast<double>(window));
-  const bool may_wait = !always && window >= kLeastPatientWindow && granted_ < announced_ + urgent;
+  const auto urgent = static_cast<std::uint64_t>(kUrgentFactor * static_cast<double>(local_.credit_blocks));
+  const bool may_wait = !always && local_.window_blocks >= kLeastPatientWindow &&
+                        granted_ < announced_ + urgent && freed_bytes_ < kCheapCreditBytes;
   if (!std::exchange(is_due_, true)) link_.add_credit(*this);
   link_.announce_credit(may_wait);
 }
@@ -95,6 +95,7 @@ std::optional<Frame> IncomingStream::take_credit() {
   if (!std::exchange(is_due_, false)) return std::nullopt;
   granted_ = std::max(granted_, limit());
   announced_ = granted_;
+  freed_bytes_ = 0;
   Frame credit;
   credit.header.type = FrameType::kCredit;
   credit.header.epoch = local_.key.epoch;

@@ -12,10 +12,4 @@ namespace square {
 inline constexpr Duration kPaceTick = std::chrono::milliseconds(4);
 inline constexpr Duration kAnswerTick = std::chrono::milliseconds(20);
 
-// The first point at or after `when`. Times are not negative.
-constexpr TimePoint tick_after(TimePoint when, Duration tick) {
-  const Duration since = when.time_since_epoch();
-  return TimePoint((since + tick - Duration(1)) / tick * tick);
-}
-
 }  // namespace square

@@ -15,6 +15,7 @@ OpenOperations::OperationPointer OpenOperations::open(const OperationKey& key, c
       std::make_shared<Operation>(node_, host_, key, plan.plan().find_collective(key.collective)->op);
   operation->set_member_count(groups_[key.collective].ranks.size());
   operations_.emplace(key, operation);
+  patience_.begin(key);
   watches_.tell(key, Status::ok());
   return operation;
 }

@@ -10,6 +10,7 @@
 #include "node/groups/watches.h"
 #include "node/operations/operation.h"
 #include "node/operations/operation_key.h"
+#include "node/operations/patience.h"
 
 namespace square {
 
@@ -23,7 +24,7 @@ class OpenOperations {
   using OperationPointer = std::shared_ptr<Operation>;
 
   OpenOperations(std::shared_ptr<NodeContext> node, OperationHost& host, Groups& groups, Watches& watches)
-      : node_(std::move(node)), host_(host), groups_(groups), watches_(watches) {}
+      : node_(std::move(node)), host_(host), groups_(groups), watches_(watches), patience_(node_->transport) {}
   // They end without a word: the node goes away.
   ~OpenOperations();
   OpenOperations(const OpenOperations&) = delete;
@@ -35,7 +36,14 @@ class OpenOperations {
   [[nodiscard]] OperationPointer find(const OperationKey& key) const;
   [[nodiscard]] const std::map<OperationKey, OperationPointer>& all() const { return operations_; }
   [[nodiscard]] bool empty() const { return operations_.empty(); }
-  void remove(const OperationKey& key) { operations_.erase(key); }
+  void remove(const OperationKey& key) {
+    operations_.erase(key);
+    patience_.end(key);
+  }
+  // A member has called it, on so many bytes.
+  void on_call(const OperationKey& key, const InstalledPlan& plan, std::size_t bytes) {
+    patience_.set(key, patience_of(plan, key.collective, bytes));
+  }
 
   void set_member_count(CollectiveId collective, std::size_t count);
   // Puts blocks on a stream that starts here, the oldest operation first.
@@ -53,6 +61,7 @@ class OpenOperations {
   OperationHost& host_;
   Groups& groups_;
   Watches& watches_;
+  Patience patience_;
   std::map<OperationKey, OperationPointer> operations_;
 };
 

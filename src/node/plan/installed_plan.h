@@ -42,6 +42,7 @@ struct LocalStream {
   std::size_t largest_block = 0;  // bytes; of older plans, too: see LivePlans
   std::size_t depth = 0;          // hops to the farthest node, from the root
   std::size_t window_blocks = 0;  // of each hop from a parent
+  std::size_t credit_blocks = 1;  // so many free ones of them are worth a word to the parent
 
   // Its part of a link.
   [[nodiscard]] FlowShare share() const { return {tenant, tenant_weight, rate_bps, std::max(weight, 1e-9)}; }
@@ -91,6 +92,8 @@ class InstalledPlan {
   // What `peer` may send to this node, by the same rule.
   [[nodiscard]] double pace_from_bps(const std::string& peer) const;
   [[nodiscard]] double egress_bps() const;
+  // The most that one of the links which this node uses may carry; 0 if it uses none.
+  [[nodiscard]] double fastest_link_bps() const { return fastest_link_bps_; }
 
  private:
   [[nodiscard]] double pace_between(std::optional<NodeId> tail, std::optional<NodeId> head) const;
@@ -99,6 +102,7 @@ class InstalledPlan {
   std::shared_ptr<const Plan> plan_;
   std::optional<NodeId> self_;
   BlockSizes block_sizes_;
+  double fastest_link_bps_ = 0;
   std::map<StreamKey, LocalStream> streams_;
   std::map<SessionId, const PlanSession*> sessions_;
   std::map<SessionId, std::vector<const LocalStream*>> streams_of_;

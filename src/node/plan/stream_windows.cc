@@ -30,6 +30,12 @@ bool has_unlimited_hop(const LocalStream& stream, const LinksIn& links) {
   });
 }
 
+std::size_t credit_blocks(std::size_t window_blocks, double part, double block_bytes) {
+  const auto window = static_cast<double>(window_blocks);
+  const double enough = std::max(part * window, static_cast<double>(kCheapCreditBytes) / block_bytes);
+  return std::max<std::size_t>(1, static_cast<std::size_t>(std::min(window / 2, enough)));
+}
+
 }  // namespace
 
 std::vector<double> share_out(double total, const std::vector<Claim>& claims) {
@@ -56,6 +62,8 @@ void fit_windows(std::map<StreamKey, LocalStream>& streams, const Plan& plan, No
   struct Reserved {
     LocalStream* stream;
     double bytes;
+    double credit_part;  // of the window
+    double block_bytes;
   };
   std::map<std::string_view, std::vector<Reserved>> tenants;
   std::map<std::string_view, double> weights;
@@ -63,14 +71,16 @@ void fit_windows(std::map<StreamKey, LocalStream>& streams, const Plan& plan, No
     if (stream.parents.empty()) continue;
     const BlockSizes::Sizes& blocks_of = sizes.of(key.session);
     const double rate = has_unlimited_hop(stream, links) ? kUnlimitedWindowBps : stream.rate_bps;
-    const double under_way = rate * (round_trip_seconds(stream, links) + kWindowSlackSeconds) / kBitsPerByte /
-                             static_cast<double>(blocks_of.fine);
+    const double seconds = round_trip_seconds(stream, links) + kWindowSlackSeconds;
+    const double under_way = rate * seconds / kBitsPerByte / static_cast<double>(blocks_of.fine);
     const auto most = static_cast<double>(kMaxWindowBlocks - kSpareWindowBlocks);
     stream.window_blocks =
         kSpareWindowBlocks + static_cast<std::size_t>(std::ceil(std::min(most, under_way)));
     const auto blocks = static_cast<double>(stream.parents.size() * stream.window_blocks);
     weights[stream.tenant] = stream.tenant_weight;
-    tenants[stream.tenant].push_back({&stream, blocks * static_cast<double>(blocks_of.coarse)});
+    const double credit_part = kCreditPartOfSlack * kWindowSlackSeconds / seconds;
+    tenants[stream.tenant].push_back({&stream, blocks * static_cast<double>(blocks_of.coarse), credit_part,
+                                      static_cast<double>(blocks_of.fine)});
   }
   std::vector<Claim> claims;
   for (const auto& [tenant, reserved] : tenants) {
@@ -86,6 +96,7 @@ void fit_windows(std::map<StreamKey, LocalStream>& streams, const Plan& plan, No
     for (const Reserved& one : reserved) {
       const auto blocks = static_cast<std::size_t>(static_cast<double>(one.stream->window_blocks) * part);
       one.stream->window_blocks = std::max(kMinWindowBlocks, blocks);
+      one.stream->credit_blocks = credit_blocks(one.stream->window_blocks, one.credit_part, one.block_bytes);
     }
   }
 }

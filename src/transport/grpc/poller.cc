@@ -2,6 +2,7 @@
 
 #include <grpc/support/time.h>
 
+#include <thread>
 #include <utility>
 
 #include "transport/grpc/channel.h"
@@ -48,24 +49,36 @@ void Poller::run() {
   current = nullptr;
 }
 
+grpc::CompletionQueue::NextStatus Poller::gather(void** tag, bool* ok) {
+  const Duration patience(patience_.load(std::memory_order_relaxed));
+  if (patience == Duration(0)) return grpc::CompletionQueue::TIMEOUT;
+  const auto status = queue_.AsyncNext(tag, ok, gpr_time_0(GPR_CLOCK_MONOTONIC));
+  if (status == grpc::CompletionQueue::TIMEOUT) {
+    const TimePoint now = steady_clock().now();
+    std::this_thread::sleep_for(tick_after(now, patience) - now);
+  }
+  return status;
+}
+
 // False if the queue is through; no tag if the time has come, or for a wake-up.
 bool Poller::next(TimePoint until, void** tag, bool* ok) {
   *tag = nullptr;
-  if (until == TimePoint::max()) {
-    if (!queue_.Next(tag, ok)) return false;
-  } else {
+  auto status = gather(tag, ok);
+  if (status == grpc::CompletionQueue::TIMEOUT) {
     const TimePoint now = steady_clock().now();
     const Duration left = until > now ? until - now : Duration(0);
     const auto deadline =
-        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
-    const auto status = queue_.AsyncNext(tag, ok, deadline);
-    if (status == grpc::CompletionQueue::SHUTDOWN) return false;
-    if (status == grpc::CompletionQueue::TIMEOUT) {
-      *tag = nullptr;
-      return true;
-    }
+        until == TimePoint::max()
+            ? gpr_inf_future(GPR_CLOCK_MONOTONIC)
+            : gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(left.count(), GPR_TIMESPAN));
+    status = queue_.AsyncNext(tag, ok, deadline);
   }
-  if (*tag == nullptr) is_waking_ = false;
+  if (status == grpc::CompletionQueue::SHUTDOWN) return false;
+  if (status == grpc::CompletionQueue::TIMEOUT) {
+    *tag = nullptr;
+  } else if (*tag == nullptr) {
+    is_waking_ = false;
+  }
   return true;
 }
 

@@ -30,9 +30,14 @@ class Poller final : public StrandHost {
   // If this thread polls the queue: has the channel proceed with its wake-up soon, and says so.
   static bool wake_here(const grpc::CompletionQueue& queue, const std::shared_ptr<Channel>& channel);
 
+  // How long events may wait for others to come; from any thread. Others' wake-ups wait as long.
+  void set_patience(Duration patience) { patience_ = patience.count(); }
+
   void wake() override;
 
  private:
+  // An event that is there already, or lets some come in. As gRPC's AsyncNext().
+  grpc::CompletionQueue::NextStatus gather(void** tag, bool* ok);
   [[nodiscard]] bool next(TimePoint until, void** tag, bool* ok);
   void wake_channels();
 
@@ -40,6 +45,7 @@ class Poller final : public StrandHost {
   ThreadExecutor* const executor_;
   std::vector<std::shared_ptr<Channel>> woken_;  // the thread only
   std::atomic<bool> is_waking_ = false;
+  std::atomic<Duration::rep> patience_ = 0;
   grpc::Alarm alarm_;
 };
 

@@ -160,6 +160,10 @@ void GrpcTransport::set_channels(LinkHandle link, std::size_t channels) {
   if (const auto found = find(link)) found->set_channels(channels);
 }
 
+void GrpcTransport::set_patience(Duration patience) {
+  for (const auto& poller : pollers_) poller->set_patience(patience);
+}
+
 void GrpcTransport::close_link(LinkHandle link) {
   if (const auto found = find(link)) found->close(cancelled("this node closed the link"));
 }

@@ -96,11 +96,18 @@ void SimulatedTransport::send(LinkHandle link, Frame frame) {
   const bool lost = simulation_.draw() < now.loss;
   const TimePoint when = arrival(connection, frame.header, now);
   head->later(when, [head, to = connection.other_handle, frame = std::move(frame), lost] {
-    head->deliver(to, frame, lost);
+    head->take(to, frame, lost);
   });
   later(simulation_.clock.time, [this, link] {
     if (connections_.contains(link)) handler_->on_sent(link);
   });
+}
+
+void SimulatedTransport::take(LinkHandle link, Frame frame, bool lost) {
+  const TimePoint now = simulation_.clock.time;
+  if (patience_ > Duration(0)) looks_at_ = std::max(looks_at_, tick_after(now, patience_));
+  if (looks_at_ <= now) return deliver(link, std::move(frame), lost);
+  later(looks_at_, [this, link, frame = std::move(frame), lost] { deliver(link, frame, lost); });
 }
 
 void SimulatedTransport::deliver(LinkHandle link, Frame frame, bool lost) {

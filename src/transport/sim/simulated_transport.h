@@ -22,6 +22,8 @@ class SimulatedTransport final : public Transport {
   void send(LinkHandle link, Frame frame) override;
   // A simulated link has no windows that a second connection would widen.
   void set_channels(LinkHandle /*link*/, std::size_t /*channels*/) override {}
+  // Frames then come at multiples of it.
+  void set_patience(Duration patience) override { patience_ = patience; }
   void close_link(LinkHandle link) override;
   void stop() override;
 
@@ -38,6 +40,7 @@ class SimulatedTransport final : public Transport {
 
   void connect(LinkHandle link, const std::string& peer, const std::string& address);
   LinkHandle accept(SimulatedTransport& from, LinkHandle from_handle);
+  void take(LinkHandle link, Frame frame, bool lost);
   void deliver(LinkHandle link, Frame frame, bool lost);
   void break_link(LinkHandle link, Status reason);
   TimePoint arrival(Connection& connection, const FrameHeader& header, const LinkConditions& conditions);
@@ -53,6 +56,8 @@ class SimulatedTransport final : public Transport {
   std::shared_ptr<bool> running_ = std::make_shared<bool>(false);
   std::map<LinkHandle, Connection> connections_;
   std::uint32_t next_handle_ = 1;
+  Duration patience_{0};
+  TimePoint looks_at_{};  // frames that came before wait until then, and so do all after them
 };
 
 }  // namespace square

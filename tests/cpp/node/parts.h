@@ -23,8 +23,10 @@ class RecordingTransport final : public Transport {
   void send(LinkHandle link, Frame frame) override { sent[link].push_back(std::move(frame)); }
   void set_channels(LinkHandle link, std::size_t channels) override { channels_of[link] = channels; }
   void close_link(LinkHandle link) override { closed.push_back(link); }
+  void set_patience(Duration patience) override { patiences.push_back(patience); }
   void stop() override {}
 
+  std::vector<Duration> patiences;
   std::map<LinkHandle, std::vector<Frame>> sent;
   std::vector<std::string> dialled;
   std::map<LinkHandle, std::size_t> channels_of;

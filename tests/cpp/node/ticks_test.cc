@@ -68,6 +68,7 @@ LocalStream stream_of(std::uint16_t index, std::size_t window_blocks) {
   stream.tenant = "tenant";
   stream.rate_bps = 10e6;
   stream.window_blocks = window_blocks;
+  stream.credit_blocks = window_blocks / 2;
   return stream;
 }
 

@@ -208,3 +208,19 @@ TEST_CASE("links between the same two nodes are apart") {
   CHECK(a.recorder.wait(*in, [](const LinkRecord& record) { return record.received == 1; }));
   CHECK_FALSE(a.recorder.record(second).down.has_value());
 }
+
+TEST_CASE("a patient transport brings all frames in order, and stops") {
+  Node tail("a"), head("b");
+  Gatherer gathered(4 * kMiB);
+  const auto tensor = random_tensor(test_seed(), 4 * kMiB);
+  head.recorder.frame_hook = [&](LinkHandle, const Frame& frame) { gathered.take(frame); };
+  const LinkHandle out = tail.open("b", head);
+  REQUIRE(tail.recorder.wait_up(out));
+  const auto in = head.recorder.wait_incoming("a");
+  REQUIRE(in);
+  for (Node* node : {&tail, &head}) node->transport->set_patience(5ms);
+  send_tensor(tail, out, tensor, 64 << 10);
+  REQUIRE(head.recorder.wait(*in, [](const LinkRecord& record) { return record.received == 64; }));
+  CHECK(gathered.in_order);
+  CHECK(gathered.tensor == tensor);
+}

@@ -1,0 +1,90 @@
+// How long a node lets what comes in wait, and that its operations are right meanwhile.
+#include <doctest/doctest.h>
+
+#include "node/operations/patience.h"
+#include "node/parts.h"
+
+using namespace square;
+using namespace square::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::size_t kTwoSeconds = 5'000'000;  // bytes at the plan's rate
+
+// n0 -> n1 -> n2 at 20 Mbit/s, as a planner fills it in.
+Plan slow_plan(double capacity_bps = 20e6) {
+  PlanBuilder builder(3);
+  builder.add_link(0, 1, capacity_bps);
+  builder.add_link(1, 2, capacity_bps);
+  builder.add_broadcast(0, {0, 1, 2}, {{{{0, 1}, {1, 2}}, 20e6}});
+  Plan plan = *builder.build();
+  for (PlanLink& link : plan.links) link.load_bps = 20e6;
+  return plan;
+}
+
+Duration patience_under(const Plan& plan, std::size_t bytes) {
+  const InstalledPlan installed(std::make_shared<const Plan>(plan), "n1", std::size_t{64} << 20U);
+  return patience_of(installed, CollectiveId(0), bytes);
+}
+
+OperationKey operation(std::uint32_t number) { return {CollectiveId(0), OperationId(number)}; }
+
+}  // namespace
+
+TEST_CASE("the longer an operation the longer its frames may wait, within bounds") {
+  CHECK(patience_under(slow_plan(), kTwoSeconds / 2) == 4ms);
+  CHECK(patience_under(slow_plan(), kTwoSeconds) == kMostPatience);
+  CHECK(patience_under(slow_plan(), 100 * kTwoSeconds) == kMostPatience);
+  CHECK(patience_under(slow_plan(), kTwoSeconds / 5) == Duration(0));  // it would be too short to be of use
+  CHECK(patience_under(slow_plan(), 0) == Duration(0));
+}
+
+TEST_CASE("nothing waits where a link that the node uses is fast, or has no limit") {
+  CHECK(patience_under(slow_plan(200e6), kTwoSeconds) > kLeastPatience);
+  CHECK(patience_under(slow_plan(200e6), kTwoSeconds) < kMostPatience);
+  CHECK(patience_under(slow_plan(1e9), kTwoSeconds) == Duration(0));
+  CHECK(patience_under(slow_plan(kUnlimited), kTwoSeconds) == Duration(0));
+  Plan limited = slow_plan(kUnlimited);
+  for (PlanNode& node : limited.nodes) node.egress_bps = 20e6;
+  CHECK(patience_under(limited, kTwoSeconds) == kMostPatience);
+}
+
+TEST_CASE("the least patient operation decides, and the transport hears of changes alone") {
+  RecordingTransport transport;
+  Patience patience(transport);
+  patience.begin(operation(1));
+  CHECK(transport.patiences.empty());
+  patience.set(operation(1), 8ms);
+  patience.begin(operation(2));  // no member here has called it
+  patience.set(operation(2), 3ms);
+  patience.set(operation(3), 5ms);
+  patience.end(operation(2));
+  patience.end(operation(2));
+  patience.end(operation(1));
+  patience.end(operation(3));
+  CHECK(transport.patiences == std::vector<Duration>{8ms, 0ms, 3ms, 5ms, 0ms});
+}
+
+TEST_CASE("frames that wait cost a long broadcast little, and no order") {
+  Overlay overlay(3, 3);
+  const Plan plan = slow_plan();
+  REQUIRE(overlay.publish(std::make_shared<const Plan>(plan)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  overlay.run([] { return false; }, 1s);
+  std::mt19937_64 random(5);
+  OperationId next(0);
+  for (const std::size_t bytes : {kTwoSeconds, std::size_t{10'000}, kTwoSeconds / 2}) {
+    Broadcast broadcast(CollectiveId(0), {0, 1, 2}, random_bytes(random, bytes));
+    broadcast.operation = next;
+    next = OperationId(next.value() + 1);
+    const TimePoint start = overlay.simulation.clock().now();
+    broadcast.post_all(overlay);
+    REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+    REQUIRE(broadcast.is_right());
+    const double planned = 8.0 * static_cast<double>(bytes) / 20e6;
+    for (const TimePoint end : broadcast.finished_at) {
+      CHECK(to_seconds(end - start) < 1.05 * planned + 0.030);
+    }
+  }
+}
