@@ -94,6 +94,7 @@ void FrameHandler::take_block(LinkHandle link, IncomingLink& from, IncomingStrea
   }
   from.count_block(stream.tally(), size);
   if (from.way_back() != nullptr) from.way_back()->charge_receipt(size);
+  if (!arrival.stream->is_member) parts_.operations.on_relayed();
   Collective& collective = parts_.groups[arrival.stream->collective];
   if (arrival.stream->kind == SessionKind::kReduce) return take_part(std::move(arrival), collective);
   if (collective.failure && !collective.has_finished(arrival.header().operation)) {

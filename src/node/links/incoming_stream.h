@@ -73,7 +73,7 @@ class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
   std::uint64_t granted_ = 0;
   std::uint64_t announced_ = 0;
   std::size_t freed_bytes_ = 0;  // since then
-  bool is_due_ = false;  // granted_ is to be announced
+  bool is_due_ = false;          // granted_ is to be announced
 };
 
 }  // namespace square

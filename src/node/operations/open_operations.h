@@ -24,7 +24,7 @@ class OpenOperations {
   using OperationPointer = std::shared_ptr<Operation>;
 
   OpenOperations(std::shared_ptr<NodeContext> node, OperationHost& host, Groups& groups, Watches& watches)
-      : node_(std::move(node)), host_(host), groups_(groups), watches_(watches), patience_(node_->transport) {}
+      : node_(std::move(node)), host_(host), groups_(groups), watches_(watches), patience_(*node_) {}
   // They end without a word: the node goes away.
   ~OpenOperations();
   OpenOperations(const OpenOperations&) = delete;
@@ -44,6 +44,9 @@ class OpenOperations {
   void on_call(const OperationKey& key, const InstalledPlan& plan, std::size_t bytes) {
     patience_.set(key, patience_of(plan, key.collective, bytes));
   }
+
+  // A block came of an operation that no member here takes part in.
+  void on_relayed() { patience_.on_relayed(); }
 
   void set_member_count(CollectiveId collective, std::size_t count);
   // Puts blocks on a stream that starts here, the oldest operation first.

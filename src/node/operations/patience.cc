@@ -35,9 +35,26 @@ void Patience::remove(const OperationKey& key) {
   if (--count->second == 0) counts_.erase(count);
 }
 
+void Patience::on_relayed() {
+  relays_until_ = node_.clock.now() + kRelayedTime;
+  if (told_ > Duration(0)) tell();
+}
+
 void Patience::tell() {
-  const Duration patience = counts_.empty() ? Duration(0) : counts_.begin()->first;
-  if (std::exchange(told_, patience) != patience) transport_.set_patience(patience);
+  Duration patience = counts_.empty() ? Duration(0) : counts_.begin()->first;
+  if (patience > Duration(0) && node_.clock.now() < relays_until_) {
+    patience = Duration(0);
+    tell_again_at(relays_until_);
+  }
+  if (std::exchange(told_, patience) != patience) node_.transport.set_patience(patience);
+}
+
+void Patience::tell_again_at(TimePoint when) {
+  if (std::exchange(is_waiting_, true)) return;
+  node_.executor.post_at(when, life_.bind([this] {
+    is_waiting_ = false;
+    tell();
+  }));
 }
 
 }  // namespace square

@@ -62,9 +62,9 @@ InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string
   for (const auto& [key, stream] : streams_) streams_of_[key.session].push_back(&stream);
   for (const PlanLink& link : plan_->links) {
     if (link.load_bps > 0 && (link.from == *self_ || link.to == *self_)) {
-      fastest_link_bps_ = std::max(fastest_link_bps_,
-                                   std::min({link.capacity_bps, plan_->nodes[link.from.index()].egress_bps,
-                                             plan_->nodes[link.to.index()].ingress_bps}));
+      fastest_link_bps_ =
+          std::max(fastest_link_bps_, std::min({link.capacity_bps, plan_->nodes[link.from.index()].egress_bps,
+                                                plan_->nodes[link.to.index()].ingress_bps}));
     }
   }
 }

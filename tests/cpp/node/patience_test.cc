@@ -1,7 +1,8 @@
 // How long a node lets what comes in wait, and that its operations are right meanwhile.
+#include "node/operations/patience.h"
+
 #include <doctest/doctest.h>
 
-#include "node/operations/patience.h"
 #include "node/parts.h"
 
 using namespace square;
@@ -51,10 +52,11 @@ TEST_CASE("nothing waits where a link that the node uses is fast, or has no limi
 }
 
 TEST_CASE("the least patient operation decides, and the transport hears of changes alone") {
-  RecordingTransport transport;
-  Patience patience(transport);
+  Alone alone("n1");
+  const auto& told = alone.transport.patiences;
+  Patience patience(*alone.node);
   patience.begin(operation(1));
-  CHECK(transport.patiences.empty());
+  CHECK(told.empty());
   patience.set(operation(1), 8ms);
   patience.begin(operation(2));  // no member here has called it
   patience.set(operation(2), 3ms);
@@ -63,7 +65,25 @@ TEST_CASE("the least patient operation decides, and the transport hears of chang
   patience.end(operation(2));
   patience.end(operation(1));
   patience.end(operation(3));
-  CHECK(transport.patiences == std::vector<Duration>{8ms, 0ms, 3ms, 5ms, 0ms});
+  CHECK(told == std::vector<Duration>{8ms, 0ms, 3ms, 5ms, 0ms});
+}
+
+TEST_CASE("what a node passes on for others does not wait") {
+  Alone alone("n1");
+  const auto& told = alone.transport.patiences;
+  Patience patience(*alone.node);
+  patience.set(operation(1), 8ms);
+  patience.on_relayed();
+  alone.run(kRelayedTime / 2);
+  patience.on_relayed();
+  alone.run(kRelayedTime * 3 / 4);
+  CHECK(told == std::vector<Duration>{8ms, 0ms});
+  alone.run(kRelayedTime);
+  CHECK(told == std::vector<Duration>{8ms, 0ms, 8ms});
+  patience.end(operation(1));
+  patience.on_relayed();
+  alone.run(2 * kRelayedTime);
+  CHECK(told == std::vector<Duration>{8ms, 0ms, 8ms, 0ms});
 }
 
 TEST_CASE("frames that wait cost a long broadcast little, and no order") {
