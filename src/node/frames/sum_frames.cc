@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "node/frames/frame_handler.h"
+#include "node/sums/report_ways.h"
 
 namespace square {
 
@@ -71,9 +72,8 @@ void FrameHandler::take_report(Arrival arrival) {
   if (operation) return operation->on_arrival(std::move(arrival));
   if (stream.is_root) return;
   const auto plan = arrival.plan;  // keeps the stream
-  parts_.neighbours.outgoing()
-      .at(stream.children.front())
-      ->enqueue(stream.key, std::move(arrival.frame), nullptr);
+  pass_report(*parts_.neighbours.outgoing().at(stream.children.front()), stream.key,
+              std::move(arrival.frame));
 }
 
 }  // namespace square

@@ -60,7 +60,8 @@ void OutgoingLink::update_head(const OutgoingStream& stream, TimePoint now) {
 }
 
 void OutgoingLink::send_ahead(Frame frame) {
-  if (!handle_ || urgent_.size() >= kMaxUrgentFrames) return;
+  const bool is_said_once = frame.header.type == FrameType::kAbort;
+  if (!handle_ || urgent_.size() >= (is_said_once ? 2 : 1) * kMaxUrgentFrames) return;
   urgent_.push_back(std::move(frame));
   flush_.mark(*this);
 }

@@ -15,8 +15,9 @@
 
 namespace square {
 
-// Aborts that wait for the transport; more are dropped. Who misses one hears by a timeout.
-inline constexpr std::size_t kMaxUrgentFrames = 4'096;
+// What goes ahead and waits for the transport: reports of sums, which come again, and twice as many aborts;
+// more are dropped. Who misses an abort hears by a timeout.
+inline constexpr std::size_t kMaxUrgentFrames = 2'048;
 
 // Not thread-safe: used on the node's strand. Frames go to the transport in send_due() only.
 class OutgoingLink final : public Flush::Link {

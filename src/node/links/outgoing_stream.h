@@ -55,6 +55,8 @@ class OutgoingStream {
   [[nodiscard]] bool has_room() const;
   // A source would queue a block and has no room: ask the peer, should credit be lost.
   void want_room();
+  // A block waits for credit, in line or at its source, and all that comes later behind it.
+  [[nodiscard]] bool lacks_credit() const;
   [[nodiscard]] std::size_t queued_blocks() const { return blocks_; }
   [[nodiscard]] std::size_t queued_bytes() const;
   [[nodiscard]] bool is_empty() const { return queue_.empty(); }
@@ -77,7 +79,6 @@ class OutgoingStream {
   bool request_credit(Frame& request);
 
  private:
-  [[nodiscard]] bool lacks_credit() const;
   void on_change();
   void ask_later();
 

@@ -26,6 +26,8 @@ class OwnBlocks {
   // Says where this node is, behind what it has sent and what it must send again.
   void report(std::uint32_t number) { report_due_ = std::max(number, report_due_.value_or(0)); }
 
+  // A report waits for what must be sent again.
+  [[nodiscard]] bool has_report() const { return report_due_.has_value(); }
   // The number of the report whose turn it is.
   std::optional<std::uint32_t> take_report() {
     return again_.empty() ? std::exchange(report_due_, std::nullopt) : std::nullopt;

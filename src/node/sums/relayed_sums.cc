@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "node/operations/operation.h"
+#include "node/sums/report_ways.h"
 
 namespace square {
 
@@ -82,7 +83,7 @@ void RelayedSums::on_report(Arrival arrival) {
   if (SumForwarder* sum = find({stream.key.session, header.operation})) {
     return check(sum->on_report(std::move(arrival)), stream, header);
   }
-  links_.at(stream.children.front())->enqueue(stream.key, std::move(arrival.frame), nullptr);
+  pass_report(*links_.at(stream.children.front()), stream.key, std::move(arrival.frame));
 }
 
 void RelayedSums::shed_after(const Key& key) {

@@ -96,6 +96,8 @@ class SumForwarder final : public SumSession {
   void follow(Stream& stream, const SumRequest& request);
   void report(Stream& stream, std::uint32_t number);
   void push_report(Stream& stream, std::uint32_t number);
+  [[nodiscard]] Frame report_on(const Stream& stream, std::uint32_t number) const;
+  void put_report(Stream& stream, Frame report);
   void arm_ask();
   void ask();
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "node/sums/report_ways.h"
 #include "node/sums/sum_forwarder.h"
 
 namespace square {
@@ -59,13 +60,24 @@ void SumForwarder::report(Stream& stream, std::uint32_t number) {
   if (!stream.starts_here()) return push_report(stream, number);
   stream.own.report(number);
   host_.fill(stream.key());
+  if (stream.own.has_report()) hasten_report(link_of(stream), stream.key(), report_on(stream, number));
 }
 
 void SumForwarder::push_report(Stream& stream, std::uint32_t number) {
+  put_report(stream, report_on(stream, number));
+}
+
+Frame SumForwarder::report_on(const Stream& stream, std::uint32_t number) const {
   SumReport report{*plan_->self(), number, own_->is_open(), false, 0};
   const std::size_t all = own_->interleave().order(stream.key().stream.index()).size();
   report.position = static_cast<std::uint32_t>(stream.starts_here() ? stream.own.position() : all);
-  stream.leaving.push({label_.header(FrameType::kReport, stream.key()), encode_report(report)});
+  return {label_.header(FrameType::kReport, stream.key()), encode_report(report)};
+}
+
+void SumForwarder::put_report(Stream& stream, Frame report) {
+  if (hasten_report(link_of(stream), stream.key(), report)) return;
+  if (stream.leaving.is_full()) return;  // it is said again
+  stream.leaving.push(std::move(report));
   flush(stream);
 }
 
@@ -74,10 +86,9 @@ Status SumForwarder::on_report(Arrival arrival) {
   const LocalStream& local = *arrival.stream;
   Stream* stream = arrival.plan->epoch() == plan_->epoch() ? find(local.key.stream) : nullptr;
   if (stream == nullptr) {
-    links_.at(local.children.front())->enqueue(local.key, std::move(arrival.frame), nullptr);
-  } else if (!stream->leaving.is_full()) {  // else it is said again
-    stream->leaving.push(std::move(arrival.frame));
-    flush(*stream);
+    pass_report(*links_.at(local.children.front()), local.key, std::move(arrival.frame));
+  } else {
+    put_report(*stream, std::move(arrival.frame));
   }
   return Status::ok();
 }
@@ -88,7 +99,7 @@ void SumForwarder::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
   for (const LocalStream* local : plan->streams_of(label_.session)) {
     Frame frame{label_.header(FrameType::kReport, local->key),
                 encode_report({*plan->self(), 0, own_->is_open(), true, 0})};
-    links_.at(local->children.front())->enqueue(local->key, std::move(frame), nullptr);
+    pass_report(*links_.at(local->children.front()), local->key, std::move(frame));
   }
 }
 
