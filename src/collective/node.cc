@@ -6,6 +6,7 @@
 #include <random>
 
 #include "base/check.h"
+#include "base/told_once.h"
 #include "collective/no_transport.h"
 #include "controller/lone_controller.h"
 #include "square/controller_client.h"
@@ -122,7 +123,9 @@ void Node::fail(CollectiveId collective, OperationId operation, Status cause) {
 
 void Node::watch(CollectiveId collective, OperationId operation, Duration timeout,
                  std::function<void(Status)> arrived) {
-  parts_->node->watch(collective, operation, timeout, std::move(arrived));
+  // A node that has stopped drops what it is to do.
+  Status stopped = cancelled("node \"" + name() + "\" was stopped");
+  parts_->node->watch(collective, operation, timeout, told_once(std::move(arrived), std::move(stopped)));
 }
 
 NodeStatistics Node::statistics() {

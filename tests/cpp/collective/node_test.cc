@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kRounds = 5;
 constexpr int kCallers = 3;
+constexpr int kWatches = 2'000;
 
 // Runs `call` on several threads until stop() is long over.
 template <typename Call>
@@ -62,6 +63,47 @@ TEST_CASE("calls of other threads may meet stop(), and every operation ends") {
     });
     overlay.nodes.clear();
     CHECK(ended == posted);
+  }
+}
+
+TEST_CASE("watches of other threads may meet stop(), and each is answered") {
+  for (int round = 0; round < kRounds; ++round) {
+    Fixture overlay({"a"});
+    Node& node = *overlay.nodes[0];
+    std::atomic<int> asked = 0;
+    std::atomic<int> cancelled = 0;
+    stop_under(node, [&] {
+      // Fewer at once than a node takes; when it stops, others come meanwhile.
+      if (asked - cancelled >= kWatches) return std::this_thread::yield();
+      ++asked;
+      node.watch(CollectiveId(1), OperationId(0), kLimit, [&](const Status& outcome) {
+        if (outcome.code() == StatusCode::kCancelled) ++cancelled;
+      });
+    });
+    CHECK(cancelled == asked);
+    Status late;
+    node.watch(CollectiveId(1), OperationId(0), kLimit, [&](const Status& outcome) { late = outcome; });
+    CHECK(late.code() == StatusCode::kCancelled);
+    CHECK(late.message().find("node \"a\"") != std::string::npos);
+  }
+}
+
+TEST_CASE("a receive from any source on a node that stopped ends") {
+  Fixture overlay({"a", "b"});
+  auto members = overlay.group("g");
+  std::vector<std::byte> sent(100);
+  std::vector<std::byte> got(100);
+  std::thread sender([&] { CHECK(members[1]->send(sent, Rank(0), 3, kLimit).is_ok()); });
+  // The node knows the group's collectives from here on.
+  CHECK(members[0]->receive_any(got, 3, kLimit).is_ok());
+  sender.join();
+  const auto running = *members[0]->receive_any_async(got, 3, kLimit);
+  overlay.nodes[0]->stop();
+  CHECK(running->wait().code() == StatusCode::kCancelled);
+  const auto late = members[0]->receive_any_async(got, 3, kLimit);
+  if (late.is_ok()) {
+    REQUIRE((*late)->wait_for(kLimit));
+    CHECK((*late)->wait().code() == StatusCode::kCancelled);
   }
 }
 
