@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -145,4 +146,51 @@ TEST_CASE("a registration that nobody answers ends with the node") {
   CHECK(outcome.code() == StatusCode::kCancelled);
   CHECK(std::chrono::steady_clock::now() - begun < kLimit);
   node.stop();  // again
+}
+
+TEST_CASE("a stop() beside another waits until the node has stopped") {
+  Fixture overlay({"a"});
+  Node& node = *overlay.nodes[0];
+  std::promise<void> reached;
+  std::promise<void> go_on;
+  auto may_go_on = go_on.get_future();
+  // Holds up the strand, and with it the first stop().
+  node.watch(CollectiveId(1), OperationId(0), kLimit, [&](const Status&) {
+    reached.set_value();
+    may_go_on.wait();
+  });
+  auto first = std::async(std::launch::async, [&] { node.stop(); });
+  reached.get_future().wait();
+  auto second = std::async(std::launch::async, [&] { node.stop(); });
+  CHECK(second.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout);
+  go_on.set_value();
+  CHECK(second.wait_for(kLimit) == std::future_status::ready);
+  CHECK(first.wait_for(kLimit) == std::future_status::ready);
+}
+
+TEST_CASE("a callback of the node may begin to stop it") {
+  Fixture overlay({"a"});
+  Node& node = *overlay.nodes[0];
+  std::promise<void> began;
+  std::promise<Status> ended;
+  node.watch(CollectiveId(1), OperationId(0), kLimit,
+             [&](Status outcome) { ended.set_value(std::move(outcome)); });
+  node.data_plane().metrics([&](const NodeMetrics&) {
+    node.stop();
+    began.set_value();
+  });
+  REQUIRE(began.get_future().wait_for(kLimit) == std::future_status::ready);
+  auto outcome = ended.get_future();
+  REQUIRE(outcome.wait_for(kLimit) == std::future_status::ready);
+  CHECK(outcome.get().code() == StatusCode::kCancelled);
+  node.stop();
+  CHECK(node.register_group({"g", "alice", {"a"}, {{}}}, kLimit).status().code() == StatusCode::kCancelled);
+}
+
+TEST_CASE("a callback that stops a node which another thread stops does not wait") {
+  Fixture overlay({"a"});
+  Node& node = *overlay.nodes[0];
+  node.watch(CollectiveId(1), OperationId(0), kLimit, [&](const Status&) { node.stop(); });
+  auto stopping = std::async(std::launch::async, [&] { node.stop(); });
+  CHECK(stopping.wait_for(kLimit) == std::future_status::ready);
 }
