@@ -81,36 +81,47 @@ std::string type_name(const PolicyField<Value>& field) {
   return "str";
 }
 
-// Sets what `given` names and removes it there.
+// Sets what `given` names and removes it there; was there anything?
 template <typename Value>
-void take(PolicyText& text, const PolicyField<Value>& field, const py::dict& given) {
+bool take(PolicyText& text, const PolicyField<Value>& field, const py::dict& given) {
   const std::string name = python_name(field);
-  if (!given.contains(name)) return;
+  if (!given.contains(name)) return false;
   const py::object value = given.attr("pop")(name);
   try {
     set(text, field, value);
+    return true;
   } catch (const py::cast_error&) {
     throw py::type_error("Policy: " + name + " must be " + type_name(field) + ", not " +
                          py::repr(value).cast<std::string>());
   }
 }
 
+// Raises InvalidArgumentError as the reader of scenarios does for what needs a named policy.
 void take_all(PolicyText& text, const py::dict& given) {
-  for_each_policy_field([&](const auto& field) { take(text, field, given); });
-  if (given.empty()) return;
-  throw py::type_error("Policy: there is no keyword \"" + py::str(given.begin()->first).cast<std::string>() +
-                       "\"");
+  Status named;
+  for_each_policy_field([&](const auto& field) {
+    const bool is_given = take(text, field, given);
+    if (!is_given || !field.needs_name || text.is_named || !named.is_ok()) return;
+    named = needs_named_policy(text.spec, field.key).with_context(python_name(field));
+  });
+  if (!given.empty()) {
+    const auto unknown = py::str(given.begin()->first).cast<std::string>();
+    throw py::type_error("Policy: there is no keyword \"" + unknown + "\"");
+  }
+  if (!named.is_ok()) raise(named);
 }
 
-PolicyText make_policy(std::string name, const py::kwargs& parts) {
+PolicyText make_policy(const std::optional<std::string>& name, const py::kwargs& parts) {
   PolicyText text;
-  text.spec.name = std::move(name);
+  text.is_named = name.has_value();
+  text.spec.name = name.value_or(text.spec.name);
   take_all(text, py::dict(parts));
   return text;
 }
 
 PolicyText replaced(const PolicyText& self, std::optional<std::string> name, const py::kwargs& parts) {
   PolicyText text = self;
+  text.is_named = self.is_named || name.has_value();
   text.spec.name = name.value_or(self.spec.name);
   if (text.spec.name != self.spec.name && !meets_demands(text.spec)) {
     for_each_policy_field([&](const auto& field) {
@@ -142,15 +153,16 @@ std::string keywords(bool none) {
 void bind_construction(py::class_<PolicyText>& policy) {
   py::options options;
   options.disable_function_signatures();
-  const std::string make = "__init__(self: square._core.Policy, name: str = '" + PolicySpec{}.name + "', *" +
-                           keywords(false) + ") -> None";
-  policy.def(py::init(&make_policy), py::arg("name") = PolicySpec{}.name, make.c_str());
+  const std::string make = "__init__(self: square._core.Policy, name: str | None = None, *" +
+                           keywords(false) + ") -> None\n\nWithout a name it is \"" + PolicySpec{}.name +
+                           "\", and takes neither ``shots`` nor ``paths``, as in a file.";
+  policy.def(py::init(&make_policy), py::arg("name") = py::none(), make.c_str());
   const std::string replace =
       "replace(self: square._core.Policy, name: str | None = None, *" + keywords(true) +
       ") -> square._core.Policy\n\n"
       "The same policy with parts replaced; None leaves a part as it is. Under the name "
       "of a policy that knows none, the gap and the deadline go: they say how to solve, "
-      "not what is wanted.";
+      "not what is wanted. ``shots`` and ``paths`` need a policy that was named, here or before.";
   policy.def("replace", &replaced, py::arg("name") = py::none(), replace.c_str());
 }
 
@@ -164,7 +176,8 @@ PolicySpec resolve(const PolicyText& text, const Topology& topology) {
 }
 
 PolicyText describe(const PolicySpec& spec, const Topology& topology) {
-  PolicyText text{spec, names_of(topology, spec.avoid_nodes), {}};
+  // A scenario does not say whether anybody named the default.
+  PolicyText text{spec, names_of(topology, spec.avoid_nodes), {}, spec.name != PolicySpec{}.name};
   for (const LinkId id : spec.avoid_links) {
     const TopologyLink& link = topology.link(id);
     text.avoid_links.emplace_back(topology.node(link.from).name, topology.node(link.to).name);

@@ -15,6 +15,7 @@ struct PolicyText {
   PolicySpec spec;  // without anything to avoid
   std::vector<std::string> avoid_nodes;
   std::vector<std::pair<std::string, std::string>> avoid_links;
+  bool is_named = false;  // or is it the default?
 };
 
 // Raises NotFoundError for a node or a link that is not in the topology.

@@ -29,10 +29,12 @@ void ServingNode::stop() {
   {
     const std::lock_guard lock(mutex_);
     is_stopped_ = true;
-    gateway.swap(gateway_);
+    gateway = gateway_;  // not taken: a stop() beside this one is to wait for it too
   }
   if (gateway) gateway->stop();
   node_->stop();  // ends the registrations that the gateway's destructor waits for
+  const std::lock_guard lock(mutex_);
+  gateway_.reset();
 }
 
 }  // namespace square::python

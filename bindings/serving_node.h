@@ -23,7 +23,7 @@ class ServingNode final : public MemberHost {
   Result<std::string> serve_gateway(GatewayOptions options);
   // All zero before serve_gateway() and after stop().
   [[nodiscard]] Gateway::Statistics gateway_statistics() const;
-  // Blocks as Gateway::stop() and Node::stop() do. Idempotent.
+  // Blocks as Gateway::stop() and Node::stop() do. Idempotent: beside another stop() it waits for that one.
   void stop();
 
   [[nodiscard]] const std::string& name() const override { return node_->name(); }

@@ -99,7 +99,8 @@ class DataPlane {
 
   // Fails what runs with CANCELLED, sends what answers are waiting, and calls
   // `stopped` on the strand when no buffer of a member is in use any more, after
-  // kDrainTime at the latest. Later operations fail. Call the transport's stop() next.
+  // kDrainTime at the latest. Later operations fail. Call the transport's stop() next. A second
+  // stop() waits for the same.
   void stop(std::function<void()> stopped);
   static constexpr Duration kDrainTime = std::chrono::seconds(1);
 

@@ -25,6 +25,7 @@ class MemberHost {
   virtual void post(MemberOperation operation) = 0;
   virtual void cancel(CollectiveId collective, OperationId operation) = 0;
   virtual void fail(CollectiveId collective, OperationId operation, Status cause) = 0;
+  // `arrived` is always called: with CANCELLED, on whatever thread, when the host has stopped.
   virtual void watch(CollectiveId collective, OperationId operation, Duration timeout,
                      std::function<void(Status)> arrived) = 0;
 };

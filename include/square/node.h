@@ -21,8 +21,9 @@ struct NodeOptions {
   bool paced = true;
 };
 
-// Thread-safe. stop() and the destructor block for about DataPlane::kDrainTime at most. A Gateway over it is
-// stopped before, and destroyed after stop().
+// Thread-safe. stop() and the destructor block for about DataPlane::kDrainTime at most, or as long as a
+// callback that runs. The destructor must not run in a callback of the node. A Gateway over it is stopped
+// before, and destroyed after stop().
 class Node final : public MemberHost {
  public:
   // Listens, joins, and begins to relay. Errors: those of make_grpc_transport(),
@@ -41,6 +42,7 @@ class Node final : public MemberHost {
   void post(MemberOperation operation) override;
   void cancel(CollectiveId collective, OperationId operation) override;
   void fail(CollectiveId collective, OperationId operation, Status cause) override;
+  // After stop(), `arrived` hears CANCELLED at once, on the caller's thread.
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override;
 
@@ -49,7 +51,9 @@ class Node final : public MemberHost {
   // The same by link, session and tenant. Blocks for a moment. The name alone after stop().
   [[nodiscard]] NodeMetrics metrics();
 
-  // Fails what runs and leaves the overlay. Idempotent.
+  // Fails what runs and leaves the overlay. Idempotent: beside another stop() it waits for that one. In a
+  // callback of the node (`done`, `arrived` and the like), which the end of the node waits for, it only
+  // begins: what runs fails, what comes is refused, and it returns at once. Stop it again elsewhere.
   void stop();
 
  private:

@@ -37,6 +37,9 @@ class ThreadExecutor final : public Executor {
   void cancel(TimerId timer) override;
   void work(Task task) override;
 
+  // Is this thread at a task or a timer of the strand?
+  [[nodiscard]] bool is_on_strand() const;
+
   // From here on the host's thread runs the strand; the own one rests. One host at a time.
   void lend_to(StrandHost& host);
   // The own thread goes on. Returns when wake() is not called any more. Nothing if there is no host.

@@ -1145,7 +1145,7 @@ class Policy:
     """
     def __init__(
         self,
-        name: str = "exact",
+        name: str | None = None,
         *,
         shots: int = 3,
         paths: str = "shortest",
@@ -1158,7 +1158,10 @@ class Policy:
         headroom: float = 0.0,
         avoid_nodes: collections.abc.Sequence[str] = [],
         avoid_links: collections.abc.Sequence[tuple[str, str]] = [],
-    ) -> None: ...
+    ) -> None:
+        """
+        Without a name it is "exact", and takes neither ``shots`` nor ``paths``, as in a file.
+        """
     def replace(
         self,
         name: str | None = None,
@@ -1176,7 +1179,7 @@ class Policy:
         avoid_links: collections.abc.Sequence[tuple[str, str]] | None = None,
     ) -> Policy:
         """
-        The same policy with parts replaced; None leaves a part as it is. Under the name of a policy that knows none, the gap and the deadline go: they say how to solve, not what is wanted.
+        The same policy with parts replaced; None leaves a part as it is. Under the name of a policy that knows none, the gap and the deadline go: they say how to solve, not what is wanted. ``shots`` and ``paths`` need a policy that was named, here or before.
         """
     @property
     def avoid_links(self) -> list[tuple[str, str]]:

@@ -48,9 +48,10 @@ def plan(
     (``exact``, ``square``, ``max-throughput``, ``shortest-path``, ``mcf``) or a whole
     ``Policy``, and ``paths`` is written as in a scenario, ``"widest:2"``. All from
     ``objective`` to ``avoid_links`` is for ``exact``; docs/scenario.md says what it means.
-    ``deadline`` is in seconds, or a timedelta. Without ``streams`` the plan has lp rates and
-    their certificate only; policies other than ``exact`` make streams anyway. The scenario
-    stays as it is.
+    ``shots`` and ``paths`` are for the others: where the policy would be ``exact`` because
+    nobody names one here, they are refused. ``deadline`` is in seconds, or a timedelta.
+    Without ``streams`` the plan has lp rates and their certificate only; policies other than
+    ``exact`` make streams anyway. The scenario stays as it is.
 
     Raises ``NotFoundError`` for a file that is not there, ``InvalidArgumentError`` for one
     that makes no sense, ``FailedPreconditionError`` where no path exists or a required rate

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <future>
+#include <mutex>
 #include <random>
+#include <utility>
 
 #include "base/check.h"
+#include "base/told_once.h"
 #include "collective/no_transport.h"
 #include "controller/lone_controller.h"
 #include "square/controller_client.h"
@@ -44,7 +47,10 @@ struct Node::Parts {
   // One of the two.
   std::unique_ptr<ControllerClient> controller;
   std::unique_ptr<controller::LoneController> lone_controller;
-  std::atomic<bool> is_stopped = false;
+  std::atomic<bool> is_stopped = false;  // or about to be
+  // A second stop() waits for the first, unless it is called by what the first drops.
+  std::recursive_mutex stop_mutex;
+  bool has_ended = false;
 };
 
 Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -122,7 +128,9 @@ void Node::fail(CollectiveId collective, OperationId operation, Status cause) {
 
 void Node::watch(CollectiveId collective, OperationId operation, Duration timeout,
                  std::function<void(Status)> arrived) {
-  parts_->node->watch(collective, operation, timeout, std::move(arrived));
+  // A node that has stopped drops what it is to do.
+  Status stopped = cancelled("node \"" + name() + "\" was stopped");
+  parts_->node->watch(collective, operation, timeout, told_once(std::move(arrived), std::move(stopped)));
 }
 
 NodeStatistics Node::statistics() {
@@ -145,7 +153,11 @@ NodeMetrics Node::metrics() {
 }
 
 void Node::stop() {
-  if (parts_->is_stopped.exchange(true)) return;
+  parts_->is_stopped = true;
+  // The strand can not wait for its own end.
+  if (parts_->executor.is_on_strand()) return parts_->node->stop([] {});
+  const std::lock_guard lock(parts_->stop_mutex);
+  if (std::exchange(parts_->has_ended, true)) return;
   const auto drained = std::make_shared<std::promise<void>>();
   auto is_drained = drained->get_future();
   parts_->node->stop([drained] { drained->set_value(); });

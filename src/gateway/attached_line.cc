@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/told_once.h"
 #include "controller/protocol.h"
 #include "gateway/messages.h"
 
@@ -161,12 +162,14 @@ void AttachedLine::fail(CollectiveId collective, OperationId operation, const St
 
 void AttachedLine::watch(CollectiveId collective, OperationId operation, Duration timeout,
                          std::function<void(Status)> arrived) {
-  if (has_left_) return arrived(cancelled(fmt::format("the process left node \"{}\"", name_)));
+  const Status left = cancelled(fmt::format("the process left node \"{}\"", name_));
+  if (has_left_) return arrived(left);
   v1::GatewayWatch message;
   message.set_collective(collective.value());
   message.set_operation(operation.value());
   message.set_timeout_nanoseconds(to_nanoseconds(timeout));
-  loop_->post([this, body = body_of(message), arrived = std::move(arrived)] {
+  // It may leave from here on, and a loop that has stopped drops its tasks.
+  loop_->post([this, body = body_of(message), arrived = told_once(std::move(arrived), left)] {
     if (!connection_ || is_leaving_) return arrived(down_status());
     const std::uint64_t number = ++last_number_;
     watches_.emplace(number, arrived);

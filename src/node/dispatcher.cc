@@ -196,21 +196,24 @@ void DataPlane::Dispatcher::on_neighbour_lost(LinkEnd end, const std::string& pe
 }
 
 void DataPlane::Dispatcher::stop(std::function<void()> stopped) {
-  if (node_.is_stopping) return stopped();
-  node_.is_stopping = true;
-  stopped_ = std::move(stopped);
+  const bool is_first = !std::exchange(node_.is_stopping, true);
+  if (!is_first && stopped_.empty()) return stopped();  // it is over
+  stopped_.push_back(std::move(stopped));
+  if (!is_first) return;
   const Status cause = cancelled(fmt::format("node \"{}\" stopped", node_.options.name));
   operations_.fail_all(cause);
   watches_.tell_all(cause);
-  node_.executor.post_at(node_.clock.now() + kDrainTime, life_.bind([this] {
-    if (stopped_) std::exchange(stopped_, nullptr)();
-  }));
+  node_.executor.post_at(node_.clock.now() + kDrainTime, life_.bind([this] { tell_stopped(); }));
   finish_stop_if_quiet();
 }
 
 void DataPlane::Dispatcher::finish_stop_if_quiet() {
-  if (!stopped_ || !operations_.empty() || !neighbours_.is_idle()) return;
-  std::exchange(stopped_, nullptr)();
+  if (stopped_.empty() || !operations_.empty() || !neighbours_.is_idle()) return;
+  tell_stopped();
+}
+
+void DataPlane::Dispatcher::tell_stopped() {
+  for (const auto& stopped : std::exchange(stopped_, {})) stopped();
 }
 
 NodeMetrics DataPlane::Dispatcher::metrics() const {

@@ -85,6 +85,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   // but not for as long as the operation may take. `plan` is the one under which it was called.
   void await_lost_links(const OperationKey& key, const PlanPointer& plan, TimePoint since);
   void finish_stop_if_quiet();
+  void tell_stopped();
 
   const std::shared_ptr<NodeContext> shared_node_;
   NodeContext& node_;
@@ -97,7 +98,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   Failures failures_;
   Agreement agreement_;
   FrameHandler frames_;
-  std::function<void()> stopped_;
+  std::vector<std::function<void()>> stopped_;  // who waits for the end of a stop()
   Lifetime life_;
 };
 

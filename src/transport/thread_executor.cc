@@ -96,6 +96,11 @@ class Strand {
     return timers_.empty() ? TimePoint::max() : timers_.begin()->first.first;
   }
 
+  [[nodiscard]] bool runs_here() {
+    const std::lock_guard lock(mutex_);
+    return runner_ == std::this_thread::get_id();
+  }
+
   void stop() {
     std::map<std::pair<TimePoint, TimerId>, Task> dropped;
     {
@@ -223,6 +228,8 @@ Executor::TimerId ThreadExecutor::post_at(TimePoint when, Task task) {
 void ThreadExecutor::cancel(TimerId timer) { core_->strand.cancel(timer); }
 
 void ThreadExecutor::work(Task task) { core_->workers.work(std::move(task)); }
+
+bool ThreadExecutor::is_on_strand() const { return core_->strand.runs_here(); }
 
 void ThreadExecutor::lend_to(StrandHost& host) { core_->strand.lend_to(host); }
 

@@ -4,6 +4,7 @@ import math
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import square
@@ -60,6 +61,24 @@ def test_parts_of_a_policy_are_keywords_of_their_types() -> None:
     assert base.replace(gap=None, shots=4).gap == 0.5
     assert (base.replace("mcf").gap, base.replace("mcf").headroom) == (1e-6, 1.0)
     assert base.gap == 0.5
+
+
+@pytest.mark.parametrize("part", [{"shots": 4}, {"paths": "shortest:2"}])
+def test_what_the_default_policy_ignores_needs_a_name(part: dict[str, Any]) -> None:
+    """As in a file."""
+    (key,) = part
+    refused = f'{key}: the policy "exact", which plans where none is named, has no {key}'
+    with pytest.raises(InvalidArgumentError, match=refused):
+        square.Policy(**part)
+    with pytest.raises(InvalidArgumentError, match=refused):
+        square.Policy(gap=0.5).replace(**part)
+    with pytest.raises(InvalidArgumentError, match=refused):
+        square.plan(scenario(square.Policy()), **part)
+    assert getattr(square.Policy("exact", **part), key) == part[key]
+    assert getattr(square.Policy("exact").replace(**part), key) == part[key]
+    assert getattr(square.Policy().replace("square", **part), key) == part[key]
+    assert square.plan(scenario(square.Policy()), policy="square", **part).policy == "square"
+    assert square.plan(scenario(square.Policy("square")), **part).policy == "square"
 
 
 def test_a_sum_is_planned_where_no_policy_is_named() -> None:

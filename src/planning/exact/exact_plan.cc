@@ -87,10 +87,10 @@ class Writing {
 
   [[nodiscard]] std::vector<int> way_in_tree(const Column& column, std::size_t i, std::size_t j) const {
     const Demand& demand = instance_.demands[i];
-    const std::vector<int>& into = demand.reversed ? instance_.tail : instance_.head;
-    const std::vector<int>& from = demand.reversed ? instance_.head : instance_.tail;
+    const std::vector<NodeId>& into = demand.reversed ? instance_.tail : instance_.head;
+    const std::vector<NodeId>& from = demand.reversed ? instance_.head : instance_.tail;
     std::vector<int> way;
-    int node = demand.terminals[j];
+    NodeId node = problem_.sessions[i].destinations[j];
     // Links come after the one that feeds them: one pass back finds the way.
     for (auto link = column.links.rbegin(); link != column.links.rend(); ++link) {
       if (into[static_cast<std::size_t>(*link)] != node) continue;
@@ -107,9 +107,8 @@ class Writing {
     const Demand& demand = instance_.demands[i];
     PlanPath path{problem_.sessions[i].destinations[j], {problem_.sessions[i].root}, rate};
     for (const int link : links) {
-      const int node = demand.reversed ? instance_.tail[static_cast<std::size_t>(link)]
-                                       : instance_.head[static_cast<std::size_t>(link)];
-      path.nodes.emplace_back(static_cast<std::uint32_t>(node));
+      const std::vector<NodeId>& next = demand.reversed ? instance_.tail : instance_.head;
+      path.nodes.push_back(next[static_cast<std::size_t>(link)]);
     }
     out.paths.push_back(std::move(path));
   }

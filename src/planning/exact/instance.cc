@@ -24,8 +24,8 @@ class Maker {
     }
     for (std::size_t e = 0; e < topology.link_count(); ++e) {
       const TopologyLink& link = topology.link(LinkId(static_cast<std::uint32_t>(e)));
-      instance_.tail.push_back(static_cast<int>(link.from.value()));
-      instance_.head.push_back(static_cast<int>(link.to.value()));
+      instance_.tail.push_back(link.from);
+      instance_.head.push_back(link.to);
       instance_.latency.push_back(static_cast<double>(link.properties.latency.count()));
       instance_.price.push_back(link.properties.price_usd_per_gb * kUsdPerHour);
     }
@@ -82,10 +82,11 @@ class Maker {
   [[nodiscard]] DemandGraph whole_graph(const Demand& demand) const {
     DemandGraph result{Digraph(static_cast<int>(instance_.node_count())), {}, {}};
     for (std::size_t e = 0; e < usable_.size(); ++e) {
-      const int from = demand.reversed ? instance_.head[e] : instance_.tail[e];
-      const int to = demand.reversed ? instance_.tail[e] : instance_.head[e];
-      if (!usable_[e] || (!relays_[static_cast<std::size_t>(from)] && from != demand.root)) continue;
-      result.graph.add_arc(from, to);
+      const NodeId tail = demand.reversed ? instance_.head[e] : instance_.tail[e];
+      const NodeId head = demand.reversed ? instance_.tail[e] : instance_.head[e];
+      const auto from = static_cast<int>(tail.value());
+      if (!usable_[e] || (!relays_[tail.index()] && from != demand.root)) continue;
+      result.graph.add_arc(from, static_cast<int>(head.value()));
       result.link.push_back(static_cast<int>(e));
       result.latency.push_back(instance_.latency[e]);
     }

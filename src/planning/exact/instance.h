@@ -8,6 +8,7 @@
 #include "planning/packing/digraph.h"
 #include "planning/problem/problem.h"
 #include "square/clock.h"
+#include "square/ids.h"
 
 namespace square::planning {
 
@@ -47,8 +48,8 @@ struct Group {
 struct Instance {
   const Problem* problem = nullptr;
   Network network;
-  std::vector<int> tail;  // by link
-  std::vector<int> head;
+  std::vector<NodeId> tail;  // by link
+  std::vector<NodeId> head;
   std::vector<double> latency;                // nanoseconds
   std::vector<double> price;                  // US dollars an hour for a bit per second
   std::optional<double> budget_usd_per_hour;  // for all traffic together

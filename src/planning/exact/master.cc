@@ -22,8 +22,8 @@ Targets active_targets(const Instance& instance) {
 std::vector<double> Duals::link_cost(const Instance& instance) const {
   std::vector<double> cost(instance.link_count());
   for (std::size_t e = 0; e < cost.size(); ++e) {
-    cost[e] = link[e] + egress[static_cast<std::size_t>(instance.tail[e])] +
-              ingress[static_cast<std::size_t>(instance.head[e])] + budget * instance.price[e];
+    cost[e] = link[e] + egress[instance.tail[e].index()] + ingress[instance.head[e].index()] +
+              budget * instance.price[e];
   }
   return cost;
 }
@@ -110,8 +110,8 @@ void Master::add_column(const Column& column) {
   double price = 0.0;
   for (std::size_t k = 0; k < column.links.size(); ++k) {
     const auto e = static_cast<std::size_t>(column.links[k]);
-    const auto tail = static_cast<std::size_t>(instance_.tail[e]);
-    const auto head = static_cast<std::size_t>(instance_.head[e]);
+    const auto tail = instance_.tail[e].index();
+    const auto head = instance_.head[e].index();
     const double load = unit * column.usage_at(k);
     terms.push_back({static_cast<int>(e), load / instance_.network.capacity_bps[e]});
     if (const int row = layout_.egress_row[tail]; row >= 0) {

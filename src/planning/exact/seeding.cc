@@ -29,8 +29,8 @@ struct Congestion {
   void add(const Instance& instance, const std::vector<int>& links, double rate) {
     for (const int number : links) {
       const auto e = static_cast<std::size_t>(number);
-      const auto tail = static_cast<std::size_t>(instance.tail[e]);
-      const auto head = static_cast<std::size_t>(instance.head[e]);
+      const auto tail = instance.tail[e].index();
+      const auto head = instance.head[e].index();
       link[e] += rate / instance.network.capacity_bps[e];
       egress[tail] += rate / instance.network.egress_bps[tail];
       ingress[head] += rate / instance.network.ingress_bps[head];

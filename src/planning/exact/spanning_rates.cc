@@ -9,10 +9,10 @@ namespace square::planning {
 namespace {
 
 // A limit that all links of the node together keep anyway is none.
-bool binds(const std::vector<double>& limit, const std::vector<int>& node_of, const Instance& instance) {
+bool binds(const std::vector<double>& limit, const std::vector<NodeId>& node_of, const Instance& instance) {
   std::vector<double> sum(limit.size(), 0.0);
   for (std::size_t e = 0; e < node_of.size(); ++e) {
-    sum[static_cast<std::size_t>(node_of[e])] += instance.network.capacity_bps[e];
+    sum[node_of[e].index()] += instance.network.capacity_bps[e];
   }
   for (std::size_t v = 0; v < limit.size(); ++v) {
     if (limit[v] < sum[v]) return true;

@@ -86,8 +86,8 @@ void clip(const Instance& instance, Carried& carried) {
     for (const int number : tree.links) {
       const auto e = static_cast<std::size_t>(number);
       link[e] += tree.rate;
-      egress[static_cast<std::size_t>(instance.tail[e])] += tree.rate;
-      ingress[static_cast<std::size_t>(instance.head[e])] += tree.rate;
+      egress[instance.tail[e].index()] += tree.rate;
+      ingress[instance.head[e].index()] += tree.rate;
       cost += tree.rate * instance.price[e];
     }
   });
@@ -97,8 +97,8 @@ void clip(const Instance& instance, Carried& carried) {
     double least = all;
     for (const int number : tree.links) {
       const auto e = static_cast<std::size_t>(number);
-      const auto tail = static_cast<std::size_t>(instance.tail[e]);
-      const auto head = static_cast<std::size_t>(instance.head[e]);
+      const auto tail = instance.tail[e].index();
+      const auto head = instance.head[e].index();
       least = std::min({least, fitting_factor(link[e], instance.network.capacity_bps[e]),
                         fitting_factor(egress[tail], instance.network.egress_bps[tail]),
                         fitting_factor(ingress[head], instance.network.ingress_bps[head])});
@@ -203,9 +203,8 @@ std::vector<PlanStream> plan_streams(const Instance& instance, const Carried& ca
     PlanStream& stream = streams.emplace_back();
     stream.rate_bps = tree.rate;
     for (const int link : tree.links) {
-      stream.links.emplace_back(
-          NodeId(static_cast<std::uint32_t>(instance.tail[static_cast<std::size_t>(link)])),
-          NodeId(static_cast<std::uint32_t>(instance.head[static_cast<std::size_t>(link)])));
+      stream.links.emplace_back(instance.tail[static_cast<std::size_t>(link)],
+                                instance.head[static_cast<std::size_t>(link)]);
     }
     // Away from the root in a multicast, towards it in a reduce.
     if (instance.demands[demand].reversed) std::reverse(stream.links.begin(), stream.links.end());

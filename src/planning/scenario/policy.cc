@@ -64,17 +64,12 @@ class PolicyReader {
   }
 
  private:
-  // The default heeds neither: who writes them means another policy.
   Status check_named() const {
     if (table_.has("name")) return {};
-    for (const std::string_view key : {"shots", "paths"}) {
-      if (!table_.has(key)) continue;
-      return table_.at(
-          key, invalid_argument(fmt::format("the policy \"{}\", which plans where none is named, has no {}: "
-                                            "name the policy, such as \"square\"",
-                                            policy_.name, key)));
-    }
-    return {};
+    return check_each_policy_field([&](const auto& field) {
+      if (!field.needs_name || !table_.has(field.key)) return Status();
+      return table_.at(field.key, needs_named_policy(policy_, field.key));
+    });
   }
 
   template <typename Value>
@@ -172,6 +167,12 @@ Status meets_no_demands(const PolicySpec& policy, std::string_view part) {
   return invalid_argument(
       quoted("the policy", policy.name) +
       fmt::format(" knows no {}: choose \"{}\"", part, planning::policy_that_meets_demands()));
+}
+
+Status needs_named_policy(const PolicySpec& policy, std::string_view key) {
+  return invalid_argument(
+      quoted("the policy", policy.name) +
+      fmt::format(", which plans where none is named, has no {}: name the policy, such as \"square\"", key));
 }
 
 Result<PolicySpec> read_policy(const TomlTable& root, const Topology& topology) {

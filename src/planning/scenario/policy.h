@@ -20,5 +20,7 @@ Status check_policy(const PolicySpec& policy, const Topology& topology);
 bool meets_demands(const PolicySpec& policy);
 // What to say to somebody who gives another policy such a part.
 Status meets_no_demands(const PolicySpec& policy, std::string_view part);
+// The same where nobody names a policy, and `key` is for others than the default.
+Status needs_named_policy(const PolicySpec& policy, std::string_view key);
 
 }  // namespace square

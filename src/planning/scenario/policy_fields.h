@@ -35,6 +35,8 @@ struct PolicyField {
   NumberRange range = {};
   // Does it say how to solve, not what is wanted?
   bool is_effort = false;
+  // Does it need a policy that is named? The default heeds it not: who gives it means another one.
+  bool needs_name = false;
   // What else must hold. Errors: INVALID_ARGUMENT without the key.
   Status (*check)(const PolicySpec& policy, const Topology& topology) = nullptr;
 };
@@ -47,11 +49,15 @@ Status check_avoided_links(const PolicySpec& policy, const Topology& topology);
 
 // In the order of documents and of Python's keywords.
 inline constexpr std::tuple kPolicyFields = {
-    PolicyField<int>{
-        .key = "shots", .member = &PolicySpec::shots, .about = "Rounds of max-min.", .range = {1, kMaxShots}},
+    PolicyField<int>{.key = "shots",
+                     .member = &PolicySpec::shots,
+                     .about = "Rounds of max-min.",
+                     .range = {1, kMaxShots},
+                     .needs_name = true},
     PolicyField<PathChoice>{.key = "paths",
                             .member = &PolicySpec::paths,
                             .about = "Feasible paths: \"shortest:7\", \"widest:2\", \"all\".",
+                            .needs_name = true,
                             .check = check_paths},
     PolicyField<Fairness>{.key = "fairness",
                           .member = &PolicySpec::fairness,

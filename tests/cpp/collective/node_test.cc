@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <future>
 #include <thread>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int kRounds = 5;
 constexpr int kCallers = 3;
+constexpr int kWatches = 2'000;
 
 // Runs `call` on several threads until stop() is long over.
 template <typename Call>
@@ -65,6 +67,47 @@ TEST_CASE("calls of other threads may meet stop(), and every operation ends") {
   }
 }
 
+TEST_CASE("watches of other threads may meet stop(), and each is answered") {
+  for (int round = 0; round < kRounds; ++round) {
+    Fixture overlay({"a"});
+    Node& node = *overlay.nodes[0];
+    std::atomic<int> asked = 0;
+    std::atomic<int> cancelled = 0;
+    stop_under(node, [&] {
+      // Fewer at once than a node takes; when it stops, others come meanwhile.
+      if (asked - cancelled >= kWatches) return std::this_thread::yield();
+      ++asked;
+      node.watch(CollectiveId(1), OperationId(0), kLimit, [&](const Status& outcome) {
+        if (outcome.code() == StatusCode::kCancelled) ++cancelled;
+      });
+    });
+    CHECK(cancelled == asked);
+    Status late;
+    node.watch(CollectiveId(1), OperationId(0), kLimit, [&](const Status& outcome) { late = outcome; });
+    CHECK(late.code() == StatusCode::kCancelled);
+    CHECK(late.message().find("node \"a\"") != std::string::npos);
+  }
+}
+
+TEST_CASE("a receive from any source on a node that stopped ends") {
+  Fixture overlay({"a", "b"});
+  auto members = overlay.group("g");
+  std::vector<std::byte> sent(100);
+  std::vector<std::byte> got(100);
+  std::thread sender([&] { CHECK(members[1]->send(sent, Rank(0), 3, kLimit).is_ok()); });
+  // The node knows the group's collectives from here on.
+  CHECK(members[0]->receive_any(got, 3, kLimit).is_ok());
+  sender.join();
+  const auto running = *members[0]->receive_any_async(got, 3, kLimit);
+  overlay.nodes[0]->stop();
+  CHECK(running->wait().code() == StatusCode::kCancelled);
+  const auto late = members[0]->receive_any_async(got, 3, kLimit);
+  if (late.is_ok()) {
+    REQUIRE((*late)->wait_for(kLimit));
+    CHECK((*late)->wait().code() == StatusCode::kCancelled);
+  }
+}
+
 TEST_CASE("registrations of other threads may meet stop(), and later ones are refused") {
   for (int round = 0; round < kRounds; ++round) {
     Fixture overlay({"a"});
@@ -103,4 +146,51 @@ TEST_CASE("a registration that nobody answers ends with the node") {
   CHECK(outcome.code() == StatusCode::kCancelled);
   CHECK(std::chrono::steady_clock::now() - begun < kLimit);
   node.stop();  // again
+}
+
+TEST_CASE("a stop() beside another waits until the node has stopped") {
+  Fixture overlay({"a"});
+  Node& node = *overlay.nodes[0];
+  std::promise<void> reached;
+  std::promise<void> go_on;
+  auto may_go_on = go_on.get_future();
+  // Holds up the strand, and with it the first stop().
+  node.watch(CollectiveId(1), OperationId(0), kLimit, [&](const Status&) {
+    reached.set_value();
+    may_go_on.wait();
+  });
+  auto first = std::async(std::launch::async, [&] { node.stop(); });
+  reached.get_future().wait();
+  auto second = std::async(std::launch::async, [&] { node.stop(); });
+  CHECK(second.wait_for(std::chrono::milliseconds(200)) == std::future_status::timeout);
+  go_on.set_value();
+  CHECK(second.wait_for(kLimit) == std::future_status::ready);
+  CHECK(first.wait_for(kLimit) == std::future_status::ready);
+}
+
+TEST_CASE("a callback of the node may begin to stop it") {
+  Fixture overlay({"a"});
+  Node& node = *overlay.nodes[0];
+  std::promise<void> began;
+  std::promise<Status> ended;
+  node.watch(CollectiveId(1), OperationId(0), kLimit,
+             [&](Status outcome) { ended.set_value(std::move(outcome)); });
+  node.data_plane().metrics([&](const NodeMetrics&) {
+    node.stop();
+    began.set_value();
+  });
+  REQUIRE(began.get_future().wait_for(kLimit) == std::future_status::ready);
+  auto outcome = ended.get_future();
+  REQUIRE(outcome.wait_for(kLimit) == std::future_status::ready);
+  CHECK(outcome.get().code() == StatusCode::kCancelled);
+  node.stop();
+  CHECK(node.register_group({"g", "alice", {"a"}, {{}}}, kLimit).status().code() == StatusCode::kCancelled);
+}
+
+TEST_CASE("a callback that stops a node which another thread stops does not wait") {
+  Fixture overlay({"a"});
+  Node& node = *overlay.nodes[0];
+  node.watch(CollectiveId(1), OperationId(0), kLimit, [&](const Status&) { node.stop(); });
+  auto stopping = std::async(std::launch::async, [&] { node.stop(); });
+  CHECK(stopping.wait_for(kLimit) == std::future_status::ready);
 }

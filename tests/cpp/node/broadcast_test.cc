@@ -245,7 +245,9 @@ TEST_CASE("stopping a node ends what runs on it, and its peers learn why") {
   overlay.run([] { return false; }, std::chrono::seconds(1));
   bool stopped = false;
   overlay.node(0).stop([&] { stopped = true; });
-  REQUIRE(overlay.run([&] { return broadcast.is_over() && stopped; }, std::chrono::seconds(5)));
+  bool stopped_again = false;
+  overlay.node(0).stop([&] { stopped_again = stopped; });  // waits for the same
+  REQUIRE(overlay.run([&] { return broadcast.is_over() && stopped_again; }, std::chrono::seconds(5)));
   for (const auto& outcome : broadcast.outcomes) CHECK(outcome->code() == StatusCode::kCancelled);
 }
 

@@ -310,3 +310,23 @@ TEST_CASE("stop runs what was posted also while a host has the strand") {
     CHECK(executor.run_ready() == TimePoint::max());
   }
 }
+
+TEST_CASE("the executor knows its strand, also while a host has it") {
+  ThreadExecutor executor;
+  const auto ask = [&executor] {
+    std::promise<bool> answer;
+    executor.post([&] { answer.set_value(executor.is_on_strand()); });
+    return answer.get_future().get();
+  };
+  const auto ask_worker = [&executor] {
+    std::promise<bool> answer;
+    executor.work([&] { answer.set_value(executor.is_on_strand()); });
+    return answer.get_future().get();
+  };
+  CHECK(ask());
+  CHECK_FALSE(ask_worker());
+  CHECK_FALSE(executor.is_on_strand());
+  const Host host(executor);
+  CHECK(ask());
+  CHECK_FALSE(executor.is_on_strand());
+}
