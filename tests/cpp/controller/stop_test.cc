@@ -35,8 +35,8 @@ struct Pending {
     const GroupSpec group = broadcast_group("g", {"a", "b"});
     remote = std::async(std::launch::async,
                         [this, group] { return caller->client().register_group(group, 1min); });
+    wait_for_plan();  // so the caller is at its call, and may leave
     local = std::async(std::launch::async, [this, group] { return controller->register_group(group); });
-    wait_for_plan();
   }
   std::unique_ptr<Controller> controller = start(mesh({"a", "b"}));
   std::unique_ptr<FakeNode> stuck;
@@ -77,6 +77,7 @@ TEST_CASE("a registration ends with its timeout") {
   CHECK(status.message().find("\"late\"") != std::string::npos);
   pending.stuck->install();
   CHECK(pending.remote.wait_for(kPatience) == std::future_status::ready);
+  pending.controller->stop();  // the other registration waits for the next plan
 }
 
 TEST_CASE("a client ends at once while it looks for its controller") {

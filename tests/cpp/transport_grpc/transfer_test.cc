@@ -72,8 +72,10 @@ TEST_CASE("64 MiB in frames of 1 MiB arrive byte for byte, both ways at once") {
   std::thread other([&] { send_tensor(head, *in, back, kMiB); });
   send_tensor(tail, out, forth, kMiB);
   other.join();
-  REQUIRE(head.recorder.wait(*in, [](const LinkRecord& record) { return record.received == 64; }));
-  REQUIRE(tail.recorder.wait(out, [](const LinkRecord& record) { return record.received == 64; }));
+  REQUIRE(head.recorder.wait(
+      *in, [](const LinkRecord& record) { return record.received == 64 && record.inside == 0; }));
+  REQUIRE(tail.recorder.wait(
+      out, [](const LinkRecord& record) { return record.received == 64 && record.inside == 0; }));
   tail.stop();
   head.stop();
   CHECK(at_head.in_order);
@@ -220,7 +222,8 @@ TEST_CASE("a patient transport brings all frames in order, and stops") {
   REQUIRE(in);
   for (Node* node : {&tail, &head}) node->transport->set_patience(5ms);
   send_tensor(tail, out, tensor, 64 << 10);
-  REQUIRE(head.recorder.wait(*in, [](const LinkRecord& record) { return record.received == 64; }));
+  REQUIRE(head.recorder.wait(
+      *in, [](const LinkRecord& record) { return record.received == 64 && record.inside == 0; }));
   CHECK(gathered.in_order);
   CHECK(gathered.tensor == tensor);
 }
