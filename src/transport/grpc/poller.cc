@@ -14,7 +14,8 @@ thread_local Poller* current = nullptr;
 
 }  // namespace
 
-Poller::Poller(grpc::CompletionQueue& queue, ThreadExecutor* executor) : queue_(queue), executor_(executor) {
+Poller::Poller(grpc::CompletionQueue& queue, ThreadExecutor* executor, const Patience& patience)
+    : queue_(queue), executor_(executor), patience_(patience) {
   if (executor_ != nullptr) executor_->lend_to(*this);
 }
 

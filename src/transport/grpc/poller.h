@@ -19,8 +19,11 @@ class Channel;
 // goes out together, and no other thread had to wake for it.
 class Poller final : public StrandHost {
  public:
-  // `executor` may be none; else its strand is lent to this poller.
-  Poller(grpc::CompletionQueue& queue, ThreadExecutor* executor);
+  using Patience = std::atomic<Duration::rep>;
+
+  // `executor` may be none; else its strand is lent to this poller. `patience` is how long events, and
+  // others' wake-ups, may wait for more to come; it may change at any time.
+  Poller(grpc::CompletionQueue& queue, ThreadExecutor* executor, const Patience& patience);
 
   // On the thread that is to poll: until the queue is shut down and empty.
   void run();
@@ -29,9 +32,6 @@ class Poller final : public StrandHost {
 
   // If this thread polls the queue: has the channel proceed with its wake-up soon, and says so.
   static bool wake_here(const grpc::CompletionQueue& queue, const std::shared_ptr<Channel>& channel);
-
-  // How long events may wait for others to come; from any thread. Others' wake-ups wait as long.
-  void set_patience(Duration patience) { patience_ = patience.count(); }
 
   void wake() override;
 
@@ -43,9 +43,9 @@ class Poller final : public StrandHost {
 
   grpc::CompletionQueue& queue_;
   ThreadExecutor* const executor_;
+  const Patience& patience_;
   std::vector<std::shared_ptr<Channel>> woken_;  // the thread only
   std::atomic<bool> is_waking_ = false;
-  std::atomic<Duration::rep> patience_ = 0;
   grpc::Alarm alarm_;
 };
 

@@ -85,7 +85,8 @@ Status GrpcTransport::start(TransportHandler& handler) {
   accept_next();
   for (const auto& queue : queues_) {
     const std::size_t number = pollers_.size();
-    pollers_.push_back(std::make_unique<Poller>(*queue, number == 0 ? options_.executor : nullptr));
+    pollers_.push_back(
+        std::make_unique<Poller>(*queue, number == 0 ? options_.executor : nullptr, patience_));
     threads_.emplace_back([poller = pollers_.back().get(), number] {
       pthread_setname_np(pthread_self(), fmt::format("square-grpc-{}", number).c_str());
       poller->run();
@@ -111,7 +112,7 @@ Status GrpcTransport::start_server() {
   if (server_ == nullptr) {
     for (auto& queue : queues_) {
       queue->Shutdown();
-      Poller(*queue, nullptr).run();
+      Poller(*queue, nullptr, patience_).run();
     }
     queues_.clear();
     acceptor_.reset();
@@ -160,9 +161,7 @@ void GrpcTransport::set_channels(LinkHandle link, std::size_t channels) {
   if (const auto found = find(link)) found->set_channels(channels);
 }
 
-void GrpcTransport::set_patience(Duration patience) {
-  for (const auto& poller : pollers_) poller->set_patience(patience);
-}
+void GrpcTransport::set_patience(Duration patience) { patience_ = patience.count(); }
 
 void GrpcTransport::close_link(LinkHandle link) {
   if (const auto found = find(link)) found->close(cancelled("this node closed the link"));

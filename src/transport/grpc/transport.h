@@ -72,6 +72,7 @@ class GrpcTransport final : public Transport, private ChannelOwner {
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<Acceptor> acceptor_;
+  Poller::Patience patience_ = 0;                 // of all pollers
   std::vector<std::unique_ptr<Poller>> pollers_;  // by queue
   std::vector<std::thread> threads_;
 
