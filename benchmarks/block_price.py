@@ -2,7 +2,7 @@
 
 One stream goes over a line of three processes on loopback, alone (100 blocks a second) and under load (as
 fast as it goes), in blocks of 8 KiB, 64 KiB and 1 MiB; beside it bare gRPC sends as many messages of the same
-size at the same times over three processes of its own. Then 30 streams of 6.5 Mbit/s over 5 links of a node,
+size at the same times over three processes of its own, in turns of a few seconds. Then 30 streams of 6.5 Mbit/s over 5 links of a node,
 100 blocks of 8 KiB a second each, in operations of 2 s: that node as source, relay and destination.
 
 What an idle node costs is measured first and taken off; it is printed as the part of a core. An idle node may
@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,9 @@ OPERATION_SECONDS = 2.0
 MOST_RATIO = 1.5
 MOST_IDLE = 0.004
 SETTLE_SECONDS = 1.0
+ROUNDS = (
+    4  # ours and bare gRPC in turn: what a wake-up costs changes on a machine from one second to the next
+)
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = ROOT / "build" / "dev" / "benchmarks" / "bare_grpc"
 
@@ -275,27 +278,62 @@ def running(layout: Layout, idle_seconds: float) -> Iterator[Running]:
         yield made
 
 
-def add_bare(prices: list[Price], program: Path, size_bytes: int, *, paced: bool) -> None:
-    """The same messages over bare gRPC: as many, of the same size, at the same times."""
-    count = round(min(price.blocks for price in prices))
-    interval = round(1e6 * prices[0].seconds / count) if paced else 0
-    with ExitStack() as stack:
+class BareLine:
+    """Three processes of bare gRPC in a line: source, relay, destination."""
+
+    def __init__(self, program: Path, stack: ExitStack) -> None:
         sink = Bare(program, "sink")
         stack.callback(sink.close)
         relay = Bare(program, "relay", sink.address)
         stack.callback(relay.close)
         source = Bare(program, "source", relay.address)
         stack.callback(source.close)
-        peers = {"source": source, "relay": relay, "destination": sink}
-        source.ask(f"send {size_bytes} 10 1000")
-        time.sleep(SETTLE_SECONDS)
-        before, received = {name: peer.usage() for name, peer in peers.items()}, sink.received()
-        source.ask(f"send {size_bytes} {count} {interval}")
+        self.peers = {"source": source, "relay": relay, "destination": sink}
+
+    def send(self, size_bytes: int, count: int, interval: int) -> dict[str, float]:
+        """So many messages, one each `interval` microseconds: CPU microseconds of each at every place."""
+        sink = self.peers["destination"]
+        before, received = {name: peer.usage() for name, peer in self.peers.items()}, sink.received()
+        self.peers["source"].ask(f"send {size_bytes} {count} {interval}")
         while sink.received() < received + count:
             time.sleep(0.05)
-        after = {name: peer.usage() for name, peer in peers.items()}
-    for price in prices:
-        price.bare_microseconds = (after[price.place] - before[price.place]) / count * 1e6
+        return {name: (peer.usage() - before[name]) / count * 1e6 for name, peer in self.peers.items()}
+
+
+def play_beside_bare(run: Running, program: Path, case: str, operations: int) -> list[Price]:
+    """The same messages over bare gRPC: as many, of the same size, at the same times."""
+    rounds: list[list[Price]] = []
+    with ExitStack() as stack:
+        bare = BareLine(program, stack)
+        bare.send(KIB, 10, 1000)
+        time.sleep(SETTLE_SECONDS)
+        for _ in range(ROUNDS):
+            prices = run.play(case, max(1, operations // ROUNDS))
+            count = round(min(price.blocks for price in prices))
+            interval = round(1e6 * prices[0].seconds / count) if run.layout.paced else 0
+            spent = bare.send(round(prices[0].block_bytes), count, interval)
+            for price in prices:
+                price.bare_microseconds = spent[price.place]
+            rounds.append(prices)
+    return [mean(list(place)) for place in zip(*rounds, strict=True)]
+
+
+def mean(rounds: list[Price]) -> Price:
+    """Of the same place, by block."""
+    blocks = sum(one.blocks for one in rounds)
+
+    def by_block(values: Iterator[float]) -> float:
+        return sum(value * one.blocks for value, one in zip(values, rounds, strict=True)) / blocks
+
+    return replace(
+        rounds[0],
+        blocks=blocks,
+        seconds=sum(one.seconds for one in rounds),
+        cpu_microseconds=by_block(one.cpu_microseconds for one in rounds),
+        cpu_seconds_per_gb=by_block(one.cpu_seconds_per_gb for one in rounds),
+        bare_microseconds=by_block(one.bare_microseconds or 0 for one in rounds),
+        busy=max(one.busy for one in rounds),
+    )
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, Layout, int]]:
@@ -317,9 +355,10 @@ def measure(options: argparse.Namespace) -> list[Price]:
             continue
         with running(layout, options.idle_seconds) as run:
             run.play(case, 1)  # warm
-            prices = run.play(case, operations)
-        if options.bare.exists() and len(layout.sessions) == 1:
-            add_bare(prices, options.bare, round(prices[0].block_bytes), paced=layout.paced)
+            if options.bare.exists() and len(layout.sessions) == 1:
+                prices = play_beside_bare(run, options.bare, case, operations)
+            else:
+                prices = run.play(case, operations)
         found += prices
         if not options.json:
             for price in prices:

@@ -24,6 +24,7 @@ void FrameHandler::take(LinkHandle link, Frame frame, Landing landing) {
   } else {
     take_from_child(*connection->outgoing, std::move(arrival));
   }
+  parts_.operations.on_frame();
 }
 
 void FrameHandler::take_from_parent(LinkHandle link, IncomingLink& from, Arrival arrival) {

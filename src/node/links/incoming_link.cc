@@ -50,12 +50,19 @@ void IncomingLink::answer(Frame frame) {
 void IncomingLink::add_credit(IncomingStream& stream) { credits_.push_back(stream.shared_from_this()); }
 
 void IncomingLink::announce_credit(bool may_wait) {
-  if (!may_wait) return flush_.mark(*this);
-  if (tick_timer_ != 0) return;
-  tick_timer_ = node_->executor.post_at(tick_after(node_->clock.now(), kAnswerTick), life_.bind([this] {
+  if (tick_timer_ != 0 && may_wait) return;
+  const TimePoint now = node_->clock.now();
+  // Little is told on this link: nothing would come with it, and a wake-up for it is saved.
+  if (!may_wait || now >= credit_told_at_ + kAnswerTick) return tell_credit(now);
+  tick_timer_ = node_->executor.post_at(tick_after(now, kAnswerTick), life_.bind([this] {
     tick_timer_ = 0;
-    if (!credits_.empty()) flush_.mark(*this);
+    if (!credits_.empty()) tell_credit(node_->clock.now());
   }));
+}
+
+void IncomingLink::tell_credit(TimePoint now) {
+  credit_told_at_ = now;
+  flush_.mark(*this);
 }
 
 void IncomingLink::count_block(SessionTally& session, std::size_t bytes) {

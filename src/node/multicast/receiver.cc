@@ -125,7 +125,7 @@ Status Receiver::on_block(Arrival arrival) {
     // The source learns at once that it need not hurry.
     refuses_now = std::exchange(accepting_, false);
   }
-  if (refuses_now || unanswered_ >= kBlocksPerAcknowledgement) {
+  if (refuses_now || is_answer_due()) {
     answer(*progress.stream);
   } else {
     answer_later(progress.stream);
@@ -172,6 +172,12 @@ void Receiver::on_probe(const Arrival& probe) {
   if (!is_cancelled_) answer(*progress.stream);
 }
 
+bool Receiver::is_answer_due() const {
+  if (unanswered_ >= kBlocksPerAcknowledgement) return true;
+  // With a block that has woken the node anyway, before the timer would.
+  return answer_timer_ != 0 && node_->clock.now() >= unanswered_since_ + kAcknowledgementDelay;
+}
+
 void Receiver::answer(const LocalStream& stream) {
   unanswered_ = 0;
   node_->executor.cancel(answer_timer_);
@@ -203,7 +209,8 @@ void Receiver::answer_on_every_stream() {
 
 void Receiver::answer_later(const std::shared_ptr<const LocalStream>& stream) {
   if (answer_timer_ != 0) return;
-  const TimePoint when = tick_after(node_->clock.now() + kAcknowledgementDelay, kAnswerTick);
+  unanswered_since_ = node_->clock.now();
+  const TimePoint when = tick_after(unanswered_since_ + kAcknowledgementDelay, kAnswerTick) + kAnswerTick;
   answer_timer_ = node_->executor.post_at(when, life_.bind([this, stream] {
     if (is_cancelled_) return;
     answer_timer_ = 0;

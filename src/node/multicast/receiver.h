@@ -78,6 +78,7 @@ class Receiver {
   void on_copied(std::size_t bytes);
   void on_delivered(std::size_t bytes);
   void close_zone();
+  [[nodiscard]] bool is_answer_due() const;
   // Up this stream, about all streams of its epoch.
   void answer(const LocalStream& stream);
   void answer_on_every_stream();
@@ -101,7 +102,8 @@ class Receiver {
   std::size_t delivered_ = 0;
   std::uint64_t bytes_delivered_ = 0;
   std::map<StreamKey, Progress> progress_;
-  std::size_t unanswered_ = 0;  // blocks
+  std::size_t unanswered_ = 0;    // blocks
+  TimePoint unanswered_since_{};  // the first of them
   Executor::TimerId answer_timer_ = 0;
   Lifetime life_;
 };

@@ -42,9 +42,10 @@ class OpenOperations {
   }
   // A member has called it, on so many bytes.
   void on_call(const OperationKey& key, const InstalledPlan& plan, std::size_t bytes) {
-    patience_.set(key, patience_of(plan, key.collective, bytes));
+    patience_.set(key, pace_of(plan, key.collective, bytes));
   }
 
+  void on_frame() { patience_.on_frame(); }
   // A block came of an operation that no member here takes part in.
   void on_relayed() { patience_.on_relayed(); }
 

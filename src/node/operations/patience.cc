@@ -4,22 +4,33 @@
 #include <utility>
 
 namespace square {
+namespace {
 
-Duration patience_of(const InstalledPlan& plan, CollectiveId collective, std::size_t bytes) {
+Duration at_least(Duration patience) { return patience < kLeastPatience ? Duration(0) : patience; }
+
+}  // namespace
+
+PlannedPace pace_of(const InstalledPlan& plan, CollectiveId collective, std::size_t bytes) {
   const PlanCollective* planned = plan.plan().find_collective(collective);
   const double fastest_bps = plan.fastest_link_bps();
-  if (planned == nullptr || !(planned->rate_bps > 0) || !(fastest_bps > 0)) return Duration(0);
+  if (planned == nullptr || !(planned->rate_bps > 0) || !(fastest_bps > 0)) return {};
   const double seconds =
       std::min({kBitsPerByte * static_cast<double>(bytes) / planned->rate_bps * kPatiencePart,
                 kBitsPerByte * kGatheredBytes / fastest_bps, to_seconds(kMostPatience)});
-  const Duration patience = from_seconds(seconds);
-  return patience < kLeastPatience ? Duration(0) : patience;
+  PlannedPace pace{at_least(from_seconds(seconds))};
+  for (const PlanSession* session : plan.sessions_of(collective)) {
+    for (const LocalStream* stream : plan.streams_of(session->id)) {
+      pace.load_bps +=
+          stream->rate_bps * static_cast<double>(stream->parents.size() + stream->children.size());
+    }
+  }
+  return pace;
 }
 
-void Patience::set(const OperationKey& key, Duration patience) {
+void Patience::set(const OperationKey& key, const PlannedPace& pace) {
   remove(key);
-  known_.emplace(key, patience);
-  ++counts_[patience];
+  known_.emplace(key, pace);
+  ++counts_[pace.patience];
   tell();
 }
 
@@ -31,8 +42,16 @@ void Patience::end(const OperationKey& key) {
 void Patience::remove(const OperationKey& key) {
   const auto known = known_.extract(key);
   if (known.empty()) return;
-  const auto count = counts_.find(known.mapped());
+  const auto count = counts_.find(known.mapped().patience);
   if (--count->second == 0) counts_.erase(count);
+}
+
+void Patience::on_frame() {
+  if (!is_measuring_) return;
+  const TimePoint now = node_.clock.now();
+  if (now < measured_at_ + kHasteTime) return;
+  measure_haste(now);
+  tell();
 }
 
 void Patience::on_relayed() {
@@ -41,7 +60,13 @@ void Patience::on_relayed() {
 }
 
 void Patience::tell() {
-  Duration patience = counts_.empty() ? Duration(0) : counts_.begin()->first;
+  const Duration planned = counts_.empty() ? Duration(0) : counts_.begin()->first;
+  const bool was_measuring = std::exchange(is_measuring_, planned > Duration(0));
+  if (is_measuring_ && !was_measuring) {
+    measured_at_ = node_.clock.now();
+    moved_before_ = moved_bytes();
+  }
+  Duration patience = at_least(from_seconds(to_seconds(planned) / std::max(1.0, haste_)));
   if (patience > Duration(0) && node_.clock.now() < relays_until_) {
     patience = Duration(0);
     tell_again_at(relays_until_);
@@ -55,6 +80,27 @@ void Patience::tell_again_at(TimePoint when) {
     is_waiting_ = false;
     tell();
   }));
+}
+
+void Patience::measure_haste(TimePoint now) {
+  const double planned_bits = planned_load_bps() * to_seconds(now - std::exchange(measured_at_, now));
+  const std::uint64_t before = std::exchange(moved_before_, moved_bytes());
+  if (planned_bits > 0) haste_ = kBitsPerByte * static_cast<double>(moved_before_ - before) / planned_bits;
+}
+
+std::uint64_t Patience::moved_bytes() const {
+  return node_.statistics.bytes_sent + node_.statistics.bytes_received;
+}
+
+double Patience::planned_load_bps() const {
+  double load = 0;
+  const OperationKey* last = nullptr;
+  for (const auto& [key, pace] : known_) {
+    // A collective's operations share its rate.
+    if (last == nullptr || last->collective != key.collective) load += pace.load_bps;
+    last = &key;
+  }
+  return load;
 }
 
 }  // namespace square

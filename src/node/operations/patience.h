@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 
 #include "node/context.h"
@@ -21,30 +22,49 @@ inline constexpr Duration kLeastPatience = std::chrono::milliseconds(2);
 inline constexpr Duration kMostPatience = std::chrono::milliseconds(8);
 // Blocks of operations without members here may be of short ones: for so long after one nothing waits.
 inline constexpr Duration kRelayedTime = std::chrono::milliseconds(100);
+// So often a node looks how fast its operations really are: of capacity that others leave they may get
+// many times what was planned, and windows, made for the planned rate, would be empty before the wait is
+// over.
+inline constexpr Duration kHasteTime = std::chrono::milliseconds(50);
 
-// That of an operation on so many bytes that runs alone. 0 where a link that the node uses has no limit.
-Duration patience_of(const InstalledPlan& plan, CollectiveId collective, std::size_t bytes);
+// Of an operation on so many bytes, if it runs alone at the planned rate.
+struct PlannedPace {
+  Duration patience{0};  // 0 where a link that the node uses has no limit
+  double load_bps = 0;   // what the node sends and receives for it
+};
+PlannedPace pace_of(const InstalledPlan& plan, CollectiveId collective, std::size_t bytes);
 
-// Has the transport wait as the least patient of a node's operations allows. Not at all while none runs,
-// or one that no member here has called yet. Used on the node's strand.
+// Has the transport wait as the least patient of a node's operations allows, and the less the faster they
+// are than planned. Not at all while none runs, or one that no member here has called yet. Used on the
+// node's strand.
 class Patience {
  public:
   explicit Patience(NodeContext& node) : node_(node) {}
 
-  void begin(const OperationKey& key) { set(key, Duration(0)); }
-  void set(const OperationKey& key, Duration patience);
+  void begin(const OperationKey& key) { set(key, {}); }
+  void set(const OperationKey& key, const PlannedPace& pace);
   void end(const OperationKey& key);
-  // A block came that this node only passes on. Cheap.
+  // A frame came. Cheap, as the next one.
+  void on_frame();
+  // A block came that this node only passes on.
   void on_relayed();
 
  private:
   void remove(const OperationKey& key);
   void tell();
   void tell_again_at(TimePoint when);
+  void measure_haste(TimePoint now);
+  [[nodiscard]] std::uint64_t moved_bytes() const;
+  [[nodiscard]] double planned_load_bps() const;
 
   NodeContext& node_;
-  std::map<OperationKey, Duration> known_;
+  std::map<OperationKey, PlannedPace> known_;
   std::map<Duration, std::size_t> counts_;
+  // How many times the planned load went by lately; measured while something may wait.
+  double haste_ = 1;
+  bool is_measuring_ = false;
+  TimePoint measured_at_{};
+  std::uint64_t moved_before_ = 0;
   Duration told_{0};
   TimePoint relays_until_{};
   bool is_waiting_ = false;  // to tell again

@@ -43,6 +43,8 @@ void Poller::run() {
     if (tag != nullptr) {
       const Channel::Tag& event = *static_cast<const Channel::Tag*>(tag);
       event.channel->proceed(event.op, ok);
+      event_times_[oldest_event_] = steady_clock().now();
+      oldest_event_ = (oldest_event_ + 1) % kWorthAWait;
     }
     until = executor_ == nullptr ? TimePoint::max() : executor_->run_ready();
     wake_channels();
@@ -52,7 +54,8 @@ void Poller::run() {
 
 grpc::CompletionQueue::NextStatus Poller::gather(void** tag, bool* ok) {
   const Duration patience(patience_.load(std::memory_order_relaxed));
-  if (patience == Duration(0)) return grpc::CompletionQueue::TIMEOUT;
+  if (patience == Duration(0) || !is_busy(steady_clock().now(), patience))
+    return grpc::CompletionQueue::TIMEOUT;
   const auto status = queue_.AsyncNext(tag, ok, gpr_time_0(GPR_CLOCK_MONOTONIC));
   if (status == grpc::CompletionQueue::TIMEOUT) {
     const TimePoint now = steady_clock().now();
@@ -60,6 +63,9 @@ grpc::CompletionQueue::NextStatus Poller::gather(void** tag, bool* ok) {
   }
   return status;
 }
+
+// Where little comes, the wait itself is a wake-up more.
+bool Poller::is_busy(TimePoint now, Duration time) const { return now - event_times_[oldest_event_] < time; }
 
 // False if the queue is through; no tag if the time has come, or for a wake-up.
 bool Poller::next(TimePoint until, void** tag, bool* ok) {

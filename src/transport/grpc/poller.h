@@ -4,7 +4,9 @@
 #include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -36,15 +38,22 @@ class Poller final : public StrandHost {
   void wake() override;
 
  private:
-  // An event that is there already, or lets some come in. As gRPC's AsyncNext().
+  // An event that is there already, or lets some come in where they come often. As gRPC's AsyncNext().
   grpc::CompletionQueue::NextStatus gather(void** tag, bool* ok);
+  [[nodiscard]] bool is_busy(TimePoint now, Duration time) const;
   [[nodiscard]] bool next(TimePoint until, void** tag, bool* ok);
   void wake_channels();
 
   grpc::CompletionQueue& queue_;
   ThreadExecutor* const executor_;
   const Patience& patience_;
-  std::vector<std::shared_ptr<Channel>> woken_;  // the thread only
+  // The thread only:
+  std::vector<std::shared_ptr<Channel>> woken_;
+  // When the last events came, from the oldest of them on.
+  static constexpr std::size_t kWorthAWait = 4;
+  std::array<TimePoint, kWorthAWait> event_times_{};
+  std::size_t oldest_event_ = 0;
+
   std::atomic<bool> is_waking_ = false;
   grpc::Alarm alarm_;
 };

@@ -26,7 +26,7 @@ Plan slow_plan(double capacity_bps = 20e6) {
 
 Duration patience_under(const Plan& plan, std::size_t bytes) {
   const InstalledPlan installed(std::make_shared<const Plan>(plan), "n1", std::size_t{64} << 20U);
-  return patience_of(installed, CollectiveId(0), bytes);
+  return pace_of(installed, CollectiveId(0), bytes).patience;
 }
 
 OperationKey operation(std::uint32_t number) { return {CollectiveId(0), OperationId(number)}; }
@@ -57,10 +57,10 @@ TEST_CASE("the least patient operation decides, and the transport hears of chang
   Patience patience(*alone.node);
   patience.begin(operation(1));
   CHECK(told.empty());
-  patience.set(operation(1), 8ms);
+  patience.set(operation(1), {8ms});
   patience.begin(operation(2));  // no member here has called it
-  patience.set(operation(2), 3ms);
-  patience.set(operation(3), 5ms);
+  patience.set(operation(2), {3ms});
+  patience.set(operation(3), {5ms});
   patience.end(operation(2));
   patience.end(operation(2));
   patience.end(operation(1));
@@ -72,7 +72,7 @@ TEST_CASE("what a node passes on for others does not wait") {
   Alone alone("n1");
   const auto& told = alone.transport.patiences;
   Patience patience(*alone.node);
-  patience.set(operation(1), 8ms);
+  patience.set(operation(1), {8ms});
   patience.on_relayed();
   alone.run(kRelayedTime / 2);
   patience.on_relayed();
@@ -84,6 +84,57 @@ TEST_CASE("what a node passes on for others does not wait") {
   patience.on_relayed();
   alone.run(2 * kRelayedTime);
   CHECK(told == std::vector<Duration>{8ms, 0ms, 8ms, 0ms});
+}
+
+TEST_CASE("an operation that is faster than planned waits less") {
+  const InstalledPlan installed(std::make_shared<const Plan>(slow_plan()), "n1", std::size_t{64} << 20U);
+  const PlannedPace pace = pace_of(installed, CollectiveId(0), kTwoSeconds);
+  CHECK(pace.load_bps == doctest::Approx(2 * 20e6));  // it comes in and goes on
+  Alone alone("n1");
+  const auto& told = alone.transport.patiences;
+  Patience patience(*alone.node);
+  patience.set(operation(1), pace);
+  patience.set(operation(2), pace);  // at the same time, at the same rate
+  const auto move = [&](double times) {
+    const double bytes = times * pace.load_bps * to_seconds(kHasteTime) / kBitsPerByte;
+    alone.node->statistics.bytes_received += static_cast<std::uint64_t>(bytes / 2);
+    alone.node->statistics.bytes_sent += static_cast<std::uint64_t>(bytes / 2);
+    alone.run(kHasteTime);
+    patience.on_frame();
+  };
+  move(0.5);
+  patience.on_frame();  // too soon to look again
+  move(2);
+  move(100);
+  move(1);
+  patience.end(operation(1));
+  patience.end(operation(2));
+  move(2);
+  CHECK(told == std::vector<Duration>{8ms, 4ms, 0ms, 8ms, 0ms});
+}
+
+TEST_CASE("one of many sessions has the capacity that the others leave") {
+  constexpr std::size_t kSessions = 100;
+  constexpr double kCapacityBps = 50e6;
+  PlanBuilder builder(2);
+  builder.add_link(0, 1, kCapacityBps);
+  for (std::size_t i = 0; i < kSessions; ++i) {
+    builder.add_broadcast(0, {0, 1}, {{{{0, 1}}, kCapacityBps / kSessions}});
+  }
+  Plan plan = *builder.build();
+  for (PlanLink& link : plan.links) link.load_bps = kCapacityBps;
+  Overlay overlay(2, 4);
+  REQUIRE(overlay.publish(std::make_shared<const Plan>(plan)));
+  overlay.set_members(CollectiveId(0), {0, 1});
+  overlay.run([] { return false; }, 1s);
+  std::mt19937_64 random(6);
+  constexpr std::size_t kBytes = 3'000'000;
+  Broadcast broadcast(CollectiveId(0), {0, 1}, random_bytes(random, kBytes));
+  const TimePoint start = overlay.simulation.clock().now();
+  broadcast.post_all(overlay);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  REQUIRE(broadcast.is_right());
+  CHECK(to_seconds(broadcast.finished_at.back() - start) < 8.0 * kBytes / kCapacityBps / 0.9);
 }
 
 TEST_CASE("frames that wait cost a long broadcast little, and no order") {
