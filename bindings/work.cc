@@ -8,7 +8,7 @@ namespace square::python {
 namespace {
 
 // How long a wait goes on before it looks for Ctrl-C.
-constexpr Duration kSignalCheck = std::chrono::milliseconds(50);
+constexpr Duration kSignalCheck = std::chrono::milliseconds(200);
 
 }  // namespace
 

@@ -21,6 +21,8 @@ struct Arrival {
   Frame frame;
   // The credit that a block took: given back when the last copy is gone.
   std::shared_ptr<void> guard{};
+  // Once it is given back, the neighbour is told of credit: an answer to it would not go alone.
+  bool frees_credit = false;
   // A block whose bytes are in the members' buffers already.
   Landing landing{};
 

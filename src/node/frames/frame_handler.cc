@@ -93,6 +93,7 @@ void FrameHandler::take_block(LinkHandle link, IncomingLink& from, IncomingStrea
         "{}: node \"{}\" sent what it has no credit for; closing the link", node.options.name, from.peer());
     return node.transport.close_link(link);
   }
+  arrival.frees_credit = stream.tells_with_next();
   from.count_block(stream.tally(), size);
   if (from.way_back() != nullptr) from.way_back()->charge_receipt(size);
   if (!arrival.stream->is_member) parts_.operations.on_relayed();

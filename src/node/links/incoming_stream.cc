@@ -59,6 +59,8 @@ std::shared_ptr<void> IncomingStream::take(std::uint64_t hop_sequence, std::size
   return {static_cast<void*>(this), [self = shared_from_this(), bytes](void*) { self->release(bytes); }};
 }
 
+bool IncomingStream::tells_with_next() const { return limit() + 1 >= announced_ + local_.credit_blocks; }
+
 void IncomingStream::release(std::size_t bytes) {
   --taken_;
   node_->remove_in_transit(*tally_, bytes);

@@ -48,6 +48,8 @@ class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
   // last reference to the result is gone. Nothing if it is beyond what was granted, or not newer
   // than the last.
   std::shared_ptr<void> take(std::uint64_t hop_sequence, std::size_t bytes);
+  // Whether credit is worth a word once the slot of a block that has just been taken is free.
+  [[nodiscard]] bool tells_with_next() const;
   // The sender has sent so many blocks; those that did not come are lost.
   void on_credit_request(std::uint64_t sent);
 

@@ -125,7 +125,7 @@ Status Receiver::on_block(Arrival arrival) {
     // The source learns at once that it need not hurry.
     refuses_now = std::exchange(accepting_, false);
   }
-  if (refuses_now || is_answer_due()) {
+  if (refuses_now || is_answer_due(arrival.frees_credit)) {
     answer(*progress.stream);
   } else {
     answer_later(progress.stream);
@@ -172,10 +172,11 @@ void Receiver::on_probe(const Arrival& probe) {
   if (!is_cancelled_) answer(*progress.stream);
 }
 
-bool Receiver::is_answer_due() const {
+// With a block that has woken the node anyway, before the timer would; rather with credit than alone.
+bool Receiver::is_answer_due(bool has_company) const {
   if (unanswered_ >= kBlocksPerAcknowledgement) return true;
-  // With a block that has woken the node anyway, before the timer would.
-  return answer_timer_ != 0 && node_->clock.now() >= unanswered_since_ + kAcknowledgementDelay;
+  const Duration delay = has_company ? kAcknowledgementDelay / 2 : kAcknowledgementDelay;
+  return answer_timer_ != 0 && node_->clock.now() >= unanswered_since_ + delay;
 }
 
 void Receiver::answer(const LocalStream& stream) {

@@ -78,7 +78,7 @@ class Receiver {
   void on_copied(std::size_t bytes);
   void on_delivered(std::size_t bytes);
   void close_zone();
-  [[nodiscard]] bool is_answer_due() const;
+  [[nodiscard]] bool is_answer_due(bool has_company) const;
   // Up this stream, about all streams of its epoch.
   void answer(const LocalStream& stream);
   void answer_on_every_stream();

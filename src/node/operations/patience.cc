@@ -47,7 +47,8 @@ void Patience::remove(const OperationKey& key) {
 }
 
 void Patience::on_frame() {
-  if (!is_measuring_) return;
+  // Also while another operation forbids patience for a moment: many short ones follow one another.
+  if (counts_.empty() || counts_.rbegin()->first == Duration(0)) return;
   const TimePoint now = node_.clock.now();
   if (now < measured_at_ + kHasteTime) return;
   measure_haste(now);
@@ -61,11 +62,6 @@ void Patience::on_relayed() {
 
 void Patience::tell() {
   const Duration planned = counts_.empty() ? Duration(0) : counts_.begin()->first;
-  const bool was_measuring = std::exchange(is_measuring_, planned > Duration(0));
-  if (is_measuring_ && !was_measuring) {
-    measured_at_ = node_.clock.now();
-    moved_before_ = moved_bytes();
-  }
   Duration patience = at_least(from_seconds(to_seconds(planned) / std::max(1.0, haste_)));
   if (patience > Duration(0) && node_.clock.now() < relays_until_) {
     patience = Duration(0);
@@ -83,9 +79,11 @@ void Patience::tell_again_at(TimePoint when) {
 }
 
 void Patience::measure_haste(TimePoint now) {
-  const double planned_bits = planned_load_bps() * to_seconds(now - std::exchange(measured_at_, now));
+  const Duration time = now - std::exchange(measured_at_, now);
+  const double planned_bits = planned_load_bps() * to_seconds(time);
   const std::uint64_t before = std::exchange(moved_before_, moved_bytes());
-  if (planned_bits > 0) haste_ = kBitsPerByte * static_cast<double>(moved_before_ - before) / planned_bits;
+  if (time > kLongestHasteTime || !(planned_bits > 0)) return;
+  haste_ = kBitsPerByte * static_cast<double>(moved_before_ - before) / planned_bits;
 }
 
 std::uint64_t Patience::moved_bytes() const {

@@ -26,6 +26,7 @@ inline constexpr Duration kRelayedTime = std::chrono::milliseconds(100);
 // many times what was planned, and windows, made for the planned rate, would be empty before the wait is
 // over.
 inline constexpr Duration kHasteTime = std::chrono::milliseconds(50);
+inline constexpr Duration kLongestHasteTime = 10 * kHasteTime;  // a longer one says nothing: none ran
 
 // Of an operation on so many bytes, if it runs alone at the planned rate.
 struct PlannedPace {
@@ -60,9 +61,7 @@ class Patience {
   NodeContext& node_;
   std::map<OperationKey, PlannedPace> known_;
   std::map<Duration, std::size_t> counts_;
-  // How many times the planned load went by lately; measured while something may wait.
-  double haste_ = 1;
-  bool is_measuring_ = false;
+  double haste_ = 1;  // how many times the planned load went by lately
   TimePoint measured_at_{};
   std::uint64_t moved_before_ = 0;
   Duration told_{0};
