@@ -7,8 +7,10 @@
 // relay print the port that they listen on. Then each line on standard input is answered by one line:
 //
 //   usage                         -> CPU seconds of this process, messages received by it
-//   send SIZE COUNT INTERVAL_US   -> seconds it took; COUNT messages on each stream, one every INTERVAL_US
-//                                    microseconds (0: as fast as they are taken), streams evenly shifted
+//   send SIZE COUNT INTERVAL_US [BURST]
+//                                 -> seconds it took; COUNT messages on each stream, one every INTERVAL_US
+//                                    microseconds (0: as fast as they are taken), BURST of them at a time
+//                                    (default 1), streams evenly shifted
 //
 // It ends with its standard input.
 #include <fmt/format.h>
@@ -186,6 +188,7 @@ struct Orders {
   std::size_t size_bytes = 0;
   std::uint64_t count = 0;
   microseconds interval{0};
+  std::uint64_t burst = 1;
 };
 
 // Sends on all streams as ordered; the queue's thread only.
@@ -223,7 +226,8 @@ class Sending {
   [[nodiscard]] Clock::time_point due(std::size_t stream) const {
     const auto shift =
         orders_.interval * static_cast<std::int64_t>(stream) / static_cast<std::int64_t>(streams_.size());
-    return began_ + shift + orders_.interval * static_cast<std::int64_t>(sent_[stream]);
+    const std::uint64_t first = sent_[stream] - sent_[stream] % orders_.burst;  // that goes with this one
+    return began_ + shift + orders_.interval * static_cast<std::int64_t>(first);
   }
 
   const Orders orders_;
@@ -255,6 +259,8 @@ class Peer {
     std::int64_t interval = 0;
     words >> orders.size_bytes >> orders.count >> interval;
     if (what != "send" || !words || orders.size_bytes > kMaxMessageBytes) return "what?";
+    if (!(words >> orders.burst)) orders.burst = 1;
+    if (orders.burst == 0) return "what?";
     data_.resize(std::max(data_.size(), kMessagesInBuffer * orders.size_bytes), 'x');
     orders.interval = microseconds(interval);
     auto done = done_.emplace().get_future();

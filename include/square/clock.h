@@ -25,6 +25,11 @@ constexpr TimePoint tick_after(TimePoint when, Duration tick) {
   return TimePoint((since + tick - Duration(1)) / tick * tick);
 }
 
+// The last multiple of `tick` at or before `when`.
+constexpr TimePoint tick_before(TimePoint when, Duration tick) {
+  return TimePoint(when.time_since_epoch() / tick * tick);
+}
+
 // The machine's monotonic clock; its zero is the machine's.
 const Clock& steady_clock();
 

@@ -95,8 +95,10 @@ void OutgoingLink::send_due() {
     const auto flow = scheduler_.pick(now);
     set_backlogged(flow.has_value(), now);
     if (!flow) return;
-    if (const TimePoint ready = std::max(pacer_.ready_at(), egress_.ready_at()); ready > now)
-      return wait_until(ready);
+    // What falls due while the tick's blocks go out waits for the next: else every end of a write would
+    // find one more, and each would go alone.
+    const TimePoint ready = std::max(pacer_.ready_at(), egress_.ready_at());
+    if (ready > tick_before(now, kPaceTick)) return wait_until(std::max(ready, now));
     OutgoingStream& stream = *by_flow_.at(*flow);
     transmit(stream, now);
     if (!stream.starts_here()) continue;

@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "square/frame.h"
+#include "square/transport.h"
 
 namespace square::rpc {
 
@@ -25,8 +26,10 @@ inline constexpr std::chrono::milliseconds kReleaseDeadline{5000};
 // kMaxFramesInTransport blocks; the rest is room for credit and acknowledgements.
 inline constexpr std::size_t kMaxQueuedFrames = 4096;
 
-// Frames that wait are put into one message while it has no more bytes than this.
-inline constexpr std::size_t kMaxBundleBytes = std::size_t{64} << 10U;
+// Frames that wait are put into one message while it has no more bytes than this: those of small blocks
+// that a node has in the transport.
+inline constexpr std::size_t kMaxBundleBytes =
+    kMaxFramesInTransport * (kFrameHeaderBytes + (std::size_t{8} << 10U));
 
 // Channels that others may have opened to this node, and links of one peer's name: an old
 // link may still be closing when the peer dials again.
