@@ -1,6 +1,7 @@
 // Where a node's code runs.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
@@ -24,8 +25,10 @@ class Executor {
   virtual TimerId post_at(TimePoint when, Task task) = 0;
   // Called on the strand: a cancelled timer does not run. Unknown ids are ignored.
   virtual void cancel(TimerId timer) = 0;
-  // Runs `task` on a payload thread: copies, sums and checksums, never decisions.
-  virtual void work(Task task) = 0;
+  // Runs `task` on a payload thread: copies, sums and checksums of about so many bytes, never decisions.
+  // Perhaps before it returns, where another thread would cost more than the work does: so the task posts
+  // what is to follow.
+  virtual void work(std::size_t bytes, Task task) = 0;
 };
 
 }  // namespace square

@@ -35,7 +35,7 @@ class ThreadExecutor final : public Executor {
   void post(Task task) override;
   TimerId post_at(TimePoint when, Task task) override;
   void cancel(TimerId timer) override;
-  void work(Task task) override;
+  void work(std::size_t bytes, Task task) override;
 
   // Is this thread at a task or a timer of the strand?
   [[nodiscard]] bool is_on_strand() const;

@@ -136,15 +136,16 @@ Status Receiver::on_block(Arrival arrival) {
 void Receiver::deliver(std::size_t block, Buffer payload, std::shared_ptr<void> guard) {
   ++copying_;
   const std::size_t offset = block * shape_.block_bytes;
+  const std::size_t bytes = payload.size_bytes();
   // The guard goes back to the strand: credit is counted there.
-  auto copied =
-      life_.bind([this, guard = std::move(guard), bytes = payload.size_bytes()] { on_copied(bytes); });
-  node_->executor.work([payload = std::move(payload), offset, destinations = destinations_,
+  auto copied = life_.bind([this, guard = std::move(guard), bytes] { on_copied(bytes); });
+  node_->executor.work(bytes * destinations_.size(),
+                       [payload = std::move(payload), offset, destinations = destinations_,
                         copied = std::move(copied), executor = &node_->executor]() mutable {
-    for (std::byte* destination : destinations) payload.copy_to(destination + offset);
-    payload = {};
-    executor->post(std::move(copied));
-  });
+                         for (std::byte* destination : destinations) payload.copy_to(destination + offset);
+                         payload = {};
+                         executor->post(std::move(copied));
+                       });
 }
 
 void Receiver::on_copied(std::size_t bytes) {

@@ -40,6 +40,13 @@ void write_tile(const FanOut& job, std::size_t at, std::size_t size_bytes) {
   for (const std::span<std::byte> output : std::span(job.outputs).subspan(1)) copy(first, output.data() + at);
 }
 
+void run(const std::shared_ptr<SharedJob>& shared);
+
+void work_on(const std::shared_ptr<SharedJob>& shared) {
+  const std::size_t buffers = shared->job.inputs.size() + shared->job.outputs.size();
+  shared->executor.work(buffers * std::min(kFanOutRangeBytes, shared->size_bytes), [shared] { run(shared); });
+}
+
 void run(const std::shared_ptr<SharedJob>& shared) {
   const std::size_t range = shared->next.fetch_add(1);
   if (range >= shared->ranges) return;
@@ -47,7 +54,7 @@ void run(const std::shared_ptr<SharedJob>& shared) {
   for (std::size_t at = range * kFanOutRangeBytes; at < end; at += kFanOutTileBytes)
     write_tile(shared->job, at, std::min(kFanOutTileBytes, end - at));
   if (shared->left.fetch_sub(1) == 1) return std::exchange(shared->done, nullptr)();
-  if (shared->next.load() < shared->ranges) shared->executor.work([shared] { run(shared); });
+  if (shared->next.load() < shared->ranges) work_on(shared);
 }
 
 }  // namespace
@@ -58,8 +65,7 @@ void fan_out(Executor& executor, FanOut job, std::function<void()> done) {
   const std::size_t ranges = (size_bytes + kFanOutRangeBytes - 1) / kFanOutRangeBytes;
   const auto shared = std::shared_ptr<SharedJob>(
       new SharedJob{executor, std::move(job), std::move(done), size_bytes, ranges, 0, ranges});
-  for (std::size_t i = 0; i < std::min(ranges, kMaxFanOutThreads); ++i)
-    executor.work([shared] { run(shared); });
+  for (std::size_t i = 0; i < std::min(ranges, kMaxFanOutThreads); ++i) work_on(shared);
 }
 
 }  // namespace square

@@ -163,14 +163,17 @@ void SumForwarder::make_sum(Stream& stream, std::size_t block,
     if (Stream* here = find(index)) flush(*here);
     host_.progress();
   });
-  node_->executor.work([parts = std::move(parts), added = std::move(added),
-                        inputs = own_ ? own_->inputs() : std::vector<const std::byte*>(),
-                        reduction = label_.shape.reduction, size = label_.shape.bytes_of(block),
-                        offset = label_.shape.offset_of(block), executor = &node_->executor]() mutable {
-    Buffer sum = partial_sum(inputs, offset, size, parts, reduction);
-    parts.clear();
-    executor->post([added = std::move(added), sum = std::move(sum)]() mutable { added(sum); });
-  });
+  auto inputs = own_ ? own_->inputs() : std::vector<const std::byte*>();
+  const std::size_t size = label_.shape.bytes_of(block);
+  const std::size_t operands = parts.size() + inputs.size();
+  node_->executor.work(
+      operands * size, [parts = std::move(parts), added = std::move(added), inputs = std::move(inputs),
+                        reduction = label_.shape.reduction, size, offset = label_.shape.offset_of(block),
+                        executor = &node_->executor]() mutable {
+        Buffer sum = partial_sum(inputs, offset, size, parts, reduction);
+        parts.clear();
+        executor->post([added = std::move(added), sum = std::move(sum)]() mutable { added(sum); });
+      });
 }
 
 void SumForwarder::flush(Stream& stream) {

@@ -140,9 +140,11 @@ void SumRoot::add_if_complete(std::size_t block) {
     --adding_;
     count_sum(block);
   });
-  node_->executor.work([parts = std::move(parts), buffers = buffers_, size = label_.shape.bytes_of(block),
-                        offset = label_.shape.offset_of(block), added = std::move(added),
-                        executor = &node_->executor]() mutable {
+  const std::size_t size = label_.shape.bytes_of(block);
+  const std::size_t operands = parts.size() + buffers_.inputs.size();
+  node_->executor.work(operands * size, [parts = std::move(parts), buffers = buffers_, size,
+                                         offset = label_.shape.offset_of(block), added = std::move(added),
+                                         executor = &node_->executor]() mutable {
     std::vector<const Buffer*> payloads;
     for (const SumPart& part : parts) payloads.push_back(&part.payload);
     buffers.add_block(offset, size, payloads);

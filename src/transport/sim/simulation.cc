@@ -56,7 +56,7 @@ class SimulatedExecutor final : public Executor {
 
   void cancel(TimerId timer) override { timers_.erase(timer); }
 
-  void work(Task task) override {
+  void work(std::size_t /*bytes*/, Task task) override {
     schedule(simulation_.clock.time + from_seconds(simulation_.draw() * to_seconds(kWorkTime)),
              std::move(task));
   }

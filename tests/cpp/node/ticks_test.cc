@@ -26,7 +26,7 @@ class Bench final : public Clock, public Executor, public Transport {
   void cancel(TimerId timer) override {
     std::erase_if(timers_, [&](const auto& known) { return known.first.second == timer; });
   }
-  void work(Task task) override { task(); }
+  void work(std::size_t /*bytes*/, Task task) override { task(); }
 
   Status start(TransportHandler&) override { return Status::ok(); }
   std::string address() const override { return {}; }

@@ -18,6 +18,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
+constexpr std::size_t kMuch = std::size_t{1} << 20U;  // more than the strand does itself
+
 std::string thread_name() {
   char name[16] = {};
   pthread_getname_np(pthread_self(), name, sizeof(name));
@@ -147,7 +149,7 @@ TEST_CASE("payload work runs beside the strand") {
   std::atomic<int> named = 0;
   const auto strand_future = strand_ran.get_future().share();
   for (std::promise<void>* done : {&first, &second}) {
-    executor.work([&, done] {
+    executor.work(kMuch, [&, done] {
       if (thread_name().starts_with("square-work-")) ++named;
       strand_future.wait();  // two of them wait: both threads are at work, and the strand still runs
       done->set_value();
@@ -173,13 +175,13 @@ TEST_CASE("stop runs what was posted before, drops the rest, and nothing runs af
     std::thread poster([&] {
       while (go_on) {
         executor.post([&] { ran_late = ran_late || stopped; });
-        executor.work([&] { ran_late = ran_late || stopped; });
+        executor.work(kMuch, [&] { ran_late = ran_late || stopped; });
         executor.post_at(steady_clock().now(), [&] { ran_late = ran_late || stopped; });
       }
     });
     for (int i = 0; i < 20; ++i) {
       executor.post(task);
-      executor.work(task);
+      executor.work(kMuch, task);
     }
     auto token = std::make_shared<int>(0);
     executor.post_at(steady_clock().now() + 1h, [token] { FAIL("a dropped timer ran"); });
@@ -188,7 +190,7 @@ TEST_CASE("stop runs what was posted before, drops the rest, and nothing runs af
     CHECK(ran == 40);
     CHECK(token.use_count() == 1);
     executor.post([token] {});
-    executor.work([token] {});
+    executor.work(kMuch, [token] {});
     executor.post_at(steady_clock().now(), [token] {});
     executor.stop();
     go_on = false;
@@ -311,6 +313,30 @@ TEST_CASE("stop runs what was posted also while a host has the strand") {
   }
 }
 
+TEST_CASE("little work is done where it came up, on the strand, and much beside it") {
+  ThreadExecutor executor;
+  for (const std::size_t bytes : {std::size_t{0}, std::size_t{1000}, kMuch}) {
+    std::string here;
+    std::promise<std::string> there;
+    bool was_at_once = false;
+    run_on_strand(executor, [&] {
+      here = thread_name();
+      bool ran = false;
+      if (bytes == kMuch) return executor.work(bytes, [&] { there.set_value(thread_name()); });
+      executor.work(bytes, [&] {
+        ran = true;
+        there.set_value(thread_name());
+      });
+      was_at_once = ran;
+    });
+    CHECK((there.get_future().get() == here) == (bytes < kMuch));
+    CHECK(was_at_once == (bytes < kMuch));
+  }
+  std::promise<std::string> there;
+  executor.work(0, [&] { there.set_value(thread_name()); });  // not from the strand
+  CHECK(there.get_future().get() != thread_name());
+}
+
 TEST_CASE("the executor knows its strand, also while a host has it") {
   ThreadExecutor executor;
   const auto ask = [&executor] {
@@ -320,7 +346,7 @@ TEST_CASE("the executor knows its strand, also while a host has it") {
   };
   const auto ask_worker = [&executor] {
     std::promise<bool> answer;
-    executor.work([&] { answer.set_value(executor.is_on_strand()); });
+    executor.work(kMuch, [&] { answer.set_value(executor.is_on_strand()); });
     return answer.get_future().get();
   };
   CHECK(ask());
