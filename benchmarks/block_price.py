@@ -8,7 +8,7 @@ three processes of its own, in turns of a few seconds. Then 30 streams of 6.5 Mb
 
 What an idle node costs is measured first and taken off; it is printed as the part of a core. An idle node may
 take 0.4% of a core, and a block, alone and under load, 1.5 times what bare gRPC takes, or the exit code is 1.
-The unpaced stream is printed, not judged: its windows are those of 100 blocks a second, and bare gRPC has none.
+The unpaced stream is printed, not judged: its windows are for 100 blocks a second, and bare gRPC has none.
 --other PYTHON does the same with the package of another tree's interpreter, in turn, and compares.
 
     python benchmarks/block_price.py [--quick] [--other PYTHON] [--json]
@@ -150,8 +150,8 @@ class Price:
         return self.cpu_microseconds / self.bare_microseconds if self.bare_microseconds else None
 
     def is_good(self) -> bool:
-        is_judged = self.ratio is not None and not self.case.endswith("unpaced")
-        return self.idle <= MOST_IDLE and (not is_judged or self.ratio <= MOST_RATIO)
+        judged = None if self.case.endswith("unpaced") else self.ratio
+        return self.idle <= MOST_IDLE and (judged is None or judged <= MOST_RATIO)
 
 
 @dataclass

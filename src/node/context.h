@@ -16,6 +16,7 @@
 #include <string>
 
 #include "node/landing/landing.h"
+#include "node/links/tick.h"
 #include "node/plan/installed_plan.h"
 #include "node/traffic_meter.h"
 #include "square/clock.h"
@@ -35,6 +36,8 @@ struct NodeContext {
   LandingTable landing{};
   // Nothing is begun any more.
   bool is_stopping = false;
+  // Blocks leave at multiples of it (links/tick.h).
+  Duration pace_tick = kPaceTick;
   // Bytes of blocks that wait for a local member; at most hold_limit_bytes.
   std::size_t held_bytes = 0;
   std::size_t hold_limit_bytes = 0;

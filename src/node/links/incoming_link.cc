@@ -5,6 +5,7 @@
 
 #include "node/links/outgoing_link.h"
 #include "node/links/tick.h"
+#include "node/messages/answers.h"
 
 namespace square {
 
@@ -43,26 +44,26 @@ IncomingStream* IncomingLink::find(const StreamKey& key) const {
 void IncomingLink::answer(Frame frame) {
   const bool is_said_once = frame.header.type == FrameType::kAbort;
   if (!handle_ || answers_.size() >= (is_said_once ? 2 : 1) * kMaxQueuedAnswers) return;
+  const bool may_wait = frame.header.type == FrameType::kAck && is_routine(frame.payload);
   answers_.push_back(std::move(frame));
-  flush_.mark(*this);
+  speak(may_wait);
 }
 
 void IncomingLink::add_credit(IncomingStream& stream) { credits_.push_back(stream.shared_from_this()); }
 
-void IncomingLink::announce_credit(bool may_wait) {
+void IncomingLink::speak(bool may_wait) {
   if (tick_timer_ != 0 && may_wait) return;
   const TimePoint now = node_->clock.now();
   // Little is told on this link: nothing would come with it, and a wake-up for it is saved.
-  if (!may_wait || now >= credit_told_at_ + kAnswerTick) return tell_credit(now);
+  if (!may_wait || now >= spoke_at_ + kAnswerTick) {
+    spoke_at_ = now;
+    return flush_.mark(*this);
+  }
   tick_timer_ = node_->executor.post_at(tick_after(now, kAnswerTick), life_.bind([this] {
     tick_timer_ = 0;
-    if (!credits_.empty()) tell_credit(node_->clock.now());
+    spoke_at_ = node_->clock.now();
+    flush_.mark(*this);
   }));
-}
-
-void IncomingLink::tell_credit(TimePoint now) {
-  credit_told_at_ = now;
-  flush_.mark(*this);
 }
 
 void IncomingLink::count_block(SessionTally& session, std::size_t bytes) {

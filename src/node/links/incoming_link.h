@@ -52,7 +52,8 @@ class IncomingLink final : public Flush::Link {
   // Nothing for a stream that was not added, or was removed.
   [[nodiscard]] IncomingStream* find(const StreamKey& key) const;
 
-  // Queues an answer; dropped while the link is down.
+  // Queues an answer; dropped while the link is down. An acknowledgement that nobody waits for goes as
+  // credit that may wait.
   void answer(Frame frame);
 
   // A new connection; gives the one that it replaces, if that was not seen to die.
@@ -65,16 +66,15 @@ class IncomingLink final : public Flush::Link {
   // For its streams.
   [[nodiscard]] IngressPolice& police() { return police_; }
   void add_credit(IncomingStream& stream);
-  // What was added goes now; or, if it may wait and credit went within the last tick, with the next answer,
+  // What waits goes now; or, if it may wait and something went within the last tick, with the next answer,
   // at the latest at the next tick.
-  void announce_credit(bool may_wait);
+  void speak(bool may_wait);
   // A block came on one of them.
   void count_block(SessionTally& session, std::size_t bytes);
 
  private:
   [[nodiscard]] std::optional<Frame> next_answer();
   [[nodiscard]] std::optional<Frame> next_credit();
-  void tell_credit(TimePoint now);
   void send(Frame frame);
 
   std::shared_ptr<NodeContext> node_;
@@ -90,7 +90,7 @@ class IncomingLink final : public Flush::Link {
   std::deque<std::shared_ptr<IncomingStream>> credits_;
   std::size_t in_transport_ = 0;
   bool is_credit_next_ = false;
-  TimePoint credit_told_at_{};
+  TimePoint spoke_at_{};
   Executor::TimerId tick_timer_ = 0;
   Lifetime life_;
 };

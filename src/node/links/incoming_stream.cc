@@ -10,9 +10,9 @@
 namespace square {
 namespace {
 
-// Credit that is worth a word waits for others to go with, but not in a window of few blocks, once it
-// is more by this factor, or where a word costs nothing beside the bytes that it is about.
-constexpr std::uint64_t kLeastPatientWindow = 8;
+// Credit that is worth a word waits for others to go with, but not once it is more by this factor (in
+// windows of two or three blocks it always is), or where a word costs nothing beside the bytes that it is
+// about.
 constexpr double kUrgentFactor = 1.5;
 
 }  // namespace
@@ -80,10 +80,9 @@ void IncomingStream::grant(bool always) {
   if (!always && limit() < announced_ + local_.credit_blocks) return;
   granted_ = std::max(granted_, limit());
   const auto urgent = static_cast<std::uint64_t>(kUrgentFactor * static_cast<double>(local_.credit_blocks));
-  const bool may_wait = !always && local_.window_blocks >= kLeastPatientWindow &&
-                        granted_ < announced_ + urgent && freed_bytes_ < kCheapCreditBytes;
+  const bool may_wait = !always && granted_ < announced_ + urgent && freed_bytes_ < kCheapCreditBytes;
   if (!std::exchange(is_due_, true)) link_.add_credit(*this);
-  link_.announce_credit(may_wait);
+  link_.speak(may_wait);
 }
 
 std::uint64_t IncomingStream::limit() const {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "node/links/tick.h"
 #include "transport/pacing/wire_cost.h"
 
 namespace square {
@@ -98,7 +97,7 @@ void OutgoingLink::send_due() {
     // What falls due while the tick's blocks go out waits for the next: else every end of a write would
     // find one more, and each would go alone.
     const TimePoint ready = std::max(pacer_.ready_at(), egress_.ready_at());
-    if (ready > tick_before(now, kPaceTick)) return wait_until(std::max(ready, now));
+    if (ready > tick_before(now, node_.pace_tick)) return wait_until(std::max(ready, now));
     OutgoingStream& stream = *by_flow_.at(*flow);
     transmit(stream, now);
     if (!stream.starts_here()) continue;
@@ -155,7 +154,7 @@ void OutgoingLink::charge_other(double bits) {
 
 void OutgoingLink::wait_until(TimePoint when) {
   if (pace_timer_ != 0) return;
-  pace_timer_ = node_.executor.post_at(tick_after(when, kPaceTick), life_.bind([this] {
+  pace_timer_ = node_.executor.post_at(tick_after(when, node_.pace_tick), life_.bind([this] {
     pace_timer_ = 0;
     flush_.mark(*this);
   }));

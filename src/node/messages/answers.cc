@@ -37,6 +37,11 @@ Buffer encode_acknowledgement(const Acknowledgement& ack) {
   return Buffer::copy_of(bytes);
 }
 
+bool is_routine(const Buffer& acknowledgement) {
+  if (acknowledgement.size_bytes() < kAckHeaderBytes) return false;
+  return get<std::uint32_t>(flatten(acknowledgement), 4) == kAcceptingFlag;
+}
+
 Result<Acknowledgement> decode_acknowledgement(const Buffer& payload) {
   if (payload.size_bytes() < kAckHeaderBytes) return data_loss("an acknowledgement is too short");
   const std::vector<std::byte> bytes = flatten(payload);

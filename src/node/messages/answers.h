@@ -43,6 +43,10 @@ Buffer encode_acknowledgement(const Acknowledgement& acknowledgement);
 // Errors: DATA_LOSS for a payload that is not one.
 Result<Acknowledgement> decode_acknowledgement(const Buffer& payload);
 
+// Whether nobody waits for it: a destination that has not all, and takes what comes. False for a payload
+// that is not one.
+bool is_routine(const Buffer& acknowledgement);
+
 // The first cause of an operation's failure; its text is cut to kMaxAbortTextBytes.
 Buffer encode_abort(const Status& cause);
 // Nothing for a payload that is not one.

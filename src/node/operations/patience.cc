@@ -67,7 +67,9 @@ void Patience::tell() {
     patience = Duration(0);
     tell_again_at(relays_until_);
   }
-  if (std::exchange(told_, patience) != patience) node_.transport.set_patience(patience);
+  if (std::exchange(told_, patience) == patience) return;
+  node_.transport.set_patience(patience);
+  node_.pace_tick = std::max(kPaceTick, patience);
 }
 
 void Patience::tell_again_at(TimePoint when) {

@@ -58,7 +58,9 @@ TEST_CASE("the least patient operation decides, and the transport hears of chang
   patience.begin(operation(1));
   CHECK(told.empty());
   patience.set(operation(1), {8ms});
-  patience.begin(operation(2));  // no member here has called it
+  CHECK(alone.node->pace_tick == 8ms);  // blocks leave when the node looks anyway
+  patience.begin(operation(2));         // no member here has called it
+  CHECK(alone.node->pace_tick == kPaceTick);
   patience.set(operation(2), {3ms});
   patience.set(operation(3), {5ms});
   patience.end(operation(2));
