@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::uint64_t kSegmentMagic = 0x746e656d67655153;  // "SQegment", as the machine has it
 constexpr std::size_t kCopyBytes = std::size_t{64} << 20U;
+constexpr int kMostSealTries = 20;
 
 struct SegmentHeader {
   std::uint64_t magic = kSegmentMagic;
@@ -62,8 +63,13 @@ Result<Segment> make_segment(std::size_t capacity_bytes) {
   return segment;
 }
 
+// The kernel refuses while it holds a page itself, as it does for moments on a busy machine; one try
+// waits for that for up to 150 ms.
 Status seal(const Segment& segment, int seals) {
-  if (fcntl(segment.descriptor.get(), F_ADD_SEALS, seals) == 0) return {};
+  for (int tries = 0; tries < kMostSealTries; ++tries) {
+    if (fcntl(segment.descriptor.get(), F_ADD_SEALS, seals) == 0) return {};
+    if (errno != EBUSY) break;
+  }
   return resource_exhausted(fmt::format("cannot seal shared memory: {}", net::describe_errno(errno)));
 }
 

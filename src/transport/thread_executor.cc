@@ -32,6 +32,8 @@ constexpr std::size_t kTasksInARow = 64;
 // The strand does so little work itself: memory gives as much in 10 us, and to wake another thread and
 // be woken by it takes longer.
 constexpr std::size_t kQuickWorkBytes = std::size_t{128} << 10U;
+// And no more than this before it looks for events again.
+constexpr std::size_t kQuickTurnBytes = 4 * kQuickWorkBytes;
 
 // A queue of tasks and timers by due time. Whoever runs them, the own thread or a host's, is the only one.
 class Strand {
@@ -105,6 +107,15 @@ class Strand {
     return runner_ == std::this_thread::get_id();
   }
 
+  // Whether this thread, at a task of the strand, may do so much work itself.
+  [[nodiscard]] bool takes(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (runner_ != std::this_thread::get_id() || bytes > kQuickWorkBytes) return false;
+    if (turn_bytes_ + bytes > kQuickTurnBytes) return false;
+    turn_bytes_ += bytes;
+    return true;
+  }
+
   void stop() {
     std::map<std::pair<TimePoint, TimerId>, Task> dropped;
     {
@@ -155,6 +166,7 @@ class Strand {
   // Whether there was anything to run.
   bool run_some(std::unique_lock<std::mutex>& lock) {
     runner_ = std::this_thread::get_id();
+    turn_bytes_ = 0;
     std::size_t rounds = 0;
     // What waits already, at least: an event of a host may bring many tasks, and its next one as many more.
     const std::size_t most = std::max(kTasksInARow, tasks_.size());
@@ -198,7 +210,8 @@ class Strand {
   std::unordered_map<TimerId, TimePoint> due_;
   TimerId last_timer_ = 0;
   bool stopping_ = false;
-  std::thread::id runner_;  // of the task that runs
+  std::thread::id runner_;      // of the task that runs
+  std::size_t turn_bytes_ = 0;  // of work that it has done itself
   StrandHost* host_ = nullptr;
   std::thread::id host_thread_;  // once it has run something
   bool host_waits_ = false;      // for events: it may have to be woken
@@ -232,7 +245,7 @@ Executor::TimerId ThreadExecutor::post_at(TimePoint when, Task task) {
 void ThreadExecutor::cancel(TimerId timer) { core_->strand.cancel(timer); }
 
 void ThreadExecutor::work(std::size_t bytes, Task task) {
-  if (bytes <= kQuickWorkBytes && core_->strand.runs_here()) return task();
+  if (core_->strand.takes(bytes)) return task();
   core_->workers.work(std::move(task));
 }
 

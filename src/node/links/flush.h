@@ -26,6 +26,10 @@ class Flush {
     // line, is marked by itself again.
     virtual void send_due() = 0;
 
+   protected:
+    // It is to send.
+    [[nodiscard]] bool is_marked() const { return is_due_; }
+
    private:
     friend class Flush;
     bool is_due_ = false;

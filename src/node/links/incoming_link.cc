@@ -52,7 +52,7 @@ void IncomingLink::answer(Frame frame) {
 void IncomingLink::add_credit(IncomingStream& stream) { credits_.push_back(stream.shared_from_this()); }
 
 void IncomingLink::speak(bool may_wait) {
-  if (tick_timer_ != 0 && may_wait) return;
+  if (may_wait && (tick_timer_ != 0 || is_marked())) return;
   const TimePoint now = node_->clock.now();
   // Little is told on this link: nothing would come with it, and a wake-up for it is saved.
   if (!may_wait || now >= spoke_at_ + kAnswerTick) {
@@ -61,6 +61,7 @@ void IncomingLink::speak(bool may_wait) {
   }
   tick_timer_ = node_->executor.post_at(tick_after(now, kAnswerTick), life_.bind([this] {
     tick_timer_ = 0;
+    if (answers_.empty() && credits_.empty()) return;
     spoke_at_ = node_->clock.now();
     flush_.mark(*this);
   }));

@@ -28,9 +28,9 @@ struct FanOut {
 };
 
 // Writes the sum of the inputs to every output, each of which may be an input's own place, then
-// runs `done` once, on a payload thread, or at once if there is nothing to write. Cut into ranges for
-// several payload threads; every element is added in the order of the inputs, so the bits do not
-// depend on the cut. The memory must live until then.
+// runs `done` once: on a payload thread, or before it returns if there is little to write. Cut into ranges
+// for several payload threads; every element is added in the order of the inputs, so the bits do not depend
+// on the cut. The memory must live until then.
 void fan_out(Executor& executor, FanOut job, std::function<void()> done);
 
 }  // namespace square

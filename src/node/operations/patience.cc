@@ -29,6 +29,10 @@ PlannedPace pace_of(const InstalledPlan& plan, CollectiveId collective, std::siz
 
 void Patience::set(const OperationKey& key, const PlannedPace& pace) {
   remove(key);
+  if (known_.empty() && node_.clock.now() > measured_at_ + kHasteTime) {
+    measured_at_ = node_.clock.now();
+    moved_before_ = moved_bytes();
+  }
   known_.emplace(key, pace);
   ++counts_[pace.patience];
   tell();

@@ -27,7 +27,7 @@ class Pacer {
   void begin(TimePoint now);
   void end();
   // When the next bit may pass; not after `now` if it may pass now.
-  [[nodiscard]] TimePoint ready_at() const { return ready_at_; }
+  [[nodiscard]] TimePoint ready_at() const { return rate_bps_ == kUnlimited ? TimePoint{} : ready_at_; }
   // Takes `bits` at `now`, also before ready_at(): then later ones wait longer.
   void charge(double bits, TimePoint now);
 

@@ -49,6 +49,20 @@ std::size_t sockets_of_process() {
   return count;
 }
 
+// Once those of what was stopped before are gone.
+std::size_t settled_sockets() {
+  constexpr int kAlike = 20;
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  std::size_t count = sockets_of_process();
+  for (int alike = 0; alike < kAlike && std::chrono::steady_clock::now() < give_up; ++alike) {
+    std::this_thread::sleep_for(10ms);
+    const std::size_t now = sockets_of_process();
+    if (now != count) alike = -1;
+    count = now;
+  }
+  return count;
+}
+
 }  // namespace
 
 TEST_CASE("frames keep their order while channels come and go") {
@@ -90,7 +104,7 @@ TEST_CASE("frames keep their order while channels come and go") {
 
 TEST_CASE("a link opens a connection for each channel, and closes them all") {
   Node tail("a"), head("b");
-  const std::size_t before = sockets_of_process();
+  const std::size_t before = settled_sockets();
   const LinkHandle out = tail.open("b", head);
   REQUIRE(tail.recorder.wait_up(out));
   const std::size_t one = sockets_of_process() - before;
