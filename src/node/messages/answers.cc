@@ -15,6 +15,7 @@ constexpr std::size_t kSeenBytes = 8;
 constexpr unsigned kSequenceBits = 48;
 constexpr std::uint32_t kDoneFlag = 1;
 constexpr std::uint32_t kAcceptingFlag = 2;
+constexpr std::uint32_t kAwaitedFlag = 4;
 }  // namespace
 
 using wire::bytes_for;
@@ -26,7 +27,8 @@ Buffer encode_acknowledgement(const Acknowledgement& ack) {
   std::vector<std::byte> bytes;
   bytes.reserve(kAckHeaderBytes + bytes_for(ack.bits.size()) + kSeenBytes * ack.seen.size());
   put(bytes, ack.destination.value());
-  put(bytes, (ack.done ? kDoneFlag : 0U) | (ack.accepting ? kAcceptingFlag : 0U));
+  put(bytes, (ack.done ? kDoneFlag : 0U) | (ack.accepting ? kAcceptingFlag : 0U) |
+                 (ack.awaited ? kAwaitedFlag : 0U));
   put(bytes, ack.first_missing);
   put(bytes, static_cast<std::uint32_t>(ack.bits.size()));
   put(bytes, static_cast<std::uint32_t>(ack.seen.size()));
@@ -53,8 +55,10 @@ Result<Acknowledgement> decode_acknowledgement(const Buffer& payload) {
   }
   Acknowledgement ack;
   ack.destination = NodeId(get<std::uint32_t>(bytes, 0));
-  ack.done = (get<std::uint32_t>(bytes, 4) & kDoneFlag) != 0;
-  ack.accepting = (get<std::uint32_t>(bytes, 4) & kAcceptingFlag) != 0;
+  const auto flags = get<std::uint32_t>(bytes, 4);
+  ack.done = (flags & kDoneFlag) != 0;
+  ack.accepting = (flags & kAcceptingFlag) != 0;
+  ack.awaited = (flags & kAwaitedFlag) != 0;
   ack.first_missing = get<std::uint32_t>(bytes, 8);
   ack.bits = wire::get_bits(bytes, kAckHeaderBytes, bits);
   for (std::size_t i = 0; i < streams; ++i) {

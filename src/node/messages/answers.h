@@ -28,6 +28,8 @@ struct Acknowledgement {
   // False while the local members have not posted the operation and there is no more
   // room to keep blocks for them: what is missing need not be sent again yet.
   bool accepting = true;
+  // A source waits for it: it asked, or may now send again what was refused.
+  bool awaited = false;
   // Has all blocks below this one, and those whose bit is set from here on.
   std::uint32_t first_missing = 0;
   std::vector<bool> bits;
@@ -43,8 +45,8 @@ Buffer encode_acknowledgement(const Acknowledgement& acknowledgement);
 // Errors: DATA_LOSS for a payload that is not one.
 Result<Acknowledgement> decode_acknowledgement(const Buffer& payload);
 
-// Whether nobody waits for it: a destination that has not all, and takes what comes. False for a payload
-// that is not one.
+// Whether nobody waits for it: of a destination that has not all, takes what comes, and was not asked.
+// False for a payload that is not one.
 bool is_routine(const Buffer& acknowledgement);
 
 // The first cause of an operation's failure; its text is cut to kMaxAbortTextBytes.

@@ -126,7 +126,7 @@ Status Receiver::on_block(Arrival arrival) {
     refuses_now = std::exchange(accepting_, false);
   }
   if (refuses_now || is_answer_due(arrival.frees_credit)) {
-    answer(*progress.stream);
+    answer(*progress.stream, refuses_now);
   } else {
     answer_later(progress.stream);
   }
@@ -170,7 +170,7 @@ void Receiver::on_delivered(std::size_t bytes) {
 void Receiver::on_probe(const Arrival& probe) {
   Progress& progress = progress_of(probe.shared_stream());
   progress.seen = std::max(progress.seen, probe.header().stream_sequence);
-  if (!is_cancelled_) answer(*progress.stream);
+  if (!is_cancelled_) answer(*progress.stream, true);
 }
 
 // With a block that has woken the node anyway, before the timer would; rather with credit than alone.
@@ -180,7 +180,7 @@ bool Receiver::is_answer_due(bool has_company) const {
   return answer_timer_ != 0 && node_->clock.now() >= unanswered_since_ + delay;
 }
 
-void Receiver::answer(const LocalStream& stream) {
+void Receiver::answer(const LocalStream& stream, bool is_awaited) {
   unanswered_ = 0;
   node_->executor.cancel(answer_timer_);
   answer_timer_ = 0;
@@ -188,6 +188,7 @@ void Receiver::answer(const LocalStream& stream) {
   ack.destination = place_.self;
   ack.done = is_done();
   ack.accepting = accepting_;
+  ack.awaited = is_awaited;
   ack.first_missing = static_cast<std::uint32_t>(have_.first_missing());
   const std::size_t end = std::min(have_.end(), have_.first_missing() + kMaxSpreadBlocks);
   for (std::size_t block = have_.first_missing(); block < end; ++block)
@@ -206,7 +207,7 @@ void Receiver::answer(const LocalStream& stream) {
 }
 
 void Receiver::answer_on_every_stream() {
-  for (const auto& [key, progress] : progress_) answer(*progress.stream);
+  for (const auto& [key, progress] : progress_) answer(*progress.stream, true);
 }
 
 void Receiver::answer_later(const std::shared_ptr<const LocalStream>& stream) {
@@ -216,7 +217,7 @@ void Receiver::answer_later(const std::shared_ptr<const LocalStream>& stream) {
   answer_timer_ = node_->executor.post_at(when, life_.bind([this, stream] {
     if (is_cancelled_) return;
     answer_timer_ = 0;
-    answer(*stream);
+    answer(*stream, false);
   }));
 }
 

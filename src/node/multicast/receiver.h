@@ -80,7 +80,7 @@ class Receiver {
   void close_zone();
   [[nodiscard]] bool is_answer_due(bool has_company) const;
   // Up this stream, about all streams of its epoch.
-  void answer(const LocalStream& stream);
+  void answer(const LocalStream& stream, bool is_awaited);
   void answer_on_every_stream();
   void answer_later(const std::shared_ptr<const LocalStream>& stream);
   void forget_held();

@@ -1,12 +1,15 @@
 #include "node/operations/patience.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace square {
 namespace {
 
-Duration at_least(Duration patience) { return patience < kLeastPatience ? Duration(0) : patience; }
+Duration at_least(Duration patience) {
+  return patience < kLeastPatience ? Duration(0) : patience - patience % kPatienceStep;
+}
 
 }  // namespace
 
@@ -19,6 +22,7 @@ PlannedPace pace_of(const InstalledPlan& plan, CollectiveId collective, std::siz
                 kBitsPerByte * kGatheredBytes / fastest_bps, to_seconds(kMostPatience)});
   PlannedPace pace{at_least(from_seconds(seconds))};
   for (const PlanSession* session : plan.sessions_of(collective)) {
+    pace.sessions.push_back(session->id);
     for (const LocalStream* stream : plan.streams_of(session->id)) {
       pace.load_bps +=
           stream->rate_bps * static_cast<double>(stream->parents.size() + stream->children.size());
@@ -29,11 +33,19 @@ PlannedPace pace_of(const InstalledPlan& plan, CollectiveId collective, std::siz
 
 void Patience::set(const OperationKey& key, const PlannedPace& pace) {
   remove(key);
-  if (known_.empty() && node_.clock.now() > measured_at_ + kHasteTime) {
-    measured_at_ = node_.clock.now();
-    moved_before_ = moved_bytes();
+  const TimePoint now = node_.clock.now();
+  look(now);
+  Collective& collective = collectives_[key.collective];
+  ++collective.operations;
+  // One that no member here has called yet says nothing of the pace.
+  if (!pace.sessions.empty()) {
+    if (collective.pace.sessions != pace.sessions) {
+      collective.since = now;
+      collective.moved = moved_bytes(pace);
+    }
+    collective.pace = pace;
   }
-  known_.emplace(key, pace);
+  known_.emplace(key, pace.patience);
   ++counts_[pace.patience];
   tell();
 }
@@ -46,17 +58,15 @@ void Patience::end(const OperationKey& key) {
 void Patience::remove(const OperationKey& key) {
   const auto known = known_.extract(key);
   if (known.empty()) return;
-  const auto count = counts_.find(known.mapped().patience);
+  const auto count = counts_.find(known.mapped());
   if (--count->second == 0) counts_.erase(count);
+  --collectives_.at(key.collective).operations;
 }
 
 void Patience::on_frame() {
   // Also while another operation forbids patience for a moment: many short ones follow one another.
   if (counts_.empty() || counts_.rbegin()->first == Duration(0)) return;
-  const TimePoint now = node_.clock.now();
-  if (now < measured_at_ + kHasteTime) return;
-  measure_haste(now);
-  tell();
+  if (look(node_.clock.now())) tell();
 }
 
 void Patience::on_relayed() {
@@ -84,27 +94,37 @@ void Patience::tell_again_at(TimePoint when) {
   }));
 }
 
+bool Patience::look(TimePoint now) {
+  if (now < looked_at_ + kHasteTime) return false;
+  looked_at_ = now;
+  std::erase_if(collectives_, [](const auto& entry) { return entry.second.operations == 0; });
+  measure_haste(now);
+  return true;
+}
+
 void Patience::measure_haste(TimePoint now) {
-  const Duration time = now - std::exchange(measured_at_, now);
-  const double planned_bits = planned_load_bps() * to_seconds(time);
-  const std::uint64_t before = std::exchange(moved_before_, moved_bytes());
-  if (time > kLongestHasteTime || !(planned_bits > 0)) return;
-  haste_ = kBitsPerByte * static_cast<double>(moved_before_ - before) / planned_bits;
-}
-
-std::uint64_t Patience::moved_bytes() const {
-  return node_.statistics.bytes_sent + node_.statistics.bytes_received;
-}
-
-double Patience::planned_load_bps() const {
-  double load = 0;
-  const OperationKey* last = nullptr;
-  for (const auto& [key, pace] : known_) {
-    // A collective's operations share its rate.
-    if (last == nullptr || last->collective != key.collective) load += pace.load_bps;
-    last = &key;
+  std::optional<double> fastest;
+  for (auto& [id, collective] : collectives_) {
+    const Duration time = now - collective.since;
+    if (time < kHasteTime) continue;
+    const std::uint64_t moved = moved_bytes(collective.pace);
+    const double bits = kBitsPerByte * static_cast<double>(moved - std::min(moved, collective.moved));
+    const double planned_bits = collective.pace.load_bps * to_seconds(time);
+    collective.since = now;
+    collective.moved = moved;
+    if (time > kLongestHasteTime || !(planned_bits > 0)) continue;
+    fastest = std::max(fastest.value_or(0), bits / planned_bits);
   }
-  return load;
+  haste_ = fastest.value_or(haste_);
+}
+
+std::uint64_t Patience::moved_bytes(const PlannedPace& pace) const {
+  std::uint64_t bytes = 0;
+  for (const SessionId session : pace.sessions) {
+    const SessionMetrics& counters = node_.traffic.session(session)->counters;
+    bytes += counters.bytes_sent + counters.bytes_received;
+  }
+  return bytes;
 }
 
 }  // namespace square

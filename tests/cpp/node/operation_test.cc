@@ -105,6 +105,34 @@ TEST_CASE("a destination holds what comes before its members call, and ends when
   CHECK(ack->done);
 }
 
+TEST_CASE("a destination's word is awaited where a source asked, or was refused") {
+  OperationPlace host(broadcast_plan(), 1);
+  host.node->hold_limit_bytes = 0;
+  const auto operation = operation_on(host, CollectiveOp::kBroadcast, 2);
+  std::vector<std::byte> one(2 * kBlockBytes);
+  std::vector<std::byte> other(one.size());
+  const auto block = [&] {
+    operation->on_arrival(host.arrival(block_header(one.size(), 0), bytes_of(kBlockBytes, std::byte{1})));
+  };
+  block();
+  REQUIRE(host.answers.size() == 1);  // no room
+  CHECK_FALSE(is_routine(host.answers.back().payload));
+  operation->post(call_of(Rank(1), one, false), host.plan);
+  operation->post(call_of(Rank(2), other, false), host.plan);
+  REQUIRE(host.answers.size() == 2);  // room again
+  CHECK_FALSE(is_routine(host.answers.back().payload));
+  block();
+  host.simulation.run_until([&] { return host.answers.size() == 3; }, TimePoint(std::chrono::seconds(1)));
+  REQUIRE(host.answers.size() == 3);  // in its time
+  CHECK(is_routine(host.answers.back().payload));
+  FrameHeader probe = block_header(one.size(), 0);
+  probe.type = FrameType::kProbe;
+  operation->on_arrival(host.arrival(probe, {}));
+  REQUIRE(host.answers.size() == 4);
+  CHECK_FALSE(is_routine(host.answers.back().payload));
+  operation->fail(cancelled("enough"), false);
+}
+
 TEST_CASE("a source is done when its destination says so, and lets go of the buffer") {
   OperationPlace host(broadcast_plan(), 0);
   const auto operation = operation_on(host, CollectiveOp::kBroadcast, 1);

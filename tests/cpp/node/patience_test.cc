@@ -31,6 +31,46 @@ Duration patience_under(const Plan& plan, std::size_t bytes) {
 
 OperationKey operation(std::uint32_t number) { return {CollectiveId(0), OperationId(number)}; }
 
+// n1 of a plan with several collectives, each as in slow_plan().
+struct Hurry {
+  static constexpr std::uint32_t kCollectives = 10;
+
+  Hurry() { alone.node->traffic.follow("n1", {&installed.plan()}, &installed.plan()); }
+
+  static Plan plan() {
+    PlanBuilder builder(3);
+    builder.add_link(0, 1, kCollectives * 20e6);
+    builder.add_link(1, 2, kCollectives * 20e6);
+    for (std::uint32_t c = 0; c < kCollectives; ++c) {
+      builder.add_broadcast(0, {0, 1, 2}, {{{{0, 1}, {1, 2}}, 20e6}});
+    }
+    Plan plan = *builder.build();
+    for (PlanLink& link : plan.links) link.load_bps = link.capacity_bps;
+    return plan;
+  }
+
+  [[nodiscard]] PlannedPace pace_of(std::uint32_t collective) const {
+    PlannedPace pace = square::pace_of(installed, CollectiveId(collective), kTwoSeconds);
+    pace.patience = kMostPatience;
+    return pace;
+  }
+  // So many times what is planned goes by.
+  void move(std::uint32_t collective, double times, Duration time = kHasteTime) {
+    const PlannedPace pace = pace_of(collective);
+    const double bytes = times * pace.load_bps * to_seconds(time) / kBitsPerByte;
+    const auto tally = alone.node->traffic.session(pace.sessions.front());
+    tally->on_received(static_cast<std::size_t>(bytes / 2));
+    tally->on_sent(static_cast<std::size_t>(bytes / 2));
+    alone.run(time);
+    patience.on_frame();
+  }
+  [[nodiscard]] const std::vector<Duration>& told() const { return alone.transport.patiences; }
+
+  Alone alone{"n1"};
+  InstalledPlan installed{std::make_shared<const Plan>(plan()), "n1", std::size_t{64} << 20U};
+  Patience patience{*alone.node};
+};
+
 }  // namespace
 
 TEST_CASE("the longer an operation the longer its frames may wait, within bounds") {
@@ -89,32 +129,46 @@ TEST_CASE("what a node passes on for others does not wait") {
 }
 
 TEST_CASE("an operation that is faster than planned waits less") {
-  const InstalledPlan installed(std::make_shared<const Plan>(slow_plan()), "n1", std::size_t{64} << 20U);
-  const PlannedPace pace = pace_of(installed, CollectiveId(0), kTwoSeconds);
+  Hurry hurry;
+  const PlannedPace pace = hurry.pace_of(0);
   CHECK(pace.load_bps == doctest::Approx(2 * 20e6));  // it comes in and goes on
-  Alone alone("n1");
-  const auto& told = alone.transport.patiences;
-  Patience patience(*alone.node);
-  patience.set(operation(1), pace);
-  patience.set(operation(2), pace);  // at the same time, at the same rate
-  const auto move = [&](double times) {
-    const double bytes = times * pace.load_bps * to_seconds(kHasteTime) / kBitsPerByte;
-    alone.node->statistics.bytes_received += static_cast<std::uint64_t>(bytes / 2);
-    alone.node->statistics.bytes_sent += static_cast<std::uint64_t>(bytes / 2);
-    alone.run(kHasteTime);
-    patience.on_frame();
-  };
-  move(0.5);
-  patience.on_frame();  // too soon to look again
-  move(2);
-  patience.begin(operation(3));
-  move(100);
-  patience.end(operation(3));  // and nothing is told: by then the others are fast
-  move(1);
-  patience.end(operation(1));
-  patience.end(operation(2));
-  move(2);
-  CHECK(told == std::vector<Duration>{8ms, 4ms, 0ms, 8ms, 0ms});
+  hurry.patience.set(operation(1), pace);
+  hurry.patience.set(operation(2), pace);  // at the same time, at the same rate
+  hurry.move(0, 0.5);
+  hurry.patience.on_frame();  // too soon to look again
+  hurry.move(0, 2);
+  hurry.patience.begin(operation(3));
+  hurry.move(0, 100);
+  hurry.patience.end(operation(3));  // and nothing is told: by then the others are fast
+  hurry.move(0, 1);
+  hurry.patience.end(operation(1));
+  hurry.patience.end(operation(2));
+  hurry.move(0, 2);
+  CHECK(hurry.told() == std::vector<Duration>{8ms, 4ms, 0ms, 8ms, 0ms});
+}
+
+TEST_CASE("of many that are posted the one that moves says how fast") {
+  Hurry hurry;
+  for (std::uint32_t c = 0; c < Hurry::kCollectives; ++c) {
+    hurry.patience.set({CollectiveId(c), OperationId(1)}, hurry.pace_of(c));
+  }
+  hurry.move(1, 2);
+  CHECK(hurry.told() == std::vector<Duration>{8ms, 4ms});
+  hurry.move(2, 3);
+  CHECK(hurry.told().back() == 2500us);  // in steps
+  hurry.move(2, 0);
+  CHECK(hurry.told().back() == 8ms);
+}
+
+TEST_CASE("short operations that follow one another are measured together") {
+  Hurry hurry;
+  for (std::uint32_t number = 0; number < 6; ++number) {
+    hurry.patience.set(operation(number), hurry.pace_of(0));
+    hurry.move(0, 2, kHasteTime / 3);
+    hurry.patience.end(operation(number));
+  }
+  hurry.patience.set(operation(6), hurry.pace_of(0));
+  CHECK(hurry.told().back() == 4ms);
 }
 
 TEST_CASE("one of many sessions has the capacity that the others leave") {

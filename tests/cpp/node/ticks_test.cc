@@ -120,8 +120,9 @@ TEST_CASE("an acknowledgement that nobody waits for goes with others, and at onc
   Flush flush(bench, [](const StreamKey&) {});
   IncomingLink link(node, "tail", flush);
   link.on_up(LinkHandle(1));
-  const auto answer = [&](bool done, bool accepting) {
+  const auto answer = [&](bool done, bool accepting, bool awaited = false) {
     Acknowledgement ack;
+    ack.awaited = awaited;
     ack.done = done;
     ack.accepting = accepting;
     Frame frame;
@@ -147,6 +148,9 @@ TEST_CASE("an acknowledgement that nobody waits for goes with others, and at onc
   answer(false, false);
   bench.run_until(TimePoint(1s + 23ms));
   CHECK(bench.sent.size() == 6);
+  answer(false, true, true);  // to a probe
+  bench.run_until(TimePoint(1s + 24ms));
+  CHECK(bench.sent.size() == 7);
 }
 
 TEST_CASE("pacers let blocks of all links through at the same points, and at their rate") {
