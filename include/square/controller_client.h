@@ -27,8 +27,12 @@ struct ControllerEvents {
   std::function<void(const std::string& peer, const std::string& address)> on_address;
   // First phase; call `installed` (from any thread, once) when it is done.
   std::function<void(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed)> on_plan;
-  // Second phase.
-  std::function<void(Epoch epoch)> on_activate;
+  // Second phase; with `moves`, operations that run are to move to the plan at once.
+  std::function<void(Epoch epoch, bool moves)> on_activate;
+  // A node has left, or neither the controller nor any node has heard of it for a lease.
+  std::function<void(const std::string& peer, const std::string& reason)> on_gone;
+  // Asked now and then, from another thread of the client: the nodes that this one hears.
+  std::function<std::vector<std::string>()> heard;
   // The connection broke; the client connects again by itself, with waits of
   // kMinReconnectWait to kMaxReconnectWait, until it is stopped.
   std::function<void(Status reason)> on_lost;

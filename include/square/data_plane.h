@@ -107,14 +107,21 @@ class DataPlane {
   // Where the other nodes listen; replaces what was known for that name.
   void set_address(std::string peer, std::string address);
 
+  // Its process is no more, says who ought to know: operations that it is a member of end with UNAVAILABLE
+  // and its name. Ignored while this node has a link with it that is up.
+  void set_gone(std::string peer, std::string reason);
+  // The nodes that this one has a link with that is up, as of now.
+  [[nodiscard]] std::vector<std::string> heard() const;
+
   // First phase of a change of plan: get ready to relay and receive under `plan`.
   // `installed` runs on the strand once that is so and no operation of an older plan
-  // than the active one runs here: at most two plans are live. Ignored, with `installed`
+  // than the active one runs here, or 2 s later: at most two plans are live. Ignored, with `installed`
   // called, for an epoch that is not newer than those installed.
   void install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed);
   // Second phase: operations that start from now on use this epoch; older plans go once
-  // they are not in use. An epoch that is not installed is ignored.
-  void activate_plan(Epoch epoch);
+  // they are not in use. With `moves`, operations that run move to it at once, for their plans use a node
+  // that is away. An epoch that is not installed is ignored.
+  void activate_plan(Epoch epoch, bool moves = false);
 
   // Which of a collective's members live on this node, and the group that it belongs to:
   // a failure of one collective poisons all of its group. Must be called before operations
@@ -125,7 +132,7 @@ class DataPlane {
   // is not a local member, a session that does not reach this node or a size that
   // differs from the source's; FAILED_PRECONDITION after an earlier failure of the
   // collective; NOT_FOUND if the active plan does not know the collective;
-  // DEADLINE_EXCEEDED naming what is missing; UNAVAILABLE naming a link that died;
+  // DEADLINE_EXCEEDED naming what is missing; UNAVAILABLE naming a member's node that is gone;
   // CANCELLED by stop() or cancel(). What fails on one member fails on all that have
   // not returned yet, with the first cause.
   void post(MemberOperation operation);

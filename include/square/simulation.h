@@ -19,6 +19,8 @@ struct LinkConditions {
   Duration delay = std::chrono::milliseconds(1);
   Duration jitter{0};
   double loss = 0.0;  // probability that a frame is dropped, each on its own, 0 to 1
+  // Nothing passes: the connection breaks with what is under way, and nobody answers who dials.
+  bool is_cut = false;
 };
 
 // Single-threaded. Owns the clock; transports and executors refer to it and must not
@@ -37,9 +39,10 @@ class Simulation {
   // Its address is "sim:" and the name.
   std::unique_ptr<Transport> make_transport(std::string node_name);
 
-  // For frames on the connection of link (from, to), data and answers alike.
+  // For frames on the connection of link (from, to), data and answers alike; at once.
   void set_conditions(const std::string& from, const std::string& to, LinkConditions conditions);
   void set_default_conditions(LinkConditions conditions);
+  [[nodiscard]] LinkConditions conditions(const std::string& from, const std::string& to) const;
 
   // Runs events in order of time until `finished` says so or nothing is left to do
   // before `deadline`. Returns finished().

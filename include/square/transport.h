@@ -58,7 +58,8 @@ class TransportHandler {
   // About once a second while the link is in use.
   virtual void on_round_trip(LinkHandle /*link*/, Duration /*round_trip*/) {}
   // The last call for a link, also when open_link() could not connect and after
-  // close_link() (then CANCELLED). Frames not yet sent are dropped without on_sent().
+  // close_link() (then CANCELLED). Frames not yet sent are dropped without on_sent(). NOT_FOUND of a link
+  // that was never up: the host says that nobody listens there, or another node does.
   virtual void on_link_down(LinkHandle link, Status reason) = 0;
 };
 

@@ -32,7 +32,11 @@ ControllerEvents events_for(DataPlane& node) {
   events.on_plan = [&node](std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
     node.install_plan(std::move(plan), std::move(installed));
   };
-  events.on_activate = [&node](Epoch epoch) { node.activate_plan(epoch); };
+  events.on_activate = [&node](Epoch epoch, bool moves) { node.activate_plan(epoch, moves); };
+  events.on_gone = [&node](const std::string& peer, const std::string& reason) {
+    node.set_gone(peer, reason);
+  };
+  events.heard = [&node] { return node.heard(); };
   return events;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -11,6 +12,8 @@
 
 namespace square::controller {
 namespace {
+
+constexpr std::string_view kPolicyThatAvoids = "exact";
 
 struct Application {
   PlanningState& state;
@@ -78,7 +81,10 @@ class Bisection {
   Status plan(const PlanningState& state) {
     if (state.topology.node_count() == 0) return {};
     auto made = make_(state.scenario());
+    const bool is_whole = !made.is_ok() && !state.away.empty();
+    if (is_whole) made = make_(state.whole_scenario());
     if (!made.is_ok()) return made.status();
+    admission_.is_whole = is_whole;
     admission_.next = std::move(*made);
     replan_ = false;
     return {};
@@ -112,10 +118,41 @@ Status PlanningState::set_policy(const PolicySpec& wanted) {
   return {};
 }
 
+std::set<std::string> PlanningState::left_out() const {
+  std::set<std::string> nodes;
+  for (const std::string& node : away) {
+    if (!registry.uses(node)) nodes.insert(node);
+  }
+  return nodes;
+}
+
+std::set<std::string> PlanningState::no_relays() const {
+  std::set<std::string> nodes;
+  if (policy.name != kPolicyThatAvoids) return nodes;
+  for (const std::string& node : away) {
+    if (topology.find_node(node) && registry.uses(node) && registry.has_group_without(node))
+      nodes.insert(node);
+  }
+  return nodes;
+}
+
 Scenario PlanningState::scenario() const {
-  Scenario scenario{name, topology, policy, tenants, {}};
+  const std::set<std::string> nodes = left_out();
+  auto overlay = remesh(topology, {}, nodes);
+  Scenario scenario =
+      nodes.empty() || !overlay.is_ok() ? whole_scenario() : scenario_over(*std::move(overlay));
+  std::vector<NodeId>& avoided = scenario.policy.avoid_nodes;
+  for (const std::string& node : no_relays()) {
+    const NodeId id = *topology.find_node(node);
+    if (std::ranges::find(avoided, id) == avoided.end()) avoided.push_back(id);
+  }
+  return scenario;
+}
+
+Scenario PlanningState::scenario_over(Topology overlay) const {
+  Scenario scenario{name, std::move(overlay), policy, tenants, {}};
   for (const auto& [from, to] : avoid_links) {
-    if (const auto link = topology.find_link(from, to)) scenario.policy.avoid_links.push_back(*link);
+    if (const auto link = scenario.topology.find_link(from, to)) scenario.policy.avoid_links.push_back(*link);
   }
   registry.fill(scenario);
   for (CollectiveSpec& collective : scenario.collectives) {
@@ -126,7 +163,7 @@ Scenario PlanningState::scenario() const {
 
 Admission admit(const PlanningState& state, const std::vector<const Demand*>& demands, bool replan,
                 const PlanMaker& make) {
-  Admission admission{state, nullptr, std::vector<Verdict>(demands.size()), {}};
+  Admission admission{state, nullptr, false, std::vector<Verdict>(demands.size()), {}};
   Bisection(admission, demands, replan, make).run();
   return admission;
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -21,6 +22,8 @@ namespace square::controller {
 struct PublishedPlan {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const v1::ControllerEvent> event;
+  // Made because somebody is away: what runs under older plans moves to it at once.
+  bool moves = false;
 };
 using PublishedPlanPtr = std::shared_ptr<const PublishedPlan>;
 
@@ -35,10 +38,21 @@ struct PlanningState {
   std::vector<std::pair<NodeId, NodeId>> avoid_links;
   // What collectives have of their weights, by their use; 1 where nothing is said.
   DemandWeights demand = {};
+  // Nodes that have been there and are not.
+  std::set<std::string> away = {};
 
   // Its ids are of the topology as it is now. INVALID_ARGUMENT for an unknown name or link.
   Status set_policy(const PolicySpec& wanted);
   [[nodiscard]] Scenario scenario() const;
+  // Of those away: who is no member of any group, and has no part in any plan; and who is, and only does not
+  // relay for others, under policies that know such nodes.
+  [[nodiscard]] std::set<std::string> left_out() const;
+  [[nodiscard]] std::set<std::string> no_relays() const;
+  // As scenario(), but with all nodes that are away: for want of another way.
+  [[nodiscard]] Scenario whole_scenario() const { return scenario_over(topology); }
+
+ private:
+  [[nodiscard]] Scenario scenario_over(Topology overlay) const;
 };
 
 using Demand = std::variant<GroupSpec, PolicySpec, Topology>;
@@ -52,6 +66,7 @@ struct Admission {
   PlanningState state;
   // Null if what is planned already serves all demands that were admitted.
   PublishedPlanPtr next;
+  bool is_whole = false;          // it leads through nodes that are away, for want of another way
   std::vector<Verdict> verdicts;  // by demand
   Status replan;                  // what came of `replan` where no demand was admitted
 };

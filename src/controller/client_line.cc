@@ -216,12 +216,15 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
     case Event::kPlan: return handle_plan(event.plan(), connection);
     case Event::kActivate: {
       const Epoch epoch(event.activate().epoch());
-      if (events_.on_activate) events_.on_activate(epoch);
+      if (events_.on_activate) events_.on_activate(epoch, event.activate().moves());
       const std::lock_guard lock(mutex_);
       activated_ = epoch;
       changed_.notify_all();
       break;
     }
+    case Event::kGone:
+      if (events_.on_gone) events_.on_gone(event.gone().peer(), event.gone().reason());
+      break;
     case Event::EVENT_NOT_SET: break;  // of a later release
   }
   return {};
@@ -269,6 +272,9 @@ void ClientLine::note_use(CollectiveId collective, std::uint64_t bytes) {
 v1::NodeEvent ClientLine::heartbeat_event() {
   v1::NodeEvent event;
   v1::Heartbeat& beat = *event.mutable_heartbeat();
+  if (events_.heard) {
+    for (const std::string& peer : events_.heard()) beat.add_heard(peer);
+  }
   const std::lock_guard lock(use_mutex_);
   for (const auto& [collective, bytes] : std::exchange(used_, {})) {
     v1::CollectiveUse& use = *beat.add_used();

@@ -98,6 +98,8 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     Members::Joined joined = members_.join(hello, line, now);
     replaced = std::move(joined.replaced);
     publication_.greet(joined.member, now);
+    fading_.erase(hello.node());
+    if (!publication_.active()) away_.erase(hello.node());
     if (open_) {
       open_->join(hello.node(), state_.topology);
       // Also for registrations that wait for this node.
@@ -124,7 +126,9 @@ Status Coordinator::admit_member(const v1::Hello& hello) {
 void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat) {
   const std::lock_guard lock(mutex_);
   const TimePoint now = Clock::now();
-  if (members_.hear(node, line, now) == nullptr || beat.used().empty()) return;
+  if (members_.hear(node, line, now) == nullptr) return;
+  for (const std::string& peer : beat.heard()) members_.hear_of(peer, now);
+  if (beat.used().empty()) return;
   if (publication_.active()) note_uses(beat, *publication_.active()->plan, demand_, now);
   if (now < next_demand_) return;
   next_demand_ = now + kDemandInterval;
@@ -134,18 +138,25 @@ void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const
 void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch epoch) {
   const std::lock_guard lock(mutex_);
   Member* const member = members_.hear(node, line, Clock::now());
-  if (member != nullptr && publication_.confirm(*member, epoch)) wake();
+  if (member == nullptr || !publication_.confirm(*member, epoch)) return;
+  // An older plan than the active one it may have had before.
+  const bool is_current = publication_.active() && epoch >= publication_.active()->plan->epoch;
+  if (is_current && away_.erase(node) > 0) note_work();
+  wake();
 }
 
 void Coordinator::lost(const std::string& node, const NodeLine* line) {
   const std::lock_guard lock(mutex_);
-  if (members_.lose(node, line, Clock::now())) wake();
+  const TimePoint now = Clock::now();
+  if (!members_.lose(node, line, now)) return;
+  fading_.try_emplace(node, now + kAwayGrace);
+  wake();
 }
 
 void Coordinator::goodbye(const std::string& node, const NodeLine* line) {
   const std::lock_guard lock(mutex_);
   if (members_.hear(node, line, Clock::now()) == nullptr) return;
-  members_.leave(node);
+  members_.leave(node, "it left");
   note_departure(node);
 }
 
@@ -189,8 +200,25 @@ Status Coordinator::wait_for_nodes(const std::vector<std::string>& names, Durati
 }
 
 void Coordinator::note_departure(const std::string& node) {
-  if (open_) open_->leave(node);
+  if (!open_) return note_away(node);
+  fading_.erase(node);
+  away_.erase(node);
+  open_->leave(node);
   note_work();
+}
+
+void Coordinator::note_away(const std::string& node) {
+  fading_.erase(node);
+  if (away_.insert(node).second) note_work();
+}
+
+void Coordinator::fade() {
+  const TimePoint now = Clock::now();
+  std::vector<std::string> away;
+  for (const auto& [node, until] : fading_) {
+    if (until <= now) away.push_back(node);
+  }
+  for (const std::string& node : away) note_away(node);
 }
 
 void Coordinator::note_work() {
@@ -210,6 +238,7 @@ void Coordinator::run() {
     wake_ = false;
     Deferred deferred;
     expire(deferred);
+    fade();
     if (publication_.is_under_way()) settle(deferred);
     if (!publication_.is_under_way() && has_work_) begin(lock, deferred);
     if (!deferred.empty()) {
@@ -226,6 +255,7 @@ Coordinator::TimePoint Coordinator::next_wake() const {
   TimePoint next = Clock::now() + kLongestSleep;
   next = members_.next_end(next);
   next = publication_.next_end(next);
+  for (const auto& [node, until] : fading_) next = std::min(next, until);
   // What is still pending without work at hand waits for its nodes.
   return has_work_ ? next : requests_.next_end(next);
 }
@@ -240,6 +270,10 @@ void Coordinator::expire(Deferred& deferred) {
 void Coordinator::settle(Deferred& deferred) {
   const std::optional<Activation> activation = publication_.settle(Clock::now(), deferred);
   if (!activation) return;
+  for (const std::string& late : activation->late) {
+    const Member* const member = members_.find(late);
+    if (member != nullptr && member->is_late) note_away(late);
+  }
   requests_.answer_planned(*activation, deferred);
   wake();
 }
@@ -262,6 +296,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   Admission admission = admit(state_, demands, replan || other_use,
                               [this](const Scenario& scenario) { return planner_.make(scenario); });
   lock.lock();
+  members_.look(Clock::now());
   if (!stopping_) publish(deferred, std::move(admission));
 }
 
@@ -275,7 +310,28 @@ bool Coordinator::absorb_membership() {
       replan = true;
     }
   }
+  replan = absorb_absence() || replan;
   return (open_ && open_->update(state_)) || replan;
+}
+
+// A node whose line broke may be dead or cut off: until it comes back, what can go around it does.
+bool Coordinator::absorb_absence() {
+  if (state_.away == away_) return false;
+  const std::set<std::string> before = avoided();
+  state_.away = away_;
+  const std::set<std::string> now = avoided();
+  if (now == before) return false;
+  log(LogLevel::kInfo, "controller", "plans without nodes that are away: {}",
+      now.empty() ? "none" : fmt::format("{}", fmt::join(now, ", ")));
+  return !state_.registry.is_empty();
+}
+
+// Who relays nothing under a plan of the present state.
+std::set<std::string> Coordinator::avoided() const {
+  std::set<std::string> nodes = state_.left_out();
+  nodes.merge(state_.no_relays());
+  if (open_) nodes.insert(open_->gone().begin(), open_->gone().end());
+  return nodes;
 }
 
 // What is used more or less than before gets another part of its tenant's share.
@@ -300,6 +356,12 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     log(LogLevel::kInfo, {.component = "controller", .epoch = plan.epoch},
         "plan {}: {} collectives, {} sessions, {}, {:.3g} s to solve", plan.epoch.value(),
         plan.collectives.size(), plan.sessions.size(), plan.policy, plan.solve_seconds);
+    const std::set<std::string> before =
+        std::exchange(avoided_, admission.is_whole ? std::set<std::string>{} : avoided());
+    if (!std::ranges::includes(before, avoided_)) {
+      const PublishedPlan& made = *admission.next;
+      admission.next = std::make_shared<const PublishedPlan>(PublishedPlan{made.plan, made.event, true});
+    }
   }
   // Also without a plan of their own those admitted wait until the active one is installed.
   if (!admission.next && !publication_.active() && !requests_.has_planned()) return;

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +25,8 @@
 
 namespace square::controller {
 
+// A node whose line breaks is planned around after so long: a line that breaks alone is back by then.
+inline constexpr Duration kAwayGrace = std::chrono::milliseconds(200);
 // Use that changes brings a new plan at most so often.
 inline constexpr Duration kDemandInterval = std::chrono::seconds(1);
 
@@ -67,6 +71,7 @@ class Coordinator {
   void settle(Deferred& deferred);
   void begin(std::unique_lock<std::mutex>& lock, Deferred& deferred);
   bool absorb_membership();
+  bool absorb_absence();
   bool absorb_demand();
   void publish(Deferred& deferred, Admission admission);
   [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;
@@ -74,6 +79,9 @@ class Coordinator {
 
   Status admit_member(const v1::Hello& hello);
   void note_departure(const std::string& node);
+  void note_away(const std::string& node);
+  void fade();
+  [[nodiscard]] std::set<std::string> avoided() const;
   void note_work();
   void wake();
 
@@ -90,6 +98,11 @@ class Coordinator {
 
   Members members_;
   std::optional<OpenOverlay> open_;  // the topology is made of the nodes that join
+  // Whose line broke, until when it may come back as if nothing had been.
+  std::map<std::string, TimePoint> fading_;
+  // Who did not, or was late, and has installed no plan since; of an open overlay those that have not left.
+  std::set<std::string> away_;
+  std::set<std::string> avoided_;  // by the plan that was published last
   Publication publication_;
   Requests requests_;
   DemandMeter demand_;

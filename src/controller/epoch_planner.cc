@@ -25,7 +25,7 @@ Result<PublishedPlanPtr> EpochPlanner::make(const Scenario& scenario) {
   event->mutable_plan()->set_epoch(result.plan.epoch.value());
   event->mutable_plan()->set_json(std::move(json));
   return std::make_shared<const PublishedPlan>(
-      PublishedPlan{std::make_shared<const Plan>(std::move(result.plan)), std::move(event)});
+      PublishedPlan{std::make_shared<const Plan>(std::move(result.plan)), std::move(event), false});
 }
 
 }  // namespace square::controller

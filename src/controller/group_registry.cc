@@ -186,6 +186,13 @@ bool GroupRegistry::uses(std::string_view node) const {
   });
 }
 
+bool GroupRegistry::has_group_without(std::string_view node) const {
+  return std::any_of(groups_.begin(), groups_.end(), [&](const auto& entry) {
+    const std::vector<std::string>& nodes = entry.second->nodes;
+    return std::find(nodes.begin(), nodes.end(), node) == nodes.end();
+  });
+}
+
 std::vector<std::vector<CollectiveId>> GroupRegistry::collectives_by_tenant() const {
   std::map<std::string_view, std::vector<CollectiveId>> tenants;
   for (const auto& [name, group] : groups_) {

@@ -55,6 +55,7 @@ class GroupRegistry {
   [[nodiscard]] bool uses(std::string_view node) const;
   // The collectives of each tenant's groups, without those that a scenario asks for.
   [[nodiscard]] std::vector<std::vector<CollectiveId>> collectives_by_tenant() const;
+  [[nodiscard]] bool has_group_without(std::string_view node) const;
   [[nodiscard]] bool is_empty() const { return groups_.empty(); }
 
   // Adds all collectives, by id, and tenants that the scenario does not name, with weight 1.

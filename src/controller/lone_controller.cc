@@ -31,7 +31,7 @@ class LoneController::Line final : public NodeLine, public std::enable_shared_fr
     if (is_closed_) return;
     if (event->event_case() == v1::ControllerEvent::kPlan) return install(event->plan());
     if (event->event_case() == v1::ControllerEvent::kActivate) {
-      events_.on_activate(Epoch(event->activate().epoch()));
+      events_.on_activate(Epoch(event->activate().epoch()), event->activate().moves());
     }
   }
 

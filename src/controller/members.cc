@@ -25,6 +25,13 @@ std::shared_ptr<const v1::ControllerEvent> address_of(const std::string& peer, c
   return event;
 }
 
+std::shared_ptr<const v1::ControllerEvent> gone(const std::string& node, const std::string& reason) {
+  auto event = std::make_shared<v1::ControllerEvent>();
+  event->mutable_gone()->set_peer(node);
+  event->mutable_gone()->set_reason(reason);
+  return event;
+}
+
 }  // namespace
 
 Status check_hello(const v1::Hello& hello) {
@@ -51,7 +58,7 @@ Result<bool> Members::yield_name(const v1::Hello& hello) {
         fmt::format("another live process is node \"{}\", at {}; give this one another name", hello.node(),
                     holder->address));
   }
-  leave(hello.node());
+  leave(hello.node(), "another process has its name");
   return true;
 }
 
@@ -65,11 +72,14 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   member.incarnation = hello.incarnation();
   member.address = hello.address();
   if (is_new) member.joined = ++events_;
+  if (members_.size() == 1) looked_at_ = now;
   member.sent = member.installed = member.activated = Epoch(0);
   member.lease_end = now + lease_;
   log(LogLevel::kInfo, {.component = "controller", .node = name}, "node {} {} at {}", name,
       is_new ? "joined" : "is back", member.address);
   line->send(welcome(lease_));
+  std::erase_if(gone_, [&](const auto& entry) { return entry.first == name; });
+  for (const auto& [left, event] : gone_) line->send(event);
   send_addresses(name, member, moved);
   return {member, std::move(replaced)};
 }
@@ -87,7 +97,13 @@ Member* Members::hear(const std::string& node, const NodeLine* line, TimePoint n
   const auto found = members_.find(node);
   if (found == members_.end() || found->second.line.get() != line) return nullptr;
   found->second.lease_end = now + lease_;
+  cut_off_since_.reset();
   return &found->second;
+}
+
+void Members::hear_of(const std::string& node, TimePoint now) {
+  const auto found = members_.find(node);
+  if (found != members_.end()) found->second.lease_end = now + lease_;
 }
 
 bool Members::lose(const std::string& node, const NodeLine* line, TimePoint now) {
@@ -99,14 +115,28 @@ bool Members::lose(const std::string& node, const NodeLine* line, TimePoint now)
   return true;
 }
 
-void Members::leave(const std::string& node) {
+void Members::leave(const std::string& node, const std::string& reason) {
   log(LogLevel::kInfo, {.component = "controller", .node = node}, "node {} left", node);
   departures_.push_back({node, ++events_});
   members_.erase(node);
+  const auto event = gone(node, reason);
+  gone_.emplace_back(node, event);
+  if (gone_.size() > kMaxRememberedDepartures) gone_.pop_front();
+  for (const auto& [name, member] : members_) {
+    if (member.line) member.line->send(event);
+  }
 }
 
 std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
   std::vector<std::string> over;
+  const Duration step = now - std::exchange(looked_at_, now);
+  const Duration stopped = step > lease_ / kLooksPerLease * (1 + kLateLooks) ? step : Duration(0);
+  for (auto& [name, member] : members_) member.lease_end = std::min(member.lease_end + stopped, now + lease_);
+  if (is_cut_off(now)) {
+    for (auto& [name, member] : members_) {
+      member.lease_end = std::max(member.lease_end, now + lease_ / kLooksPerLease);
+    }
+  }
   for (const auto& [name, member] : members_) {
     if (now < member.lease_end) continue;
     over.push_back(name);
@@ -115,7 +145,8 @@ std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
       line->close(deadline_exceeded(fmt::format("not heard of for {:.3g} s", to_seconds(lease))), true);
     });
   }
-  for (const std::string& name : over) leave(name);
+  const std::string reason = fmt::format("nobody has heard of it for {:.3g} s", to_seconds(lease_));
+  for (const std::string& name : over) leave(name, reason);
   return over;
 }
 
@@ -158,7 +189,26 @@ std::vector<NodeInformation> Members::list(const Topology& topology,
   return nodes;
 }
 
+// Several are connected, and all are silent at once: it is this process that nothing reaches. For a while.
+bool Members::is_cut_off(TimePoint now) {
+  std::size_t connected = 0;
+  std::size_t silent = 0;
+  for (const auto& [name, member] : members_) {
+    if (member.line == nullptr) continue;
+    ++connected;
+    if (now >= member.lease_end) ++silent;
+  }
+  if (connected < 2 || (silent < connected && !cut_off_since_)) {
+    cut_off_since_.reset();
+    return false;
+  }
+  if (!cut_off_since_) cut_off_since_ = now;
+  return now < *cut_off_since_ + kLongestCutOff * lease_;
+}
+
 Members::TimePoint Members::next_end(TimePoint latest) const {
+  if (members_.empty()) return latest;
+  latest = std::min(latest, looked_at_ + lease_ / kLooksPerLease);
   for (const auto& [name, member] : members_) latest = std::min(latest, member.lease_end);
   return latest;
 }

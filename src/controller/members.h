@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,8 +32,19 @@ struct Member {
   Epoch sent{0};
   Epoch installed{0};
   Epoch activated{0};
+  Epoch last_activated{0};  // also over an earlier line
   TimePoint install_end;
+  bool is_late = false;  // with one, and has installed none since: nobody waits for it
 };
+
+// expire() looks so often in a lease; a look that is late by more of them found this process stopped.
+inline constexpr int kLooksPerLease = 8;
+inline constexpr int kLateLooks = 2;
+// When all that are connected are silent, it is taken for so many leases that this process is cut off.
+inline constexpr int kLongestCutOff = 6;
+
+// Who comes is told of so many that have left, the latest: it may have been away when they did.
+inline constexpr std::size_t kMaxRememberedDepartures = 256;
 
 struct Departure {
   std::string node;
@@ -65,12 +78,18 @@ class Members {
 
   // Something came over its line, which prolongs the lease. Null when another line has taken its place.
   Member* hear(const std::string& node, const NodeLine* line, TimePoint now);
+  // Another node hears it: that prolongs its lease, too.
+  void hear_of(const std::string& node, TimePoint now);
   // Its line broke: it may come back until the lease is over. False when another line has taken its place.
   bool lose(const std::string& node, const NodeLine* line, TimePoint now);
-  // Precondition: it is there.
-  void leave(const std::string& node);
-  // Those not heard of for a lease leave; their lines are to be closed. Returns their names.
+  // The others are told why. Precondition: it is there.
+  void leave(const std::string& node, const std::string& reason);
+  // Those not heard of for a lease leave; their lines are to be closed. Returns their names. Call it by
+  // next_end(): the time of a call that comes much later was not theirs but ours, for this process was
+  // stopped, and what they said meanwhile waits to be read. It does not count.
   std::vector<std::string> expire(TimePoint now, Deferred& deferred);
+  // As expire(), for who was busy meanwhile and would be late.
+  void look(TimePoint now) { looked_at_ = now; }
   // Nobody is there any more, and nobody has left.
   void close_all(const Status& reason, Deferred& deferred);
 
@@ -89,16 +108,20 @@ class Members {
   [[nodiscard]] std::vector<NodeInformation> list(
       const Topology& topology, const std::function<bool(const std::string&)>& is_gone) const;
 
-  // When the first lease is over; `latest` at the latest.
+  // When expire() is due; `latest` at the latest.
   [[nodiscard]] TimePoint next_end(TimePoint latest) const;
 
  private:
+  bool is_cut_off(TimePoint now);
   void send_addresses(const std::string& name, const Member& member, bool tell_others);
 
   const Duration lease_;
   std::map<std::string, Member, std::less<>> members_;
+  std::optional<TimePoint> cut_off_since_;
+  TimePoint looked_at_{};  // by expire(), while there is anybody
   std::uint64_t events_ = 0;
   std::vector<Departure> departures_;
+  std::deque<std::pair<std::string, std::shared_ptr<const v1::ControllerEvent>>> gone_;  // oldest first
 };
 
 }  // namespace square::controller

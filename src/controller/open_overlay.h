@@ -27,7 +27,9 @@ class OpenOverlay {
   // plan is due.
   bool update(PlanningState& state);
 
-  // It left, and has no links any more.
+  // Those that left, and have no links any more.
+  [[nodiscard]] const std::set<std::string>& gone() const { return gone_; }
+  // It is one of them.
   [[nodiscard]] bool is_gone(const std::string& node) const { return gone_.contains(node); }
 
  private:

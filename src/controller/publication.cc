@@ -12,9 +12,10 @@
 namespace square::controller {
 namespace {
 
-std::shared_ptr<const v1::ControllerEvent> activation_event(Epoch epoch) {
+std::shared_ptr<const v1::ControllerEvent> activation_event(Epoch epoch, bool moves) {
   auto event = std::make_shared<v1::ControllerEvent>();
   event->mutable_activate()->set_epoch(epoch.value());
+  event->mutable_activate()->set_moves(moves);
   return event;
 }
 
@@ -47,6 +48,7 @@ void Publication::send(Member& member, const PublishedPlan& plan, TimePoint now)
 bool Publication::confirm(Member& member, Epoch epoch) {
   if (epoch > member.sent || epoch <= member.installed) return false;
   member.installed = epoch;
+  member.is_late = false;
   activate(member);
   return true;
 }
@@ -56,8 +58,9 @@ void Publication::activate(Member& member) {
   if (!active_ || !member.line) return;
   const Epoch epoch = active_->plan->epoch;
   if (member.installed < epoch || member.activated >= epoch) return;
-  member.activated = epoch;
-  member.line->send(activation_event(epoch));
+  const bool moves = last_move_ > member.last_activated;
+  member.activated = member.last_activated = epoch;
+  member.line->send(activation_event(epoch, moves));
 }
 
 std::optional<Activation> Publication::settle(TimePoint now, Deferred& deferred) {
@@ -65,7 +68,7 @@ std::optional<Activation> Publication::settle(TimePoint now, Deferred& deferred)
   const Epoch epoch = epoch_under_way();
   bool waiting = false;
   for (auto& [name, member] : members_) {
-    if (!member.line || member.installed >= epoch) continue;
+    if (!member.line || member.installed >= epoch || member.is_late) continue;
     if (now < member.install_end) {
       waiting = true;
       continue;
@@ -73,14 +76,21 @@ std::optional<Activation> Publication::settle(TimePoint now, Deferred& deferred)
     log(LogLevel::kWarning, {.component = "controller", .node = name, .epoch = epoch},
         "node {} did not install plan {} within {:.3g} s and is disconnected", name, epoch.value(),
         to_seconds(install_timeout_));
+    member.is_late = true;
     late_.push_back(name);
     deferred.push_back([line = std::exchange(member.line, nullptr), epoch] {
       line->close(deadline_exceeded(fmt::format("plan {} was not installed in time", epoch.value())), true);
     });
   }
   if (waiting) return std::nullopt;
+  // Back since, and as slow as ever.
+  for (const auto& [name, member] : members_) {
+    const bool is_known = std::ranges::find(late_, name) != late_.end();
+    if (member.is_late && member.line && !is_known) late_.push_back(name);
+  }
   if (next_ != active_) {
     active_ = next_;
+    if (active_->moves) last_move_ = epoch;
     log(LogLevel::kInfo, {.component = "controller", .epoch = epoch}, "plan {} is active", epoch.value());
   }
   next_ = nullptr;
@@ -93,7 +103,8 @@ Publication::TimePoint Publication::next_end(TimePoint latest) const {
   if (!under_way_) return latest;
   const Epoch epoch = epoch_under_way();
   for (const auto& [name, member] : members_) {
-    if (member.line && member.installed < epoch) latest = std::min(latest, member.install_end);
+    if (member.line && member.installed < epoch && !member.is_late)
+      latest = std::min(latest, member.install_end);
   }
   return latest;
 }

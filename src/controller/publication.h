@@ -14,11 +14,12 @@ namespace square::controller {
 // What came of a publication.
 struct Activation {
   Epoch epoch;                    // the active plan's; 0: none yet
-  std::vector<std::string> late;  // nodes that did not install it in time, and were disconnected
+  std::vector<std::string> late;  // nodes that did not install it in time, and were disconnected once
 };
 
 // The active plan, and the one on its way to the members. No plan is active anywhere before every
-// connected member has installed it or was given up. Not thread-safe, as Members.
+// connected member has installed it or was given up: one that was late is waited for again once it has
+// installed a plan. Not thread-safe, as Members.
 class Publication {
  public:
   using TimePoint = Members::TimePoint;
@@ -59,6 +60,7 @@ class Publication {
   bool under_way_ = false;
   PublishedPlanPtr next_;  // under way; null where there is no plan yet
   std::vector<std::string> late_;
+  Epoch last_move_{0};  // the last active plan to which what runs was to move
 };
 
 }  // namespace square::controller

@@ -1,4 +1,4 @@
-// What the parts of a node share. Used on the node's strand only, but for `landing`.
+// What the parts of a node share. Used on the node's strand only, but for `landing` and `heard`.
 //
 // The rule for lifetimes, for all of src/node: every part has one owner, and is made and destroyed on
 // the strand, or after the executor has stopped. What runs later (a task that is posted, a timer, the
@@ -16,6 +16,7 @@
 #include <string>
 
 #include "node/landing/landing.h"
+#include "node/links/heard_peers.h"
 #include "node/links/tick.h"
 #include "node/plan/installed_plan.h"
 #include "node/traffic_meter.h"
@@ -34,6 +35,7 @@ struct NodeContext {
   NodeStatistics statistics{};
   TrafficMeter traffic{};
   LandingTable landing{};
+  HeardPeers heard{};
   // Nothing is begun any more.
   bool is_stopping = false;
   // Blocks leave at multiples of it (links/tick.h).

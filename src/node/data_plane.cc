@@ -33,14 +33,22 @@ void DataPlane::set_address(std::string peer, std::string address) {
   });
 }
 
+void DataPlane::set_gone(std::string peer, std::string reason) {
+  dispatcher_->on_strand([peer = std::move(peer), reason = std::move(reason)](Dispatcher& dispatcher) {
+    dispatcher.set_gone(peer, reason);
+  });
+}
+
+std::vector<std::string> DataPlane::heard() const { return dispatcher_->context().heard.list(); }
+
 void DataPlane::install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
   dispatcher_->on_strand([plan = std::move(plan), installed = std::move(installed)](Dispatcher& dispatcher) {
     dispatcher.install_plan(plan, installed);
   });
 }
 
-void DataPlane::activate_plan(Epoch epoch) {
-  dispatcher_->on_strand([epoch](Dispatcher& dispatcher) { dispatcher.activate_plan(epoch); });
+void DataPlane::activate_plan(Epoch epoch, bool moves) {
+  dispatcher_->on_strand([epoch, moves](Dispatcher& dispatcher) { dispatcher.activate_plan(epoch, moves); });
 }
 
 void DataPlane::set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) {

@@ -121,23 +121,8 @@ void DataPlane::Dispatcher::post(MemberOperation call) {
   if (!agreement_.on_call(key, call.rank, call.call)) return refuse(*collective.failure);
   operations_.on_call(key, *plan, std::max(call.input.size(), call.output.size()));
   operation->post(std::move(call), plan);
-  await_lost_links(key, plan, node_.clock.now());
-}
-
-void DataPlane::Dispatcher::await_lost_links(const OperationKey& key, const PlanPointer& plan,
-                                             TimePoint since) {
-  if (neighbours_.lost().empty() || node_.is_stopping) return;
-  const auto operation = operations_.find(key);
-  if (!operation) return;
-  // It may have moved to a plan that goes around.
-  const PlanPointer active = plans_.active();
-  const PlanPointer current = active && !operation->runs_before(active->epoch()) ? active : plan;
-  std::optional<TimePoint> next;
-  const Status reachable =
-      neighbours_.lost().check({*current, key.collective, since}, node_.clock.now(), next);
-  if (!reachable.is_ok()) return operation->fail(reachable, true);
-  if (!next) return;
-  node_.executor.post_at(*next, life_.bind([this, key, plan, since] { await_lost_links(key, plan, since); }));
+  const Status there = neighbours_.lost().check_members(*plan, key.collective);
+  if (!there.is_ok()) operation->fail(there, true);
 }
 
 void DataPlane::Dispatcher::cancel(const OperationKey& key) {
@@ -191,8 +176,9 @@ void DataPlane::Dispatcher::fill_sources(const StreamKey& key) {
   if (stream != nullptr && stream->starts_here()) operations_.fill(stream->collective, key);
 }
 
-void DataPlane::Dispatcher::on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason) {
-  failures_.on_neighbour_lost(end, peer, reason);
+std::string DataPlane::Dispatcher::lost_links(CollectiveId collective) const {
+  const PlanPointer plan = plans_.active();
+  return plan ? neighbours_.lost().describe(*plan, collective, node_.clock.now()) : std::string();
 }
 
 void DataPlane::Dispatcher::stop(std::function<void()> stopped) {

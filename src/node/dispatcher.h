@@ -37,8 +37,9 @@ class DataPlane::Dispatcher final : public TransportHandler,
   // What DataPlane does, on the strand.
   void stop(std::function<void()> stopped);
   void set_address(const std::string& peer, const std::string& address);
+  void set_gone(const std::string& peer, const std::string& reason) { neighbours_.set_gone(peer, reason); }
   void install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed);
-  void activate_plan(Epoch epoch) { plans_.activate(epoch); }
+  void activate_plan(Epoch epoch, bool moves) { plans_.activate(epoch, moves); }
   void set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);
   void post(MemberOperation call);
   void cancel(const OperationKey& key);
@@ -59,6 +60,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   std::shared_ptr<const InstalledPlan> active_plan() override { return plans_.active(); }
   void answer(const LocalStream& stream, Frame frame) override { frames_.answer(stream, frame); }
   void fill_stream(const StreamKey& key) override { neighbours_.flush().mark_room(key); }
+  [[nodiscard]] std::string lost_links(CollectiveId collective) const override;
   void on_restart(const OperationKey& key, SessionId session) override;
   void announce_failure(const OperationKey& key, const Status& cause) override {
     failures_.announce(key, cause);
@@ -77,13 +79,11 @@ class DataPlane::Dispatcher final : public TransportHandler,
   // Neighbours::Host:
   void fill_sources(const StreamKey& key) override;
   void on_neighbour_up(const std::string& peer) override { failures_.on_neighbour_up(peer); }
-  void on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason) override;
+  void on_link_back() override { operations_.hurry(); }
+  void on_neighbour_gone(const std::string& peer) override { failures_.on_neighbour_gone(peer); }
 
   // What keeps a call from becoming an operation.
   [[nodiscard]] Status check_call(const MemberOperation& call, const Collective& collective) const;
-  // A link that goes down ends what runs over it at once. What is called while it is down waits for it,
-  // but not for as long as the operation may take. `plan` is the one under which it was called.
-  void await_lost_links(const OperationKey& key, const PlanPointer& plan, TimePoint since);
   void finish_stop_if_quiet();
   void tell_stopped();
 

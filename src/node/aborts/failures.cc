@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/log.h"
@@ -63,20 +64,17 @@ void Failures::take(const Arrival& arrival) {
   aborts_.pass_on(*arrival.plan, abort, std::string(arrival.from));
 }
 
-void Failures::on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason) {
-  if (parts_.node.is_stopping) return;
-  const std::string& self = parts_.node.options.name;
-  const bool is_tail = end == LinkEnd::kTail;
-  const Status cause = unavailable(fmt::format("link \"{}\" -> \"{}\" went down: {}", is_tail ? self : peer,
-                                               is_tail ? peer : self, reason.message()));
-  std::set<SessionId> sessions;
+void Failures::on_neighbour_gone(const std::string& peer) {
+  std::map<SessionId, Status> ended;
   for (const auto& [epoch, plan] : parts_.plans.all()) {
+    const auto gone = plan->plan().find_node(peer);
     for (const auto& [key, stream] : plan->streams()) {
-      const auto& users = is_tail ? stream.children : stream.parents;
-      if (std::ranges::find(users, peer) != users.end()) sessions.insert(key.session);
+      const auto& members = stream.session->members;
+      if (std::ranges::find(members, gone) == members.end()) continue;
+      ended.emplace(key.session, parts_.neighbours.lost().check_members(plan->plan(), *stream.session));
     }
   }
-  for (const SessionId session : sessions) end_session(session, cause);
+  for (const auto& [session, cause] : ended) end_session(session, cause);
 }
 
 // Tells everybody.

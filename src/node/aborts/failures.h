@@ -37,8 +37,8 @@ class Failures {
   // An abort came: passed on once, so that it ends also where trees form cycles.
   void take(const Arrival& arrival);
 
-  // A link that was up is lost: whatever runs in the sessions that use it cannot be trusted to end.
-  void on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason);
+  // A neighbour's process is no more: what runs in the sessions that it is a member of cannot end.
+  void on_neighbour_gone(const std::string& peer);
   void on_neighbour_up(const std::string& peer) { aborts_.repeat(parts_.plans.all(), peer); }
 
  private:

@@ -44,11 +44,10 @@ void FrameHandler::take_from_parent(LinkHandle link, IncomingLink& from, Arrival
     case FrameType::kCreditRequest: return stream->on_credit_request(header.hop_sequence);
     case FrameType::kAbort: return parts_.failures.take(arrival);
     case FrameType::kProbe:
-      if (!is_sum) return take_probe(*stream, std::move(arrival));
-      break;
     case FrameType::kReport:
-      if (is_sum) return take_report(std::move(arrival));
-      break;
+      if (is_sum != (header.type == FrameType::kReport)) break;
+      if (const Status there = check_members(arrival); !there.is_ok()) return answer_abort(arrival, there);
+      return is_sum ? take_report(std::move(arrival)) : take_probe(*stream, std::move(arrival));
     case FrameType::kCredit:
     case FrameType::kAck:
     case FrameType::kRequest: break;
@@ -97,6 +96,7 @@ void FrameHandler::take_block(LinkHandle link, IncomingLink& from, IncomingStrea
   from.count_block(stream.tally(), size);
   if (from.way_back() != nullptr) from.way_back()->charge_receipt(size);
   if (!arrival.stream->is_member) parts_.operations.on_relayed();
+  if (const Status there = check_members(arrival); !there.is_ok()) return answer_abort(arrival, there);
   Collective& collective = parts_.groups[arrival.stream->collective];
   if (arrival.stream->kind == SessionKind::kReduce) return take_part(std::move(arrival), collective);
   if (collective.failure && !collective.has_finished(arrival.header().operation)) {
@@ -136,11 +136,21 @@ std::shared_ptr<Operation> FrameHandler::operation_for(const Arrival& arrival, C
   return agrees ? operation : nullptr;
 }
 
-void FrameHandler::answer_abort(const Arrival& arrival, const Status& cause) {
+Status FrameHandler::check_members(const Arrival& arrival) const {
+  const LostLinks& lost = parts_.neighbours.lost();
+  if (arrival.stream->is_member || !lost.has_gone()) return Status::ok();
+  return lost.check_members(arrival.plan->plan(), *arrival.stream->session);
+}
+
+Frame FrameHandler::abort_of(const Arrival& arrival, const Status& cause) {
   Frame abort{arrival.header(), encode_abort(cause)};
   abort.header.type = FrameType::kAbort;
   abort.header.stream_sequence = 0;
-  answer(*arrival.stream, abort);
+  return abort;
+}
+
+void FrameHandler::answer_abort(const Arrival& arrival, const Status& cause) {
+  answer(*arrival.stream, abort_of(arrival, cause));
 }
 
 void FrameHandler::take_acknowledgement(const Arrival& arrival) {

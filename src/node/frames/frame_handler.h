@@ -44,6 +44,10 @@ class FrameHandler {
   // The open operation that a frame of a multicast belongs to, or none: then one that asks for
   // an answer has got it.
   std::shared_ptr<Operation> operation_for(const Arrival& arrival, Collective& collective);
+  // Of what only passes through: UNAVAILABLE if a member of its session is gone. Who sends is told so, as
+  // often as it sends; members here know what has ended by then.
+  [[nodiscard]] Status check_members(const Arrival& arrival) const;
+  static Frame abort_of(const Arrival& arrival, const Status& cause);
   void answer_abort(const Arrival& arrival, const Status& cause);
 
   // Of reduces (sum_frames.cc)

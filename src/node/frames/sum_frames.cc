@@ -32,6 +32,10 @@ void FrameHandler::take_request(const Arrival& arrival) {
     if (const auto known = parts_.operations.find(key)) known->on_layout(*arrival.plan, header);
     return answer(*arrival.stream, arrival.frame);
   }
+  const Status there = request.is_ok() && request->done ? Status::ok() : check_members(arrival);
+  if (!there.is_ok()) {
+    return parts_.neighbours.send_ahead(std::string(arrival.from), abort_of(arrival, there));
+  }
   if (!arrival.stream->is_member) return parts_.sums.on_request(arrival);
   const NodeId root = arrival.stream->session->root;
   const std::string& root_name = arrival.plan->plan().nodes[root.index()].name;

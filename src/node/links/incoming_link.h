@@ -36,6 +36,7 @@ class IncomingLink final : public Flush::Link {
 
   [[nodiscard]] const std::string& peer() const { return peer_; }
   [[nodiscard]] bool is_up() const { return handle_.has_value(); }
+  [[nodiscard]] bool has_streams() const { return !streams_.empty(); }
   [[nodiscard]] std::optional<LinkHandle> handle() const { return handle_; }
   // No answer is in the transport's hands, or waits to be.
   [[nodiscard]] bool is_idle() const { return in_transport_ == 0 && answers_.empty(); }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace square {
 namespace {
 
@@ -14,26 +16,38 @@ bool uses(const LocalStream& stream, LinkEnd end, const std::string& peer) {
 
 }  // namespace
 
-Status LostLinks::check(const Question& question, TimePoint now, std::optional<TimePoint>& next) const {
-  const auto& [plan, collective, since] = question;
+std::string LostLinks::describe(const InstalledPlan& plan, CollectiveId collective, TimePoint now) const {
+  std::string text;
+  for (const auto& [link, loss] : lost_) {
+    const auto& [end, peer] = link;
+    const auto is_used = [&](const LocalStream* stream) { return uses(*stream, end, peer); };
+    const bool matters = std::ranges::any_of(plan.sessions_of(collective), [&](const PlanSession* session) {
+      return std::ranges::any_of(plan.streams_of(session->id), is_used);
+    });
+    if (!matters) continue;
+    const bool is_tail = end == LinkEnd::kTail;
+    text += fmt::format("; link \"{}\" -> \"{}\" has been down for {:.1f} s: {}", is_tail ? node_ : peer,
+                        is_tail ? peer : node_, to_seconds(now - loss.since), loss.reason);
+  }
+  return text;
+}
+
+void LostLinks::note_gone(const std::string& peer, const std::string& reason) {
+  gone_[peer] = unavailable(fmt::format("node \"{}\" is gone: {}", peer, reason));
+}
+
+Status LostLinks::check_members(const Plan& plan, const PlanSession& session) const {
+  for (const NodeId member : session.members) {
+    const auto gone = gone_.find(plan.nodes[member.index()].name);
+    if (gone != gone_.end()) return gone->second;
+  }
+  return Status::ok();
+}
+
+Status LostLinks::check_members(const InstalledPlan& plan, CollectiveId collective) const {
+  if (gone_.empty()) return Status::ok();
   for (const PlanSession* session : plan.sessions_of(collective)) {
-    for (const LocalStream* stream : plan.streams_of(session->id)) {
-      for (const auto& [link, reason] : lost_) {
-        const auto& [end, peer] = link;
-        if (!uses(*stream, end, peer)) continue;
-        const auto neighbour = plan.plan().find_node(peer);
-        const bool is_member = std::ranges::find(session->members, neighbour) != session->members.end();
-        const Duration wait = is_member ? kMemberReturnTime : kRelayReturnTime;
-        if (now < since + wait) {
-          next = std::min(next.value_or(since + wait), since + wait);
-          continue;
-        }
-        const bool is_tail = end == LinkEnd::kTail;
-        return unavailable(
-            fmt::format("link \"{}\" -> \"{}\" went down and did not come back in {:.0f} s: {}",
-                        is_tail ? node_ : peer, is_tail ? peer : node_, to_seconds(wait), reason));
-      }
-    }
+    SQUARE_RETURN_IF_ERROR(check_members(plan.plan(), *session));
   }
   return Status::ok();
 }

@@ -1,8 +1,7 @@
-// Links that were up and are down.
+// Links that were up and are down, and neighbours that are gone.
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,35 +12,41 @@
 
 namespace square {
 
-// An operation that is called while a link that it uses is lost waits for the link so long: if the
-// neighbour is a member, and if it only relays, so that a plan may go around it. The second is longer
-// than a controller takes to miss a node (its lease) and to change the plan.
-inline constexpr Duration kMemberReturnTime = std::chrono::seconds(2);
-inline constexpr Duration kRelayReturnTime = std::chrono::seconds(30);
-
-// Links that have not been up yet are not lost.
+// A link is no process: one that is lost is dialled again, and what runs waits for it. A neighbour is gone
+// when its process is: only that ends operations, and only those that it is a member of.
 class LostLinks {
  public:
   // `node` is this node's name.
   explicit LostLinks(std::string node) : node_(std::move(node)) {}
 
-  void note(LinkEnd end, const std::string& peer, const std::string& reason) { lost_[{end, peer}] = reason; }
-  void forget(LinkEnd end, const std::string& peer) { lost_.erase({end, peer}); }
-  [[nodiscard]] bool empty() const { return lost_.empty(); }
+  // Links that have not been up yet are not lost.
+  void note(LinkEnd end, const std::string& peer, const std::string& reason, TimePoint now) {
+    lost_[{end, peer}] = {now, reason};
+  }
+  // Whether it was one.
+  bool forget(LinkEnd end, const std::string& peer) { return lost_.erase({end, peer}) > 0; }
+  // Those that the collective's streams here use, for who waits in vain: "; link ... is down ...". Empty
+  // where there is none.
+  [[nodiscard]] std::string describe(const InstalledPlan& plan, CollectiveId collective, TimePoint now) const;
 
-  // An operation of the collective was called at `since`, and runs under the plan. UNAVAILABLE for a
-  // link that it has waited for long enough; else, where it waits for one, `next` is when to look
-  // again.
-  struct Question {
-    const InstalledPlan& plan;
-    CollectiveId collective;
-    TimePoint since;
-  };
-  [[nodiscard]] Status check(const Question& question, TimePoint now, std::optional<TimePoint>& next) const;
+  void note_gone(const std::string& peer, const std::string& reason);
+  // Something came from it, or it has a new address.
+  void forget_gone(const std::string& peer) { gone_.erase(peer); }
+  [[nodiscard]] bool has_gone() const { return !gone_.empty(); }
+  [[nodiscard]] bool is_gone(const std::string& peer) const { return gone_.contains(peer); }
+  // UNAVAILABLE with the name of a member of the session, or of one of the collective's, that is gone.
+  [[nodiscard]] Status check_members(const Plan& plan, const PlanSession& session) const;
+  [[nodiscard]] Status check_members(const InstalledPlan& plan, CollectiveId collective) const;
 
  private:
+  struct Loss {
+    TimePoint since;
+    std::string reason;
+  };
+
   std::string node_;
-  std::map<std::pair<LinkEnd, std::string>, std::string> lost_;  // and why
+  std::map<std::pair<LinkEnd, std::string>, Loss> lost_;
+  std::map<std::string, Status, std::less<>> gone_;  // and why
 };
 
 }  // namespace square

@@ -1,5 +1,7 @@
 #include "node/links/neighbours.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -75,6 +77,9 @@ void Neighbours::close_plan(const InstalledPlan& plan) {
 
 void Neighbours::set_address(const std::string& peer, const std::string& address) {
   addresses_[peer] = address;
+  dials_[peer].absences = 0;
+  lost_.forget_gone(peer);
+  told_gone_.erase(peer);
   if (outgoing_.contains(peer)) dial(peer);
 }
 
@@ -90,7 +95,9 @@ void Neighbours::redial_later(const std::string& peer) {
   Dial& closed = dials_[peer];
   closed.is_open = false;
   const TimePoint when = node_.clock.now() + closed.wait;
-  node_.executor.post_at(when, life_.bind([this, peer] { dial(peer); }));
+  node_.executor.post_at(when, life_.bind([this, peer] {
+    if (is_needed(peer)) dial(peer);
+  }));
   closed.wait = std::min(2 * closed.wait, kMaxRedialWait);
 }
 
@@ -113,7 +120,11 @@ void Neighbours::choose_channels(LinkHandle link, Connection& connection) {
 }
 
 void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& peer) {
-  lost_.forget(end, peer);
+  const bool was_lost = lost_.forget(end, peer);
+  lost_.forget_gone(peer);
+  told_gone_.erase(peer);
+  dials_[peer].absences = 0;
+  node_.heard.add(peer);
   if (end == LinkEnd::kTail) {
     OutgoingLink& outgoing = outgoing_to(peer);
     connections_[link] = {.outgoing = &outgoing};
@@ -127,8 +138,11 @@ void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& pee
     // A peer that comes back before its old connection was seen to die.
     const auto old = incoming.on_up(link);
     if (old) node_.transport.close_link(*old);
+    // It is there: the link to it need not wait for its next attempt.
+    if (is_needed(peer)) dial(peer);
   }
   host_.on_neighbour_up(peer);
+  if (was_lost) host_.on_link_back();
 }
 
 void Neighbours::on_link_down(LinkHandle link, const Status& reason) {
@@ -136,26 +150,84 @@ void Neighbours::on_link_down(LinkHandle link, const Status& reason) {
   if (found == connections_.end()) return;
   const Connection connection = found->second;
   connections_.erase(found);
+  const bool was_up = connection.incoming != nullptr || connection.outgoing->handle() == link;
+  if (was_up) node_.heard.remove(connection.peer());
   if (connection.outgoing != nullptr) return tail_down(*connection.outgoing, reason);
   node_.landing.disconnect(link);
-  IncomingLink& incoming = *connection.incoming;
-  if (incoming.handle() != link) return;  // replaced by a newer one
-  incoming.on_down();
+  // Unless a newer one has replaced it.
+  if (connection.incoming->handle() == link) head_down(*connection.incoming, reason);
+}
+
+// A plan leads to it, or from it and nobody knows yet whether it is gone.
+bool Neighbours::is_needed(const std::string& peer) const {
+  const auto outgoing = outgoing_.find(peer);
+  if (outgoing != outgoing_.end() && outgoing->second->has_streams()) return true;
+  const auto incoming = incoming_.find(peer);
+  return incoming != incoming_.end() && incoming->second->has_streams() && !incoming->second->is_up() &&
+         !lost_.is_gone(peer);
+}
+
+void Neighbours::head_down(IncomingLink& link, const Status& reason) {
+  link.on_down();
   if (node_.is_stopping) return;
-  lost_.note(LinkEnd::kHead, incoming.peer(), reason.message());
-  host_.on_neighbour_lost(LinkEnd::kHead, incoming.peer(), reason);
+  const std::string& peer = link.peer();
+  tell_lost(LinkEnd::kHead, peer, reason);
+  check_told_gone(peer);
+  // It may have ended: only its host can say so.
+  node_.executor.post_at(node_.clock.now() + kComeBackTime, life_.bind([this, peer] {
+    if (!is_up(peer) && is_needed(peer)) dial(peer);
+  }));
 }
 
 void Neighbours::tail_down(OutgoingLink& link, const Status& reason) {
-  const bool was_up = link.is_up();
-  log(was_up ? LogLevel::kWarning : LogLevel::kDebug,
-      {.component = "node", .node = node_.options.name, .peer = link.peer()},
-      "{}: link to \"{}\" is down: {}", node_.options.name, link.peer(), reason.to_string());
-  redial_later(link.peer());
-  if (!was_up) return;
-  link.on_down();
-  lost_.note(LinkEnd::kTail, link.peer(), reason.message());
-  host_.on_neighbour_lost(LinkEnd::kTail, link.peer(), reason);
+  const std::string& peer = link.peer();
+  redial_later(peer);
+  if (link.is_up()) {
+    link.on_down();
+    tell_lost(LinkEnd::kTail, peer, reason);
+    return check_told_gone(peer);
+  }
+  log(LogLevel::kDebug, {.component = "node", .node = node_.options.name, .peer = peer},
+      "{}: cannot open the link to \"{}\": {}", node_.options.name, peer, reason.to_string());
+  if (reason.code() == StatusCode::kNotFound) return note_absence(peer);
+  dials_[peer].absences = 0;
+}
+
+void Neighbours::tell_lost(LinkEnd end, const std::string& peer, const Status& reason) {
+  const bool is_tail = end == LinkEnd::kTail;
+  const std::string& self = node_.options.name;
+  log(LogLevel::kWarning, {.component = "node", .node = self, .peer = peer},
+      "{}: link \"{}\" -> \"{}\" went down: {}", self, is_tail ? self : peer, is_tail ? peer : self,
+      reason.to_string());
+  lost_.note(end, peer, reason.message(), node_.clock.now());
+}
+
+void Neighbours::note_absence(const std::string& peer) {
+  if (++dials_[peer].absences < kAbsencesOfGone || is_up(peer)) return;
+  set_gone(peer, fmt::format("it does not listen at {} any more", addresses_.at(peer)));
+}
+
+void Neighbours::check_told_gone(const std::string& peer) {
+  const auto told = told_gone_.find(peer);
+  if (told == told_gone_.end() || is_up(peer)) return;
+  set_gone(peer, std::string(told_gone_.extract(told).mapped()));
+}
+
+void Neighbours::set_gone(const std::string& peer, const std::string& reason) {
+  if (lost_.is_gone(peer) || node_.is_stopping) return;
+  if (is_up(peer)) {
+    told_gone_.emplace(peer, reason);
+    return;
+  }
+  lost_.note_gone(peer, reason);
+  host_.on_neighbour_gone(peer);
+}
+
+bool Neighbours::is_up(const std::string& peer) const {
+  const auto outgoing = outgoing_.find(peer);
+  const auto incoming = incoming_.find(peer);
+  return (outgoing != outgoing_.end() && outgoing->second->is_up()) ||
+         (incoming != incoming_.end() && incoming->second->is_up());
 }
 
 void Neighbours::on_sent(LinkHandle link) {

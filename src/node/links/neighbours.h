@@ -26,6 +26,10 @@ struct NodeMetrics;
 // Waits between attempts to open a link; they go on while a plan needs it.
 inline constexpr Duration kMinRedialWait = std::chrono::milliseconds(50);
 inline constexpr Duration kMaxRedialWait = std::chrono::seconds(1);
+// A neighbour whose link to this node is lost comes back by itself, or is dialled after so long.
+inline constexpr Duration kComeBackTime = std::chrono::milliseconds(500);
+// Found absent so often in a row, a neighbour is gone.
+inline constexpr int kAbsencesOfGone = 2;
 
 // Used on the node's strand.
 class Neighbours {
@@ -39,8 +43,10 @@ class Neighbours {
     // Sources with blocks for the stream, which starts here, put them on it.
     virtual void fill_sources(const StreamKey& key) = 0;
     virtual void on_neighbour_up(const std::string& peer) = 0;
-    // A link that was up is lost: this node's end of it, and why.
-    virtual void on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason) = 0;
+    // A link that was lost is up again.
+    virtual void on_link_back() = 0;
+    // Its process is no more, and no link of it is up.
+    virtual void on_neighbour_gone(const std::string& peer) = 0;
   };
 
   Neighbours(std::shared_ptr<NodeContext> node, Host& host);
@@ -64,6 +70,9 @@ class Neighbours {
   void open_plan(const std::shared_ptr<const InstalledPlan>& plan);
   void close_plan(const InstalledPlan& plan);
   void set_address(const std::string& peer, const std::string& address);
+  // Somebody says that its process is no more. While a link of it is up here that is not believed; when the
+  // last is lost it is.
+  void set_gone(const std::string& peer, const std::string& reason);
 
   // What the transport says.
   void on_link_up(LinkHandle link, LinkEnd end, const std::string& peer);
@@ -86,6 +95,7 @@ class Neighbours {
   struct Dial {
     Duration wait = kMinRedialWait;
     bool is_open = false;  // an attempt or a connection exists
+    int absences = 0;      // attempts in a row that found that it is not there
   };
 
   OutgoingLink& outgoing_to(const std::string& peer);
@@ -97,6 +107,12 @@ class Neighbours {
   // As many as carry the link's rate over its round trip.
   void choose_channels(LinkHandle link, Connection& connection);
   void tail_down(OutgoingLink& link, const Status& reason);
+  void head_down(IncomingLink& link, const Status& reason);
+  void tell_lost(LinkEnd end, const std::string& peer, const Status& reason);
+  void note_absence(const std::string& peer);
+  void check_told_gone(const std::string& peer);
+  [[nodiscard]] bool is_needed(const std::string& peer) const;
+  [[nodiscard]] bool is_up(const std::string& peer) const;
 
   std::shared_ptr<NodeContext> shared_node_;
   NodeContext& node_;
@@ -109,6 +125,7 @@ class Neighbours {
   OutgoingLinks outgoing_;
   std::map<std::string, std::unique_ptr<IncomingLink>> incoming_;
   LostLinks lost_;
+  std::map<std::string, std::string> told_gone_;  // why, while it is heard here
   Lifetime life_;
 };
 

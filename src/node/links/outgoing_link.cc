@@ -188,7 +188,11 @@ void OutgoingLink::on_down() {
   in_transport_.clear();
   urgent_.clear();
   asking_.clear();
-  for (const auto& [key, stream] : streams_) stream->on_down();
+  for (const auto& [key, stream] : streams_) {
+    stream->on_down();
+    // What was under way may have another way.
+    if (stream->starts_here()) flush_.mark_room(key);
+  }
 }
 
 void OutgoingLink::on_sent() {

@@ -33,6 +33,7 @@ class OutgoingLink final : public Flush::Link {
   // Nothing is in the transport's hands, or should be there first.
   [[nodiscard]] bool is_idle() const { return in_transport_.empty() && (!is_up() || urgent_.empty()); }
   [[nodiscard]] bool is_up() const { return handle_.has_value(); }
+  [[nodiscard]] bool has_streams() const { return !streams_.empty(); }
   [[nodiscard]] std::optional<LinkHandle> handle() const { return handle_; }
   void set_pace(double rate_bps) { pacer_.set_rate(rate_bps); }
   [[nodiscard]] double pace_bps() const { return pacer_.rate_bps(); }

@@ -108,6 +108,7 @@ void OutgoingStream::on_up() {
 }
 
 void OutgoingStream::on_down() {
+  ++losses_;
   queue_.clear();
   blocks_ = 0;
   on_change();

@@ -60,6 +60,8 @@ class OutgoingStream {
   [[nodiscard]] std::size_t queued_blocks() const { return blocks_; }
   [[nodiscard]] std::size_t queued_bytes() const;
   [[nodiscard]] bool is_empty() const { return queue_.empty(); }
+  // How often its link was lost, with what was under way.
+  [[nodiscard]] std::uint64_t losses() const { return losses_; }
 
   // For its link only.
   struct Item {
@@ -93,6 +95,7 @@ class OutgoingStream {
   std::size_t blocks_ = 0;  // of the items in the queue
   std::uint64_t sent_ = 0;  // blocks, since the link is up
   std::uint64_t credit_limit_ = 0;
+  std::uint64_t losses_ = 0;
   bool is_wanted_ = false;  // a source waits for credit
   bool is_asking_ = false;  // the link is to ask for it
   Duration credit_wait_ = kMinCreditWait;

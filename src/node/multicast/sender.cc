@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -51,8 +52,10 @@ void Sender::open_streams() {
   streams_.clear();
   for (const LocalStream* local : plan_->streams_of(session_)) {
     Stream stream{local, {}, 1, {}, {}};
-    for (const std::string& child : local->children)
+    for (const std::string& child : local->children) {
       stream.hops.push_back(links_.at(child)->find(local->key));
+      stream.losses += stream.hops.back()->losses();
+    }
     streams_.push_back(std::move(stream));
   }
   for (Destination& destination : destinations_) {
@@ -162,6 +165,7 @@ bool Sender::take_block(std::size_t& block) {
 }
 
 void Sender::fill() {
+  find_lost_links();
   while (!is_done() && !all_refuse()) {
     Stream* stream = choose_stream();
     if (stream == nullptr) break;
@@ -228,6 +232,12 @@ void Sender::arm_probe() {
   probe_timer_ = node_.executor.post_at(node_.clock.now() + probe_wait_, life_.bind([this] { probe(); }));
 }
 
+void Sender::hurry() {
+  if (is_done() || probe_wait_ == kMinProbeWait) return;
+  probe_wait_ = kMinProbeWait;
+  arm_probe();
+}
+
 void Sender::probe() {
   fill();
   if (is_done()) return;
@@ -282,6 +292,20 @@ void Sender::find_losses(Destination& destination) {
     }
     destination.checked[stream] = std::max(destination.checked[stream], destination.seen[stream]);
     forget_settled(stream);
+  }
+}
+
+void Sender::find_lost_links() {
+  for (Stream& stream : streams_) {
+    std::uint64_t losses = 0;
+    for (const auto& hop : stream.hops) losses += hop->losses();
+    if (std::exchange(stream.losses, losses) == losses) continue;
+    const auto index = static_cast<std::size_t>(&stream - streams_.data());
+    for (const Assignment& assignment : std::exchange(stream.in_flight, {})) {
+      const LastAssignment& last = last_[assignment.block];
+      const bool is_newest = last.stream == index && last.sequence == assignment.sequence;
+      if (is_newest && !everyone_has(assignment.block)) send_again(assignment.block);
+    }
   }
 }
 

@@ -21,13 +21,14 @@ namespace square {
 // Without news for this long, a source asks every destination what it has; each time
 // without an answer it waits longer.
 inline constexpr Duration kMinProbeWait = std::chrono::milliseconds(250);
-inline constexpr Duration kMaxProbeWait = std::chrono::seconds(2);
+inline constexpr Duration kMaxProbeWait = std::chrono::seconds(1);
 // At the end of an operation a slow stream may be passed over; not for longer than this.
 inline constexpr Duration kPassOverTime = std::chrono::seconds(1);
 
 // Loss is known, never guessed: a stream keeps the order of its blocks, so a block that
 // a destination does not have although it has seen a later one of the same stream (or a
-// probe) is lost. Not thread-safe: used on the node's strand.
+// probe) is lost. So may be all that was under way on a stream when one of its first links
+// was lost: it goes again at once, on whichever stream has room. Not thread-safe: used on the node's strand.
 class Sender {
  public:
   using Links = std::map<std::string, std::unique_ptr<OutgoingLink>>;
@@ -54,6 +55,8 @@ class Sender {
   // The bytes of this block are final now. Call fill() next.
   void make_ready(std::size_t block) { ready_.push_back(block); }
   void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack);
+  // A link came back: asks soon what everybody has.
+  void hurry();
   // Goes on under a newer plan that has the same session: what the old plan's streams
   // still carry may arrive; after a while the rest is sent again.
   void migrate(std::shared_ptr<const InstalledPlan> plan);
@@ -74,6 +77,7 @@ class Sender {
     std::uint64_t next_sequence = 1;
     std::deque<Assignment> in_flight;
     TimePoint last_assignment{};
+    std::uint64_t losses = 0;  // of its first links, as far as what was under way is sent again
   };
   struct Destination {
     NodeId node;
@@ -105,6 +109,7 @@ class Sender {
   void send_on(Stream& stream, const Frame& frame);
   FrameHeader header_for(const Stream& stream) const;
   void find_losses(Destination& destination);
+  void find_lost_links();
   void send_again(std::size_t block);
   void forget_settled(std::size_t stream);
 

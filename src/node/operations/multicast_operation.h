@@ -28,6 +28,7 @@ class MulticastOperation final : public OperationWork {
     return true;
   }
   void shed(SessionId) override {}
+  void hurry() override { multicasts_.hurry(); }
   [[nodiscard]] bool runs_before(Epoch epoch) const override { return multicasts_.runs_before(epoch); }
   void migrate(const std::shared_ptr<const InstalledPlan>& plan) override { multicasts_.migrate(plan); }
 

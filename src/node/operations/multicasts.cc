@@ -89,10 +89,21 @@ bool Multicasts::runs_before(Epoch epoch) const {
 
 void Multicasts::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
   for (const auto& [id, sender] : senders_) {
-    if (!(sender->epoch() < plan->epoch()) || plan->streams_of(id).empty()) continue;
+    if (sender->is_done() || !(sender->epoch() < plan->epoch())) continue;
+    if (plan->streams_of(id).empty()) {
+      // It could never move, and would hold up whoever waits for the next plan.
+      return operation_.fail(failed_precondition(fmt::format(
+                                 "plan {} gives collective {} no rate from \"{}\"", plan->epoch().value(),
+                                 operation_.key().collective.value(), operation_.node()->options.name)),
+                             true);
+    }
     sender->migrate(plan);
     sender->fill();
   }
+}
+
+void Multicasts::hurry() const {
+  for (const auto& [id, sender] : senders_) sender->hurry();
 }
 
 bool Multicasts::is_done(SessionId session) const {

@@ -44,6 +44,7 @@ class Multicasts {
 
   void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack);
   [[nodiscard]] bool runs_before(Epoch epoch) const;
+  void hurry() const;
   void migrate(const std::shared_ptr<const InstalledPlan>& plan);
 
   [[nodiscard]] bool is_done(SessionId session) const;

@@ -1,5 +1,7 @@
 #include "node/operations/open_operations.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace square {
@@ -59,9 +61,22 @@ void OpenOperations::shed_after(const OperationKey& key, SessionId session) {
   }
 }
 
+void OpenOperations::hurry() const {
+  for (const auto& [key, operation] : operations_) operation->hurry();
+}
+
 void OpenOperations::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
   const auto operations = operations_;
-  for (const auto& [key, operation] : operations) operation->migrate(plan);
+  for (const auto& [key, operation] : operations) {
+    if (plan->plan().find_collective(key.collective) != nullptr) {
+      operation->migrate(plan);
+    } else if (operation->runs_before(plan->epoch())) {
+      // It could never move, and would hold up whoever waits for the next plan.
+      operation->fail(not_found(fmt::format("plan {} no longer knows collective {}", plan->epoch().value(),
+                                            key.collective.value())),
+                      true);
+    }
+  }
 }
 
 bool OpenOperations::runs_before(Epoch epoch) const {

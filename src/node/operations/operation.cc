@@ -128,9 +128,9 @@ void Operation::on_timeout(Rank rank) {
   const std::string missing =
       all_posted() ? work_->describe_missing()
                    : fmt::format("{} of {} local ranks called the operation", members_.size(), member_count_);
-  fail(deadline_exceeded(fmt::format("rank {} on node \"{}\" timed out after {:.1f} s: {}", rank.value(),
-                                     node_->options.name, to_seconds(members_.at(rank).call.timeout),
-                                     missing)),
+  fail(deadline_exceeded(fmt::format("rank {} on node \"{}\" timed out after {:.1f} s: {}{}", rank.value(),
+                                     node_->options.name, to_seconds(members_.at(rank).call.timeout), missing,
+                                     host_.lost_links(key_.collective))),
        true);
 }
 

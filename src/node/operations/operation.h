@@ -49,6 +49,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // after this one must wait.
   bool fill(const StreamKey& key) { return work_->fill(key); }
   void shed(SessionId session) { work_->shed(session); }
+  void hurry() { work_->hurry(); }
 
   // Ends the operation for all local members. `announce`: this node is where it failed.
   void fail(const Status& cause, bool announce);

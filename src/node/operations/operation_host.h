@@ -23,6 +23,9 @@ class OperationHost {
   virtual void answer(const LocalStream& stream, Frame frame) = 0;
   // Lets the operations of the stream's session put blocks on it, the oldest first.
   virtual void fill_stream(const StreamKey& key) = 0;
+  // Links down that the collective's streams here use, in words that follow others; empty where there is
+  // none.
+  [[nodiscard]] virtual std::string lost_links(CollectiveId collective) const = 0;
   // The sums of a session begin again, perhaps under a newer plan.
   virtual void on_restart(const OperationKey& key, SessionId session) = 0;
   // The operation failed here first: tell all members.

@@ -34,6 +34,7 @@ class OperationWork {
   // As in Operation.
   virtual bool fill(const StreamKey& key) = 0;
   virtual void shed(SessionId session) = 0;
+  virtual void hurry() = 0;
   [[nodiscard]] virtual bool runs_before(Epoch epoch) const = 0;
   virtual void migrate(const std::shared_ptr<const InstalledPlan>& plan) = 0;
 

@@ -169,9 +169,14 @@ bool SumOperation::runs_before(Epoch epoch) const {
   return multicasts_.runs_before(epoch) || sums_.runs_before(epoch);
 }
 
+void SumOperation::hurry() {
+  multicasts_.hurry();
+  sums_.hurry();
+}
+
 void SumOperation::migrate(const PlanPointer& plan) {
   multicasts_.migrate(plan);
-  sums_.migrate(plan);
+  if (!operation_.is_over()) sums_.migrate(plan);
 }
 
 void SumOperation::on_sum(SessionId pair, std::size_t block) {

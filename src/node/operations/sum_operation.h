@@ -32,6 +32,7 @@ class SumOperation final : public OperationWork {
   }
   bool fill(const StreamKey& key) override;
   void shed(SessionId session) override { sums_.shed(session); }
+  void hurry() override;
   [[nodiscard]] bool runs_before(Epoch epoch) const override;
   void migrate(const PlanPointer& plan) override;
 

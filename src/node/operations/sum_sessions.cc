@@ -53,6 +53,10 @@ bool SumSessions::runs_before(Epoch epoch) const {
       sums_, [&](const auto& entry) { return !entry.second->is_done() && entry.second->epoch() < epoch; });
 }
 
+void SumSessions::hurry() const {
+  for (const auto& [id, sums] : sums_) sums->hurry();
+}
+
 void SumSessions::migrate(const std::shared_ptr<const InstalledPlan>& plan) const {
   for (const auto& [id, sums] : sums_) sums->migrate(plan);
 }

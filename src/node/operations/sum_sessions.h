@@ -33,6 +33,7 @@ class SumSessions {
   bool fill(const StreamKey& key) const;
   void shed(SessionId session) const;
   [[nodiscard]] bool runs_before(Epoch epoch) const;
+  void hurry() const;
   void migrate(const std::shared_ptr<const InstalledPlan>& plan) const;
 
   [[nodiscard]] bool is_done(SessionId session) const;

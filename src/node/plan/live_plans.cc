@@ -17,7 +17,7 @@ void LivePlans::install(const std::shared_ptr<const Plan>& plan, Installed insta
   log(LogLevel::kInfo, {.component = "node", .node = node_.options.name, .epoch = epoch},
       "{}: installed plan {} ({}), {} streams", node_.options.name, epoch.value(), plan->policy,
       local->streams().size());
-  pending_.push_back({epoch, std::move(installed)});
+  pending_.push_back({node_.clock.now(), epoch, std::move(installed)});
   move_up();
 }
 
@@ -45,7 +45,8 @@ void LivePlans::follow() {
 void LivePlans::move_up() {
   if (const PlanPointer now = active()) host_.move_up(now);
   confirm();
-  if (pending_.empty() || move_timer_ != 0) return;
+  is_moving_ = is_moving_ && active_ && host_.runs_before(*active_);
+  if ((pending_.empty() && !is_moving_) || move_timer_ != 0) return;
   move_timer_ = node_.executor.post_at(node_.clock.now() + kMoveWait, life_.bind([this] {
     move_timer_ = 0;
     if (!node_.is_stopping) move_up();
@@ -53,17 +54,21 @@ void LivePlans::move_up() {
 }
 
 void LivePlans::confirm() {
-  if (pending_.empty() || (active_ && host_.runs_before(*active_))) return;
+  if (pending_.empty()) return;
+  const bool has_waited = node_.clock.now() >= pending_.front().since + kLongestMove;
+  if (!has_waited && active_ && host_.runs_before(*active_)) return;
   const auto pending = std::exchange(pending_, {});
   for (const Pending& install : pending) install.installed(install.epoch);
 }
 
-void LivePlans::activate(Epoch epoch) {
+void LivePlans::activate(Epoch epoch, bool moves) {
   if (!plans_.contains(epoch) || (active_ && epoch <= *active_)) return;
   const std::optional<Epoch> previous = std::exchange(active_, epoch);
   if (previous) retire_before(*previous);
   follow();
   confirm();
+  is_moving_ = is_moving_ || moves || (previous && host_.runs_before(*previous));
+  if (is_moving_) move_up();
 }
 
 void LivePlans::retire_before(Epoch epoch) {

@@ -14,8 +14,12 @@
 
 namespace square {
 
-// Operations under an old plan that keeps a new one waiting are told to move up this often.
+// Operations under an old plan that keeps a new one waiting, or that is to be left, are told to move up
+// this often.
 inline constexpr Duration kMoveWait = std::chrono::seconds(1);
+// And the new plan waits for them no longer than this: the way on which an operation would hear that it
+// begins again may be what is broken. It moves when it hears.
+inline constexpr Duration kLongestMove = std::chrono::seconds(2);
 
 // Used on the node's strand.
 class LivePlans {
@@ -40,11 +44,12 @@ class LivePlans {
   LivePlans(NodeContext& node, Host& host) : node_(node), host_(host) {}
 
   // `installed` is told once the node is ready and no operation of an older plan than the active one
-  // runs. Told at once, without more, of an epoch that is not newer than those installed.
+  // runs, or kLongestMove is over. Told at once, without more, of an epoch that is not newer than those
+  // installed.
   void install(const std::shared_ptr<const Plan>& plan, Installed installed);
   // Ignored for a plan that is not installed, or not newer than the active one. The plans before the
-  // one that was active until now go.
-  void activate(Epoch epoch);
+  // one that was active until now go. With `moves`, operations of older plans move to it at once.
+  void activate(Epoch epoch, bool moves = false);
   // An operation may have left an older plan: tells those who wait for that.
   void confirm();
 
@@ -56,6 +61,7 @@ class LivePlans {
 
  private:
   struct Pending {
+    TimePoint since;
     Epoch epoch;
     Installed installed;
   };
@@ -70,6 +76,7 @@ class LivePlans {
   std::map<Epoch, PlanPointer> plans_;
   std::optional<Epoch> active_;
   std::vector<Pending> pending_;
+  bool is_moving_ = false;  // whatever runs is to leave the plans before the active one
   Executor::TimerId move_timer_ = 0;
   // Over all plans: an operation keeps its block size when it moves to another.
   std::map<SessionId, std::size_t> largest_blocks_;

@@ -13,7 +13,7 @@ namespace square {
 // The root asks how far everybody is after so long without a block; each time without one it
 // waits longer. So does a contributor that has sent everything and heard nothing.
 inline constexpr Duration kMinAskWait = std::chrono::milliseconds(250);
-inline constexpr Duration kMaxAskWait = std::chrono::seconds(2);
+inline constexpr Duration kMaxAskWait = std::chrono::seconds(1);
 
 // Not thread-safe: used on the executor's strand.
 class AskTimer {
@@ -37,6 +37,8 @@ class AskTimer {
     wait_ = kMinAskWait;
     return true;
   }
+  // Makes the wait short again, if it is armed and was not: then arm() it once more.
+  [[nodiscard]] bool hurry() { return timer_ != 0 && std::exchange(wait_, kMinAskWait) > kMinAskWait; }
   void wait_longer() { wait_ = std::min(2 * wait_, kMaxAskWait); }
 
  private:

@@ -8,9 +8,9 @@ namespace square {
 
 bool hasten_report(OutgoingLink& link, const StreamKey& key, const Frame& report) {
   const auto stream = link.find(key);
-  if (!stream || !stream->lacks_credit()) return false;
+  if (!stream) return false;
   const Result<SumReport> whole = decode_report(report.payload);
-  if (!whole.is_ok()) return false;
+  if (!whole.is_ok() || !(whole->may_have_lost || stream->lacks_credit())) return false;
   SumReport copy = *whole;
   copy.number = 0;
   copy.position = 0;

@@ -50,6 +50,7 @@ class SumForwarder final : public SumSession {
   bool fill(const StreamKey& key) override;
   void shed() override;
   void migrate(const std::shared_ptr<const InstalledPlan>& plan) override;
+  void hurry() override;
   void cancel() override;
 
   [[nodiscard]] bool is_done() const override { return done_; }

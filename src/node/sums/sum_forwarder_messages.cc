@@ -112,6 +112,17 @@ void SumForwarder::arm_ask() {
   ask_timer_.arm(life_.bind([this] { ask(); }));
 }
 
+void SumForwarder::hurry() {
+  if (is_cancelled_ || done_ || !own_) return;
+  SumReport report{*plan_->self(), 0, own_->is_open()};
+  report.may_have_lost = true;
+  for (auto& [index, stream] : streams_) {
+    pass_report(link_of(stream), stream.key(),
+                {label_.header(FrameType::kReport, stream.key()), encode_report(report)});
+  }
+  if (ask_timer_.hurry()) arm_ask();
+}
+
 void SumForwarder::ask() {
   if (is_cancelled_ || done_) return;
   fill_all();

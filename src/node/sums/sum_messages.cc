@@ -17,6 +17,7 @@ constexpr std::uint32_t kRequestDoneFlag = 1;
 constexpr std::size_t kReportBytes = 16;
 constexpr std::uint32_t kCalledFlag = 1;
 constexpr std::uint32_t kBehindFlag = 2;
+constexpr std::uint32_t kLostFlag = 4;
 
 }  // namespace
 
@@ -63,7 +64,8 @@ Buffer encode_report(const SumReport& report) {
   std::vector<std::byte> bytes;
   put(bytes, report.contributor.value());
   put(bytes, report.number);
-  put(bytes, (report.has_called ? kCalledFlag : 0U) | (report.is_behind ? kBehindFlag : 0U));
+  put(bytes, (report.has_called ? kCalledFlag : 0U) | (report.is_behind ? kBehindFlag : 0U) |
+                 (report.may_have_lost ? kLostFlag : 0U));
   put(bytes, report.position);
   return Buffer::copy_of(bytes);
 }
@@ -71,9 +73,10 @@ Buffer encode_report(const SumReport& report) {
 Result<SumReport> decode_report(const Buffer& payload) {
   if (payload.size_bytes() != kReportBytes) return data_loss("a report has another length");
   const std::vector<std::byte> bytes = wire::flatten(payload);
+  const auto flags = get<std::uint32_t>(bytes, 8);
   return SumReport{NodeId(get<std::uint32_t>(bytes, 0)), get<std::uint32_t>(bytes, 4),
-                   (get<std::uint32_t>(bytes, 8) & kCalledFlag) != 0,
-                   (get<std::uint32_t>(bytes, 8) & kBehindFlag) != 0, get<std::uint32_t>(bytes, 12)};
+                   (flags & kCalledFlag) != 0,           (flags & kBehindFlag) != 0,
+                   get<std::uint32_t>(bytes, 12),        (flags & kLostFlag) != 0};
 }
 
 }  // namespace square

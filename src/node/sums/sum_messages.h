@@ -51,6 +51,8 @@ struct SumReport {
   bool is_behind = false;
   // So many blocks of the stream, in order, have its part.
   std::uint32_t position = 0;
+  // A link of its was lost and is back: parts may be lost of which nobody else can tell.
+  bool may_have_lost = false;
   friend bool operator==(const SumReport&, const SumReport&) = default;
 };
 

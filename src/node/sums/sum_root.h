@@ -48,6 +48,7 @@ class SumRoot final : public SumSession {
   bool fill(const StreamKey&) override { return true; }  // no stream starts at its root
   void shed() override { parts_.clear(); }
   void migrate(const std::shared_ptr<const InstalledPlan>& plan) override;
+  void hurry() override;
   void cancel() override;
 
   [[nodiscard]] bool is_done() const override { return done_; }
@@ -108,6 +109,7 @@ class SumRoot final : public SumSession {
   AskTimer ask_timer_;
   Lifetime life_;
   int idle_asks_ = 0;
+  bool may_have_lost_ = false;     // a link was lost, here or at a contributor, since all began
   int idle_limit_ = kMaxIdleAsks;  // twice as many after each beginning that brought nothing
   std::set<NodeId> called_;        // contributors whose members have called
 };

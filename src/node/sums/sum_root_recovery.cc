@@ -74,6 +74,8 @@ Status SumRoot::on_report(Arrival arrival) {
     migrate(arrival.plan);
   } else if (report->is_behind || age < present) {
     poll();
+  } else if (report->may_have_lost) {
+    hurry();
   } else if (Stream* stream = find(arrival.key().stream)) {
     stream->losses.on_report(*report);
     find_lost(*stream);
@@ -94,6 +96,7 @@ void SumRoot::begin_again(std::shared_ptr<const InstalledPlan> plan) {
   }
   const std::vector<bool> done_before = results_.hold();
   ++label_.generation;
+  may_have_lost_ = false;
   enter(std::move(plan), done_before);
   if (is_open_) results_.begin({plan_->epoch(), label_.generation, interleave_});
   host_.on_restart();
@@ -104,12 +107,20 @@ void SumRoot::arm_ask() {
   ask_timer_.arm(life_.bind([this] { ask(); }));
 }
 
+// A link that was lost and is back took parts along, and windows may be full of those that wait for them: as
+// soon as nothing comes any more, everything begins again.
+void SumRoot::hurry() {
+  if (is_cancelled_ || done_) return;
+  may_have_lost_ = true;
+  if (ask_timer_.hurry()) arm_ask();
+}
+
 void SumRoot::ask() {
   if (is_cancelled_ || done_) return;
   take_landed();
   if (done_) return;
   if (ask_timer_.take_heard()) return arm_ask();
-  if (idle_asks_ >= idle_limit_ && all_have_called()) {
+  if ((may_have_lost_ || idle_asks_ >= idle_limit_) && all_have_called()) {
     idle_asks_ = 0;
     idle_limit_ = std::min(2 * idle_limit_, kMostIdleAsks);
     begin_again(plan_);

@@ -4,11 +4,21 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "transport/grpc/limits.h"
 
 namespace square::rpc {
+namespace {
+
+// The host answers that no process listens at the port. gRPC says so in words only, those of the system.
+bool is_refusal(const std::string& words) {
+  return words.find(std::strerror(ECONNREFUSED)) != std::string::npos;
+}
+
+}  // namespace
 
 TailChannel::TailChannel(ChannelOwner& owner, std::shared_ptr<Link> link, std::size_t number,
                          grpc::CompletionQueue& queue, const Destination& to,
@@ -93,6 +103,10 @@ Status TailChannel::explain() const {
   const std::string& words = status_.error_message();
   const auto code = static_cast<StatusCode>(status_.error_code());
   if (!is_up()) {
+    if (is_refusal(words)) {
+      return not_found(fmt::format("cannot reach node \"{}\" at {}: nobody listens there; is it running?",
+                                   to_.peer, to_.address));
+    }
     if (code == StatusCode::kUnavailable) {
       return unavailable(
           fmt::format("cannot reach node \"{}\" at {}: {}; is it running?", to_.peer, to_.address, words));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "base/check.h"
 
@@ -52,10 +53,15 @@ LinkHandle SimulatedTransport::open_link(std::string_view peer, std::string_view
 void SimulatedTransport::connect(LinkHandle link, const std::string& peer, const std::string& address) {
   const auto found = connections_.find(link);
   if (found == connections_.end()) return;  // closed meanwhile
+  if (conditions(found->second).is_cut) {
+    return later(simulation_.clock.time + kSimulatedConnectTime, [this, link, peer] {
+      break_link(link, unavailable(fmt::format("node \"{}\" does not answer", peer)));
+    });
+  }
   const auto other = simulation_.transports.find(address);
   if (other == simulation_.transports.end() || other->second->name_ != peer) {
     connections_.erase(found);
-    handler_->on_link_down(link, unavailable(fmt::format("cannot reach node \"{}\" at {}", peer, address)));
+    handler_->on_link_down(link, not_found(fmt::format("cannot reach node \"{}\" at {}", peer, address)));
     return;
   }
   found->second.other_address = address;
@@ -140,6 +146,21 @@ void SimulatedTransport::close_link(LinkHandle link) {
                });
   }
   later(simulation_.clock.time, [this, link] { break_link(link, cancelled("the link was closed")); });
+}
+
+void SimulatedTransport::cut(const std::string& peer) {
+  std::vector<LinkHandle> links;
+  for (const auto& [link, connection] : connections_) {
+    const bool is_open = connection.end == LinkEnd::kTail && !connection.other_address.empty();
+    if (is_open && connection.peer == peer) links.push_back(link);
+  }
+  for (const LinkHandle link : links) {
+    const Connection connection = connections_.at(link);
+    const Status reason = unavailable("the line is cut");
+    if (SimulatedTransport* const far = other(connection); far != nullptr)
+      far->break_link(connection.other_handle, reason);
+    break_link(link, reason);
+  }
 }
 
 void SimulatedTransport::stop() {

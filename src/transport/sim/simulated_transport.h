@@ -1,6 +1,7 @@
 // A transport whose wire is a Simulation.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,13 +12,17 @@
 
 namespace square {
 
+// Who dials and gets no answer hears so then.
+inline constexpr Duration kSimulatedConnectTime = std::chrono::seconds(1);
+
 class SimulatedTransport final : public Transport {
  public:
   SimulatedTransport(Simulation::State& simulation, std::string name);
   ~SimulatedTransport() override;
 
   Status start(TransportHandler& handler) override;
-  [[nodiscard]] std::string address() const override { return "sim:" + name_; }
+  static std::string address_of(const std::string& name) { return "sim:" + name; }
+  [[nodiscard]] std::string address() const override { return address_of(name_); }
   LinkHandle open_link(std::string_view peer, std::string_view address) override;
   void send(LinkHandle link, Frame frame) override;
   // A simulated link has no windows that a second connection would widen.
@@ -26,6 +31,9 @@ class SimulatedTransport final : public Transport {
   void set_patience(Duration patience) override { patience_ = patience; }
   void close_link(LinkHandle link) override;
   void stop() override;
+
+  // Links that this node has opened to the peer break, at both ends.
+  void cut(const std::string& peer);
 
  private:
   // One direction of a connection. Frames of a stream keep their order: none arrives

@@ -87,10 +87,16 @@ std::unique_ptr<Transport> Simulation::make_transport(std::string node_name) {
 
 void Simulation::set_conditions(const std::string& from, const std::string& to, LinkConditions conditions) {
   state_->link_conditions[{from, to}] = conditions;
+  const auto tail = state_->transports.find(SimulatedTransport::address_of(from));
+  if (conditions.is_cut && tail != state_->transports.end()) tail->second->cut(to);
 }
 
 void Simulation::set_default_conditions(LinkConditions conditions) {
   state_->default_conditions = conditions;
+}
+
+LinkConditions Simulation::conditions(const std::string& from, const std::string& to) const {
+  return state_->conditions(from, to);
 }
 
 bool Simulation::run_until(const std::function<bool()>& finished, TimePoint deadline) {

@@ -125,6 +125,29 @@ TEST_CASE("links to avoid stay avoided when the topology changes") {
   CHECK(state.scenario().policy.avoid_links == avoided);
 }
 
+TEST_CASE("nothing is planned through who is away, but for want of another way") {
+  PlanningState state = state_of({"a", "b", "c"});
+  const Demand pair = group("g");
+  FakePlanner planner;
+  state = admit(state, {&pair}, false, planner.maker()).state;
+  state.away = {"b", "c"};  // b is a member
+  CHECK(state.left_out() == std::set<std::string>{"c"});
+  CHECK(state.scenario().topology.link_count() == 2);
+  CHECK(state.scenario().topology.node_count() == 3);
+  CHECK(state.whole_scenario().topology.link_count() == 6);
+
+  std::vector<std::size_t> tried;
+  const PlanMaker needs_all = [&](const Scenario& scenario) -> Result<PublishedPlanPtr> {
+    tried.push_back(scenario.topology.link_count());
+    if (scenario.topology.link_count() < 6) return failed_precondition("no path");
+    return std::make_shared<const PublishedPlan>(PublishedPlan{std::make_shared<Plan>(), nullptr});
+  };
+  const Admission forced = admit(state, {}, true, needs_all);
+  CHECK(forced.replan.is_ok());
+  CHECK(forced.next != nullptr);
+  CHECK(tried == std::vector<std::size_t>{2, 6});
+}
+
 TEST_CASE("a scenario's collectives keep what they demand") {
   Scenario scenario;
   scenario.topology = *full_mesh(std::vector<std::string>{"a", "b"}, {});

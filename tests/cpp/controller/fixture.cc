@@ -42,7 +42,9 @@ Result<std::unique_ptr<FakeNode>> FakeNode::join(const std::string& controller, 
     self->add({Event::Kind::kPlan, "", epoch, std::move(plan)});
     if (installs) installed(epoch);
   };
-  events.on_activate = [self](Epoch epoch) { self->add({Event::Kind::kActivate, "", epoch, nullptr}); };
+  events.on_activate = [self](Epoch epoch, bool moves) {
+    self->add({Event::Kind::kActivate, moves ? "moves" : "", epoch, nullptr});
+  };
   events.on_lost = [self](const Status& reason) {
     self->add({Event::Kind::kLost, reason.to_string(), Epoch(0), nullptr});
   };

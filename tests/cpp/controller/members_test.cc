@@ -51,26 +51,75 @@ TEST_CASE("members: a lease is prolonged by what is heard, and its end is a depa
   Members members(kLease);
   const auto a = join_as(members, hello_of("a", 1, "here:1"));
   const auto b = join_as(members, hello_of("b", 2, "there:2"));
+  const auto c = join_as(members, hello_of("c", 3, "there:3"));
   Deferred deferred;
+  const auto look = [&](Members::TimePoint until) {
+    std::vector<std::string> over;
+    while (over.empty() && members.next_end(Members::TimePoint::max()) <= until) {
+      over = members.expire(members.next_end(until), deferred);
+    }
+    return over;
+  };
+  CHECK(look(kStart + kLease / 2).empty());
   CHECK(members.hear("a", a.get(), kStart + kLease / 2) != nullptr);
-  CHECK(members.next_end(Members::TimePoint::max()) == kStart + kLease);
-  CHECK(members.expire(kStart + kLease - Duration(1), deferred).empty());
-  CHECK(members.expire(kStart + kLease, deferred) == std::vector<std::string>{"b"});
+  members.hear_of("c", kStart + kLease / 2);  // a hears it
+  CHECK(look(kStart + kLease - Duration(1)).empty());
+  a->heard();
+  CHECK(look(kStart + kLease) == std::vector<std::string>{"b"});
   CHECK_FALSE(members.contains("b"));
+  CHECK(members.contains("c"));
+  CHECK(a->heard() == Said{"b is gone: nobody has heard of it for 2 s"});
   REQUIRE(deferred.size() == 1);
   CHECK(b->reason.is_ok());  // not under the lock
   deferred.front()();
   CHECK(b->reason == deadline_exceeded("not heard of for 2 s"));
 
-  // Who comes after a departure was not there before it.
-  join_as(members, hello_of("c", 3, "there:3"), kStart + kLease);
+  // Who comes after a departure was not there before it, and hears of it.
+  const auto d = join_as(members, hello_of("d", 4, "there:4"), kStart + kLease);
+  CHECK(d->heard() ==
+        Said{"welcome", "b is gone: nobody has heard of it for 2 s", "a is at here:1", "c is at there:3"});
   const auto departures = members.take_departures();
   REQUIRE(departures.size() == 1);
   CHECK(departures[0].node == "b");
   CHECK(members.was_there("a", departures[0]));
   CHECK_FALSE(members.was_there("b", departures[0]));
-  CHECK_FALSE(members.was_there("c", departures[0]));
+  CHECK_FALSE(members.was_there("d", departures[0]));
   CHECK(members.take_departures().empty());
+}
+
+TEST_CASE("members: a lease does not run while this process is stopped") {
+  Members members(kLease);
+  const auto a = join_as(members, hello_of("a", 1, "here:1"));
+  Deferred deferred;
+  Members::TimePoint now = kStart + kLease / 8;
+  CHECK(members.expire(now, deferred).empty());
+  now += 10 * kLease;
+  CHECK(members.expire(now, deferred).empty());
+  CHECK(members.next_end(Members::TimePoint::max()) == now + kLease / 8);
+  for (int step = 0; step < 6; ++step) CHECK(members.expire(now += kLease / 8, deferred).empty());
+  CHECK(members.expire(now += kLease / 8, deferred) == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("members: when all are silent at once it is the controller that is cut off, for a while") {
+  Members members(kLease);
+  const auto a = join_as(members, hello_of("a", 1, "here:1"));
+  const auto b = join_as(members, hello_of("b", 2, "there:2"));
+  Deferred deferred;
+  const auto look = [&](Members::TimePoint until) {
+    std::vector<std::string> over;
+    while (over.empty() && members.next_end(Members::TimePoint::max()) <= until) {
+      over = members.expire(members.next_end(until), deferred);
+    }
+    return over;
+  };
+  CHECK(look(kStart + 5 * kLease).empty());
+  CHECK(members.hear("a", a.get(), kStart + 5 * kLease) != nullptr);
+  // One is back: the other has a look's time, and then has left.
+  CHECK(look(kStart + 6 * kLease - Duration(1)) == std::vector<std::string>{"b"});
+  const auto again = join_as(members, hello_of("b", 3, "there:3"), kStart + 6 * kLease);
+  CHECK(members.hear("a", a.get(), kStart + 6 * kLease) != nullptr);
+  CHECK(look(kStart + 12 * kLease).empty());
+  CHECK(look(kStart + 14 * kLease).size() == 2);
 }
 
 TEST_CASE("members: a name is yielded once its line broke") {

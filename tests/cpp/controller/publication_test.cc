@@ -95,6 +95,28 @@ TEST_CASE("publication: a member that is late is disconnected, and the others go
   CHECK(b->reason == deadline_exceeded("plan 1 was not installed in time"));
 }
 
+TEST_CASE("publication: who was late is not waited for until it has installed a plan") {
+  Stage stage;
+  const auto a = stage.join("a");
+  stage.join("b");
+  stage.publication.begin(plan_at(Epoch(1)), kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(1)));
+  REQUIRE(stage.publication.settle(kBegin + kTimeout, stage.deferred).has_value());
+  const auto back = stage.join("b");
+  stage.publication.begin(plan_at(Epoch(2)), kBegin);
+  CHECK(stage.publication.next_end(Members::TimePoint::max()) == kBegin + kTimeout);  // for a
+  REQUIRE(stage.confirm("a", a, Epoch(2)));
+  CHECK(stage.publication.next_end(Members::TimePoint::max()) == Members::TimePoint::max());
+  const auto activation = stage.publication.settle(kBegin, stage.deferred);
+  REQUIRE(activation.has_value());
+  CHECK(activation->late == Said{"b"});
+  CHECK(stage.members.find("b")->line == back);  // it may still do it
+  REQUIRE(stage.confirm("b", back, Epoch(2)));
+  stage.publication.begin(plan_at(Epoch(3)), kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(3)));
+  CHECK_FALSE(stage.publication.settle(kBegin, stage.deferred).has_value());
+}
+
 TEST_CASE("publication: who comes during a change gets both plans, and each activation it has a plan for") {
   Stage stage;
   stage.publication.start_with(plan_at(Epoch(1)));

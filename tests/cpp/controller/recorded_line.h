@@ -24,6 +24,9 @@ struct RecordedLine final : controller::NodeLine {
         break;
       case Event::kPlan: said.push_back(fmt::format("plan {}", event->plan().epoch())); break;
       case Event::kActivate: said.push_back(fmt::format("activate {}", event->activate().epoch())); break;
+      case Event::kGone:
+        said.push_back(fmt::format("{} is gone: {}", event->gone().peer(), event->gone().reason()));
+        break;
       case Event::EVENT_NOT_SET: break;
     }
   }

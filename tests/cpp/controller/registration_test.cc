@@ -52,6 +52,28 @@ TEST_CASE("a group is registered once and grows") {
   CHECK(controller->plan()->find_collective(grown->collectives[0])->size_bytes == 77);
 }
 
+TEST_CASE("a relay that leaves is planned around, and used again when it is back") {
+  const auto controller = start(mesh({"a", "b", "c"}));
+  const auto a = FakeNode::join(*controller, "a");
+  const auto b = FakeNode::join(*controller, "b");
+  auto c = FakeNode::join(*controller, "c");
+  const auto registered = controller->register_group(broadcast_group("g", {"a", "b"}));
+  REQUIRE(registered.is_ok());
+  const auto rate = [&] { return controller->plan()->find_collective(registered->collectives[0])->rate_bps; };
+  CHECK(rate() == doctest::Approx(200e6));
+  c->leave();
+  CHECK(eventually([&] { return rate() == doctest::Approx(100e6); }));
+  CHECK(a->wait_for_active(controller->plan()->epoch));
+  c = FakeNode::join(*controller, "c");
+  CHECK(eventually([&] { return rate() == doctest::Approx(200e6); }));
+  CHECK(c->wait_for_active(controller->plan()->epoch));
+  // A member that leaves changes nothing: what it is for waits for it.
+  const Epoch epoch = controller->plan()->epoch;
+  b->leave();
+  CHECK(controller->register_group(broadcast_group("h", {"a", "c"})).is_ok());
+  CHECK(controller->plan()->epoch == Epoch(epoch.value() + 1));
+}
+
 TEST_CASE("a registration that differs from the others' is refused in words") {
   const auto controller = start(mesh({"a", "b", "c"}));
   const GroupSpec group = broadcast_group("g", {"a", "b"});

@@ -200,19 +200,81 @@ TEST_CASE("who never calls is found out by the timeout of the others") {
   CHECK(broadcast.outcomes[1]->is_ok());  // its own result was complete
 }
 
-TEST_CASE("a link that dies ends the operations that need it, named, on every member") {
+TEST_CASE("a member that is gone ends the operation, named, on every member within 1 s") {
   Overlay overlay(9, 3);
   REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
   overlay.set_members(CollectiveId(0), {0, 1, 2});
   Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(5'000'000));
   broadcast.post_all(overlay);
   overlay.run([] { return false; }, std::chrono::seconds(1));
+  const TimePoint killed = overlay.simulation.clock().now();
   overlay.transport(2).stop();
   REQUIRE(overlay.run([&] { return broadcast.outcomes[0] && broadcast.outcomes[1]; }));
+  CHECK(seconds_since(killed, overlay.simulation.clock().now()) < 1.0);
   for (const std::size_t rank : {0U, 1U}) {
     CHECK(broadcast.outcomes[rank]->code() == StatusCode::kUnavailable);
-    CHECK(broadcast.outcomes[rank]->message().find("link \"n1\" -> \"n2\" went down") != std::string::npos);
+    CHECK(broadcast.outcomes[rank]->message().find("node \"n2\" is gone") != std::string::npos);
   }
+}
+
+TEST_CASE("a line that breaks ends nothing: what runs goes on when it is back, at its rate") {
+  Overlay overlay(9, 3);
+  REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(5'000'000));  // 4 s
+  const TimePoint start = overlay.simulation.clock().now();
+  broadcast.post_all(overlay);
+  overlay.run([] { return false; }, std::chrono::seconds(1));
+  LinkConditions line = overlay.simulation.conditions("n1", "n2");
+  line.is_cut = true;
+  overlay.simulation.set_conditions("n1", "n2", line);
+  overlay.run([] { return false; }, std::chrono::seconds(5));
+  CHECK_FALSE(broadcast.is_over());
+  line.is_cut = false;
+  overlay.simulation.set_conditions("n1", "n2", line);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  REQUIRE(broadcast.is_right());
+  // 4 s of data, 5 s without the line, and at most 1 + 1 s until somebody dials and is answered.
+  CHECK(seconds_since(start, overlay.simulation.clock().now()) < 4.2 + 5.0 + 2.0);
+}
+
+TEST_CASE("what was under way on a line that breaks goes over another stream") {
+  Overlay overlay(9, 3);
+  PlanBuilder builder(3);
+  for (const auto& [from, to] : {std::pair(0U, 1U), std::pair(0U, 2U), std::pair(2U, 1U)})
+    builder.add_link(from, to, 10 * kMbps);
+  builder.add_broadcast(0, {0, 1}, {{{{0, 1}}, 10 * kMbps}, {{{0, 2}, {2, 1}}, 10 * kMbps}});
+  REQUIRE(overlay.publish(builder.build()));
+  overlay.set_members(CollectiveId(0), {0, 1});
+  Broadcast broadcast(CollectiveId(0), {0, 1}, payload(5'000'000));  // 2 s
+  const TimePoint start = overlay.simulation.clock().now();
+  broadcast.post_all(overlay);
+  overlay.run([] { return false; }, std::chrono::seconds(1));
+  LinkConditions line = overlay.simulation.conditions("n0", "n1");
+  line.is_cut = true;
+  overlay.simulation.set_conditions("n0", "n1", line);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  CHECK(broadcast.is_right());
+  CHECK(seconds_since(start, overlay.simulation.clock().now()) < 3.5);
+}
+
+TEST_CASE("who waits in vain for a line says so") {
+  Overlay overlay(9, 3);
+  REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(5'000'000));
+  broadcast.timeout = std::chrono::seconds(6);
+  broadcast.post_all(overlay);
+  overlay.run([] { return false; }, std::chrono::seconds(1));
+  LinkConditions line = overlay.simulation.conditions("n0", "n1");
+  line.is_cut = true;
+  overlay.simulation.set_conditions("n0", "n1", line);
+  REQUIRE(overlay.run([&] { return broadcast.outcomes[0].has_value(); }));
+  CHECK(broadcast.outcomes[0]->code() == StatusCode::kDeadlineExceeded);
+  const std::string& said = broadcast.outcomes[0]->message();
+  CHECK_MESSAGE(
+      said.find("; link \"n0\" -> \"n1\" has been down for 5.0 s: the line is cut") != std::string::npos,
+      said);
 }
 
 TEST_CASE("an operation goes on under a new plan, and starts under the newest") {

@@ -59,6 +59,106 @@ TEST_CASE("a member that has called but received nothing learns that its link di
   CHECK(broadcast.outcomes[1]->code() == StatusCode::kUnavailable);
 }
 
+TEST_CASE("a relay that is gone ends nothing: what runs moves to a plan without it") {
+  const auto plan = [](std::uint32_t relay, Epoch epoch) {
+    PlanBuilder builder(5, epoch);
+    for (const std::uint32_t member : {0U, 1U, 2U}) {
+      builder.add_link(member, relay, 10 * kMbps);
+      builder.add_link(relay, member, 10 * kMbps);
+    }
+    const int hub = static_cast<int>(relay);
+    builder.add_broadcast(0, {0, 1, 2}, {{{{0, hub}, {hub, 1}, {hub, 2}}, 5 * kMbps}});
+    builder.add_all_reduce({0, 1, 2}, {{0,
+                                        1'000,
+                                        {{{{1, hub}, {2, hub}, {hub, 0}}, 5 * kMbps}},
+                                        {{{{0, hub}, {hub, 1}, {hub, 2}}, 5 * kMbps}}}});
+    return builder.build();
+  };
+  Overlay overlay(7, 5);
+  REQUIRE(overlay.publish(plan(3, Epoch(1))));
+  for (const std::uint32_t collective : {0U, 1U}) overlay.set_members(CollectiveId(collective), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(2'000'000));
+  std::mt19937_64 random(5);
+  std::vector<std::vector<float>> inputs;
+  for (int rank = 0; rank < 3; ++rank) inputs.push_back(whole_floats(random, 500'000));
+  Sum sum(CollectiveId(1), {0, 1, 2}, std::move(inputs));
+  broadcast.post_all(overlay);
+  sum.post_all(overlay);
+  pass(overlay, std::chrono::seconds(1));
+  overlay.transport(3).stop();
+  pass(overlay, std::chrono::seconds(1));
+  CHECK_FALSE(broadcast.is_over());
+  REQUIRE(overlay.publish(plan(4, Epoch(2)), true));
+  REQUIRE(overlay.run([&] { return broadcast.is_over() && sum.is_over(); }, std::chrono::seconds(30)));
+  CHECK(broadcast.is_right());
+  CHECK(sum.is_right());
+}
+
+TEST_CASE("a sum goes on within a second when a line of a contributor is back") {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    CAPTURE(seed);
+    Overlay overlay(seed, 4);
+    PlanBuilder builder(4);
+    for (const auto& [from, to] : {std::pair(1U, 3U), std::pair(2U, 3U), std::pair(3U, 0U)})
+      builder.add_link(from, to, 40 * kMbps);
+    builder.add_reduce(0, {0, 1, 2}, {{{{1, 3}, {2, 3}, {3, 0}}, 40 * kMbps}});
+    REQUIRE(overlay.publish(builder.build()));
+    overlay.set_members(CollectiveId(0), {0, 1, 2});
+    std::mt19937_64 random(seed);
+    std::vector<std::vector<float>> inputs;
+    for (int rank = 0; rank < 3; ++rank) inputs.push_back(whole_floats(random, 1'000'000));  // 0.8 s
+    Sum sum(CollectiveId(0), {0, 1, 2}, std::move(inputs), 0);
+    const TimePoint start = overlay.simulation.clock().now();
+    sum.post_all(overlay);
+    pass(overlay, std::chrono::milliseconds(100 + 24 * static_cast<int>(seed)));
+    LinkConditions line = overlay.simulation.conditions("n1", "n3");
+    line.is_cut = true;
+    overlay.simulation.set_conditions("n1", "n3", line);
+    pass(overlay, std::chrono::milliseconds(10));
+    line.is_cut = false;
+    overlay.simulation.set_conditions("n1", "n3", line);
+    REQUIRE(overlay.run([&] { return sum.is_over(); }));
+    REQUIRE(sum.is_right());
+    CHECK(to_seconds(overlay.simulation.clock().now() - start) < 0.9 + 1.0);
+  }
+}
+
+TEST_CASE("an operation that the plan no longer knows fails by name, and holds up no other plan") {
+  Overlay overlay(7, 3);
+  REQUIRE(overlay.publish(star_plan()));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(100'000));
+  broadcast.timeout = std::chrono::minutes(3);
+  broadcast.post(overlay, 0);  // the others never call
+  pass(overlay, std::chrono::seconds(1));
+  REQUIRE(overlay.publish(PlanBuilder(3, Epoch(2)).build()));
+  const TimePoint asked = overlay.simulation.clock().now();
+  REQUIRE(overlay.publish(PlanBuilder(3, Epoch(3)).build()));
+  CHECK(overlay.simulation.clock().now() - asked < std::chrono::seconds(2));
+  REQUIRE(broadcast.outcomes[0].has_value());
+  CHECK(broadcast.outcomes[0]->code() == StatusCode::kNotFound);
+  CHECK(broadcast.outcomes[0]->message() == "plan 2 no longer knows collective 0");
+}
+
+TEST_CASE("who the controller says is gone is, once this node does not hear it any more") {
+  Overlay overlay(2, 3);
+  REQUIRE(overlay.publish(star_plan()));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(100'000));
+  broadcast.post(overlay, 0);
+  pass(overlay, std::chrono::seconds(1));
+  CHECK(overlay.node(0).heard() == std::vector<std::string>{"n1", "n2"});
+  overlay.node(0).set_gone("n1", "nobody has heard of it");
+  pass(overlay, std::chrono::seconds(1));
+  CHECK_FALSE(broadcast.outcomes[0]);
+  LinkConditions line = overlay.simulation.conditions("n0", "n1");
+  line.is_cut = true;
+  overlay.simulation.set_conditions("n1", "n0", line);
+  overlay.simulation.set_conditions("n0", "n1", line);
+  REQUIRE(overlay.run([&] { return broadcast.outcomes[0].has_value(); }, std::chrono::seconds(1)));
+  CHECK(broadcast.outcomes[0]->message() == "node \"n1\" is gone: nobody has heard of it");
+}
+
 TEST_CASE("an operation that is called after a member's link was lost does not wait for its timeout") {
   for (const std::uint32_t victim : {0U, 1U}) {
     CAPTURE(victim);

@@ -47,6 +47,7 @@ struct Node : Alone, OperationHost, LivePlans::Host, Neighbours::Host {
   std::shared_ptr<const InstalledPlan> active_plan() override { return plans.active(); }
   void answer(const LocalStream& stream, Frame frame) override { frames.answer(stream, frame); }
   void fill_stream(const StreamKey&) override {}
+  [[nodiscard]] std::string lost_links(CollectiveId) const override { return {}; }
   void on_restart(const OperationKey&, SessionId) override {}
   void announce_failure(const OperationKey& failed, const Status& cause) override {
     failures.announce(failed, cause);
@@ -58,9 +59,8 @@ struct Node : Alone, OperationHost, LivePlans::Host, Neighbours::Host {
   [[nodiscard]] bool runs_before(Epoch) const override { return false; }
   void fill_sources(const StreamKey&) override {}
   void on_neighbour_up(const std::string&) override {}
-  void on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason) override {
-    failures.on_neighbour_lost(end, peer, reason);
-  }
+  void on_link_back() override {}
+  void on_neighbour_gone(const std::string& peer) override { failures.on_neighbour_gone(peer); }
 
   const StreamKey key{Epoch(1), SessionId(0), StreamIndex(0)};
   Neighbours neighbours{node, *this};
@@ -125,13 +125,27 @@ TEST_CASE("an abort ends the group here, goes on once, and is the answer from th
   CHECK(test.sent(kFrom).back() == FrameType::kAbort);
 }
 
-TEST_CASE("a lost link ends what runs over it, and both sides hear of it") {
+TEST_CASE("a lost link ends nothing; a member that is gone does, and both sides hear of it") {
   Node test;
   test.groups.set_members(CollectiveId(0), "g", {Rank(1)});
   test.take(kFrom, test.block(1));
   test.neighbours.on_link_down(kTo, unavailable("cable"));
+  test.run(kMinRedialWait);
+  const auto aborts = [&] {
+    const auto said = test.sent(kFrom);
+    return std::ranges::count(said, FrameType::kAbort);
+  };
+  CHECK(aborts() == 0);
+  CHECK_FALSE(test.groups[CollectiveId(0)].failure);
+  test.neighbours.on_link_down(LinkHandle(2), not_found("nobody listens"));
+  test.run(2 * kMinRedialWait);
+  CHECK(aborts() == 0);
+  test.neighbours.on_link_down(LinkHandle(3), not_found("nobody listens"));
   test.run();
-  const auto said = test.sent(kFrom);
-  CHECK(std::ranges::count(said, FrameType::kAbort) >= 1);
-  CHECK_FALSE(test.neighbours.lost().empty());
+  const auto told = aborts();
+  CHECK(told >= 1);
+  CHECK(test.groups[CollectiveId(0)].failure->message() ==
+        "node \"n2\" is gone: it does not listen at there any more");
+  test.take(kFrom, test.block(2));  // of who has not heard yet
+  CHECK(aborts() == told + 1);
 }

@@ -14,9 +14,9 @@ namespace {
 struct Listening final : Neighbours::Host {
   void fill_sources(const StreamKey& key) override { rooms.push_back(key); }
   void on_neighbour_up(const std::string& peer) override { said.push_back(peer + " up"); }
-  void on_neighbour_lost(LinkEnd end, const std::string& peer, const Status& reason) override {
-    said.push_back(peer + (end == LinkEnd::kTail ? " tail " : " head ") + reason.message());
-  }
+  void on_link_back() override { ++backs; }
+  int backs = 0;
+  void on_neighbour_gone(const std::string& peer) override { said.push_back(peer + " gone"); }
   std::vector<StreamKey> rooms;
   std::vector<std::string> said;
 };
@@ -49,8 +49,8 @@ TEST_CASE("a link is dialled when its plan and its address are known, and again 
   CHECK(test.transport.dialled.size() == 2);
   test.run(kMinRedialWait);
   CHECK(test.transport.dialled.size() == 3);
-  CHECK(test.host.said.empty());  // it was never up
-  CHECK(test.neighbours.lost().empty());
+  // It was never up.
+  CHECK(test.neighbours.lost().describe(*test.plan, CollectiveId(0), test.node->clock.now()).empty());
   test.node->is_stopping = true;
   test.neighbours.on_link_down(LinkHandle(3), unavailable("refused"));
   test.run(kMaxRedialWait);
@@ -73,7 +73,8 @@ TEST_CASE("a block's way on is known from its stream, and a link that comes agai
   test.neighbours.on_link_down(kFrom, cancelled("closed"));
   CHECK(test.host.said == std::vector<std::string>{"n0 up", "n0 up"});
   test.neighbours.on_link_down(LinkHandle(51), unavailable("died"));
-  CHECK(test.host.said.back() == "n0 head died");
+  CHECK(test.neighbours.lost().describe(*test.plan, CollectiveId(0), test.node->clock.now()) ==
+        "; link \"n0\" -> \"n1\" has been down for 0.0 s: died");
   CHECK(test.neighbours.find(kFrom) == nullptr);
   test.neighbours.close_plan(*test.plan);
   CHECK(test.neighbours.outgoing().at("n2")->find(test.key) == nullptr);
@@ -114,21 +115,58 @@ TEST_CASE("an unlimited link takes as many channels as its round trip asks for")
   CHECK(out.channels == 3);
 }
 
-TEST_CASE("an operation waits for a lost member for a while, and longer for a lost relay") {
-  const Alone alone("n1");
-  const auto plan = alone.install(line_plan());
-  LostLinks lost("n1");
-  lost.note(LinkEnd::kTail, "n2", "cable");
-  const TimePoint since{std::chrono::seconds(100)};
-  const LostLinks::Question question{*plan, CollectiveId(0), since};
-  std::optional<TimePoint> next;
-  CHECK(lost.check(question, since, next).is_ok());
-  CHECK(next == since + kMemberReturnTime);
-  next.reset();
-  const Status late = lost.check(question, since + kMemberReturnTime, next);
-  CHECK(late.message() == "link \"n1\" -> \"n2\" went down and did not come back in 2 s: cable");
-  lost.forget(LinkEnd::kTail, "n2");
-  lost.note(LinkEnd::kTail, "n0", "the other way");
-  CHECK(lost.check(question, since + kRelayReturnTime, next).is_ok());
-  CHECK_FALSE(next);
+TEST_CASE("a neighbour is gone when its host says twice that nobody listens, and no link of it is up") {
+  Middle test;
+  const auto absent = not_found("nobody listens");
+  test.neighbours.set_address("n2", "there");
+  test.neighbours.on_link_down(LinkHandle(1), absent);
+  test.run(kMinRedialWait);
+  CHECK(test.host.said.empty());
+  test.neighbours.on_link_down(LinkHandle(2), absent);
+  CHECK(test.host.said == std::vector<std::string>{"n2 gone"});
+  const Status why = test.neighbours.lost().check_members(*test.plan, CollectiveId(0));
+  CHECK(why.message() == "node \"n2\" is gone: it does not listen at there any more");
+  test.run(2 * kMinRedialWait);
+  test.neighbours.on_link_down(LinkHandle(3), absent);
+  CHECK(test.host.said.size() == 1);  // said once
+  test.neighbours.set_address("n2", "elsewhere");
+  CHECK(test.neighbours.lost().check_members(*test.plan, CollectiveId(0)).is_ok());
+}
+
+TEST_CASE("one that does not answer, or answers between, is not gone") {
+  Middle test;
+  test.neighbours.set_address("n2", "there");
+  test.neighbours.on_link_down(LinkHandle(1), not_found("nobody listens"));
+  test.run(kMinRedialWait);
+  test.neighbours.on_link_down(LinkHandle(2), unavailable("no answer"));
+  test.run(2 * kMinRedialWait);
+  test.neighbours.on_link_up(LinkHandle(3), LinkEnd::kTail, "n2");
+  test.neighbours.on_link_down(LinkHandle(3), unavailable("lost"));
+  test.run(kMinRedialWait);
+  test.neighbours.on_link_down(LinkHandle(4), not_found("nobody listens"));
+  CHECK(test.host.said == std::vector<std::string>{"n2 up"});
+  test.neighbours.on_link_up(kFrom, LinkEnd::kHead, "n2");
+  test.run(2 * kMinRedialWait);
+  test.neighbours.on_link_down(LinkHandle(5), not_found("nobody listens"));
+  CHECK(test.host.said == std::vector<std::string>{"n2 up", "n2 up"});
+  CHECK(test.host.backs == 0);
+  test.neighbours.on_link_up(LinkHandle(6), LinkEnd::kTail, "n2");
+  CHECK(test.host.backs == 1);  // that link was up once
+}
+
+TEST_CASE("who only sends to this node is dialled when its link is lost and it does not come back") {
+  Middle test;
+  test.neighbours.set_address("n0", "here");
+  test.neighbours.on_link_up(kFrom, LinkEnd::kHead, "n0");
+  test.neighbours.on_link_down(kFrom, unavailable("died"));
+  CHECK(test.transport.dialled.empty());
+  test.run(kComeBackTime);
+  CHECK(test.transport.dialled == std::vector<std::string>{"n0@here"});
+  test.neighbours.on_link_down(LinkHandle(1), not_found("nobody listens"));
+  test.run(kMinRedialWait);
+  test.neighbours.on_link_down(LinkHandle(2), not_found("nobody listens"));
+  CHECK(test.host.said.back() == "n0 gone");
+  const std::size_t dialled = test.transport.dialled.size();
+  test.run(2 * kMaxRedialWait);
+  CHECK(test.transport.dialled.size() == dialled);  // no plan sends to it
 }

@@ -144,11 +144,11 @@ class Overlay {
   Transport& transport(std::size_t index) { return *hosts_[index].transport; }
 
   // Both phases of a change of plan, on all nodes.
-  bool publish(const std::shared_ptr<const Plan>& plan) {
+  bool publish(const std::shared_ptr<const Plan>& plan, bool moves = false) {
     std::size_t installed = 0;
     for (auto& host : hosts_) host.node->install_plan(plan, [&](Epoch) { ++installed; });
     if (!run([&] { return installed == hosts_.size(); })) return false;
-    for (auto& host : hosts_) host.node->activate_plan(plan->epoch);
+    for (auto& host : hosts_) host.node->activate_plan(plan->epoch, moves);
     return true;
   }
 
@@ -194,6 +194,56 @@ class Overlay {
 
   DataPlaneOptions options_;
   std::vector<Host> hosts_;
+};
+
+// Lines of an overlay that break and come back, whatever runs over them.
+class Cuts {
+ public:
+  Cuts(Overlay& overlay, std::size_t nodes, std::uint64_t seed)
+      : overlay_(overlay), nodes_(nodes), random_(seed) {}
+
+  // Cuts a line, or has one back.
+  void change() {
+    if (!cut_.empty() && random_() % 2 == 0) return restore(random_() % cut_.size());
+    const auto from = static_cast<std::size_t>(random_() % nodes_);
+    const auto to = static_cast<std::size_t>(random_() % nodes_);
+    if (from == to) return;
+    const Line line{node_name(from), node_name(to),
+                    overlay_.simulation.conditions(node_name(from), node_name(to))};
+    if (line.conditions.is_cut) return;
+    LinkConditions cut = line.conditions;
+    cut.is_cut = true;
+    cut_.push_back(line);
+    overlay_.simulation.set_conditions(line.from, line.to, cut);
+  }
+  void restore_all() {
+    while (!cut_.empty()) restore(0);
+  }
+  // For a while, at random times, then no more.
+  void rage(const std::function<bool()>& finished, int changes = 40) {
+    for (; changes > 0 && !finished(); --changes) {
+      overlay_.run(finished, std::chrono::milliseconds(random_() % 1'000));
+      change();
+    }
+    restore_all();
+  }
+
+ private:
+  struct Line {
+    std::string from;
+    std::string to;
+    LinkConditions conditions;
+  };
+  void restore(std::size_t index) {
+    const Line line = cut_[index];
+    cut_.erase(cut_.begin() + static_cast<std::ptrdiff_t>(index));
+    overlay_.simulation.set_conditions(line.from, line.to, line.conditions);
+  }
+
+  Overlay& overlay_;
+  const std::size_t nodes_;
+  std::mt19937_64 random_;
+  std::vector<Line> cut_;
 };
 
 inline std::vector<std::byte> random_bytes(std::mt19937_64& random, std::size_t size) {

@@ -33,7 +33,9 @@ struct Outcome {
   std::uint64_t dropped = 0;
 };
 
-Outcome run_seed(std::uint64_t seed) {
+enum class Lines { kStay, kBreak };
+
+Outcome run_seed(std::uint64_t seed, Lines lines = Lines::kStay) {
   Draw draw{std::mt19937_64(seed)};
   const std::size_t nodes = 2 + draw.below(6);
   Overlay overlay(seed, nodes);
@@ -86,7 +88,11 @@ Outcome run_seed(std::uint64_t seed) {
       broadcast->post(overlay, rank);
     }
   }
-  overlay.run([&] { return std::ranges::all_of(broadcasts, [](const auto& b) { return b->is_over(); }); });
+  const auto is_over = [&] {
+    return std::ranges::all_of(broadcasts, [](const auto& b) { return b->is_over(); });
+  };
+  if (lines == Lines::kBreak) Cuts(overlay, nodes, seed).rage(is_over);
+  overlay.run(is_over);
   outcome.all_right = std::ranges::all_of(broadcasts, [](const auto& b) { return b->is_right(); });
   if (!outcome.all_right) {
     for (const auto& b : broadcasts) {
@@ -119,11 +125,19 @@ TEST_CASE("random overlays with delay, loss and reordering deliver the right byt
   MESSAGE("seeds from ", first, ": ", seed_count(), " runs, ", dropped, " frames lost on the way");
 }
 
+TEST_CASE("lines that break and come back end no broadcast") {
+  const std::uint64_t first = seed_from_environment(1);
+  for (std::uint64_t seed = first; seed < first + (seed_count() + 3) / 4; ++seed) {
+    CHECK_MESSAGE(run_seed(seed, Lines::kBreak).all_right, "rerun with SQUARE_SEED=", seed);
+  }
+}
+
 TEST_CASE("the same seed gives the same trace") {
   for (std::uint64_t seed = seed_from_environment(7); seed < seed_from_environment(7) + 5; ++seed) {
     CAPTURE(seed);
     const Outcome first = run_seed(seed);
     CHECK(run_seed(seed).trace_hash == first.trace_hash);
     CHECK(run_seed(seed + 1).trace_hash != first.trace_hash);
+    CHECK(run_seed(seed, Lines::kBreak).trace_hash == run_seed(seed, Lines::kBreak).trace_hash);
   }
 }

@@ -165,7 +165,9 @@ struct Outcome {
   std::string trouble;
 };
 
-Outcome run_seed(std::uint64_t seed) {
+enum class Lines { kStay, kBreak };
+
+Outcome run_seed(std::uint64_t seed, Lines lines = Lines::kStay) {
   Draw draw{std::mt19937_64(seed)};
   const Shape shape = random_shape(draw);
   Overlay overlay(seed, shape.nodes);
@@ -211,7 +213,11 @@ Outcome run_seed(std::uint64_t seed) {
       call.post(overlay, rank);
     }
   }
-  overlay.run([&] { return std::ranges::all_of(calls, [](const Call& call) { return call.is_over(); }); });
+  const auto is_over = [&] {
+    return std::ranges::all_of(calls, [](const Call& call) { return call.is_over(); });
+  };
+  if (lines == Lines::kBreak) Cuts(overlay, shape.nodes, seed).rage(is_over);
+  overlay.run(is_over);
   outcome.all_right = true;
   for (const Call& call : calls) {
     if (call.is_right()) continue;
@@ -244,6 +250,14 @@ TEST_CASE("sums and broadcasts of several tenants at once, with loss, while plan
     CHECK_MESSAGE(outcome.all_right, "rerun with SQUARE_SEED=", seed, ": ", outcome.trouble);
   }
   MESSAGE("seeds from ", first, ": ", seed_count(), " runs, ", dropped, " frames lost on the way");
+}
+
+TEST_CASE("lines that break and come back end no sum") {
+  const std::uint64_t first = seed_from_environment(1);
+  for (std::uint64_t seed = first; seed < first + (seed_count() + 1) / 2; ++seed) {
+    const Outcome outcome = run_seed(seed, Lines::kBreak);
+    CHECK_MESSAGE(outcome.all_right, "rerun with SQUARE_SEED=", seed, ": ", outcome.trouble);
+  }
 }
 
 TEST_CASE("the same seed gives the same trace, with sums too") {

@@ -130,7 +130,7 @@ TEST_CASE("nobody at the address: told in bounded time, by name") {
   { closed_port = SilentServer().address(); }
   const LinkHandle closed = node.transport->open_link("b", closed_port);
   const Status refused = node.recorder.wait_down(closed, 1s);
-  CHECK(refused.code() == StatusCode::kUnavailable);
+  CHECK(refused.code() == StatusCode::kNotFound);  // as its host says
   CHECK(contains(refused.message(), "cannot reach node \"b\" at " + closed_port));
   CHECK(contains(refused.message(), "is it running?"));
 
