@@ -108,7 +108,7 @@ class DataPlane {
   void set_address(std::string peer, std::string address);
 
   // Its process is no more, says who ought to know: operations that it is a member of end with UNAVAILABLE
-  // and its name. Ignored while this node has a link with it that is up.
+  // and its name. Not believed while this node has a link with it that is up, but once the last is lost.
   void set_gone(std::string peer, std::string reason);
   // The nodes that this one has a link with that is up, as of now.
   [[nodiscard]] std::vector<std::string> heard() const;

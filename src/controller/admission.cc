@@ -138,9 +138,8 @@ std::set<std::string> PlanningState::no_relays() const {
 
 Scenario PlanningState::scenario() const {
   const std::set<std::string> nodes = left_out();
-  auto overlay = remesh(topology, {}, nodes);
-  Scenario scenario =
-      nodes.empty() || !overlay.is_ok() ? whole_scenario() : scenario_over(*std::move(overlay));
+  Result<Topology> overlay = nodes.empty() ? Result<Topology>(topology) : remesh(topology, {}, nodes);
+  Scenario scenario = overlay.is_ok() ? scenario_over(*std::move(overlay)) : whole_scenario();
   std::vector<NodeId>& avoided = scenario.policy.avoid_nodes;
   for (const std::string& node : no_relays()) {
     const NodeId id = *topology.find_node(node);

@@ -24,6 +24,15 @@ std::shared_ptr<RecordedLine> join_as(Members& members, const v1::Hello& hello,
   return line;
 }
 
+// Looks whenever that is due, until somebody's lease is over.
+std::vector<std::string> look(Members& members, Deferred& deferred, Members::TimePoint until) {
+  std::vector<std::string> over;
+  while (over.empty() && members.next_end(Members::TimePoint::max()) <= until) {
+    over = members.expire(members.next_end(until), deferred);
+  }
+  return over;
+}
+
 }  // namespace
 
 TEST_CASE("members: a node that comes is welcomed, and addresses go where they are news") {
@@ -53,19 +62,12 @@ TEST_CASE("members: a lease is prolonged by what is heard, and its end is a depa
   const auto b = join_as(members, hello_of("b", 2, "there:2"));
   const auto c = join_as(members, hello_of("c", 3, "there:3"));
   Deferred deferred;
-  const auto look = [&](Members::TimePoint until) {
-    std::vector<std::string> over;
-    while (over.empty() && members.next_end(Members::TimePoint::max()) <= until) {
-      over = members.expire(members.next_end(until), deferred);
-    }
-    return over;
-  };
-  CHECK(look(kStart + kLease / 2).empty());
+  CHECK(look(members, deferred, kStart + kLease / 2).empty());
   CHECK(members.hear("a", a.get(), kStart + kLease / 2) != nullptr);
   members.hear_of("c", kStart + kLease / 2);  // a hears it
-  CHECK(look(kStart + kLease - Duration(1)).empty());
+  CHECK(look(members, deferred, kStart + kLease - Duration(1)).empty());
   a->heard();
-  CHECK(look(kStart + kLease) == std::vector<std::string>{"b"});
+  CHECK(look(members, deferred, kStart + kLease) == std::vector<std::string>{"b"});
   CHECK_FALSE(members.contains("b"));
   CHECK(members.contains("c"));
   CHECK(a->heard() == Said{"b is gone: nobody has heard of it for 2 s"});
@@ -105,21 +107,14 @@ TEST_CASE("members: when all are silent at once it is the controller that is cut
   const auto a = join_as(members, hello_of("a", 1, "here:1"));
   const auto b = join_as(members, hello_of("b", 2, "there:2"));
   Deferred deferred;
-  const auto look = [&](Members::TimePoint until) {
-    std::vector<std::string> over;
-    while (over.empty() && members.next_end(Members::TimePoint::max()) <= until) {
-      over = members.expire(members.next_end(until), deferred);
-    }
-    return over;
-  };
-  CHECK(look(kStart + 5 * kLease).empty());
+  CHECK(look(members, deferred, kStart + 5 * kLease).empty());
   CHECK(members.hear("a", a.get(), kStart + 5 * kLease) != nullptr);
   // One is back: the other has a look's time, and then has left.
-  CHECK(look(kStart + 6 * kLease - Duration(1)) == std::vector<std::string>{"b"});
+  CHECK(look(members, deferred, kStart + 6 * kLease - Duration(1)) == std::vector<std::string>{"b"});
   const auto again = join_as(members, hello_of("b", 3, "there:3"), kStart + 6 * kLease);
   CHECK(members.hear("a", a.get(), kStart + 6 * kLease) != nullptr);
-  CHECK(look(kStart + 12 * kLease).empty());
-  CHECK(look(kStart + 14 * kLease).size() == 2);
+  CHECK(look(members, deferred, kStart + 12 * kLease).empty());
+  CHECK(look(members, deferred, kStart + 14 * kLease).size() == 2);
 }
 
 TEST_CASE("members: a name is yielded once its line broke") {

@@ -225,13 +225,10 @@ TEST_CASE("a line that breaks ends nothing: what runs goes on when it is back, a
   const TimePoint start = overlay.simulation.clock().now();
   broadcast.post_all(overlay);
   overlay.run([] { return false; }, std::chrono::seconds(1));
-  LinkConditions line = overlay.simulation.conditions("n1", "n2");
-  line.is_cut = true;
-  overlay.simulation.set_conditions("n1", "n2", line);
+  overlay.set_cut(1, 2, true);
   overlay.run([] { return false; }, std::chrono::seconds(5));
   CHECK_FALSE(broadcast.is_over());
-  line.is_cut = false;
-  overlay.simulation.set_conditions("n1", "n2", line);
+  overlay.set_cut(1, 2, false);
   REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
   REQUIRE(broadcast.is_right());
   // 4 s of data, 5 s without the line, and at most 1 + 1 s until somebody dials and is answered.
@@ -250,9 +247,7 @@ TEST_CASE("what was under way on a line that breaks goes over another stream") {
   const TimePoint start = overlay.simulation.clock().now();
   broadcast.post_all(overlay);
   overlay.run([] { return false; }, std::chrono::seconds(1));
-  LinkConditions line = overlay.simulation.conditions("n0", "n1");
-  line.is_cut = true;
-  overlay.simulation.set_conditions("n0", "n1", line);
+  overlay.set_cut(0, 1, true);
   REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
   CHECK(broadcast.is_right());
   CHECK(seconds_since(start, overlay.simulation.clock().now()) < 3.5);
@@ -266,9 +261,7 @@ TEST_CASE("who waits in vain for a line says so") {
   broadcast.timeout = std::chrono::seconds(6);
   broadcast.post_all(overlay);
   overlay.run([] { return false; }, std::chrono::seconds(1));
-  LinkConditions line = overlay.simulation.conditions("n0", "n1");
-  line.is_cut = true;
-  overlay.simulation.set_conditions("n0", "n1", line);
+  overlay.set_cut(0, 1, true);
   REQUIRE(overlay.run([&] { return broadcast.outcomes[0].has_value(); }));
   CHECK(broadcast.outcomes[0]->code() == StatusCode::kDeadlineExceeded);
   const std::string& said = broadcast.outcomes[0]->message();

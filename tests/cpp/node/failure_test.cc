@@ -143,9 +143,9 @@ TEST_CASE("an all-reduce goes on within a second when the lines of a node are ba
     const auto set_cut = [&](bool is_cut) {
       for (std::size_t other = 0; other < 6; ++other) {
         if (!node || other == *node) continue;
-        overlay.simulation.set_conditions(node_name(*node), node_name(other), {.is_cut = is_cut});
+        overlay.set_cut(*node, other, is_cut);
         if (is_cut) pass(overlay, std::chrono::milliseconds(random() % 60));
-        overlay.simulation.set_conditions(node_name(other), node_name(*node), {.is_cut = is_cut});
+        overlay.set_cut(other, *node, is_cut);
       }
     };
     pass(overlay, after);
@@ -193,10 +193,8 @@ TEST_CASE("who the controller says is gone is, once this node does not hear it a
   overlay.node(0).set_gone("n1", "nobody has heard of it");
   pass(overlay, std::chrono::seconds(1));
   CHECK_FALSE(broadcast.outcomes[0]);
-  LinkConditions line = overlay.simulation.conditions("n0", "n1");
-  line.is_cut = true;
-  overlay.simulation.set_conditions("n1", "n0", line);
-  overlay.simulation.set_conditions("n0", "n1", line);
+  overlay.set_cut(1, 0, true);
+  overlay.set_cut(0, 1, true);
   REQUIRE(overlay.run([&] { return broadcast.outcomes[0].has_value(); }, std::chrono::seconds(1)));
   CHECK(broadcast.outcomes[0]->message() == "node \"n1\" is gone: nobody has heard of it");
 }

@@ -168,6 +168,13 @@ class Overlay {
     return simulation.run_until(finished, simulation.clock().now() + limit);
   }
 
+  // Has the line from one node to another break, or come back.
+  void set_cut(std::size_t from, std::size_t to, bool is_cut) {
+    LinkConditions line = simulation.conditions(node_name(from), node_name(to));
+    line.is_cut = is_cut;
+    simulation.set_conditions(node_name(from), node_name(to), line);
+  }
+
   Simulation simulation;
 
  private:
