@@ -1,6 +1,7 @@
 #include "square/controller.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 
 #include "bindings.h"
@@ -52,12 +53,13 @@ Scenario open_overlay() {
 }
 
 HeldController start(const std::optional<Scenario>& given, std::string bind_address,
-                     std::string advertised_address, std::string token) {
+                     std::string advertised_address, std::string token, const std::filesystem::path& store) {
   const Scenario scenario = given.value_or(open_overlay());
   ControllerOptions options;
   options.bind_address = std::move(bind_address);
   options.advertised_address = std::move(advertised_address);
   options.token = std::move(token);
+  options.store = store.string();
   return HeldController(check(unlocked([&] { return Controller::start(options, scenario); })).release());
 }
 
@@ -72,7 +74,7 @@ void bind_controller(py::module_& module) {
   py::class_<Controller, HeldController>(module, "Controller",
                                          "The control plane, in this process: see square/controller.h.")
       .def(py::init(&start), py::arg("scenario") = py::none(), py::arg("bind_address") = "127.0.0.1:0",
-           py::arg("advertised_address") = "", py::arg("token") = "")
+           py::arg("advertised_address") = "", py::arg("token") = "", py::arg("store") = "")
       .def_property_readonly("address", &Controller::address)
       .def("plan",
            [](const Controller& self) {

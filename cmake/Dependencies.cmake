@@ -7,6 +7,7 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(pugixml REQUIRED)
 find_package(tomlplusplus REQUIRED)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(CLP REQUIRED IMPORTED_TARGET clp)
 if(SQUARE_WITH_GRPC)
   # The module, not a config: Debian ships none for Protobuf, and gRPC's config needs it first.

@@ -19,6 +19,9 @@ struct ControllerOptions {
   std::string bind_address = "127.0.0.1:0";
   std::string advertised_address;  // empty: the bound one
   std::string token;
+  // A file that keeps what must outlive the controller: groups, numbers, the nodes. One that is not there is
+  // made. Empty: nothing is kept, and nodes tell a controller that is started again what they run.
+  std::string store;
   // A node that is not heard of for this long has left.
   Duration lease = std::chrono::seconds(10);
   // How long a change of plan waits for nodes to install it before it gives up on them.
@@ -39,7 +42,9 @@ class Controller {
   // collectives are registered as groups named "collective/0" and so on, rank i on the
   // i-th member. Without nodes in the topology, nodes that join are added as they come,
   // fully meshed by unlimited links. Errors: UNAVAILABLE with the address where it
-  // cannot listen; those of make_plan().
+  // cannot listen; those of make_plan(); of the store ALREADY_EXISTS while another controller has it, which
+  // takes up to 3 s to find out, FAILED_PRECONDITION for another version or topology, INVALID_ARGUMENT for a
+  // file that is none, DATA_LOSS for a damaged one, UNAVAILABLE or RESOURCE_EXHAUSTED.
   static Result<std::unique_ptr<Controller>> start(ControllerOptions options, Scenario scenario);
   ~Controller();
 

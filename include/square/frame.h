@@ -37,6 +37,8 @@ enum class FrameType : std::uint8_t {
 struct FrameHeader {
   FrameType type = FrameType::kBlock;
   Epoch epoch;
+  // Whose plan that is: controllers that know nothing of one another may number plans alike.
+  OriginTag origin;
   SessionId session;
   StreamIndex stream;
   OperationId operation;
@@ -53,9 +55,9 @@ struct FrameHeader {
   std::uint8_t reduce_op = 0;
   // Which call of its group a member's program made, a GroupCall as bits; 0: not said.
   std::uint16_t call = 0;
-  // Position of the payload in the session's bytes of this operation.
+  // Position of the payload in the session's bytes of this operation, below 2^48.
   std::uint64_t offset_bytes = 0;
-  // The session's bytes of this operation in all, and its block size.
+  // The session's bytes of this operation in all, below 2^48, and its block size.
   std::uint64_t total_bytes = 0;
   std::uint32_t block_bytes = 0;
   // Counts blocks on this stream from the root, from 1; relays pass it on unchanged. In an

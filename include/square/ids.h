@@ -37,6 +37,8 @@ using SessionId = Id<struct SessionTag>;
 using StreamIndex = Id<struct StreamTag, std::uint16_t>;
 // Number of a plan; grows with each plan that a controller publishes.
 using Epoch = Id<struct EpochTag>;
+// Whose plan it is, in a few bytes: tag_of() a PlanOrigin.
+using OriginTag = Id<struct OriginTagTag>;
 // Number of a call on one collective, from 0, the same on every member.
 using OperationId = Id<struct OperationTag, std::uint64_t>;
 // Position of a member in its group.

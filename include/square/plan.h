@@ -171,9 +171,20 @@ struct PlanChange {
 };
 std::string_view to_string(PlanChange::Kind kind);
 
+// Whose plan it is. A controller's store has an identity that is drawn at random, and a term that every
+// controller raises which starts with it; 0 and 0 where no controller made the plan.
+struct PlanOrigin {
+  std::uint64_t store = 0;
+  std::uint64_t term = 0;
+  friend bool operator==(const PlanOrigin&, const PlanOrigin&) = default;
+};
+// What frames carry of it.
+OriginTag tag_of(const PlanOrigin& origin);
+
 // Immutable once published: share it as std::shared_ptr<const Plan>.
 struct Plan {
   Epoch epoch{1};
+  PlanOrigin origin;
   std::string policy;
   double solve_seconds = 0;
   double min_rate_bps = 0;    // over collectives; 0 without any

@@ -65,10 +65,12 @@ struct ClientLine::Outbox {
   }
 };
 
-ClientLine::ClientLine(ControllerClientOptions options, ControllerEvents events, v1::Controller::Stub& stub)
+ClientLine::ClientLine(ControllerClientOptions options, ControllerEvents events, v1::Controller::Stub& stub,
+                       Recollection& recollection)
     : options_(std::move(options)),
       events_(std::move(events)),
       stub_(stub),
+      recollection_(recollection),
       incarnation_(draw_incarnation()),
       outbox_(std::make_shared<Outbox>()),
       reader_([this] { read_loop(); }),
@@ -109,6 +111,16 @@ Status ClientLine::wait_for_welcome() {
                   last_failure_.is_ok()
                       ? fmt::format("nothing heard within {:.3g} s", to_seconds(options_.connect_timeout))
                       : last_failure_.message()));
+}
+
+Status ClientLine::wait_for_line(Clock::time_point end) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, std::min(end, Clock::now() + kLongestAbsence),
+                      [this] { return welcomed_ || stopping_; });
+  if (stopping_) return cancelled("the node leaves the overlay");
+  if (welcomed_) return {};
+  return unavailable(
+      fmt::format("no controller answers at {}: {}", options_.controller_address, last_failure_.message()));
 }
 
 std::uint64_t ClientLine::losses() const {
@@ -190,6 +202,7 @@ Status ClientLine::serve_connection() {
   hello.mutable_hello()->set_node(options_.node_name);
   hello.mutable_hello()->set_address(options_.node_address);
   hello.mutable_hello()->set_incarnation(incarnation_);
+  if (auto past = recollection_.past()) *hello.mutable_hello()->mutable_past() = *std::move(past);
   write(connection, hello);
 
   Status reason;
@@ -237,8 +250,10 @@ Status ClientLine::handle_plan(const v1::PlanDocument& document, std::uint64_t c
     outbox->push(installed_event(epoch), connection);
   };
   const Epoch epoch(document.epoch());
+  const auto shared = std::make_shared<const Plan>(std::move(*plan));
+  recollection_.note_plan(shared);
   if (events_.on_plan) {
-    events_.on_plan(std::make_shared<const Plan>(std::move(*plan)), installed);
+    events_.on_plan(shared, installed);
   } else {
     installed(epoch);
   }

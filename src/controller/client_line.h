@@ -11,6 +11,7 @@
 #include <optional>
 #include <thread>
 
+#include "controller/recollection.h"
 #include "square/controller_client.h"
 #include "square/v1/controller.grpc.pb.h"
 
@@ -19,6 +20,8 @@ namespace square::controller {
 // How long a line that is ended waits for the controller to see the goodbye.
 inline constexpr Duration kGoodbyeWait = std::chrono::milliseconds(200);
 inline constexpr int kHeartbeatsPerLease = 4;
+// A controller that is away is waited for so long by who wants something of it.
+inline constexpr Duration kLongestAbsence = std::chrono::seconds(30);
 // Also where leases are long: heartbeats say what is used.
 inline constexpr Duration kLongestBeat = std::chrono::seconds(1);
 
@@ -27,11 +30,16 @@ class ClientLine {
  public:
   using Clock = std::chrono::steady_clock;
 
-  ClientLine(ControllerClientOptions options, ControllerEvents events, v1::Controller::Stub& stub);
+  // `recollection` is told of plans, and tells controllers to come of them; it must live longer.
+  ClientLine(ControllerClientOptions options, ControllerEvents events, v1::Controller::Stub& stub,
+             Recollection& recollection);
   ~ClientLine();
 
   // Waits for the first welcome. Errors as ControllerClient::connect().
   Status wait_for_welcome();
+  // Waits until the controller has welcomed this node, for kLongestAbsence at most. Errors: UNAVAILABLE with
+  // what was last heard, CANCELLED.
+  Status wait_for_line(Clock::time_point end);
   // Connections lost so far.
   [[nodiscard]] std::uint64_t losses() const;
   // Waits until `epoch` is active here. Errors: UNAVAILABLE if a connection was lost after `losses`,
@@ -62,6 +70,7 @@ class ClientLine {
   const ControllerClientOptions options_;
   const ControllerEvents events_;
   v1::Controller::Stub& stub_;
+  Recollection& recollection_;
   const std::uint64_t incarnation_;
   const std::shared_ptr<Outbox> outbox_;
 

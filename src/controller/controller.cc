@@ -14,6 +14,7 @@
 #include "controller/coordinator.h"
 #include "controller/protocol.h"
 #include "controller/service.h"
+#include "store/sqlite_store.h"
 
 namespace square {
 namespace {
@@ -118,8 +119,12 @@ class Controller::Core {
 
 Result<std::unique_ptr<Controller>> Controller::start(ControllerOptions options, Scenario scenario) {
   SQUARE_RETURN_IF_ERROR(check_address(options).status());  // before the time that planning takes
-  SQUARE_ASSIGN_OR_RETURN(auto coordinator,
-                          Coordinator::create(options.lease, options.install_timeout, std::move(scenario)));
+  std::unique_ptr<store::Store> store = store::make_memory_store();
+  if (!options.store.empty()) {
+    SQUARE_ASSIGN_OR_RETURN(store, store::open_sqlite_store(options.store));
+  }
+  SQUARE_ASSIGN_OR_RETURN(auto coordinator, Coordinator::create(options.lease, options.install_timeout,
+                                                                std::move(scenario), std::move(store)));
   auto core = std::make_unique<Core>(std::move(coordinator), options.token);
   SQUARE_RETURN_IF_ERROR(core->serve(options));
   return std::unique_ptr<Controller>(new Controller(std::move(core)));

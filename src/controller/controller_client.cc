@@ -27,6 +27,8 @@ constexpr Duration kKeepaliveTime = std::chrono::seconds(2);
 constexpr Duration kKeepaliveTimeout = std::chrono::seconds(3);
 // An attempt to connect may take so long.
 constexpr Duration kConnectTime = std::chrono::seconds(5);
+// A registration that the controller did not live to answer is asked for again after so long.
+constexpr Duration kRetryPause = std::chrono::milliseconds(50);
 // Registrations whose answers are kept for other members of the group at this node.
 constexpr std::size_t kMaxAnswered = 64;
 
@@ -68,7 +70,8 @@ class ControllerClient::Core {
   Core(const ControllerClientOptions& options, ControllerEvents events)
       : options_(options),
         stub_(v1::Controller::NewStub(open_channel(options))),
-        line_(options, std::move(events), *stub_) {}
+        recollection_(options.node_name),
+        line_(options, std::move(events), *stub_, recollection_) {}
 
   ~Core() { stop(); }
 
@@ -94,7 +97,6 @@ class ControllerClient::Core {
     const std::string key = request.SerializeAsString();
     const std::uint64_t losses = line_.losses();
     const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
-    grpc::ClientContext context;
     const auto own = std::make_shared<UnderWay>();
     {
       std::unique_lock lock(mutex_);
@@ -108,14 +110,12 @@ class ControllerClient::Core {
         if (failure) return *failure;
         return *known;
       }
-      calls_.insert(&context);
       under_way_.insert_or_assign(key, own);
     }
-    auto registered = call_register(group, request, {timeout, end, losses}, context);
+    auto registered = register_in_time(group, request, {timeout, end});
     const std::lock_guard lock(mutex_);
-    if (registered.is_ok()) answered_.push_front({key, *registered, losses});
+    if (registered.is_ok()) answered_.push_front({key, *registered, line_.losses()});
     if (answered_.size() > kMaxAnswered) answered_.pop_back();
-    calls_.erase(&context);
     own->is_over = true;
     if (!registered.is_ok() && std::chrono::steady_clock::now() < end) own->failure = registered.status();
     if (const auto found = under_way_.find(key); found != under_way_.end() && found->second == own)
@@ -161,17 +161,44 @@ class ControllerClient::Core {
   struct Patience {
     Duration timeout;
     controller::ClientLine::Clock::time_point end;
-    std::uint64_t losses = 0;  // of the line, when the call began
   };
 
+  // A controller that is lost comes back, or another does: then it is asked again.
+  Result<GroupRegistration> register_in_time(const GroupSpec& group, const v1::RegisterGroupRequest& request,
+                                             const Patience& patience) {
+    for (;;) {
+      SQUARE_RETURN_IF_ERROR(
+          line_.wait_for_line(patience.end).with_context(fmt::format("group \"{}\"", group.name)));
+      const std::uint64_t losses = line_.losses();
+      auto registered = call_register(group, request, patience, losses);
+      if (registered.is_ok()) recollection_.note_group(group, *registered);
+      std::unique_lock lock(mutex_);
+      if (stopping_ || registered.status().code() != StatusCode::kUnavailable ||
+          std::chrono::steady_clock::now() + kRetryPause >= patience.end) {
+        return registered;
+      }
+      changed_.wait_for(lock, kRetryPause, [this] { return stopping_; });
+    }
+  }
+
   Result<GroupRegistration> call_register(const GroupSpec& group, const v1::RegisterGroupRequest& request,
-                                          const Patience& patience, grpc::ClientContext& context) {
+                                          const Patience& patience, std::uint64_t losses) {
+    grpc::ClientContext context;
     // gRPC knows deadlines by the system's clock, and takes the difference at once.
     context.set_deadline(std::chrono::system_clock::now() +
                          (patience.end - std::chrono::steady_clock::now()));
     if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
     v1::RegisterGroupResponse response;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return cancelled("the node leaves the overlay");
+      calls_.insert(&context);
+    }
     const Status status = controller::from_grpc(stub_->RegisterGroup(&context, request, &response));
+    {
+      const std::lock_guard lock(mutex_);
+      calls_.erase(&context);
+    }
     if (!status.is_ok()) return explain(status, group, patience.timeout);
     GroupRegistration registration;
     for (const auto id : response.collectives()) registration.collectives.emplace_back(id);
@@ -182,7 +209,7 @@ class ControllerClient::Core {
                                         group.collectives.size()));
     }
     // The answer and the activation come on two streams: the plan must be active here as well.
-    SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, patience.losses, patience.end)
+    SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, patience.end)
                                .with_context(fmt::format("group \"{}\"", group.name)));
     return registration;
   }
@@ -201,6 +228,7 @@ class ControllerClient::Core {
 
   const ControllerClientOptions options_;
   const std::unique_ptr<v1::Controller::Stub> stub_;
+  controller::Recollection recollection_;
   controller::ClientLine line_;
   std::mutex stop_mutex_;  // one stops, others wait for it
   std::mutex mutex_;

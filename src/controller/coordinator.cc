@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "controller/adoption.h"
 #include "controller/protocol.h"
 
 namespace square::controller {
@@ -18,6 +19,18 @@ constexpr Duration kLongestSleep = std::chrono::hours(1);
 void run_all(Deferred& deferred) {
   for (const auto& action : deferred) action();
   deferred.clear();
+}
+
+// Two controllers that know nothing of one another begin with other numbers, most likely.
+std::uint32_t first_number(const PlanOrigin& origin) {
+  constexpr std::uint32_t kRange = 1'000'000;
+  constexpr std::uint32_t kRanges = 4'000;
+  return kRange * (1 + static_cast<std::uint32_t>(origin.store % kRanges));
+}
+
+// Its newest plan was made by an earlier controller.
+bool has_other_past(const v1::Hello& hello, const PlanOrigin& origin) {
+  return hello.has_past() && PlanOrigin{hello.past().store(), hello.past().term()} != origin;
 }
 
 // What the members of the plan's collectives say that they have sent.
@@ -36,7 +49,8 @@ void note_uses(const v1::Heartbeat& beat, const Plan& plan, DemandMeter& demand,
 }  // namespace
 
 Result<std::unique_ptr<Coordinator>> Coordinator::create(Duration lease, Duration install_timeout,
-                                                         Scenario scenario) {
+                                                         Scenario scenario,
+                                                         std::unique_ptr<store::Store> store) {
   if (lease <= Duration{0} || install_timeout <= Duration{0}) {
     return invalid_argument("lease and install_timeout must be positive");
   }
@@ -44,24 +58,58 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(Duration lease, Duratio
   const bool open = scenario.topology.node_count() == 0;
   PlanningState state{scenario.name, scenario.topology, {}, scenario.tenants, GroupRegistry(scenario), {}};
   SQUARE_RETURN_IF_ERROR(state.set_policy(scenario.policy));
-  std::unique_ptr<Coordinator> coordinator(
-      new Coordinator(bounded(lease), bounded(install_timeout), std::move(state), open));
-  if (!open) {
-    SQUARE_ASSIGN_OR_RETURN(PublishedPlanPtr first,
-                            coordinator->planner_.make(coordinator->state_.scenario()));
-    coordinator->planner_.note_published(*first);
-    coordinator->publication_.start_with(std::move(first));
-  }
+  std::unique_ptr<Coordinator> coordinator(new Coordinator(bounded(lease), bounded(install_timeout),
+                                                           std::move(state), open, Ledger(std::move(store))));
+  SQUARE_RETURN_IF_ERROR(coordinator->take_up());
   coordinator->thread_ = std::thread([self = coordinator.get()] { self->run(); });
   return coordinator;
 }
 
-Coordinator::Coordinator(Duration lease, Duration install_timeout, PlanningState state, bool open)
+Coordinator::Coordinator(Duration lease, Duration install_timeout, PlanningState state, bool open,
+                         Ledger ledger)
     : state_(std::move(state)),
+      ledger_(std::move(ledger)),
+      planner_(ledger_.origin()),
       members_(lease),
       publication_(members_, install_timeout),
       requests_(install_timeout) {
   if (open) open_.emplace();
+}
+
+// What the store has, and the first plan. Nobody else knows of this object yet.
+Status Coordinator::take_up() {
+  SQUARE_ASSIGN_OR_RETURN(const v1::Past past, ledger_.read());
+  if (past.epoch() > 0) {
+    SQUARE_RETURN_IF_ERROR(check_past(past, state_, !open_).with_context("the store"));
+    adopt_past(past);
+    expect_nodes(past);
+  }
+  if (!open_ || !state_.registry.is_empty()) {
+    SQUARE_ASSIGN_OR_RETURN(PublishedPlanPtr first, planner_.make(state_.scenario()));
+    planner_.note_published(*first);
+    publication_.start_with(std::move(first));
+  }
+  if (past.epoch() == 0) {
+    const auto first = first_number(ledger_.origin());
+    state_.registry.give_none_below(CollectiveId(first));
+    planner_.numbers().next = std::max(planner_.numbers().next, first);
+  }
+  return ledger_.keep(state_, planner_.numbers(), planner_.last());
+}
+
+void Coordinator::adopt_past(const v1::Past& past) {
+  adopt(past, state_, open_.has_value());
+  adopt_sessions(past, state_, planner_.numbers());
+  planner_.pass(Epoch(past.epoch()));
+}
+
+// They have not come yet, and may be gone.
+void Coordinator::expect_nodes(const v1::Past& past) {
+  const TimePoint now = Clock::now();
+  for (const std::string& node : past.nodes()) {
+    if (state_.topology.find_node(node) && members_.expect(node, now))
+      fading_.try_emplace(node, now + kAwayGrace);
+  }
 }
 
 Coordinator::~Coordinator() {
@@ -97,6 +145,11 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     const TimePoint now = Clock::now();
     Members::Joined joined = members_.join(hello, line, now);
     replaced = std::move(joined.replaced);
+    if (has_other_past(hello, ledger_.origin())) {
+      joined.member.floor = Epoch(hello.past().epoch());
+      pasts_[hello.node()] = hello.past();
+      note_work();
+    }
     publication_.greet(joined.member, now);
     fading_.erase(hello.node());
     if (!publication_.active()) away_.erase(hello.node());
@@ -117,6 +170,8 @@ Status Coordinator::admit_member(const v1::Hello& hello) {
   if (!open_ && !state_.topology.find_node(name)) {
     return not_found(fmt::format("the controller's topology has no node \"{}\"", name));
   }
+  if (has_other_past(hello, ledger_.origin()))
+    SQUARE_RETURN_IF_ERROR(check_past(hello.past(), state_, has_plan()));
   SQUARE_ASSIGN_OR_RETURN(const bool yielded, members_.yield_name(hello));
   if (yielded) note_departure(name);
   if (open_ && !members_.contains(name)) return OpenOverlay::check_room(members_.size());
@@ -241,9 +296,10 @@ void Coordinator::run() {
     fade();
     if (publication_.is_under_way()) settle(deferred);
     if (!publication_.is_under_way() && has_work_) begin(lock, deferred);
-    if (!deferred.empty()) {
+    if (!deferred.empty() || is_deposed_) {
       lock.unlock();
       run_all(deferred);
+      if (is_deposed_) return stop();
       lock.lock();
       continue;
     }
@@ -256,6 +312,7 @@ Coordinator::TimePoint Coordinator::next_wake() const {
   next = members_.next_end(next);
   next = publication_.next_end(next);
   for (const auto& [node, until] : fading_) next = std::min(next, until);
+  if (retry_) next = std::min(next, *retry_);
   // What is still pending without work at hand waits for its nodes.
   return has_work_ ? next : requests_.next_end(next);
 }
@@ -263,7 +320,7 @@ Coordinator::TimePoint Coordinator::next_wake() const {
 void Coordinator::expire(Deferred& deferred) {
   const TimePoint now = Clock::now();
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
-  const bool waited_enough = requests_.next_end(TimePoint::max()) <= now;
+  const bool waited_enough = requests_.next_end(TimePoint::max()) <= now || (retry_ && *retry_ <= now);
   if (waited_enough && !has_work_) note_work();
 }
 
@@ -278,15 +335,19 @@ void Coordinator::settle(Deferred& deferred) {
   wake();
 }
 
-// In an overlay without a topology a member may register before another has joined.
+// In an overlay without a topology, or after a restart, a member may register before another has joined.
 bool Coordinator::must_wait_for_nodes(const GroupSpec& group) const {
-  return open_ && std::ranges::any_of(
-                      group.nodes, [&](const std::string& node) { return !state_.topology.find_node(node); });
+  return std::ranges::any_of(group.nodes, [&](const std::string& node) {
+    // Who is expected may know the group and its numbers.
+    return members_.is_expected(node) || (open_ && !state_.topology.find_node(node));
+  });
 }
 
 void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) {
   has_work_ = false;
-  const bool replan = absorb_membership();
+  bool replan = std::exchange(retry_, std::nullopt).has_value();
+  replan = absorb_pasts(deferred) || replan;
+  replan = absorb_membership() || replan;
   const bool other_use = absorb_demand();
   const std::vector<const Demand*> demands = requests_.take_batch(
       Clock::now(), [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
@@ -295,9 +356,45 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   lock.unlock();
   Admission admission = admit(state_, demands, replan || other_use,
                               [this](const Scenario& scenario) { return planner_.make(scenario); });
+  keep(admission, replan || other_use);
   lock.lock();
   members_.look(Clock::now());
   if (!stopping_) publish(deferred, std::move(admission));
+}
+
+// Before anybody is told. What the store does not take is not there: it is tried again.
+void Coordinator::keep(Admission& admission, bool is_wanted) {
+  const Epoch epoch = admission.next ? admission.next->plan->epoch : planner_.last();
+  const Status kept = ledger_.keep(admission.state, planner_.numbers(), epoch);
+  if (kept.is_ok()) return;
+  log(LogLevel::kError, "controller", "{}", kept.message());
+  is_deposed_ = kept.code() == StatusCode::kFailedPrecondition;
+  admission.state = state_;
+  admission.next = nullptr;
+  for (Verdict& verdict : admission.verdicts) {
+    if (verdict.status.is_ok()) verdict = {kept, {}};
+  }
+  if (is_wanted) retry_ = Clock::now() + kStoreRetry;
+}
+
+// What nodes bring from an earlier controller goes on here.
+bool Coordinator::absorb_pasts(Deferred& deferred) {
+  bool replan = false;
+  for (const auto& [node, past] : std::exchange(pasts_, {})) {
+    const Status right = check_past(past, state_, has_plan());
+    const Member* const member = members_.find(node);
+    if (!right.is_ok() && member != nullptr && member->line != nullptr) {
+      deferred.push_back([line = member->line, right] { line->close(right, false); });
+    }
+    if (!right.is_ok()) continue;
+    log(LogLevel::kInfo, {.component = "controller", .node = node},
+        "node {} comes from plan {} of another controller, with {} groups", node, past.epoch(),
+        past.groups_size());
+    adopt_past(past);
+    expect_nodes(past);
+    replan = true;
+  }
+  return replan && (has_plan() || !state_.registry.is_empty());
 }
 
 bool Coordinator::absorb_membership() {

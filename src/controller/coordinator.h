@@ -16,17 +16,21 @@
 #include "controller/deferred.h"
 #include "controller/demand_meter.h"
 #include "controller/epoch_planner.h"
+#include "controller/ledger.h"
 #include "controller/members.h"
 #include "controller/node_line.h"
 #include "controller/open_overlay.h"
 #include "controller/publication.h"
 #include "controller/requests.h"
 #include "square/controller.h"
+#include "store/store.h"
 
 namespace square::controller {
 
 // A node whose line breaks is planned around after so long: a line that breaks alone is back by then.
 inline constexpr Duration kAwayGrace = std::chrono::milliseconds(200);
+// A change that the store could not take is tried again so often.
+inline constexpr Duration kStoreRetry = std::chrono::seconds(1);
 // Use that changes brings a new plan at most so often.
 inline constexpr Duration kDemandInterval = std::chrono::seconds(1);
 
@@ -36,9 +40,11 @@ inline constexpr Duration kDemandInterval = std::chrono::seconds(1);
 // called outside of the mutex. Its parts do the work; it has the mutex, the thread and the order of calls.
 class Coordinator {
  public:
-  // Plans the scenario. Errors: those of check_scenario() and make_plan().
-  static Result<std::unique_ptr<Coordinator>> create(Duration lease, Duration install_timeout,
-                                                     Scenario scenario);
+  // Takes up what the store has, and plans the scenario. Errors: those of check_scenario(), make_plan() and
+  // Ledger; FAILED_PRECONDITION where the store is of another topology.
+  static Result<std::unique_ptr<Coordinator>> create(
+      Duration lease, Duration install_timeout, Scenario scenario,
+      std::unique_ptr<store::Store> store = store::make_memory_store());
   ~Coordinator();
 
   // Of a line that begins. Errors as ControllerClient::connect().
@@ -64,7 +70,13 @@ class Coordinator {
   using Clock = std::chrono::steady_clock;
   using TimePoint = Clock::time_point;
 
-  Coordinator(Duration lease, Duration install_timeout, PlanningState state, bool open);
+  Coordinator(Duration lease, Duration install_timeout, PlanningState state, bool open, Ledger ledger);
+
+  Status take_up();
+  void expect_nodes(const v1::Past& past);
+  void adopt_past(const v1::Past& past);
+  bool absorb_pasts(Deferred& deferred);
+  void keep(Admission& admission, bool is_wanted);
 
   void run();
   void expire(Deferred& deferred);
@@ -76,6 +88,7 @@ class Coordinator {
   void publish(Deferred& deferred, Admission admission);
   [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;
   [[nodiscard]] TimePoint next_wake() const;
+  [[nodiscard]] bool has_plan() const { return publication_.active() || publication_.is_under_way(); }
 
   Status admit_member(const v1::Hello& hello);
   void note_departure(const std::string& node);
@@ -94,7 +107,8 @@ class Coordinator {
 
   // Written by the planner thread, which alone may read it without the mutex.
   PlanningState state_;
-  EpochPlanner planner_;  // of that thread alone
+  Ledger ledger_;  // of that thread alone, and the next
+  EpochPlanner planner_;
 
   Members members_;
   std::optional<OpenOverlay> open_;  // the topology is made of the nodes that join
@@ -103,6 +117,10 @@ class Coordinator {
   // Who did not, or was late, and has installed no plan since; of an open overlay those that have not left.
   std::set<std::string> away_;
   std::set<std::string> avoided_;  // by the plan that was published last
+  // Of nodes that have come from an earlier controller, by name.
+  std::map<std::string, v1::Past> pasts_;
+  std::optional<TimePoint> retry_;  // when a change that the store did not take is tried again
+  bool is_deposed_ = false;         // another controller has the store
   Publication publication_;
   Requests requests_;
   DemandMeter demand_;

@@ -16,6 +16,7 @@ Result<PublishedPlanPtr> EpochPlanner::make(const Scenario& scenario) {
   result.plan.changes.reset();
   renumber_sessions(result.plan, numbers_);
   result.plan.epoch = Epoch(last_.value() + 1);
+  result.plan.origin = origin_;
   std::string json = to_json(result.plan);
   if (json.size() > kMaxPlanBytes) {
     return resource_exhausted(

@@ -165,6 +165,48 @@ Result<GroupRegistry::Registered> GroupRegistry::extend(RegisteredGroup& group, 
   return registered;
 }
 
+Status GroupRegistry::check_adopted(const GroupSpec& spec, const std::vector<CollectiveId>& ids) const {
+  if (ids.size() != spec.collectives.size()) return invalid_argument("a group without numbers");
+  std::map<CollectiveId, CollectiveIdentity> own;
+  for (std::size_t i = 0; i < ids.size(); ++i) own.emplace(ids[i], identity_of(spec.collectives[i]));
+  for (const auto& [name, group] : groups_) {
+    const bool is_same = name == spec.name;
+    if (is_same) SQUARE_RETURN_IF_ERROR(check_same(*group, spec).with_context(name));
+    for (const RegisteredCollective& collective : group->collectives) {
+      const CollectiveIdentity identity = identity_of(collective.spec);
+      const auto found = own.find(collective.id);
+      const bool is_taken = found != own.end() && (!is_same || found->second != identity);
+      const bool has_two_numbers =
+          is_same && found == own.end() &&
+          std::ranges::any_of(own, [&](const auto& one) { return one.second == identity; });
+      if (is_taken || has_two_numbers) {
+        return failed_precondition(fmt::format("a collective of group \"{}\" had number {}", spec.name,
+                                               (is_taken ? found->first : collective.id).value()));
+      }
+    }
+  }
+  return {};
+}
+
+Result<bool> GroupRegistry::adopt(const GroupSpec& spec, const std::vector<CollectiveId>& ids,
+                                  const Topology& topology) {
+  SQUARE_RETURN_IF_ERROR(check_adopted(spec, ids));
+  SQUARE_RETURN_IF_ERROR(check_spec(spec, topology).with_context(spec.name));
+  const auto found = groups_.find(spec.name);
+  RegisteredGroup group =
+      found == groups_.end() ? RegisteredGroup{spec.tenant, spec.nodes, {}, false} : *found->second;
+  bool changed = found == groups_.end();
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (std::ranges::find(group.collectives, ids[i], &RegisteredCollective::id) != group.collectives.end())
+      continue;
+    group.collectives.push_back({ids[i], spec.collectives[i], AllReduceAlgorithm::kPlanned, {}, {}});
+    give_none_below(CollectiveId(ids[i].value() + 1));
+    changed = true;
+  }
+  if (changed) groups_[spec.name] = std::make_shared<const RegisteredGroup>(std::move(group));
+  return changed;
+}
+
 std::vector<std::string> GroupRegistry::remove_abandoned(
     const std::string& left, const std::function<bool(const std::string&)>& still_there) {
   std::vector<std::string> removed;

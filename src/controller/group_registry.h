@@ -1,6 +1,7 @@
 // The groups that are to be planned, and the numbers of their collectives.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -47,6 +48,17 @@ class GroupRegistry {
   // See ControllerClient::register_group(). After an error nothing has changed.
   Result<Registered> add(const GroupSpec& spec, const Topology& topology);
 
+  // Groups of an earlier controller, whose collectives have these numbers. Errors: FAILED_PRECONDITION where
+  // a number, or the name, is another's here; those of add().
+  [[nodiscard]] Status check_adopted(const GroupSpec& spec, const std::vector<CollectiveId>& ids) const;
+  // Returns whether that is news. After an error nothing has changed.
+  Result<bool> adopt(const GroupSpec& spec, const std::vector<CollectiveId>& ids, const Topology& topology);
+  void give_none_below(CollectiveId next) { next_id_ = std::max(next_id_, next.value()); }
+  [[nodiscard]] CollectiveId next_collective() const { return CollectiveId(next_id_); }
+
+  using Groups = std::map<std::string, std::shared_ptr<const RegisteredGroup>, std::less<>>;
+  [[nodiscard]] const Groups& groups() const { return groups_; }
+
   // Removes the groups that `left` was the last member of, as `still_there` tells of the others.
   // Returns their names.
   std::vector<std::string> remove_abandoned(const std::string& left,
@@ -65,7 +77,7 @@ class GroupRegistry {
  private:
   Result<Registered> extend(RegisteredGroup& group, const GroupSpec& spec);
 
-  std::map<std::string, std::shared_ptr<const RegisteredGroup>, std::less<>> groups_;
+  Groups groups_;
   CollectiveId::value_type next_id_ = 0;
 };
 

@@ -50,9 +50,25 @@ Status check_hello(const v1::Hello& hello) {
   return {};
 }
 
+bool Members::expect(const std::string& node, TimePoint now) {
+  const auto [entry, is_new] = members_.try_emplace(node);
+  if (!is_new) return false;
+  entry->second.joined = ++events_;
+  entry->second.lease_end = now + lease_;
+  if (members_.size() == 1) looked_at_ = now;
+  return true;
+}
+
+bool Members::is_expected(const std::string& node) const {
+  const Member* const member = find(node);
+  return member != nullptr && member->incarnation == 0;
+}
+
 Result<bool> Members::yield_name(const v1::Hello& hello) {
   const Member* const holder = find(hello.node());
   if (holder == nullptr || holder->incarnation == hello.incarnation()) return false;
+  // Who has a past is who was expected; another process would be new.
+  if (holder->incarnation == 0 && hello.has_past()) return false;
   if (holder->line != nullptr) {
     return already_exists(
         fmt::format("another live process is node \"{}\", at {}; give this one another name", hello.node(),
@@ -66,14 +82,14 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   const std::string& name = hello.node();
   const auto [entry, is_new] = members_.try_emplace(name);
   Member& member = entry->second;
-  SQUARE_CHECK(is_new || member.incarnation == hello.incarnation(), name);
+  SQUARE_CHECK(is_new || member.incarnation == 0 || member.incarnation == hello.incarnation(), name);
   const bool moved = member.address != hello.address();
   std::shared_ptr<NodeLine> replaced = std::exchange(member.line, line);
   member.incarnation = hello.incarnation();
   member.address = hello.address();
   if (is_new) member.joined = ++events_;
   if (members_.size() == 1) looked_at_ = now;
-  member.sent = member.installed = member.activated = Epoch(0);
+  member.floor = member.sent = member.installed = member.activated = Epoch(0);
   member.lease_end = now + lease_;
   log(LogLevel::kInfo, {.component = "controller", .node = name}, "node {} {} at {}", name,
       is_new ? "joined" : "is back", member.address);
@@ -87,7 +103,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
 void Members::send_addresses(const std::string& name, const Member& member, bool tell_others) {
   const auto own = address_of(name, member.address);
   for (const auto& [peer, other] : members_) {
-    if (peer == name) continue;
+    if (peer == name || other.incarnation == 0) continue;
     member.line->send(address_of(peer, other.address));
     if (tell_others && other.line) other.line->send(own);
   }

@@ -23,11 +23,13 @@ namespace square::controller {
 struct Member {
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  std::uint64_t incarnation = 0;
-  std::uint64_t joined = 0;  // number of the event
+  std::uint64_t incarnation = 0;  // 0: expected, see Members::expect()
+  std::uint64_t joined = 0;       // number of the event
   std::string address;
   std::shared_ptr<NodeLine> line;  // null once it broke, until the lease is over
   TimePoint lease_end;
+  // Plans up to this one are nothing to it: it has had later ones, from an earlier controller.
+  Epoch floor{0};
   // How far it is with plans; see Publication.
   Epoch sent{0};
   Epoch installed{0};
@@ -63,6 +65,11 @@ class Members {
   using TimePoint = Member::TimePoint;
 
   explicit Members(Duration lease) : lease_(lease) {}
+
+  // A node that an earlier controller had: it may come back until a lease is over, and counts as one whose
+  // line broke. Returns whether it was not there.
+  bool expect(const std::string& node, TimePoint now);
+  [[nodiscard]] bool is_expected(const std::string& node) const;
 
   // A process whose line broke yields its name to another process: true if it has left by that.
   // Errors: ALREADY_EXISTS while it is connected.

@@ -39,7 +39,7 @@ void Publication::greet(Member& member, TimePoint now) {
 }
 
 void Publication::send(Member& member, const PublishedPlan& plan, TimePoint now) {
-  if (member.sent >= plan.plan->epoch) return;
+  if (member.sent >= plan.plan->epoch || member.floor >= plan.plan->epoch) return;
   member.sent = plan.plan->epoch;
   member.install_end = now + install_timeout_;
   member.line->send(plan.event);
@@ -68,7 +68,7 @@ std::optional<Activation> Publication::settle(TimePoint now, Deferred& deferred)
   const Epoch epoch = epoch_under_way();
   bool waiting = false;
   for (auto& [name, member] : members_) {
-    if (!member.line || member.installed >= epoch || member.is_late) continue;
+    if (!member.line || member.installed >= epoch || member.floor >= epoch || member.is_late) continue;
     if (now < member.install_end) {
       waiting = true;
       continue;
@@ -103,7 +103,7 @@ Publication::TimePoint Publication::next_end(TimePoint latest) const {
   if (!under_way_) return latest;
   const Epoch epoch = epoch_under_way();
   for (const auto& [name, member] : members_) {
-    if (member.line && member.installed < epoch && !member.is_late)
+    if (member.line && member.installed < epoch && member.floor < epoch && !member.is_late)
       latest = std::min(latest, member.install_end);
   }
   return latest;

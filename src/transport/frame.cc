@@ -12,7 +12,7 @@ namespace {
 
 // docs/wire.md draws this layout; the offsets below are that picture.
 constexpr std::array<std::byte, 4> kMagic = {std::byte{'S'}, std::byte{'Q'}, std::byte{'F'}, std::byte{'R'}};
-constexpr std::uint8_t kWireVersion = 3;
+constexpr std::uint8_t kWireVersion = 4;
 
 enum Offset : std::size_t {
   kMagicAt = 0,
@@ -27,7 +27,8 @@ enum Offset : std::size_t {
   kBlockBytesAt = 28,
   kOperationAt = 32,
   kOffsetBytesAt = 40,
-  kTotalBytesAt = 48,
+  kTotalBytesAt = 46,
+  kOriginAt = 52,
   kStreamSequenceAt = 56,
   kHopSequenceAt = 64,
   kLinkSequenceAt = 72,
@@ -40,19 +41,22 @@ enum Offset : std::size_t {
 };
 static_assert(kHeaderCrcAt + sizeof(std::uint32_t) == kFrameHeaderBytes);
 
+// Positions in a buffer take six bytes.
+constexpr std::size_t kPositionBytes = 6;
+
 using HeaderBytes = std::array<std::byte, kFrameHeaderBytes>;
 
 template <typename T>
-void put(HeaderBytes& header, std::size_t at, T value) {
-  for (std::size_t i = 0; i < sizeof(T); ++i) {
+void put(HeaderBytes& header, std::size_t at, T value, std::size_t bytes = sizeof(T)) {
+  for (std::size_t i = 0; i < bytes; ++i) {
     header[at + i] = static_cast<std::byte>(static_cast<std::uint64_t>(value) >> (8 * i));
   }
 }
 
 template <typename T>
-T get(const HeaderBytes& header, std::size_t at) {
+T get(const HeaderBytes& header, std::size_t at, std::size_t bytes = sizeof(T)) {
   std::uint64_t value = 0;
-  for (std::size_t i = 0; i < sizeof(T); ++i) {
+  for (std::size_t i = 0; i < bytes; ++i) {
     value |= std::to_integer<std::uint64_t>(header[at + i]) << (8 * i);
   }
   return static_cast<T>(value);
@@ -126,8 +130,9 @@ std::array<std::byte, kFrameHeaderBytes> encode_header(const Frame& frame) {
   put<std::uint32_t>(header, kAttemptAt, fields.attempt);
   put<std::uint32_t>(header, kBlockBytesAt, fields.block_bytes);
   put<std::uint64_t>(header, kOperationAt, fields.operation.value());
-  put<std::uint64_t>(header, kOffsetBytesAt, fields.offset_bytes);
-  put<std::uint64_t>(header, kTotalBytesAt, fields.total_bytes);
+  put<std::uint64_t>(header, kOffsetBytesAt, fields.offset_bytes, kPositionBytes);
+  put<std::uint64_t>(header, kTotalBytesAt, fields.total_bytes, kPositionBytes);
+  put<std::uint32_t>(header, kOriginAt, fields.origin.value());
   put<std::uint64_t>(header, kStreamSequenceAt, fields.stream_sequence);
   put<std::uint64_t>(header, kHopSequenceAt, fields.hop_sequence);
   put<std::uint64_t>(header, kLinkSequenceAt, fields.link_sequence);
@@ -157,8 +162,9 @@ Result<Frame> take_frame(Buffer& message) {
   frame.header.attempt = get<std::uint32_t>(header, kAttemptAt);
   frame.header.block_bytes = get<std::uint32_t>(header, kBlockBytesAt);
   frame.header.operation = OperationId(get<std::uint64_t>(header, kOperationAt));
-  frame.header.offset_bytes = get<std::uint64_t>(header, kOffsetBytesAt);
-  frame.header.total_bytes = get<std::uint64_t>(header, kTotalBytesAt);
+  frame.header.offset_bytes = get<std::uint64_t>(header, kOffsetBytesAt, kPositionBytes);
+  frame.header.total_bytes = get<std::uint64_t>(header, kTotalBytesAt, kPositionBytes);
+  frame.header.origin = OriginTag(get<std::uint32_t>(header, kOriginAt));
   frame.header.stream_sequence = get<std::uint64_t>(header, kStreamSequenceAt);
   frame.header.hop_sequence = get<std::uint64_t>(header, kHopSequenceAt);
   frame.header.link_sequence = get<std::uint64_t>(header, kLinkSequenceAt);

@@ -18,6 +18,7 @@ LEVELS = {
     "topology": 1,
     "coding": 1,
     "lp": 1,
+    "store": 1,
     "validator": 1,
     "planning": 2,
     "transport": 2,  # with grpc/, sim/ and pacing/ inside
@@ -77,6 +78,7 @@ FOREIGN = {
     "gRPC": (re.compile(r"^(grpc|grpcpp)/"), {"transport", "controller"}),
     "Protobuf": (re.compile(r"^google/protobuf/"), {"controller", "transport"}),
     "pugixml": (re.compile(r"^pugixml"), {"topology"}),
+    "SQLite": (re.compile(r"^sqlite3"), {"store"}),
     "pybind11": (re.compile(r"^pybind11/"), {"bindings"}),
 }
 

@@ -36,6 +36,12 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.add_argument(
         "--token-file", type=Path, metavar="FILE", help="a shared secret; needed beyond loopback"
     )
+    parser.add_argument(
+        "--store",
+        type=Path,
+        metavar="FILE",
+        help="keep groups and numbers there, for the controller that is started next",
+    )
     parser.add_argument("--json", action="store_true", help="print the address as a line of JSON")
     parser.add_argument("--verbose", action="store_true", help="log more")
     parser.set_defaults(execute=execute)
@@ -48,7 +54,11 @@ def execute(options: argparse.Namespace) -> int:
     with (
         serving.Service() as service,
         Controller(
-            scenario, bind_address=options.bind, advertised_address=options.advertise, token=token
+            scenario,
+            bind_address=options.bind,
+            advertised_address=options.advertise,
+            token=token,
+            store=options.store or "",
         ) as controller,
     ):
         if options.json:

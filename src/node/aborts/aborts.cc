@@ -14,9 +14,7 @@ namespace {
 Frame frame_of(const Abort& abort, const StreamKey& key) {
   Frame frame;
   frame.header.type = FrameType::kAbort;
-  frame.header.epoch = key.epoch;
-  frame.header.session = abort.session;
-  frame.header.stream = key.stream;
+  set_stream(frame.header, key);
   frame.header.operation = abort.operation;
   frame.header.stream_sequence = abort.number;
   frame.payload = encode_abort(abort.cause);

@@ -9,7 +9,7 @@
 namespace square {
 namespace {
 
-OperationKey key_of(const Arrival& arrival) {
+OperationKey operation_of(const Arrival& arrival) {
   return {arrival.stream->collective, arrival.header().operation};
 }
 
@@ -31,7 +31,7 @@ void FrameHandler::take_from_parent(LinkHandle link, IncomingLink& from, Arrival
   const FrameHeader& header = arrival.header();
   // Of a connection that a newer one has replaced: it counts otherwise.
   if (from.handle() != link) return parts_.node.refuse_frame();
-  IncomingStream* const stream = from.find({header.epoch, header.session, header.stream});
+  IncomingStream* const stream = from.find(key_of(header));
   if (stream == nullptr) return parts_.node.refuse_frame();
   const LocalStream& local = stream->local();
   arrival.plan = stream->plan();
@@ -57,7 +57,7 @@ void FrameHandler::take_from_parent(LinkHandle link, IncomingLink& from, Arrival
 
 void FrameHandler::take_from_child(OutgoingLink& from, Arrival arrival) {
   const FrameHeader& header = arrival.header();
-  const auto stream = from.find({header.epoch, header.session, header.stream});
+  const auto stream = from.find(key_of(header));
   if (!stream) return parts_.node.refuse_frame();
   const LocalStream& local = stream->local();
   arrival.plan = stream->plan();
@@ -116,7 +116,7 @@ void FrameHandler::take_probe(const IncomingStream& stream, Arrival arrival) {
 
 std::shared_ptr<Operation> FrameHandler::operation_for(const Arrival& arrival, Collective& collective) {
   const FrameHeader& header = arrival.header();
-  const OperationKey key = key_of(arrival);
+  const OperationKey key = operation_of(arrival);
   const NodeId root = arrival.stream->session->root;
   const std::string& root_name = arrival.plan->plan().nodes[root.index()].name;
   const Status alive =
@@ -155,7 +155,7 @@ void FrameHandler::answer_abort(const Arrival& arrival, const Status& cause) {
 
 void FrameHandler::take_acknowledgement(const Arrival& arrival) {
   if (!arrival.stream->starts_here()) return answer(*arrival.stream, arrival.frame);
-  const auto operation = parts_.operations.find(key_of(arrival));
+  const auto operation = parts_.operations.find(operation_of(arrival));
   if (!operation) return;
   const auto ack = decode_acknowledgement(arrival.frame.payload);
   if (!ack.is_ok()) return parts_.node.refuse_frame();

@@ -137,7 +137,7 @@ LandingTable::Place LandingTable::find(LinkHandle link, const FrameHeader& heade
   const std::shared_lock lock(mutex_);
   const auto zone = zones_.find({header.session, header.operation});
   if (zone == zones_.end()) return {};
-  const auto stream = streams_.find({header.epoch, header.session, header.stream});
+  const auto stream = streams_.find(key_of(header));
   const auto peer = peers_.find(link);
   if (stream == streams_.end() || peer == peers_.end()) return {};
   const std::vector<PeerNumber>& parents = stream->second.parents;

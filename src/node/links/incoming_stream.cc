@@ -99,9 +99,7 @@ std::optional<Frame> IncomingStream::take_credit() {
   freed_bytes_ = 0;
   Frame credit;
   credit.header.type = FrameType::kCredit;
-  credit.header.epoch = local_.key.epoch;
-  credit.header.session = local_.key.session;
-  credit.header.stream = local_.key.stream;
+  set_stream(credit.header, local_.key);
   credit.header.hop_sequence = granted_;
   return credit;
 }

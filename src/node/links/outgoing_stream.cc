@@ -147,9 +147,7 @@ bool OutgoingStream::request_credit(Frame& request) {
   is_asking_ = false;
   if (!lacks_credit()) return false;
   request.header.type = FrameType::kCreditRequest;
-  request.header.epoch = local_.key.epoch;
-  request.header.session = local_.key.session;
-  request.header.stream = local_.key.stream;
+  set_stream(request.header, local_.key);
   request.header.hop_sequence = sent_;
   credit_wait_ = std::min(2 * credit_wait_, kMaxCreditWait);
   ask_later();

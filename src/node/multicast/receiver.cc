@@ -198,9 +198,7 @@ void Receiver::answer(const LocalStream& stream, bool is_awaited) {
   }
   Frame frame;
   frame.header.type = FrameType::kAck;
-  frame.header.epoch = stream.key.epoch;
-  frame.header.session = place_.session;
-  frame.header.stream = stream.key.stream;
+  set_stream(frame.header, stream.key);
   frame.header.operation = place_.operation;
   frame.payload = encode_acknowledgement(ack);
   answer_(stream, std::move(frame));
@@ -228,7 +226,7 @@ Frame Receiver::final_answer(const LocalStream& stream, NodeId self, const Frame
   Frame frame;
   frame.header = question;
   frame.header.type = FrameType::kAck;
-  frame.header.epoch = stream.key.epoch;
+  set_stream(frame.header, stream.key);
   frame.payload = encode_acknowledgement(ack);
   return frame;
 }

@@ -197,9 +197,7 @@ bool Sender::steal_for(Stream& faster) {
 
 FrameHeader Sender::header_for(const Stream& stream) const {
   FrameHeader header;
-  header.epoch = stream.local->key.epoch;
-  header.session = session_;
-  header.stream = stream.local->key.stream;
+  set_stream(header, stream.local->key);
   header.operation = cargo_.operation;
   header.incarnation = node_.options.incarnation;
   header.call = to_bits(cargo_.call);

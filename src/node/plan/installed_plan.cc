@@ -30,6 +30,17 @@ struct Share {
 
 }  // namespace
 
+StreamKey key_of(const FrameHeader& header) {
+  return {header.epoch, header.session, header.stream, header.origin};
+}
+
+void set_stream(FrameHeader& header, const StreamKey& key) {
+  header.epoch = key.epoch;
+  header.session = key.session;
+  header.stream = key.stream;
+  header.origin = key.origin;
+}
+
 std::size_t depth_of(const PlanStream& stream, SessionKind kind) {
   std::map<NodeId, std::size_t> hops;
   std::size_t deepest = 0;
@@ -77,7 +88,8 @@ void InstalledPlan::add_stream(const PlanSession& session, std::size_t index, co
     if (from == *self_) local.children.push_back(plan_->nodes[to.index()].name);
   }
   if (local.parents.empty() && local.children.empty()) return;
-  local.key = {plan_->epoch, session.id, StreamIndex(static_cast<std::uint16_t>(index))};
+  local.key = {plan_->epoch, session.id, StreamIndex(static_cast<std::uint16_t>(index)),
+               tag_of(plan_->origin)};
   local.collective = session.collective;
   local.tenant = tenant_of(*plan_, session);
   local.tenant_weight = weights.of(local.tenant);

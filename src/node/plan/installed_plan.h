@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "node/plan/block_sizes.h"
+#include "square/frame.h"
 #include "square/plan.h"
 #include "transport/pacing/link_scheduler.h"
 
@@ -19,8 +20,12 @@ struct StreamKey {
   Epoch epoch;
   SessionId session;
   StreamIndex stream;
+  OriginTag origin{};  // of the plan
   friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
 };
+// The stream that a frame belongs to, and a frame that belongs to the stream.
+StreamKey key_of(const FrameHeader& header);
+void set_stream(FrameHeader& header, const StreamKey& key);
 
 // A stream that goes through this node. Data of a multicast comes from one parent and goes
 // to any children; data of a reduce comes from any parents, in the order of additions, and

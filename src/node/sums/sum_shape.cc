@@ -56,9 +56,7 @@ SumAge age_of(const FrameHeader& header) {
 FrameHeader SumLabel::header(FrameType type, const StreamKey& stream) const {
   FrameHeader header;
   header.type = type;
-  header.epoch = stream.epoch;
-  header.session = session;
-  header.stream = stream.stream;
+  set_stream(header, stream);
   header.operation = operation;
   header.incarnation = incarnation;
   header.attempt = to_wire({generation, 0});

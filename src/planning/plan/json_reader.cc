@@ -35,6 +35,7 @@ class Reader {
     const std::uint64_t epoch = fields.count("epoch");
     if (epoch > UINT32_MAX) fields.fail("epoch", "is too large");
     plan_.epoch = Epoch(static_cast<std::uint32_t>(epoch));
+    if (const Json* item = fields.find_optional("origin")) origin(*item);
     plan_.policy = fields.text("policy");
     plan_.solve_seconds = fields.number("solve_seconds");
     plan_.min_rate_bps = fields.rate("min_rate_mbps");
@@ -62,6 +63,15 @@ class Reader {
   }
 
  private:
+  void origin(const Json& item) {
+    const Fields fields(item, "origin", error_);
+    const std::string store = fields.text("store");
+    const char* const end = store.data() + store.size();
+    const auto [read, code] = std::from_chars(store.data(), end, plan_.origin.store, 16);
+    if (store.empty() || code != std::errc() || read != end) fields.fail("store", "is no hexadecimal number");
+    plan_.origin.term = fields.count("term");
+  }
+
   void node(const Json& item, std::string where) {
     const Fields fields(item, std::move(where), error_);
     PlanNode out{fields.text("name"), fields.rate("egress_mbps"), fields.rate("ingress_mbps"),

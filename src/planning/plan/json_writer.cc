@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -34,6 +36,9 @@ class Writer {
     OrderedJson out;
     out["format"] = kPlanFormat;
     out["epoch"] = plan_.epoch.value();
+    if (plan_.origin != PlanOrigin{}) {
+      out["origin"] = {{"store", fmt::format("{:016x}", plan_.origin.store)}, {"term", plan_.origin.term}};
+    }
     out["policy"] = plan_.policy;
     out["solve_seconds"] = plan_.solve_seconds;
     out["min_rate_mbps"] = rate(plan_.min_rate_bps);

@@ -31,6 +31,7 @@ std::vector<std::byte> random_bytes(std::mt19937_64& random, std::size_t size) {
 FrameHeader some_header() {
   return {.type = FrameType::kAck,
           .epoch = Epoch(0x01020304),
+          .origin = OriginTag(0xb4b3b2b1),
           .session = SessionId(0x05060708),
           .stream = StreamIndex(0x090a),
           .operation = OperationId(0x1112131415161718),
@@ -39,8 +40,8 @@ FrameHeader some_header() {
           .layout = Epoch(0xa4a3a2a1),
           .element_type = 0x91,
           .reduce_op = 0x92,
-          .offset_bytes = 0x3132333435363738,
-          .total_bytes = 0x4142434445464748,
+          .offset_bytes = 0x313233343536,
+          .total_bytes = 0x414243444546,
           .block_bytes = 0x51525354,
           .stream_sequence = 0x6162636465666768,
           .hop_sequence = 0x7172737475767778,
@@ -90,14 +91,15 @@ TEST_CASE("a frame's header is laid out as docs/wire.md draws it") {
   Frame frame{some_header(), Buffer::copy_of(std::vector<std::byte>(3, std::byte{0xAA}))};
   const auto header = encode_header(frame);
   const std::string expected =
-      "5351465203050a09"  // magic, layout 3, type 5, stream
+      "5351465204050a09"  // magic, layout 4, type 5, stream
       "03000000"          // payload bytes
       "0403020108070605"  // epoch, session
       "1c1b1a19"          // incarnation
       "2423222154535251"  // attempt, block bytes
       "1817161514131211"  // operation
-      "3837363534333231"  // offset
-      "4847464544434241"  // total
+      "363534333231"      // offset
+      "464544434241"      // total
+      "b1b2b3b4"          // origin
       "6867666564636261"  // stream sequence
       "7877767574737271"  // hop sequence
       "8887868584838281"  // link sequence
@@ -160,13 +162,14 @@ TEST_CASE("extreme fields and the largest payload survive") {
   Frame frame;
   frame.header = {.type = FrameType::kBlock,
                   .epoch = Epoch(std::numeric_limits<std::uint32_t>::max()),
+                  .origin = OriginTag(std::numeric_limits<std::uint32_t>::max()),
                   .session = SessionId(std::numeric_limits<std::uint32_t>::max()),
                   .stream = StreamIndex(std::numeric_limits<std::uint16_t>::max()),
                   .operation = OperationId(std::numeric_limits<std::uint64_t>::max()),
                   .incarnation = std::numeric_limits<std::uint32_t>::max(),
                   .attempt = std::numeric_limits<std::uint32_t>::max(),
-                  .offset_bytes = std::numeric_limits<std::uint64_t>::max(),
-                  .total_bytes = std::numeric_limits<std::uint64_t>::max(),
+                  .offset_bytes = (std::uint64_t{1} << 48U) - 1,
+                  .total_bytes = (std::uint64_t{1} << 48U) - 1,
                   .block_bytes = std::numeric_limits<std::uint32_t>::max(),
                   .stream_sequence = std::numeric_limits<std::uint64_t>::max(),
                   .hop_sequence = std::numeric_limits<std::uint64_t>::max()};
@@ -220,7 +223,7 @@ TEST_CASE("a header that lies under a true checksum is rejected") {
     CAPTURE(lie);
     check_rejected(bytes);
   }
-  const std::vector<std::pair<std::size_t, int>> lies = {{4, 0}, {4, 2}, {4, 4}, {5, 0}, {5, 9}, {5, 255}};
+  const std::vector<std::pair<std::size_t, int>> lies = {{4, 0}, {4, 3}, {4, 5}, {5, 0}, {5, 9}, {5, 255}};
   for (const auto& [at, value] : lies) {
     auto bytes = intact;
     bytes[at] = static_cast<std::byte>(value);

@@ -1,0 +1,114 @@
+#include "controller/ledger.h"
+
+#include <fmt/format.h>
+
+#include <unordered_map>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "controller/protocol.h"
+
+namespace square::controller {
+namespace {
+
+constexpr const char* kNumbersKey = "numbers";
+constexpr const char* kGroupKey = "group/";
+
+const std::string& name_of(const Topology& topology, NodeId node) { return topology.node(node).name; }
+
+v1::RunningSession message_of(const SessionKey& key, SessionId id, const Topology& topology) {
+  v1::RunningSession session;
+  session.set_id(id.value());
+  session.set_collective(key.collective.value());
+  session.set_kind(std::string(to_string(key.kind)));
+  session.set_root(name_of(topology, key.root));
+  for (const NodeId node : key.destinations) session.add_destinations(name_of(topology, node));
+  return session;
+}
+
+v1::RunningGroup message_of(const std::string& name, const RegisteredGroup& group) {
+  v1::RunningGroup running;
+  GroupSpec spec{name, group.tenant, group.nodes, {}};
+  for (const RegisteredCollective& collective : group.collectives) {
+    spec.collectives.push_back(collective.spec);
+    running.add_collectives(collective.id.value());
+  }
+  *running.mutable_group() = to_message(spec);
+  return running;
+}
+
+// At least `wanted`, and the same as before for as long as that is enough.
+std::uint32_t set_aside(std::uint32_t before, std::uint32_t wanted) {
+  return wanted <= before ? before : wanted + kNumbersAhead;
+}
+
+}  // namespace
+
+Result<v1::Past> Ledger::read() {
+  auto records = store_->read();
+  if (!records.is_ok()) return records.status();
+  v1::Past past;
+  for (const auto& [key, value] : *records) {
+    v1::Past part;
+    if (!part.ParseFromString(value))
+      return data_loss(fmt::format("the store's record \"{}\" is damaged", key));
+    past.MergeFrom(part);
+  }
+  kept_ = std::move(*records);
+  ahead_.set_epoch(past.epoch());
+  ahead_.set_next_collective(past.next_collective());
+  ahead_.set_next_session(past.next_session());
+  return past;
+}
+
+Ledger::Records Ledger::records_of(const PlanningState& state, const SessionNumbers& numbers, Epoch epoch) {
+  Records records;
+  v1::Past all;
+  all.set_epoch(set_aside(ahead_.epoch(), epoch.value()));
+  all.set_next_collective(set_aside(ahead_.next_collective(), state.registry.next_collective().value()));
+  all.set_next_session(set_aside(ahead_.next_session(), numbers.next));
+  ahead_ = all;
+  for (std::size_t i = 0; i < state.topology.node_count(); ++i)
+    all.add_nodes(name_of(state.topology, NodeId(static_cast<NodeId::value_type>(i))));
+  records[kNumbersKey] = all.SerializeAsString();
+
+  std::unordered_map<CollectiveId, v1::Past*> groups;
+  std::map<std::string, v1::Past> parts;
+  for (const auto& [name, group] : state.registry.groups()) {
+    v1::Past& part = parts[kGroupKey + name];
+    *part.add_groups() = message_of(name, *group);
+    for (const RegisteredCollective& collective : group->collectives) groups[collective.id] = &part;
+  }
+  for (const auto& [key, id] : numbers.known) {
+    const auto group = groups.find(key.collective);
+    if (group != groups.end()) *group->second->add_sessions() = message_of(key, id, state.topology);
+  }
+  for (const auto& [key, part] : parts) records[key] = part.SerializeAsString();
+  return records;
+}
+
+Status Ledger::keep(const PlanningState& state, const SessionNumbers& numbers, Epoch epoch) {
+  const v1::Past before = ahead_;
+  Records now = records_of(state, numbers, epoch);
+  std::vector<store::Write> writes;
+  for (const auto& [key, value] : now) {
+    const auto known = kept_.find(key);
+    if (known == kept_.end() || known->second != value) writes.push_back({key, value});
+  }
+  for (const auto& [key, value] : kept_) {
+    if (!now.contains(key)) writes.push_back({key, std::nullopt});
+  }
+  const Status written = store_->write(writes);
+  if (written.is_ok()) {
+    kept_ = std::move(now);
+    return {};
+  }
+  ahead_ = before;
+  const bool is_only_the_disk = writes.empty() && written.code() != StatusCode::kFailedPrecondition;
+  if (!is_only_the_disk) return written;
+  log(LogLevel::kWarning, "controller", "{}", written.message());
+  return {};
+}
+
+}  // namespace square::controller

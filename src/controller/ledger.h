@@ -1,0 +1,44 @@
+// What a controller's store holds: what the next controller must know, and must not give again.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controller/admission.h"
+#include "controller/session_numbers.h"
+#include "square/plan.h"
+#include "square/v1/controller.pb.h"
+#include "store/store.h"
+
+namespace square::controller {
+
+// Numbers are set aside so many at a time, so that plans which bring nothing new need no room on the disk.
+inline constexpr std::uint32_t kNumbersAhead = 1024;
+
+// Not thread-safe.
+class Ledger {
+ public:
+  explicit Ledger(std::unique_ptr<store::Store> store) : store_(std::move(store)) {}
+
+  [[nodiscard]] PlanOrigin origin() const { return {store_->id(), store_->term()}; }
+
+  // What earlier controllers left; empty where there was none. Errors: those of Store::read(), DATA_LOSS for
+  // a record that cannot be understood.
+  Result<v1::Past> read();
+
+  // Before anybody is told of a plan `epoch` that was made of this state. Errors: those of Store::write();
+  // FAILED_PRECONDITION where another controller leads. Where nothing had to be written a full disk is none.
+  Status keep(const PlanningState& state, const SessionNumbers& numbers, Epoch epoch);
+
+ private:
+  using Records = std::map<std::string, std::string>;
+  [[nodiscard]] Records records_of(const PlanningState& state, const SessionNumbers& numbers, Epoch epoch);
+
+  std::unique_ptr<store::Store> store_;
+  Records kept_;
+  v1::Past ahead_;  // numbers below these are set aside
+};
+
+}  // namespace square::controller

@@ -1,0 +1,73 @@
+#include "controller/recollection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/protocol.h"
+
+namespace square::controller {
+namespace {
+
+// Those that the node has a part in.
+void add_sessions(const Plan& plan, const std::string& node, v1::Past& past) {
+  const auto name = [&](NodeId id) { return plan.nodes[id.index()].name; };
+  const auto self = plan.find_node(node);
+  for (const PlanSession& session : plan.sessions) {
+    if (std::ranges::find(session.members, self) == session.members.end()) continue;
+    v1::RunningSession& added = *past.add_sessions();
+    added.set_id(session.id.value());
+    added.set_collective(session.collective.value());
+    added.set_kind(std::string(to_string(session.kind)));
+    added.set_root(name(session.root));
+    for (const NodeId member : session.members) {
+      if (member != session.root) added.add_destinations(name(member));
+    }
+  }
+}
+
+}  // namespace
+
+void Recollection::note_plan(std::shared_ptr<const Plan> plan) {
+  const std::lock_guard lock(mutex_);
+  if (newest_ && plan->origin == newest_->origin && plan->epoch <= newest_->epoch) return;
+  for (const PlanCollective& collective : plan->collectives)
+    next_collective_ = std::max(next_collective_, collective.id.value() + 1);
+  for (const PlanSession& session : plan->sessions)
+    next_session_ = std::max(next_session_, session.id.value() + 1);
+  newest_ = std::move(plan);
+}
+
+void Recollection::note_group(const GroupSpec& group, const GroupRegistration& made) {
+  const std::lock_guard lock(mutex_);
+  const auto [entry, is_new] = groups_.try_emplace(group.name);
+  Running& running = entry->second;
+  if (is_new) running.group = {group.name, group.tenant, group.nodes, {}};
+  for (std::size_t i = 0; i < group.collectives.size(); ++i) {
+    const CollectiveId id = made.collectives[i];
+    next_collective_ = std::max(next_collective_, id.value() + 1);
+    const bool added = running.collectives.insert_or_assign(identity_of(group.collectives[i]), id).second;
+    if (added) running.group.collectives.push_back(group.collectives[i]);
+  }
+}
+
+std::optional<v1::Past> Recollection::past() const {
+  const std::lock_guard lock(mutex_);
+  if (!newest_) return std::nullopt;
+  v1::Past past;
+  past.set_store(newest_->origin.store);
+  past.set_term(newest_->origin.term);
+  past.set_epoch(newest_->epoch.value());
+  past.set_next_collective(next_collective_);
+  past.set_next_session(next_session_);
+  for (const PlanNode& node : newest_->nodes) past.add_nodes(node.name);
+  for (const auto& [name, running] : groups_) {
+    v1::RunningGroup& added = *past.add_groups();
+    *added.mutable_group() = to_message(running.group);
+    for (const GroupCollective& collective : running.group.collectives)
+      added.add_collectives(running.collectives.at(identity_of(collective)).value());
+  }
+  add_sessions(*newest_, node_, past);
+  return past;
+}
+
+}  // namespace square::controller

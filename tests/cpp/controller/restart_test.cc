@@ -1,0 +1,318 @@
+// A controller that is started again, with its store and without: what runs goes on, nothing is given twice.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "controller/coordinator.h"
+#include "controller/fixture.h"
+#include "controller/recorded_line.h"
+
+using namespace square;
+using namespace square::test;
+using controller::Answer;
+using controller::Coordinator;
+
+namespace {
+
+// A directory for a store, which goes with its owner.
+class StoreDirectory {
+ public:
+  StoreDirectory() {
+    std::string pattern = std::filesystem::temp_directory_path() / "square-restart-XXXXXX";
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~StoreDirectory() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] std::string file() const { return path_ / "store"; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A controller that can be started again at its address.
+class Restarted {
+ public:
+  Restarted(Scenario scenario, const std::string& store) : scenario_(std::move(scenario)) {
+    options_.store = store;
+    again();
+    options_.bind_address = now->address();
+  }
+  void again() {
+    if (now) now->stop();
+    now.reset();
+    now = start(scenario_, options_);
+  }
+  std::unique_ptr<Controller> now;
+
+ private:
+  const Scenario scenario_;
+  ControllerOptions options_;
+};
+
+std::vector<SessionId> sessions_of(const Plan& plan, CollectiveId collective) {
+  const PlanCollective* const found = plan.find_collective(collective);
+  return found == nullptr ? std::vector<SessionId>() : found->sessions;
+}
+
+GroupSpec all_reduce_group(const std::string& name, const std::vector<std::string>& nodes) {
+  return {name, "alice", nodes, {{CollectiveOp::kAllReduce, Rank(0), 1.0, 1'000'000}}};
+}
+
+bool has_newer_plan_with(const Controller& controller, const Plan& before, CollectiveId collective) {
+  const auto plan = controller.plan();
+  return plan && plan->epoch > before.epoch && plan->find_collective(collective) != nullptr;
+}
+
+std::vector<std::string> names_of(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const PlanNode& node : plan.nodes) names.push_back(node.name);
+  return names;
+}
+
+// Two controllers one after the other, and what nodes a and b ran under the first.
+void check_goes_on(Restarted& controller) {
+  const auto a = FakeNode::join(*controller.now, "a");
+  const auto b = FakeNode::join(*controller.now, "b");
+  const auto group = all_reduce_group("job", {"a", "b"});
+  const auto made = a->client().register_group(group, kPatience);
+  REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
+  REQUIRE(b->client().register_group(group, kPatience).is_ok());
+  const CollectiveId collective = made->collectives.front();
+  const auto before = controller.now->plan();
+  const auto names = names_of(*before);
+  const auto sessions = sessions_of(*before, collective);
+  REQUIRE_FALSE(sessions.empty());
+
+  controller.again();
+  // Both bring the group, and both get a plan that is newer than what they had.
+  REQUIRE(eventually([&] { return has_newer_plan_with(*controller.now, *before, collective); }));
+  const Epoch epoch = controller.now->plan()->epoch;
+  CHECK(a->wait_for_active(epoch));
+  CHECK(b->wait_for_active(epoch));
+  const auto after = controller.now->plan();
+  CHECK(after->origin != before->origin);
+  CHECK(sessions_of(*after, collective) == sessions);
+  auto kept = names_of(*after);
+  kept.resize(names.size());
+  CHECK(kept == names);
+
+  // The same group is the same, another gets other numbers.
+  const auto same = b->client().register_group(group, kPatience);
+  REQUIRE_MESSAGE(same.is_ok(), same.status().to_string());
+  CHECK(same->collectives == made->collectives);
+  const auto other = a->client().register_group(all_reduce_group("other", {"b", "a"}), kPatience);
+  REQUIRE_MESSAGE(other.is_ok(), other.status().to_string());
+  CHECK(other->collectives.front() != collective);
+  const auto latest = controller.now->plan();
+  std::set<SessionId> all;
+  for (const PlanSession& session : latest->sessions) all.insert(session.id);
+  CHECK(all.size() == latest->sessions.size());
+}
+
+}  // namespace
+
+TEST_CASE("a controller that is started again hears from its nodes what they run") {
+  Restarted controller(mesh({"a", "b", "c"}), "");
+  check_goes_on(controller);
+}
+
+TEST_CASE("a controller that is started again hears of nodes that no topology names") {
+  Scenario open;
+  open.policy.name = "exact";
+  Restarted controller(open, "");
+  check_goes_on(controller);
+}
+
+TEST_CASE("a controller that is started again with its store knows") {
+  const StoreDirectory directory;
+  Restarted controller(mesh({"a", "b", "c"}), directory.file());
+  check_goes_on(controller);
+}
+
+TEST_CASE("an open overlay that is started again with its store knows, too") {
+  const StoreDirectory directory;
+  Scenario open;
+  open.policy.name = "exact";
+  Restarted controller(open, directory.file());
+  check_goes_on(controller);
+}
+
+TEST_CASE("a store remembers groups whose nodes have not come back yet, and for how long it may wait") {
+  const StoreDirectory directory;
+  ControllerOptions options;
+  options.store = directory.file();
+  options.lease = 400ms;
+  Scenario open;
+  open.policy.name = "exact";
+  std::vector<CollectiveId> given;
+  {
+    const auto first = start(open, options);
+    const auto a = FakeNode::join(*first, "a");
+    const auto b = FakeNode::join(*first, "b");
+    const auto made = a->client().register_group(all_reduce_group("job", {"a", "b"}), kPatience);
+    REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
+    given = made->collectives;
+    first->stop();
+  }
+  const auto second = start(open, options);
+  REQUIRE(second->plan() != nullptr);
+  CHECK(second->plan()->find_collective(given.front()) != nullptr);
+  // Nobody comes: the nodes left, and with them the group.
+  CHECK(eventually([&] { return second->plan()->collectives.empty(); }));
+  // Other processes under the names have no part in it.
+  const auto a = FakeNode::join(*second, "a");
+  const auto b = FakeNode::join(*second, "b");
+  const auto made = a->client().register_group(all_reduce_group("job", {"a", "b"}), kPatience);
+  REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
+  CHECK(made->collectives != given);
+}
+
+TEST_CASE("a registration whose controller dies is answered by the next") {
+  Restarted controller(mesh({"a", "b"}), "");
+  FakeNode::Options slow;
+  slow.installs = false;
+  const auto a = FakeNode::join(*controller.now, "a", slow);
+  const auto b = FakeNode::join(*controller.now, "b");
+  Result<GroupRegistration> made = internal_error("not called");
+  std::thread caller([&] {
+    made = b->client().register_group(all_reduce_group("job", {"a", "b"}), kPatience);
+  });
+  const auto has_group = [](const std::vector<FakeNode::Event>& events) {
+    return std::ranges::any_of(
+        events, [](const FakeNode::Event& event) { return event.plan && !event.plan->collectives.empty(); });
+  };
+  REQUIRE(a->wait_for(has_group));
+  controller.again();
+  std::atomic<bool> is_over = false;
+  std::thread installer([&] {
+    while (!is_over) {
+      a->install();
+      std::this_thread::sleep_for(5ms);
+    }
+  });
+  caller.join();
+  is_over = true;
+  installer.join();
+  REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
+  CHECK(controller.now->plan()->find_collective(made->collectives.front()) != nullptr);
+}
+
+namespace {
+
+// A store that takes nothing while it is `full`, and is another's once it is `lost`.
+class MoodyStore final : public store::Store {
+ public:
+  struct Mood {
+    std::atomic<bool> full = false;
+    std::atomic<bool> lost = false;
+  };
+  explicit MoodyStore(Mood& mood) : mood_(mood) {}
+  [[nodiscard]] store::StoreId id() const override { return 5; }
+  [[nodiscard]] std::uint64_t term() const override { return 1; }
+  Result<std::map<std::string, std::string>> read() override { return inner_->read(); }
+  Status write(const std::vector<store::Write>& writes) override {
+    if (mood_.lost) return failed_precondition("another controller has taken over the store");
+    if (mood_.full) return resource_exhausted("the disk is full");
+    return inner_->write(writes);
+  }
+
+ private:
+  Mood& mood_;
+  std::unique_ptr<store::Store> inner_ = store::make_memory_store();
+};
+
+struct Waiting {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Result<Answer>> answer;
+
+  controller::Reply reply() {
+    return [this](Result<Answer> result) {
+      const std::lock_guard lock(mutex);
+      answer = std::move(result);
+      changed.notify_all();
+    };
+  }
+  Result<Answer> wait() {
+    std::unique_lock lock(mutex);
+    REQUIRE(changed.wait_for(lock, kPatience, [this] { return answer.has_value(); }));
+    return *std::exchange(answer, std::nullopt);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what the store cannot take is refused, and what runs stays as it is") {
+  MoodyStore::Mood mood;
+  auto made = Coordinator::create(10s, 10s, mesh({"a", "b"}), std::make_unique<MoodyStore>(mood));
+  REQUIRE(made.is_ok());
+  Coordinator& coordinator = **made;
+  const auto line = std::make_shared<RecordedLine>();
+  Waiting waiting;
+  coordinator.submit(all_reduce_group("one", {"a", "b"}), waiting.reply());
+  REQUIRE(waiting.wait().is_ok());
+  const auto before = coordinator.active();
+
+  mood.full = true;
+  coordinator.submit(all_reduce_group("two", {"a", "b"}), waiting.reply());
+  const auto refused = waiting.wait();
+  CHECK(refused.status().code() == StatusCode::kResourceExhausted);
+  CHECK(coordinator.active() == before);
+  mood.full = false;
+  coordinator.submit(all_reduce_group("two", {"a", "b"}), waiting.reply());
+  const auto second = waiting.wait();
+  REQUIRE(second.is_ok());
+  CHECK(coordinator.active()->plan->epoch > before->plan->epoch);
+
+  mood.lost = true;
+  coordinator.submit(all_reduce_group("three", {"a", "b"}), waiting.reply());
+  CHECK(waiting.wait().status().code() == StatusCode::kFailedPrecondition);
+  // Another leads: this one gives up.
+  CHECK(eventually(
+      [&] { return coordinator.join(hello_of("a", 1, "a:1"), line).code() == StatusCode::kUnavailable; }));
+}
+
+TEST_CASE("a node whose numbers were given again is told so, and harms nobody") {
+  auto made = Coordinator::create(10s, 10s, mesh({"a", "b"}));
+  REQUIRE(made.is_ok());
+  Coordinator& coordinator = **made;
+  Waiting waiting;
+  coordinator.submit(all_reduce_group("new", {"a", "b"}), waiting.reply());
+  const auto given = waiting.wait();
+  REQUIRE(given.is_ok());
+  v1::Hello hello = hello_of("a", 1, "a:1");
+  v1::Past& past = *hello.mutable_past();
+  past.set_store(77);
+  past.set_term(1);
+  past.set_epoch(40);
+  past.add_nodes("a");
+  past.add_nodes("b");
+  v1::RunningGroup& running = *past.add_groups();
+  *running.mutable_group() = controller::to_message(all_reduce_group("old", {"b", "a"}));
+  running.add_collectives(given->collectives.front().value());
+  const auto line = std::make_shared<RecordedLine>();
+  const Status refused = coordinator.join(hello, line);
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK(refused.message().find("group \"old\"") != std::string::npos);
+
+  // With a number of its own it comes in, and the next plan is newer than what it had.
+  running.set_collectives(0, given->collectives.front().value() + 5);
+  REQUIRE(coordinator.join(hello, line).is_ok());
+  CHECK(eventually([&] {
+    return coordinator.active()->plan->epoch == Epoch(41) || coordinator.active()->plan->epoch > Epoch(41) ||
+           [&] {
+             coordinator.installed("a", line.get(), Epoch(41));
+             coordinator.installed("a", line.get(), Epoch(42));
+             return false;
+           }();
+  }));
+  CHECK(coordinator.active()->plan->find_collective(CollectiveId(given->collectives.front().value() + 5)) !=
+        nullptr);
+  // A node numbered otherwise does not fit.
+  v1::Hello other = hello_of("b", 1, "b:1");
+  *other.mutable_past() = past;
+  other.mutable_past()->set_nodes(0, "b");
+  other.mutable_past()->set_nodes(1, "a");
+  CHECK(coordinator.join(other, std::make_shared<RecordedLine>()).code() == StatusCode::kFailedPrecondition);
+}

@@ -1,0 +1,199 @@
+#include "store/sqlite_store.h"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "store/sqlite.h"
+
+using namespace square;
+using namespace square::store;
+
+namespace {
+
+// A directory that goes with its owner.
+class Directory {
+ public:
+  Directory() {
+    std::string pattern = std::filesystem::temp_directory_path() / "square-store-XXXXXX";
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~Directory() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+std::unique_ptr<Store> open(const std::string& path) {
+  auto opened = open_sqlite_store(path);
+  INFO(opened.status().to_string());
+  REQUIRE(opened.is_ok());
+  return std::move(*opened);
+}
+
+// A process that opens the store, says so with a byte, and waits to be ended.
+class HoldingProcess {
+ public:
+  explicit HoldingProcess(const std::string& path) {
+    int ends[2];
+    REQUIRE(::pipe(ends) == 0);
+    process_ = ::fork();
+    if (process_ == 0) {
+      const auto held = open_sqlite_store(path);
+      const char word = held.is_ok() ? 'y' : 'n';
+      if (::write(ends[1], &word, 1) != 1) ::_exit(1);
+      for (;;) ::pause();
+    }
+    char word = 0;
+    REQUIRE(::read(ends[0], &word, 1) == 1);
+    REQUIRE(word == 'y');
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  ~HoldingProcess() { end(); }
+  void stop() const { ::kill(process_, SIGSTOP); }
+  void end() {
+    if (process_ == 0) return;
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+    process_ = 0;
+  }
+
+ private:
+  pid_t process_ = 0;
+};
+
+using Records = std::map<std::string, std::string>;
+
+Records records_of(Store& store) {
+  auto records = store.read();
+  REQUIRE(records.is_ok());
+  return *records;
+}
+
+void write_text(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+
+}  // namespace
+
+TEST_CASE("a store keeps its records and its identity, and counts who takes hold of it") {
+  const Directory directory;
+  const std::string path = directory.file("store");
+  StoreId id = 0;
+  {
+    const auto store = open(path);
+    id = store->id();
+    CHECK(store->term() == 1);
+    CHECK(records_of(*store).empty());
+    REQUIRE(store->write({{"a", "1"}, {"b", std::string("\0\xff", 2)}, {"c", ""}}).is_ok());
+    REQUIRE(store->write({{"a", "2"}, {"c", std::nullopt}}).is_ok());
+    CHECK(records_of(*store) == Records{{"a", "2"}, {"b", std::string("\0\xff", 2)}});
+  }
+  const auto again = open(path);
+  CHECK(again->id() == id);
+  CHECK(again->term() == 2);
+  CHECK(records_of(*again) == Records{{"a", "2"}, {"b", std::string("\0\xff", 2)}});
+  CHECK(open(directory.file("other"))->id() != id);
+}
+
+TEST_CASE("a store in memory is one, too, and no two are the same") {
+  const auto store = make_memory_store();
+  REQUIRE(store->write({{"a", "1"}, {"b", "2"}}).is_ok());
+  REQUIRE(store->write({{"b", std::nullopt}}).is_ok());
+  CHECK(records_of(*store) == Records{{"a", "1"}});
+  CHECK(store->id() != make_memory_store()->id());
+}
+
+TEST_CASE("a second process is refused while the first one lives, and follows at once when that is killed") {
+  const Directory directory;
+  const std::string path = directory.file("store");
+  HoldingProcess holder(path);
+  const auto refused = open_sqlite_store(path);
+  REQUIRE(refused.status().code() == StatusCode::kAlreadyExists);
+  CHECK(refused.status().message().find("another controller, process ") != std::string::npos);
+  CHECK(refused.status().message().find(path) != std::string::npos);
+  holder.end();
+  CHECK(open(path)->term() == 2);
+}
+
+// Over 3 s, for that is how long a process that says nothing keeps its store.
+TEST_CASE("who is silent for long loses the store, and is told so") {
+  const Directory directory;
+  const std::string path = directory.file("store");
+  const HoldingProcess stopped(path);
+  stopped.stop();
+  const auto store = open(path);
+  CHECK(store->term() == 2);
+  // As one that takes it over does.
+  auto file = SqliteFile::open(path, kBusyTime);
+  REQUIRE(file.is_ok());
+  REQUIRE(file->run("UPDATE lead SET term = 3").is_ok());
+  const Status lost = store->write({{"a", "1"}});
+  CHECK(lost.code() == StatusCode::kFailedPrecondition);
+  CHECK(lost.message().find("taken over") != std::string::npos);
+  CHECK(records_of(*store).empty());
+}
+
+TEST_CASE("a file that is no store is refused and stays as it was") {
+  const Directory directory;
+  const std::string text = directory.file("text");
+  const std::string words(5000, 'x');
+  write_text(text, words);
+  CHECK(open_sqlite_store(text).status().code() == StatusCode::kInvalidArgument);
+  std::string kept;
+  std::getline(std::ifstream(text), kept);
+  CHECK(kept == words);
+
+  const std::string other = directory.file("other");
+  {
+    auto file = SqliteFile::open(other, kBusyTime);
+    REQUIRE(file.is_ok());
+    REQUIRE(file->run_all("CREATE TABLE mine(a)").is_ok());
+  }
+  const Status refused = open_sqlite_store(other).status();
+  CHECK(refused.code() == StatusCode::kInvalidArgument);
+  CHECK(refused.message().find("another program") != std::string::npos);
+
+  CHECK(open_sqlite_store(directory.file("none/store")).status().code() == StatusCode::kUnavailable);
+  CHECK(open_sqlite_store("").status().code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("a store of another version is refused by name") {
+  const Directory directory;
+  const std::string path = directory.file("store");
+  static_cast<void>(open(path));
+  {
+    auto file = SqliteFile::open(path, kBusyTime);
+    REQUIRE(file.is_ok());
+    REQUIRE(file->run("PRAGMA user_version = 7").is_ok());
+  }
+  const Status refused = open_sqlite_store(path).status();
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK(refused.message().find("version 7") != std::string::npos);
+}
+
+TEST_CASE("what cannot be written is not written in part, and the store goes on") {
+  const Directory directory;
+  const auto store = open(directory.file("store"));
+  REQUIRE(store->write({{"a", "1"}}).is_ok());
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{100'000, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  const Status failed = store->write({{"a", "2"}, {"b", std::string(1'000'000, 'x')}});
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  CHECK_FALSE(failed.is_ok());
+  CHECK(failed.code() != StatusCode::kFailedPrecondition);
+  CHECK(records_of(*store) == Records{{"a", "1"}});
+  REQUIRE(store->write({{"a", "3"}}).is_ok());
+  CHECK(records_of(*store) == Records{{"a", "3"}});
+}
