@@ -42,7 +42,7 @@ struct ControllerEvents {
 class ControllerClient {
  public:
   static constexpr Duration kMinReconnectWait = std::chrono::milliseconds(100);
-  static constexpr Duration kMaxReconnectWait = std::chrono::seconds(2);
+  static constexpr Duration kMaxReconnectWait = std::chrono::milliseconds(500);
 
   // Connects and says which node this is. Blocks for connect_timeout at most. Errors:
   // UNAVAILABLE naming the address if no controller answers; FAILED_PRECONDITION for
