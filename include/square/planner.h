@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "square/budget.h"
 #include "square/plan.h"
 #include "square/scenario.h"
 
@@ -35,6 +36,8 @@ struct PlanResult {
 struct PlanOptions {
   // Without streams a plan has lp rates and their certificate only, and is made faster.
   bool streams = true;
+  // When to stop, with an error.
+  Budget budget = {};
 };
 
 // Policies by name:
@@ -50,13 +53,15 @@ struct PlanOptions {
 // UNIMPLEMENTED for an operation that it cannot plan; FAILED_PRECONDITION naming source
 // and destination where no path exists, or the collective whose required rate or latency
 // bound cannot be had; INTERNAL where every way to solve a program failed its checks.
+// Also CANCELLED where the budget was cancelled, DEADLINE_EXCEEDED, naming what it was at, where
+// its time is over: within about 50 ms, in the middle of whatever it does.
 // Blocks for as long as it computes. Thread-safe.
 Result<PlanResult> make_plan(const Scenario& scenario, const PlanOptions& options = {});
 
 // Plans one scenario after another, each from where the one before ended: what capacities
 // change, who joins or leaves, which nodes and links are there no more is found by
 // comparison (nodes by name, collectives by id). Plans of other policies than "exact" are
-// made afresh each time. Thread-compatible.
+// made afresh each time. Thread-compatible: it may go from one thread to another between plans.
 class Planner {
  public:
   Planner();
@@ -85,7 +90,8 @@ inline constexpr int kMaxFrontierPoints = 10'000;
 
 // `points` plans with levels evenly spaced up to the largest that there is. Policy "exact"
 // only. Errors: as make_plan(); INVALID_ARGUMENT for fewer than 2 or too many points.
-Result<std::vector<FrontierPoint>> cost_frontier(const Scenario& scenario, int points);
+Result<std::vector<FrontierPoint>> cost_frontier(const Scenario& scenario, int points,
+                                                 const Budget& budget = {});
 
 std::vector<std::string_view> policy_names();
 

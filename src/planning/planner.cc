@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "planning/planning_steps.h"
 #include "square/clock.h"
 #include "square/validator.h"
@@ -21,6 +22,7 @@ Result<PlanResult> planning::plan_with(Policy& policy, const Scenario& scenario,
   const TimePoint start = steady_clock().now();
   SQUARE_ASSIGN_OR_RETURN(PlanResult result, policy.plan(scenario, options));
   result.plan.solve_seconds = to_seconds(steady_clock().now() - start);
+  const Phase phase("checking the plan");
   if (const Status status = validate(result.plan); !status.is_ok()) {
     return internal_error(
         fmt::format("the planner made a plan that breaks its own rules: {}", status.message()));
@@ -29,16 +31,18 @@ Result<PlanResult> planning::plan_with(Policy& policy, const Scenario& scenario,
 }
 
 Result<PlanResult> make_plan(const Scenario& scenario, const PlanOptions& options) {
-  SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
-  return planning::plan_with(*planning::policy_of(scenario).make(), scenario, options);
+  return spend(options.budget, [&]() -> Result<PlanResult> {
+    SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
+    return planning::plan_with(*planning::policy_of(scenario).make(), scenario, options);
+  });
 }
 
-Result<std::vector<FrontierPoint>> cost_frontier(const Scenario& scenario, int points) {
+Result<std::vector<FrontierPoint>> cost_frontier(const Scenario& scenario, int points, const Budget& budget) {
   SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
   if (points < 2 || points > kMaxFrontierPoints) {
     return invalid_argument(fmt::format("a frontier of {} points: give 2 to {}", points, kMaxFrontierPoints));
   }
-  return planning::policy_of(scenario).make()->frontier(scenario, points);
+  return spend(budget, [&] { return planning::policy_of(scenario).make()->frontier(scenario, points); });
 }
 
 std::vector<std::string_view> policy_names() {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "planning/exact/solution.h"
 #include "planning/plan/parts.h"
 
@@ -19,6 +20,7 @@ class Writing {
       : problem_(problem), instance_(instance), solution_(solution) {}
 
   Plan run() {
+    const Phase phase("writing the plan");
     plan_.policy = "exact";
     plan_.realised = solution_.carried.has_value();
     plan_.budget_usd_per_hour = instance_.budget_usd_per_hour;
@@ -30,7 +32,10 @@ class Writing {
     }
     for (const NodeId node : problem_.scenario->policy.avoid_nodes) plan_.nodes[node.index()].relays = false;
     for (const LinkId link : problem_.scenario->policy.avoid_links) plan_.links[link.index()].avoided = true;
-    for (std::size_t i = 0; i < problem_.sessions.size(); ++i) add_session(i);
+    for (std::size_t i = 0; i < problem_.sessions.size(); ++i) {
+      look_at_budget();
+      add_session(i);
+    }
     for (std::size_t c = 0; c < instance_.groups.size(); ++c) share_bytes(c);
     add_collectives(problem_, plan_);
     for (std::size_t c = 0; c < plan_.collectives.size(); ++c) {
@@ -147,6 +152,7 @@ class Writing {
   void add_bounds() {
     std::vector<double> cut_length(problem_.sessions.size());
     for (const PlanLevel& level : plan_.certificate.levels) {
+      look_at_budget();
       std::fill(cut_length.begin(), cut_length.end(), 0.0);
       for (const PlanPacking& packing : level.packings) {
         for (const PlanPacking::Cut& cut : packing.cuts) cut_length[packing.session.index()] += cut.length;
@@ -196,6 +202,7 @@ std::vector<std::pair<Column, double>> flows_of(const Carried& carried) {
 }  // namespace
 
 Result<Plan> exact_plan(const Problem& problem, const PlanOptions& options, ExactMemory* memory) {
+  const Phase phase("reading what is asked for");
   SQUARE_ASSIGN_OR_RETURN(const Instance instance, make_instance(problem));
   if (memory != nullptr) memory->align(problem.topology());
   const PolicySpec& policy = problem.scenario->policy;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 
 namespace square::planning {
 namespace {
@@ -39,7 +40,10 @@ class Maker {
   }
 
   Result<Instance> run() {
-    for (const Session& session : problem_.sessions) SQUARE_RETURN_IF_ERROR(add_demand(session));
+    for (const Session& session : problem_.sessions) {
+      look_at_budget();
+      SQUARE_RETURN_IF_ERROR(add_demand(session));
+    }
     for (std::size_t c = 0; c < problem_.weight.size(); ++c) add_group(c);
     return std::move(instance_);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/spending.h"
+
 namespace square::planning {
 namespace {
 
@@ -86,6 +88,7 @@ std::vector<std::vector<double>> add_loads(const Problem& problem, Plan& plan) {
   std::vector<std::vector<double>> loads(plan.collectives.size(),
                                          std::vector<double>(plan.links.size(), 0.0));
   for (std::size_t i = 0; i < plan.sessions.size(); ++i) {
+    look_at_budget();
     std::vector<double>& load = loads[problem.sessions[i].collective];
     for (const PlanStream& stream : plan.sessions[i].streams) {
       for (const auto& [from, to] : stream.links)
