@@ -58,6 +58,13 @@ struct PlanOptions {
 // Blocks for as long as it computes. Thread-safe.
 Result<PlanResult> make_plan(const Scenario& scenario, const PlanOptions& options = {});
 
+// A plan that fits, in milliseconds where make_plan() takes seconds or minutes: Plan::provisional.
+// A few trees a session, spread over the overlay, and max-min fair rates over them; it keeps every
+// capacity and limit, and what the policy avoids, but proves nothing, whatever the policy. The same
+// scenario has the same plan. Errors: as make_plan(); FAILED_PRECONDITION also for what it cannot
+// plan: required rates at the least cost. Thread-safe.
+Result<PlanResult> make_quick_plan(const Scenario& scenario, const PlanOptions& options = {});
+
 // Plans one scenario after another, each from where the one before ended: what capacities
 // change, who joins or leaves, which nodes and links are there no more is found by
 // comparison (nodes by name, collectives by id). Plans of other policies than "exact" are

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planning/problem/sessions.h"
 #include "square/planner.h"
 #include "square/scenario.h"
 #include "square/status.h"
@@ -35,6 +36,8 @@ struct PolicyEntry {
   std::unique_ptr<Policy> (*make)();
   // Objectives, budgets, required rates, bounds on latency, things to avoid: does it know them?
   bool meets_demands = false;
+  // What it makes of collectives.
+  Expansion expansion = {};
 };
 
 // In the order in which they are listed to people.

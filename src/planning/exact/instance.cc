@@ -132,7 +132,7 @@ class Maker {
     std::vector<double> distance(instance_.node_count(), kUnreachable);
     std::vector<int> order = {demand.root};
     distance[static_cast<std::size_t>(demand.root)] = 0.0;
-    for (std::size_t next = 0; next < order.size(); ++next) {
+    for (std::size_t next = 0; next < order.size() && order.size() < distance.size(); ++next) {
       for (const int arc : graph.graph.out[order[next]]) {
         const int to = graph.graph.arcs[arc].to;
         if (distance[to] == 0.0) continue;

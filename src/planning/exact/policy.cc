@@ -14,7 +14,7 @@ namespace {
 Result<Problem> exact_problem(const Scenario& scenario) {
   Problem problem;
   SQUARE_ASSIGN_OR_RETURN(problem.network, with_headroom(scenario));
-  SQUARE_ASSIGN_OR_RETURN(problem.sessions, expand_sessions(scenario, {false, true}));
+  SQUARE_ASSIGN_OR_RETURN(problem.sessions, expand_sessions(scenario, kExactExpansion));
   index_sessions(scenario, problem);
   return problem;
 }

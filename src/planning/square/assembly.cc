@@ -128,7 +128,8 @@ class Assembly {
   void certify() {
     std::vector<double> rates;
     for (const PlanCollective& collective : plan_.collectives) rates.push_back(collective.rate_bps);
-    CutBounds bounds = best_cuts(problem_, rates, add_loads(problem_, plan_));
+    add_loads(problem_, plan_);
+    CutBounds bounds = best_cuts(problem_, rates, loads_by_collective(problem_, plan_));
     plan_.certificate.cuts = std::move(bounds.cuts);
     for (const PlanCut& cut : plan_.certificate.cuts) {
       for (PlanCollective& collective : plan_.collectives) {
