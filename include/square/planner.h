@@ -1,7 +1,9 @@
 // From a scenario to a plan.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "square/budget.h"
 #include "square/plan.h"
 #include "square/scenario.h"
+#include "square/units.h"
 
 namespace square {
 
@@ -83,6 +86,36 @@ class Planner {
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+// Has a plan in time: the policy's own where that is soon made, otherwise a quick one at once and the
+// policy's own when it is ready. Plans on a thread that it owns. Calls must not overlap, but cancel() may
+// come from any thread.
+class BackgroundPlanner {
+ public:
+  // `ready` is called on this object's thread, no lock held, when take_better() has something to give. It
+  // may come late, when that is no longer so, and must not call back.
+  explicit BackgroundPlanner(std::function<void()> ready);
+  BackgroundPlanner(BackgroundPlanner&&) noexcept;
+  BackgroundPlanner& operator=(BackgroundPlanner&&) noexcept;
+  // Cancels what is under way and waits for that, as long as cancelling a plan takes.
+  ~BackgroundPlanner();
+
+  // In the place of what is under way, which is cancelled. Blocks for `patience`, for what cancelling takes
+  // and for a quick plan; where there is none to be had, until the plan is made. The next plan
+  // starts from the last that was made. Errors: as make_plan(); CANCELLED.
+  Result<PlanResult> plan(Scenario scenario, Duration patience);
+
+  // After plan() gave a provisional plan, once: the policy's own of the same scenario, or why there is
+  // none. nullopt: not yet. Does not block.
+  std::optional<Result<PlanResult>> take_better();
+
+  // What is under way ends with CANCELLED, soon.
+  void cancel();
+
+ private:
+  class Worker;
+  std::unique_ptr<Worker> worker_;
 };
 
 // One point of the frontier between rate and cost: no plan that costs as little gives
