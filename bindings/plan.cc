@@ -288,6 +288,7 @@ void bind_plan(py::module_& module) {
       .def_readonly("cost_usd_per_hour", &Plan::cost_usd_per_hour)
       .def_readonly("budget_usd_per_hour", &Plan::budget_usd_per_hour)
       .def_readonly("realised", &Plan::realised)
+      .def_readonly("provisional", &Plan::provisional)
       .def_readonly("jain", &Plan::jain)
       .def_readonly("tenants", &Plan::tenants)
       .def_readonly("collectives", &Plan::collectives)

@@ -1,5 +1,6 @@
 #include "square/planner.h"
 
+#include <future>
 #include <mutex>
 
 #include "bindings.h"
@@ -18,26 +19,56 @@ struct PlanResultView {
   std::vector<ShotTrace> shots;
 };
 
-// Scenarios are taken by value: another thread may change what Python holds while the lock of
-// the interpreter is away.
-PlanResultView plan_once(Scenario scenario, bool streams) {
-  PlanResult result = check(unlocked([&] { return make_plan(scenario, {.streams = streams}); }));
+// How long planning goes on before somebody looks for Ctrl-C.
+constexpr std::chrono::milliseconds kSignalCheck{100};
+
+// Plans on a thread of its own, within so many seconds; this one lets go of the interpreter lock and
+// looks for Ctrl-C, which cancels.
+template <typename Compute>
+auto interruptible(const std::optional<Time>& timeout, Compute&& compute) {
+  const Budget budget =
+      timeout.has_value() ? Budget::within(from_seconds(seconds_of(*timeout))) : Budget::until_cancelled();
+  auto running = std::async(std::launch::async, [&] { return compute(budget); });
+  while (unlocked([&] { return running.wait_for(kSignalCheck) != std::future_status::ready; })) {
+    if (PyErr_CheckSignals() == 0) continue;
+    budget.cancel();
+    unlocked([&] { running.wait(); });
+    throw py::error_already_set();
+  }
+  return check(running.get());
+}
+
+PlanResultView view_of(PlanResult result) {
   return {std::make_shared<Plan>(std::move(result.plan)), std::move(result.shots)};
 }
 
-std::vector<FrontierPoint> frontier(Scenario scenario, int points) {
-  return check(unlocked([&] { return cost_frontier(scenario, points); }));
+// Scenarios are taken by value: another thread may change what Python holds while the lock of
+// the interpreter is away.
+PlanResultView plan_once(Scenario scenario, bool streams, std::optional<Time> timeout) {
+  return view_of(interruptible(timeout, [&](const Budget& budget) {
+    return make_plan(scenario, {.streams = streams, .budget = budget});
+  }));
+}
+
+PlanResultView quick_plan(Scenario scenario) {
+  return view_of(
+      interruptible({}, [&](const Budget& budget) { return make_quick_plan(scenario, {.budget = budget}); }));
+}
+
+std::vector<FrontierPoint> frontier(Scenario scenario, int points, std::optional<Time> timeout) {
+  return interruptible(timeout,
+                       [&](const Budget& budget) { return cost_frontier(scenario, points, budget); });
 }
 
 // A planner whose callers wait for one another.
 class SharedPlanner {
  public:
-  std::shared_ptr<Plan> plan(Scenario scenario, bool streams) {
-    auto result = unlocked([&] {
+  std::shared_ptr<Plan> plan(Scenario scenario, bool streams, std::optional<Time> timeout) {
+    PlanResult result = interruptible(timeout, [&](const Budget& budget) {
       const std::lock_guard lock(mutex_);
-      return planner_.plan(scenario, {.streams = streams});
+      return planner_.plan(scenario, {.streams = streams, .budget = budget});
     });
-    return std::make_shared<Plan>(check(std::move(result)).plan);
+    return std::make_shared<Plan>(std::move(result.plan));
   }
 
  private:
@@ -68,13 +99,18 @@ void bind_planner(py::module_& module) {
       .def_readonly("plan", &PlanResultView::plan)
       .def_readonly("shots", &PlanResultView::shots);
   module.def("make_plan", &plan_once, py::arg("scenario"), py::arg("streams") = true,
-             "Plans a scenario: see square/planner.h. Without streams only lp rates and their certificate.");
+             py::arg("timeout") = py::none(),
+             "Plans a scenario: see square/planner.h. Without streams only lp rates and their certificate. "
+             "Raises DeadlineExceededError after ``timeout``, seconds or a timedelta. Ctrl-C ends it.");
+  module.def("make_quick_plan", &quick_plan, py::arg("scenario"),
+             "A plan that fits, in milliseconds, with nothing proven: see square/planner.h.");
   py::class_<SharedPlanner>(
       module, "Planner",
       "Plans one scenario after another, each from where the plan before ended. What is other is found by "
       "comparison: nodes by name, collectives by id. Threads may share one; they wait for one another.")
       .def(py::init<>())
       .def("plan", &SharedPlanner::plan, py::arg("scenario"), py::arg("streams") = true,
+           py::arg("timeout") = py::none(),
            "Plans the scenario as it is now; ``Plan.changes`` says what is other than in the plan before. "
            "After an error the planner goes on from the last plan that it made. Raises what ``square.plan`` "
            "raises; lets go of the interpreter lock while it computes.");
@@ -84,6 +120,7 @@ void bind_planner(py::module_& module) {
       .def_readonly("cost_usd_per_hour", &FrontierPoint::cost_usd_per_hour)
       .def_readonly("cost_bound_usd_per_hour", &FrontierPoint::cost_bound_usd_per_hour);
   module.def("cost_frontier", &frontier, py::arg("scenario"), py::arg("points"),
+             py::arg("timeout") = py::none(),
              "Plans with levels evenly spaced up to the largest, as cheap as can be: see square/planner.h.");
   module.def("policy_names", &policy_names);
 }

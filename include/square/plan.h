@@ -194,6 +194,8 @@ struct Plan {
   // Are there streams? Without, only lp rates and their certificate are there, and nothing
   // can run by this plan.
   bool realised = true;
+  // Made in a hurry: it fits and is about fair, nothing is proven, and a better one may follow.
+  bool provisional = false;
   // Jain's index of rate / weight over collectives: 1 is even. 1 without any.
   double jain = 1.0;
   std::vector<PlanTenant> tenants;

@@ -1,13 +1,17 @@
 // From a scenario to a plan.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "square/budget.h"
 #include "square/plan.h"
 #include "square/scenario.h"
+#include "square/units.h"
 
 namespace square {
 
@@ -35,6 +39,8 @@ struct PlanResult {
 struct PlanOptions {
   // Without streams a plan has lp rates and their certificate only, and is made faster.
   bool streams = true;
+  // When to stop, with an error.
+  Budget budget = {};
 };
 
 // Policies by name:
@@ -50,13 +56,22 @@ struct PlanOptions {
 // UNIMPLEMENTED for an operation that it cannot plan; FAILED_PRECONDITION naming source
 // and destination where no path exists, or the collective whose required rate or latency
 // bound cannot be had; INTERNAL where every way to solve a program failed its checks.
+// Also CANCELLED where the budget was cancelled, DEADLINE_EXCEEDED, naming what it was at, where
+// its time is over: within about 50 ms, in the middle of whatever it does.
 // Blocks for as long as it computes. Thread-safe.
 Result<PlanResult> make_plan(const Scenario& scenario, const PlanOptions& options = {});
+
+// A plan that fits, in milliseconds where make_plan() takes seconds or minutes: Plan::provisional.
+// A few trees a session, spread over the overlay, and max-min fair rates over them; it keeps every
+// capacity and limit, and what the policy avoids, but proves nothing, whatever the policy. The same
+// scenario has the same plan. Errors: as make_plan(); FAILED_PRECONDITION also for what it cannot
+// plan: required rates at the least cost. Thread-safe.
+Result<PlanResult> make_quick_plan(const Scenario& scenario, const PlanOptions& options = {});
 
 // Plans one scenario after another, each from where the one before ended: what capacities
 // change, who joins or leaves, which nodes and links are there no more is found by
 // comparison (nodes by name, collectives by id). Plans of other policies than "exact" are
-// made afresh each time. Thread-compatible.
+// made afresh each time. Thread-compatible: it may go from one thread to another between plans.
 class Planner {
  public:
   Planner();
@@ -73,6 +88,36 @@ class Planner {
   std::unique_ptr<State> state_;
 };
 
+// Has a plan in time: the policy's own where that is soon made, otherwise a quick one at once and the
+// policy's own when it is ready. Plans on a thread that it owns. Calls must not overlap, but cancel() may
+// come from any thread.
+class BackgroundPlanner {
+ public:
+  // `ready` is called on this object's thread, no lock held, when take_better() has something to give. It
+  // may come late, when that is no longer so, and must not call back.
+  explicit BackgroundPlanner(std::function<void()> ready);
+  BackgroundPlanner(BackgroundPlanner&&) noexcept;
+  BackgroundPlanner& operator=(BackgroundPlanner&&) noexcept;
+  // Cancels what is under way and waits for that, as long as cancelling a plan takes.
+  ~BackgroundPlanner();
+
+  // In the place of what is under way, which is cancelled. Blocks for `patience`, for what cancelling takes
+  // and for a quick plan; where there is none to be had, until the plan is made. The next plan
+  // starts from the last that was made. Errors: as make_plan(); CANCELLED.
+  Result<PlanResult> plan(Scenario scenario, Duration patience);
+
+  // After plan() gave a provisional plan, once: the policy's own of the same scenario, or why there is
+  // none. nullopt: not yet. Does not block.
+  std::optional<Result<PlanResult>> take_better();
+
+  // What is under way ends with CANCELLED, soon.
+  void cancel();
+
+ private:
+  class Worker;
+  std::unique_ptr<Worker> worker_;
+};
+
 // One point of the frontier between rate and cost: no plan that costs as little gives
 // every collective more than level_bps per unit of weight.
 struct FrontierPoint {
@@ -85,7 +130,8 @@ inline constexpr int kMaxFrontierPoints = 10'000;
 
 // `points` plans with levels evenly spaced up to the largest that there is. Policy "exact"
 // only. Errors: as make_plan(); INVALID_ARGUMENT for fewer than 2 or too many points.
-Result<std::vector<FrontierPoint>> cost_frontier(const Scenario& scenario, int points);
+Result<std::vector<FrontierPoint>> cost_frontier(const Scenario& scenario, int points,
+                                                 const Budget& budget = {});
 
 std::vector<std::string_view> policy_names();
 

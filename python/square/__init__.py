@@ -45,7 +45,7 @@ from square._core import (
     tune_process_memory,
 )
 from square.errors import SquareError
-from square.planning import frontier, gaps, plan, validate, violations
+from square.planning import frontier, gaps, plan, quick_plan, validate, violations
 
 __all__ = [
     "AttachedNode",
@@ -84,6 +84,7 @@ __all__ = [
     "metrics",
     "plan",
     "policy_names",
+    "quick_plan",
     "tune_process_memory",
     "validate",
     "violations",

@@ -64,6 +64,7 @@ __all__: list[str] = [
     "limits_of_collectives",
     "list_nodes",
     "make_plan",
+    "make_quick_plan",
     "policy_names",
     "set_log",
     "tune_process_memory",
@@ -916,6 +917,8 @@ class Plan:
     @property
     def policy(self) -> str: ...
     @property
+    def provisional(self) -> bool: ...
+    @property
     def realised(self) -> bool: ...
     @property
     def sessions(self) -> list[PlanSession]: ...
@@ -1135,7 +1138,12 @@ class Planner:
     Plans one scenario after another, each from where the plan before ended. What is other is found by comparison: nodes by name, collectives by id. Threads may share one; they wait for one another.
     """
     def __init__(self) -> None: ...
-    def plan(self, scenario: Scenario, streams: bool = True) -> Plan:
+    def plan(
+        self,
+        scenario: Scenario,
+        streams: bool = True,
+        timeout: typing.SupportsFloat | typing.SupportsIndex | datetime.timedelta | None = None,
+    ) -> Plan:
         """
         Plans the scenario as it is now; ``Plan.changes`` says what is other than in the plan before. After an error the planner goes on from the last plan that it made. Raises what ``square.plan`` raises; lets go of the interpreter lock while it computes.
         """
@@ -1466,7 +1474,9 @@ def certified_gaps(plan: Plan) -> list[LevelGap]:
     """
 
 def cost_frontier(
-    scenario: Scenario, points: typing.SupportsInt | typing.SupportsIndex
+    scenario: Scenario,
+    points: typing.SupportsInt | typing.SupportsIndex,
+    timeout: typing.SupportsFloat | typing.SupportsIndex | datetime.timedelta | None = None,
 ) -> list[FrontierPoint]:
     """
     Plans with levels evenly spaced up to the largest, as cheap as can be: see square/planner.h.
@@ -1507,9 +1517,18 @@ def list_nodes(
     The nodes of the overlay of the controller at host:port, and which of them are connected.
     """
 
-def make_plan(scenario: Scenario, streams: bool = True) -> PlanResult:
+def make_plan(
+    scenario: Scenario,
+    streams: bool = True,
+    timeout: typing.SupportsFloat | typing.SupportsIndex | datetime.timedelta | None = None,
+) -> PlanResult:
     """
-    Plans a scenario: see square/planner.h. Without streams only lp rates and their certificate.
+    Plans a scenario: see square/planner.h. Without streams only lp rates and their certificate. Raises DeadlineExceededError after ``timeout``, seconds or a timedelta. Ctrl-C ends it.
+    """
+
+def make_quick_plan(scenario: Scenario) -> PlanResult:
+    """
+    A plan that fits, in milliseconds, with nothing proven: see square/planner.h.
     """
 
 def policy_names() -> list[str]: ...

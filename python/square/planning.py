@@ -15,6 +15,7 @@ from square._core import (
     cost_frontier,
     find_violations,
     make_plan,
+    make_quick_plan,
 )
 from square._core import validate as validate_plan
 
@@ -40,6 +41,7 @@ def plan(
     *,
     policy: str | Policy | None = None,
     streams: bool = True,
+    timeout: float | timedelta | None = None,
     **parts: Unpack[PolicyParts],
 ) -> Plan:
     """Plans a scenario, or the scenario file of that name.
@@ -49,25 +51,45 @@ def plan(
     ``Policy``, and ``paths`` is written as in a scenario, ``"widest:2"``. All from
     ``objective`` to ``avoid_links`` is for ``exact``; docs/scenario.md says what it means.
     ``shots`` and ``paths`` are for the others: where the policy would be ``exact`` because
-    nobody names one here, they are refused. ``deadline`` is in seconds, or a timedelta.
-    Without ``streams`` the plan has lp rates and their certificate only; policies other than
-    ``exact`` make streams anyway. The scenario stays as it is.
+    nobody names one here, they are refused. ``deadline`` and ``timeout`` are in seconds, or
+    timedeltas: at the deadline ``exact`` takes the best plan so far, after the timeout any
+    policy gives up. Without ``streams`` the plan has lp rates and their certificate only;
+    policies other than ``exact`` make streams anyway. The scenario stays as it is.
 
     Raises ``NotFoundError`` for a file that is not there, ``InvalidArgumentError`` for one
     that makes no sense, ``FailedPreconditionError`` where no path exists or a required rate
-    or a bound on latency cannot be had. Lets go of the interpreter lock while it computes.
+    or a bound on latency cannot be had, ``DeadlineExceededError`` after the timeout. Lets go of
+    the interpreter lock while it computes; Ctrl-C ends it.
     """
-    return make_plan(with_policy(_read(scenario), policy=policy, **parts), streams=streams).plan
+    return make_plan(with_policy(_read(scenario), policy=policy, **parts), streams, timeout).plan
 
 
-def frontier(scenario: Scenario | str | os.PathLike[str], points: int = 50) -> list[FrontierPoint]:
+def quick_plan(
+    scenario: Scenario | str | os.PathLike[str],
+    *,
+    policy: str | Policy | None = None,
+    **parts: Unpack[PolicyParts],
+) -> Plan:
+    """A plan that fits, in milliseconds: ``provisional``, over a few trees, with nothing proven.
+
+    Takes and raises what ``plan`` does, and ``FailedPreconditionError`` for the objective
+    ``cost``, of which there are no quick plans.
+    """
+    return make_quick_plan(with_policy(_read(scenario), policy=policy, **parts)).plan
+
+
+def frontier(
+    scenario: Scenario | str | os.PathLike[str],
+    points: int = 50,
+    timeout: float | timedelta | None = None,
+) -> list[FrontierPoint]:
     """What more rate costs: ``points`` plans with levels evenly spaced up to the largest.
 
     The scenario's policy must be ``exact``. Raises what ``plan`` raises, and
     ``InvalidArgumentError`` for fewer than 2 points. Lets go of the interpreter lock while
-    it computes.
+    it computes; Ctrl-C ends it.
     """
-    return list(cost_frontier(_read(scenario), points))
+    return list(cost_frontier(_read(scenario), points, timeout))
 
 
 def validate(plan: Plan) -> None:

@@ -1,9 +1,12 @@
 #include "lp/clp_model.h"
 
+#include <ClpEventHandler.hpp>
 #include <CoinPackedMatrix.hpp>
 #include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "base/spending.h"
 
 namespace square::internal {
 namespace {
@@ -28,21 +31,22 @@ struct CompressedColumns {
   std::vector<double> cost;
 };
 
-CompressedColumns compress(const LinearProgram& program, std::size_t first) {
+// Columns `first` and later; their entries are `first_entry` and later.
+CompressedColumns compress(const LinearProgram& program, std::size_t first, std::size_t first_entry) {
   const std::size_t count = program.columns.size() - first;
   // Entries in the order of their columns, which is nearly how they come.
   std::vector<std::size_t> begin(count + 1, 0);
-  for (const LinearProgram::Entry& entry : program.entries) {
-    if (static_cast<std::size_t>(entry.column) >= first)
-      ++begin[static_cast<std::size_t>(entry.column) - first + 1];
-  }
+  const auto each = [&](auto use) {
+    for (std::size_t k = first_entry; k < program.entries.size(); ++k) {
+      if (k % kEntriesPerLook == 0) look_at_budget();
+      use(program.entries[k], static_cast<std::size_t>(program.entries[k].column) - first);
+    }
+  };
+  each([&](const LinearProgram::Entry&, std::size_t j) { ++begin[j + 1]; });
   for (std::size_t j = 0; j < count; ++j) begin[j + 1] += begin[j];
   std::vector<const LinearProgram::Entry*> entries(begin.back());
   std::vector<std::size_t> next(begin.begin(), begin.end() - 1);
-  for (const LinearProgram::Entry& entry : program.entries) {
-    if (static_cast<std::size_t>(entry.column) < first) continue;
-    entries[next[static_cast<std::size_t>(entry.column) - first]++] = &entry;
-  }
+  each([&](const LinearProgram::Entry& entry, std::size_t j) { entries[next[j]++] = &entry; });
   CompressedColumns out;
   std::vector<int> place(program.rows.size(), -1);  // by row: where its entry of this column is
   for (std::size_t j = 0; j < count; ++j) {
@@ -67,10 +71,24 @@ CompressedColumns compress(const LinearProgram& program, std::size_t first) {
   return out;
 }
 
+// Asks after every pivot and factorisation whether the budget of this thread is spent.
+class BudgetWatch final : public ClpEventHandler {
+ public:
+  int event(Event which) override {
+    const bool stops = which == endOfIteration || which == endOfFactorization;
+    return stops && budget_is_spent() ? kStop : kGoOn;
+  }
+  [[nodiscard]] ClpEventHandler* clone() const override { return new BudgetWatch(*this); }
+
+ private:
+  static constexpr int kGoOn = -1;
+  static constexpr int kStop = 0;
+};
+
 }  // namespace
 
 std::unique_ptr<ClpSimplex> load_model(const LinearProgram& program) {
-  const CompressedColumns columns = compress(program, 0);
+  const CompressedColumns columns = compress(program, 0, 0);
   std::vector<double> row_lower;
   std::vector<double> row_upper;
   for (const LinearProgram::Row& row : program.rows) {
@@ -90,6 +108,8 @@ std::unique_ptr<ClpSimplex> load_model(const LinearProgram& program) {
                                 columns.rows.data(), columns.starts.data(), lengths.data());
   auto model = std::make_unique<ClpSimplex>();
   model->setLogLevel(0);
+  const BudgetWatch watch;
+  model->passInEventHandler(&watch);
   model->setMaximumIterations(kMaxPivots);
   model->setOptimizationDirection(1.0);
   model->loadProblem(matrix, columns.lower.data(), columns.upper.data(), columns.cost.data(),
@@ -97,8 +117,9 @@ std::unique_ptr<ClpSimplex> load_model(const LinearProgram& program) {
   return model;
 }
 
-void append_columns(ClpSimplex& model, const LinearProgram& program, std::size_t first) {
-  const CompressedColumns columns = compress(program, first);
+void append_columns(ClpSimplex& model, const LinearProgram& program, std::size_t first,
+                    std::size_t first_entry) {
+  const CompressedColumns columns = compress(program, first, first_entry);
   model.addColumns(static_cast<int>(program.columns.size() - first), columns.lower.data(),
                    columns.upper.data(), columns.cost.data(), columns.starts.data(), columns.rows.data(),
                    columns.values.data());

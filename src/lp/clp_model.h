@@ -15,8 +15,10 @@ inline constexpr int kMaxPivots = 20'000'000;
 // The program as a silent minimisation, with at least one row, which CLP needs.
 std::unique_ptr<ClpSimplex> load_model(const LinearProgram& program);
 
-// Appends the columns from `first` on of a program whose rows the model already has.
-void append_columns(ClpSimplex& model, const LinearProgram& program, std::size_t first);
+// Appends the columns from `first` on of a program whose rows the model already has; the entries
+// from `first_entry` on are theirs.
+void append_columns(ClpSimplex& model, const LinearProgram& program, std::size_t first,
+                    std::size_t first_entry);
 
 // Columns beyond those of the basis start at their lower bound.
 void set_basis(ClpSimplex& model, const Basis& basis);

@@ -44,6 +44,9 @@ struct LinearProgram {
   void add_entry(int row, int column, double value) { entries.push_back({row, column, value}); }
 };
 
+// Entries of a program that are read between two looks at the budget.
+inline constexpr std::size_t kEntriesPerLook = std::size_t{1} << 17U;
+
 struct Solution {
   std::vector<double> primal;  // by column
   // By row: what the objective gains for each unit that the row's active bound grows.

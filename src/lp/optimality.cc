@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/spending.h"
 
 namespace square {
 namespace {
@@ -56,7 +57,9 @@ class Judge {
       reduced_[j].add(cost);
       primal_.add(cost * solution.primal[j]);
     }
-    for (const LinearProgram::Entry& entry : program.entries) {
+    for (std::size_t k = 0; k < program.entries.size(); ++k) {
+      if (k % kEntriesPerLook == 0) look_at_budget();
+      const LinearProgram::Entry& entry = program.entries[k];
       activity_[entry.row].add(entry.value * solution.primal[entry.column]);
       reduced_[entry.column].add(-entry.value * sign_ * solution.row_duals[entry.row]);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/spending.h"
 #include "lp/clp_model.h"
 #include "lp/optimality.h"
 
@@ -50,6 +51,14 @@ void limit_time(ClpSimplex& model, double seconds) {
   if (seconds < kLpInfinity) model.setMaximumSeconds(std::max(seconds, 0.0));
 }
 
+// CLP stops by itself where the budget is spent; nothing is thrown through it.
+template <typename Method>
+void run(ClpSimplex& model, Method&& method) {
+  look_at_budget();
+  method(model);
+  look_at_budget();
+}
+
 // Presolve is never on: it has called feasible programs infeasible (coin-or/Clp issue 189).
 Attempt by_dual(const LinearProgram& program, bool plain) {
   const auto model = internal::load_model(program);
@@ -58,11 +67,11 @@ Attempt by_dual(const LinearProgram& program, bool plain) {
     model->scaling(kNoScaling);
     tighten(*model);
   }
-  model->dual();
+  run(*model, [](ClpSimplex& clp) { clp.dual(); });
   Attempt attempt = judge(*model, program);
   if (attempt.clp_status == kClpOptimal && !attempt.fault.is_ok()) {
     tighten(*model);
-    model->primal(kFromHere);
+    run(*model, [](ClpSimplex& clp) { clp.primal(kFromHere); });
     attempt = judge(*model, program);
   }
   return attempt;
@@ -73,7 +82,7 @@ Attempt by_primal_from_slack_basis(const LinearProgram& program) {
   model->setPerturbation(kNoPerturbation);
   model->allSlackBasis(true);
   tighten(*model);
-  model->primal();
+  run(*model, [](ClpSimplex& clp) { clp.primal(); });
   return judge(*model, program);
 }
 
@@ -106,6 +115,7 @@ static_assert(kBasic == ClpSimplex::basic && kAtLower == ClpSimplex::atLowerBoun
 struct IncrementalProgram::Model {
   std::unique_ptr<ClpSimplex> clp;
   std::size_t columns = 0;  // of the program, already in clp
+  std::size_t entries = 0;  // theirs
 };
 
 IncrementalProgram::IncrementalProgram(LinearProgram program, Basis start)
@@ -129,26 +139,23 @@ Result<Solution> IncrementalProgram::solve(double max_seconds) {
     limit_time(*model_->clp, max_seconds);
     if (start_.rows.size() == program_.rows.size() && start_.columns.size() <= program_.columns.size()) {
       internal::set_basis(*model_->clp, start_);
-      if (start_.by_dual) {
-        model_->clp->dual();
-      } else {
-        model_->clp->primal(kFromHere);
-      }
+      run(*model_->clp, [&](ClpSimplex& clp) { start_.by_dual ? clp.dual() : clp.primal(kFromHere); });
     } else {
-      model_->clp->dual();
+      run(*model_->clp, [](ClpSimplex& clp) { clp.dual(); });
     }
   } else {
     if (model_->columns < program_.columns.size()) {
-      internal::append_columns(*model_->clp, program_, model_->columns);
+      internal::append_columns(*model_->clp, program_, model_->columns, model_->entries);
     }
     limit_time(*model_->clp, max_seconds);
-    model_->clp->primal(kFromHere);
+    run(*model_->clp, [](ClpSimplex& clp) { clp.primal(kFromHere); });
   }
   if (model_->clp->problemStatus() == kClpStopped && max_seconds < kLpInfinity) {
     model_->clp.reset();
     return deadline_exceeded("linear program: no optimum in time");
   }
   model_->columns = program_.columns.size();
+  model_->entries = program_.entries.size();
   Attempt attempt = judge(*model_->clp, program_);
   if (attempt.fault.is_ok()) return std::move(attempt.solution);
   // Duals can be stale after columns were added (coin-or/Clp issue 285): start afresh.

@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "planning/planning_steps.h"
+#include "planning/problem/problem.h"
+#include "planning/quick/quick_plan.h"
 #include "square/clock.h"
 #include "square/validator.h"
 
@@ -17,10 +20,15 @@ const planning::PolicyEntry& planning::policy_of(const Scenario& scenario) {
   return *entry;
 }
 
-Result<PlanResult> planning::plan_with(Policy& policy, const Scenario& scenario, const PlanOptions& options) {
+namespace {
+
+// Runs `make`, says how long it took, and checks what it made.
+template <typename Make>
+Result<PlanResult> checked(Make&& make) {
   const TimePoint start = steady_clock().now();
-  SQUARE_ASSIGN_OR_RETURN(PlanResult result, policy.plan(scenario, options));
+  SQUARE_ASSIGN_OR_RETURN(PlanResult result, make());
   result.plan.solve_seconds = to_seconds(steady_clock().now() - start);
+  const Phase phase("checking the plan");
   if (const Status status = validate(result.plan); !status.is_ok()) {
     return internal_error(
         fmt::format("the planner made a plan that breaks its own rules: {}", status.message()));
@@ -28,17 +36,42 @@ Result<PlanResult> planning::plan_with(Policy& policy, const Scenario& scenario,
   return result;
 }
 
-Result<PlanResult> make_plan(const Scenario& scenario, const PlanOptions& options) {
-  SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
-  return planning::plan_with(*planning::policy_of(scenario).make(), scenario, options);
+Result<PlanResult> quick_plan_of(const Scenario& scenario) {
+  planning::Problem problem;
+  SQUARE_ASSIGN_OR_RETURN(problem.network, planning::with_headroom(scenario));
+  SQUARE_ASSIGN_OR_RETURN(problem.sessions,
+                          planning::expand_sessions(scenario, planning::policy_of(scenario).expansion));
+  planning::index_sessions(scenario, problem);
+  SQUARE_ASSIGN_OR_RETURN(Plan plan, planning::quick_plan(problem));
+  return PlanResult{std::move(plan), {}};
 }
 
-Result<std::vector<FrontierPoint>> cost_frontier(const Scenario& scenario, int points) {
+}  // namespace
+
+Result<PlanResult> planning::plan_with(Policy& policy, const Scenario& scenario, const PlanOptions& options) {
+  return checked([&] { return policy.plan(scenario, options); });
+}
+
+Result<PlanResult> make_plan(const Scenario& scenario, const PlanOptions& options) {
+  return spend(options.budget, [&]() -> Result<PlanResult> {
+    SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
+    return planning::plan_with(*planning::policy_of(scenario).make(), scenario, options);
+  });
+}
+
+Result<PlanResult> make_quick_plan(const Scenario& scenario, const PlanOptions& options) {
+  return spend(options.budget, [&]() -> Result<PlanResult> {
+    SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
+    return checked([&] { return quick_plan_of(scenario); });
+  });
+}
+
+Result<std::vector<FrontierPoint>> cost_frontier(const Scenario& scenario, int points, const Budget& budget) {
   SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
   if (points < 2 || points > kMaxFrontierPoints) {
     return invalid_argument(fmt::format("a frontier of {} points: give 2 to {}", points, kMaxFrontierPoints));
   }
-  return planning::policy_of(scenario).make()->frontier(scenario, points);
+  return spend(budget, [&] { return planning::policy_of(scenario).make()->frontier(scenario, points); });
 }
 
 std::vector<std::string_view> policy_names() {

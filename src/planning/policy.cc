@@ -18,11 +18,12 @@ Result<std::vector<FrontierPoint>> Policy::frontier(const Scenario& scenario, in
 
 std::span<const PolicyEntry> policies() {
   static constexpr std::array kPolicies = {
-      PolicyEntry{"exact", make_exact, true},
+      PolicyEntry{"exact", make_exact, true, kExactExpansion},
       PolicyEntry{"square", [] { return make_path_policy(kSquare); }, false},
       PolicyEntry{"max-throughput", [] { return make_path_policy(kMaxThroughput); }, false},
       PolicyEntry{"shortest-path", [] { return make_path_policy(kShortestPath); }, false},
-      PolicyEntry{"mcf", [] { return make_path_policy(kMultiCommodityFlow); }, false}};
+      PolicyEntry{"mcf", [] { return make_path_policy(kMultiCommodityFlow); }, false,
+                  Expansion{.split_multicasts = kMultiCommodityFlow.splits_multicasts}}};
   return kPolicies;
 }
 

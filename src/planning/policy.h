@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planning/problem/sessions.h"
 #include "square/planner.h"
 #include "square/scenario.h"
 #include "square/status.h"
@@ -18,10 +19,13 @@ class Policy {
   virtual ~Policy() = default;
 
   // The plan of a scenario that check_scenario() let through, not validated yet, without
-  // solve_seconds and changes. A policy may start from where its last plan ended; after an
-  // error it is as if it had not been asked. Errors: those of make_plan() that come from the
-  // overlay, the collectives or a solver.
+  // solve_seconds and changes. A policy may start from where a plan before ended. Errors: those
+  // of make_plan() that come from the overlay, the collectives or a solver. What it throws where
+  // a budget is spent leaves it as it was.
   virtual Result<PlanResult> plan(const Scenario& scenario, const PlanOptions& options) = 0;
+
+  // The plan that was made last was taken: the next may start from it, and not before.
+  virtual void start_from_last() {}
 
   // See cost_frontier(). Errors: INVALID_ARGUMENT where the policy knows no cost.
   virtual Result<std::vector<FrontierPoint>> frontier(const Scenario& scenario, int points);
@@ -32,6 +36,8 @@ struct PolicyEntry {
   std::unique_ptr<Policy> (*make)();
   // Objectives, budgets, required rates, bounds on latency, things to avoid: does it know them?
   bool meets_demands = false;
+  // What it makes of collectives.
+  Expansion expansion = {};
 };
 
 // In the order in which they are listed to people.

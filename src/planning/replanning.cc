@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "planning/planning_steps.h"
 #include "square/planner.h"
 
@@ -50,6 +51,7 @@ std::vector<PlanChange> changes_between(const Plan& before, const Plan& after) {
     if (!now.contains(id)) changes.push_back({id, Kind::kLeft, rate_of(before, *collective), 0.0});
   }
   for (const auto& [id, collective] : now) {
+    look_at_budget();
     const auto known = old.find(id);
     if (known == old.end()) {
       changes.push_back({id, Kind::kJoined, 0.0, rate_of(after, *collective)});
@@ -89,12 +91,15 @@ Planner& Planner::operator=(Planner&&) noexcept = default;
 Planner::~Planner() = default;
 
 Result<PlanResult> Planner::plan(const Scenario& scenario, const PlanOptions& options) {
-  SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
-  SQUARE_ASSIGN_OR_RETURN(PlanResult result,
-                          planning::plan_with(state_->policy_of(scenario), scenario, options));
-  if (state_->last.has_value()) result.plan.changes = changes_between(*state_->last, result.plan);
-  state_->last = result.plan;
-  return result;
+  return spend(options.budget, [&]() -> Result<PlanResult> {
+    SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
+    planning::Policy& policy = state_->policy_of(scenario);
+    SQUARE_ASSIGN_OR_RETURN(PlanResult result, planning::plan_with(policy, scenario, options));
+    if (state_->last.has_value()) result.plan.changes = changes_between(*state_->last, result.plan);
+    state_->last = result.plan;
+    policy.start_from_last();
+    return result;
+  });
 }
 
 }  // namespace square

@@ -7,6 +7,7 @@
 #include <queue>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "topology/path_search.h"
 
 namespace square {
@@ -66,6 +67,7 @@ std::vector<Path> first_paths(const Topology& topology, NodeId source, NodeId ta
     const std::span<const NodeId> nodes(best.path.nodes);
     const std::span<const LinkId> links(best.path.links);
     for (std::size_t root_size = best.root_size; root_size < nodes.size(); ++root_size) {
+      look_at_budget();
       std::vector<LinkId> banned;
       if (root_size == best.root_size) banned = std::move(best.banned);
       banned.push_back(links[root_size - 1]);

@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/spending.h"
 #include "validator/checks.h"
 
 namespace square::validation {
@@ -57,6 +58,7 @@ class Certificate {
     }
     std::map<std::tuple<NodeId, std::uint64_t, std::uint64_t, std::uint32_t>, std::size_t> known;
     for (const SessionId id : collective.sessions) {
+      look_at_budget();
       const PlanSession& session = *plan_.find_session(id);
       const std::uint32_t own = copies_payload(collective.op) ? 0 : id.value();
       const auto [entry, is_new] = known.emplace(
@@ -79,6 +81,7 @@ class Certificate {
     std::map<CollectiveId, std::size_t> position;
     for (std::size_t c = 0; c < plan_.collectives.size(); ++c) position.emplace(plan_.collectives[c].id, c);
     for (const PlanCut& cut : plan_.certificate.cuts) {
+      look_at_budget();
       const std::size_t c = position.at(cut.collective);
       const Proof proof = prove(cut, c);
       if (!is_proven(cut.bound_bps, proof)) {

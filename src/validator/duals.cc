@@ -7,6 +7,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/spending.h"
 #include "validator/checks.h"
 
 namespace square::validation {
@@ -136,6 +137,7 @@ struct DualProver::State {
     std::vector<double> together(plan.links.size(), 0.0);
     std::set<std::vector<Length>> seen;
     for (const auto& [key, cuts_of] : lengths) {
+      look_at_budget();
       if (!restricted && !seen.insert(cuts_of).second) continue;
       for (const auto& [cut, length] : cuts_of) {
         for (const std::uint32_t link : cuts[cut].links) together[link] += length;
@@ -210,7 +212,10 @@ Inequality DualProver::prove(const PlanLevel& level, bool with_prices, const std
   state.cuts_by_hash.clear();
   state.lengths.clear();
   state.packed.assign(plan.sessions.size(), 0.0);
-  for (const PlanPacking& packing : level.packings) state.pack(packing, where, findings);
+  for (const PlanPacking& packing : level.packings) {
+    look_at_budget();
+    state.pack(packing, where, findings);
+  }
 
   Inequality proven;
   std::vector<double> link_length(plan.links.size(), 0.0);

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/spending.h"
 #include "validator/checks.h"
 
 namespace square::validation {
@@ -20,6 +21,7 @@ class Flows {
 
   void check() {
     for (const PlanSession& session : plan_.sessions) {
+      look_at_budget();
       name_ = fmt::format("session {}", session.id.value());
       check_streams(session);
       check_paths(session);

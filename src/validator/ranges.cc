@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "base/spending.h"
 #include "validator/checks.h"
 
 namespace square::validation {
@@ -256,7 +257,10 @@ class Ranges {
 }  // namespace
 
 void check_ranges(const Plan& plan, Findings& findings) {
-  for (const PlanCollective& collective : plan.collectives) Ranges(plan, collective, findings).check();
+  for (const PlanCollective& collective : plan.collectives) {
+    look_at_budget();
+    Ranges(plan, collective, findings).check();
+  }
 }
 
 }  // namespace square::validation

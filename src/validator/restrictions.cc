@@ -3,6 +3,7 @@
 #include <map>
 #include <queue>
 
+#include "base/spending.h"
 #include "square/units.h"
 #include "validator/checks.h"
 
@@ -108,6 +109,7 @@ void check_restrictions(const Plan& plan, Findings& findings) {
       findings.add("session {} has {} bounds on latency for {} members", session.id.value(),
                    session.max_latency.size(), session.members.size());
     }
+    look_at_budget();
     for (std::size_t s = 0; s < session.streams.size(); ++s) {
       const std::string name = fmt::format("session {}, stream {}", session.id.value(), s);
       std::vector<std::pair<NodeId, NodeId>> order = session.streams[s].links;

@@ -1,16 +1,15 @@
 """`square plan`: what would happen."""
 
 import argparse
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from square import viz
-from square._core import Plan, Scenario, cost_frontier, make_plan
+from square._core import Plan, Scenario, cost_frontier, make_plan, make_quick_plan
 from square.cli import arguments, documents, frontier, text
 from square.cli.waiting import Waiting
-from square.errors import InvalidArgumentError
+from square.errors import DeadlineExceededError, InvalidArgumentError
 from square.planning import with_policy
 
 EXACT = "exact"
@@ -30,6 +29,12 @@ def add_parser(commands: arguments.Commands) -> None:
     )
     arguments.add_policy_parts(parser)
     arguments.add_exact_parts(parser)
+    parser.add_argument(
+        "--timeout",
+        type=arguments.positive_float,
+        metavar="SECONDS",
+        help="then give up and print a quick plan, which fits but may be slower than it could be",
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--rates-only",
@@ -69,13 +74,9 @@ def execute(options: argparse.Namespace) -> int:
             f'--rates-only: the rates of the policy "{scenario.policy.name}" are those of its trees: '
             f'choose "{EXACT}", or leave it out'
         )
-    # A solver does not look for Ctrl-C; nothing is left behind by a plain end.
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
     if options.frontier is not None:
         return _frontier(scenario, options)
-    with Waiting("planning"):
-        plan = make_plan(scenario, streams=not options.rates_only).plan
+    plan = _plan(scenario, options)
     if options.plot is not None:
         viz.plot_plan(plan, options.plot)
     if options.explain is not None:
@@ -86,6 +87,18 @@ def execute(options: argparse.Namespace) -> int:
 
     print_plan(plan, scenario.name, text.console_for())
     return 0
+
+
+def _plan(scenario: Scenario, options: argparse.Namespace) -> Plan:
+    """The plan; after the timeout a quick one, where streams are asked for."""
+    try:
+        with Waiting("planning"):
+            return make_plan(scenario, not options.rates_only, options.timeout).plan
+    except DeadlineExceededError as late:
+        if options.timeout is None or options.rates_only:
+            raise
+        sys.stderr.write(f"square: {late}\nsquare: a quick plan instead; nothing about it is proven\n")
+    return make_quick_plan(scenario).plan
 
 
 def _explain(plan: Plan, options: argparse.Namespace) -> int:
@@ -106,7 +119,7 @@ def _scenario(options: argparse.Namespace) -> Scenario:
 
 def _frontier(scenario: Scenario, options: argparse.Namespace) -> int:
     with Waiting("planning the frontier"):
-        points = cost_frontier(scenario, options.frontier)
+        points = cost_frontier(scenario, options.frontier, options.timeout)
     if not _write(lambda: documents.to_text(frontier.to_json(points, scenario.name)), options):
         frontier.print_frontier(points, scenario.name, text.console_for())
     return 0

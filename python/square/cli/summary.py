@@ -30,6 +30,8 @@ def print_plan(plan: Plan, name: str, console: "Console") -> None:
     )
     if not plan.realised:
         console.print("Rates only: there are no streams, so nothing can run by this plan.")
+    if plan.provisional:
+        console.print("A quick plan: it fits, and a better one may exist.")
     console.print()
     _print_tenants(plan, console)
     _print_collectives(parts, console)

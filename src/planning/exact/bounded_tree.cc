@@ -4,6 +4,7 @@
 #include <queue>
 #include <tuple>
 
+#include "base/spending.h"
 #include "planning/packing/steiner.h"
 
 namespace square::planning {
@@ -66,6 +67,7 @@ class Growth {
     };
     for (const int node : nodes_) push({0.0, arrival_[static_cast<std::size_t>(node)], node, -1, -1});
     while (!queue.empty()) {
+      look_at_budget();
       const int number = std::get<2>(queue.top());
       queue.pop();
       const Label label = labels_[static_cast<std::size_t>(number)];

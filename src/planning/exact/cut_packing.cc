@@ -5,6 +5,7 @@
 #include <queue>
 #include <utility>
 
+#include "base/spending.h"
 #include "planning/packing/arborescence.h"
 #include "planning/packing/steiner.h"
 
@@ -47,6 +48,7 @@ class Ascent {
       Component& component = components_[c];
       // Components only grow: one that is still the smallest after it is grown is so indeed.
       while (grow(component) && !is_repeated(component)) {
+        look_at_budget();
         if (!queue.empty() && component.nodes.size() > queue.top().first) {
           queue.emplace(component.nodes.size(), c);
           break;
@@ -194,6 +196,7 @@ std::optional<std::vector<int>> ascent_tree(const Digraph& graph, int root, cons
   if (!tree.has_value()) return std::nullopt;
   for (int& arc : *tree) arc = arcs[arc];
   while (true) {
+    look_at_budget();
     std::vector<int> better = respan(graph, root, terminals, *tree, cost);
     if (tree_cost(better, cost) >= tree_cost(*tree, cost)) return tree;
     tree = std::move(better);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "planning/packing/steiner.h"
 
 namespace square::planning {
@@ -65,6 +66,7 @@ bool CutProgram::add(const std::vector<int>& far_side) {
 
 Status CutProgram::solve() {
   for (int round = 0; round < kMaxCutRounds; ++round) {
+    look_at_budget();
     SQUARE_ASSIGN_OR_RETURN(const Solution solution, program_.solve());
     keep(solution);
     look_for_tree();
@@ -102,6 +104,7 @@ bool CutProgram::separate(double towards_tree) {
   flow_.set_capacity(capacity);
   bool added = false;
   for (const int terminal : terminals_) {
+    look_at_budget();
     if (flow_.run(terminal) >= 1.0 - kViolation) continue;
     added = add(flow_.near_sink()) || added;
     added = add(flow_.beyond_root()) || added;

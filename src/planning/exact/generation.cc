@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "planning/exact/relaxation.h"
 
 namespace square::planning {
@@ -153,7 +154,9 @@ class Generation::Run {
   }
 
   Result<GenerationAnswer> solve() {
+    const Phase phase("looking for better trees");
     for (int round = 0; round < kMaxRounds; ++round) {
+      look_at_budget();
       Result<MasterAnswer> master = master_.solve(seconds_left());
       if (master.status().code() == StatusCode::kDeadlineExceeded && round > 0) {
         answer_.late = true;
@@ -224,6 +227,7 @@ class Generation::Run {
       if (targets_.kind[c] == Targets::Kind::kAbsent) continue;
       for (const Alternative& alternative : instance.groups[c].alternatives) {
         for (const std::size_t i : alternative.demands) {
+          look_at_budget();
           SQUARE_ASSIGN_OR_RETURN(std::optional<Priced> priced, generation_.price(i, cost));
           if (!priced.has_value()) continue;
           demand_cost[i] = priced->at_least;
@@ -249,6 +253,7 @@ class Generation::Run {
     const std::size_t trees =
         std::clamp(generation_.instance_.link_count() / kLinksPerTree, kMinTreesPerRound, kMaxTreesPerRound);
     for (std::size_t k = 1; k < trees; ++k) {
+      look_at_budget();
       const double step = kApart * answer_.master.demand[demand] / static_cast<double>(links.size());
       for (const int link : links) cost[static_cast<std::size_t>(link)] += step;
       std::optional<PricedTree> tree = generation_.pricers_[demand].cheapest(cost);

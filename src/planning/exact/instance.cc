@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 
 namespace square::planning {
 namespace {
@@ -39,7 +40,10 @@ class Maker {
   }
 
   Result<Instance> run() {
-    for (const Session& session : problem_.sessions) SQUARE_RETURN_IF_ERROR(add_demand(session));
+    for (const Session& session : problem_.sessions) {
+      look_at_budget();
+      SQUARE_RETURN_IF_ERROR(add_demand(session));
+    }
     for (std::size_t c = 0; c < problem_.weight.size(); ++c) add_group(c);
     return std::move(instance_);
   }
@@ -128,7 +132,7 @@ class Maker {
     std::vector<double> distance(instance_.node_count(), kUnreachable);
     std::vector<int> order = {demand.root};
     distance[static_cast<std::size_t>(demand.root)] = 0.0;
-    for (std::size_t next = 0; next < order.size(); ++next) {
+    for (std::size_t next = 0; next < order.size() && order.size() < distance.size(); ++next) {
       for (const int arc : graph.graph.out[order[next]]) {
         const int to = graph.graph.arcs[arc].to;
         if (distance[to] == 0.0) continue;

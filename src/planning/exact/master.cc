@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 
 namespace square::planning {
 
@@ -101,6 +102,7 @@ void Master::add_group_rows(LinearProgram& program) const {
 }
 
 void Master::add_column(const Column& column) {
+  look_at_budget();
   const double unit = unit_[column.demand];
   if (unit <= 0.0) {  // its group is absent
     program_.add_column({0.0, 0.0, 0.0}, {});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/spending.h"
+
 namespace square::planning {
 
 MaxFlow::MaxFlow(const Digraph& graph, const std::vector<double>& capacity)
@@ -36,6 +38,7 @@ double MaxFlow::run(const std::vector<double>& supply, int sink, double enough) 
   residual_ = capacity_;
   excess_ = supply;
   do {
+    look_at_budget();
     label(sink);
   } while (push_down() && excess_[sink] <= enough);
   return excess_[sink];

@@ -14,7 +14,7 @@ namespace {
 Result<Problem> exact_problem(const Scenario& scenario) {
   Problem problem;
   SQUARE_ASSIGN_OR_RETURN(problem.network, with_headroom(scenario));
-  SQUARE_ASSIGN_OR_RETURN(problem.sessions, expand_sessions(scenario, {false, true}));
+  SQUARE_ASSIGN_OR_RETURN(problem.sessions, expand_sessions(scenario, kExactExpansion));
   index_sessions(scenario, problem);
   return problem;
 }
@@ -44,12 +44,15 @@ class Exact final : public Policy {
  public:
   Result<PlanResult> plan(const Scenario& scenario, const PlanOptions& options) override {
     PlanResult result;
-    SQUARE_ASSIGN_OR_RETURN(result.plan, plan_from(scenario, options, &memory_));
+    next_ = memory_;
+    SQUARE_ASSIGN_OR_RETURN(result.plan, plan_from(scenario, options, &next_));
     if (scenario.policy.headroom > 0.0) {
       SQUARE_ASSIGN_OR_RETURN(result.plan.headroom, compare_with_nominal(scenario, options));
     }
     return result;
   }
+
+  void start_from_last() override { memory_ = std::move(next_); }
 
   Result<std::vector<FrontierPoint>> frontier(const Scenario& scenario, int points) override {
     SQUARE_ASSIGN_OR_RETURN(const Problem problem, exact_problem(scenario));
@@ -58,6 +61,7 @@ class Exact final : public Policy {
 
  private:
   ExactMemory memory_;
+  ExactMemory next_;  // of the plan that is being made, or was made last
 };
 
 }  // namespace

@@ -7,6 +7,9 @@
 
 namespace square::planning {
 
+// Relays may add.
+inline constexpr Expansion kExactExpansion = {.split_multicasts = false, .with_reduces = true};
+
 std::unique_ptr<Policy> make_exact();
 
 }  // namespace square::planning

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/spending.h"
+
 namespace square::planning {
 namespace {
 
@@ -26,6 +28,7 @@ double proven_bound(const Instance& instance, const Targets& targets, const Proo
 
 Proof prove(Generation& generation, const Targets& targets, const Duals& duals,
             const std::vector<double>& demand_cost, double gap) {
+  const Phase phase("proving how good the plan is");
   const Instance& instance = generation.instance();
   Proof proof{duals, std::vector<CutPacking>(instance.demands.size()), 0.0};
   std::vector<double> cost = duals.link_cost(instance);
@@ -34,6 +37,7 @@ Proof prove(Generation& generation, const Targets& targets, const Duals& duals,
     if (targets.kind[c] == Kind::kAbsent) continue;
     for (const Alternative& alternative : instance.groups[c].alternatives) {
       for (const std::size_t i : alternative.demands) {
+        look_at_budget();
         proof.packings[i] = generation.packing(i, cost);
         if (std::isinf(gap) || demand_cost[i] <= proof.packings[i].length * (1.0 + gap)) continue;
         Result<CutPacking> exact = generation.exact_packing(i, cost);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "planning/exact/cut_program.h"
 #include "planning/exact/unit_flow.h"
 #include "planning/packing/steiner.h"
@@ -160,6 +161,7 @@ Result<Relaxation> steiner_relaxation(const Digraph& graph, int root, const std:
   flow.set_capacity(inside.usage);
   std::vector<std::vector<Relaxation::Path>> core_paths(reduction.node_count());
   for (const int terminal : reduction.terminals()) {
+    look_at_budget();
     flow.run(terminal);
     core_paths[terminal] = flow.take_paths();
     double sum = 0.0;
@@ -172,6 +174,7 @@ Result<Relaxation> steiner_relaxation(const Digraph& graph, int root, const std:
   answer.packing = expansion.packing(inside.packing);
   answer.usage.assign(cost.size(), 0.0);
   for (const int terminal : terminals) {
+    look_at_budget();
     const int leader = reduction.leader(terminal).reduced;
     answer.paths.push_back(expansion.paths(terminal, leader < 0 ? core_paths[0] : core_paths[leader]));
     std::vector<double> load(cost.size(), 0.0);

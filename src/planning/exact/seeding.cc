@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/spending.h"
 #include "planning/exact/generation.h"
 #include "planning/packing/steiner_table.h"
 
@@ -90,6 +91,7 @@ class Generation::Seeding {
   }
 
   double run() {
+    const Phase phase("looking for first trees");
     const int rounds = number_of_rounds();
     int done = 0;
     for (; done < rounds && (done == 0 || !is_late()); ++done) {
@@ -139,6 +141,7 @@ class Generation::Seeding {
     std::vector<std::size_t> best;  // columns
     const Alternative* chosen = nullptr;
     for (const Alternative& alternative : instance_.groups[c].alternatives) {
+      look_at_budget();
       double sum = 0.0;
       std::vector<std::size_t> columns;
       for (std::size_t k = 0; k < alternative.demands.size(); ++k) {
@@ -164,6 +167,7 @@ class Generation::Seeding {
   // A column of the demand that is cheap now.
   std::optional<std::size_t> tree_of(std::size_t demand) {
     if (known_[demand].empty()) {
+      look_at_budget();
       std::optional<PricedTree> tree = generation_.pricers_[demand].good(cost_);
       if (!tree.has_value()) return std::nullopt;
       return generation_.pool_.add({demand, std::move(tree->links), {}, {}}).first;

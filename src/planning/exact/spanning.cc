@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "planning/exact/max_flow.h"
 
 namespace square::planning {
@@ -66,6 +67,7 @@ class Spanning {
   }
 
   Result<SpanningAnswer> run() {
+    const Phase phase("looking for the cuts that are full");
     std::vector<bool> active(groups_.size(), true);
     answer_.rate.assign(groups_.size(), 0.0);
     for (std::size_t left = groups_.size(); left > 0;) {
@@ -130,6 +132,7 @@ class Spanning {
     int node = first_root();
     if (root_nodes > 1) SQUARE_RETURN_IF_ERROR(make_safe(node));
     for (int safe = 1; safe < nodes_ && level_ > floor_; ++safe) {
+      look_at_budget();
       count_as_safe(node);
       node = best_supplied();
       SQUARE_RETURN_IF_ERROR(make_safe(node));

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "planning/exact/fairness.h"
 
 namespace square::planning {
@@ -127,6 +128,7 @@ double unit_of(const Instance& instance, const Carried& carried) {
 
 Result<Carried> carry(const Instance& instance, const ColumnPool& pool, const std::vector<double>& rate,
                       const std::vector<double>& link_price, Basis* basis) {
+  const Phase phase("choosing trees with little traffic");
   Targets targets;
   targets.weight.assign(rate.size(), 1.0);
   for (const double bps : rate) {

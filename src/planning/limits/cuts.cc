@@ -29,7 +29,7 @@ std::vector<std::size_t> ranks_of(const PlanReading& reading, const NodeSet& set
 // Limits of nodes, those that are to be named by name.
 using HeldNodes = std::set<std::tuple<LimitKind, std::size_t, NodeId>>;
 
-struct Carried {
+struct CutLoad {
   double bps = 0.0;
   HeldNodes held;  // whose limits are below what their links carry
 };
@@ -39,7 +39,7 @@ NodeId end_of(const PlanLink& link, LimitKind kind) {
 }
 
 // What the links carry within the limits of the nodes at one of their ends.
-Carried within_limits(const PlanReading& reading, const std::vector<LimitedResource>& links, LimitKind kind) {
+CutLoad within_limits(const PlanReading& reading, const std::vector<LimitedResource>& links, LimitKind kind) {
   std::vector<double> together(reading.plan().nodes.size(), 0.0);
   std::vector<NodeId> nodes;  // as they come
   std::vector<bool> is_known(together.size(), false);
@@ -49,7 +49,7 @@ Carried within_limits(const PlanReading& reading, const std::vector<LimitedResou
     is_known[node.index()] = true;
     together[node.index()] += link.capacity_bps;
   }
-  Carried carried;
+  CutLoad carried;
   for (const NodeId node : nodes) {
     const double limit = reading.limit_bps(kind, node);
     if (limit < together[node.index()]) carried.held.emplace(kind, reading.name_rank(node), node);
@@ -158,8 +158,8 @@ LimitingCut crossed(const PlanReading& reading, const NamedCut& cut, const Lengt
   result.length = cut.length;
   result.sessions = cut.sessions;
   result.links = links_of(reading, cut, lengths);
-  const Carried by_tails = within_limits(reading, result.links, LimitKind::kEgress);
-  const Carried by_heads = within_limits(reading, result.links, LimitKind::kIngress);
+  const CutLoad by_tails = within_limits(reading, result.links, LimitKind::kEgress);
+  const CutLoad by_heads = within_limits(reading, result.links, LimitKind::kIngress);
   result.carried_bps = std::min(by_tails.bps, by_heads.bps);
   HeldNodes held = by_tails.bps <= by_heads.bps ? by_tails.held : by_heads.held;
   for (const LimitedResource& resource : result.links) {

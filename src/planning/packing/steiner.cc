@@ -4,6 +4,7 @@
 #include <queue>
 #include <utility>
 
+#include "base/spending.h"
 #include "planning/packing/steiner_table.h"
 
 namespace square::planning {
@@ -67,6 +68,7 @@ std::optional<std::vector<int>> heuristic_steiner_tree(const Digraph& graph, int
   std::vector<int> open = terminals;
   std::vector<int> grown;
   while (!open.empty()) {
+    look_at_budget();
     const auto nearest = std::min_element(open.begin(), open.end(),
                                           [&](int a, int b) { return ways.distance[a] < ways.distance[b]; });
     const std::size_t before = grown.size();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "base/spending.h"
 #include "planning/packing/min_plus.h"
 
 namespace square::planning {
@@ -188,6 +189,7 @@ void SteinerReduction::close_distances() {
   distance_ = direct_;
   for (int v = 0; v < nodes_; ++v) distance_[v * stride_ + v] = 0.0;
   for (int middle = 0; middle < nodes_; ++middle) {
+    look_at_budget();
     const double* to_middle = distance_.data() + middle * stride_;
     for (int to = 0; to < nodes_; ++to) {
       double* to_there = distance_.data() + to * stride_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "planning/packing/min_plus.h"
 
 namespace square::planning {
@@ -79,6 +80,7 @@ void SteinerTable::fill() {
   table_.resize((sets - 1) * stride);
   joined_.resize(stride);
   for (unsigned set = 1; set < sets - 1; ++set) {
+    look_at_budget();
     double* out = row(set);
     if (!is_single(set)) {
       join(set);

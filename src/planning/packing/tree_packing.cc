@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "lp/solver.h"
 #include "planning/packing/arborescence.h"
 #include "planning/packing/steiner.h"
@@ -127,6 +128,7 @@ class Packing {
     const int rounds =
         std::clamp(static_cast<int>(graph_.arcs.size()) / kArcsPerSeedRound, kMinSeedRounds, kMaxSeedRounds);
     for (int round = 0; round < rounds; ++round) {
+      look_at_budget();
       std::optional<Tree> tree = cheap_tree(length);
       if (!tree.has_value()) return;
       double bottleneck = 1.0;
@@ -138,6 +140,7 @@ class Packing {
 
   Status generate(Solution& solution) {
     for (int round = 0; round < kMaxPackingRounds; ++round) {
+      look_at_budget();
       SQUARE_ASSIGN_OR_RETURN(solution, master_.solve());
       if (total(solution) >= kComplete || !add_better_tree(solution)) return Status::ok();
     }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 
 namespace square::planning {
 namespace {
@@ -43,6 +44,7 @@ bool names_before(const Topology& topology, const Path& a, const Path& b) {
 }  // namespace
 
 Result<SessionPaths> chosen_paths(const Scenario& scenario, const std::vector<Session>& sessions) {
+  const Phase phase("looking for paths");
   std::map<std::pair<NodeId, NodeId>, std::vector<Path>> known;
   std::size_t columns = 0;
   PathChoice choice = scenario.policy.paths;
@@ -51,6 +53,7 @@ Result<SessionPaths> chosen_paths(const Scenario& scenario, const std::vector<Se
   for (const Session& session : sessions) {
     auto& paths = all.emplace_back();
     for (const NodeId destination : session.destinations) {
+      look_at_budget();
       auto& entry = known[{session.root, destination}];
       if (entry.empty()) {
         SQUARE_ASSIGN_OR_RETURN(entry, feasible(scenario.topology, choice, session.root, destination));
@@ -76,6 +79,7 @@ Result<SessionPaths> tree_paths(const Scenario& scenario, const std::vector<Sess
     if (tree.empty()) tree = shortest_path_tree(scenario.topology, session.root);
     auto& paths = all.emplace_back();
     for (const NodeId destination : session.destinations) {
+      look_at_budget();
       const Path& path = tree[destination.index()];
       if (path.links.empty()) return no_path(scenario, session, destination);
       paths.push_back({path});

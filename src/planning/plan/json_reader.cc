@@ -44,6 +44,7 @@ class Reader {
     plan_.cost_usd_per_hour = fields.number_or("cost_usd_per_hour", 0.0);
     plan_.budget_usd_per_hour = fields.optional_number("budget_usd_per_hour");
     plan_.realised = fields.flag_or("realised", true);
+    plan_.provisional = fields.flag_or("provisional", false);
     if (const Json* item = fields.find_optional("headroom")) headroom(*item);
     // References come after what they refer to.
     fields.each("nodes", [&](const Json& item, std::string where) { node(item, std::move(where)); });

@@ -47,6 +47,7 @@ class Writer {
     out["cost_usd_per_hour"] = plan_.cost_usd_per_hour;
     out["budget_usd_per_hour"] = number_or_null(plan_.budget_usd_per_hour);
     out["realised"] = plan_.realised;
+    if (plan_.provisional) out["provisional"] = true;
     out["headroom"] = headroom();
     out["changes"] = changes();
     out["tenants"] = OrderedJson::array();

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
+
+#include "base/spending.h"
 
 namespace square::planning {
 namespace {
@@ -24,6 +27,19 @@ double rate_of(const Problem& problem, std::size_t collective, const std::vector
   double sum = 0.0;
   for (const double share : shares) sum += share;
   return sum;
+}
+
+// What the session's streams put on links; `used`, if asked for, gets those that had nothing.
+void add_load(const Problem& problem, const PlanSession& session, std::vector<double>& load,
+              std::vector<std::size_t>* used = nullptr) {
+  look_at_budget();
+  for (const PlanStream& stream : session.streams) {
+    for (const auto& [from, to] : stream.links) {
+      const std::size_t e = problem.topology().find_link(from, to)->index();
+      if (used != nullptr && load[e] == 0.0) used->push_back(e);
+      load[e] += stream.rate_bps;
+    }
+  }
 }
 
 }  // namespace
@@ -81,25 +97,29 @@ void add_collectives(const Problem& problem, Plan& plan) {
   }
 }
 
-std::vector<std::vector<double>> add_loads(const Problem& problem, Plan& plan) {
-  const Topology& topology = problem.topology();
-  std::vector<std::vector<double>> loads(plan.collectives.size(),
-                                         std::vector<double>(plan.links.size(), 0.0));
-  for (std::size_t i = 0; i < plan.sessions.size(); ++i) {
-    std::vector<double>& load = loads[problem.sessions[i].collective];
-    for (const PlanStream& stream : plan.sessions[i].streams) {
-      for (const auto& [from, to] : stream.links)
-        load[topology.find_link(from, to)->index()] += stream.rate_bps;
-    }
+std::vector<std::vector<double>> loads_by_collective(const Problem& problem, const Plan& plan) {
+  std::vector<std::vector<double>> loads;
+  for (const auto& sessions : problem.sessions_of) {
+    std::vector<double>& load = loads.emplace_back(plan.links.size(), 0.0);
+    for (const std::size_t i : sessions) add_load(problem, plan.sessions[i], load);
   }
-  for (std::size_t c = 0; c < loads.size(); ++c) {
-    for (std::size_t e = 0; e < loads[c].size(); ++e) {
-      plan.links[e].load_bps += loads[c][e];
-      plan.collectives[c].cost_usd_per_hour += loads[c][e] * plan.links[e].price_usd_per_gb * kUsdPerHour;
+  return loads;
+}
+
+void add_loads(const Problem& problem, Plan& plan) {
+  std::vector<double> load(plan.links.size(), 0.0);  // of one collective
+  std::vector<std::size_t> used;
+  for (std::size_t c = 0; c < plan.collectives.size(); ++c) {
+    used.clear();
+    for (const std::size_t i : problem.sessions_of[c]) add_load(problem, plan.sessions[i], load, &used);
+    std::sort(used.begin(), used.end());
+    for (const std::size_t e : used) {
+      const double bps = std::exchange(load[e], 0.0);
+      plan.links[e].load_bps += bps;
+      plan.collectives[c].cost_usd_per_hour += bps * plan.links[e].price_usd_per_gb * kUsdPerHour;
     }
     plan.cost_usd_per_hour += plan.collectives[c].cost_usd_per_hour;
   }
-  return loads;
 }
 
 void add_sums(const Problem& problem, Plan& plan) {

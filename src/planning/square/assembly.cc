@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "planning/packing/tree_packing.h"
 #include "planning/plan/parts.h"
 #include "planning/square/cuts.h"
@@ -40,6 +41,8 @@ class Assembly {
 
  private:
   Status add_session(std::size_t i) {
+    const Phase phase("packing trees");
+    look_at_budget();
     const Session& session = problem_.sessions[i];
     Allocation allocation = shots_.allocations[i];
     const double rate = std::min(allocation.rate_bps, carried_bps(allocation));
@@ -125,7 +128,8 @@ class Assembly {
   void certify() {
     std::vector<double> rates;
     for (const PlanCollective& collective : plan_.collectives) rates.push_back(collective.rate_bps);
-    CutBounds bounds = best_cuts(problem_, rates, add_loads(problem_, plan_));
+    add_loads(problem_, plan_);
+    CutBounds bounds = best_cuts(problem_, rates, loads_by_collective(problem_, plan_));
     plan_.certificate.cuts = std::move(bounds.cuts);
     for (const PlanCut& cut : plan_.certificate.cuts) {
       for (PlanCollective& collective : plan_.collectives) {

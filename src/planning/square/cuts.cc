@@ -8,6 +8,8 @@
 #include <map>
 #include <set>
 
+#include "base/spending.h"
+
 namespace square::planning {
 namespace {
 
@@ -125,6 +127,7 @@ class Cuts {
   }
 
   CutBounds run() {
+    const Phase phase("looking for cuts");
     std::size_t with_sessions = 0;
     for (const auto& sessions : problem_.sessions_of) with_sessions += sessions.empty() ? 0 : 1;
     if (with_sessions == 0) return {};
@@ -146,6 +149,7 @@ class Cuts {
     std::set<std::pair<NodeId, NodeId>> ends;
     for (const Group& group : groups_) {
       if (group.collective != c) continue;
+      look_at_budget();
       for (const NodeId destination : group.destinations) ends.emplace(group.root, destination);
     }
     std::vector<std::pair<NodeId, NodeId>> result(ends.begin(), ends.end());
@@ -179,6 +183,7 @@ class Cuts {
     Network left = problem_.network;
     for (std::size_t other = 0; other < load_bps_.size(); ++other) {
       if (other == c) continue;
+      look_at_budget();
       for (std::size_t e = 0; e < left.capacity_bps.size(); ++e) {
         const TopologyLink& link = topology_.link(LinkId(static_cast<std::uint32_t>(e)));
         left.capacity_bps[e] -= load_bps_[other][e];
@@ -190,6 +195,7 @@ class Cuts {
   }
 
   void try_set(std::size_t c, const Set& inside) {
+    look_at_budget();
     if (!tried_.insert(inside).second) return;
     double need = 0.0;
     double others = 0.0;

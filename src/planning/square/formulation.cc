@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/spending.h"
 #include "lp/solver.h"
 
 namespace square::planning {
@@ -37,6 +38,7 @@ class Formulation {
     conceptual_row_.resize(problem_.sessions.size());
     forced_.resize(problem_.sessions.size());
     for (std::size_t i = 0; i < problem_.sessions.size(); ++i) {
+      look_at_budget();
       if (active_[problem_.sessions[i].collective]) add_session(i);
     }
     SQUARE_ASSIGN_OR_RETURN(const Solution solution, square::solve(program_));
@@ -180,6 +182,7 @@ class Formulation {
     ProgramAnswer answer;
     answer.allocations = empty_allocations(problem_);
     for (std::size_t i = 0; i < problem_.sessions.size(); ++i) {
+      look_at_budget();
       Allocation& allocation = answer.allocations[i];
       for (std::size_t j = 0; j < path_column_[i].size(); ++j) {
         for (std::size_t p = 0; p < path_column_[i][j].size(); ++p) {
@@ -226,6 +229,7 @@ class Formulation {
     for (const int row : ingress_row_) prices.ingress.push_back(dual(row));
     prices.conceptual.resize(conceptual_row_.size());
     for (std::size_t i = 0; i < conceptual_row_.size(); ++i) {
+      look_at_budget();
       for (const std::map<LinkId, int>& rows : conceptual_row_[i]) {
         std::map<LinkId, double>& lengths = prices.conceptual[i].emplace_back();
         for (const auto& [link, row] : rows) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/spending.h"
 #include "planning/packing/digraph.h"
 
 namespace square::planning {
@@ -26,6 +27,7 @@ class LevelBound {
   double run() {
     double distance = 0.0;
     for (std::size_t i = 0; i < problem_.sessions.size(); ++i) {
+      look_at_budget();
       const Session& session = problem_.sessions[i];
       distance += problem_.weight[session.collective] * session.fraction * sum_of_distances(i);
     }
@@ -57,6 +59,7 @@ class LevelBound {
     double sum = 0.0;
     std::vector<std::vector<double>> lengths = lengths_of(i);
     for (std::size_t j = 0; j < session.destinations.size(); ++j) {
+      look_at_budget();
       const Distances ways = shortest_from(graph_, {static_cast<int>(session.root.value())}, lengths[j]);
       sum += ways.distance[session.destinations[j].index()];
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/spending.h"
 
 namespace square::planning {
 namespace {
@@ -65,6 +66,7 @@ class Shots {
     trace.residual_capacity_bps = left_.capacity_bps;
     trace.residual_egress_bps = left_.egress_bps;
     trace.residual_ingress_bps = left_.ingress_bps;
+    const Phase phase("solving the program of a shot");
     Result<ProgramAnswer> answer = solve_formulation(problem_, left_, active, objective);
     if (!answer.is_ok()) {
       return answer.status().with_context(fmt::format("program {} of the plan", answer_.trace.size() + 1));
@@ -93,6 +95,7 @@ class Shots {
   // Trims, adds to the sums, and takes it from what is left.
   void give(ProgramAnswer& answer) {
     for (std::size_t i = 0; i < problem_.sessions.size(); ++i) {
+      look_at_budget();
       const Session& session = problem_.sessions[i];
       trim(problem_.paths[i], session.fraction * answer.collective_bps[session.collective],
            answer.allocations[i]);
