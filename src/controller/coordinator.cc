@@ -145,6 +145,18 @@ void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch
   wake();
 }
 
+void Coordinator::closed(const std::string& node, const NodeLine* line, const v1::Closed& part) {
+  const std::lock_guard lock(mutex_);
+  const Member* const member = members_.hear(node, line, Clock::now());
+  if (member == nullptr) return;
+  // What the node registers from now on is looked at after that.
+  closed_.push_back({node, part.group(), part.number()});
+  auto heard = std::make_shared<v1::ControllerEvent>();
+  *heard->mutable_closed() = part;
+  member->line->send(std::move(heard));
+  note_work();
+}
+
 void Coordinator::lost(const std::string& node, const NodeLine* line) {
   const std::lock_guard lock(mutex_);
   const TimePoint now = Clock::now();
@@ -256,15 +268,17 @@ Coordinator::TimePoint Coordinator::next_wake() const {
   next = members_.next_end(next);
   next = publication_.next_end(next);
   for (const auto& [node, until] : fading_) next = std::min(next, until);
+  if (has_work_) return next;
+  if (forget_at_) next = std::min(next, *forget_at_);
   // What is still pending without work at hand waits for its nodes.
-  return has_work_ ? next : requests_.next_end(next);
+  return requests_.next_end(next);
 }
 
 void Coordinator::expire(Deferred& deferred) {
   const TimePoint now = Clock::now();
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
   const bool waited_enough = requests_.next_end(TimePoint::max()) <= now;
-  if (waited_enough && !has_work_) note_work();
+  if ((waited_enough || must_forget()) && !has_work_) note_work();
 }
 
 void Coordinator::settle(Deferred& deferred) {
@@ -286,7 +300,8 @@ bool Coordinator::must_wait_for_nodes(const GroupSpec& group) const {
 
 void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) {
   has_work_ = false;
-  const bool replan = absorb_membership();
+  absorb_closed();
+  const bool replan = absorb_membership() || must_forget();
   const bool other_use = absorb_demand();
   const std::vector<const Demand*> demands = requests_.take_batch(
       Clock::now(), [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
@@ -298,6 +313,16 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   lock.lock();
   members_.look(Clock::now());
   if (!stopping_) publish(deferred, std::move(admission));
+}
+
+void Coordinator::absorb_closed() {
+  const auto is_there = [this](const std::string& name) { return members_.contains(name); };
+  for (const ClosedPart& part : std::exchange(closed_, {})) {
+    if (!state_.registry.close(part.group, part.number, part.node, is_there)) continue;
+    log(LogLevel::kInfo, "controller", "group {}: its members have closed it, it is no longer planned",
+        part.group);
+    if (!forget_at_) forget_at_ = Clock::now() + kForgetTime;
+  }
 }
 
 bool Coordinator::absorb_membership() {
@@ -348,6 +373,7 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     log(LogLevel::kError, "controller", "cannot plan again, the old plan stays: {}",
         admission.replan.to_string());
   }
+  if (admission.next || !admission.replan.is_ok()) forget_at_.reset();
   requests_.judge(std::move(admission.verdicts), deferred);
   state_ = std::move(admission.state);
   if (admission.next) {

@@ -29,6 +29,8 @@ namespace square::controller {
 inline constexpr Duration kAwayGrace = std::chrono::milliseconds(200);
 // Use that changes brings a new plan at most so often.
 inline constexpr Duration kDemandInterval = std::chrono::seconds(1);
+// A group that has ended leaves the plan with the next change, after so long at the latest.
+inline constexpr Duration kForgetTime = std::chrono::milliseconds(500);
 
 // Thread-safe. One thread of its own plans and publishes, one change at a time; everything else
 // takes a mutex for a moment. What comes during a change waits for its end and is planned together,
@@ -46,6 +48,7 @@ class Coordinator {
   // Of a line that has joined; ignored when another line has taken its place.
   void heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat);
   void installed(const std::string& node, const NodeLine* line, Epoch epoch);
+  void closed(const std::string& node, const NodeLine* line, const v1::Closed& part);
   void lost(const std::string& node, const NodeLine* line);
   void goodbye(const std::string& node, const NodeLine* line);
 
@@ -73,6 +76,8 @@ class Coordinator {
   bool absorb_membership();
   bool absorb_absence();
   bool absorb_demand();
+  void absorb_closed();
+  [[nodiscard]] bool must_forget() const { return forget_at_ && Clock::now() >= *forget_at_; }
   void publish(Deferred& deferred, Admission admission);
   [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;
   [[nodiscard]] TimePoint next_wake() const;
@@ -105,6 +110,13 @@ class Coordinator {
   std::set<std::string> avoided_;  // by the plan that was published last
   Publication publication_;
   Requests requests_;
+  struct ClosedPart {
+    std::string node;
+    std::string group;
+    std::uint64_t number = 0;
+  };
+  std::vector<ClosedPart> closed_;      // that the registry does not know of yet
+  std::optional<TimePoint> forget_at_;  // when groups that have ended leave the plan, if there are any
   DemandMeter demand_;
   TimePoint next_demand_;  // when its weights are looked at next
 
