@@ -24,11 +24,26 @@ class PythonCommunicator {
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
-  // Works go on; whoever is in a call of another thread ends it first.
-  void close() {
+  // Whoever is in a call of another thread ends it first.
+  void close(double timeout) {
     std::shared_ptr<Communicator> gone = std::exchange(communicator_, nullptr);
-    unlocked([&] { gone.reset(); });
+    if (gone == nullptr) return;
+    const Status outcome = unlocked([&] {
+      Status ended = gone->close(from_seconds(timeout));
+      gone.reset();
+      return ended;
+    });
+    check(outcome);
   }
+  // At the end of a block that an exception leaves, it must not be hidden by another, nor wait.
+  void exit(const py::args& raised) {
+    if (raised.empty() || raised[0].is_none()) return close(kCloseSeconds);
+    try {
+      close(0);
+    } catch (const py::error_already_set&) {
+    }
+  }
+  static constexpr double kCloseSeconds = 10.0;
 
   using Started = std::shared_ptr<BufferWork>;
   using Name = std::string;
@@ -318,13 +333,15 @@ void bind_communicator(py::module_& module) {
            py::arg("timeout") = kDefaultTimeoutSeconds)
       .def_property_readonly("rank", &PythonCommunicator::rank)
       .def_property_readonly("size", &PythonCommunicator::size)
-      .def("close", &PythonCommunicator::close,
-           "Leaves the group: later calls raise FailedPreconditionError. What runs goes on, but for what the "
-           "communicator itself calculates. The node stays. Closing twice does nothing.")
+      .def("close", &PythonCommunicator::close, py::arg("timeout") = PythonCommunicator::kCloseSeconds,
+           "Leaves the group: later calls raise FailedPreconditionError at once. Waits for what this member "
+           "has called, ``timeout`` seconds at most, and ends the rest on every member: "
+           "DeadlineExceededError. When all members have closed it the group is no more and its name free. "
+           "The node stays. Closing twice does nothing.")
       .def(
           "__enter__", [](PythonCommunicator& self) -> PythonCommunicator& { return self; },
           py::return_value_policy::reference)
-      .def("__exit__", [](PythonCommunicator& self, const py::args&) { self.close(); });
+      .def("__exit__", [](PythonCommunicator& self, const py::args& raised) { self.exit(raised); });
   define_moves(communicator);
   define_sums(communicator);
 }

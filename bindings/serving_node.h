@@ -27,6 +27,9 @@ class ServingNode final : public MemberHost {
   void stop();
 
   [[nodiscard]] const std::string& name() const override { return node_->name(); }
+  Result<GroupPart> join_group(const GroupSpec& group, Rank member, Duration timeout) override {
+    return node_->join_group(group, member, timeout);
+  }
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override {
     return node_->register_group(group, timeout);
   }

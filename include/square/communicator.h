@@ -16,6 +16,7 @@ namespace square {
 
 class CompositeThread;
 class GroupCalls;
+class OpenWorks;
 
 // An operation that runs. Thread-safe.
 class Work {
@@ -45,14 +46,24 @@ class Work {
 class Communicator {
  public:
   static constexpr Duration kDefaultTimeout = std::chrono::minutes(5);
+  static constexpr Duration kCloseTimeout = std::chrono::seconds(10);
 
   // Registers the group with the controller and waits for a plan. `rank` lives on
   // `node`, which is in this process (Node) or a gateway that it attached to. Errors: INVALID_ARGUMENT
-  // for a rank that is not of this node; those of ControllerClient::register_group(). Blocks for `timeout` at
-  // most.
+  // for a rank that is not of this node; those of ControllerClient::register_group(). Where this rank was
+  // closed under a group of that name, waits until all other ranks were. Blocks for `timeout` at most.
   static Result<std::unique_ptr<Communicator>> create(MemberHost& node, GroupSpec group, Rank rank,
                                                       Duration timeout = kDefaultTimeout);
+  // As close(), and waits for nothing: what runs goes on, but for what the communicator itself calculates,
+  // and this member's part ends with it.
   ~Communicator();
+
+  // Later calls fail with FAILED_PRECONDITION, at once. Waits for what this member has called, `timeout` at
+  // most, and ends on every member what is not over then: DEADLINE_EXCEEDED. Then this member has left the
+  // group. When all have, or have ended otherwise, the group is no more, and its name is free. What others
+  // still begin with this member fails on them. Blocks for `timeout` and 2 kDrainTime at most; not in a
+  // notice of an end. Idempotent.
+  Status close(Duration timeout = kCloseTimeout);
 
   [[nodiscard]] Rank rank() const;
   [[nodiscard]] std::size_t size() const;
@@ -177,7 +188,10 @@ class Communicator {
  private:
   friend struct CommunicatorThread;  // for tests under virtual time
   explicit Communicator(std::shared_ptr<GroupCalls> calls);
+  Result<std::shared_ptr<Work>> started(Result<std::shared_ptr<Work>> work);
+
   std::shared_ptr<GroupCalls> calls_;  // shared with receives from any source
+  std::shared_ptr<OpenWorks> works_;
   std::unique_ptr<CompositeThread> composite_;
 };
 

@@ -58,10 +58,16 @@ class ControllerClient {
 
   // Registers a group, the same from every member, and waits until a plan that knows
   // its collectives is active everywhere. Collectives that the group does not have yet
-  // are added. Errors: INVALID_ARGUMENT for a spec that differs from what others
+  // are added. Where this node has closed a group of that name, waits until the others have, too.
+  // Errors: INVALID_ARGUMENT for a spec that differs from what others
   // registered under that name, an unknown node, bad weights; those of make_plan();
-  // DEADLINE_EXCEEDED; UNAVAILABLE.
+  // DEADLINE_EXCEEDED, with the nodes that have not closed the group of that name before; UNAVAILABLE.
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout);
+
+  // This node's members call nothing more in the group, of the number that it was registered with. When all
+  // nodes that are there have said so it ends: it leaves the plan within a second, and its name is free. A
+  // node that leaves has closed all. Does not block; what the controller does not hear is said again.
+  void close_group(const std::string& group, std::uint64_t number);
 
   // Tells the controller, with the next heartbeat, that a member here gave so many bytes to an
   // operation: collectives share by use. Does not block.

@@ -80,6 +80,9 @@ struct NodeStatistics {
   std::uint64_t bytes_in_transit = 0;  // blocks of others held right now
   std::uint64_t bytes_in_transit_max = 0;
   std::uint64_t frames_refused = 0;  // unknown session, beyond credit, and the like
+  // Of which the node remembers something: those of live plans, and of groups that it has not closed.
+  std::uint64_t collectives = 0;
+  std::uint64_t sessions = 0;
 };
 
 // All methods are thread-safe and do not block unless said otherwise.
@@ -128,10 +131,15 @@ class DataPlane {
   // are posted. Every local member takes part in every operation.
   void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks);
 
+  // The members here call nothing more in the group: what they have called goes on, what others begin fails
+  // with FAILED_PRECONDITION, watches are told so. Once no live plan knows its collectives the node has
+  // forgotten them, and no number of theirs may come again.
+  void close_group(std::string group);
+
   // Begins an operation. Outcomes, all through `done`: INVALID_ARGUMENT for a rank that
   // is not a local member, a session that does not reach this node or a size that
   // differs from the source's; FAILED_PRECONDITION after an earlier failure of the
-  // collective; NOT_FOUND if the active plan does not know the collective;
+  // collective, or its group's end; NOT_FOUND if the active plan does not know the collective;
   // DEADLINE_EXCEEDED naming what is missing; UNAVAILABLE naming a member's node that is gone;
   // CANCELLED by stop() or cancel(). What fails on one member fails on all that have
   // not returned yet, with the first cause.

@@ -40,6 +40,8 @@ struct GroupSpec {
   // The node of every rank, rank 0 first. Ranks on one host share a node.
   std::vector<std::string> nodes;
   std::vector<GroupCollective> collectives;
+  // The node whose members register; its client fills it in. Empty: somebody who is no member.
+  std::string registrant{};
 };
 
 // What the controller made of it: `collectives` in the order of the spec.
@@ -47,7 +49,12 @@ struct GroupRegistration {
   std::vector<CollectiveId> collectives;
   // Active on every live node.
   Epoch epoch;
+  // Tells the group from others that had its name before; 0: unknown.
+  std::uint64_t number = 0;
 };
+
+// What nodes and plans call a group: no other ever has the same.
+std::string group_label(const std::string& name, std::uint64_t number);
 
 // The ranks on `node` that take part in one of the group's collectives, ascending.
 std::vector<Rank> members_on(const GroupSpec& group, const GroupCollective& collective,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,13 @@
 
 namespace square {
 
+// A member's part in a group. It lasts until the last reference to `membership` is gone: then the member
+// calls nothing more, and when all members have gone the group ends.
+struct GroupPart {
+  GroupRegistration registration;
+  std::shared_ptr<const void> membership;
+};
+
 // What a Communicator needs of the node that its member lives on. Thread-safe.
 class MemberHost {
  public:
@@ -18,7 +26,12 @@ class MemberHost {
 
   // The node's name in the overlay.
   [[nodiscard]] virtual const std::string& name() const = 0;
-  // See ControllerClient::register_group(). Blocks for `timeout` at most.
+  // Registers the group as `member`, who lives here. Where that rank was closed under a group of that name,
+  // waits until all others were. Errors: those of ControllerClient::register_group(). Blocks for `timeout` at
+  // most.
+  virtual Result<GroupPart> join_group(const GroupSpec& group, Rank member, Duration timeout) = 0;
+  // Adds collectives to a group that was joined. See ControllerClient::register_group(). Blocks for `timeout`
+  // at most.
   virtual Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) = 0;
   // See DataPlane: none of these blocks.
   virtual void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) = 0;

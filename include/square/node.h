@@ -37,6 +37,7 @@ class Node final : public MemberHost {
   [[nodiscard]] const std::string& name() const override;
   [[nodiscard]] std::string address() const;
   [[nodiscard]] DataPlane& data_plane();
+  Result<GroupPart> join_group(const GroupSpec& group, Rank member, Duration timeout) override;
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override;
   void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override;
   void post(MemberOperation operation) override;

@@ -2,17 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "collective/any_source.h"
 #include "collective/composite_thread.h"
 #include "collective/compressed_all_reduce.h"
 #include "collective/group_calls.h"
 #include "collective/one_step_calls.h"
+#include "collective/open_works.h"
 #include "collective/point_to_point.h"
 #include "collective/ring_all_reduce.h"
 
 namespace square {
 namespace {
+
+// Longer times are as good as this one, and can be added to any clock.
+constexpr Duration kLongestWait = std::chrono::hours(24 * 30);
 
 Status check_group(const MemberHost& node, const GroupSpec& group, Rank rank) {
   if (group.nodes.empty()) return invalid_argument(fmt::format("group \"{}\" has no members", group.name));
@@ -34,8 +40,33 @@ Status finish(const Result<std::shared_ptr<Work>>& started) {
 }  // namespace
 
 Communicator::Communicator(std::shared_ptr<GroupCalls> calls)
-    : calls_(std::move(calls)), composite_(std::make_unique<CompositeThread>(calls_)) {}
-Communicator::~Communicator() = default;
+    : calls_(std::move(calls)),
+      works_(std::make_shared<OpenWorks>()),
+      composite_(std::make_unique<CompositeThread>(calls_)) {}
+Communicator::~Communicator() {
+  calls_->refuse();
+  composite_.reset();
+  calls_->leave();
+}
+
+Status Communicator::close(Duration timeout) {
+  calls_->refuse();
+  const std::size_t late = works_->wait_for_none(std::clamp<Duration>(timeout, Duration(0), kLongestWait));
+  if (late > 0) {
+    works_->cancel();
+    static_cast<void>(works_->wait_for_none(2 * DataPlane::kDrainTime));
+  }
+  calls_->leave();
+  if (late == 0) return Status::ok();
+  return deadline_exceeded(
+      fmt::format("{} operations of the group were under way after {:.3g} s and were cancelled", late,
+                  to_seconds(timeout)));
+}
+
+Result<std::shared_ptr<Work>> Communicator::started(Result<std::shared_ptr<Work>> work) {
+  if (work.is_ok()) works_->add(*work);
+  return work;
+}
 
 Result<std::unique_ptr<Communicator>> Communicator::create(MemberHost& node, GroupSpec group, Rank rank,
                                                            Duration timeout) {
@@ -50,7 +81,7 @@ std::size_t Communicator::size() const { return calls_->size(); }
 
 Result<std::shared_ptr<Work>> Communicator::broadcast_async(std::span<std::byte> data, Rank root,
                                                             Duration timeout) {
-  return square::broadcast(*calls_, data, root, timeout);
+  return started(square::broadcast(*calls_, data, root, timeout));
 }
 
 Status Communicator::broadcast(std::span<std::byte> data, Rank root, Duration timeout) {
@@ -60,7 +91,7 @@ Status Communicator::broadcast(std::span<std::byte> data, Rank root, Duration ti
 Result<std::shared_ptr<Work>> Communicator::reduce_async(std::span<const std::byte> input,
                                                          std::span<std::byte> output, Reduction reduction,
                                                          Rank root, Duration timeout) {
-  return square::reduce(*calls_, input, output, reduction, root, timeout);
+  return started(square::reduce(*calls_, input, output, reduction, root, timeout));
 }
 
 Status Communicator::reduce(std::span<const std::byte> input, std::span<std::byte> output,
@@ -72,8 +103,8 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce_async(std::span<const std
                                                              std::span<std::byte> output, Reduction reduction,
                                                              Duration timeout, AllReduceAlgorithm algorithm) {
   if (algorithm == AllReduceAlgorithm::kRing)
-    return ring_all_reduce(*calls_, *composite_, input, output, reduction, timeout);
-  return square::all_reduce(*calls_, input, output, reduction, timeout);
+    return started(ring_all_reduce(*calls_, *composite_, input, output, reduction, timeout));
+  return started(square::all_reduce(*calls_, input, output, reduction, timeout));
 }
 
 Status Communicator::all_reduce(std::span<const std::byte> input, std::span<std::byte> output,
@@ -85,9 +116,9 @@ Result<std::shared_ptr<Work>> Communicator::compressed_all_reduce_async(
     std::span<const std::byte> input, std::span<std::byte> output, Reduction reduction,
     const Compression& compression, std::span<float> residual, Duration timeout) {
   if (compression.kind == CompressionKind::kNone)
-    return square::all_reduce(*calls_, input, output, reduction, timeout);
-  return square::compressed_all_reduce(*calls_, *composite_,
-                                       {input, output, reduction, compression, residual}, timeout);
+    return started(square::all_reduce(*calls_, input, output, reduction, timeout));
+  return started(square::compressed_all_reduce(*calls_, *composite_,
+                                               {input, output, reduction, compression, residual}, timeout));
 }
 
 Result<CompressionReport> Communicator::compressed_all_reduce(std::span<const std::byte> input,
@@ -104,7 +135,7 @@ Result<CompressionReport> Communicator::compressed_all_reduce(std::span<const st
 Result<std::shared_ptr<Work>> Communicator::all_gather_async(std::span<const std::byte> input,
                                                              const std::vector<std::span<std::byte>>& outputs,
                                                              Duration timeout) {
-  return square::all_gather(*calls_, input, outputs, timeout);
+  return started(square::all_gather(*calls_, input, outputs, timeout));
 }
 
 Status Communicator::all_gather(std::span<const std::byte> input,
@@ -115,7 +146,7 @@ Status Communicator::all_gather(std::span<const std::byte> input,
 Result<std::shared_ptr<Work>> Communicator::reduce_scatter_async(
     const std::vector<std::span<const std::byte>>& inputs, std::span<std::byte> output, Reduction reduction,
     Duration timeout) {
-  return square::reduce_scatter(*calls_, inputs, output, reduction, timeout);
+  return started(square::reduce_scatter(*calls_, inputs, output, reduction, timeout));
 }
 
 Status Communicator::reduce_scatter(const std::vector<std::span<const std::byte>>& inputs,
@@ -126,7 +157,7 @@ Status Communicator::reduce_scatter(const std::vector<std::span<const std::byte>
 Result<std::shared_ptr<Work>> Communicator::all_to_all_async(
     const std::vector<std::span<const std::byte>>& inputs, const std::vector<std::span<std::byte>>& outputs,
     Duration timeout) {
-  return square::all_to_all(*calls_, inputs, outputs, timeout);
+  return started(square::all_to_all(*calls_, inputs, outputs, timeout));
 }
 
 Status Communicator::all_to_all(const std::vector<std::span<const std::byte>>& inputs,
@@ -137,7 +168,7 @@ Status Communicator::all_to_all(const std::vector<std::span<const std::byte>>& i
 Result<std::shared_ptr<Work>> Communicator::gather_async(std::span<const std::byte> input,
                                                          const std::vector<std::span<std::byte>>& outputs,
                                                          Rank root, Duration timeout) {
-  return square::gather(*calls_, input, outputs, root, timeout);
+  return started(square::gather(*calls_, input, outputs, root, timeout));
 }
 
 Status Communicator::gather(std::span<const std::byte> input,
@@ -148,7 +179,7 @@ Status Communicator::gather(std::span<const std::byte> input,
 Result<std::shared_ptr<Work>> Communicator::scatter_async(
     const std::vector<std::span<const std::byte>>& inputs, std::span<std::byte> output, Rank root,
     Duration timeout) {
-  return square::scatter(*calls_, inputs, output, root, timeout);
+  return started(square::scatter(*calls_, inputs, output, root, timeout));
 }
 
 Status Communicator::scatter(const std::vector<std::span<const std::byte>>& inputs,
@@ -158,7 +189,7 @@ Status Communicator::scatter(const std::vector<std::span<const std::byte>>& inpu
 
 Result<std::shared_ptr<Work>> Communicator::send_async(std::span<const std::byte> data, Rank to,
                                                        std::uint32_t tag, Duration timeout) {
-  return square::send(*calls_, data, to, tag, timeout);
+  return started(square::send(*calls_, data, to, tag, timeout));
 }
 
 Status Communicator::send(std::span<const std::byte> data, Rank to, std::uint32_t tag, Duration timeout) {
@@ -167,7 +198,7 @@ Status Communicator::send(std::span<const std::byte> data, Rank to, std::uint32_
 
 Result<std::shared_ptr<Work>> Communicator::receive_async(std::span<std::byte> data, Rank from,
                                                           std::uint32_t tag, Duration timeout) {
-  return square::receive(*calls_, data, from, tag, timeout);
+  return started(square::receive(*calls_, data, from, tag, timeout));
 }
 
 Status Communicator::receive(std::span<std::byte> data, Rank from, std::uint32_t tag, Duration timeout) {
@@ -176,7 +207,7 @@ Status Communicator::receive(std::span<std::byte> data, Rank from, std::uint32_t
 
 Result<std::shared_ptr<Work>> Communicator::receive_any_async(std::span<std::byte> data, std::uint32_t tag,
                                                               Duration timeout) {
-  return square::receive_any(calls_, data, tag, timeout);
+  return started(square::receive_any(calls_, data, tag, timeout));
 }
 
 Result<Rank> Communicator::receive_any(std::span<std::byte> data, std::uint32_t tag, Duration timeout) {
@@ -186,7 +217,7 @@ Result<Rank> Communicator::receive_any(std::span<std::byte> data, std::uint32_t 
 }
 
 Result<std::shared_ptr<Work>> Communicator::barrier_async(Duration timeout) {
-  return square::barrier(*calls_, timeout);
+  return started(square::barrier(*calls_, timeout));
 }
 
 Status Communicator::barrier(Duration timeout) { return finish(barrier_async(timeout)); }

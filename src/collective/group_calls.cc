@@ -16,9 +16,23 @@ namespace {
 constexpr std::uint64_t kLeastPlannedBytes = std::uint64_t{1} << 20U;
 
 // Who posts to a node that stops is told so: the call is dropped, and this with it.
-struct Finisher {
-  std::shared_ptr<PostedWork> work;
-  ~Finisher() { work->finish(cancelled("the node was stopped before the operation ended")); }
+class Finisher {
+ public:
+  Finisher(std::shared_ptr<PostedWork> work, std::shared_ptr<const void> membership)
+      : work_(std::move(work)), membership_(std::move(membership)) {}
+  ~Finisher() { finish(cancelled("the node was stopped before the operation ended")); }
+  Finisher(const Finisher&) = delete;
+  Finisher& operator=(const Finisher&) = delete;
+
+  // Who hears of the end may join the group again: this call has no part in it any more.
+  void finish(Status outcome) {
+    membership_.reset();
+    work_->finish(std::move(outcome));
+  }
+
+ private:
+  const std::shared_ptr<PostedWork> work_;
+  std::shared_ptr<const void> membership_;
 };
 
 }  // namespace
@@ -91,16 +105,48 @@ std::vector<Rank> GroupCalls::ranks() const {
   return all;
 }
 
-Status GroupCalls::check_usable() const {
+Status GroupCalls::check_usable() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_) return closed();
+  }
   const std::lock_guard lock(failure_->mutex);
   if (!failure_->first) return Status::ok();
   return failed_precondition(fmt::format("group \"{}\" failed before ({}); make a new group", group_.name,
                                          failure_->first->to_string()));
 }
 
-Status GroupCalls::enrol(Duration timeout) { return enrol(first_collectives_, timeout); }
+Status GroupCalls::enrol(Duration timeout) {
+  const GroupSpec wanted = with(first_collectives_);
+  SQUARE_ASSIGN_OR_RETURN(GroupPart part, node_.join_group(wanted, rank_, timeout));
+  membership_ = std::move(part.membership);
+  note(wanted, part.registration);
+  return Status::ok();
+}
+
+void GroupCalls::refuse() {
+  const std::lock_guard lock(mutex_);
+  is_closed_ = true;
+}
+
+void GroupCalls::leave() {
+  std::shared_ptr<const void> membership;  // ends without the mutex
+  const std::lock_guard lock(mutex_);
+  membership.swap(membership_);
+}
+
+Status GroupCalls::closed() const {
+  return failed_precondition(fmt::format("group \"{}\" was closed; make a new one", group_.name));
+}
 
 Status GroupCalls::enrol(std::vector<GroupCollective> collectives, Duration timeout) {
+  const GroupSpec wanted = with(std::move(collectives));
+  SQUARE_ASSIGN_OR_RETURN(const GroupRegistration made, node_.register_group(wanted, timeout));
+  note(wanted, made);
+  return Status::ok();
+}
+
+GroupSpec GroupCalls::with(std::vector<GroupCollective> collectives) const {
   for (GroupCollective& collective : collectives) {
     // The plan cuts this many bytes into shares; every call is cut in proportion.
     if (collective.op == CollectiveOp::kAllReduce)
@@ -108,14 +154,17 @@ Status GroupCalls::enrol(std::vector<GroupCollective> collectives, Duration time
   }
   GroupSpec wanted = group_;
   wanted.collectives = std::move(collectives);
-  SQUARE_ASSIGN_OR_RETURN(const GroupRegistration made, node_.register_group(wanted, timeout));
+  return wanted;
+}
+
+void GroupCalls::note(const GroupSpec& wanted, const GroupRegistration& made) {
+  const std::string label = group_label(wanted.name, made.number);
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < wanted.collectives.size(); ++i) {
     const GroupCollective& collective = wanted.collectives[i];
     registered_.try_emplace(identity_of(collective), Registered{made.collectives[i], 0});
-    node_.set_members(made.collectives[i], group_.name, members_on(wanted, collective, node_.name()));
+    node_.set_members(made.collectives[i], label, members_on(wanted, collective, node_.name()));
   }
-  return Status::ok();
 }
 
 std::vector<GroupCollective> GroupCalls::missing(const std::vector<GroupCollective>& collectives) {
@@ -146,6 +195,7 @@ Result<std::shared_ptr<Work>> GroupCalls::call(CallKind kind, std::vector<Part> 
   }
   SQUARE_RETURN_IF_ERROR(ensure(collectives, timeout));
   const std::lock_guard lock(mutex_);
+  if (is_closed_) return closed();
   return post_all(next_number(kind), std::move(parts), timeout);
 }
 
@@ -206,12 +256,12 @@ std::shared_ptr<PostedWork> GroupCalls::post(Part part, Duration timeout) {
   call.group_size = static_cast<std::uint32_t>(size());
   auto work = std::make_shared<PostedWork>(
       [node = &node_, id = call.collective, operation = call.operation] { node->cancel(id, operation); });
-  call.done = [finisher = std::make_shared<Finisher>(work), failure = failure_](Status outcome) {
+  call.done = [finisher = std::make_shared<Finisher>(work, membership_), failure = failure_](Status outcome) {
     if (!outcome.is_ok()) {
       const std::lock_guard lock(failure->mutex);
       if (!failure->first) failure->first = outcome;
     }
-    finisher->work->finish(std::move(outcome));
+    finisher->finish(std::move(outcome));
   };
   node_.post(std::move(call));
   return work;

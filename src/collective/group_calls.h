@@ -51,8 +51,12 @@ class GroupCalls {
   [[nodiscard]] Status check_rank(Rank rank, const char* what) const;
   [[nodiscard]] Status check_buffers(std::size_t count, const char* what) const;
 
-  // Registers what the group's spec names. Errors: those of MemberHost::register_group().
+  // Joins the group with what its spec names. Errors: those of MemberHost::join_group().
   Status enrol(Duration timeout);
+  // Later calls are refused with FAILED_PRECONDITION, but for steps of operations that were called before.
+  void refuse();
+  // The member's part ends, with the last of its calls.
+  void leave();
 
   // Registers, at once, those of `collectives` that were not yet, then posts the parts in
   // their order; all get `timeout`. A collective that this member has no part in is only
@@ -78,7 +82,8 @@ class GroupCalls {
   [[nodiscard]] Next next_of(const GroupCollective& collective);
   // Posts the part if its call is still the next one; otherwise null.
   std::shared_ptr<PostedWork> post_next(Part part, OperationId expected, Duration timeout);
-  [[nodiscard]] Status check_usable() const;
+  // Errors: FAILED_PRECONDITION for a group that has failed or was closed.
+  [[nodiscard]] Status check_usable();
   // The group has failed here, outside of any call that was posted.
   void fail(const Next& where, const Status& cause);
   [[nodiscard]] MemberHost& host() { return node_; }
@@ -96,6 +101,9 @@ class GroupCalls {
   };
 
   Status enrol(std::vector<GroupCollective> collectives, Duration timeout);
+  [[nodiscard]] Status closed() const;
+  [[nodiscard]] GroupSpec with(std::vector<GroupCollective> collectives) const;
+  void note(const GroupSpec& wanted, const GroupRegistration& made);
   // Those that are not registered yet, each once.
   std::vector<GroupCollective> missing(const std::vector<GroupCollective>& collectives);
   // With mutex_.
@@ -109,6 +117,8 @@ class GroupCalls {
   const Rank rank_;
   std::mutex enrolment_;  // held while registering, which may take as long as planning
   std::mutex mutex_;      // of what follows; never held while anything blocks
+  bool is_closed_ = false;
+  std::shared_ptr<const void> membership_;  // shared with the calls under way
   std::map<CollectiveIdentity, Registered> registered_;
   std::uint64_t call_count_ = 0;  // of operations that all members call
   std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/told_once.h"
+#include "collective/local_groups.h"
 #include "collective/no_transport.h"
 #include "controller/lone_controller.h"
 #include "square/controller_client.h"
@@ -51,13 +52,22 @@ struct Node::Parts {
   // One of the two.
   std::unique_ptr<ControllerClient> controller;
   std::unique_ptr<controller::LoneController> lone_controller;
+  // Memberships refer to it, and may outlive the node.
+  std::shared_ptr<LocalGroups> groups;
   std::atomic<bool> is_stopped = false;  // or about to be
   // A second stop() waits for the first, unless it is called by what the first drops.
   std::recursive_mutex stop_mutex;
   bool has_ended = false;
 };
 
-Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
+  parts_->groups = std::make_shared<LocalGroups>(
+      parts_->node->name(), [parts = parts_.get()](const std::string& group, std::uint64_t number) {
+        parts->node->close_group(group_label(group, number));
+        if (parts->lone_controller) parts->lone_controller->close_group(group, number);
+        if (parts->controller) parts->controller->close_group(group, number);
+      });
+}
 Node::~Node() { stop(); }
 
 Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
@@ -101,6 +111,12 @@ Result<std::unique_ptr<Node>> Node::alone(std::string name) {
 const std::string& Node::name() const { return parts_->node->name(); }
 std::string Node::address() const { return parts_->transport->address(); }
 DataPlane& Node::data_plane() { return *parts_->node; }
+
+Result<GroupPart> Node::join_group(const GroupSpec& group, Rank member, Duration timeout) {
+  if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
+  return parts_->groups->join(group, member, timeout,
+                              [&](Duration left) { return register_group(group, left); });
+}
 
 Result<GroupRegistration> Node::register_group(const GroupSpec& group, Duration timeout) {
   if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
@@ -158,6 +174,7 @@ NodeMetrics Node::metrics() {
 
 void Node::stop() {
   parts_->is_stopped = true;
+  parts_->groups->stop();
   // The strand can not wait for its own end.
   if (parts_->executor.is_on_strand()) return parts_->node->stop([] {});
   const std::lock_guard lock(parts_->stop_mutex);

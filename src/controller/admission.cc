@@ -27,6 +27,7 @@ struct Application {
       return false;
     }
     verdict.collectives = std::move(registered->collectives);
+    verdict.group = registered->number;
     return registered->changed;
   }
 
@@ -70,7 +71,7 @@ class Bisection {
     if (planned.is_ok()) {
       admission_.state = std::move(trial);
     } else if (last - first == 1) {
-      admission_.verdicts[first] = {planned, {}};
+      admission_.verdicts[first] = {planned, {}, 0};
     } else {
       const std::size_t middle = first + (last - first) / 2;
       admit_range(first, middle);

@@ -60,6 +60,7 @@ using Demand = std::variant<GroupSpec, PolicySpec, Topology>;
 struct Verdict {
   Status status;
   std::vector<CollectiveId> collectives;  // of a group
+  std::uint64_t group = 0;                // its number
 };
 
 struct Admission {

@@ -38,6 +38,14 @@ Status check_nodes(const v1::Past& past, const Topology& topology) {
   return {};
 }
 
+Result<GroupRegistry::Adopted> group_of(const v1::RunningGroup& running) {
+  SQUARE_ASSIGN_OR_RETURN(GroupSpec spec, from_message(running.group()));
+  GroupRegistry::Adopted group{std::move(spec), {}, running.number(), {}};
+  for (const auto id : running.collectives()) group.collectives.emplace_back(id);
+  group.closed.insert(running.closed().begin(), running.closed().end());
+  return group;
+}
+
 std::optional<SessionKind> parse_kind(const std::string& text) {
   constexpr std::array kKinds{SessionKind::kMulticast, SessionKind::kReduce, SessionKind::kUnicast};
   const auto* const found = std::ranges::find(kKinds, text, [](SessionKind kind) { return to_string(kind); });
@@ -75,13 +83,23 @@ Status take_nodes(const v1::Past& past, PlanningState& state) {
 Status check_past(const v1::Past& past, const PlanningState& state, bool has_plan) {
   if (has_plan) SQUARE_RETURN_IF_ERROR(check_nodes(past, state.topology));
   for (const v1::RunningGroup& running : past.groups()) {
-    SQUARE_ASSIGN_OR_RETURN(const GroupSpec group, from_message(running.group()));
-    std::vector<CollectiveId> ids;
-    for (const auto id : running.collectives()) ids.emplace_back(id);
-    if (const Status free = state.registry.check_adopted(group, ids); !free.is_ok())
+    SQUARE_ASSIGN_OR_RETURN(const GroupRegistry::Adopted group, group_of(running));
+    if (const Status free = state.registry.check_adopted(group); !free.is_ok())
       return given_twice(free.message());
   }
   return {};
+}
+
+std::vector<std::string> closed_groups(const std::string& node, const v1::Past& past,
+                                       const GroupRegistry& registry) {
+  std::set<std::string> running(past.registering().begin(), past.registering().end());
+  for (const v1::RunningGroup& group : past.groups()) running.insert(group.group().name());
+  std::vector<std::string> closed;
+  for (const auto& [name, group] : registry.groups()) {
+    const bool has_part = std::ranges::find(group->nodes, node) != group->nodes.end();
+    if (has_part && group->is_adopted && !running.contains(name)) closed.push_back(name);
+  }
+  return closed;
 }
 
 bool adopt(const v1::Past& past, PlanningState& state, bool is_open) {
@@ -93,18 +111,16 @@ bool adopt(const v1::Past& past, PlanningState& state, bool is_open) {
   }
   bool changed = false;
   for (const v1::RunningGroup& running : past.groups()) {
-    const auto group = from_message(running.group());
-    std::vector<CollectiveId> ids;
-    for (const auto id : running.collectives()) ids.emplace_back(id);
+    const auto group = group_of(running);
     const auto adopted =
-        group.is_ok() ? state.registry.adopt(*group, ids, state.topology) : Result<bool>(group.status());
+        group.is_ok() ? state.registry.adopt(*group, state.topology) : Result<bool>(group.status());
     if (adopted.is_ok()) {
       changed = changed || *adopted;
     } else {
       log(LogLevel::kError, "controller", "cannot take over a group: {}", adopted.status().to_string());
     }
   }
-  state.registry.give_none_below(CollectiveId(past.next_collective()));
+  state.registry.give_none_below(CollectiveId(past.next_collective()), past.next_group());
   return changed;
 }
 

@@ -26,6 +26,13 @@ v1::NodeEvent installed_event(Epoch epoch) {
   return event;
 }
 
+v1::NodeEvent closed_event(const std::string& group, std::uint64_t number) {
+  v1::NodeEvent event;
+  event.mutable_closed()->set_group(group);
+  event.mutable_closed()->set_number(number);
+  return event;
+}
+
 // Whether the controller itself has said no, rather than that there is none.
 bool is_refusal(StatusCode code) {
   return code == StatusCode::kUnauthenticated || code == StatusCode::kFailedPrecondition ||
@@ -146,6 +153,26 @@ Status ClientLine::wait_for_activation(Epoch epoch, std::uint64_t losses, Clock:
   return {};
 }
 
+void ClientLine::close_group(const std::string& group, std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  closing_.emplace(group, number);
+  if (welcomed_) outbox_->push(closed_event(group, number), connections_);
+}
+
+Status ClientLine::wait_until_closed(const std::string& group, Clock::time_point end) {
+  std::unique_lock lock(mutex_);
+  const auto is_heard = [&] {
+    const auto next = closing_.lower_bound({group, 0});
+    return next == closing_.end() || next->first != group;
+  };
+  changed_.wait_until(lock, end, [&] { return stopping_ || is_heard(); });
+  if (stopping_) return cancelled("the node leaves the overlay");
+  if (is_heard()) return {};
+  return deadline_exceeded(
+      fmt::format("the controller at {} has not heard in time that group \"{}\" was closed",
+                  options_.controller_address, group));
+}
+
 void ClientLine::read_loop() {
   Duration wait = ControllerClient::kMinReconnectWait;
   for (;;) {
@@ -238,6 +265,12 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
     case Event::kGone:
       if (events_.on_gone) events_.on_gone(event.gone().peer(), event.gone().reason());
       break;
+    case Event::kClosed: {
+      const std::lock_guard lock(mutex_);
+      closing_.erase({event.closed().group(), event.closed().number()});
+      changed_.notify_all();
+      break;
+    }
     case Event::EVENT_NOT_SET: break;  // of a later release
   }
   return {};
@@ -268,6 +301,7 @@ void ClientLine::welcome(const v1::Welcome& message) {
     heartbeat_ = std::clamp(Duration(lease) / kHeartbeatsPerLease, Duration(std::chrono::milliseconds(1)),
                             kLongestBeat);
     welcomed_ = ever_welcomed_ = true;
+    for (const auto& [group, number] : closing_) outbox_->push(closed_event(group, number), connections_);
     changed_.notify_all();
   }
   outbox_->wake_up();

@@ -9,7 +9,10 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "controller/recollection.h"
 #include "square/controller_client.h"
@@ -45,6 +48,10 @@ class ClientLine {
   // Waits until `epoch` is active here. Errors: UNAVAILABLE if a connection was lost after `losses`,
   // DEADLINE_EXCEEDED, CANCELLED.
   Status wait_for_activation(Epoch epoch, std::uint64_t losses, Clock::time_point end);
+  // Says so, again over later connections, until the controller has heard.
+  void close_group(const std::string& group, std::uint64_t number);
+  // Until it has heard of all groups of that name that were closed. Errors: DEADLINE_EXCEEDED, CANCELLED.
+  Status wait_until_closed(const std::string& group, Clock::time_point end);
   // Goes with the next heartbeat.
   void note_use(CollectiveId collective, std::uint64_t bytes);
   // Says goodbye and ends the threads. Idempotent.
@@ -87,6 +94,7 @@ class ClientLine {
   Duration heartbeat_{0};
   Epoch activated_{0};
   std::uint64_t losses_ = 0;
+  std::set<std::pair<std::string, std::uint64_t>> closing_;  // groups; the controller has not heard
 
   std::mutex use_mutex_;
   std::map<CollectiveId, std::uint64_t> used_;  // bytes, since the last heartbeat

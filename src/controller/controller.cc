@@ -141,7 +141,7 @@ Result<Epoch> Controller::set_topology(Topology topology) { return core_->demand
 
 Result<GroupRegistration> Controller::register_group(const GroupSpec& group) {
   SQUARE_ASSIGN_OR_RETURN(Answer answer, core_->demand(group));
-  return GroupRegistration{std::move(answer.collectives), answer.epoch};
+  return GroupRegistration{std::move(answer.collectives), answer.epoch, answer.group};
 }
 
 std::shared_ptr<const Plan> Controller::plan() const {

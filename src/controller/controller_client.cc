@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -29,8 +30,14 @@ constexpr Duration kKeepaliveTimeout = std::chrono::seconds(3);
 constexpr Duration kConnectTime = std::chrono::seconds(5);
 // A registration that the controller did not live to answer is asked for again after so long.
 constexpr Duration kRetryPause = std::chrono::milliseconds(50);
+// Between attempts to register a name that others have not closed yet.
+constexpr Duration kMinBusyWait = std::chrono::milliseconds(2);
+constexpr Duration kMaxBusyWait = std::chrono::milliseconds(50);
 // Registrations whose answers are kept for other members of the group at this node.
 constexpr std::size_t kMaxAnswered = 64;
+
+// What gRPC says where a deadline is over.
+constexpr const char* kGrpcLate = "Deadline Exceeded";
 
 int grpc_milliseconds(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
@@ -54,6 +61,22 @@ std::shared_ptr<grpc::Channel> open_channel(const ControllerClientOptions& optio
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, grpc_milliseconds(kKeepaliveTimeout));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   return grpc::CreateCustomChannel(options.controller_address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+// The outcome of a call, or of its end at that time: gRPC's own deadlines may be late by as much as the
+// system's clock is set. `begin` is given what the call is to tell its outcome.
+template <typename Begin>
+grpc::Status call_until(grpc::ClientContext& context, std::chrono::steady_clock::time_point end,
+                        const Begin& begin) {
+  std::promise<grpc::Status> promise;
+  auto answered = promise.get_future();
+  begin([&promise](grpc::Status status) { promise.set_value(std::move(status)); });
+  if (answered.wait_until(end) == std::future_status::ready) return answered.get();
+  context.TryCancel();
+  const grpc::Status status = answered.get();
+  return status.error_code() == grpc::StatusCode::CANCELLED
+             ? grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, kGrpcLate)
+             : status;
 }
 
 // As gRPC knows it, too.
@@ -93,10 +116,37 @@ class ControllerClient::Core {
   void note_use(CollectiveId collective, std::uint64_t bytes) { line_.note_use(collective, bytes); }
 
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
+    const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
+    GroupSpec own = group;
+    own.registrant = options_.node_name;
+    SQUARE_RETURN_IF_ERROR(line_.wait_until_closed(group.name, end));
+    const controller::Registering registering(recollection_, group.name);
+    for (Duration pause = kMinBusyWait;; pause = std::min(2 * pause, kMaxBusyWait)) {
+      auto registered = register_once(own, timeout, end);
+      if (registered.status().code() != StatusCode::kAborted) return registered;
+      std::unique_lock lock(mutex_);
+      if (changed_.wait_for(lock, pause, [this] { return stopping_; })) return left();
+      if (std::chrono::steady_clock::now() >= end) return deadline_exceeded(registered.status().message());
+    }
+  }
+
+  void close_group(const std::string& group, std::uint64_t number) {
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase_if(answered_, [&](const Answered& one) { return one.group == group; });
+    }
+    recollection_.forget_group(group, number);
+    line_.close_group(group, number);
+  }
+
+ private:
+  static Status left() { return cancelled("the node leaves the overlay"); }
+
+  Result<GroupRegistration> register_once(const GroupSpec& group, Duration timeout,
+                                          std::chrono::steady_clock::time_point end) {
     const v1::RegisterGroupRequest request = controller::to_message(group);
     const std::string key = request.SerializeAsString();
     const std::uint64_t losses = line_.losses();
-    const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
     const auto own = std::make_shared<UnderWay>();
     {
       std::unique_lock lock(mutex_);
@@ -106,7 +156,7 @@ class ControllerClient::Core {
       if (stopping_ || failure || known != nullptr) {
         --callers_;
         changed_.notify_all();
-        if (stopping_) return cancelled("the node leaves the overlay");
+        if (stopping_) return left();
         if (failure) return *failure;
         return *known;
       }
@@ -114,7 +164,7 @@ class ControllerClient::Core {
     }
     auto registered = register_in_time(group, request, {timeout, end});
     const std::lock_guard lock(mutex_);
-    if (registered.is_ok()) answered_.push_front({key, *registered, line_.losses()});
+    if (registered.is_ok()) answered_.push_front({key, group.name, *registered, line_.losses()});
     if (answered_.size() > kMaxAnswered) answered_.pop_back();
     own->is_over = true;
     if (!registered.is_ok() && std::chrono::steady_clock::now() < end) own->failure = registered.status();
@@ -125,10 +175,10 @@ class ControllerClient::Core {
     return registered;
   }
 
- private:
   // A registration that the controller has answered on this very line.
   struct Answered {
     std::string key;
+    std::string group;
     GroupRegistration made;
     std::uint64_t losses = 0;
   };
@@ -191,10 +241,12 @@ class ControllerClient::Core {
     v1::RegisterGroupResponse response;
     {
       const std::lock_guard lock(mutex_);
-      if (stopping_) return cancelled("the node leaves the overlay");
+      if (stopping_) return left();
       calls_.insert(&context);
     }
-    const Status status = controller::from_grpc(stub_->RegisterGroup(&context, request, &response));
+    const Status status = controller::from_grpc(call_until(context, patience.end, [&](auto done) {
+      stub_->async()->RegisterGroup(&context, &request, &response, std::move(done));
+    }));
     {
       const std::lock_guard lock(mutex_);
       calls_.erase(&context);
@@ -203,6 +255,7 @@ class ControllerClient::Core {
     GroupRegistration registration;
     for (const auto id : response.collectives()) registration.collectives.emplace_back(id);
     registration.epoch = Epoch(response.epoch());
+    registration.number = response.number();
     if (registration.collectives.size() != group.collectives.size()) {
       return internal_error(fmt::format("the controller answered {} collectives of group \"{}\" for {}",
                                         registration.collectives.size(), group.name,
@@ -216,7 +269,7 @@ class ControllerClient::Core {
 
   [[nodiscard]] Status explain(const Status& status, const GroupSpec& group, Duration timeout) const {
     // gRPC's own words for these say nothing of what was asked.
-    if (status.code() == StatusCode::kDeadlineExceeded && status.message() == "Deadline Exceeded") {
+    if (status.code() == StatusCode::kDeadlineExceeded && status.message() == kGrpcLate) {
       return deadline_exceeded(fmt::format("group \"{}\" was not planned and installed within {:.3g} s",
                                            group.name, to_seconds(timeout)));
     }
@@ -258,6 +311,10 @@ Result<GroupRegistration> ControllerClient::register_group(const GroupSpec& grou
   return core_->register_group(group, timeout);
 }
 
+void ControllerClient::close_group(const std::string& group, std::uint64_t number) {
+  core_->close_group(group, number);
+}
+
 void ControllerClient::note_use(CollectiveId collective, std::uint64_t bytes) {
   core_->note_use(collective, bytes);
 }
@@ -268,11 +325,16 @@ Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_ad
   SQUARE_ASSIGN_OR_RETURN(options.controller_address, usual_address(controller_address));
   const auto stub = v1::Controller::NewStub(open_channel(options));
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + controller::bounded(timeout));
+  const Duration patience = controller::bounded(timeout);
+  context.set_deadline(std::chrono::system_clock::now() + patience);
   if (!token.empty()) context.AddMetadata(controller::kTokenKey, token);
   v1::ListNodesResponse response;
-  SQUARE_RETURN_IF_ERROR(controller::from_grpc(stub->ListNodes(&context, v1::ListNodesRequest(), &response))
-                             .with_context(fmt::format("controller at {}", controller_address)));
+  const v1::ListNodesRequest request;
+  const grpc::Status status = call_until(
+      context, std::chrono::steady_clock::now() + patience,
+      [&](auto done) { stub->async()->ListNodes(&context, &request, &response, std::move(done)); });
+  SQUARE_RETURN_IF_ERROR(
+      controller::from_grpc(status).with_context(fmt::format("controller at {}", controller_address)));
   std::vector<NodeInformation> nodes;
   for (const auto& node : response.nodes()) {
     nodes.push_back({node.name(), node.address(), node.connected(), Epoch(node.installed())});

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "controller/adoption.h"
 #include "controller/protocol.h"
 
 namespace square::controller {
@@ -19,18 +18,6 @@ constexpr Duration kLongestSleep = std::chrono::hours(1);
 void run_all(Deferred& deferred) {
   for (const auto& action : deferred) action();
   deferred.clear();
-}
-
-// Two controllers that know nothing of one another begin with other numbers, most likely.
-std::uint32_t first_number(const PlanOrigin& origin) {
-  constexpr std::uint32_t kRange = 1'000'000;
-  constexpr std::uint32_t kRanges = 4'000;
-  return kRange * (1 + static_cast<std::uint32_t>(origin.store % kRanges));
-}
-
-// Its newest plan was made by an earlier controller.
-bool has_other_past(const v1::Hello& hello, const PlanOrigin& origin) {
-  return hello.has_past() && PlanOrigin{hello.past().store(), hello.past().term()} != origin;
 }
 
 // What the members of the plan's collectives say that they have sent.
@@ -58,18 +45,18 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(Duration lease, Duratio
   const bool open = scenario.topology.node_count() == 0;
   PlanningState state{scenario.name, scenario.topology, {}, scenario.tenants, GroupRegistry(scenario), {}};
   SQUARE_RETURN_IF_ERROR(state.set_policy(scenario.policy));
-  std::unique_ptr<Coordinator> coordinator(new Coordinator(bounded(lease), bounded(install_timeout),
-                                                           std::move(state), open, Ledger(std::move(store))));
+  std::unique_ptr<Coordinator> coordinator(
+      new Coordinator(bounded(lease), bounded(install_timeout), std::move(state), open, std::move(store)));
   SQUARE_RETURN_IF_ERROR(coordinator->take_up());
   coordinator->thread_ = std::thread([self = coordinator.get()] { self->run(); });
   return coordinator;
 }
 
 Coordinator::Coordinator(Duration lease, Duration install_timeout, PlanningState state, bool open,
-                         Ledger ledger)
+                         std::unique_ptr<store::Store> store)
     : state_(std::move(state)),
-      ledger_(std::move(ledger)),
-      planner_(ledger_.origin()),
+      succession_(std::move(store), open),
+      planner_(succession_.origin()),
       members_(lease),
       publication_(members_, install_timeout),
       requests_(install_timeout) {
@@ -78,37 +65,21 @@ Coordinator::Coordinator(Duration lease, Duration install_timeout, PlanningState
 
 // What the store has, and the first plan. Nobody else knows of this object yet.
 Status Coordinator::take_up() {
-  SQUARE_ASSIGN_OR_RETURN(const v1::Past past, ledger_.read());
-  if (past.epoch() > 0) {
-    SQUARE_RETURN_IF_ERROR(check_past(past, state_, !open_).with_context("the store"));
-    adopt_past(past);
-    expect_nodes(past);
-  }
+  SQUARE_ASSIGN_OR_RETURN(const std::vector<std::string> nodes, succession_.take_up(state_, planner_));
+  expect(nodes);
   if (!open_ || !state_.registry.is_empty()) {
     SQUARE_ASSIGN_OR_RETURN(PublishedPlanPtr first, planner_.make(state_.scenario()));
     planner_.note_published(*first);
     publication_.start_with(std::move(first));
   }
-  if (past.epoch() == 0) {
-    const auto first = first_number(ledger_.origin());
-    state_.registry.give_none_below(CollectiveId(first));
-    planner_.numbers().next = std::max(planner_.numbers().next, first);
-  }
-  return ledger_.keep(state_, planner_.numbers(), planner_.last());
-}
-
-void Coordinator::adopt_past(const v1::Past& past) {
-  adopt(past, state_, open_.has_value());
-  adopt_sessions(past, state_, planner_.numbers());
-  planner_.pass(Epoch(past.epoch()));
+  return succession_.begin(state_, planner_);
 }
 
 // They have not come yet, and may be gone.
-void Coordinator::expect_nodes(const v1::Past& past) {
+void Coordinator::expect(const std::vector<std::string>& nodes) {
   const TimePoint now = Clock::now();
-  for (const std::string& node : past.nodes()) {
-    if (state_.topology.find_node(node) && members_.expect(node, now))
-      fading_.try_emplace(node, now + kAwayGrace);
+  for (const std::string& node : nodes) {
+    if (members_.expect(node, now)) fading_.try_emplace(node, now + kAwayGrace);
   }
 }
 
@@ -145,11 +116,7 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     const TimePoint now = Clock::now();
     Members::Joined joined = members_.join(hello, line, now);
     replaced = std::move(joined.replaced);
-    if (has_other_past(hello, ledger_.origin())) {
-      joined.member.floor = Epoch(hello.past().epoch());
-      pasts_[hello.node()] = hello.past();
-      note_work();
-    }
+    if (succession_.note(hello, joined.member)) note_work();
     publication_.greet(joined.member, now);
     fading_.erase(hello.node());
     if (!publication_.active()) away_.erase(hello.node());
@@ -170,8 +137,7 @@ Status Coordinator::admit_member(const v1::Hello& hello) {
   if (!open_ && !state_.topology.find_node(name)) {
     return not_found(fmt::format("the controller's topology has no node \"{}\"", name));
   }
-  if (has_other_past(hello, ledger_.origin()))
-    SQUARE_RETURN_IF_ERROR(check_past(hello.past(), state_, has_plan()));
+  SQUARE_RETURN_IF_ERROR(succession_.check(hello, state_, has_plan()));
   SQUARE_ASSIGN_OR_RETURN(const bool yielded, members_.yield_name(hello));
   if (yielded) note_departure(name);
   if (open_ && !members_.contains(name)) return OpenOverlay::check_room(members_.size());
@@ -198,6 +164,18 @@ void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch
   const bool is_current = publication_.active() && epoch >= publication_.active()->plan->epoch;
   if (is_current && away_.erase(node) > 0) note_work();
   wake();
+}
+
+void Coordinator::closed(const std::string& node, const NodeLine* line, const v1::Closed& part) {
+  const std::lock_guard lock(mutex_);
+  const Member* const member = members_.hear(node, line, Clock::now());
+  if (member == nullptr) return;
+  // What the node registers from now on is looked at after that.
+  closed_.push_back({node, part.group(), part.number()});
+  auto heard = std::make_shared<v1::ControllerEvent>();
+  *heard->mutable_closed() = part;
+  member->line->send(std::move(heard));
+  note_work();
 }
 
 void Coordinator::lost(const std::string& node, const NodeLine* line) {
@@ -313,15 +291,17 @@ Coordinator::TimePoint Coordinator::next_wake() const {
   next = publication_.next_end(next);
   for (const auto& [node, until] : fading_) next = std::min(next, until);
   if (retry_) next = std::min(next, *retry_);
+  if (has_work_) return next;
+  if (forget_at_) next = std::min(next, *forget_at_);
   // What is still pending without work at hand waits for its nodes.
-  return has_work_ ? next : requests_.next_end(next);
+  return requests_.next_end(next);
 }
 
 void Coordinator::expire(Deferred& deferred) {
   const TimePoint now = Clock::now();
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
   const bool waited_enough = requests_.next_end(TimePoint::max()) <= now || (retry_ && *retry_ <= now);
-  if (waited_enough && !has_work_) note_work();
+  if ((waited_enough || must_forget()) && !has_work_) note_work();
 }
 
 void Coordinator::settle(Deferred& deferred) {
@@ -347,7 +327,8 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   has_work_ = false;
   bool replan = std::exchange(retry_, std::nullopt).has_value();
   replan = absorb_pasts(deferred) || replan;
-  replan = absorb_membership() || replan;
+  absorb_closed();
+  replan = absorb_membership() || must_forget() || replan;
   const bool other_use = absorb_demand();
   const std::vector<const Demand*> demands = requests_.take_batch(
       Clock::now(), [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
@@ -364,8 +345,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
 
 // Before anybody is told. What the store does not take is not there: it is tried again.
 void Coordinator::keep(Admission& admission, bool is_wanted) {
-  const Epoch epoch = admission.next ? admission.next->plan->epoch : planner_.last();
-  const Status kept = ledger_.keep(admission.state, planner_.numbers(), epoch);
+  const Status kept = succession_.keep(admission, planner_);
   if (kept.is_ok()) return;
   log(LogLevel::kError, "controller", "{}", kept.message());
   is_deposed_ = kept.code() == StatusCode::kFailedPrecondition;
@@ -380,21 +360,27 @@ void Coordinator::keep(Admission& admission, bool is_wanted) {
 // What nodes bring from an earlier controller goes on here.
 bool Coordinator::absorb_pasts(Deferred& deferred) {
   bool replan = false;
-  for (const auto& [node, past] : std::exchange(pasts_, {})) {
-    const Status right = check_past(past, state_, has_plan());
-    const Member* const member = members_.find(node);
-    if (!right.is_ok() && member != nullptr && member->line != nullptr) {
-      deferred.push_back([line = member->line, right] { line->close(right, false); });
+  for (const Succession::Brought& brought : succession_.absorb(state_, planner_, has_plan())) {
+    const Member* const member = members_.find(brought.node);
+    if (!brought.right.is_ok() && member != nullptr && member->line != nullptr) {
+      deferred.push_back([line = member->line, why = brought.right] { line->close(why, false); });
     }
-    if (!right.is_ok()) continue;
-    log(LogLevel::kInfo, {.component = "controller", .node = node},
-        "node {} comes from plan {} of another controller, with {} groups", node, past.epoch(),
-        past.groups_size());
-    adopt_past(past);
-    expect_nodes(past);
-    replan = true;
+    replan = replan || brought.right.is_ok();
+    expect(brought.nodes);
+    for (const std::string& group : brought.closed)
+      closed_.push_back({brought.node, group, state_.registry.groups().at(group)->number});
   }
   return replan && (has_plan() || !state_.registry.is_empty());
+}
+
+void Coordinator::absorb_closed() {
+  const auto is_there = [this](const std::string& name) { return members_.contains(name); };
+  for (const ClosedPart& part : std::exchange(closed_, {})) {
+    if (!state_.registry.close(part.group, part.number, part.node, is_there)) continue;
+    log(LogLevel::kInfo, "controller", "group {}: its members have closed it, it is no longer planned",
+        part.group);
+    if (!forget_at_) forget_at_ = Clock::now() + kForgetTime;
+  }
 }
 
 bool Coordinator::absorb_membership() {
@@ -445,6 +431,7 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     log(LogLevel::kError, "controller", "cannot plan again, the old plan stays: {}",
         admission.replan.to_string());
   }
+  if (admission.next || !admission.replan.is_ok()) forget_at_.reset();
   requests_.judge(std::move(admission.verdicts), deferred);
   state_ = std::move(admission.state);
   if (admission.next) {

@@ -16,12 +16,12 @@
 #include "controller/deferred.h"
 #include "controller/demand_meter.h"
 #include "controller/epoch_planner.h"
-#include "controller/ledger.h"
 #include "controller/members.h"
 #include "controller/node_line.h"
 #include "controller/open_overlay.h"
 #include "controller/publication.h"
 #include "controller/requests.h"
+#include "controller/succession.h"
 #include "square/controller.h"
 #include "store/store.h"
 
@@ -33,6 +33,8 @@ inline constexpr Duration kAwayGrace = std::chrono::milliseconds(200);
 inline constexpr Duration kStoreRetry = std::chrono::seconds(1);
 // Use that changes brings a new plan at most so often.
 inline constexpr Duration kDemandInterval = std::chrono::seconds(1);
+// A group that has ended leaves the plan with the next change, after so long at the latest.
+inline constexpr Duration kForgetTime = std::chrono::milliseconds(500);
 
 // Thread-safe. One thread of its own plans and publishes, one change at a time; everything else
 // takes a mutex for a moment. What comes during a change waits for its end and is planned together,
@@ -52,6 +54,7 @@ class Coordinator {
   // Of a line that has joined; ignored when another line has taken its place.
   void heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat);
   void installed(const std::string& node, const NodeLine* line, Epoch epoch);
+  void closed(const std::string& node, const NodeLine* line, const v1::Closed& part);
   void lost(const std::string& node, const NodeLine* line);
   void goodbye(const std::string& node, const NodeLine* line);
 
@@ -70,11 +73,11 @@ class Coordinator {
   using Clock = std::chrono::steady_clock;
   using TimePoint = Clock::time_point;
 
-  Coordinator(Duration lease, Duration install_timeout, PlanningState state, bool open, Ledger ledger);
+  Coordinator(Duration lease, Duration install_timeout, PlanningState state, bool open,
+              std::unique_ptr<store::Store> store);
 
   Status take_up();
-  void expect_nodes(const v1::Past& past);
-  void adopt_past(const v1::Past& past);
+  void expect(const std::vector<std::string>& nodes);
   bool absorb_pasts(Deferred& deferred);
   void keep(Admission& admission, bool is_wanted);
 
@@ -85,6 +88,8 @@ class Coordinator {
   bool absorb_membership();
   bool absorb_absence();
   bool absorb_demand();
+  void absorb_closed();
+  [[nodiscard]] bool must_forget() const { return forget_at_ && Clock::now() >= *forget_at_; }
   void publish(Deferred& deferred, Admission admission);
   [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;
   [[nodiscard]] TimePoint next_wake() const;
@@ -107,8 +112,8 @@ class Coordinator {
 
   // Written by the planner thread, which alone may read it without the mutex.
   PlanningState state_;
-  Ledger ledger_;  // of that thread alone, and the next
-  EpochPlanner planner_;
+  Succession succession_;
+  EpochPlanner planner_;  // of that thread alone
 
   Members members_;
   std::optional<OpenOverlay> open_;  // the topology is made of the nodes that join
@@ -116,13 +121,18 @@ class Coordinator {
   std::map<std::string, TimePoint> fading_;
   // Who did not, or was late, and has installed no plan since; of an open overlay those that have not left.
   std::set<std::string> away_;
-  std::set<std::string> avoided_;  // by the plan that was published last
-  // Of nodes that have come from an earlier controller, by name.
-  std::map<std::string, v1::Past> pasts_;
+  std::set<std::string> avoided_;   // by the plan that was published last
   std::optional<TimePoint> retry_;  // when a change that the store did not take is tried again
   bool is_deposed_ = false;         // another controller has the store
   Publication publication_;
   Requests requests_;
+  struct ClosedPart {
+    std::string node;
+    std::string group;
+    std::uint64_t number = 0;
+  };
+  std::vector<ClosedPart> closed_;      // that the registry does not know of yet
+  std::optional<TimePoint> forget_at_;  // when groups that have ended leave the plan, if there are any
   DemandMeter demand_;
   TimePoint next_demand_;  // when its weights are looked at next
 

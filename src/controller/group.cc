@@ -4,6 +4,10 @@
 
 namespace square {
 
+std::string group_label(const std::string& name, std::uint64_t number) {
+  return number == 0 ? name : name + "#" + std::to_string(number);
+}
+
 CollectiveIdentity identity_of(const GroupCollective& collective) {
   return {collective.op, has_root(collective.op) ? collective.root : Rank(0), collective.members,
           collective.channel};

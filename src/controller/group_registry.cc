@@ -79,6 +79,14 @@ Status check_same(const RegisteredGroup& group, const GroupSpec& spec) {
                                       known - group.nodes.begin(), *known, *given));
 }
 
+Status still_closing(const RegisteredGroup& group, const std::string& name, const std::string& node) {
+  std::set<std::string> others(group.nodes.begin(), group.nodes.end());
+  std::erase_if(others, [&](const std::string& other) { return group.closed.contains(other); });
+  return aborted(
+      fmt::format("node \"{}\" has closed group \"{}\", and the name is free again when these have: {}", node,
+                  name, fmt::join(others, ", ")));
+}
+
 NodeId node_id(const Topology& topology, const std::string& name) {
   const auto id = topology.find_node(name);
   SQUARE_CHECK(id.has_value(), name);
@@ -100,7 +108,7 @@ std::vector<NodeId> unique_nodes(const std::vector<NodeId>& by_rank) {
 GroupRegistry::GroupRegistry(const Scenario& scenario) {
   for (std::size_t i = 0; i < scenario.collectives.size(); ++i) {
     const CollectiveSpec& spec = scenario.collectives[i];
-    RegisteredGroup group{spec.tenant, {}, {}, true};
+    RegisteredGroup group{spec.tenant, {}, {}, true, 0, {}};
     GroupCollective collective{spec.op, Rank(0), spec.weight, spec.size_bytes};
     for (std::size_t rank = 0; rank < spec.members.size(); ++rank) {
       group.nodes.push_back(scenario.topology.node(spec.members[rank]).name);
@@ -122,13 +130,18 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   SQUARE_RETURN_IF_ERROR(check_spec(spec, topology).with_context(context));
   const auto found = groups_.find(spec.name);
   const bool is_new = found == groups_.end();
-  RegisteredGroup group = is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false} : *found->second;
+  if (!is_new && found->second->closed.contains(spec.registrant))
+    return still_closing(*found->second, spec.name, spec.registrant);
+  RegisteredGroup group =
+      is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, next_number_, {}} : *found->second;
   if (is_new && groups_.size() >= kMaxGroups) {
     return resource_exhausted(fmt::format("{}: there are {} groups already", context, kMaxGroups));
   }
   SQUARE_RETURN_IF_ERROR(check_same(group, spec).with_context(context));
   auto registered = extend(group, spec);
   if (!registered.is_ok()) return registered.status().with_context(context);
+  registered->number = group.number;
+  if (is_new) ++next_number_;
   if (is_new || registered->changed)
     groups_[spec.name] = std::make_shared<const RegisteredGroup>(std::move(group));
   return registered;
@@ -165,46 +178,75 @@ Result<GroupRegistry::Registered> GroupRegistry::extend(RegisteredGroup& group, 
   return registered;
 }
 
-Status GroupRegistry::check_adopted(const GroupSpec& spec, const std::vector<CollectiveId>& ids) const {
-  if (ids.size() != spec.collectives.size()) return invalid_argument("a group without numbers");
+Status GroupRegistry::check_adopted(const Adopted& group) const {
+  const std::string& name = group.spec.name;
+  const auto taken = [&](CollectiveId id) {
+    return failed_precondition(fmt::format("a collective of group \"{}\" had number {}", name, id.value()));
+  };
+  if (group.collectives.size() != group.spec.collectives.size())
+    return invalid_argument("a group without numbers");
   std::map<CollectiveId, CollectiveIdentity> own;
-  for (std::size_t i = 0; i < ids.size(); ++i) own.emplace(ids[i], identity_of(spec.collectives[i]));
-  for (const auto& [name, group] : groups_) {
-    const bool is_same = name == spec.name;
-    if (is_same) SQUARE_RETURN_IF_ERROR(check_same(*group, spec).with_context(name));
-    for (const RegisteredCollective& collective : group->collectives) {
+  std::set<CollectiveIdentity> identities;
+  for (std::size_t i = 0; i < group.collectives.size(); ++i) {
+    own.emplace(group.collectives[i], identity_of(group.spec.collectives[i]));
+    identities.insert(identity_of(group.spec.collectives[i]));
+  }
+  for (const auto& [other, known] : groups_) {
+    const bool is_same = other == name;
+    if (is_same) SQUARE_RETURN_IF_ERROR(check_same(*known, group.spec).with_context(name));
+    if (is_same && known->number != group.number)
+      return failed_precondition(fmt::format("group \"{}\" had number {}", name, group.number));
+    for (const RegisteredCollective& collective : known->collectives) {
       const CollectiveIdentity identity = identity_of(collective.spec);
       const auto found = own.find(collective.id);
-      const bool is_taken = found != own.end() && (!is_same || found->second != identity);
-      const bool has_two_numbers =
-          is_same && found == own.end() &&
-          std::ranges::any_of(own, [&](const auto& one) { return one.second == identity; });
-      if (is_taken || has_two_numbers) {
-        return failed_precondition(fmt::format("a collective of group \"{}\" had number {}", spec.name,
-                                               (is_taken ? found->first : collective.id).value()));
-      }
+      if (found != own.end() && (!is_same || found->second != identity)) return taken(collective.id);
+      if (is_same && found == own.end() && identities.contains(identity)) return taken(collective.id);
     }
   }
   return {};
 }
 
-Result<bool> GroupRegistry::adopt(const GroupSpec& spec, const std::vector<CollectiveId>& ids,
-                                  const Topology& topology) {
-  SQUARE_RETURN_IF_ERROR(check_adopted(spec, ids));
+Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology) {
+  SQUARE_RETURN_IF_ERROR(check_adopted(group));
+  const GroupSpec& spec = group.spec;
   SQUARE_RETURN_IF_ERROR(check_spec(spec, topology).with_context(spec.name));
   const auto found = groups_.find(spec.name);
-  RegisteredGroup group =
-      found == groups_.end() ? RegisteredGroup{spec.tenant, spec.nodes, {}, false} : *found->second;
+  RegisteredGroup made = found == groups_.end() ? RegisteredGroup{spec.tenant,  spec.nodes,   {},  false,
+                                                                  group.number, group.closed, true}
+                                                : *found->second;
   bool changed = found == groups_.end();
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (std::ranges::find(group.collectives, ids[i], &RegisteredCollective::id) != group.collectives.end())
+  for (std::size_t i = 0; i < group.collectives.size(); ++i) {
+    const CollectiveId id = group.collectives[i];
+    if (std::ranges::find(made.collectives, id, &RegisteredCollective::id) != made.collectives.end())
       continue;
-    group.collectives.push_back({ids[i], spec.collectives[i], AllReduceAlgorithm::kPlanned, {}, {}});
-    give_none_below(CollectiveId(ids[i].value() + 1));
+    made.collectives.push_back({id, spec.collectives[i], AllReduceAlgorithm::kPlanned, {}, {}});
+    give_none_below(CollectiveId(id.value() + 1), group.number + 1);
     changed = true;
   }
-  if (changed) groups_[spec.name] = std::make_shared<const RegisteredGroup>(std::move(group));
+  if (changed) groups_[spec.name] = std::make_shared<const RegisteredGroup>(std::move(made));
   return changed;
+}
+
+void GroupRegistry::give_none_below(CollectiveId collective, std::uint64_t group) {
+  next_id_ = std::max(next_id_, collective.value());
+  next_number_ = std::max(next_number_, group);
+}
+
+bool GroupRegistry::close(const std::string& name, std::uint64_t number, const std::string& node,
+                          const std::function<bool(const std::string&)>& still_there) {
+  const auto found = groups_.find(name);
+  if (found == groups_.end() || found->second->number != number || found->second->permanent) return false;
+  RegisteredGroup group = *found->second;
+  group.closed.insert(node);
+  const bool ends = std::ranges::none_of(group.nodes, [&](const std::string& other) {
+    return !group.closed.contains(other) && still_there(other);
+  });
+  if (ends) {
+    groups_.erase(found);
+  } else {
+    found->second = std::make_shared<const RegisteredGroup>(std::move(group));
+  }
+  return ends;
 }
 
 std::vector<std::string> GroupRegistry::remove_abandoned(
@@ -214,7 +256,9 @@ std::vector<std::string> GroupRegistry::remove_abandoned(
     const RegisteredGroup& group = *it->second;
     const bool abandoned = !group.permanent &&
                            std::find(group.nodes.begin(), group.nodes.end(), left) != group.nodes.end() &&
-                           std::none_of(group.nodes.begin(), group.nodes.end(), still_there);
+                           std::ranges::none_of(group.nodes, [&](const std::string& other) {
+                             return !group.closed.contains(other) && still_there(other);
+                           });
     if (abandoned) removed.push_back(it->first);
     it = abandoned ? groups_.erase(it) : std::next(it);
   }
@@ -261,10 +305,10 @@ void GroupRegistry::fill(Scenario& scenario) const {
       const std::vector<NodeId> members = chosen.empty() ? all : unique_nodes(chosen);
       const NodeId root =
           has_root(collective.spec.op) ? by_rank[collective.spec.root.index()] : members.front();
-      scenario.collectives.push_back({collective.id, group->tenant, collective.spec.weight,
-                                      collective.spec.op, collective.algorithm, root, members,
-                                      collective.spec.size_bytes, collective.required_bps,
-                                      collective.max_latency, group->permanent ? std::string() : name});
+      scenario.collectives.push_back(
+          {collective.id, group->tenant, collective.spec.weight, collective.spec.op, collective.algorithm,
+           root, members, collective.spec.size_bytes, collective.required_bps, collective.max_latency,
+           group->permanent ? std::string() : group_label(name, group->number)});
     }
   }
   std::sort(scenario.collectives.begin(), scenario.collectives.end(),

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,7 +32,10 @@ struct RegisteredGroup {
   std::string tenant;
   std::vector<std::string> nodes;  // by rank
   std::vector<RegisteredCollective> collectives;
-  bool permanent = false;  // of the scenario: stays when its nodes leave
+  bool permanent = false;  // of the scenario: stays when its nodes leave, or close it
+  std::uint64_t number = 0;
+  std::set<std::string> closed{};  // nodes whose members call nothing more
+  bool is_adopted = false;         // registered with an earlier controller
 };
 
 // A value, cheap to copy: planning tries a change on a copy.
@@ -44,23 +48,37 @@ class GroupRegistry {
   struct Registered {
     std::vector<CollectiveId> collectives;  // in the order of the spec
     bool changed = false;                   // a new plan is due
+    std::uint64_t number = 0;               // of the group
   };
-  // See ControllerClient::register_group(). After an error nothing has changed.
+  // See ControllerClient::register_group(). Besides: ABORTED where the registrant has closed the group of
+  // that name and others have not yet. After an error nothing has changed.
   Result<Registered> add(const GroupSpec& spec, const Topology& topology);
 
   // Groups of an earlier controller, whose collectives have these numbers. Errors: FAILED_PRECONDITION where
   // a number, or the name, is another's here; those of add().
-  [[nodiscard]] Status check_adopted(const GroupSpec& spec, const std::vector<CollectiveId>& ids) const;
+  struct Adopted {
+    GroupSpec spec;
+    std::vector<CollectiveId> collectives;
+    std::uint64_t number = 0;
+    std::set<std::string> closed{};
+  };
+  [[nodiscard]] Status check_adopted(const Adopted& group) const;
   // Returns whether that is news. After an error nothing has changed.
-  Result<bool> adopt(const GroupSpec& spec, const std::vector<CollectiveId>& ids, const Topology& topology);
-  void give_none_below(CollectiveId next) { next_id_ = std::max(next_id_, next.value()); }
+  Result<bool> adopt(const Adopted& group, const Topology& topology);
+  void give_none_below(CollectiveId collective, std::uint64_t group);
   [[nodiscard]] CollectiveId next_collective() const { return CollectiveId(next_id_); }
+  [[nodiscard]] std::uint64_t next_group() const { return next_number_; }
 
   using Groups = std::map<std::string, std::shared_ptr<const RegisteredGroup>, std::less<>>;
   [[nodiscard]] const Groups& groups() const { return groups_; }
 
-  // Removes the groups that `left` was the last member of, as `still_there` tells of the others.
-  // Returns their names.
+  // The node's members call nothing more in the group of that name and number. Whether that ends the
+  // group: of the others none that is `still_there` has a part in it any more.
+  bool close(const std::string& name, std::uint64_t number, const std::string& node,
+             const std::function<bool(const std::string&)>& still_there);
+
+  // Removes the groups that `left` was the last member of, as `still_there` tells of the others, which may
+  // have closed it. Returns their names.
   std::vector<std::string> remove_abandoned(const std::string& left,
                                             const std::function<bool(const std::string&)>& still_there);
 
@@ -79,6 +97,7 @@ class GroupRegistry {
 
   Groups groups_;
   CollectiveId::value_type next_id_ = 0;
+  std::uint64_t next_number_ = 1;  // of groups; never given twice either
 };
 
 }  // namespace square::controller

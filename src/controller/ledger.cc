@@ -29,7 +29,9 @@ v1::RunningSession message_of(const SessionKey& key, SessionId id, const Topolog
 
 v1::RunningGroup message_of(const std::string& name, const RegisteredGroup& group) {
   v1::RunningGroup running;
-  GroupSpec spec{name, group.tenant, group.nodes, {}};
+  GroupSpec spec{name, group.tenant, group.nodes, {}, {}};
+  running.set_number(group.number);
+  for (const std::string& node : group.closed) running.add_closed(node);
   for (const RegisteredCollective& collective : group.collectives) {
     spec.collectives.push_back(collective.spec);
     running.add_collectives(collective.id.value());
@@ -68,6 +70,7 @@ Ledger::Records Ledger::records_of(const PlanningState& state, const SessionNumb
   all.set_epoch(set_aside(ahead_.epoch(), epoch.value()));
   all.set_next_collective(set_aside(ahead_.next_collective(), state.registry.next_collective().value()));
   all.set_next_session(set_aside(ahead_.next_session(), numbers.next));
+  all.set_next_group(state.registry.next_group());
   ahead_ = all;
   for (std::size_t i = 0; i < state.topology.node_count(); ++i)
     all.add_nodes(name_of(state.topology, NodeId(static_cast<NodeId::value_type>(i))));

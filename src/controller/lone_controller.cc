@@ -91,14 +91,24 @@ Result<GroupRegistration> LoneController::register_group(const GroupSpec& group,
   // Shared: the caller may be gone before the answer comes.
   const auto promise = std::make_shared<std::promise<Result<Answer>>>();
   auto answered = promise->get_future();
-  coordinator_->submit(group, [promise](Result<Answer> result) { promise->set_value(std::move(result)); });
+  GroupSpec own = group;
+  own.registrant = node_;
+  coordinator_->submit(std::move(own),
+                       [promise](Result<Answer> result) { promise->set_value(std::move(result)); });
   if (answered.wait_for(bounded(timeout)) != std::future_status::ready) {
     return deadline_exceeded(fmt::format("group \"{}\" was not planned and installed within {:.3g} s",
                                          group.name, to_seconds(timeout)));
   }
   // Its node has heard of the activation before: answers come last.
   SQUARE_ASSIGN_OR_RETURN(Answer answer, answered.get());
-  return GroupRegistration{std::move(answer.collectives), answer.epoch};
+  return GroupRegistration{std::move(answer.collectives), answer.epoch, answer.group};
+}
+
+void LoneController::close_group(const std::string& group, std::uint64_t number) {
+  v1::Closed part;
+  part.set_group(group);
+  part.set_number(number);
+  coordinator_->closed(node_, line_.get(), part);
 }
 
 void LoneController::note_use() {

@@ -27,6 +27,9 @@ class LoneController {
   // As ControllerClient::register_group(). Blocks for `timeout` at most.
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout);
 
+  // As ControllerClient::close_group().
+  void close_group(const std::string& group, std::uint64_t number);
+
   // The node works, so it is there. Cheap.
   void note_use();
 

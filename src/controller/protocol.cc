@@ -44,6 +44,7 @@ v1::RegisterGroupRequest to_message(const GroupSpec& group) {
     for (const Rank member : collective.members) added.add_members(member.value());
     added.set_channel(collective.channel);
   }
+  message.set_node(group.registrant);
   return message;
 }
 
@@ -63,6 +64,7 @@ Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message) {
     for (const std::uint32_t member : collective.members()) added.members.emplace_back(member);
     added.channel = collective.channel();
   }
+  group.registrant = message.node();
   return group;
 }
 

@@ -16,7 +16,7 @@
 namespace square::controller {
 
 // Counts changes of the messages between nodes and controller that older ends do not understand.
-inline constexpr std::uint32_t kControlProtocolVersion = 1;
+inline constexpr std::uint32_t kControlProtocolVersion = 2;
 
 inline constexpr const char* kTokenKey = "square-token-bin";
 

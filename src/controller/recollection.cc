@@ -37,11 +37,29 @@ void Recollection::note_plan(std::shared_ptr<const Plan> plan) {
   newest_ = std::move(plan);
 }
 
+void Recollection::begin_registering(const std::string& group) {
+  const std::lock_guard lock(mutex_);
+  registering_.insert(group);
+}
+
+void Recollection::end_registering(const std::string& group) {
+  const std::lock_guard lock(mutex_);
+  registering_.erase(registering_.find(group));
+}
+
+void Recollection::forget_group(const std::string& group, std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(group);
+  if (found != groups_.end() && found->second.number == number) groups_.erase(found);
+}
+
 void Recollection::note_group(const GroupSpec& group, const GroupRegistration& made) {
   const std::lock_guard lock(mutex_);
   const auto [entry, is_new] = groups_.try_emplace(group.name);
   Running& running = entry->second;
-  if (is_new) running.group = {group.name, group.tenant, group.nodes, {}};
+  next_group_ = std::max(next_group_, made.number + 1);
+  if (is_new || running.number != made.number)
+    running = {{group.name, group.tenant, group.nodes, {}, {}}, made.number, {}};
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
     const CollectiveId id = made.collectives[i];
     next_collective_ = std::max(next_collective_, id.value() + 1);
@@ -59,10 +77,13 @@ std::optional<v1::Past> Recollection::past() const {
   past.set_epoch(newest_->epoch.value());
   past.set_next_collective(next_collective_);
   past.set_next_session(next_session_);
+  past.set_next_group(next_group_);
+  for (const std::string& name : registering_) past.add_registering(name);
   for (const PlanNode& node : newest_->nodes) past.add_nodes(node.name);
   for (const auto& [name, running] : groups_) {
     v1::RunningGroup& added = *past.add_groups();
     *added.mutable_group() = to_message(running.group);
+    added.set_number(running.number);
     for (const GroupCollective& collective : running.group.collectives)
       added.add_collectives(running.collectives.at(identity_of(collective)).value());
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -21,8 +22,13 @@ class Recollection {
   explicit Recollection(std::string node) : node_(std::move(node)) {}
 
   void note_plan(std::shared_ptr<const Plan> plan);
+  // A member is about to register the group; of each call, until end_registering().
+  void begin_registering(const std::string& group);
+  void end_registering(const std::string& group);
   // Registered, as the spec says it, for the first time or with more collectives.
   void note_group(const GroupSpec& group, const GroupRegistration& made);
+  // Closed by all members here.
+  void forget_group(const std::string& group, std::uint64_t number);
 
   // Nothing before the first plan: the process is new.
   [[nodiscard]] std::optional<v1::Past> past() const;
@@ -30,6 +36,7 @@ class Recollection {
  private:
   struct Running {
     GroupSpec group;  // with all collectives that were registered
+    std::uint64_t number = 0;
     std::map<CollectiveIdentity, CollectiveId> collectives;
   };
 
@@ -38,7 +45,25 @@ class Recollection {
   std::shared_ptr<const Plan> newest_;
   std::uint32_t next_collective_ = 0;
   std::uint32_t next_session_ = 0;
+  std::uint64_t next_group_ = 0;
   std::map<std::string, Running> groups_;
+  std::multiset<std::string> registering_;
+};
+
+// While it is there a member is about to register the group.
+class Registering {
+ public:
+  Registering(Recollection& recollection, std::string group)
+      : recollection_(recollection), group_(std::move(group)) {
+    recollection_.begin_registering(group_);
+  }
+  Registering(const Registering&) = delete;
+  Registering& operator=(const Registering&) = delete;
+  ~Registering() { recollection_.end_registering(group_); }
+
+ private:
+  Recollection& recollection_;
+  const std::string group_;
 };
 
 }  // namespace square::controller

@@ -56,7 +56,8 @@ void Requests::judge(std::vector<Verdict> verdicts, Deferred& deferred) {
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     Verdict& verdict = verdicts[i];
     if (verdict.status.is_ok()) {
-      planned_.emplace_back(std::move(batch_[i]), std::move(verdict.collectives));
+      planned_.emplace_back(std::move(batch_[i]),
+                            Answer{std::move(verdict.collectives), Epoch(0), verdict.group});
     } else {
       answer(batch_[i], verdict.status, deferred);
     }
@@ -65,11 +66,12 @@ void Requests::judge(std::vector<Verdict> verdicts, Deferred& deferred) {
 }
 
 void Requests::answer_planned(const Activation& activation, Deferred& deferred) {
-  for (auto& [request, collectives] : planned_) {
+  for (auto& [request, planned] : planned_) {
     const GroupSpec* const group = std::get_if<GroupSpec>(&request->demand);
     const std::vector<std::string> late = late_members(group, activation.late);
     if (late.empty()) {
-      answer(request, Answer{std::move(collectives), activation.epoch}, deferred);
+      planned.epoch = activation.epoch;
+      answer(request, std::move(planned), deferred);
     } else {
       answer(request, refusal(group != nullptr ? "members of the group" : "nodes", late, patience_),
              deferred);
@@ -81,7 +83,7 @@ void Requests::answer_planned(const Activation& activation, Deferred& deferred) 
 void Requests::fail_all(const Status& reason, Deferred& deferred) {
   for (const RequestPtr& request : pending_) answer(request, reason, deferred);
   for (const RequestPtr& request : batch_) answer(request, reason, deferred);
-  for (const auto& [request, collectives] : planned_) answer(request, reason, deferred);
+  for (const auto& [request, planned] : planned_) answer(request, reason, deferred);
   pending_.clear();
   planned_.clear();
 }

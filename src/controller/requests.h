@@ -20,6 +20,7 @@ inline constexpr std::size_t kMaxPendingRequests = 100'000;
 struct Answer {
   std::vector<CollectiveId> collectives;
   Epoch epoch;
+  std::uint64_t group = 0;  // its number
 };
 using Reply = std::function<void(Result<Answer>)>;
 
@@ -65,7 +66,7 @@ class Requests {
   const Duration patience_;
   std::vector<RequestPtr> pending_;
   std::vector<RequestPtr> batch_;
-  std::vector<std::pair<RequestPtr, std::vector<CollectiveId>>> planned_;
+  std::vector<std::pair<RequestPtr, Answer>> planned_;  // but for the epoch
 };
 
 }  // namespace square::controller

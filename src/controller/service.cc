@@ -43,6 +43,7 @@ grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerC
     if (answer.is_ok()) {
       for (const CollectiveId id : answer->collectives) response->add_collectives(id.value());
       response->set_epoch(answer->epoch.value());
+      response->set_number(answer->group);
     }
     reactor->Finish(to_grpc(answer.status()));
   });

@@ -93,10 +93,48 @@ Status AttachedLine::down_status() const {
                   options_.gateway_address, down_->message()));
 }
 
-Result<GroupRegistration> AttachedLine::register_group(const GroupSpec& group, Duration timeout) {
+Result<GroupPart> AttachedLine::join_group(const GroupSpec& group, Rank member, Duration timeout) {
+  SQUARE_ASSIGN_OR_RETURN(GroupRegistration made, enrol(group, member, timeout));
+  const std::shared_ptr<const void> membership(
+      nullptr, [weak = weak_from_this(), name = group.name, member](const void*) {
+        if (const auto line = weak.lock()) line->close_group(name, member);
+      });
+  return GroupPart{std::move(made), membership};
+}
+
+void AttachedLine::close_group(const std::string& group, Rank member) {
+  std::set<CollectiveId> forgotten;
+  {
+    const std::lock_guard lock(groups_mutex_);
+    const auto found = groups_.find(group);
+    if (--found->second.ranks == 0) forgotten = groups_.extract(found).mapped().collectives;
+  }
+  for (const CollectiveId collective : forgotten) operations_.forget(collective);
+  v1::GatewayClose message;
+  message.set_group(group);
+  message.set_rank(member.value());
+  loop_->post([this, body = body_of(message)] {
+    if (connection_ && !is_leaving_) connection_->send(MessageType::kClose, 0, body);
+  });
+}
+
+void AttachedLine::note(const GroupSpec& group, const GroupRegistration& made, bool joins) {
+  const std::lock_guard lock(groups_mutex_);
+  Joined& joined = groups_[group.name];
+  if (joins) ++joined.ranks;
+  for (std::size_t i = 0; i < made.collectives.size(); ++i) {
+    const GroupCollective& collective = group.collectives[i];
+    operations_.learn(made.collectives[i], collective, stays_on(group, collective, name_));
+    joined.collectives.insert(made.collectives[i]);
+  }
+}
+
+Result<GroupRegistration> AttachedLine::enrol(const GroupSpec& group, std::optional<Rank> joins,
+                                              Duration timeout) {
   v1::GatewayRegister request;
   *request.mutable_group() = controller::to_message(group);
   request.set_timeout_nanoseconds(to_nanoseconds(timeout));
+  if (joins) request.set_joins(joins->value() + 1);
   std::string body = body_of(request);
   if (has_left_) return cancelled(fmt::format("the process left node \"{}\"", name_));
   if (body.size() > kMaxMessageBytes) {
@@ -121,16 +159,14 @@ Result<GroupRegistration> AttachedLine::register_group(const GroupSpec& group, D
   SQUARE_RETURN_IF_ERROR(status_of(answer.status()));
   GroupRegistration registration;
   registration.epoch = Epoch(answer.group().epoch());
+  registration.number = answer.group().number();
   for (const auto id : answer.group().collectives()) registration.collectives.emplace_back(id);
   if (registration.collectives.size() != group.collectives.size()) {
     return internal_error(
         fmt::format("the gateway of node \"{}\" answered {} collectives of group \"{}\" for {}", name_,
                     registration.collectives.size(), group.name, group.collectives.size()));
   }
-  for (std::size_t i = 0; i < registration.collectives.size(); ++i) {
-    const GroupCollective& collective = group.collectives[i];
-    operations_.learn(registration.collectives[i], collective, stays_on(group, collective, name_));
-  }
+  note(group, registration, joins.has_value());
   return registration;
 }
 

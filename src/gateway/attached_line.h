@@ -7,17 +7,19 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "gateway/attached_operations.h"
 #include "gateway/group_table.h"
 #include "gateway/message_socket.h"
 #include "square/gateway.h"
+#include "square/member_host.h"
 #include "square/v1/gateway.pb.h"
 
 namespace square::gateway {
 
-class AttachedLine final : public MessageHandler {
+class AttachedLine final : public MessageHandler, public std::enable_shared_from_this<AttachedLine> {
  public:
   AttachedLine(AttachOptions options, std::shared_ptr<EventLoop> loop, FileDescriptor socket);
 
@@ -31,7 +33,10 @@ class AttachedLine final : public MessageHandler {
   [[nodiscard]] bool is_shared() const { return is_shared_; }
   [[nodiscard]] const std::string& why_streamed() const { return why_streamed_; }
 
-  Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout);
+  Result<GroupPart> join_group(const GroupSpec& group, Rank member, Duration timeout);
+  Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
+    return enrol(group, std::nullopt, timeout);
+  }
   void post(MemberOperation operation);
   void cancel(CollectiveId collective, OperationId operation);
   void fail(CollectiveId collective, OperationId operation, const Status& cause);
@@ -47,6 +52,9 @@ class AttachedLine final : public MessageHandler {
 
  private:
   void leave_once();
+  Result<GroupRegistration> enrol(const GroupSpec& group, std::optional<Rank> joins, Duration timeout);
+  void note(const GroupSpec& group, const GroupRegistration& made, bool joins);
+  void close_group(const std::string& group, Rank member);
 
   // All on the loop's thread:
   void answer(std::uint64_t number, Result<v1::GatewayRegistered> answer);
@@ -70,6 +78,13 @@ class AttachedLine final : public MessageHandler {
   std::string why_streamed_;
   Duration lease_{std::chrono::seconds(2)};
   Segment probe_;
+
+  struct Joined {
+    std::size_t ranks = 0;
+    std::set<CollectiveId> collectives;
+  };
+  std::mutex groups_mutex_;
+  std::map<std::string, Joined> groups_;
 
   std::uint64_t last_number_ = 0;
   std::map<std::uint64_t, std::shared_ptr<std::promise<Result<v1::GatewayRegistered>>>> requests_;

@@ -29,6 +29,10 @@ void AttachedNode::leave() { line_->leave(); }
 bool AttachedNode::is_shared() const { return line_->is_shared(); }
 const std::string& AttachedNode::why_streamed() const { return line_->why_streamed(); }
 
+Result<GroupPart> AttachedNode::join_group(const GroupSpec& group, Rank member, Duration timeout) {
+  return line_->join_group(group, member, timeout);
+}
+
 Result<GroupRegistration> AttachedNode::register_group(const GroupSpec& group, Duration timeout) {
   return line_->register_group(group, timeout);
 }

@@ -16,6 +16,11 @@ void AttachedOperations::learn(CollectiveId collective, const GroupCollective& m
   collectives_.insert_or_assign(collective, KnownCollective{meaning.op, stays_on_node});
 }
 
+void AttachedOperations::forget(CollectiveId collective) {
+  const std::lock_guard lock(mutex_);
+  collectives_.erase(collective);
+}
+
 AttachedCall AttachedOperations::prepare(MemberOperation operation) const {
   AttachedCall call;
   call.input = operation.input;

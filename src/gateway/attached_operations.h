@@ -41,6 +41,7 @@ class AttachedOperations {
   // Any thread. What the group of a collective makes of it; then which parts of its buffers an operation
   // uses.
   void learn(CollectiveId collective, const GroupCollective& meaning, bool stays_on_node);
+  void forget(CollectiveId collective);
   [[nodiscard]] AttachedCall prepare(MemberOperation operation) const;
 
   // Once the gateway has said who it is: what its node is called, and whether it shares memory. The

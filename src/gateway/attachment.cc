@@ -88,6 +88,12 @@ Status Attachment::take(const Header& header, std::span<const std::byte> body) {
       host_.watch(*this, header.number, message);
       return {};
     }
+    case MessageType::kClose: {
+      v1::GatewayClose message;
+      SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, message));
+      host_.close_group(*this, message);
+      return {};
+    }
     case MessageType::kGoodbye:
       said_goodbye_ = true;
       connection_.end(cancelled("the process has left"));

@@ -20,6 +20,7 @@ class AttachmentHost {
   virtual Status greet(Attachment& from, const v1::GatewayHello& hello, v1::GatewayWelcome& welcome) = 0;
   virtual Status register_group(Attachment& from, std::uint64_t number,
                                 const v1::GatewayRegister& request) = 0;
+  virtual void close_group(Attachment& from, const v1::GatewayClose& message) = 0;
   virtual Status post(Attachment& from, std::uint64_t number, const v1::GatewayPost& call) = 0;
   virtual Status staged(Attachment& from, std::uint64_t number, const v1::GatewayStaged& where) = 0;
   virtual Result<ChunkTarget> place_chunk(Attachment& from, const Header& header) = 0;

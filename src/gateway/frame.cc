@@ -62,7 +62,7 @@ Result<Header> decode_header(const HeaderBytes& bytes) {
   }
   const auto type = get<std::uint8_t>(bytes, kTypeAt);
   if (type < static_cast<std::uint8_t>(MessageType::kHello) ||
-      type > static_cast<std::uint8_t>(MessageType::kArrived)) {
+      type > static_cast<std::uint8_t>(MessageType::kClose)) {
     return data_loss(fmt::format("a message of unknown type {}", type));
   }
   const Header header{static_cast<MessageType>(type), get<std::uint64_t>(bytes, kNumberAt),
@@ -109,6 +109,7 @@ std::string_view to_string(MessageType type) {
     case MessageType::kFail: return "fail";
     case MessageType::kWatch: return "watch";
     case MessageType::kArrived: return "arrived";
+    case MessageType::kClose: return "close";
   }
   return "unknown";
 }

@@ -11,7 +11,7 @@
 
 namespace square::gateway {
 
-inline constexpr std::uint32_t kGatewayProtocolVersion = 1;
+inline constexpr std::uint32_t kGatewayProtocolVersion = 2;
 
 inline constexpr std::size_t kHeaderBytes = 32;
 // Data is cut into chunks of this size at the most; the last one may be smaller.
@@ -39,6 +39,7 @@ enum class MessageType : std::uint8_t {
   kFail = 14,       // process: GatewayFail
   kWatch = 15,      // process: GatewayWatch
   kArrived = 16,    // gateway: GatewayStatus; the operation has begun, or never will
+  kClose = 17,      // process: GatewayClose
 };
 
 struct Header {

@@ -160,46 +160,63 @@ Status GatewayServer::check_register(const Attachment& from, const GroupSpec& gr
 
 Status GatewayServer::register_group(Attachment& from, std::uint64_t number,
                                      const v1::GatewayRegister& request) {
+  Request asked{from.id(), number, std::nullopt};
+  if (request.joins() > 0) asked.joins = Rank(request.joins() - 1);
   auto group = controller::from_message(request.group());
   Status usable = group.status();
   if (usable.is_ok()) usable = check_register(from, *group);
   if (!usable.is_ok()) {
-    answer_register(from.id(), number, usable);
+    answer_register(asked, usable);
     return {};
   }
   if (from.tenant.empty()) from.tenant = group->tenant;
   const GroupSpec spec = *std::move(group);
-  registrations_->begin(from.id(), spec, from_nanoseconds(request.timeout_nanoseconds()),
-                        [this, attachment = from.id(), number, spec](const auto& result) {
-                          registered(attachment, number, spec, result);
-                        });
+  registrations_->begin(
+      from.id(), spec, asked.joins, from_nanoseconds(request.timeout_nanoseconds()),
+      [this, asked, spec](const Result<GroupPart>& result) { registered(asked, spec, result); });
   return {};
 }
 
-void GatewayServer::registered(AttachmentId attachment, std::uint64_t number, const GroupSpec& group,
-                               const Result<GroupRegistration>& result) {
-  if (find(attachment) == nullptr || is_ending_) return;
-  if (result.is_ok()) {
-    groups_.add(group, *result, attachment);
-    for (std::size_t i = 0; i < result->collectives.size(); ++i) {
-      node_.set_members(result->collectives[i], group.name,
-                        members_on(group, group.collectives[i], node_.name()));
-    }
+void GatewayServer::registered(const Request& request, const GroupSpec& group,
+                               const Result<GroupPart>& result) {
+  if (find(request.attachment) == nullptr || is_ending_) return;
+  if (!result.is_ok()) return answer_register(request, result.status());
+  const GroupRegistration& made = result->registration;
+  groups_.add(group, made, request.attachment);
+  if (request.joins) groups_.join(group.name, request.attachment, *request.joins, result->membership);
+  for (std::size_t i = 0; i < made.collectives.size(); ++i) {
+    node_.set_members(made.collectives[i], group_label(group.name, made.number),
+                      members_on(group, group.collectives[i], node_.name()));
   }
-  answer_register(attachment, number, result);
+  answer_register(request, made);
 }
 
-void GatewayServer::answer_register(AttachmentId attachment, std::uint64_t number,
-                                    const Result<GroupRegistration>& result) {
+void GatewayServer::close_group(Attachment& from, const v1::GatewayClose& message) {
+  const Rank rank(message.rank());
+  Group* const group = groups_.close(message.group(), from.id(), rank);
+  if (group == nullptr) return;
+  // What other ranks have called with this one can never be complete.
+  const auto ending = operations_->matching([&](const Call& call) {
+    return group->collectives.contains(call.part.collective) && call.state != Call::State::kReturning &&
+           group->missing(call.part.collective, call.part.operation.value()) != nullptr;
+  });
+  const Status cause = failed_precondition(
+      fmt::format("{}, rank {}, has closed group \"{}\"", from.describe(), rank.value(), message.group()));
+  for (const GatewayOperations::Key& key : ending) operations_->end(key, cause);
+  groups_.prune();
+}
+
+void GatewayServer::answer_register(const Request& request, const Result<GroupRegistration>& result) {
   v1::GatewayRegistered answer;
   put_status(result.status(), *answer.mutable_status());
   if (result.is_ok()) {
     answer.mutable_group()->set_epoch(result->epoch.value());
+    answer.mutable_group()->set_number(result->number);
     for (const CollectiveId collective : result->collectives) {
       answer.mutable_group()->add_collectives(collective.value());
     }
   }
-  if (Attachment* to = find(attachment)) to->send(MessageType::kRegistered, number, answer);
+  if (Attachment* to = find(request.attachment)) to->send(MessageType::kRegistered, request.number, answer);
 }
 
 void GatewayServer::gone(Attachment& from, const Status& reason) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
 
   Status greet(Attachment& from, const v1::GatewayHello& hello, v1::GatewayWelcome& welcome) override;
   Status register_group(Attachment& from, std::uint64_t number, const v1::GatewayRegister& request) override;
+  void close_group(Attachment& from, const v1::GatewayClose& message) override;
   Status post(Attachment& from, std::uint64_t number, const v1::GatewayPost& message) override {
     return operations_->post(from, number, message);
   }
@@ -66,10 +68,14 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
   [[nodiscard]] Gateway::Statistics count() const;
   [[nodiscard]] Attachment* find(AttachmentId id) const;
   Status check_register(const Attachment& from, const GroupSpec& group) const;
-  void registered(AttachmentId attachment, std::uint64_t number, const GroupSpec& group,
-                  const Result<GroupRegistration>& result);
-  void answer_register(AttachmentId attachment, std::uint64_t number,
-                       const Result<GroupRegistration>& result);
+  // A registration as it came: by whom, under which number, and as which rank, if it joins.
+  struct Request {
+    AttachmentId attachment = 0;
+    std::uint64_t number = 0;
+    std::optional<Rank> joins;
+  };
+  void registered(const Request& request, const GroupSpec& group, const Result<GroupPart>& result);
+  void answer_register(const Request& request, const Result<GroupRegistration>& result);
   void answer_watch(AttachmentId attachment, std::uint64_t number, const Status& outcome);
   void end_of(const Departure& departure, const Attachment& leaver, const Status& reason);
   // `stopped` runs when nothing runs any more.

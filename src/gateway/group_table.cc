@@ -36,6 +36,30 @@ void GroupTable::add(const GroupSpec& spec, const GroupRegistration& registratio
   }
 }
 
+void GroupTable::join(const std::string& group, AttachmentId attachment, Rank rank,
+                      std::shared_ptr<const void> membership) {
+  groups_.at(group).memberships[attachment].emplace(rank, std::move(membership));
+}
+
+Group* GroupTable::close(const std::string& name, AttachmentId attachment, Rank rank) {
+  const auto found = groups_.find(name);
+  if (found == groups_.end()) return nullptr;
+  Group& group = found->second;
+  const auto own = group.memberships.find(attachment);
+  if (own == group.memberships.end()) return nullptr;
+  const auto membership = own->second.find(rank);
+  if (membership == own->second.end()) return nullptr;
+  own->second.erase(membership);
+  if (own->second.contains(rank)) return &group;  // it has joined again
+  const auto claim = group.claims.find(rank);
+  if (claim != group.claims.end() && claim->second.attachment == attachment) claim->second.is_gone = true;
+  if (own->second.empty()) {
+    group.memberships.erase(own);
+    group.attachments.erase(attachment);
+  }
+  return &group;
+}
+
 Status GroupTable::claim(CollectiveId collective, OperationId operation, Rank rank, AttachmentId attachment,
                          const std::string& owner) {
   Group* group = find(collective);
@@ -107,6 +131,7 @@ std::vector<Departure> GroupTable::leave(AttachmentId attachment) {
   for (auto& [name, group] : groups_) {
     if (group.attachments.erase(attachment) == 0) continue;
     Departure departure{&group, {}, false};
+    if (auto own = group.memberships.extract(attachment)) departure.memberships = std::move(own.mapped());
     for (auto& [rank, claim] : group.claims) {
       if (claim.attachment != attachment) continue;
       claim.is_gone = true;

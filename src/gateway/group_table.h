@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,6 +25,8 @@ struct Group {
   std::set<CollectiveId> staying;  // those whose members are all of the gateway's node
   std::set<Rank> local_ranks;      // of the gateway's node
   std::set<AttachmentId> attachments;
+  // Of the ranks of each; what ends with the last reference.
+  std::map<AttachmentId, std::multimap<Rank, std::shared_ptr<const void>>> memberships;
   struct Claim {
     AttachmentId attachment = 0;
     std::string owner;                             // in words
@@ -49,6 +52,8 @@ struct Departure {
   std::vector<Rank> ranks;
   // It had posted nothing, but a rank that nobody else has may have been its own.
   bool may_have_been_a_member = false;
+  // They end with this, after what the others are to hear.
+  std::multimap<Rank, std::shared_ptr<const void>> memberships{};
 };
 
 // Not thread-safe.
@@ -57,6 +62,12 @@ class GroupTable {
   explicit GroupTable(std::string node) : node_(std::move(node)) {}
 
   void add(const GroupSpec& spec, const GroupRegistration& registration, AttachmentId attachment);
+  // The attachment's rank is a member of a group that it has added.
+  void join(const std::string& group, AttachmentId attachment, Rank rank,
+            std::shared_ptr<const void> membership);
+  // The rank posts nothing more. The group, which the attachment may still be in with other ranks, until
+  // prune(); null if it is no member.
+  Group* close(const std::string& group, AttachmentId attachment, Rank rank);
 
   // Whether the attachment may post this, and that it does. Errors: PERMISSION_DENIED,
   // INVALID_ARGUMENT, ALREADY_EXISTS, FAILED_PRECONDITION, UNAVAILABLE.

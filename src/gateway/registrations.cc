@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "square/gateway.h"
 
 namespace square::gateway {
@@ -27,11 +28,18 @@ Status Registrations::check(AttachmentId attachment) const {
                   running_.size(), node_.name()));
 }
 
-void Registrations::begin(AttachmentId attachment, GroupSpec group, Duration timeout, Done done) {
+Result<GroupPart> Registrations::enrol(const GroupSpec& group, std::optional<Rank> joins, Duration timeout) {
+  if (joins) return node_.join_group(group, *joins, timeout);
+  SQUARE_ASSIGN_OR_RETURN(GroupRegistration added, node_.register_group(group, timeout));
+  return GroupPart{std::move(added), nullptr};
+}
+
+void Registrations::begin(AttachmentId attachment, GroupSpec group, std::optional<Rank> joins,
+                          Duration timeout, Done done) {
   const std::uint64_t id = ++last_;
   std::thread thread(
-      [this, weak = weak_from_this(), id, timeout, group = std::move(group), done = std::move(done)] {
-        auto result = node_.register_group(group, timeout);
+      [this, weak = weak_from_this(), id, joins, timeout, group = std::move(group), done = std::move(done)] {
+        auto result = enrol(group, joins, timeout);
         loop_->post([weak, id, done, result = std::move(result)] {
           const auto self = weak.lock();
           if (!self) return;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "gateway/event_loop.h"
@@ -16,7 +17,7 @@ namespace square::gateway {
 // Used on the loop's thread; destroyed when the loop has stopped.
 class Registrations final : public std::enable_shared_from_this<Registrations> {
  public:
-  using Done = std::function<void(const Result<GroupRegistration>&)>;
+  using Done = std::function<void(const Result<GroupPart>&)>;
 
   // `node` outlives it.
   Registrations(MemberHost& node, std::shared_ptr<EventLoop> loop) : node_(node), loop_(std::move(loop)) {}
@@ -25,10 +26,13 @@ class Registrations final : public std::enable_shared_from_this<Registrations> {
 
   // Errors: RESOURCE_EXHAUSTED if too many run, in all or of this attachment.
   [[nodiscard]] Status check(AttachmentId attachment) const;
-  // `done` runs on the loop, unless that stops before.
-  void begin(AttachmentId attachment, GroupSpec group, Duration timeout, Done done);
+  // Joins the group as `joins`; where that is nobody, adds collectives to it. `done` runs on the loop, unless
+  // that stops before.
+  void begin(AttachmentId attachment, GroupSpec group, std::optional<Rank> joins, Duration timeout,
+             Done done);
 
  private:
+  Result<GroupPart> enrol(const GroupSpec& group, std::optional<Rank> joins, Duration timeout);
   struct Running {
     AttachmentId attachment = 0;
     std::thread thread;

@@ -56,6 +56,11 @@ void DataPlane::set_members(CollectiveId collective, std::string group, std::vec
                              Dispatcher& dispatcher) { dispatcher.set_members(collective, group, ranks); });
 }
 
+void DataPlane::close_group(std::string group) {
+  dispatcher_->on_strand(
+      [group = std::move(group)](Dispatcher& dispatcher) { dispatcher.close_group(group); });
+}
+
 void DataPlane::post(MemberOperation operation) {
   dispatcher_->on_strand(
       [operation = std::move(operation)](Dispatcher& dispatcher) { dispatcher.post(operation); });
@@ -84,7 +89,7 @@ void DataPlane::metrics(std::function<void(NodeMetrics)> receive) {
 
 void DataPlane::statistics(std::function<void(NodeStatistics)> receive) {
   dispatcher_->on_strand(
-      [receive = std::move(receive)](Dispatcher& dispatcher) { receive(dispatcher.context().statistics); });
+      [receive = std::move(receive)](Dispatcher& dispatcher) { receive(dispatcher.statistics()); });
 }
 
 }  // namespace square

@@ -74,11 +74,27 @@ void DataPlane::Dispatcher::close_plan(const InstalledPlan& plan) {
   for (const auto& [key, stream] : plan.streams()) node_.landing.remove_stream(key);
   neighbours_.close_plan(plan);
   relayed_sums_.drop_before(Epoch(plan.epoch().value() + 1));
+  for (const PlanCollective& collective : plan.plan().collectives) forget_if_over(collective.id);
 }
 
 void DataPlane::Dispatcher::set_members(CollectiveId id, const std::string& group, std::vector<Rank> ranks) {
   const std::size_t count = groups_.set_members(id, group, std::move(ranks)).ranks.size();
   operations_.set_member_count(id, count);
+}
+
+void DataPlane::Dispatcher::close_group(const std::string& group) {
+  for (const CollectiveId id : groups_.close(group)) {
+    const Status cause = Collective::closed_before(id, node_.options.name);
+    // Begun by others: they hear that nobody here will take part.
+    operations_.fail_uncalled(id, cause);
+    watches_.tell_collective(id, cause);
+    forget_if_over(id);
+  }
+}
+
+void DataPlane::Dispatcher::forget_if_over(CollectiveId id) {
+  if (!groups_.look(id).ranks.empty() || operations_.has(id) || plans_.knows(id)) return;
+  groups_.forget(id);
 }
 
 Status DataPlane::Dispatcher::check_call(const MemberOperation& call, const Collective& collective) const {
@@ -89,14 +105,15 @@ Status DataPlane::Dispatcher::check_call(const MemberOperation& call, const Coll
     const bool is_late = collective.failed_operation == call.operation;
     return is_late ? *collective.failure : collective.failed_before(call.collective);
   }
-  if (!collective.has_member(call.rank)) {
-    return invalid_argument(fmt::format("rank {} is not a member of collective {} on node \"{}\"",
-                                        call.rank.value(), call.collective.value(), self));
-  }
+  if (collective.is_closed) return Collective::closed_before(call.collective, self);
   const PlanPointer plan = plans_.active();
   if (!plan || plan->plan().find_collective(call.collective) == nullptr) {
     return not_found(
         fmt::format("no active plan on node \"{}\" knows collective {}", self, call.collective.value()));
+  }
+  if (!collective.has_member(call.rank)) {
+    return invalid_argument(fmt::format("rank {} is not a member of collective {} on node \"{}\"",
+                                        call.rank.value(), call.collective.value(), self));
   }
   if (collective.has_finished(call.operation)) return called_already(call);
   SQUARE_RETURN_IF_ERROR(check_part(*plan, call, self));
@@ -105,7 +122,7 @@ Status DataPlane::Dispatcher::check_call(const MemberOperation& call, const Coll
 
 void DataPlane::Dispatcher::post(MemberOperation call) {
   const OperationKey key{call.collective, call.operation};
-  const Collective& collective = groups_[call.collective];
+  const Collective& collective = groups_.look(call.collective);
   const auto refuse = [&](const Status& why) {
     if (call.done) call.done(why);
   };
@@ -118,7 +135,7 @@ void DataPlane::Dispatcher::post(MemberOperation call) {
   }
   if (operation->has_posted(call.rank)) return refuse(called_already(call));
   // Before any buffer is compared: whoever called something else must hear that, not of sizes.
-  if (!agreement_.on_call(key, call.rank, call.call)) return refuse(*collective.failure);
+  if (!agreement_.on_call(key, call.rank, call.call)) return refuse(*groups_.look(call.collective).failure);
   operations_.on_call(key, *plan, std::max(call.input.size(), call.output.size()));
   operation->post(std::move(call), plan);
   const Status there = neighbours_.lost().check_members(*plan, key.collective);
@@ -133,8 +150,8 @@ void DataPlane::Dispatcher::cancel(const OperationKey& key) {
 }
 
 void DataPlane::Dispatcher::fail(OperationKey key, const Status& cause) {
-  const Collective& collective = groups_[key.collective];
-  if (node_.is_stopping || collective.failure) return;
+  const Collective& collective = groups_.look(key.collective);
+  if (node_.is_stopping || collective.failure || collective.is_closed) return;
   while (collective.has_finished(key.operation)) key.operation = OperationId(key.operation.value() + 1);
   failures_.announce(key, cause);
 }
@@ -143,8 +160,9 @@ void DataPlane::Dispatcher::watch(const OperationKey& key, Duration timeout,
                                   std::function<void(Status)> arrived) {
   const std::string& self = node_.options.name;
   if (node_.is_stopping) return arrived(cancelled(fmt::format("node \"{}\" is stopping", self)));
-  const Collective& collective = groups_[key.collective];
+  const Collective& collective = groups_.look(key.collective);
   if (collective.failure) return arrived(collective.failed_before(key.collective));
+  if (collective.is_closed) return arrived(Collective::closed_before(key.collective, self));
   if (operations_.find(key) || collective.has_finished(key.operation)) return arrived(Status::ok());
   if (watches_.is_full()) {
     return arrived(resource_exhausted(
@@ -161,11 +179,12 @@ void DataPlane::Dispatcher::on_restart(const OperationKey& key, SessionId sessio
 void DataPlane::Dispatcher::on_finished(const OperationKey& key, const Status& outcome) {
   operations_.remove(key);
   agreement_.forget(key);
-  if (outcome.is_ok()) {
-    groups_[key.collective].finish(key.operation);
-  } else {
+  if (!outcome.is_ok()) {
     failures_.poison(key, outcome);
+  } else if (groups_.knows(key.collective) || plans_.knows(key.collective)) {
+    groups_[key.collective].finish(key.operation);
   }
+  forget_if_over(key.collective);
   plans_.confirm();
   finish_stop_if_quiet();
 }
@@ -202,10 +221,17 @@ void DataPlane::Dispatcher::tell_stopped() {
   for (const auto& stopped : std::exchange(stopped_, {})) stopped();
 }
 
+NodeStatistics DataPlane::Dispatcher::statistics() const {
+  NodeStatistics now = node_.statistics;
+  now.collectives = groups_.size();
+  now.sessions = plans_.remembered_sessions();
+  return now;
+}
+
 NodeMetrics DataPlane::Dispatcher::metrics() const {
   NodeMetrics metrics = node_.traffic.snapshot();
   metrics.node = node_.options.name;
-  metrics.totals = node_.statistics;
+  metrics.totals = statistics();
   neighbours_.describe(metrics);
   return metrics;
 }

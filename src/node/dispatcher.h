@@ -41,10 +41,12 @@ class DataPlane::Dispatcher final : public TransportHandler,
   void install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed);
   void activate_plan(Epoch epoch, bool moves) { plans_.activate(epoch, moves); }
   void set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);
+  void close_group(const std::string& group);
   void post(MemberOperation call);
   void cancel(const OperationKey& key);
   void fail(OperationKey key, const Status& cause);
   void watch(const OperationKey& key, Duration timeout, std::function<void(Status)> arrived);
+  [[nodiscard]] NodeStatistics statistics() const;
   [[nodiscard]] NodeMetrics metrics() const;
 
   // TransportHandler, from any thread:
@@ -84,6 +86,9 @@ class DataPlane::Dispatcher final : public TransportHandler,
 
   // What keeps a call from becoming an operation.
   [[nodiscard]] Status check_call(const MemberOperation& call, const Collective& collective) const;
+  // Of a collective that no live plan knows, and that has neither members nor operations here: nothing can be
+  // said of it any more.
+  void forget_if_over(CollectiveId collective);
   void finish_stop_if_quiet();
   void tell_stopped();
 

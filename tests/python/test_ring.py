@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import square
 from groups import TIMEOUT_SECONDS, on_all, outcomes_of, three_nodes
-from square.errors import CancelledError, InvalidArgumentError
+from square.errors import CancelledError, DeadlineExceededError, InvalidArgumentError
 
 PLACES = [["a", "b", "c"], ["b", "a", "b", "c"], ["c", "c"], ["a"]]
 
@@ -82,7 +82,8 @@ def test_a_ring_ends_with_its_communicator(nodes: dict[str, square.Node]) -> Non
         if rank == 1:
             return
         work = group.all_reduce_async(np.ones(300_000), algorithm="ring", timeout=TIMEOUT_SECONDS)
-        group.close()
+        with pytest.raises(DeadlineExceededError, match="1 operations"):
+            group.close(timeout=0.2)
         work.wait()
 
     first, _ = on_all(nodes, ["a", "b"], begin)

@@ -21,6 +21,8 @@ Failures::Failures(const Parts& parts)
                                         }}) {}
 
 void Failures::poison(const OperationKey& key, const Status& cause) {
+  // What is forgotten stays so.
+  if (!parts_.groups.knows(key.collective) && !parts_.plans.knows(key.collective)) return;
   for (const CollectiveId id : parts_.groups.poison(key, cause)) {
     parts_.operations.fail(id, cause);
     parts_.watches.tell_collective(id, cause);
@@ -28,7 +30,7 @@ void Failures::poison(const OperationKey& key, const Status& cause) {
 }
 
 void Failures::announce(const OperationKey& key, const Status& cause) {
-  const bool is_first = !parts_.groups[key.collective].failure;
+  const bool is_first = !parts_.groups.look(key.collective).failure;
   poison(key, cause);
   if (is_first) {
     const std::string& self = parts_.node.options.name;

@@ -130,10 +130,17 @@ std::shared_ptr<Operation> FrameHandler::operation_for(const Arrival& arrival, C
     answer_abort(arrival, *collective.failure);
     return nullptr;
   }
+  if (refuses(key)) return nullptr;
   auto operation = collective.is_near(key.operation) ? parts_.operations.open(key, *arrival.plan) : nullptr;
   if (!operation) parts_.node.refuse_frame();
   const bool agrees = operation && parts_.agreement.on_frame(key, *operation, header, root_name);
   return agrees ? operation : nullptr;
+}
+
+bool FrameHandler::refuses(const OperationKey& key) {
+  if (!parts_.groups.look(key.collective).is_closed || parts_.operations.find(key)) return false;
+  parts_.failures.announce(key, Collective::closed_before(key.collective, parts_.node.options.name));
+  return true;
 }
 
 Status FrameHandler::check_members(const Arrival& arrival) const {

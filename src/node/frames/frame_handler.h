@@ -44,6 +44,8 @@ class FrameHandler {
   // The open operation that a frame of a multicast belongs to, or none: then one that asks for
   // an answer has got it.
   std::shared_ptr<Operation> operation_for(const Arrival& arrival, Collective& collective);
+  // Members here have closed the group and will not call what others have begun: they are told.
+  bool refuses(const OperationKey& key);
   // Of what only passes through: UNAVAILABLE if a member of its session is gone. Who sends is told so, as
   // often as it sends; members here know what has ended by then.
   [[nodiscard]] Status check_members(const Arrival& arrival) const;

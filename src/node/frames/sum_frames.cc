@@ -10,6 +10,7 @@ namespace square {
 std::shared_ptr<Operation> FrameHandler::sum_for(const Arrival& arrival, std::string_view from) {
   const FrameHeader& header = arrival.header();
   const OperationKey key{arrival.stream->collective, header.operation};
+  if (refuses(key)) return nullptr;
   const bool is_near = parts_.groups[key.collective].is_near(key.operation);
   auto operation = is_near ? parts_.operations.open(key, *arrival.plan) : nullptr;
   if (!operation) parts_.node.refuse_frame();

@@ -7,7 +7,7 @@
 namespace square {
 
 bool Agreement::compare(const OperationKey& key, const HeardCall& heard) {
-  const auto difference = calls_.compare(groups_[key.collective].group, key, heard);
+  const auto difference = calls_.compare(groups_.look(key.collective).group, key, heard);
   if (!difference) return true;
   failures_.announce(key, difference->cause);
   for (const OperationKey& one : difference->running) failures_.announce(one, difference->cause);
@@ -16,7 +16,7 @@ bool Agreement::compare(const OperationKey& key, const HeardCall& heard) {
 
 bool Agreement::on_call(const OperationKey& key, Rank rank, GroupCall call) {
   if (!compare(key, {call, fmt::format("rank {}", rank.value())})) return false;
-  const std::string& group = groups_[key.collective].group;
+  const std::string& group = groups_.look(key.collective).group;
   if (call.kind == CallKind::kNone || group.empty()) return true;
   calls_.note(group, key, rank, call);
   return compare_heard(key, call);
@@ -24,12 +24,12 @@ bool Agreement::on_call(const OperationKey& key, Rank rank, GroupCall call) {
 
 // With what came before this member called.
 bool Agreement::compare_heard(const OperationKey& key, GroupCall call) {
-  const std::string& group = groups_[key.collective].group;
+  const std::string& group = groups_.look(key.collective).group;
   const auto differs = std::ranges::find_if(operations_.all(), [&](const auto& entry) {
     const auto& heard = entry.second->heard_call();
     return heard && heard->call.kind != call.kind &&
            (heard->call.number == call.number || entry.first == key) &&
-           groups_[entry.first.collective].group == group;
+           groups_.look(entry.first.collective).group == group;
   });
   if (differs == operations_.all().end()) return true;
   const auto operation = differs->second;

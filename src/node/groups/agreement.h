@@ -26,7 +26,7 @@ class Agreement {
   bool on_frame(const OperationKey& key, Operation& operation, const FrameHeader& header,
                 std::string_view from);
   // The operation is over.
-  void forget(const OperationKey& key) { calls_.forget(groups_[key.collective].group, key); }
+  void forget(const OperationKey& key) { calls_.forget(groups_.look(key.collective).group, key); }
 
  private:
   bool compare(const OperationKey& key, const HeardCall& heard);

@@ -26,12 +26,35 @@ Status Collective::failed_before(CollectiveId id) const {
       fmt::format("collective {} failed before ({}); make a new group", id.value(), failure->to_string()));
 }
 
+Status Collective::closed_before(CollectiveId id, const std::string& node) {
+  return failed_precondition(fmt::format(
+      "the group of collective {} was closed on node \"{}\"; make a new group", id.value(), node));
+}
+
+const Collective& Groups::look(CollectiveId collective) const {
+  static const Collective kNone;
+  const auto found = collectives_.find(collective);
+  return found == collectives_.end() ? kNone : found->second;
+}
+
+void Groups::set_group(CollectiveId id, Collective& collective, const std::string& group) {
+  if (collective.group == group) return;
+  if (const auto others = by_group_.find(collective.group); others != by_group_.end()) {
+    others->second.erase(id);
+    if (others->second.empty()) by_group_.erase(others);
+  }
+  collective.group = group;
+  if (!group.empty()) by_group_[group].insert(id);
+}
+
 Collective& Groups::set_members(CollectiveId id, const std::string& group, std::vector<Rank> ranks) {
   Collective& collective = collectives_[id];
-  collective.group = group;
+  set_group(id, collective, group);
   collective.ranks = std::move(ranks);
-  for (const auto& [other_id, other] : collectives_) {
-    if (other.group == group && other.failure && !collective.failure) collective.failure = other.failure;
+  if (collective.failure || group.empty()) return collective;
+  for (const CollectiveId other : by_group_[group]) {
+    const auto& failure = collectives_.at(other).failure;
+    if (failure && !collective.failure) collective.failure = failure;
   }
   return collective;
 }
@@ -40,8 +63,28 @@ void Groups::learn(const Plan& plan) {
   for (const PlanCollective& planned : plan.collectives) {
     if (planned.group.empty()) continue;
     Collective& collective = collectives_[planned.id];
-    if (collective.group.empty()) collective.group = planned.group;
+    if (collective.group.empty() && !collective.is_closed) set_group(planned.id, collective, planned.group);
   }
+}
+
+std::vector<CollectiveId> Groups::close(const std::string& group) {
+  const auto found = by_group_.find(group);
+  if (found == by_group_.end()) return {};
+  const std::vector<CollectiveId> closed(found->second.begin(), found->second.end());
+  for (const CollectiveId id : closed) {
+    Collective& collective = collectives_.at(id);
+    set_group(id, collective, "");
+    collective.ranks.clear();
+    collective.is_closed = true;
+  }
+  return closed;
+}
+
+void Groups::forget(CollectiveId id) {
+  const auto found = collectives_.find(id);
+  if (found == collectives_.end()) return;
+  set_group(id, found->second, "");
+  collectives_.erase(found);
 }
 
 std::vector<CollectiveId> Groups::poison(const OperationKey& key, const Status& cause) {
@@ -50,8 +93,11 @@ std::vector<CollectiveId> Groups::poison(const OperationKey& key, const Status& 
   collective.failure = cause;
   collective.failed_operation = key.operation;
   std::vector<CollectiveId> poisoned{key.collective};
-  for (auto& [id, other] : collectives_) {
-    if (collective.group.empty() || other.group != collective.group || other.failure) continue;
+  const auto others = by_group_.find(collective.group);
+  if (others == by_group_.end()) return poisoned;
+  for (const CollectiveId id : others->second) {
+    Collective& other = collectives_.at(id);
+    if (other.failure) continue;
     other.failure = cause;
     poisoned.push_back(id);
   }

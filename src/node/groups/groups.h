@@ -26,6 +26,7 @@ struct Collective {
   std::set<std::uint64_t> finished{};
   std::optional<Status> failure{};
   std::optional<OperationId> failed_operation{};
+  bool is_closed = false;  // members here call nothing more; others may
   // Of the processes that speak in the sessions, as first seen: sources, roots, contributors.
   std::map<std::pair<SessionId, NodeId>, std::uint32_t> lives{};
 
@@ -36,19 +37,32 @@ struct Collective {
   void finish(OperationId operation);
   // What the group's next call fails with. Precondition: it has failed.
   [[nodiscard]] Status failed_before(CollectiveId id) const;
+  // The same of one that was closed, on this node.
+  [[nodiscard]] static Status closed_before(CollectiveId id, const std::string& node);
 };
 
 // Knows nothing of links and plans. Used on the node's strand; references stay valid.
 class Groups {
  public:
-  // Made when it is first heard of.
+  // Made when it is first heard of. Only for those that a live plan knows, or that have members: others
+  // would never be forgotten.
   Collective& operator[](CollectiveId collective) { return collectives_[collective]; }
+  // An empty one for those not heard of.
+  [[nodiscard]] const Collective& look(CollectiveId collective) const;
+  [[nodiscard]] bool knows(CollectiveId collective) const { return collectives_.contains(collective); }
+  [[nodiscard]] std::size_t size() const { return collectives_.size(); }
 
   // Members call while their group has not failed; it fails as a whole.
   Collective& set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);
   // What another member calls first is of the group, too, before the members here know of it: so they
   // are told of its failure, and their calls are compared with it.
   void learn(const Plan& plan);
+
+  // Members here call nothing more in the group: its collectives have none any more, and what else is
+  // said of them is of no group. Gives those that were not closed before.
+  std::vector<CollectiveId> close(const std::string& group);
+  // No frame can be about it any more.
+  void forget(CollectiveId collective);
 
   // After a failure the group's next operation fails on all, whichever collective it is. Gives those
   // that had not failed before, the operation's own first; none if that had.
@@ -65,7 +79,10 @@ class Groups {
   Status check_life(CollectiveId collective, const Speaker& speaker, std::uint32_t incarnation);
 
  private:
+  void set_group(CollectiveId id, Collective& collective, const std::string& group);
+
   std::map<CollectiveId, Collective> collectives_;
+  std::map<std::string, std::set<CollectiveId>, std::less<>> by_group_;  // but for those of none
 };
 
 }  // namespace square

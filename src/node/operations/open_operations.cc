@@ -15,7 +15,7 @@ OpenOperations::OperationPointer OpenOperations::open(const OperationKey& key, c
   if (operations_.size() >= kMaxOpenOperations) return nullptr;
   auto operation =
       std::make_shared<Operation>(node_, host_, key, plan.plan().find_collective(key.collective)->op);
-  operation->set_member_count(groups_[key.collective].ranks.size());
+  operation->set_member_count(groups_.look(key.collective).ranks.size());
   operations_.emplace(key, operation);
   patience_.begin(key);
   watches_.tell(key, Status::ok());
@@ -47,6 +47,18 @@ void OpenOperations::fail(CollectiveId collective, const Status& cause) {
   for (const auto& [key, operation] : operations) {
     if (key.collective == collective) operation->fail(cause, true);
   }
+}
+
+void OpenOperations::fail_uncalled(CollectiveId collective, const Status& cause) {
+  const auto operations = operations_;
+  for (const auto& [key, operation] : operations) {
+    if (key.collective == collective && !operation->has_calls()) operation->fail(cause, true);
+  }
+}
+
+bool OpenOperations::has(CollectiveId collective) const {
+  const auto next = operations_.lower_bound({collective, OperationId(0)});
+  return next != operations_.end() && next->first.collective == collective;
 }
 
 void OpenOperations::fail_all(const Status& cause) {

@@ -35,6 +35,7 @@ class OpenOperations {
   OperationPointer open(const OperationKey& key, const InstalledPlan& plan);
   [[nodiscard]] OperationPointer find(const OperationKey& key) const;
   [[nodiscard]] const std::map<OperationKey, OperationPointer>& all() const { return operations_; }
+  [[nodiscard]] bool has(CollectiveId collective) const;
   [[nodiscard]] bool empty() const { return operations_.empty(); }
   void remove(const OperationKey& key) {
     operations_.erase(key);
@@ -54,6 +55,8 @@ class OpenOperations {
   void fill(CollectiveId collective, const StreamKey& key);
   // Ends those of the collective, or all, and tells the other members.
   void fail(CollectiveId collective, const Status& cause);
+  // The same of those that no member here has called.
+  void fail_uncalled(CollectiveId collective, const Status& cause);
   void fail_all(const Status& cause);
   // What later operations have in the session must not hold this one up.
   void shed_after(const OperationKey& key, SessionId session);

@@ -61,6 +61,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void hear_call(HeardCall call) { heard_call_ = std::move(call); }
 
   [[nodiscard]] bool has_failed() const { return outcome_.has_value() && !outcome_->is_ok(); }
+  [[nodiscard]] bool has_calls() const { return !members_.empty(); }
   [[nodiscard]] bool has_posted(Rank rank) const { return members_.contains(rank); }
   // Whether anything runs on a plan older than `epoch`, and moving what can.
   [[nodiscard]] bool runs_before(Epoch epoch) const { return work_->runs_before(epoch); }

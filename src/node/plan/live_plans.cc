@@ -75,8 +75,22 @@ void LivePlans::retire_before(Epoch epoch) {
   while (!plans_.empty() && plans_.begin()->first < epoch) {
     const PlanPointer plan = plans_.begin()->second;
     plans_.erase(plans_.begin());
+    forget_blocks(plan->plan());
     host_.close_plan(*plan);
   }
+}
+
+void LivePlans::forget_blocks(const Plan& retired) {
+  for (const PlanSession& session : retired.sessions) {
+    const bool is_live = std::ranges::any_of(
+        plans_, [&](const auto& entry) { return entry.second->session(session.id) != nullptr; });
+    if (!is_live) largest_blocks_.erase(session.id);
+  }
+}
+
+bool LivePlans::knows(CollectiveId collective) const {
+  return std::ranges::any_of(
+      plans_, [&](const auto& entry) { return entry.second->plan().find_collective(collective) != nullptr; });
 }
 
 LivePlans::PlanPointer LivePlans::find(Epoch epoch) const {

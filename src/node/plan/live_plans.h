@@ -56,6 +56,10 @@ class LivePlans {
   [[nodiscard]] const std::map<Epoch, PlanPointer>& all() const { return plans_; }
   // None if it is not installed.
   [[nodiscard]] PlanPointer find(Epoch epoch) const;
+  // Those whose block sizes it keeps.
+  [[nodiscard]] std::size_t remembered_sessions() const { return largest_blocks_.size(); }
+  // Whether one of them has it.
+  [[nodiscard]] bool knows(CollectiveId collective) const;
   // None before the first activate().
   [[nodiscard]] PlanPointer active() const { return active_ ? find(*active_) : nullptr; }
 
@@ -68,6 +72,7 @@ class LivePlans {
 
   PlanPointer make(const std::shared_ptr<const Plan>& plan);
   void retire_before(Epoch epoch);
+  void forget_blocks(const Plan& retired);
   void follow();
   void move_up();
 

@@ -20,6 +20,9 @@ namespace {
 class KeepingHost final : public MemberHost {
  public:
   [[nodiscard]] const std::string& name() const override { return name_; }
+  Result<GroupPart> join_group(const GroupSpec& group, Rank, Duration timeout) override {
+    return GroupPart{*register_group(group, timeout), nullptr};
+  }
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration /*timeout*/) override {
     GroupRegistration made{{}, Epoch(1)};
     for (std::size_t i = 0; i < group.collectives.size(); ++i)

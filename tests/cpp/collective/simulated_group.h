@@ -33,7 +33,7 @@ class SimulatedController {
   Result<GroupRegistration> register_group(const GroupSpec& group) {
     SQUARE_ASSIGN_OR_RETURN(auto registered, registry_.add(group, scenario_.topology));
     if (registered.changed) SQUARE_RETURN_IF_ERROR(publish());
-    return GroupRegistration{std::move(registered.collectives), Epoch(epoch_)};
+    return GroupRegistration{std::move(registered.collectives), Epoch(epoch_), registered.number};
   }
 
  private:
@@ -63,6 +63,10 @@ class SimulatedHost final : public MemberHost {
   SimulatedHost(SimulatedController& controller, DataPlane& node) : controller_(controller), node_(node) {}
 
   [[nodiscard]] const std::string& name() const override { return node_.name(); }
+  Result<GroupPart> join_group(const GroupSpec& group, Rank /*member*/, Duration timeout) override {
+    SQUARE_ASSIGN_OR_RETURN(GroupRegistration made, register_group(group, timeout));
+    return GroupPart{std::move(made), nullptr};
+  }
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration /*timeout*/) override {
     return controller_.register_group(group);
   }

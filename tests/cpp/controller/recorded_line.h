@@ -27,6 +27,9 @@ struct RecordedLine final : controller::NodeLine {
       case Event::kGone:
         said.push_back(fmt::format("{} is gone: {}", event->gone().peer(), event->gone().reason()));
         break;
+      case Event::kClosed:
+        said.push_back(fmt::format("{} {} is closed", event->closed().group(), event->closed().number()));
+        break;
       case Event::EVENT_NOT_SET: break;
     }
   }

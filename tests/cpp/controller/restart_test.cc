@@ -168,6 +168,31 @@ TEST_CASE("a store remembers groups whose nodes have not come back yet, and for 
   CHECK(made->collectives != given);
 }
 
+TEST_CASE("a group that one node has closed ends with the others, also with the next controller") {
+  for (const bool is_stored : {false, true}) {
+    const StoreDirectory directory;
+    Restarted controller(mesh({"a", "b"}), is_stored ? directory.file() : "");
+    const auto a = FakeNode::join(*controller.now, "a");
+    const auto b = FakeNode::join(*controller.now, "b");
+    const auto group = all_reduce_group("job", {"a", "b"});
+    const auto made = a->client().register_group(group, kPatience);
+    REQUIRE(made.is_ok());
+    REQUIRE(b->client().register_group(group, kPatience).is_ok());
+    const auto before = controller.now->plan();
+    a->client().close_group("job", made->number);
+    controller.again();
+    REQUIRE(
+        eventually([&] { return has_newer_plan_with(*controller.now, *before, made->collectives.front()); }));
+    b->client().close_group("job", made->number);
+    CHECK(eventually([&] { return controller.now->plan()->collectives.empty(); }));
+    // The name is free, and what it names next is another group.
+    const auto next = b->client().register_group(group, kPatience);
+    REQUIRE_MESSAGE(next.is_ok(), next.status().to_string());
+    CHECK(next->number != made->number);
+    CHECK(next->collectives != made->collectives);
+  }
+}
+
 TEST_CASE("a registration whose controller dies is answered by the next") {
   Restarted controller(mesh({"a", "b"}), "");
   FakeNode::Options slow;

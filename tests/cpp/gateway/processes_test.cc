@@ -154,6 +154,34 @@ TEST_CASE("two processes at one gateway are ranks of one group, beside a node of
   }
 }
 
+TEST_CASE("a group of attached members ends when all have closed it, or are gone") {
+  const Site site;
+  const auto first = site.attach(0);
+  auto second = site.attach(0, {.gateway_address = {}, .shared_memory = false});
+  const GroupSpec group = group_of("g", "alice", "aab");
+  std::vector<MemberHost*> hosts = {first.get(), second.get(), site.nodes[1].get()};
+  const auto is_over = [&] { return site.controller->plan()->collectives.empty(); };
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<Communicator>> members;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) members.push_back(join(*hosts[rank], group, rank));
+    std::vector<std::vector<std::byte>> buffers(3, pattern(100'000, 1));
+    std::vector<std::shared_ptr<Work>> works;
+    for (std::uint32_t rank = 0; rank < 3; ++rank)
+      works.push_back(*members[rank]->broadcast_async(buffers[rank], Rank(0), kLimit));
+    for (const auto& work : works) CHECK(work->wait().is_ok());
+    CHECK(members[0]->close().is_ok());
+    CHECK(members[2]->close().is_ok());
+    CHECK(site.controller->plan()->collectives.size() == 1);
+    const auto early = Communicator::create(*hosts[0], group, Rank(0), std::chrono::milliseconds(50));
+    CHECK(early.status().code() == StatusCode::kDeadlineExceeded);
+    if (round < 2) CHECK(members[1]->close().is_ok());
+  }
+  second.reset();  // the last one leaves without a word
+  const auto end = std::chrono::steady_clock::now() + kLimit;
+  while (!is_over() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  CHECK(is_over());
+}
+
 TEST_CASE("a killed process ends its group's operation by name, and nobody else's") {
   const Site site;
   for (const bool is_streamed : {false, true}) {

@@ -1,0 +1,107 @@
+#include "collective/local_groups.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace square {
+namespace {
+
+// Longer times are as good as this one, and can be added to any clock.
+constexpr Duration kLongestWait = std::chrono::hours(24 * 30);
+
+std::set<Rank> ranks_on(const GroupSpec& group, const std::string& node) {
+  std::set<Rank> ranks;
+  for (std::uint32_t rank = 0; rank < group.nodes.size(); ++rank) {
+    if (group.nodes[rank] == node) ranks.insert(Rank(rank));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+Result<GroupPart> LocalGroups::join(const GroupSpec& group, Rank member, Duration timeout,
+                                    const Register& registers) {
+  const auto end = std::chrono::steady_clock::now() + std::clamp(timeout, Duration(0), kLongestWait);
+  std::unique_lock lock(mutex_);
+  SQUARE_RETURN_IF_ERROR(wait_for_others(lock, group, member, end));
+  const auto local = groups_.try_emplace(group.name).first;  // stays, for somebody joins
+  ++local->second.joining;
+  lock.unlock();
+  auto registered = registers(std::max(Duration(0), Duration(end - std::chrono::steady_clock::now())));
+  lock.lock();
+  --local->second.joining;
+  if (registered.is_ok()) {
+    local->second.number = registered->number;
+    local->second.ranks = ranks_on(group, node_);
+    ++local->second.joined[member];
+  }
+  end_if_closed(local);
+  if (!registered.is_ok()) return registered.status();
+  const std::shared_ptr<const void> membership(
+      nullptr, [weak = weak_from_this(), name = group.name, member](const void*) {
+        if (const auto groups = weak.lock()) groups->leave(name, member);
+      });
+  return GroupPart{*std::move(registered), membership};
+}
+
+Status LocalGroups::wait_for_others(std::unique_lock<std::mutex>& lock, const GroupSpec& group, Rank member,
+                                    std::chrono::steady_clock::time_point end) {
+  const auto is_free = [&] {
+    const auto found = groups_.find(group.name);
+    return found == groups_.end() || !found->second.closed.contains(member);
+  };
+  changed_.wait_until(lock, end, [&] { return is_stopped_ || is_free(); });
+  if (is_stopped_) return cancelled(fmt::format("node \"{}\" was stopped", node_));
+  return is_free() ? Status::ok() : still_open(group.name, member);
+}
+
+Status LocalGroups::still_open(const std::string& group, Rank member) const {
+  const Local& local = groups_.at(group);
+  std::vector<std::uint32_t> others;
+  for (const Rank rank : local.ranks) {
+    if (!local.closed.contains(rank)) others.push_back(rank.value());
+  }
+  return deadline_exceeded(fmt::format(
+      "rank {} has closed group \"{}\", and the name is free again when these ranks of node \"{}\" "
+      "have: {}",
+      member.value(), group, node_, fmt::join(others, ", ")));
+}
+
+void LocalGroups::leave(const std::string& group, Rank member) {
+  const std::lock_guard lock(mutex_);
+  const auto found = groups_.find(group);
+  if (is_stopped_ || found == groups_.end()) return;
+  Local& local = found->second;
+  if (--local.joined.at(member) > 0) return;
+  local.joined.erase(member);
+  local.closed.insert(member);
+  end_if_closed(found);
+}
+
+void LocalGroups::end_if_closed(std::map<std::string, Local>::iterator group) {
+  const Local& local = group->second;
+  if (local.joining > 0 || !std::ranges::includes(local.closed, local.ranks)) return;
+  // Under the mutex: who joins again must come after it. Nothing to close where nobody has joined.
+  if (!local.ranks.empty() && !is_stopped_) closes_(group->first, local.number);
+  groups_.erase(group);
+  changed_.notify_all();
+}
+
+void LocalGroups::stop() {
+  const std::lock_guard lock(mutex_);
+  is_stopped_ = true;
+  changed_.notify_all();
+}
+
+std::size_t LocalGroups::size() const {
+  const std::lock_guard lock(mutex_);
+  return groups_.size();
+}
+
+}  // namespace square

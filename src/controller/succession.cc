@@ -1,0 +1,92 @@
+#include "controller/succession.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "controller/adoption.h"
+
+namespace square::controller {
+namespace {
+
+// Two controllers that know nothing of one another begin with other numbers, most likely.
+std::uint32_t first_number(const PlanOrigin& origin) {
+  constexpr std::uint32_t kRange = 1'000'000;
+  constexpr std::uint32_t kRanges = 4'000;
+  return kRange * (1 + static_cast<std::uint32_t>(origin.store % kRanges));
+}
+
+// Its newest plan was made by an earlier controller.
+bool has_other_past(const v1::Hello& hello, const PlanOrigin& origin) {
+  return hello.has_past() && PlanOrigin{hello.past().store(), hello.past().term()} != origin;
+}
+
+// Of the past's nodes those that the state has.
+std::vector<std::string> nodes_of(const v1::Past& past, const PlanningState& state) {
+  std::vector<std::string> nodes;
+  for (const std::string& node : past.nodes()) {
+    if (state.topology.find_node(node)) nodes.push_back(node);
+  }
+  return nodes;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> Succession::take_up(PlanningState& state, EpochPlanner& planner) {
+  SQUARE_ASSIGN_OR_RETURN(const v1::Past past, ledger_.read());
+  is_first_ = past.epoch() == 0;
+  if (is_first_) return std::vector<std::string>();
+  SQUARE_RETURN_IF_ERROR(check_past(past, state, !is_open_).with_context("the store"));
+  adopt_past(past, state, planner);
+  return nodes_of(past, state);
+}
+
+Status Succession::begin(PlanningState& state, EpochPlanner& planner) {
+  if (is_first_) {
+    const std::uint32_t first = first_number(origin());
+    state.registry.give_none_below(CollectiveId(first), first);
+    planner.numbers().next = std::max(planner.numbers().next, first);
+  }
+  return ledger_.keep(state, planner.numbers(), planner.last());
+}
+
+void Succession::adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const {
+  adopt(past, state, is_open_);
+  adopt_sessions(past, state, planner.numbers());
+  planner.pass(Epoch(past.epoch()));
+}
+
+Status Succession::check(const v1::Hello& hello, const PlanningState& state, bool has_plan) const {
+  return has_other_past(hello, origin()) ? check_past(hello.past(), state, has_plan) : Status::ok();
+}
+
+bool Succession::note(const v1::Hello& hello, Member& member) {
+  if (!has_other_past(hello, origin())) return false;
+  member.floor = Epoch(hello.past().epoch());
+  pasts_[hello.node()] = hello.past();
+  return true;
+}
+
+std::vector<Succession::Brought> Succession::absorb(PlanningState& state, EpochPlanner& planner,
+                                                    bool has_plan) {
+  std::vector<Brought> all;
+  for (const auto& [node, past] : std::exchange(pasts_, {})) {
+    Brought& brought = all.emplace_back(Brought{node, check_past(past, state, has_plan), {}, {}});
+    if (!brought.right.is_ok()) continue;
+    log(LogLevel::kInfo, {.component = "controller", .node = node},
+        "node {} comes from plan {} of another controller, with {} groups", node, past.epoch(),
+        past.groups_size());
+    adopt_past(past, state, planner);
+    brought.nodes = nodes_of(past, state);
+    brought.closed = closed_groups(node, past, state.registry);
+  }
+  return all;
+}
+
+Status Succession::keep(const Admission& admission, EpochPlanner& planner) {
+  const Epoch epoch = admission.next ? admission.next->plan->epoch : planner.last();
+  return ledger_.keep(admission.state, planner.numbers(), epoch);
+}
+
+}  // namespace square::controller

@@ -1,0 +1,61 @@
+// How one controller follows another: what its store has, what nodes bring, and what it leaves to the next.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "controller/admission.h"
+#include "controller/epoch_planner.h"
+#include "controller/ledger.h"
+#include "controller/members.h"
+#include "square/v1/controller.pb.h"
+#include "store/store.h"
+
+namespace square::controller {
+
+// Not thread-safe: note() and check() are called under the coordinator's lock, as what absorbs is; keep() by
+// the thread that plans.
+class Succession {
+ public:
+  // In an overlay that `is_open` nodes have the numbers that the past gave them.
+  Succession(std::unique_ptr<store::Store> store, bool is_open)
+      : ledger_(std::move(store)), is_open_(is_open) {}
+
+  [[nodiscard]] PlanOrigin origin() const { return ledger_.origin(); }
+
+  // What the store has goes into `state` and `planner`. Returns the nodes that may come back. Errors: those
+  // of Ledger::read(), FAILED_PRECONDITION where it is of another topology.
+  Result<std::vector<std::string>> take_up(PlanningState& state, EpochPlanner& planner);
+  // The first plan is there: what is registered from now on has other numbers than with any controller that
+  // knows nothing of this one, most likely. Errors: those of Ledger::keep().
+  Status begin(PlanningState& state, EpochPlanner& planner);
+
+  // Of a node that comes. Errors: those of check_past().
+  [[nodiscard]] Status check(const v1::Hello& hello, const PlanningState& state, bool has_plan) const;
+  // Keeps what it brings from an earlier controller until it is absorbed: true if it brings anything.
+  bool note(const v1::Hello& hello, Member& member);
+
+  // What a node brought.
+  struct Brought {
+    std::string node;
+    Status right;                     // not OK: nothing came of it
+    std::vector<std::string> nodes;   // that it knows, and that may come back
+    std::vector<std::string> closed;  // groups that it has no part in any more
+  };
+  std::vector<Brought> absorb(PlanningState& state, EpochPlanner& planner, bool has_plan);
+
+  // Before anybody is told of what was admitted. Errors: those of Ledger::keep().
+  Status keep(const Admission& admission, EpochPlanner& planner);
+
+ private:
+  void adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const;
+
+  Ledger ledger_;
+  const bool is_open_;
+  bool is_first_ = true;                   // nobody led before
+  std::map<std::string, v1::Past> pasts_;  // by node
+};
+
+}  // namespace square::controller

@@ -1,0 +1,185 @@
+// Communicators that are closed or let go of: what they wait for, and what is left of their groups.
+#include <algorithm>
+
+#include "collective/local_groups.h"
+#include "collective/real_group.h"
+
+using namespace square;
+using namespace square::test;
+
+namespace {
+
+const std::vector<GroupCollective> kBroadcast = {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}};
+
+bool eventually(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + kLimit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+bool is_forgotten(Fixture& overlay) {
+  return overlay.controller->plan()->collectives.empty() &&
+         std::ranges::all_of(overlay.nodes,
+                             [](const auto& node) { return node->statistics().collectives <= 2; });
+}
+
+Status broadcast_once(const Members& members) {
+  std::vector<std::vector<std::byte>> buffers(members.size(), pattern(10'000, 3));
+  std::size_t next = 0;
+  for (const Status& outcome : on_all(members, [&](Communicator& member) {
+         return member.broadcast_async(buffers[next++], Rank(0), kLimit);
+       })) {
+    if (!outcome.is_ok()) return outcome;
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
+TEST_CASE("a closed group refuses calls, is forgotten, and its name is free for another") {
+  Fixture overlay({"a", "b", "c"});
+  for (int round = 0; round < 3; ++round) {
+    Members members = overlay.group("g", kBroadcast);
+    CHECK(broadcast_once(members).is_ok());
+    for (const auto& member : members) CHECK(member->close().is_ok());
+    std::vector<std::byte> bytes(10);
+    const Status late = members[0]->broadcast(bytes, Rank(0), kLimit);
+    CHECK(late.code() == StatusCode::kFailedPrecondition);
+    CHECK(late.message().find("group \"g\" was closed") != std::string::npos);
+    CHECK(members[1]->receive_any_async(bytes, 0, kLimit).status().code() == StatusCode::kFailedPrecondition);
+    CHECK(members[2]
+              ->all_reduce_async(bytes, bytes, {ElementType::kInt8, ReduceOp::kSum}, kLimit,
+                                 AllReduceAlgorithm::kRing)
+              .status()
+              .code() == StatusCode::kFailedPrecondition);
+    CHECK(members[0]->close().is_ok());  // again
+  }
+  CHECK(eventually([&] { return overlay.controller->plan()->collectives.empty(); }));
+}
+
+TEST_CASE("close() waits for what the member has called, and ends what is late on every member") {
+  Fixture overlay({"a", "b"}, "square", 20e6);
+  Members members = overlay.group("g", kBroadcast);
+  std::vector<std::vector<std::byte>> buffers = {pattern(500'000, 1), std::vector<std::byte>(500'000)};
+  const auto source = *members[0]->broadcast_async(buffers[0], Rank(0), kLimit);
+  const auto destination = *members[1]->broadcast_async(buffers[1], Rank(0), kLimit);
+  CHECK(members[0]->close().is_ok());
+  CHECK(source->is_done());
+  CHECK(source->wait().is_ok());
+  CHECK(members[1]->close().is_ok());
+  CHECK(buffers[0] == buffers[1]);
+
+  members = overlay.group("g", kBroadcast);
+  const auto alone = *members[1]->broadcast_async(buffers[1], Rank(0), kLimit);
+  const Status late = members[1]->close(std::chrono::milliseconds(50));
+  CHECK(late.code() == StatusCode::kDeadlineExceeded);
+  REQUIRE(alone->is_done());
+  CHECK(alone->wait().code() == StatusCode::kCancelled);
+  // The other hears of it.
+  CHECK(eventually([&] { return !members[0]->broadcast(buffers[0], Rank(0), kLimit).is_ok(); }));
+}
+
+TEST_CASE("who comes back to a name before all have closed it waits for them, and is told who has not") {
+  Fixture overlay({"a", "b"});
+  Members members = overlay.group_on({0, 0, 1}, "g", kBroadcast);
+  const GroupSpec again{"g", "alice", {"a", "a", "b"}, kBroadcast};
+  const auto create = [&](std::uint32_t rank, Duration timeout) {
+    return Communicator::create(*overlay.nodes[rank / 2], again, Rank(rank), timeout);
+  };
+  CHECK(members[0]->close().is_ok());
+  const auto here = create(0, std::chrono::milliseconds(50));
+  CHECK(here.status().code() == StatusCode::kDeadlineExceeded);
+  CHECK_MESSAGE(here.status().message().find("these ranks of node \"a\" have: 1") != std::string::npos,
+                here.status().message());
+  CHECK(members[1]->close().is_ok());
+  const auto elsewhere = create(0, std::chrono::milliseconds(50));
+  CHECK(elsewhere.status().code() == StatusCode::kDeadlineExceeded);
+  CHECK_MESSAGE(elsewhere.status().message().find("when these have: b") != std::string::npos,
+                elsewhere.status().message());
+  CHECK(overlay.controller->plan()->collectives.size() == 1);
+  std::thread closing([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    members[2].reset();
+  });
+  auto first = create(0, kLimit);
+  closing.join();
+  REQUIRE_MESSAGE(first.is_ok(), first.status().to_string());
+  Members others;
+  others.push_back(std::move(*first));
+  for (const std::uint32_t rank : {1U, 2U}) others.push_back(std::move(*create(rank, kLimit)));
+  CHECK(broadcast_once(others).is_ok());
+}
+
+TEST_CASE("a communicator that is let go of closes its part when what runs is over") {
+  Fixture overlay({"a", "b"});
+  std::vector<std::vector<std::byte>> buffers = {pattern(1'000'000, 1), std::vector<std::byte>(1'000'000)};
+  std::vector<std::shared_ptr<Work>> works;
+  {
+    Members members = overlay.group("g", kBroadcast);
+    for (std::size_t i = 0; i < 2; ++i)
+      works.push_back(*members[i]->broadcast_async(buffers[i], Rank(0), kLimit));
+  }
+  for (const auto& work : works) CHECK(work->wait().is_ok());
+  CHECK(buffers[0] == buffers[1]);
+  for (int i = 0; i < 60; ++i) {
+    Members members = overlay.group("g" + std::to_string(i % 7), kBroadcast);
+    if (i % 3 == 0) CHECK(broadcast_once(members).is_ok());
+  }
+  CHECK(eventually([&] { return is_forgotten(overlay); }));
+}
+
+TEST_CASE("groups on a node alone end, too") {
+  auto node = Node::alone("a");
+  REQUIRE(node.is_ok());
+  for (int i = 0; i < 50; ++i) {
+    const GroupSpec group{"g", "alice", {"a", "a"}, {{CollectiveOp::kAllReduce, Rank(0), 1.0, 0}}};
+    Members members;
+    for (const std::uint32_t rank : {0U, 1U})
+      members.push_back(std::move(*Communicator::create(**node, group, Rank(rank), kLimit)));
+    std::vector<std::int32_t> values = {1, 2};
+    const auto all = on_all(members, [&](Communicator& member) {
+      const auto bytes = std::as_writable_bytes(std::span(&values[member.rank().index()], 1));
+      return member.all_reduce_async(bytes, bytes, {ElementType::kInt32, ReduceOp::kSum}, kLimit);
+    });
+    for (const Status& outcome : all) REQUIRE_MESSAGE(outcome.is_ok(), outcome.to_string());
+    CHECK(values == std::vector<std::int32_t>{3, 3});
+    for (const auto& member : members) CHECK(member->close().is_ok());
+    CHECK((*node)->statistics().collectives <= 4);
+  }
+}
+
+TEST_CASE("a node closes a group with its last rank, and memberships may outlive it") {
+  std::vector<std::string> closed;
+  auto groups = std::make_shared<LocalGroups>("a", [&](const std::string& group, std::uint64_t number) {
+    closed.push_back(group_label(group, number));
+  });
+  const GroupSpec group{"g", "alice", {"a", "b", "a"}, {}};
+  const auto join = [&](std::uint32_t rank) {
+    return groups->join(group, Rank(rank), std::chrono::milliseconds(1), [](Duration) {
+      return GroupRegistration{{}, Epoch(1), 7};
+    });
+  };
+  auto first = join(0);
+  auto twice = join(0);
+  CHECK_FALSE(groups
+                  ->join(group, Rank(2), kLimit,
+                         [](Duration) -> Result<GroupRegistration> { return unavailable("no"); })
+                  .is_ok());
+  first->membership.reset();
+  twice->membership.reset();
+  CHECK(join(0).status().code() == StatusCode::kDeadlineExceeded);
+  CHECK(closed.empty());  // rank 2 has not come
+  auto last = join(2);
+  last->membership.reset();
+  CHECK(closed == std::vector<std::string>{"g#7"});
+  CHECK(groups->size() == 0);
+  auto late = join(0);
+  groups->stop();
+  CHECK(join(2).status().code() == StatusCode::kCancelled);
+  groups.reset();
+  late->membership.reset();
+  CHECK(closed.size() == 1);
+}
