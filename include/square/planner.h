@@ -93,8 +93,8 @@ class Planner {
 // come from any thread.
 class BackgroundPlanner {
  public:
-  // `ready` is called on this object's thread, no lock held, when take_better() has something to give. It
-  // may come late, when that is no longer so, and must not call back.
+  // `ready` is called on this object's thread, or in plan(), no lock held, when take_better() has something
+  // to give. It may come late, when that is no longer so, and must not call back.
   explicit BackgroundPlanner(std::function<void()> ready);
   BackgroundPlanner(BackgroundPlanner&&) noexcept;
   BackgroundPlanner& operator=(BackgroundPlanner&&) noexcept;

@@ -56,7 +56,11 @@ Coordinator::Coordinator(Duration lease, Duration install_timeout, PlanningState
                          std::unique_ptr<store::Store> store)
     : state_(std::move(state)),
       succession_(std::move(store), open),
-      planner_(succession_.origin()),
+      planner_(succession_.origin(),
+               [this] {
+                 const std::lock_guard lock(mutex_);
+                 note_work();
+               }),
       members_(lease),
       publication_(members_, install_timeout),
       requests_(install_timeout) {
@@ -97,6 +101,7 @@ void Coordinator::stop() {
     const Status reason = unavailable("the controller stopped");
     requests_.fail_all(reason, deferred);
     members_.close_all(reason, deferred);
+    planner_.cancel();
     wake_condition_.notify_all();
     changed_.notify_all();
   }
@@ -329,18 +334,33 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   replan = absorb_pasts(deferred) || replan;
   absorb_closed();
   replan = absorb_membership() || must_forget() || replan;
+  replan = std::exchange(plan_again_, false) || replan;
   const bool other_use = absorb_demand();
   const std::vector<const Demand*> demands = requests_.take_batch(
       Clock::now(), [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
-  if (!replan && !other_use && demands.empty()) return;
+  const bool is_due = replan || other_use || !demands.empty();
   // The batch and `state_` change on this thread only.
   lock.unlock();
-  Admission admission = admit(state_, demands, replan || other_use,
-                              [this](const Scenario& scenario) { return planner_.make(scenario); });
-  keep(admission, replan || other_use);
+  std::optional<Admission> admission =
+      is_due ? admit(state_, demands, replan || other_use,
+                     [this](const Scenario& scenario) { return planner_.make(scenario); })
+             : better_plan();
+  if (admission) keep(*admission, replan || other_use || !is_due);
   lock.lock();
   members_.look(Clock::now());
-  if (!stopping_) publish(deferred, std::move(admission));
+  if (!admission || stopping_) return;
+  // A better plan is one of what was planned before, groups that have ended since included.
+  if (is_due && (admission->next || !admission->replan.is_ok())) forget_at_.reset();
+  publish(deferred, *std::move(admission));
+}
+
+// The policy's own plan in the place of the provisional one, when it is ready.
+std::optional<Admission> Coordinator::better_plan() {
+  std::optional<Result<PublishedPlanPtr>> better = planner_.take_better();
+  if (!better) return std::nullopt;
+  if (better->is_ok()) return Admission{state_, **std::move(better), is_whole_, {}, {}};
+  log(LogLevel::kError, "controller", "the provisional plan stays: {}", better->status().to_string());
+  return std::nullopt;
 }
 
 // Before anybody is told. What the store does not take is not there: it is tried again.
@@ -431,15 +451,18 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     log(LogLevel::kError, "controller", "cannot plan again, the old plan stays: {}",
         admission.replan.to_string());
   }
-  if (admission.next || !admission.replan.is_ok()) forget_at_.reset();
   requests_.judge(std::move(admission.verdicts), deferred);
   state_ = std::move(admission.state);
   if (admission.next) {
     const Plan& plan = *admission.next->plan;
     planner_.note_published(*admission.next);
+    is_whole_ = admission.is_whole;
+    plan_again_ = plan.provisional && !planner_.betters(*admission.next);
+    if (plan_again_) note_work();
     log(LogLevel::kInfo, {.component = "controller", .epoch = plan.epoch},
-        "plan {}: {} collectives, {} sessions, {}, {:.3g} s to solve", plan.epoch.value(),
-        plan.collectives.size(), plan.sessions.size(), plan.policy, plan.solve_seconds);
+        "plan {}: {} collectives, {} sessions, {}{}, {:.3g} s to solve", plan.epoch.value(),
+        plan.collectives.size(), plan.sessions.size(), plan.policy, plan.provisional ? " (provisional)" : "",
+        plan.solve_seconds);
     const std::set<std::string> before =
         std::exchange(avoided_, admission.is_whole ? std::set<std::string>{} : avoided());
     if (!std::ranges::includes(before, avoided_)) {

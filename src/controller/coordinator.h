@@ -40,6 +40,8 @@ inline constexpr Duration kForgetTime = std::chrono::milliseconds(500);
 // takes a mutex for a moment. What comes during a change waits for its end and is planned together,
 // so batches grow as planning slows down, and nothing waits for a batch to fill. Replies and lines are
 // called outside of the mutex. Its parts do the work; it has the mutex, the thread and the order of calls.
+// Where planning takes long a quick plan is published at once, and the policy's own when it is ready, unless
+// what is to be planned has changed by then.
 class Coordinator {
  public:
   // Takes up what the store has, and plans the scenario. Errors: those of check_scenario(), make_plan() and
@@ -65,7 +67,7 @@ class Coordinator {
   [[nodiscard]] std::vector<NodeInformation> nodes() const;
   Status wait_for_nodes(const std::vector<std::string>& names, Duration timeout) const;
 
-  // Fails what is pending, closes all lines. Idempotent; join_thread() waits for a plan in the making.
+  // Fails what is pending, closes all lines, cancels a plan in the making. Idempotent.
   void stop();
   void join_thread();
 
@@ -91,6 +93,7 @@ class Coordinator {
   void absorb_closed();
   [[nodiscard]] bool must_forget() const { return forget_at_ && Clock::now() >= *forget_at_; }
   void publish(Deferred& deferred, Admission admission);
+  std::optional<Admission> better_plan();
   [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;
   [[nodiscard]] TimePoint next_wake() const;
   [[nodiscard]] bool has_plan() const { return publication_.active() || publication_.is_under_way(); }
@@ -113,7 +116,9 @@ class Coordinator {
   // Written by the planner thread, which alone may read it without the mutex.
   PlanningState state_;
   Succession succession_;
-  EpochPlanner planner_;  // of that thread alone
+  EpochPlanner planner_;     // of that thread alone, but for cancel()
+  bool is_whole_ = false;    // the plan that was published last leads through nodes that are away
+  bool plan_again_ = false;  // it is provisional, and no better one will come by itself
 
   Members members_;
   std::optional<OpenOverlay> open_;  // the topology is made of the nodes that join

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
 
 #include "controller/admission.h"
 #include "controller/session_numbers.h"
@@ -9,15 +12,30 @@
 
 namespace square::controller {
 
-// Each plan starts from the one before, and sessions keep their numbers. Not thread-safe.
+// How long the policy's own plan is waited for before a quick one is made: together a tenth of a second.
+inline constexpr Duration kPlanPatience = std::chrono::milliseconds(50);
+
+// Each plan starts from the one before, and sessions keep their numbers. Not thread-safe, but cancel() may
+// come from any thread.
 class EpochPlanner {
  public:
-  EpochPlanner() = default;
-  explicit EpochPlanner(const PlanOrigin& origin) : origin_(origin) {}
+  EpochPlanner() : EpochPlanner(PlanOrigin{}) {}
+  // `ready` as of a BackgroundPlanner: take_better() has something.
+  explicit EpochPlanner(
+      const PlanOrigin& origin, std::function<void()> ready = [] {})
+      : origin_(origin), planner_(std::move(ready)) {}
 
-  // Blocks while it plans. Plans that are made and not published share an epoch. Errors: those of
-  // make_plan(), RESOURCE_EXHAUSTED for more than kMaxPlanBytes.
+  // Blocks while it plans: provisional plans in about a tenth of a second, where the policy's own takes
+  // longer. Plans that are made and not published share an epoch. Errors: those of make_plan(),
+  // RESOURCE_EXHAUSTED for more than kMaxPlanBytes.
   Result<PublishedPlanPtr> make(const Scenario& scenario);
+  // The policy's own plan in the place of the provisional one that make() gave last, once; or why there is
+  // none. nullopt: not yet. Does not wait.
+  std::optional<Result<PublishedPlanPtr>> take_better();
+  // Whether a better one may come for this plan.
+  [[nodiscard]] bool betters(const PublishedPlan& made) const { return made.plan == provisional_; }
+  // The plan that is being made ends with CANCELLED.
+  void cancel() { planner_.cancel(); }
 
   // Plans made from now on have later epochs.
   void note_published(const PublishedPlan& published) { last_ = published.plan->epoch; }
@@ -27,8 +45,11 @@ class EpochPlanner {
   [[nodiscard]] SessionNumbers& numbers() { return numbers_; }
 
  private:
+  Result<PublishedPlanPtr> ready_to_publish(Plan plan);
+
   PlanOrigin origin_;
-  Planner planner_;
+  BackgroundPlanner planner_;
+  std::shared_ptr<const Plan> provisional_;  // the last that make() gave, if a better one is under way
   SessionNumbers numbers_;
   Epoch last_{0};  // published, or passed
 };

@@ -48,15 +48,17 @@ class BackgroundPlanner::Worker {
     return *std::exchange(answer_, std::nullopt);
   }
 
-  // Nobody waits from now on: the answer is for take().
-  void leave() {
-    bool is_there = false;
+  // Nobody waits from now on: what comes is for take(). What has come meanwhile, if it is a plan.
+  std::optional<Result<PlanResult>> leave() {
+    bool has_failed = false;
     {
       const std::lock_guard lock(mutex_);
+      if (answer_.has_value() && answer_->is_ok()) return std::exchange(answer_, std::nullopt);
       somebody_waits_ = false;
-      is_there = answer_.has_value();
+      has_failed = answer_.has_value();
     }
-    if (is_there) ready_();
+    if (has_failed) ready_();
+    return std::nullopt;
   }
 
   std::optional<Result<PlanResult>> take() {
@@ -117,7 +119,7 @@ Result<PlanResult> BackgroundPlanner::plan(Scenario scenario, Duration patience)
   if (std::optional<Result<PlanResult>> made = worker_->wait_for(patience)) return *std::move(made);
   Result<PlanResult> quick = make_quick_plan(scenario);
   if (!quick.is_ok()) return worker_->wait();
-  worker_->leave();
+  if (std::optional<Result<PlanResult>> made = worker_->leave()) return *std::move(made);
   return quick;
 }
 
