@@ -90,7 +90,7 @@ TEST_CASE("a budget without an end is never spent; copies are one budget") {
 TEST_CASE("a plan that has its budget is the plan without one") {
   for (const Scenario& scenario : small_scenarios()) {
     const Budget budget = Budget::within(std::chrono::hours(1));
-    CHECK(comparable(make_plan(scenario, {.budget = budget})) == comparable(make_plan(scenario)));
+    CHECK((comparable(make_plan(scenario, {.budget = budget})) == comparable(make_plan(scenario))));
     CHECK(budget.looks() > 10);
   }
 }
@@ -113,7 +113,7 @@ TEST_CASE("cancelled at any look: CANCELLED, and the planner is as it was") {
       const Status status = planner.plan(changed, {.budget = Budget::of_looks(n)}).status();
       CHECK(status.code() == StatusCode::kCancelled);
     }
-    CHECK(comparable(planner.plan(changed)) == expected);
+    CHECK((comparable(planner.plan(changed)) == expected));
   }
 }
 
