@@ -19,6 +19,7 @@ Frame frame_of(const Abort& abort, const StreamKey& key) {
   frame.header.stream = key.stream;
   frame.header.operation = abort.operation;
   frame.header.stream_sequence = abort.number;
+  frame.header.call = abort.call;
   frame.payload = encode_abort(abort.cause);
   return frame;
 }
@@ -41,7 +42,7 @@ bool Aborts::remember(const Abort& abort) {
 }
 
 Abort Aborts::end_session(SessionId session, const Status& cause) {
-  Abort abort{session, kEveryOperation, own_ | ++count_, cause};
+  Abort abort{session, kEveryOperation, own_ | ++count_, cause, 0};
   static_cast<void>(remember(abort));
   return abort;
 }
