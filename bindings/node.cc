@@ -37,6 +37,8 @@ py::dict to_dict(const NodeStatistics& now) {
   counters["bytes_in_transit"] = now.bytes_in_transit;
   counters["bytes_in_transit_max"] = now.bytes_in_transit_max;
   counters["frames_refused"] = now.frames_refused;
+  counters["collectives"] = now.collectives;
+  counters["sessions"] = now.sessions;
   return counters;
 }
 

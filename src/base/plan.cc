@@ -36,6 +36,9 @@ OriginTag tag_of(const PlanOrigin& origin) {
 }
 
 const PlanCollective* Plan::find_collective(CollectiveId id) const {
+  // The planner sorts them; plans from elsewhere need not.
+  const auto sorted = std::ranges::lower_bound(collectives, id, {}, &PlanCollective::id);
+  if (sorted != collectives.end() && sorted->id == id) return &*sorted;
   const auto found = std::find_if(collectives.begin(), collectives.end(),
                                   [&](const PlanCollective& collective) { return collective.id == id; });
   return found == collectives.end() ? nullptr : &*found;
@@ -44,6 +47,8 @@ const PlanCollective* Plan::find_collective(CollectiveId id) const {
 const PlanSession* Plan::find_session(SessionId id) const {
   // The planner numbers sessions by position; plans from elsewhere need not.
   if (id.index() < sessions.size() && sessions[id.index()].id == id) return &sessions[id.index()];
+  const auto sorted = std::ranges::lower_bound(sessions, id, {}, &PlanSession::id);
+  if (sorted != sessions.end() && sorted->id == id) return &*sorted;
   const auto found = std::find_if(sessions.begin(), sessions.end(),
                                   [&](const PlanSession& session) { return session.id == id; });
   return found == sessions.end() ? nullptr : &*found;

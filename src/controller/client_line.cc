@@ -72,11 +72,11 @@ struct ClientLine::Outbox {
   }
 };
 
-ClientLine::ClientLine(ControllerClientOptions options, ControllerEvents events, v1::Controller::Stub& stub,
-                       Recollection& recollection)
+ClientLine::ClientLine(ControllerClientOptions options, ControllerEvents events,
+                       std::function<StubPtr()> dial, Recollection& recollection)
     : options_(std::move(options)),
       events_(std::move(events)),
-      stub_(stub),
+      dial_(std::move(dial)),
       recollection_(recollection),
       incarnation_(draw_incarnation()),
       outbox_(std::make_shared<Outbox>()),
@@ -128,6 +128,11 @@ Status ClientLine::wait_for_line(Clock::time_point end) {
   if (welcomed_) return {};
   return unavailable(
       fmt::format("no controller answers at {}: {}", options_.controller_address, last_failure_.message()));
+}
+
+ClientLine::StubPtr ClientLine::stub() const {
+  const std::lock_guard lock(mutex_);
+  return stub_;
 }
 
 std::uint64_t ClientLine::losses() const {
@@ -210,19 +215,21 @@ bool ClientLine::pause(Duration wait) {
 // Returns when the connection is over, with the reason.
 Status ClientLine::serve_connection() {
   const auto connection = std::make_shared<Connection>();
+  const StubPtr stub = dial_();
   if (!options_.token.empty()) connection->context.AddMetadata(kTokenKey, options_.token);
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return cancelled("the node leaves the overlay");
     connection_ = connection;
+    stub_ = stub;
     number = ++connections_;
     welcome_end_ = Clock::now() + bounded(options_.connect_timeout);
   }
   outbox_->wake_up();
   {
     const std::lock_guard lock(connection->write_mutex);
-    connection->stream = stub_.Attach(&connection->context);
+    connection->stream = stub->Attach(&connection->context);
   }
   v1::NodeEvent hello;
   hello.mutable_hello()->set_protocol_version(kControlProtocolVersion);

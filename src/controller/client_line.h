@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,8 +34,12 @@ class ClientLine {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `recollection` is told of plans, and tells controllers to come of them; it must live longer.
-  ClientLine(ControllerClientOptions options, ControllerEvents events, v1::Controller::Stub& stub,
+  using StubPtr = std::shared_ptr<v1::Controller::Stub>;
+
+  // `dial` makes a new channel: one whose connection was refused waits for as long as an attempt may take
+  // before the next. `recollection` is told of plans, and tells controllers to come of them; it must live
+  // longer.
+  ClientLine(ControllerClientOptions options, ControllerEvents events, std::function<StubPtr()> dial,
              Recollection& recollection);
   ~ClientLine();
 
@@ -43,6 +48,8 @@ class ClientLine {
   // Waits until the controller has welcomed this node, for kLongestAbsence at most. Errors: UNAVAILABLE with
   // what was last heard, CANCELLED.
   Status wait_for_line(Clock::time_point end);
+  // Of the latest channel.
+  [[nodiscard]] StubPtr stub() const;
   // Connections lost so far.
   [[nodiscard]] std::uint64_t losses() const;
   // Waits until `epoch` is active here. Errors: UNAVAILABLE if a connection was lost after `losses`,
@@ -76,7 +83,7 @@ class ClientLine {
 
   const ControllerClientOptions options_;
   const ControllerEvents events_;
-  v1::Controller::Stub& stub_;
+  const std::function<StubPtr()> dial_;
   Recollection& recollection_;
   const std::uint64_t incarnation_;
   const std::shared_ptr<Outbox> outbox_;
@@ -84,6 +91,7 @@ class ClientLine {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
+  StubPtr stub_;
   ConnectionPtr connection_;
   std::uint64_t connections_ = 0;
   Clock::time_point welcome_end_;  // when an unanswered hello is given up

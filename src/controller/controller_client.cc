@@ -54,7 +54,8 @@ std::shared_ptr<grpc::Channel> open_channel(const ControllerClientOptions& optio
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
                    grpc_milliseconds(ControllerClient::kMinReconnectWait));
-  // By its name a wait, in truth what an attempt may take: two round trips at least.
+  // What an attempt may take, two round trips at least; and the wait after one that failed, which is why a
+  // line dials with a new channel each time.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, grpc_milliseconds(kConnectTime));
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, grpc_milliseconds(ControllerClient::kMaxReconnectWait));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, grpc_milliseconds(kKeepaliveTime));
@@ -92,9 +93,13 @@ class ControllerClient::Core {
  public:
   Core(const ControllerClientOptions& options, ControllerEvents events)
       : options_(options),
-        stub_(v1::Controller::NewStub(open_channel(options))),
         recollection_(options.node_name),
-        line_(options, std::move(events), *stub_, recollection_) {}
+        line_(
+            options, std::move(events),
+            [options] {
+              return controller::ClientLine::StubPtr(v1::Controller::NewStub(open_channel(options)));
+            },
+            recollection_) {}
 
   ~Core() { stop(); }
 
@@ -239,13 +244,15 @@ class ControllerClient::Core {
                          (patience.end - std::chrono::steady_clock::now()));
     if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
     v1::RegisterGroupResponse response;
+    // There is one: the line has been welcomed.
+    const auto stub = line_.stub();
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) return left();
       calls_.insert(&context);
     }
     const Status status = controller::from_grpc(call_until(context, patience.end, [&](auto done) {
-      stub_->async()->RegisterGroup(&context, &request, &response, std::move(done));
+      stub->async()->RegisterGroup(&context, &request, &response, std::move(done));
     }));
     {
       const std::lock_guard lock(mutex_);
@@ -280,7 +287,6 @@ class ControllerClient::Core {
   }
 
   const ControllerClientOptions options_;
-  const std::unique_ptr<v1::Controller::Stub> stub_;
   controller::Recollection recollection_;
   controller::ClientLine line_;
   std::mutex stop_mutex_;  // one stops, others wait for it

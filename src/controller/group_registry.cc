@@ -108,7 +108,7 @@ std::vector<NodeId> unique_nodes(const std::vector<NodeId>& by_rank) {
 GroupRegistry::GroupRegistry(const Scenario& scenario) {
   for (std::size_t i = 0; i < scenario.collectives.size(); ++i) {
     const CollectiveSpec& spec = scenario.collectives[i];
-    RegisteredGroup group{spec.tenant, {}, {}, true, 0, {}};
+    RegisteredGroup group{spec.tenant, {}, {}, true, 0, {}, {}};
     GroupCollective collective{spec.op, Rank(0), spec.weight, spec.size_bytes};
     for (std::size_t rank = 0; rank < spec.members.size(); ++rank) {
       group.nodes.push_back(scenario.topology.node(spec.members[rank]).name);
@@ -133,7 +133,7 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   if (!is_new && found->second->closed.contains(spec.registrant))
     return still_closing(*found->second, spec.name, spec.registrant);
   RegisteredGroup group =
-      is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, next_number_, {}} : *found->second;
+      is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, next_number_, {}, {}} : *found->second;
   if (is_new && groups_.size() >= kMaxGroups) {
     return resource_exhausted(fmt::format("{}: there are {} groups already", context, kMaxGroups));
   }
@@ -142,7 +142,8 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   if (!registered.is_ok()) return registered.status().with_context(context);
   registered->number = group.number;
   if (is_new) ++next_number_;
-  if (is_new || registered->changed)
+  const bool is_back = group.gone.erase(spec.registrant) > 0;
+  if (is_new || is_back || registered->changed)
     groups_[spec.name] = std::make_shared<const RegisteredGroup>(std::move(group));
   return registered;
 }
@@ -211,10 +212,13 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
   const GroupSpec& spec = group.spec;
   SQUARE_RETURN_IF_ERROR(check_spec(spec, topology).with_context(spec.name));
   const auto found = groups_.find(spec.name);
-  RegisteredGroup made = found == groups_.end() ? RegisteredGroup{spec.tenant,  spec.nodes,   {},  false,
-                                                                  group.number, group.closed, true}
-                                                : *found->second;
   bool changed = found == groups_.end();
+  RegisteredGroup made = changed ? RegisteredGroup{spec.tenant, spec.nodes} : *found->second;
+  if (changed) {
+    made.number = group.number;
+    made.closed = group.closed;
+    made.is_adopted = true;
+  }
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
     const CollectiveId id = group.collectives[i];
     if (std::ranges::find(made.collectives, id, &RegisteredCollective::id) != made.collectives.end())
@@ -232,15 +236,19 @@ void GroupRegistry::give_none_below(CollectiveId collective, std::uint64_t group
   next_number_ = std::max(next_number_, group);
 }
 
+bool RegisteredGroup::is_over(const std::function<bool(const std::string&)>& still_there) const {
+  return std::ranges::none_of(nodes, [&](const std::string& node) {
+    return !closed.contains(node) && !gone.contains(node) && still_there(node);
+  });
+}
+
 bool GroupRegistry::close(const std::string& name, std::uint64_t number, const std::string& node,
                           const std::function<bool(const std::string&)>& still_there) {
   const auto found = groups_.find(name);
   if (found == groups_.end() || found->second->number != number || found->second->permanent) return false;
   RegisteredGroup group = *found->second;
   group.closed.insert(node);
-  const bool ends = std::ranges::none_of(group.nodes, [&](const std::string& other) {
-    return !group.closed.contains(other) && still_there(other);
-  });
+  const bool ends = group.is_over(still_there);
   if (ends) {
     groups_.erase(found);
   } else {
@@ -253,14 +261,17 @@ std::vector<std::string> GroupRegistry::remove_abandoned(
     const std::string& left, const std::function<bool(const std::string&)>& still_there) {
   std::vector<std::string> removed;
   for (auto it = groups_.begin(); it != groups_.end();) {
-    const RegisteredGroup& group = *it->second;
-    const bool abandoned = !group.permanent &&
-                           std::find(group.nodes.begin(), group.nodes.end(), left) != group.nodes.end() &&
-                           std::ranges::none_of(group.nodes, [&](const std::string& other) {
-                             return !group.closed.contains(other) && still_there(other);
-                           });
-    if (abandoned) removed.push_back(it->first);
-    it = abandoned ? groups_.erase(it) : std::next(it);
+    const auto entry = it++;
+    const RegisteredGroup& group = *entry->second;
+    if (group.permanent || std::ranges::find(group.nodes, left) == group.nodes.end()) continue;
+    if (group.is_over(still_there)) {
+      removed.push_back(entry->first);
+      groups_.erase(entry);
+    } else if (!group.gone.contains(left)) {
+      RegisteredGroup changed = group;
+      changed.gone.insert(left);
+      entry->second = std::make_shared<const RegisteredGroup>(std::move(changed));
+    }
   }
   return removed;
 }

@@ -35,7 +35,11 @@ struct RegisteredGroup {
   bool permanent = false;  // of the scenario: stays when its nodes leave, or close it
   std::uint64_t number = 0;
   std::set<std::string> closed{};  // nodes whose members call nothing more
+  std::set<std::string> gone{};    // whose process left, and that no other has registered since
   bool is_adopted = false;         // registered with an earlier controller
+
+  // None of its nodes that is `still_there` has a part in it.
+  [[nodiscard]] bool is_over(const std::function<bool(const std::string&)>& still_there) const;
 };
 
 // A value, cheap to copy: planning tries a change on a copy.

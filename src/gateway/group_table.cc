@@ -12,8 +12,13 @@ bool stays_on(const GroupSpec& group, const GroupCollective& collective, const s
 }
 
 const Group::Claim* Group::missing(CollectiveId collective, std::uint64_t operation) const {
+  const auto known = collectives.find(collective);
+  const auto takes_part = [&](Rank rank) {
+    return known == collectives.end() || known->second.members.empty() ||
+           std::ranges::binary_search(known->second.members, rank);
+  };
   for (const auto& [rank, claim] : claims) {
-    if (!claim.is_gone) continue;
+    if (!claim.is_gone || !takes_part(rank)) continue;
     const auto posted = claim.posted.find(collective);
     if (posted == claim.posted.end() || posted->second <= operation) return &claim;
   }

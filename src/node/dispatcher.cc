@@ -101,8 +101,7 @@ Status DataPlane::Dispatcher::check_call(const MemberOperation& call, const Coll
   const std::string& self = node_.options.name;
   if (node_.is_stopping) return cancelled(fmt::format("node \"{}\" is stopping", self));
   if (collective.failure) {
-    // A late call of the operation that failed gets the cause itself.
-    const bool is_late = collective.failed_operation == call.operation;
+    const bool is_late = collective.has_failed_with(call.operation, call.call);
     return is_late ? *collective.failure : collective.failed_before(call.collective);
   }
   if (collective.is_closed) return Collective::closed_before(call.collective, self);

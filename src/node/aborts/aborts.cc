@@ -17,6 +17,7 @@ Frame frame_of(const Abort& abort, const StreamKey& key) {
   set_stream(frame.header, key);
   frame.header.operation = abort.operation;
   frame.header.stream_sequence = abort.number;
+  frame.header.call = abort.call;
   frame.payload = encode_abort(abort.cause);
   return frame;
 }
@@ -39,7 +40,7 @@ bool Aborts::remember(const Abort& abort) {
 }
 
 Abort Aborts::end_session(SessionId session, const Status& cause) {
-  Abort abort{session, kEveryOperation, own_ | ++count_, cause};
+  Abort abort{session, kEveryOperation, own_ | ++count_, cause, 0};
   static_cast<void>(remember(abort));
   return abort;
 }

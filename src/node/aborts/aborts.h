@@ -28,6 +28,7 @@ struct Abort {
   OperationId operation;
   std::uint64_t number = 0;  // only for kEveryOperation, then not 0
   Status cause;
+  std::uint16_t call = 0;  // of the group, that failed: as in a frame's header; 0: not said
 };
 
 // Used on the node's strand.

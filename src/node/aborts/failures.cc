@@ -20,18 +20,18 @@ Failures::Failures(const Parts& parts)
                                           links.send_ahead(peer, std::move(frame));
                                         }}) {}
 
-void Failures::poison(const OperationKey& key, const Status& cause) {
+void Failures::poison(const OperationKey& key, const Status& cause, GroupCall call) {
   // What is forgotten stays so.
   if (!parts_.groups.knows(key.collective) && !parts_.plans.knows(key.collective)) return;
-  for (const CollectiveId id : parts_.groups.poison(key, cause)) {
+  for (const CollectiveId id : parts_.groups.poison(key, cause, call)) {
     parts_.operations.fail(id, cause);
     parts_.watches.tell_collective(id, cause);
   }
 }
 
-void Failures::announce(const OperationKey& key, const Status& cause) {
+void Failures::announce(const OperationKey& key, const Status& cause, GroupCall call) {
   const bool is_first = !parts_.groups.look(key.collective).failure;
-  poison(key, cause);
+  poison(key, cause, call);
   if (is_first) {
     const std::string& self = parts_.node.options.name;
     log(LogLevel::kWarning, {.component = "node", .node = self, .collective = key.collective},
@@ -40,7 +40,7 @@ void Failures::announce(const OperationKey& key, const Status& cause) {
   std::set<SessionId> told;
   for (const auto& [epoch, plan] : parts_.plans.all()) {
     for (const PlanSession* session : plan->sessions_of(key.collective)) {
-      const Abort abort{session->id, key.operation, 0, cause};
+      const Abort abort{session->id, key.operation, 0, cause, to_bits(call)};
       if (!aborts_.remember(abort) && !told.contains(session->id)) continue;
       told.insert(session->id);
       aborts_.pass_on(*plan, abort);
@@ -53,7 +53,8 @@ void Failures::take(const Arrival& arrival) {
   if (!cause) return parts_.node.refuse_frame();
   const OperationId operation = arrival.header().operation;
   const CollectiveId collective = arrival.stream->collective;
-  const Abort abort{arrival.key().session, operation, arrival.header().stream_sequence, *cause};
+  const Abort abort{arrival.key().session, operation, arrival.header().stream_sequence, *cause,
+                    arrival.header().call};
   if (!aborts_.remember(abort)) return;
   if (operation == kEveryOperation) {
     parts_.sums.drop_session(abort.session);
@@ -61,7 +62,7 @@ void Failures::take(const Arrival& arrival) {
   } else {
     parts_.neighbours.drop_operation(abort.session, operation);
     parts_.sums.drop(abort.session, operation);
-    poison({collective, operation}, *cause);
+    poison({collective, operation}, *cause, group_call_from_bits(abort.call));
   }
   aborts_.pass_on(*arrival.plan, abort, std::string(arrival.from));
 }

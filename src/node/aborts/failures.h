@@ -12,6 +12,7 @@
 #include "node/operations/open_operations.h"
 #include "node/plan/live_plans.h"
 #include "node/sums/relayed_sums.h"
+#include "square/group_call.h"
 
 namespace square {
 
@@ -31,9 +32,10 @@ class Failures {
   explicit Failures(const Parts& parts);
 
   // The group fails here; nobody else is told, but by its operations that end.
-  void poison(const OperationKey& key, const Status& cause);
-  // The operation failed here first: all members are told.
-  void announce(const OperationKey& key, const Status& cause);
+  void poison(const OperationKey& key, const Status& cause, GroupCall call = {});
+  // The operation failed here first: all members are told. `call` is that of the group, where members
+  // called it otherwise.
+  void announce(const OperationKey& key, const Status& cause, GroupCall call = {});
   // An abort came: passed on once, so that it ends also where trees form cycles.
   void take(const Arrival& arrival);
 

@@ -9,8 +9,10 @@ namespace square {
 bool Agreement::compare(const OperationKey& key, const HeardCall& heard) {
   const auto difference = calls_.compare(groups_.look(key.collective).group, key, heard);
   if (!difference) return true;
-  failures_.announce(key, difference->cause);
-  for (const OperationKey& one : difference->running) failures_.announce(one, difference->cause);
+  failures_.announce(key, difference->cause, heard.call);
+  for (const OperationKey& one : difference->running) {
+    failures_.announce(one, difference->cause, heard.call);
+  }
   return false;
 }
 
@@ -48,7 +50,7 @@ bool Agreement::on_frame(const OperationKey& key, Operation& operation, const Fr
   if (!compare(key, now)) return false;
   if (!heard || heard->call.kind == call.kind) return true;
   // Nobody has called here yet, and the others differ.
-  failures_.announce(key, different_calls(now, *heard));
+  failures_.announce(key, different_calls(now, *heard), call);
   return false;
 }
 

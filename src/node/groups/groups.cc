@@ -26,6 +26,11 @@ Status Collective::failed_before(CollectiveId id) const {
       fmt::format("collective {} failed before ({}); make a new group", id.value(), failure->to_string()));
 }
 
+bool Collective::has_failed_with(OperationId operation, GroupCall call) const {
+  const bool is_call = failed_call.kind != CallKind::kNone && call.kind != CallKind::kNone;
+  return failed_operation == operation || (is_call && failed_call.number == call.number);
+}
+
 Status Collective::closed_before(CollectiveId id, const std::string& node) {
   return failed_precondition(fmt::format(
       "the group of collective {} was closed on node \"{}\"; make a new group", id.value(), node));
@@ -53,8 +58,10 @@ Collective& Groups::set_members(CollectiveId id, const std::string& group, std::
   collective.ranks = std::move(ranks);
   if (collective.failure || group.empty()) return collective;
   for (const CollectiveId other : by_group_[group]) {
-    const auto& failure = collectives_.at(other).failure;
-    if (failure && !collective.failure) collective.failure = failure;
+    const Collective& failed = collectives_.at(other);
+    if (!failed.failure || collective.failure) continue;
+    collective.failure = failed.failure;
+    collective.failed_call = failed.failed_call;
   }
   return collective;
 }
@@ -87,11 +94,12 @@ void Groups::forget(CollectiveId id) {
   collectives_.erase(found);
 }
 
-std::vector<CollectiveId> Groups::poison(const OperationKey& key, const Status& cause) {
+std::vector<CollectiveId> Groups::poison(const OperationKey& key, const Status& cause, GroupCall call) {
   Collective& collective = collectives_[key.collective];
   if (collective.failure) return {};
   collective.failure = cause;
   collective.failed_operation = key.operation;
+  collective.failed_call = call;
   std::vector<CollectiveId> poisoned{key.collective};
   const auto others = by_group_.find(collective.group);
   if (others == by_group_.end()) return poisoned;
@@ -99,6 +107,7 @@ std::vector<CollectiveId> Groups::poison(const OperationKey& key, const Status& 
     Collective& other = collectives_.at(id);
     if (other.failure) continue;
     other.failure = cause;
+    other.failed_call = call;
     poisoned.push_back(id);
   }
   return poisoned;

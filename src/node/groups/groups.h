@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "node/operations/operation_key.h"
+#include "square/group_call.h"
 #include "square/ids.h"
 #include "square/plan.h"
 #include "square/status.h"
@@ -26,7 +27,8 @@ struct Collective {
   std::set<std::uint64_t> finished{};
   std::optional<Status> failure{};
   std::optional<OperationId> failed_operation{};
-  bool is_closed = false;  // members here call nothing more; others may
+  GroupCall failed_call{};  // the group's, if members called it otherwise
+  bool is_closed = false;   // members here call nothing more; others may
   // Of the processes that speak in the sessions, as first seen: sources, roots, contributors.
   std::map<std::pair<SessionId, NodeId>, std::uint32_t> lives{};
 
@@ -35,6 +37,8 @@ struct Collective {
   // Not so far ahead that nobody can have called it.
   [[nodiscard]] bool is_near(OperationId operation) const;
   void finish(OperationId operation);
+  // Whether it is a late call of what failed: it gets the cause itself.
+  [[nodiscard]] bool has_failed_with(OperationId operation, GroupCall call) const;
   // What the group's next call fails with. Precondition: it has failed.
   [[nodiscard]] Status failed_before(CollectiveId id) const;
   // The same of one that was closed, on this node.
@@ -66,7 +70,7 @@ class Groups {
 
   // After a failure the group's next operation fails on all, whichever collective it is. Gives those
   // that had not failed before, the operation's own first; none if that had.
-  std::vector<CollectiveId> poison(const OperationKey& key, const Status& cause);
+  std::vector<CollectiveId> poison(const OperationKey& key, const Status& cause, GroupCall call = {});
 
   // A process that starts to count again would be told that its first operations are done. `speaker`
   // is who speaks in the session, `incarnation` the life that it tells. FAILED_PRECONDITION, naming

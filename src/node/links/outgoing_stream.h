@@ -24,6 +24,9 @@ inline constexpr std::size_t kSourceQueueBlocks = 2;
 inline constexpr std::size_t kMaxQueuedMessages = 1'024;
 // A stream with blocks and no credit asks for it after the first wait, then less and less.
 inline constexpr Duration kMinCreditWait = std::chrono::milliseconds(200);
+// One of a new plan on a link that is up asks sooner: its head may have installed the plan first, and what it
+// granted then meant nothing here.
+inline constexpr Duration kFirstCreditWait = std::chrono::milliseconds(10);
 inline constexpr Duration kMaxCreditWait = std::chrono::seconds(2);
 
 // Made by its link, which it must not outlive but closed: a stream that was removed takes nothing.
@@ -98,7 +101,7 @@ class OutgoingStream {
   std::uint64_t losses_ = 0;
   bool is_wanted_ = false;  // a source waits for credit
   bool is_asking_ = false;  // the link is to ask for it
-  Duration credit_wait_ = kMinCreditWait;
+  Duration credit_wait_ = kFirstCreditWait;
   Executor::TimerId credit_timer_ = 0;
   Lifetime life_;
 };

@@ -12,22 +12,6 @@ namespace {
 constexpr double kMinPacePart = 0.01;
 constexpr double kAssumedCapacityBps = 1e9;  // of an unlimited link
 
-// What the links that share a node's limit may carry: each its planned load and an even
-// part of what the plan leaves free, so that none lends away what another was promised.
-struct Share {
-  double load_bps = 0;
-  double links = 0;
-
-  void add(const PlanLink& link) {
-    load_bps += link.load_bps;
-    ++links;
-  }
-  [[nodiscard]] double of(const PlanLink& link, double limit_bps) const {
-    if (limit_bps == kUnlimited) return kUnlimited;
-    return link.load_bps + std::max(0.0, limit_bps - load_bps) / links;
-  }
-};
-
 }  // namespace
 
 StreamKey key_of(const FrameHeader& header) {
@@ -39,6 +23,16 @@ void set_stream(FrameHeader& header, const StreamKey& key) {
   header.session = key.session;
   header.stream = key.stream;
   header.origin = key.origin;
+}
+
+void InstalledPlan::LinkShare::add(const PlanLink& link) {
+  load_bps += link.load_bps;
+  ++links;
+}
+
+double InstalledPlan::LinkShare::of(const PlanLink& link, double limit_bps) const {
+  if (limit_bps == kUnlimited) return kUnlimited;
+  return link.load_bps + std::max(0.0, limit_bps - load_bps) / links;
 }
 
 std::size_t depth_of(const PlanStream& stream, SessionKind kind) {
@@ -71,12 +65,21 @@ InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string
   }
   fit_windows(streams_, *plan_, *self_, block_sizes_, window_bytes);
   for (const auto& [key, stream] : streams_) streams_of_[key.session].push_back(&stream);
+  note_links();
+}
+
+void InstalledPlan::note_links() {
+  leaving_.resize(plan_->nodes.size());
+  entering_.resize(plan_->nodes.size());
   for (const PlanLink& link : plan_->links) {
-    if (link.load_bps > 0 && (link.from == *self_ || link.to == *self_)) {
-      fastest_link_bps_ =
-          std::max(fastest_link_bps_, std::min({link.capacity_bps, plan_->nodes[link.from.index()].egress_bps,
-                                                plan_->nodes[link.to.index()].ingress_bps}));
-    }
+    leaving_[link.from.index()].add(link);
+    entering_[link.to.index()].add(link);
+    if (link.from != *self_ && link.to != *self_) continue;
+    own_links_.insert_or_assign({link.from, link.to}, &link);
+    if (!(link.load_bps > 0)) continue;
+    fastest_link_bps_ =
+        std::max(fastest_link_bps_, std::min({link.capacity_bps, plan_->nodes[link.from.index()].egress_bps,
+                                              plan_->nodes[link.to.index()].ingress_bps}));
   }
 }
 
@@ -145,18 +148,13 @@ double InstalledPlan::pace_from_bps(const std::string& peer) const {
 
 double InstalledPlan::pace_between(std::optional<NodeId> tail, std::optional<NodeId> head) const {
   if (!tail || !head) return kUnlimited;
-  const PlanLink* own = nullptr;
-  Share leaving;
-  Share entering;
-  for (const PlanLink& link : plan_->links) {
-    if (link.from == *tail) leaving.add(link);
-    if (link.to == *head) entering.add(link);
-    if (link.from == *tail && link.to == *head) own = &link;
-  }
-  if (own == nullptr) return kUnlimited;
-  const double pace = std::min({own->capacity_bps, leaving.of(*own, plan_->nodes[tail->index()].egress_bps),
-                                entering.of(*own, plan_->nodes[head->index()].ingress_bps)});
-  return std::max(pace, kMinPacePart * std::min(own->capacity_bps, kAssumedCapacityBps));
+  const auto found = own_links_.find({*tail, *head});
+  if (found == own_links_.end()) return kUnlimited;
+  const PlanLink& own = *found->second;
+  const double egress = leaving_[tail->index()].of(own, plan_->nodes[tail->index()].egress_bps);
+  const double ingress = entering_[head->index()].of(own, plan_->nodes[head->index()].ingress_bps);
+  const double pace = std::min({own.capacity_bps, egress, ingress});
+  return std::max(pace, kMinPacePart * std::min(own.capacity_bps, kAssumedCapacityBps));
 }
 
 double InstalledPlan::egress_bps() const {

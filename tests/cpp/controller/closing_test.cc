@@ -50,6 +50,16 @@ TEST_CASE("a group ends with the last member that is there, and only its own") {
   CHECK_FALSE(registry.close("g", third->number, "a", kAll));
   CHECK(registry.remove_abandoned("b", [](const std::string& node) { return node == "a"; }) ==
         std::vector<std::string>{"g"});
+  // Another process of its name has none either, before it registers.
+  const auto fourth = registry.add(spec_of("g", "a"), scenario.topology);
+  CHECK(registry.remove_abandoned("b", [](const std::string& node) { return node == "a"; }).empty());
+  CHECK(registry.add(spec_of("g", "b"), scenario.topology).is_ok());
+  CHECK_FALSE(registry.close("g", fourth->number, "a", kAll));
+  CHECK(registry.remove_abandoned("b", [](const std::string& node) { return node == "a"; }) ==
+        std::vector<std::string>{"g"});
+  const auto fifth = registry.add(spec_of("g", "a"), scenario.topology);
+  CHECK(registry.remove_abandoned("b", [](const std::string& node) { return node == "a"; }).empty());
+  CHECK(registry.close("g", fifth->number, "a", kAll));
   // A scenario's are nobody's to close.
   Scenario own = scenario;
   own.collectives.push_back({CollectiveId(0),

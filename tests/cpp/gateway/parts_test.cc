@@ -228,3 +228,37 @@ TEST_CASE("a rank is one process's, and who left before a call is missed") {
   table.prune();
   CHECK(table.find(CollectiveId(7)) == nullptr);
 }
+
+TEST_CASE("a rank that has closed its group is missed only by collectives that it is a member of") {
+  GroupTable table("a");
+  GroupCollective message;
+  message.root = Rank(1);
+  message.members = {Rank(1), Rank(2)};
+  const GroupSpec spec{"g", "alice", {"a", "a", "a"}, {{}, message}};
+  table.add(spec, {{CollectiveId(7), CollectiveId(8)}, Epoch(1), 5}, 1);
+  table.add(spec, {{CollectiveId(7), CollectiveId(8)}, Epoch(1), 5}, 2);
+  const auto claim = [&](std::uint32_t collective, std::uint32_t rank) {
+    return table.claim(CollectiveId(collective), OperationId(0), Rank(rank), rank == 0 ? 1 : 2, "process");
+  };
+  int memberships = 0;
+  for (const std::uint32_t rank : {0U, 1U, 2U}) {
+    const std::shared_ptr<const void> membership(nullptr, [&](const void*) { --memberships; });
+    ++memberships;
+    table.join("g", rank == 0 ? 1 : 2, Rank(rank), membership);
+  }
+  CHECK(claim(7, 0) == Status::ok());
+  CHECK(table.close("g", 2, Rank(0)) == nullptr);  // another's
+  CHECK(table.close("h", 1, Rank(0)) == nullptr);
+  REQUIRE(table.close("g", 1, Rank(0)) != nullptr);
+  CHECK(memberships == 2);
+  CHECK(claim(7, 1) == Status::ok());  // it had called that one
+  CHECK(claim(8, 1) == Status::ok());
+  CHECK(claim(8, 2) == Status::ok());
+  CHECK(table.find(CollectiveId(7))->missing(CollectiveId(7), 1) != nullptr);
+  CHECK(table.find(CollectiveId(8))->missing(CollectiveId(8), 1) == nullptr);
+  CHECK(table.count_of(1) == 0);
+  for (const std::uint32_t rank : {1U, 2U}) REQUIRE(table.close("g", 2, Rank(rank)) != nullptr);
+  table.prune();
+  CHECK(table.find(CollectiveId(8)) == nullptr);
+  CHECK(memberships == 0);
+}

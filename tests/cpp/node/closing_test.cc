@@ -136,3 +136,28 @@ TEST_CASE("calls about collectives that no plan knows leave nothing") {
   }
   CHECK(statistics(overlay, 0).collectives == 1);
 }
+
+TEST_CASE(
+    "a group's first operation does not wait for credit that was lost because its head had the plan first") {
+  Overlay overlay(5, 3);
+  REQUIRE(overlay.publish(plan_of(1, {1})));
+  overlay.set_members(CollectiveId(1), {0, 2});
+  Broadcast first = broadcast_of(1);
+  first.post_all(overlay);
+  REQUIRE(overlay.run([&] { return first.is_over(); }));
+  // The links are up. The last node of the line installs the next plan before the others.
+  for (const std::size_t node : {2U, 1U, 0U}) {
+    bool installed = false;
+    overlay.node(node).install_plan(plan_of(2, {1, 2}), [&](Epoch) { installed = true; });
+    REQUIRE(overlay.run([&] { return installed; }));
+    overlay.run([] { return false; }, std::chrono::milliseconds(50));
+  }
+  for (const std::size_t node : {0U, 1U, 2U}) overlay.node(node).activate_plan(Epoch(2));
+  overlay.set_members(CollectiveId(2), {0, 2});
+  Broadcast second = broadcast_of(2, 100);
+  const TimePoint called = overlay.simulation.clock().now();
+  second.post_all(overlay);
+  REQUIRE(overlay.run([&] { return second.is_over(); }));
+  CHECK(second.is_right());
+  CHECK(overlay.simulation.clock().now() - called < std::chrono::milliseconds(100));
+}

@@ -35,6 +35,36 @@ TEST_CASE("a failure poisons every collective of the group, once, and those that
   CHECK(groups.set_members(CollectiveId(4), "g", {Rank(1)}).failure->message() == "lost");
 }
 
+TEST_CASE(
+    "a late call of what failed is known by its operation, or by the group's call that members differ in") {
+  Groups groups;
+  for (const std::uint32_t id : {1U, 2U}) groups.set_members(CollectiveId(id), "g", {Rank(0)});
+  CHECK_FALSE(groups.look(CollectiveId(1)).has_failed_with(OperationId(0), {CallKind::kBarrier, 0}));
+  groups.poison(key_of(2, 5), invalid_argument("differs"), {CallKind::kReduce, 7});
+  CHECK(groups.look(CollectiveId(2)).has_failed_with(OperationId(5), {}));
+  CHECK_FALSE(groups.look(CollectiveId(1)).has_failed_with(OperationId(5), {CallKind::kBarrier, 8}));
+  CHECK(groups.look(CollectiveId(1)).has_failed_with(OperationId(0), {CallKind::kBarrier, 7}));
+  CHECK_FALSE(groups.look(CollectiveId(1)).has_failed_with(OperationId(0), {CallKind::kNone, 7}));
+  CHECK(groups.set_members(CollectiveId(3), "g", {Rank(0)})
+            .has_failed_with(OperationId(0), {CallKind::kBarrier, 7}));
+}
+
+TEST_CASE("a closed group is of no name, and its successor knows nothing of its failure") {
+  Groups groups;
+  groups.set_members(CollectiveId(1), "g", {Rank(0)});
+  CHECK(groups.close("g") == std::vector<CollectiveId>{CollectiveId(1)});
+  CHECK(groups.close("g").empty());
+  CHECK(groups.look(CollectiveId(1)).is_closed);
+  groups.poison(key_of(1, 0), unavailable("late"));
+  CHECK_FALSE(groups.set_members(CollectiveId(2), "g", {Rank(0)}).failure);
+  CHECK(groups.size() == 2);
+  groups.forget(CollectiveId(1));
+  groups.forget(CollectiveId(7));
+  CHECK_FALSE(groups.knows(CollectiveId(1)));
+  CHECK_FALSE(groups.look(CollectiveId(1)).is_closed);
+  CHECK(groups.size() == 1);
+}
+
 TEST_CASE("what has finished is known in any order, and what is far ahead is nobody's") {
   Collective collective;
   for (const std::uint64_t operation : {2U, 0U, 1U, 4U}) collective.finish(OperationId(operation));
