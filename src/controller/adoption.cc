@@ -90,18 +90,6 @@ Status check_past(const v1::Past& past, const PlanningState& state, bool has_pla
   return {};
 }
 
-std::vector<std::string> closed_groups(const std::string& node, const v1::Past& past,
-                                       const GroupRegistry& registry) {
-  std::set<std::string> running(past.registering().begin(), past.registering().end());
-  for (const v1::RunningGroup& group : past.groups()) running.insert(group.group().name());
-  std::vector<std::string> closed;
-  for (const auto& [name, group] : registry.groups()) {
-    const bool has_part = std::ranges::find(group->nodes, node) != group->nodes.end();
-    if (has_part && group->is_adopted && !running.contains(name)) closed.push_back(name);
-  }
-  return closed;
-}
-
 bool adopt(const v1::Past& past, PlanningState& state, bool is_open) {
   const bool lacks_nodes = std::ranges::any_of(
       past.nodes(), [&](const std::string& name) { return !state.topology.find_node(name); });

@@ -16,11 +16,6 @@ Status check_past(const v1::Past& past, const PlanningState& state, bool has_pla
 // come yet are expected. Returns whether a new plan is due. Precondition: check_past() is OK.
 bool adopt(const v1::Past& past, PlanningState& state, bool is_open);
 
-// The groups that the node whose past it is has no part in any more: it has closed them, and nobody who
-// heard that is left. By name.
-std::vector<std::string> closed_groups(const std::string& node, const v1::Past& past,
-                                       const GroupRegistry& registry);
-
 // Of a state that has adopted the past.
 void adopt_sessions(const v1::Past& past, const PlanningState& state, SessionNumbers& numbers);
 

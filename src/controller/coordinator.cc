@@ -33,6 +33,11 @@ void note_uses(const v1::Heartbeat& beat, const Plan& plan, DemandMeter& demand,
   }
 }
 
+// To which what runs moves at once.
+PublishedPlanPtr with_moves(const PublishedPlan& made) {
+  return std::make_shared<const PublishedPlan>(PublishedPlan{made.plan, made.event, true});
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Coordinator>> Coordinator::create(Duration lease, Duration install_timeout,
@@ -83,7 +88,7 @@ Status Coordinator::take_up() {
 void Coordinator::expect(const std::vector<std::string>& nodes) {
   const TimePoint now = Clock::now();
   for (const std::string& node : nodes) {
-    if (members_.expect(node, now)) fading_.try_emplace(node, now + kAwayGrace);
+    if (members_.expect(node, now)) absences_.note_lost(node, now);
   }
 }
 
@@ -123,8 +128,7 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     replaced = std::move(joined.replaced);
     if (succession_.note(hello, joined.member)) note_work();
     publication_.greet(joined.member, now);
-    fading_.erase(hello.node());
-    if (!publication_.active()) away_.erase(hello.node());
+    absences_.note_line(hello.node(), publication_.active() != nullptr);
     if (open_) {
       open_->join(hello.node(), state_.topology);
       // Also for registrations that wait for this node.
@@ -167,7 +171,7 @@ void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch
   if (member == nullptr || !publication_.confirm(*member, epoch)) return;
   // An older plan than the active one it may have had before.
   const bool is_current = publication_.active() && epoch >= publication_.active()->plan->epoch;
-  if (is_current && away_.erase(node) > 0) note_work();
+  if (is_current && absences_.note_installed(node)) note_work();
   wake();
 }
 
@@ -176,7 +180,7 @@ void Coordinator::closed(const std::string& node, const NodeLine* line, const v1
   const Member* const member = members_.hear(node, line, Clock::now());
   if (member == nullptr) return;
   // What the node registers from now on is looked at after that.
-  closed_.push_back({node, part.group(), part.number()});
+  closed_.note(node, part.group(), part.number());
   auto heard = std::make_shared<v1::ControllerEvent>();
   *heard->mutable_closed() = part;
   member->line->send(std::move(heard));
@@ -187,7 +191,7 @@ void Coordinator::lost(const std::string& node, const NodeLine* line) {
   const std::lock_guard lock(mutex_);
   const TimePoint now = Clock::now();
   if (!members_.lose(node, line, now)) return;
-  fading_.try_emplace(node, now + kAwayGrace);
+  absences_.note_lost(node, now);
   wake();
 }
 
@@ -239,24 +243,13 @@ Status Coordinator::wait_for_nodes(const std::vector<std::string>& names, Durati
 
 void Coordinator::note_departure(const std::string& node) {
   if (!open_) return note_away(node);
-  fading_.erase(node);
-  away_.erase(node);
+  absences_.forget(node);
   open_->leave(node);
   note_work();
 }
 
 void Coordinator::note_away(const std::string& node) {
-  fading_.erase(node);
-  if (away_.insert(node).second) note_work();
-}
-
-void Coordinator::fade() {
-  const TimePoint now = Clock::now();
-  std::vector<std::string> away;
-  for (const auto& [node, until] : fading_) {
-    if (until <= now) away.push_back(node);
-  }
-  for (const std::string& node : away) note_away(node);
+  if (absences_.note_away(node)) note_work();
 }
 
 void Coordinator::note_work() {
@@ -276,7 +269,7 @@ void Coordinator::run() {
     wake_ = false;
     Deferred deferred;
     expire(deferred);
-    fade();
+    if (absences_.fade(Clock::now())) note_work();
     if (publication_.is_under_way()) settle(deferred);
     if (!publication_.is_under_way() && has_work_) begin(lock, deferred);
     if (!deferred.empty() || is_deposed_) {
@@ -294,10 +287,10 @@ Coordinator::TimePoint Coordinator::next_wake() const {
   TimePoint next = Clock::now() + kLongestSleep;
   next = members_.next_end(next);
   next = publication_.next_end(next);
-  for (const auto& [node, until] : fading_) next = std::min(next, until);
+  next = absences_.next_end(next);
   if (retry_) next = std::min(next, *retry_);
   if (has_work_) return next;
-  if (forget_at_) next = std::min(next, *forget_at_);
+  next = closed_.next_end(next);
   // What is still pending without work at hand waits for its nodes.
   return requests_.next_end(next);
 }
@@ -306,7 +299,7 @@ void Coordinator::expire(Deferred& deferred) {
   const TimePoint now = Clock::now();
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
   const bool waited_enough = requests_.next_end(TimePoint::max()) <= now || (retry_ && *retry_ <= now);
-  if ((waited_enough || must_forget()) && !has_work_) note_work();
+  if ((waited_enough || closed_.is_due(now)) && !has_work_) note_work();
 }
 
 void Coordinator::settle(Deferred& deferred) {
@@ -332,12 +325,14 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   has_work_ = false;
   bool replan = std::exchange(retry_, std::nullopt).has_value();
   replan = absorb_pasts(deferred) || replan;
-  absorb_closed();
-  replan = absorb_membership() || must_forget() || replan;
+  const TimePoint now = Clock::now();
+  closed_.absorb(
+      state_.registry, [this](const std::string& name) { return members_.contains(name); }, now);
+  replan = absorb_membership() || closed_.is_due(now) || replan;
   replan = std::exchange(plan_again_, false) || replan;
   const bool other_use = absorb_demand();
-  const std::vector<const Demand*> demands = requests_.take_batch(
-      Clock::now(), [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
+  const std::vector<const Demand*> demands =
+      requests_.take_batch(now, [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
   const bool is_due = replan || other_use || !demands.empty();
   // The batch and `state_` change on this thread only.
   lock.unlock();
@@ -350,7 +345,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   members_.look(Clock::now());
   if (!admission || stopping_) return;
   // A better plan is one of what was planned before, groups that have ended since included.
-  if (is_due && (admission->next || !admission->replan.is_ok())) forget_at_.reset();
+  if (is_due && (admission->next || !admission->replan.is_ok())) closed_.note_planned();
   publish(deferred, *std::move(admission));
 }
 
@@ -380,27 +375,21 @@ void Coordinator::keep(Admission& admission, bool is_wanted) {
 // What nodes bring from an earlier controller goes on here.
 bool Coordinator::absorb_pasts(Deferred& deferred) {
   bool replan = false;
-  for (const Succession::Brought& brought : succession_.absorb(state_, planner_, has_plan())) {
+  const Succession::Absorbed absorbed = succession_.absorb(state_, planner_, has_plan());
+  for (const Succession::Brought& brought : absorbed.brought) {
     const Member* const member = members_.find(brought.node);
     if (!brought.right.is_ok() && member != nullptr && member->line != nullptr) {
       deferred.push_back([line = member->line, why = brought.right] { line->close(why, false); });
     }
     replan = replan || brought.right.is_ok();
     expect(brought.nodes);
-    for (const std::string& group : brought.closed)
-      closed_.push_back({brought.node, group, state_.registry.groups().at(group)->number});
+  }
+  for (const auto& [group, node] : absorbed.closed) {
+    // Who is about to register it has not closed it.
+    if (requests_.has_pending(node, group)) continue;
+    closed_.note(node, group, state_.registry.groups().at(group)->number);
   }
   return replan && (has_plan() || !state_.registry.is_empty());
-}
-
-void Coordinator::absorb_closed() {
-  const auto is_there = [this](const std::string& name) { return members_.contains(name); };
-  for (const ClosedPart& part : std::exchange(closed_, {})) {
-    if (!state_.registry.close(part.group, part.number, part.node, is_there)) continue;
-    log(LogLevel::kInfo, "controller", "group {}: its members have closed it, it is no longer planned",
-        part.group);
-    if (!forget_at_) forget_at_ = Clock::now() + kForgetTime;
-  }
 }
 
 bool Coordinator::absorb_membership() {
@@ -413,29 +402,13 @@ bool Coordinator::absorb_membership() {
       replan = true;
     }
   }
-  replan = absorb_absence() || replan;
+  // A node whose line broke may be dead or cut off: until it comes back, what can go around it does.
+  replan = absences_.absorb(state_, gone()) || replan;
   return (open_ && open_->update(state_)) || replan;
 }
 
-// A node whose line broke may be dead or cut off: until it comes back, what can go around it does.
-bool Coordinator::absorb_absence() {
-  if (state_.away == away_) return false;
-  const std::set<std::string> before = avoided();
-  state_.away = away_;
-  const std::set<std::string> now = avoided();
-  if (now == before) return false;
-  log(LogLevel::kInfo, "controller", "plans without nodes that are away: {}",
-      now.empty() ? "none" : fmt::format("{}", fmt::join(now, ", ")));
-  return !state_.registry.is_empty();
-}
-
-// Who relays nothing under a plan of the present state.
-std::set<std::string> Coordinator::avoided() const {
-  std::set<std::string> nodes = state_.left_out();
-  nodes.merge(state_.no_relays());
-  if (open_) nodes.insert(open_->gone().begin(), open_->gone().end());
-  return nodes;
-}
+// Who left for good: without links, in an open overlay.
+std::set<std::string> Coordinator::gone() const { return open_ ? open_->gone() : std::set<std::string>(); }
 
 // What is used more or less than before gets another part of its tenant's share.
 bool Coordinator::absorb_demand() {
@@ -463,11 +436,8 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
         "plan {}: {} collectives, {} sessions, {}{}, {:.3g} s to solve", plan.epoch.value(),
         plan.collectives.size(), plan.sessions.size(), plan.policy, plan.provisional ? " (provisional)" : "",
         plan.solve_seconds);
-    const std::set<std::string> before =
-        std::exchange(avoided_, admission.is_whole ? std::set<std::string>{} : avoided());
-    if (!std::ranges::includes(before, avoided_)) {
-      const PublishedPlan& made = *admission.next;
-      admission.next = std::make_shared<const PublishedPlan>(PublishedPlan{made.plan, made.event, true});
+    if (absences_.note_published(state_, gone(), admission.is_whole)) {
+      admission.next = with_moves(*admission.next);
     }
   }
   // Also without a plan of their own those admitted wait until the active one is installed.

@@ -12,7 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include "controller/absences.h"
 #include "controller/admission.h"
+#include "controller/closed_parts.h"
 #include "controller/deferred.h"
 #include "controller/demand_meter.h"
 #include "controller/epoch_planner.h"
@@ -27,14 +29,10 @@
 
 namespace square::controller {
 
-// A node whose line breaks is planned around after so long: a line that breaks alone is back by then.
-inline constexpr Duration kAwayGrace = std::chrono::milliseconds(200);
 // A change that the store could not take is tried again so often.
 inline constexpr Duration kStoreRetry = std::chrono::seconds(1);
 // Use that changes brings a new plan at most so often.
 inline constexpr Duration kDemandInterval = std::chrono::seconds(1);
-// A group that has ended leaves the plan with the next change, after so long at the latest.
-inline constexpr Duration kForgetTime = std::chrono::milliseconds(500);
 
 // Thread-safe. One thread of its own plans and publishes, one change at a time; everything else
 // takes a mutex for a moment. What comes during a change waits for its end and is planned together,
@@ -88,10 +86,7 @@ class Coordinator {
   void settle(Deferred& deferred);
   void begin(std::unique_lock<std::mutex>& lock, Deferred& deferred);
   bool absorb_membership();
-  bool absorb_absence();
   bool absorb_demand();
-  void absorb_closed();
-  [[nodiscard]] bool must_forget() const { return forget_at_ && Clock::now() >= *forget_at_; }
   void publish(Deferred& deferred, Admission admission);
   std::optional<Admission> better_plan();
   [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;
@@ -101,8 +96,7 @@ class Coordinator {
   Status admit_member(const v1::Hello& hello);
   void note_departure(const std::string& node);
   void note_away(const std::string& node);
-  void fade();
-  [[nodiscard]] std::set<std::string> avoided() const;
+  [[nodiscard]] std::set<std::string> gone() const;
   void note_work();
   void wake();
 
@@ -122,22 +116,12 @@ class Coordinator {
 
   Members members_;
   std::optional<OpenOverlay> open_;  // the topology is made of the nodes that join
-  // Whose line broke, until when it may come back as if nothing had been.
-  std::map<std::string, TimePoint> fading_;
-  // Who did not, or was late, and has installed no plan since; of an open overlay those that have not left.
-  std::set<std::string> away_;
-  std::set<std::string> avoided_;   // by the plan that was published last
-  std::optional<TimePoint> retry_;  // when a change that the store did not take is tried again
-  bool is_deposed_ = false;         // another controller has the store
+  Absences absences_;                // of an open overlay those that have not left
+  std::optional<TimePoint> retry_;   // when a change that the store did not take is tried again
+  bool is_deposed_ = false;          // another controller has the store
   Publication publication_;
   Requests requests_;
-  struct ClosedPart {
-    std::string node;
-    std::string group;
-    std::uint64_t number = 0;
-  };
-  std::vector<ClosedPart> closed_;      // that the registry does not know of yet
-  std::optional<TimePoint> forget_at_;  // when groups that have ended leave the plan, if there are any
+  ClosedParts closed_;
   DemandMeter demand_;
   TimePoint next_demand_;  // when its weights are looked at next
 

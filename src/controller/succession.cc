@@ -31,6 +31,12 @@ std::vector<std::string> nodes_of(const v1::Past& past, const PlanningState& sta
   return nodes;
 }
 
+std::set<std::string> running_groups(const v1::Past& past) {
+  std::set<std::string> names(past.registering().begin(), past.registering().end());
+  for (const v1::RunningGroup& running : past.groups()) names.insert(running.group().name());
+  return names;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> Succession::take_up(PlanningState& state, EpochPlanner& planner) {
@@ -68,20 +74,33 @@ bool Succession::note(const v1::Hello& hello, Member& member) {
   return true;
 }
 
-std::vector<Succession::Brought> Succession::absorb(PlanningState& state, EpochPlanner& planner,
-                                                    bool has_plan) {
-  std::vector<Brought> all;
+Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& planner, bool has_plan) {
+  Absorbed absorbed;
+  std::set<std::string> before;
+  for (const auto& [name, group] : state.registry.groups()) before.insert(name);
+  std::set<std::string> nodes;
   for (const auto& [node, past] : std::exchange(pasts_, {})) {
-    Brought& brought = all.emplace_back(Brought{node, check_past(past, state, has_plan), {}, {}});
+    Brought& brought = absorbed.brought.emplace_back(Brought{node, check_past(past, state, has_plan), {}});
     if (!brought.right.is_ok()) continue;
     log(LogLevel::kInfo, {.component = "controller", .node = node},
         "node {} comes from plan {} of another controller, with {} groups", node, past.epoch(),
         past.groups_size());
     adopt_past(past, state, planner);
     brought.nodes = nodes_of(past, state);
-    brought.closed = closed_groups(node, past, state.registry);
+    nodes.insert(node);
+    running_[node] = running_groups(past);
   }
-  return all;
+  // Of what is new here: a group, or what a node says of those that are there.
+  for (const auto& [name, group] : state.registry.groups()) {
+    if (!group->is_adopted) continue;
+    for (const std::string& node : group->nodes) {
+      const auto known = running_.find(node);
+      const bool is_new = !before.contains(name) || nodes.contains(node);
+      if (is_new && known != running_.end() && !known->second.contains(name))
+        absorbed.closed.push_back({name, node});
+    }
+  }
+  return absorbed;
 }
 
 Status Succession::keep(const Admission& admission, EpochPlanner& planner) {

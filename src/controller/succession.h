@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,11 +41,19 @@ class Succession {
   // What a node brought.
   struct Brought {
     std::string node;
-    Status right;                     // not OK: nothing came of it
-    std::vector<std::string> nodes;   // that it knows, and that may come back
-    std::vector<std::string> closed;  // groups that it has no part in any more
+    Status right;                    // not OK: nothing came of it
+    std::vector<std::string> nodes;  // that it knows, and that may come back
   };
-  std::vector<Brought> absorb(PlanningState& state, EpochPlanner& planner, bool has_plan);
+  struct Closed {
+    std::string group;
+    std::string node;
+  };
+  struct Absorbed {
+    std::vector<Brought> brought;
+    // Who has closed what, though nobody who heard of that is left.
+    std::vector<Closed> closed;
+  };
+  Absorbed absorb(PlanningState& state, EpochPlanner& planner, bool has_plan);
 
   // Before anybody is told of what was admitted. Errors: those of Ledger::keep().
   Status keep(const Admission& admission, EpochPlanner& planner);
@@ -56,6 +65,8 @@ class Succession {
   const bool is_open_;
   bool is_first_ = true;                   // nobody led before
   std::map<std::string, v1::Past> pasts_;  // by node
+  // The groups that a node ran, or was about to register, when it came from an earlier controller.
+  std::map<std::string, std::set<std::string>> running_;
 };
 
 }  // namespace square::controller
