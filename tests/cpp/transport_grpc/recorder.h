@@ -158,8 +158,11 @@ class Recorder final : public TransportHandler {
     changed_.notify_all();
   }
   void leave(LinkHandle link) {
-    const std::lock_guard lock(mutex_);
-    --records_[link].inside;
+    {
+      const std::lock_guard lock(mutex_);
+      --records_[link].inside;
+    }
+    changed_.notify_all();
   }
 
   std::mutex mutex_;
