@@ -82,6 +82,10 @@ bool Sender::has_room(const Stream& stream) const {
   return std::ranges::all_of(stream.hops, [](const auto& hop) { return hop->has_room(); });
 }
 
+bool Sender::is_usable(const Stream& stream) {
+  return std::ranges::all_of(stream.hops, [](const auto& hop) { return hop->is_usable(); });
+}
+
 std::size_t Sender::queued(const Stream& stream) const {
   std::size_t most = 0;
   for (const auto& hop : stream.hops) most = std::max(most, hop->queued_blocks());
@@ -106,7 +110,8 @@ bool Sender::is_too_slow(const Stream& stream) const {
   const LocalStream* fastest = nullptr;
   for (const Stream& other : streams_) {
     if (other.local->rate_bps <= stream.local->rate_bps) continue;
-    if (now - other.last_assignment > kPassOverTime) continue;  // no longer moving, or never did
+    if (!is_usable(other) || now - other.last_assignment > kPassOverTime)
+      continue;  // no longer moving, or never did
     faster_bps += other.local->rate_bps;
     if (fastest == nullptr || other.local->rate_bps > fastest->rate_bps) fastest = other.local;
   }

@@ -28,7 +28,8 @@ inline constexpr Duration kPassOverTime = std::chrono::seconds(1);
 // Loss is known, never guessed: a stream keeps the order of its blocks, so a block that
 // a destination does not have although it has seen a later one of the same stream (or a
 // probe) is lost. So may be all that was under way on a stream when one of its first links
-// was lost: it goes again at once, on whichever stream has room. Not thread-safe: used on the node's strand.
+// was lost, and it is late where one is suspected: it goes again at once, on whichever stream has room. Not
+// thread-safe: used on the node's strand.
 class Sender {
  public:
   using Links = std::map<std::string, std::unique_ptr<OutgoingLink>>;
@@ -96,6 +97,7 @@ class Sender {
   void arm_probe();
   void probe();
   [[nodiscard]] bool has_room(const Stream& stream) const;
+  [[nodiscard]] static bool is_usable(const Stream& stream);
   [[nodiscard]] std::size_t queued(const Stream& stream) const;
   [[nodiscard]] std::size_t unassigned() const;
   [[nodiscard]] bool all_refuse() const;

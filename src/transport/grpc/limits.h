@@ -33,8 +33,7 @@ inline constexpr std::size_t kMaxBundleBytes =
 inline constexpr std::size_t kMaxIncomingChannels = 4096;
 inline constexpr std::size_t kMaxLinksPerPeer = 64;
 
-// The round trip of a link in use is measured so often; a head keeps so many unanswered pings.
-inline constexpr std::chrono::milliseconds kRoundTripInterval{1000};
+// Unanswered pings that a head keeps.
 inline constexpr std::size_t kMaxWaitingPongs = 4;
 
 // Connections that were accepted. One that has not carried an accepted call after the

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <grpcpp/create_channel_posix.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -62,12 +64,12 @@ void TailChannel::advance(Op op, bool ok) {
     case Op::kMetadata:
       if (!ok || is_closing() || !was_accepted()) return conclude();
       deadline_.Cancel();
-      if (number() == 0) arm_tick();
       return go_up(to_.peer);
     case Op::kTick:
       if (!ok || is_closing() || has_ended()) return;
-      link().on_tick(*this);
-      return arm_tick();
+      is_ticking_ = link().look(*this, has_taken());
+      if (is_ticking_) arm_tick();
+      return;
     case Op::kDeadline:
       if (!ok || is_up() || has_ended()) return;
       return fail(
@@ -83,7 +85,21 @@ void TailChannel::advance(Op op, bool ok) {
 }
 
 void TailChannel::arm_tick() {
-  tick_.Set(&queue_, std::chrono::system_clock::now() + kRoundTripInterval, expect(Op::kTick));
+  tick_.Set(&queue_, std::chrono::system_clock::now() + kWatchInterval, expect(Op::kTick));
+}
+
+// The tail of a link that is not used has nothing to look for.
+void TailChannel::note_write(bool begun) {
+  if (!begun || number() != 0 || std::exchange(is_ticking_, true)) return;
+  link().begin_looks();
+  arm_tick();
+}
+
+bool TailChannel::has_taken() {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  return std::exchange(taken_bytes_, info.tcpi_bytes_acked) != info.tcpi_bytes_acked;
 }
 
 bool TailChannel::was_accepted() const {

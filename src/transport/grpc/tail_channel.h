@@ -7,6 +7,8 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <cstdint>
+
 #include "base/net/file_descriptor.h"
 #include "transport/grpc/dial.h"
 #include "transport/grpc/link.h"
@@ -38,9 +40,11 @@ class TailChannel final : public Channel {
   void cancel() override;
   void finish() override;
   void release() override;
+  void note_write(bool begun) override;
   void part();
 
   void arm_tick();
+  [[nodiscard]] bool has_taken();
   void on_socket(Result<net::FileDescriptor> dialled);
   [[nodiscard]] bool was_accepted() const;
   [[nodiscard]] Status unreachable(const std::string& why) const;
@@ -58,6 +62,8 @@ class TailChannel final : public Channel {
   grpc::Status status_;
   grpc::Alarm deadline_;
   grpc::Alarm tick_;
+  bool is_ticking_ = false;
+  std::uint64_t taken_bytes_ = 0;  // by the peer, as of the last tick
 };
 
 }  // namespace square::rpc

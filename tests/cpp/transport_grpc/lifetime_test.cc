@@ -87,10 +87,12 @@ TEST_CASE("a peer that stops for 2 s in the middle of everything keeps its links
   std::this_thread::sleep_for(2s);
   CHECK(parent.recorder.record(out).sent < 64);
   CHECK(parent.recorder.record(in).sent < 64);
+  CHECK(parent.recorder.record(out).is_suspected);
   peer.signal(SIGCONT);
   const auto all_sent = [](const LinkRecord& record) { return record.sent == 64; };
   CHECK(parent.recorder.wait(out, all_sent));
   CHECK(parent.recorder.wait(in, all_sent));
+  CHECK(parent.recorder.wait(out, [](const LinkRecord& record) { return !record.is_suspected; }));
   CHECK(parent.recorder.open_links() == 2);
 }
 
