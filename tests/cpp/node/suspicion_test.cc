@@ -90,6 +90,22 @@ TEST_CASE("what a stalled link holds up goes the other way, and the link is used
   }
 }
 
+TEST_CASE("a stream that is held up behind a relay is left, and used again") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    CAPTURE(seed);
+    TwoWays test(seed);
+    test.begin();
+    test.pass(std::chrono::milliseconds(300));
+    test.overlay.set_stalled(1, 2, true);
+    CHECK(test.seconds() < 0.3 + to_seconds(kNoticed) + 0.5);
+    CHECK(test.overlay.node(1).heard().size() == 1);
+    test.overlay.set_stalled(1, 2, false);
+    test.pass(kStall);
+    test.begin();
+    CHECK(test.seconds() < 1.2);
+  }
+}
+
 TEST_CASE("a link that stalls where there is no other way is waited for, and not given up") {
   Overlay overlay(3, 2);
   PlanBuilder builder(2);
