@@ -1,6 +1,7 @@
 // The transport of real nodes: one gRPC call per overlay link.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 #include "square/status.h"
 #include "square/thread_executor.h"
 #include "square/transport.h"
+#include "square/units.h"
 
 namespace square {
 
@@ -26,16 +28,23 @@ struct GrpcTransportOptions {
   // Its strand runs on the first of the threads from start() to stop(), so that a frame and what is done
   // about it take one thread. None: the strand keeps its own. Must outlive stop().
   ThreadExecutor* executor = nullptr;
+  // A peer that takes nothing, answers nothing or stalls in the middle of a message for so long is given up:
+  // its connections are closed. The last resort: an outage that a link is to survive is shorter, and who
+  // knows better closes the link. From kMinSilenceDeadline to kMaxSilenceDeadline.
+  Duration silence_deadline = std::chrono::seconds(10);
   // What gRPC may hold for received data and its own buffers.
   std::size_t memory_quota_bytes = std::size_t{512} << 20U;
 };
 
 inline constexpr int kMaxTransportThreads = 64;
+inline constexpr Duration kMinSilenceDeadline = std::chrono::milliseconds(100);
+inline constexpr Duration kMaxSilenceDeadline = std::chrono::hours(1);
 // Names and tokens travel in the call's metadata, which gRPC bounds.
 inline constexpr std::size_t kMaxNameBytes = 1024;
 inline constexpr std::size_t kMaxTokenBytes = 1024;
 
-// Nothing is bound before start(). A peer that falls silent is found within 1 s. stop() (also the destructor)
+// Nothing is bound before start(). A peer that falls silent is given up after silence_deadline, where nothing
+// was sent to it after twice that. stop() (also the destructor)
 // must not be called from inside a TransportHandler; it waits at most a few seconds for payload that gRPC
 // still reads. Owners of payload are dropped on threads of gRPC: their deleters must not block and must not
 // call this transport. Errors: INVALID_ARGUMENT naming the option.

@@ -21,6 +21,8 @@ struct LinkConditions {
   double loss = 0.0;  // probability that a frame is dropped, each on its own, 0 to 1
   // Nothing passes: the connection breaks with what is under way, and nobody answers who dials.
   bool is_cut = false;
+  // Nothing passes for a while, and nothing breaks: what is under way waits, and nobody answers who dials.
+  bool is_stalled = false;
 };
 
 // Single-threaded. Owns the clock; transports and executors refer to it and must not
@@ -35,7 +37,7 @@ class Simulation {
   [[nodiscard]] const Clock& clock() const;
 
   // One a node. Payload work takes a random moment, so that seeds explore orders.
-  std::unique_ptr<Executor> make_executor();
+  std::unique_ptr<Executor> make_executor(std::string node_name = {});
   // Its address is "sim:" and the name.
   std::unique_ptr<Transport> make_transport(std::string node_name);
 
@@ -43,6 +45,9 @@ class Simulation {
   void set_conditions(const std::string& from, const std::string& to, LinkConditions conditions);
   void set_default_conditions(LinkConditions conditions);
   [[nodiscard]] LinkConditions conditions(const std::string& from, const std::string& to) const;
+
+  // From now on the node's process does nothing for so long: what would happen there happens then, in order.
+  void pause(const std::string& node_name, Duration duration);
 
   // Runs events in order of time until `finished` says so or nothing is left to do
   // before `deadline`. Returns finished().

@@ -57,6 +57,9 @@ class TransportHandler {
   // At the tail: a new estimate of the link's round trip, the least of late measurements.
   // About once a second while the link is in use.
   virtual void on_round_trip(LinkHandle /*link*/, Duration /*round_trip*/) {}
+  // At the tail of a link in use: the peer has not spoken for longer than the link's round trips explain, at
+  // least a second, although it was asked; or it has spoken again. Nothing else changes: the link stays up.
+  virtual void on_suspicion(LinkHandle /*link*/, bool /*is_suspected*/) {}
   // The last call for a link, also when open_link() could not connect and after
   // close_link() (then CANCELLED). Frames not yet sent are dropped without on_sent(). NOT_FOUND of a link
   // that was never up: the host says that nobody listens there, or another node does.

@@ -260,6 +260,11 @@ void DataPlane::Dispatcher::on_round_trip(LinkHandle link, Duration round_trip) 
   node_.executor.post(life_.bind([this, link, round_trip] { neighbours_.on_round_trip(link, round_trip); }));
 }
 
+void DataPlane::Dispatcher::on_suspicion(LinkHandle link, bool is_suspected) {
+  node_.executor.post(
+      life_.bind([this, link, is_suspected] { neighbours_.on_suspicion(link, is_suspected); }));
+}
+
 void DataPlane::Dispatcher::on_link_down(LinkHandle link, Status reason) {
   node_.executor.post(life_.bind([this, link, reason = std::move(reason)] {
     neighbours_.on_link_down(link, reason);

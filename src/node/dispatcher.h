@@ -54,6 +54,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   void on_frame(LinkHandle link, Frame frame) override;
   void on_sent(LinkHandle link) override;
   void on_round_trip(LinkHandle link, Duration round_trip) override;
+  void on_suspicion(LinkHandle link, bool is_suspected) override;
   void on_link_down(LinkHandle link, Status reason) override;
 
   // OperationHost:

@@ -69,6 +69,10 @@ int finish_connect(const FileDescriptor& socket, Duration timeout) {
   return error;
 }
 
+Status no_answer(const HostPort& address, int reason) {
+  return unavailable(fmt::format("nobody answers at {}: {}", address.to_string(), describe_errno(reason)));
+}
+
 }  // namespace
 
 Result<Listener> listen_on(const HostPort& address, int backlog) {
@@ -101,6 +105,17 @@ FileDescriptor accept_from(const FileDescriptor& listening) {
   return accepted;
 }
 
+Result<FileDescriptor> begin_connect(const HostPort& address) {
+  const auto list = look_up(address, AI_NUMERICHOST);
+  if (!list.is_ok()) return invalid_argument(list.status().message());
+  const addrinfo& entry = **list;
+  FileDescriptor made = make_socket(entry);
+  if (!made) return no_answer(address, errno);
+  enable(made, IPPROTO_TCP, TCP_NODELAY);
+  if (connect(made.get(), entry.ai_addr, entry.ai_addrlen) == 0 || errno == EINPROGRESS) return made;
+  return no_answer(address, errno);
+}
+
 Result<FileDescriptor> connect_to(const HostPort& address, Duration timeout) {
   SQUARE_ASSIGN_OR_RETURN(const AddressList list, look_up(address, 0));
   int reason = 0;
@@ -116,7 +131,7 @@ Result<FileDescriptor> connect_to(const HostPort& address, Duration timeout) {
     enable(made, IPPROTO_TCP, TCP_NODELAY);
     return made;
   }
-  return unavailable(fmt::format("nobody answers at {}: {}", address.to_string(), describe_errno(reason)));
+  return no_answer(address, reason);
 }
 
 std::string peer_of(int socket) {

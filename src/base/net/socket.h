@@ -30,6 +30,11 @@ FileDescriptor accept_from(const FileDescriptor& listening);
 // nothing before it sends. Errors: UNAVAILABLE with the address and the reason.
 Result<FileDescriptor> connect_to(const HostPort& address, Duration timeout);
 
+// A socket that connects to a numeric address by itself: it may be written to when it has or could not, and
+// its SO_ERROR tells which. It does not block. Errors: INVALID_ARGUMENT for a name; UNAVAILABLE with the
+// address and the reason, where that is known at once.
+Result<FileDescriptor> begin_connect(const HostPort& address);
+
 // Address and port of the other end; an IPv4 address mapped to IPv6 as the one of IPv4. Empty if it is gone.
 std::string peer_of(int socket);
 

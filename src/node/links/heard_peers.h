@@ -3,12 +3,13 @@
 
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace square {
 
-// Thread-safe.
+// Thread-safe. A neighbour that is suspected is not heard, whatever is connected.
 class HeardPeers {
  public:
   // A connection with the peer is up; it is down again.
@@ -21,16 +22,27 @@ class HeardPeers {
     const auto found = connections_.find(peer);
     if (found != connections_.end() && --found->second == 0) connections_.erase(found);
   }
+  void set_suspected(const std::string& peer, bool is_suspected) {
+    const std::lock_guard lock(mutex_);
+    if (is_suspected) {
+      suspected_.insert(peer);
+    } else {
+      suspected_.erase(peer);
+    }
+  }
   [[nodiscard]] std::vector<std::string> list() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> peers;
-    for (const auto& [peer, count] : connections_) peers.push_back(peer);
+    for (const auto& [peer, count] : connections_) {
+      if (!suspected_.contains(peer)) peers.push_back(peer);
+    }
     return peers;
   }
 
  private:
   mutable std::mutex mutex_;
   std::map<std::string, int> connections_;
+  std::set<std::string> suspected_;
 };
 
 }  // namespace square

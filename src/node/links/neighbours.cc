@@ -183,6 +183,7 @@ void Neighbours::tail_down(OutgoingLink& link, const Status& reason) {
   const std::string& peer = link.peer();
   redial_later(peer);
   if (link.is_up()) {
+    node_.heard.set_suspected(peer, false);
     link.on_down();
     tell_lost(LinkEnd::kTail, peer, reason);
     return check_told_gone(peer);
@@ -242,6 +243,23 @@ void Neighbours::on_round_trip(LinkHandle link, Duration round_trip) {
   if (found == connections_.end()) return;
   found->second.round_trip = round_trip;
   choose_channels(link, found->second);
+}
+
+void Neighbours::on_suspicion(LinkHandle link, bool is_suspected) {
+  const Connection* connection = find(link);
+  if (connection == nullptr || connection->outgoing == nullptr || connection->outgoing->handle() != link)
+    return;
+  const std::string& peer = connection->peer();
+  const LogFields place{.component = "node", .node = node_.options.name, .peer = peer};
+  if (is_suspected) {
+    log(LogLevel::kWarning, place,
+        "{}: node \"{}\" has fallen silent; blocks for it go other ways, where there are any",
+        node_.options.name, peer);
+  } else {
+    log(LogLevel::kInfo, place, "{}: node \"{}\" speaks again", node_.options.name, peer);
+  }
+  node_.heard.set_suspected(peer, is_suspected);
+  connection->outgoing->set_suspected(is_suspected);
 }
 
 void Neighbours::answer(const std::string& peer, Frame frame) {

@@ -79,6 +79,7 @@ class Neighbours {
   void on_link_down(LinkHandle link, const Status& reason);
   void on_sent(LinkHandle link);
   void on_round_trip(LinkHandle link, Duration round_trip);
+  void on_suspicion(LinkHandle link, bool is_suspected);
 
   // To a neighbour that sends data here, and ahead of all data to one that data is sent to. Dropped
   // if there is no such link, or it is down.

@@ -182,8 +182,18 @@ void OutgoingLink::on_up(LinkHandle handle) {
   for (const auto& [key, stream] : streams_) stream->on_up();
 }
 
+void OutgoingLink::set_suspected(bool is_suspected) {
+  is_suspected_ = is_suspected;
+  for (const auto& [key, stream] : streams_) {
+    if (!stream->starts_here()) continue;
+    if (is_suspected) stream->on_suspected();
+    flush_.mark_room(key);
+  }
+}
+
 void OutgoingLink::on_down() {
   handle_.reset();
+  is_suspected_ = false;
   set_backlogged(false, node_.clock.now());
   in_transport_.clear();
   urgent_.clear();

@@ -33,6 +33,9 @@ class OutgoingLink final : public Flush::Link {
   // Nothing is in the transport's hands, or should be there first.
   [[nodiscard]] bool is_idle() const { return in_transport_.empty() && (!is_up() || urgent_.empty()); }
   [[nodiscard]] bool is_up() const { return handle_.has_value(); }
+  // It is silent: sources use it no more until it speaks.
+  [[nodiscard]] bool is_suspected() const { return is_suspected_; }
+  void set_suspected(bool is_suspected);
   [[nodiscard]] bool has_streams() const { return !streams_.empty(); }
   [[nodiscard]] std::optional<LinkHandle> handle() const { return handle_; }
   void set_pace(double rate_bps) { pacer_.set_rate(rate_bps); }
@@ -103,6 +106,7 @@ class OutgoingLink final : public Flush::Link {
   std::deque<StreamKey> asking_;  // for credit
   std::deque<std::shared_ptr<void>> in_transport_;
   std::size_t channels_ = 1;
+  bool is_suspected_ = false;
   bool is_backlogged_ = false;  // as the pacers were told
   Executor::TimerId pace_timer_ = 0;
   Lifetime life_;

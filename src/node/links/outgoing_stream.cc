@@ -63,8 +63,10 @@ void OutgoingStream::drop(OperationId operation) {
   on_change();
 }
 
+bool OutgoingStream::is_usable() const { return link_.is_up() && !link_.is_suspected() && !is_closed_; }
+
 bool OutgoingStream::has_room() const {
-  return link_.is_up() && !is_closed_ && blocks_ < kSourceQueueBlocks && sent_ + blocks_ < credit_limit_;
+  return is_usable() && blocks_ < kSourceQueueBlocks && sent_ + blocks_ < credit_limit_;
 }
 
 void OutgoingStream::want_room() {
@@ -110,6 +112,15 @@ void OutgoingStream::on_up() {
 void OutgoingStream::on_down() {
   ++losses_;
   queue_.clear();
+  blocks_ = 0;
+  on_change();
+}
+
+// What a sum adds waits: its parts have no other way, and its root asks who has them.
+void OutgoingStream::on_suspected() {
+  if (local_.kind == SessionKind::kReduce) return;
+  ++losses_;
+  std::erase_if(queue_, [](const Item& item) { return is_block(item.frame); });
   blocks_ = 0;
   on_change();
 }

@@ -63,7 +63,9 @@ class OutgoingStream {
   [[nodiscard]] std::size_t queued_blocks() const { return blocks_; }
   [[nodiscard]] std::size_t queued_bytes() const;
   [[nodiscard]] bool is_empty() const { return queue_.empty(); }
-  // How often its link was lost, with what was under way.
+  // Blocks that are put on it go on soon, as far as is known here.
+  [[nodiscard]] bool is_usable() const;
+  // How often its link was lost or suspected, with what was under way.
   [[nodiscard]] std::uint64_t losses() const { return losses_; }
 
   // For its link only.
@@ -77,6 +79,7 @@ class OutgoingStream {
   Item take();
   void on_up();
   void on_down();
+  void on_suspected();
   void on_credit(std::uint64_t limit);
   void close();
   // What the peer is told when it is asked for credit; from then on the stream waits for longer.

@@ -82,6 +82,11 @@ bool Sender::has_room(const Stream& stream) const {
   return std::ranges::all_of(stream.hops, [](const auto& hop) { return hop->has_room(); });
 }
 
+bool Sender::is_usable(const Stream& stream) {
+  return !stream.is_silent &&
+         std::ranges::all_of(stream.hops, [](const auto& hop) { return hop->is_usable(); });
+}
+
 std::size_t Sender::queued(const Stream& stream) const {
   std::size_t most = 0;
   for (const auto& hop : stream.hops) most = std::max(most, hop->queued_blocks());
@@ -106,7 +111,8 @@ bool Sender::is_too_slow(const Stream& stream) const {
   const LocalStream* fastest = nullptr;
   for (const Stream& other : streams_) {
     if (other.local->rate_bps <= stream.local->rate_bps) continue;
-    if (now - other.last_assignment > kPassOverTime) continue;  // no longer moving, or never did
+    if (!is_usable(other) || now - other.last_assignment > kPassOverTime)
+      continue;  // no longer moving, or never did
     faster_bps += other.local->rate_bps;
     if (fastest == nullptr || other.local->rate_bps > fastest->rate_bps) fastest = other.local;
   }
@@ -127,7 +133,7 @@ Sender::Stream* Sender::choose_stream() {
       for (const auto& hop : stream.hops) hop->want_room();
       continue;
     }
-    if (is_too_slow(stream)) continue;
+    if (stream.is_silent || is_too_slow(stream)) continue;
     const double wait = static_cast<double>(queued(stream) + 1) * seconds_per_block(stream);
     if (best == nullptr || wait < best_wait) {
       best = &stream;
@@ -215,7 +221,8 @@ void Sender::assign(Stream& stream, std::size_t block) {
   frame.header.type = FrameType::kBlock;
   frame.header.offset_bytes = offset;
   frame.header.stream_sequence = stream.next_sequence++;
-  stream.in_flight.push_back({frame.header.stream_sequence, block});
+  if (stream.in_flight.empty()) stream.moved_at = node_.clock.now();
+  stream.in_flight.push_back({frame.header.stream_sequence, block, node_.clock.now()});
   last_[block] = {static_cast<std::size_t>(&stream - streams_.data()), frame.header.stream_sequence};
   stream.last_assignment = node_.clock.now();
   send_on(stream, frame);
@@ -227,7 +234,13 @@ void Sender::send_on(Stream& stream, const Frame& frame) {
 
 void Sender::arm_probe() {
   node_.executor.cancel(probe_timer_);
-  probe_timer_ = node_.executor.post_at(node_.clock.now() + probe_wait_, life_.bind([this] { probe(); }));
+  const TimePoint now = node_.clock.now();
+  probe_at_ = now + probe_wait_;
+  for (const Stream& stream : streams_) {
+    const TimePoint silent_at = stream.moved_at + stream.patience;
+    if (!stream.in_flight.empty() && silent_at > now) probe_at_ = std::min(probe_at_, silent_at);
+  }
+  probe_timer_ = node_.executor.post_at(probe_at_, life_.bind([this] { probe(); }));
 }
 
 void Sender::hurry() {
@@ -237,6 +250,7 @@ void Sender::hurry() {
 }
 
 void Sender::probe() {
+  find_silent_streams();
   fill();
   if (is_done()) return;
   for (Stream& stream : streams_) {
@@ -298,12 +312,36 @@ void Sender::find_lost_links() {
     std::uint64_t losses = 0;
     for (const auto& hop : stream.hops) losses += hop->losses();
     if (std::exchange(stream.losses, losses) == losses) continue;
-    const auto index = static_cast<std::size_t>(&stream - streams_.data());
-    for (const Assignment& assignment : std::exchange(stream.in_flight, {})) {
-      const LastAssignment& last = last_[assignment.block];
-      const bool is_newest = last.stream == index && last.sequence == assignment.sequence;
-      if (is_newest && !everyone_has(assignment.block)) send_again(assignment.block);
-    }
+    send_again(stream);
+  }
+}
+
+void Sender::find_silent_streams() {
+  const TimePoint now = node_.clock.now();
+  if (now > probe_at_ + kMinProbeWait) {  // what was said meanwhile is still to be heard
+    for (Stream& stream : streams_) stream.moved_at = now;
+    return;
+  }
+  const auto moves = [&](const Stream& stream) {
+    return is_usable(stream) && (stream.in_flight.empty() || now - stream.moved_at < stream.patience / 2);
+  };
+  for (Stream& stream : streams_) {
+    if (stream.in_flight.empty() || now - stream.moved_at < stream.patience) continue;
+    if (std::ranges::none_of(streams_, moves)) continue;
+    stream.is_silent = true;
+    stream.silent_from = stream.next_sequence - 1;
+    stream.patience = std::min(2 * stream.patience, kMaxSilentTime);
+    send_again(stream);
+  }
+}
+
+// What is under way on the stream.
+void Sender::send_again(Stream& stream) {
+  const auto index = static_cast<std::size_t>(&stream - streams_.data());
+  for (const Assignment& assignment : std::exchange(stream.in_flight, {})) {
+    const LastAssignment& last = last_[assignment.block];
+    const bool is_newest = last.stream == index && last.sequence == assignment.sequence;
+    if (is_newest && !everyone_has(assignment.block)) send_again(assignment.block);
   }
 }
 
@@ -318,8 +356,15 @@ void Sender::forget_settled(std::size_t stream) {
   for (const Destination& d : destinations_) {
     if (!d.done) settled = std::min(settled, d.checked[stream]);
   }
-  auto& in_flight = streams_[stream].in_flight;
-  while (!in_flight.empty() && in_flight.front().sequence <= settled) in_flight.pop_front();
+  const TimePoint now = node_.clock.now();
+  Stream& moved = streams_[stream];
+  moved.is_silent = moved.is_silent && settled < moved.silent_from;
+  auto& in_flight = moved.in_flight;
+  while (!in_flight.empty() && in_flight.front().sequence <= settled) {
+    moved.moved_at = now;
+    moved.patience = std::clamp(2 * (now - in_flight.front().at), kMinSilentTime, kMaxSilentTime);
+    in_flight.pop_front();
+  }
 }
 
 std::string Sender::describe_missing() const {

@@ -24,11 +24,17 @@ inline constexpr Duration kMinProbeWait = std::chrono::milliseconds(250);
 inline constexpr Duration kMaxProbeWait = std::chrono::seconds(1);
 // At the end of an operation a slow stream may be passed over; not for longer than this.
 inline constexpr Duration kPassOverTime = std::chrono::seconds(1);
+// A stream is silent when nothing of what is under way on it was settled for so long, or for twice the
+// longest that it took, while other streams moved: some link further down holds it up.
+inline constexpr Duration kMinSilentTime = std::chrono::seconds(1);
+inline constexpr Duration kMaxSilentTime = std::chrono::seconds(8);
 
 // Loss is known, never guessed: a stream keeps the order of its blocks, so a block that
 // a destination does not have although it has seen a later one of the same stream (or a
 // probe) is lost. So may be all that was under way on a stream when one of its first links
-// was lost: it goes again at once, on whichever stream has room. Not thread-safe: used on the node's strand.
+// was lost, and it is late where one is suspected: it goes again at once, on whichever stream has room. So it
+// does from a stream that is silent, which gets no new blocks until it moves. Not thread-safe: used on the
+// node's strand.
 class Sender {
  public:
   using Links = std::map<std::string, std::unique_ptr<OutgoingLink>>;
@@ -70,6 +76,7 @@ class Sender {
   struct Assignment {
     std::uint64_t sequence;
     std::size_t block;
+    TimePoint at{};
   };
   struct Stream {
     const LocalStream* local;
@@ -78,6 +85,10 @@ class Sender {
     std::deque<Assignment> in_flight;
     TimePoint last_assignment{};
     std::uint64_t losses = 0;  // of its first links, as far as what was under way is sent again
+    TimePoint moved_at{};      // something was settled, or nothing was under way
+    Duration patience = kMinSilentTime;
+    bool is_silent = false;
+    std::uint64_t silent_from = 0;  // until all has been looked at that was sent up to here
   };
   struct Destination {
     NodeId node;
@@ -96,6 +107,7 @@ class Sender {
   void arm_probe();
   void probe();
   [[nodiscard]] bool has_room(const Stream& stream) const;
+  [[nodiscard]] static bool is_usable(const Stream& stream);
   [[nodiscard]] std::size_t queued(const Stream& stream) const;
   [[nodiscard]] std::size_t unassigned() const;
   [[nodiscard]] bool all_refuse() const;
@@ -110,6 +122,8 @@ class Sender {
   FrameHeader header_for(const Stream& stream) const;
   void find_losses(Destination& destination);
   void find_lost_links();
+  void find_silent_streams();
+  void send_again(Stream& stream);
   void send_again(std::size_t block);
   void forget_settled(std::size_t stream);
 
@@ -132,6 +146,7 @@ class Sender {
   std::vector<LastAssignment> last_;
   Duration probe_wait_ = kMinProbeWait;
   Executor::TimerId probe_timer_ = 0;
+  TimePoint probe_at_{};
   Lifetime life_;
 };
 

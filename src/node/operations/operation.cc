@@ -107,14 +107,17 @@ void Operation::fail(const Status& cause, bool announce) {
   check_progress();
 }
 
-// A peer that reads nothing keeps frames, and so the buffer, in the transport.
+// A peer that reads nothing keeps frames, and so the buffer, in the transport. One that is only slow is
+// waited for by who has succeeded.
 void Operation::force_release_later() {
   node_->executor.post_at(node_->clock.now() + DataPlane::kDrainTime / 2, life_.bind([this] {
     if (pins_ == 0 || is_finished_) return;
     for (const std::string& peer : receivers_of_frames_) {
       const auto& link = host_.links().at(peer);
-      if (link->handle()) node_->transport.close_link(*link->handle());
+      if (!link->handle() || !(has_failed() || link->is_suspected())) continue;
+      node_->transport.close_link(*link->handle());
     }
+    if (!has_failed()) force_release_later();
   }));
 }
 

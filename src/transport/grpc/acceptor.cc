@@ -2,8 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -17,6 +15,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/grpc/channel_settings.h"
 #include "transport/grpc/handshake.h"
 #include "transport/grpc/limits.h"
 
@@ -36,14 +35,6 @@ void watch(int epoll, int fd, std::uint32_t events) {
   epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-// As gRPC sets the sockets that it accepts itself.
-void configure(int fd) {
-  const int enable = 1;
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &enable, sizeof(enable));
-  const int timeout_ms = static_cast<int>(kKeepaliveTimeout.count());
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof(timeout_ms));
-}
-
 // How gRPC names the other end of a call, without the scheme.
 std::string peer_of_call(std::string_view uri) {
   const std::string_view peer = uri.substr(uri.find(':') + 1);
@@ -53,22 +44,22 @@ std::string peer_of_call(std::string_view uri) {
 
 }  // namespace
 
-Acceptor::Acceptor(net::Listener listener, std::size_t memory_quota_bytes)
+Acceptor::Acceptor(net::Listener listener, std::size_t memory_quota_bytes, Duration silence_deadline)
     : listener_(std::move(listener)),
       unframed_limit_bytes_(memory_quota_bytes / kUnframedQuotaPart),
-      max_unframed_bytes_(max_unframed_bytes(memory_quota_bytes)),
+      bounds_{max_unframed_bytes(memory_quota_bytes), silence_deadline},
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      stop_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+      told_event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Acceptor::~Acceptor() {
   stop();
   close(epoll_);
-  close(stop_event_);
+  close(told_event_);
 }
 
 void Acceptor::start(std::unique_ptr<Handover> handover) {
   handover_ = std::move(handover);
-  watch(epoll_, stop_event_, EPOLLIN);
+  watch(epoll_, told_event_, EPOLLIN);
   for (const auto& socket : listener_.sockets) watch(epoll_, socket.get(), EPOLLIN);
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "square-accept");
@@ -76,13 +67,57 @@ void Acceptor::start(std::unique_ptr<Handover> handover) {
   });
 }
 
+void Acceptor::stop_accepting() {
+  const std::lock_guard lock(accept_mutex_);
+  is_accepting_ = false;
+  for (const auto& socket : listener_.sockets) {
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, socket.get(), nullptr);
+    shutdown(socket.get(), SHUT_RDWR);
+  }
+}
+
 void Acceptor::stop() {
   if (!thread_.joinable()) return;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(stop_event_, &one, sizeof(one));
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+  }
+  tell();
   thread_.join();
   connections_.clear();
-  for (const auto& socket : listener_.sockets) shutdown(socket.get(), SHUT_RDWR);
+}
+
+void Acceptor::part(net::FileDescriptor socket) {
+  {
+    const std::lock_guard lock(mutex_);
+    parting_.push_back(std::move(socket));
+  }
+  tell();
+}
+
+void Acceptor::tell() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = write(told_event_, &one, sizeof(one));
+}
+
+// False if it is to stop.
+bool Acceptor::on_told() {
+  std::uint64_t times = 0;
+  [[maybe_unused]] const ssize_t got = read(told_event_, &times, sizeof(times));
+  std::vector<net::FileDescriptor> parting;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopping_) return false;
+    parting.swap(parting_);
+  }
+  const Time now = Clock::now();
+  for (auto& socket : parting) {
+    const std::string peer = net::peer_of(socket.get());
+    auto connection = std::make_shared<Connection>(socket.release(), peer, bounds_, now);
+    connection->end_call();
+    keep(connection, now);
+  }
+  return true;
 }
 
 std::shared_ptr<Connection> Acceptor::find(std::string_view peer_uri) {
@@ -97,8 +132,10 @@ void Acceptor::run() {
     const int count = epoll_wait(epoll_, events.data(), kEventsAtOnce, wait_ms(Clock::now()));
     for (int i = 0; i < count; ++i) {
       const int fd = events[static_cast<std::size_t>(i)].data.fd;
-      if (fd == stop_event_) return;
-      if (std::ranges::find(listener_.sockets, fd, &net::FileDescriptor::get) != listener_.sockets.end()) {
+      if (fd == told_event_) {
+        if (!on_told()) return;
+      } else if (std::ranges::find(listener_.sockets, fd, &net::FileDescriptor::get) !=
+                 listener_.sockets.end()) {
         accept_all(fd);
       } else {
         forget(fd);  // closed by either side: gRPC has seen it too
@@ -118,6 +155,8 @@ int Acceptor::wait_ms(Time now) {
 }
 
 void Acceptor::accept_all(int listening) {
+  const std::lock_guard lock(accept_mutex_);
+  if (!is_accepting_) return;
   const Time now = Clock::now();
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
     const int accepted = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -146,20 +185,24 @@ void Acceptor::take(int listening, int accepted, Time now) {
     }
     return;
   }
-  configure(accepted);
-  auto connection = std::make_shared<Connection>(own, peer, max_unframed_bytes_, now);
-  if (connections_.empty()) inspect_at_ = now + kInspectionInterval;
-  connections_[own] = connection;
+  configure_socket(accepted, bounds_.silence_deadline);
+  auto connection = std::make_shared<Connection>(own, peer, bounds_, now);
   {
     const std::lock_guard lock(mutex_);
     by_peer_[peer] = connection;
   }
-  watch(epoll_, own, EPOLLRDHUP);
-  is_quiet_ = false;
+  keep(connection, now);
   Handover::NewConnectionParameters parameters;
   parameters.listener_fd = listening;
   parameters.fd = accepted;
   handover_->HandleNewConnection(&parameters);
+}
+
+void Acceptor::keep(const std::shared_ptr<Connection>& connection, Time now) {
+  if (connections_.empty()) inspect_at_ = now + kInspectionInterval;
+  connections_[connection->fd()] = connection;
+  watch(epoll_, connection->fd(), EPOLLRDHUP);
+  is_quiet_ = false;
 }
 
 void Acceptor::forget(int fd) {
@@ -214,7 +257,7 @@ void Acceptor::shed(Time now) {
 
 void Acceptor::shut(Connection& connection, const std::string& why) {
   if (!connection.shut()) return;
-  log(LogLevel::kWarning, "transport", "closed the connection from {}: {}", connection.peer(), why);
+  log(LogLevel::kWarning, "transport", "closed the connection with {}: {}", connection.peer(), why);
 }
 
 }  // namespace square::rpc

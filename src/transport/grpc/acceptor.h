@@ -1,4 +1,4 @@
-// Takes connections, hands them to gRPC, and closes those that misbehave.
+// Takes connections, hands them to gRPC, and closes those that misbehave or are over.
 #pragma once
 
 #include <grpcpp/server_builder.h>
@@ -23,12 +23,13 @@ namespace square::rpc {
 // - one that stalls in the middle of a message, or whose message has no end,
 // - one that takes no answers,
 // - where incomplete messages take more than a part of `memory_quota_bytes` together, those
-//   that completed none for the longest time.
+//   that completed none for the longest time,
+// - one, from either end, whose call has ended and that does not go by itself: a write is stuck in it.
 class Acceptor {
  public:
   using Handover = grpc::experimental::ExternalConnectionAcceptor;
 
-  Acceptor(net::Listener listener, std::size_t memory_quota_bytes);
+  Acceptor(net::Listener listener, std::size_t memory_quota_bytes, Duration silence_deadline);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -36,8 +37,13 @@ class Acceptor {
   [[nodiscard]] std::uint16_t port() const { return listener_.address.port; }
   // Call once, when the server runs.
   void start(std::unique_ptr<Handover> handover);
-  // Accepts nothing more and forgets all connections. Call it before the server is gone.
+  // Accepts nothing more. Call it before the server goes.
+  void stop_accepting();
+  // Forgets all connections.
   void stop();
+
+  // Thread-safe. A duplicate of the socket of a connection that this node opened and whose call has ended.
+  void part(net::FileDescriptor socket);
 
   // Thread-safe. The connection whose other end gRPC names so; none if it is gone.
   std::shared_ptr<Connection> find(std::string_view peer_uri);
@@ -46,20 +52,23 @@ class Acceptor {
   using Time = Connection::Time;
 
   void run();
+  void tell();
+  bool on_told();
   void accept_all(int listening);
   void take(int listening, int accepted, Time now);
   void forget(int fd);
   void inspect_some(Time now);
   void shed(Time now);
+  void keep(const std::shared_ptr<Connection>& connection, Time now);
   void shut(Connection& connection, const std::string& why);
   [[nodiscard]] int wait_ms(Time now);
 
   const net::Listener listener_;
   const std::size_t unframed_limit_bytes_;  // of all connections
-  const std::size_t max_unframed_bytes_;    // of one
+  const Connection::Bounds bounds_;         // of one
   std::unique_ptr<Handover> handover_;
   int epoll_ = -1;
-  int stop_event_ = -1;
+  int told_event_ = -1;
   std::thread thread_;
 
   // The thread only.
@@ -68,7 +77,12 @@ class Acceptor {
   Time inspect_at_{};
   bool is_quiet_ = true;
 
+  std::mutex accept_mutex_;
+  bool is_accepting_ = true;
+
   std::mutex mutex_;
+  bool is_stopping_ = false;
+  std::vector<net::FileDescriptor> parting_;  // not among the connections yet
   std::unordered_map<std::string, std::weak_ptr<Connection>> by_peer_;
 };
 

@@ -36,7 +36,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
     kWrite,
     kFinish,
     kDeadline,
-    kSettled,
+    kDialled,
     kTick
   };
   struct Tag {
@@ -66,7 +66,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   Channel(ChannelOwner& owner, LinkEnd end, grpc::CompletionQueue& queue);
 
   // The part of each end. begin() is called once, by the first wake-up of a tail; advance()
-  // for kStart, kMetadata, kFinish, kDeadline, kSettled and kTick; finish() once, when no read
+  // for kStart, kMetadata, kFinish, kDeadline, kDialled and kTick; finish() once, when no read
   // is in flight, and at the head no write either; release() once, when nothing is in flight.
   virtual void begin() {}
   virtual void advance(Op op, bool ok) = 0;

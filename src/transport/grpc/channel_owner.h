@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/net/file_descriptor.h"
 #include "square/transport.h"
 #include "transport/grpc/handshake.h"
 #include "transport/grpc/message.h"
@@ -22,13 +23,15 @@ class ChannelOwner {
   [[nodiscard]] virtual TransportHandler& handler() = 0;
   [[nodiscard]] virtual const Identity& identity() const = 0;
   [[nodiscard]] virtual const std::shared_ptr<PayloadLedger>& ledger() const = 0;
-  [[nodiscard]] virtual bool is_stopping() const = 0;
 
   // A peer's call has arrived: asks for the next one.
   virtual void accept_next() = 0;
   // The accepted connection that a call from `peer`, as gRPC names it, came on; none if it is
   // gone already.
   virtual std::shared_ptr<Connection> connection_of(std::string_view peer) = 0;
+  // A duplicate of the socket of a dialled connection whose call has ended: it is closed soon, whatever is
+  // stuck in it.
+  virtual void part(net::FileDescriptor socket) = 0;
   // The link that an accepted call is a channel of: a new one for channel 0. Errors:
   // RESOURCE_EXHAUSTED, NOT_FOUND for a channel of a link that is not there.
   virtual Result<std::shared_ptr<Link>> admit(const Caller& caller) = 0;

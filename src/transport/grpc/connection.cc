@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "square/units.h"
 #include "transport/grpc/limits.h"
 
 namespace square::rpc {
@@ -46,10 +47,10 @@ std::uint64_t unread_bytes(int fd) {
 
 }  // namespace
 
-Connection::Connection(int fd, std::string peer, std::size_t max_unframed_bytes, Time now)
+Connection::Connection(int fd, std::string peer, const Bounds& bounds, Time now)
     : fd_(fd),
       peer_(std::move(peer)),
-      max_unframed_bytes_(max_unframed_bytes),
+      bounds_(bounds),
       inspected_at_(now),
       last_message_at_(now),
       overhead_(kHandshakeBytes) {}
@@ -91,20 +92,21 @@ std::optional<std::string> Connection::inspect(Time now) {
 
 std::optional<std::string> Connection::inspect_call(Time now, nanoseconds step) {
   measure(received_bytes(fd_), now, step);
-  if (writing_for_ >= kStallDeadline) {
-    return fmt::format("it took no answer for {} ms", kStallDeadline.count());
+  if (writing_for_ >= bounds_.silence_deadline) {
+    return fmt::format("it took no answer for {} s", to_seconds(bounds_.silence_deadline));
   }
   const std::uint64_t since_message = received_ - message_at_bytes_;
-  const bool is_long = since_message > max_unframed_bytes_;
-  const bool is_stalled = unframed_bytes_ > kLeastUnframedBytes && still_for_ >= kStallDeadline;
+  const bool is_long = since_message > bounds_.max_unframed_bytes;
+  const bool is_stalled = unframed_bytes_ > kLeastUnframedBytes && still_for_ >= bounds_.silence_deadline;
   if (!is_long && !is_stalled) return std::nullopt;
   // What the kernel still holds is for us to read.
   const std::uint64_t unread = unread_bytes(fd_);
-  if (is_long && since_message - std::min(unread, since_message) > max_unframed_bytes_) {
+  if (is_long && since_message - std::min(unread, since_message) > bounds_.max_unframed_bytes) {
     return fmt::format("a message has more than {} bytes", kMaxFrameBytes);
   }
   if (is_stalled && unread == 0) {
-    return fmt::format("it stalled for {} ms in the middle of a message", kStallDeadline.count());
+    return fmt::format("it stalled for {} s in the middle of a message",
+                       to_seconds(bounds_.silence_deadline));
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// What a TCP connection that was accepted has carried, and whether it may go on.
+// What a TCP connection has carried, and whether it may go on.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,12 @@ class Connection {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
+  struct Bounds {
+    std::size_t max_unframed_bytes = 0;
+    std::chrono::nanoseconds silence_deadline{0};
+  };
   // Takes `fd`, a duplicate of gRPC's own.
-  Connection(int fd, std::string peer, std::size_t max_unframed_bytes, Time now);
+  Connection(int fd, std::string peer, const Bounds& bounds, Time now);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -30,6 +34,7 @@ class Connection {
   // False if it carries or has carried a call.
   [[nodiscard]] bool begin_call();
   void accept_call() { accepted_ = true; }
+  // It carries no call any more, or will not soon.
   void end_call() { ended_ = true; }
   void note_message(std::size_t size_bytes);
   void note_write(bool /*begun*/) { ++writes_; }
@@ -51,7 +56,7 @@ class Connection {
 
   const int fd_;
   const std::string peer_;
-  const std::uint64_t max_unframed_bytes_;
+  const Bounds bounds_;
   std::atomic<bool> called_ = false;
   std::atomic<bool> accepted_ = false;
   std::atomic<bool> ended_ = false;

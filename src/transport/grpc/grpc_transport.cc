@@ -24,6 +24,11 @@ Status check_options(const GrpcTransportOptions& options) {
     return invalid_argument(
         fmt::format("threads is {}, allowed are 1 to {}", options.threads, kMaxTransportThreads));
   }
+  if (options.silence_deadline < kMinSilenceDeadline || options.silence_deadline > kMaxSilenceDeadline) {
+    return invalid_argument(fmt::format("silence_deadline is {} s, allowed are {} to {}",
+                                        to_seconds(options.silence_deadline), to_seconds(kMinSilenceDeadline),
+                                        to_seconds(kMaxSilenceDeadline)));
+  }
   // Less than this and a single full frame could stall for ever.
   constexpr std::size_t kMinQuotaBytes = 16 * kMaxFrameBytes;
   if (options.memory_quota_bytes < kMinQuotaBytes) {

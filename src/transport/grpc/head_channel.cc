@@ -85,7 +85,9 @@ void HeadChannel::note_message(std::size_t size_bytes) { connection_->note_messa
 void HeadChannel::note_write(bool begun) { connection_->note_write(begun); }
 
 void HeadChannel::cancel() {
-  if (called_) context_.TryCancel();
+  if (!called_) return;
+  context_.TryCancel();
+  if (connection_ != nullptr) connection_->end_call();
 }
 
 void HeadChannel::finish() { stream_.Finish(to_grpc(reason().value_or(Status::ok())), expect(Op::kFinish)); }

@@ -13,11 +13,8 @@ namespace square::rpc {
 // A link that is not up by then is given up; the node decides whether to try again.
 inline constexpr std::chrono::milliseconds kConnectDeadline{2000};
 
-// A silent peer is dead after the sum of the two. gRPC also makes the second the socket's
-// TCP_USER_TIMEOUT, and that bounds something else: a write that waits in a full socket
-// cannot be cancelled, so its payload is let go only when the connection is given up.
-inline constexpr std::chrono::milliseconds kKeepaliveInterval{500};
-inline constexpr std::chrono::milliseconds kKeepaliveTimeout{500};
+// How many names may be looked up and dialled at once; more are refused, and tried again by the node.
+inline constexpr int kMaxNameDials = 16;
 
 // How long stop() waits for payload that gRPC still reads after every link has ended.
 inline constexpr std::chrono::milliseconds kReleaseDeadline{5000};
@@ -36,23 +33,22 @@ inline constexpr std::size_t kMaxBundleBytes =
 inline constexpr std::size_t kMaxIncomingChannels = 4096;
 inline constexpr std::size_t kMaxLinksPerPeer = 64;
 
-// The round trip of a link in use is measured so often; a head keeps so many unanswered pings.
-inline constexpr std::chrono::milliseconds kRoundTripInterval{1000};
+// Unanswered pings that a head keeps.
 inline constexpr std::size_t kMaxWaitingPongs = 4;
 
 // Connections that were accepted. One that has not carried an accepted call after the
-// first time, or carries none any more for the second, is closed.
+// first time is closed. So is one, from either end, that carries none any more for the second: a write that
+// waits in a full socket cannot be cancelled, and its payload is let go only then.
 inline constexpr std::size_t kMaxConnections = 2 * kMaxIncomingChannels;
 inline constexpr std::chrono::milliseconds kAdmissionDeadline{750};
-inline constexpr std::chrono::milliseconds kPartingDeadline{400};
+inline constexpr std::chrono::milliseconds kPartingDeadline{300};
 inline constexpr int kListenBacklog = 1024;
 
 // What is known of a connection between two messages comes from the kernel's counters. In
-// the middle of a message no byte may stay away for kStallDeadline, and no more bytes than this
-// may come without a whole message: a frame, and whole ones that gRPC has read ahead and
+// the middle of a message no byte may stay away for the transport's silence_deadline, and no more bytes than
+// this may come without a whole message: a frame, and whole ones that gRPC has read ahead and
 // that a busy thread has not taken yet. gRPC reads ahead as far as its HTTP/2 windows, which
 // grow to 16 MiB while memory is plenty.
-inline constexpr std::chrono::milliseconds kStallDeadline{500};
 constexpr std::size_t max_unframed_bytes(std::size_t quota_bytes) {
   return kMaxFrameBytes + std::min(quota_bytes / 4, std::size_t{32} << 20U);
 }

@@ -92,7 +92,6 @@ void Link::on_channel_up(Channel& channel, const std::string& peer) {
   }
   const std::lock_guard lock(mutex_);
   slots_[channel.number()].is_up = true;
-  if (channel.number() == 0 && end_ == LinkEnd::kTail) meter_.tick();
 }
 
 std::optional<Link::Outgoing> Link::next(Channel& channel) {
@@ -110,7 +109,7 @@ std::optional<Link::Outgoing> Link::next(Channel& channel) {
     frames = take_frames();
     tickets = {first_ticket_ + written_.size(), frames.size()};
     written_.resize(written_.size() + frames.size(), false);
-    meter_.note_use();
+    watch_.note_use();
   }
   return Outgoing{to_message(std::move(frames), owner_.ledger()), tickets};
 }
@@ -135,8 +134,8 @@ std::vector<Frame> Link::take_frames() {
 
 std::optional<Control> Link::next_control(const Channel& channel) {
   if (channel.number() != 0) return std::nullopt;
-  if (meter_.ping_is_due()) {
-    return Control{ControlType::kPing, meter_.ping(std::chrono::steady_clock::now())};
+  if (end_ == LinkEnd::kTail && watch_.ping_is_due()) {
+    return Control{ControlType::kPing, watch_.ping(steady_clock().now())};
   }
   if (!pongs_.empty()) {
     const std::uint64_t number = pongs_.front();
@@ -184,6 +183,7 @@ void Link::on_written(Channel& channel, const FrameTickets& tickets) {
 }
 
 Status Link::on_message(Channel& channel, Buffer message) {
+  if (end_ == LinkEnd::kTail) note_heard();
   if (is_control(message)) return on_control(channel, message);
   do {
     SQUARE_ASSIGN_OR_RETURN(Frame frame, take_frame(message));
@@ -244,9 +244,7 @@ Status Link::on_control(Channel& channel, const Buffer& message) {
         if (pongs_.size() >= kMaxWaitingPongs) return data_loss("the peer sends pings and reads no answers");
         pongs_.push_back(control.value);
         break;
-      case ControlType::kPong:
-        round_trip = meter_.pong(control.value, std::chrono::steady_clock::now());
-        break;
+      case ControlType::kPong: round_trip = watch_.pong(control.value, steady_clock().now()); break;
       case ControlType::kDelivered:
         if (!window_.set_delivered(control.value)) return data_loss("the peer confirms what was not sent");
         break;
@@ -267,12 +265,34 @@ void Link::on_wake(Channel& channel) {
   pump_idle();
 }
 
-void Link::on_tick(Channel& channel) {
+void Link::begin_looks() {
+  const std::lock_guard lock(mutex_);
+  watch_.begin(steady_clock().now());
+}
+
+bool Link::look(Channel& channel, bool takes) {
+  bool is_suspected = false;
+  bool goes_on = false;
   {
     const std::lock_guard lock(mutex_);
-    meter_.tick();
+    is_suspected = watch_.look(steady_clock().now(), takes);
+    goes_on = !watch_.rests();
+  }
+  if (is_suspected) {
+    const std::lock_guard handling(handler_mutex_);
+    owner_.handler().on_suspicion(handle_, true);
   }
   channel.pump();
+  return goes_on;
+}
+
+void Link::note_heard() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!watch_.note_heard()) return;
+  }
+  const std::lock_guard handling(handler_mutex_);
+  owner_.handler().on_suspicion(handle_, false);
 }
 
 // At a tail, whose channels share this thread; a head sends on its first channel only.

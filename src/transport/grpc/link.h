@@ -18,7 +18,7 @@
 #include "transport/grpc/channel_owner.h"
 #include "transport/grpc/control.h"
 #include "transport/grpc/frame_order.h"
-#include "transport/grpc/round_trip.h"
+#include "transport/link_watch.h"
 
 namespace square::rpc {
 
@@ -62,8 +62,10 @@ class Link : public std::enable_shared_from_this<Link> {
   // Errors end the channel.
   Status on_message(Channel& channel, Buffer message);
   void on_wake(Channel& channel);
-  // Time for another measurement of the round trip, if the link is in use.
-  void on_tick(Channel& channel);
+  // For channel 0 of a tail: looks at the peer begin; another one, after the peer has taken bytes or none.
+  // False if no more are needed until something is written.
+  void begin_looks();
+  bool look(Channel& channel, bool takes);
   // The last call of a channel.
   void on_channel_down(Channel& channel, const Status& reason);
 
@@ -76,6 +78,7 @@ class Link : public std::enable_shared_from_this<Link> {
 
   void pump_idle();
   void open_missing();
+  void note_heard();
   Status on_control(Channel& channel, const Buffer& message);
   Status on_frame(const Channel& channel, Frame frame);
   Status take_in_order(Frame frame);
@@ -105,7 +108,7 @@ class Link : public std::enable_shared_from_this<Link> {
   // Tail: what is numbered, and how much of that the head has not put in order yet.
   std::uint64_t last_sequence_ = 0;
   SendWindow window_;
-  RoundTripMeter meter_;
+  LinkWatch watch_;
   // Head: what the tail is to be told.
   std::deque<std::uint64_t> pongs_;
   bool tell_delivered_ = false;

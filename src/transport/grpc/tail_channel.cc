@@ -1,19 +1,23 @@
 #include "transport/grpc/tail_channel.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
+#include <grpcpp/create_channel_posix.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "transport/grpc/channel_settings.h"
 #include "transport/grpc/limits.h"
 
 namespace square::rpc {
 namespace {
 
-// The host answers that no process listens at the port. gRPC says so in words only, those of the system.
+// The host answers that no process listens at the port. It is said in words only, those of the system.
 bool is_refusal(const std::string& words) {
   return words.find(std::strerror(ECONNREFUSED)) != std::string::npos;
 }
@@ -21,15 +25,26 @@ bool is_refusal(const std::string& words) {
 }  // namespace
 
 TailChannel::TailChannel(ChannelOwner& owner, std::shared_ptr<Link> link, std::size_t number,
-                         grpc::CompletionQueue& queue, const Destination& to,
-                         const grpc::ChannelArguments& arguments)
-    : Channel(owner, LinkEnd::kTail, queue), to_(to), arguments_(arguments) {
+                         grpc::CompletionQueue& queue, const Destination& to, const Settings& settings)
+    : Channel(owner, LinkEnd::kTail, queue), to_(to), settings_(settings) {
   join(std::move(link), number);
 }
 
 void TailChannel::begin() {
+  deadline_.Set(&queue_, std::chrono::system_clock::now() + kConnectDeadline, expect(Op::kDeadline));
+  dial_ = settings_.dialler.dial(to_.address, queue_, expect(Op::kDialled));
+}
+
+void TailChannel::on_socket(Result<net::FileDescriptor> dialled) {
+  if (dialled.is_ok()) socket_ = net::FileDescriptor(fcntl(dialled->get(), F_DUPFD_CLOEXEC, 0));
+  if (is_closing() || !socket_) {
+    deadline_.Cancel();
+    const std::string why = dialled.is_ok() ? net::describe_errno(errno) : dialled.status().message();
+    return end(unreachable(why));
+  }
+  configure_socket(socket_.get(), settings_.silence_deadline);
   const Identity& self = owner_.identity();
-  channel_ = grpc::CreateCustomChannel(to_.address, grpc::InsecureChannelCredentials(), arguments_);
+  channel_ = grpc::CreateCustomInsecureChannelFromFd(to_.address, dialled->release(), settings_.arguments);
   context_ = std::make_unique<grpc::ClientContext>();
   context_->AddMetadata(kVersionKey, std::to_string(kProtocolVersion));
   context_->AddMetadata(kFromKey, percent_encode(self.name));
@@ -39,7 +54,6 @@ void TailChannel::begin() {
   if (!self.token.empty()) context_->AddMetadata(kTokenKey, percent_encode(self.token));
   stream_ = grpc::GenericStub(channel_).PrepareCall(context_.get(), kMethod, &queue_);
   stream_->StartCall(expect(Op::kStart));
-  deadline_.Set(&queue_, std::chrono::system_clock::now() + kConnectDeadline, expect(Op::kDeadline));
 }
 
 void TailChannel::advance(Op op, bool ok) {
@@ -50,36 +64,42 @@ void TailChannel::advance(Op op, bool ok) {
     case Op::kMetadata:
       if (!ok || is_closing() || !was_accepted()) return conclude();
       deadline_.Cancel();
-      if (number() == 0) arm_tick();
       return go_up(to_.peer);
     case Op::kTick:
       if (!ok || is_closing() || has_ended()) return;
-      link().on_tick(*this);
-      return arm_tick();
+      is_ticking_ = link().look(*this, has_taken());
+      if (is_ticking_) arm_tick();
+      return;
     case Op::kDeadline:
       if (!ok || is_up() || has_ended()) return;
       return fail(
           unavailable(fmt::format("cannot reach node \"{}\" at {}: no answer within {} ms; is it running?",
                                   to_.peer, to_.address, kConnectDeadline.count())));
+    case Op::kDialled: return on_socket(dial_->take());
     case Op::kFinish:
       deadline_.Cancel();
       tick_.Cancel();
-      settle();
       return end(explain());
     default: return;
   }
 }
 
 void TailChannel::arm_tick() {
-  tick_.Set(&queue_, std::chrono::system_clock::now() + kRoundTripInterval, expect(Op::kTick));
+  tick_.Set(&queue_, std::chrono::system_clock::now() + kWatchInterval, expect(Op::kTick));
 }
 
-void TailChannel::settle() {
-  // gRPC 1.51 sometimes loses the socket of a channel that goes while it connects. A
-  // process that is about to end can bear that, one that tries again for days cannot.
-  if (owner_.is_stopping() || channel_->GetState(false) != GRPC_CHANNEL_CONNECTING) return;
-  channel_->NotifyOnStateChange(GRPC_CHANNEL_CONNECTING, std::chrono::system_clock::now() + kConnectDeadline,
-                                &queue_, expect(Op::kSettled));
+// The tail of a link that is not used has nothing to look for.
+void TailChannel::note_write(bool begun) {
+  if (!begun || number() != 0 || std::exchange(is_ticking_, true)) return;
+  link().begin_looks();
+  arm_tick();
+}
+
+bool TailChannel::has_taken() {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  return std::exchange(taken_bytes_, info.tcpi_bytes_acked) != info.tcpi_bytes_acked;
 }
 
 bool TailChannel::was_accepted() const {
@@ -90,27 +110,44 @@ bool TailChannel::was_accepted() const {
 
 void TailChannel::finish() {
   if (is_closing()) context_->TryCancel();
+  part();
   stream_->Finish(&status_, expect(Op::kFinish));
+}
+
+void TailChannel::cancel() {
+  if (dial_ != nullptr) dial_->give_up();
+  if (context_ == nullptr) return;
+  context_->TryCancel();
+  part();
+}
+
+// Before any event says that the call is over: where a write is stuck, none does.
+void TailChannel::part() {
+  if (is_up() && socket_) owner_.part(std::move(socket_));
 }
 
 void TailChannel::release() {
   stream_.reset();
   context_.reset();
   channel_.reset();
+  if (socket_) shutdown(socket_.get(), SHUT_RDWR);
+  socket_ = {};
+}
+
+Status TailChannel::unreachable(const std::string& why) const {
+  if (is_refusal(why)) {
+    return not_found(fmt::format("cannot reach node \"{}\" at {}: nobody listens there; is it running?",
+                                 to_.peer, to_.address));
+  }
+  return unavailable(
+      fmt::format("cannot reach node \"{}\" at {}: {}; is it running?", to_.peer, to_.address, why));
 }
 
 Status TailChannel::explain() const {
   const std::string& words = status_.error_message();
   const auto code = static_cast<StatusCode>(status_.error_code());
   if (!is_up()) {
-    if (is_refusal(words)) {
-      return not_found(fmt::format("cannot reach node \"{}\" at {}: nobody listens there; is it running?",
-                                   to_.peer, to_.address));
-    }
-    if (code == StatusCode::kUnavailable) {
-      return unavailable(
-          fmt::format("cannot reach node \"{}\" at {}: {}; is it running?", to_.peer, to_.address, words));
-    }
+    if (is_refusal(words) || code == StatusCode::kUnavailable) return unreachable(words);
     if (code == StatusCode::kOk || code == StatusCode::kUnimplemented) {
       return unavailable(fmt::format(
           "cannot reach node \"{}\" at {}: what listens there is not a Square node; check the address",

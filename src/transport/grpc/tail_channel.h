@@ -1,11 +1,16 @@
 // The end that dials: a client's call.
 #pragma once
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <cstdint>
+
+#include "base/net/file_descriptor.h"
+#include "transport/grpc/dial.h"
 #include "transport/grpc/link.h"
 
 namespace square::rpc {
@@ -18,34 +23,47 @@ struct Destination {
 
 class TailChannel final : public Channel {
  public:
-  // `arguments` and `queue` outlive the channel.
+  struct Settings {
+    const grpc::ChannelArguments& arguments;
+    Dialler& dialler;
+    Duration silence_deadline{0};
+  };
+  // The arguments, the dialler and `queue` outlive the channel.
   TailChannel(ChannelOwner& owner, std::shared_ptr<Link> link, std::size_t number,
-              grpc::CompletionQueue& queue, const Destination& to, const grpc::ChannelArguments& arguments);
+              grpc::CompletionQueue& queue, const Destination& to, const Settings& settings);
 
  private:
   void begin() override;
   void advance(Op op, bool ok) override;
   void read(grpc::ByteBuffer& message, void* tag) override { stream_->Read(&message, tag); }
   void write(const grpc::ByteBuffer& message, void* tag) override { stream_->Write(message, tag); }
-  void cancel() override { context_->TryCancel(); }
+  void cancel() override;
   void finish() override;
   void release() override;
+  void note_write(bool begun) override;
+  void part();
 
   void arm_tick();
-  // Has the channel wait until gRPC's does not connect any more.
-  void settle();
+  [[nodiscard]] bool has_taken();
+  void on_socket(Result<net::FileDescriptor> dialled);
   [[nodiscard]] bool was_accepted() const;
+  [[nodiscard]] Status unreachable(const std::string& why) const;
   // Why the call ended, in words for the node.
   [[nodiscard]] Status explain() const;
 
   const Destination to_;
-  const grpc::ChannelArguments& arguments_;
+  const Settings settings_;
+  std::shared_ptr<Dial> dial_;
+  // A duplicate of gRPC's own: a write that is stuck ends with the socket alone.
+  net::FileDescriptor socket_;
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;  // goes before its context
   grpc::Status status_;
   grpc::Alarm deadline_;
   grpc::Alarm tick_;
+  bool is_ticking_ = false;
+  std::uint64_t taken_bytes_ = 0;  // by the peer, as of the last tick
 };
 
 }  // namespace square::rpc

@@ -61,7 +61,7 @@ GrpcTransport::GrpcTransport(GrpcTransportOptions options, net::HostPort bind, s
       bind_(std::move(bind)),
       advertised_(std::move(advertised)),
       ledger_(std::make_shared<PayloadLedger>()),
-      dialling_(dialling_arguments()) {}
+      dialling_(dialling_arguments(options_.silence_deadline)) {}
 
 GrpcTransport::~GrpcTransport() { stop(); }
 
@@ -69,7 +69,8 @@ Status GrpcTransport::start(TransportHandler& handler) {
   SQUARE_CHECK(handler_ == nullptr, "start() was called twice");
   SQUARE_ASSIGN_OR_RETURN(net::Listener listener, net::listen_on(bind_, kListenBacklog));
   handler_ = &handler;
-  acceptor_ = std::make_unique<Acceptor>(std::move(listener), options_.memory_quota_bytes);
+  acceptor_ =
+      std::make_unique<Acceptor>(std::move(listener), options_.memory_quota_bytes, options_.silence_deadline);
   SQUARE_RETURN_IF_ERROR(start_server());
   const net::HostPort bound{bind_.host, acceptor_->port()};
   address_ = bound.to_string();
@@ -101,7 +102,7 @@ Status GrpcTransport::start_server() {
   quota.Resize(options_.memory_quota_bytes);
   dialling_.SetResourceQuota(quota);
   grpc::ServerBuilder builder;
-  apply_accepting_arguments(builder);
+  apply_accepting_arguments(builder, options_.silence_deadline);
   builder.SetResourceQuota(quota);
   auto handover = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
@@ -148,7 +149,9 @@ std::shared_ptr<Channel> GrpcTransport::make_channel(LinkHandle link, std::size_
                                                      const Destination& to, grpc::CompletionQueue& queue) {
   ChannelOwner& owner = *this;
   const std::lock_guard lock(mutex_);
-  auto channel = std::make_shared<TailChannel>(owner, links_.at(link), number, queue, to, dialling_);
+  auto channel =
+      std::make_shared<TailChannel>(owner, links_.at(link), number, queue, to,
+                                    TailChannel::Settings{dialling_, dialler_, options_.silence_deadline});
   channels_.emplace(channel.get(), channel);
   return channel;
 }
@@ -174,7 +177,6 @@ void GrpcTransport::stop() {
     const std::lock_guard lock(mutex_);
     if (!running_) return;
     running_ = false;
-    stopping_ = true;
     for (const auto& [handle, link] : links_) links.push_back(link);
   }
   for (const std::thread& thread : threads_) {
@@ -183,8 +185,9 @@ void GrpcTransport::stop() {
   for (const auto& link : links) link->close(cancelled("this node stopped"));
   links.clear();
   // The order matters: calls end and give their events while the queues are still polled;
-  // a queue is shut down only when nothing can be put on it any more.
-  acceptor_->stop();
+  // a queue is shut down only when nothing can be put on it any more. The server waits for connections in
+  // which a write is stuck, and the acceptor closes those.
+  acceptor_->stop_accepting();
   server_->Shutdown(std::chrono::system_clock::now());
   wait_until_nothing_is_open();
   if (!ledger_->wait_until_empty(kReleaseDeadline)) {
@@ -196,6 +199,7 @@ void GrpcTransport::stop() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   pollers_.clear();
+  acceptor_->stop();
   server_.reset();
   acceptor_.reset();
   queues_.clear();

@@ -6,7 +6,6 @@
 #include <grpcpp/server.h>
 #include <grpcpp/support/channel_arguments.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -44,9 +43,9 @@ class GrpcTransport final : public Transport, private ChannelOwner {
   [[nodiscard]] TransportHandler& handler() override { return *handler_; }
   [[nodiscard]] const Identity& identity() const override { return identity_; }
   [[nodiscard]] const std::shared_ptr<PayloadLedger>& ledger() const override { return ledger_; }
-  [[nodiscard]] bool is_stopping() const override { return stopping_; }
   void accept_next() override;
   std::shared_ptr<Connection> connection_of(std::string_view peer) override;
+  void part(net::FileDescriptor socket) override { acceptor_->part(std::move(socket)); }
   Result<std::shared_ptr<Link>> admit(const Caller& caller) override;
   void dismiss() override;
   void retire(Channel& channel) override;
@@ -65,6 +64,7 @@ class GrpcTransport final : public Transport, private ChannelOwner {
   const std::string advertised_;
   const std::shared_ptr<PayloadLedger> ledger_;
   grpc::ChannelArguments dialling_;
+  Dialler dialler_;
 
   TransportHandler* handler_ = nullptr;
   std::string address_;  // set by start()
@@ -76,7 +76,6 @@ class GrpcTransport final : public Transport, private ChannelOwner {
   std::vector<std::unique_ptr<Poller>> pollers_;  // by queue
   std::vector<std::thread> threads_;
 
-  std::atomic<bool> stopping_ = false;
   std::mutex stop_mutex_;  // a second stop() waits for the first
 
   std::mutex mutex_;

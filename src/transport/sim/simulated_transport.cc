@@ -24,9 +24,25 @@ Status SimulatedTransport::start(TransportHandler& handler) {
 }
 
 void SimulatedTransport::later(TimePoint when, Executor::Task task) {
-  simulation_.schedule(when, [running = running_, task = std::move(task)] {
+  simulation_.schedule_at(name_, when, [running = running_, task = std::move(task)] {
     if (*running) task();
   });
+}
+
+void SimulatedTransport::happen(LinkHandle link, Executor::Task task) {
+  const auto found = connections_.find(link);
+  if (found == connections_.end()) return;
+  if (!conditions(found->second).is_stalled) return task();
+  found->second.stalled.push_back(std::move(task));
+}
+
+void SimulatedTransport::resume(LinkEnd end, const std::string& peer) {
+  for (auto& [link, connection] : connections_) {
+    if (connection.end != end || connection.peer != peer) continue;
+    for (Executor::Task& task : std::exchange(connection.stalled, {})) {
+      later(simulation_.clock.time, [this, link = link, task = std::move(task)] { happen(link, task); });
+    }
+  }
 }
 
 const LinkConditions& SimulatedTransport::conditions(const Connection& connection) const {
@@ -53,7 +69,7 @@ LinkHandle SimulatedTransport::open_link(std::string_view peer, std::string_view
 void SimulatedTransport::connect(LinkHandle link, const std::string& peer, const std::string& address) {
   const auto found = connections_.find(link);
   if (found == connections_.end()) return;  // closed meanwhile
-  if (conditions(found->second).is_cut) {
+  if (conditions(found->second).is_cut || conditions(found->second).is_stalled) {
     return later(simulation_.clock.time + kSimulatedConnectTime, [this, link, peer] {
       break_link(link, unavailable(fmt::format("node \"{}\" does not answer", peer)));
     });
@@ -69,11 +85,67 @@ void SimulatedTransport::connect(LinkHandle link, const std::string& peer, const
   const Duration round_trip = 2 * conditions(found->second).delay;
   handler_->on_link_up(link, LinkEnd::kTail, peer);
   handler_->on_round_trip(link, round_trip);
+  watch(link);
+}
+
+// As long as the link is used.
+void SimulatedTransport::watch(LinkHandle link) {
+  Connection& connection = connections_.at(link);
+  if (std::exchange(connection.is_watched, true)) return;
+  connection.watch.begin(simulation_.clock.time);
+  if (connection.watch.ping_is_due()) ping(connection);
+  later(simulation_.clock.time + kWatchInterval, [this, link] { look(link); });
+}
+
+void SimulatedTransport::look(LinkHandle link) {
+  const auto found = connections_.find(link);
+  if (found == connections_.end()) return;
+  LinkWatch& watch = found->second.watch;
+  if (watch.look(simulation_.clock.time, false)) handler_->on_suspicion(link, true);
+  if (watch.ping_is_due()) ping(found->second);
+  found->second.is_watched = !watch.rests();
+  if (!watch.rests()) later(simulation_.clock.time + kWatchInterval, [this, link] { look(link); });
+}
+
+TimePoint SimulatedTransport::arrival_of_ping(const Connection& connection) {
+  const LinkConditions& now = conditions(connection);
+  Duration delay = now.delay;
+  while (now.loss > 0 && simulation_.draw() < now.loss) {
+    delay += std::max<Duration>(kSimulatedResendTime, 2 * now.delay);
+  }
+  return simulation_.clock.time + delay;
+}
+
+void SimulatedTransport::ping(Connection& connection) {
+  const std::uint64_t number = connection.watch.ping(simulation_.clock.time);
+  SimulatedTransport* const head = other(connection);
+  if (head == nullptr) return;
+  const LinkHandle there = connection.other_handle;
+  head->later(arrival_of_ping(connection), [head, there, number] {
+    head->happen(there, [head, there, number] { head->answer_ping(head->connections_.at(there), number); });
+  });
+}
+
+void SimulatedTransport::answer_ping(const Connection& connection, std::uint64_t number) {
+  SimulatedTransport* const tail = other(connection);
+  if (tail == nullptr) return;
+  const LinkHandle link = connection.other_handle;
+  tail->later(arrival_of_ping(connection), [tail, link, number] {
+    tail->happen(link, [tail, link, number] {
+      Connection& asked = tail->connections_.at(link);
+      tail->hear(link, asked);
+      (void)asked.watch.pong(number, tail->simulation_.clock.time);
+    });
+  });
+}
+
+void SimulatedTransport::hear(LinkHandle link, Connection& connection) {
+  if (connection.end == LinkEnd::kTail && connection.watch.note_heard()) handler_->on_suspicion(link, false);
 }
 
 LinkHandle SimulatedTransport::accept(SimulatedTransport& from, LinkHandle from_handle) {
   const LinkHandle link(next_handle_++);
-  connections_[link] = {LinkEnd::kHead, from.name_, from.address(), from_handle, {}};
+  connections_[link] = {LinkEnd::kHead, from.name_, from.address(), from_handle};
   handler_->on_link_up(link, LinkEnd::kHead, from.name_);
   return link;
 }
@@ -94,6 +166,11 @@ void SimulatedTransport::send(LinkHandle link, Frame frame) {
   Connection& connection = found->second;
   SimulatedTransport* const head = other(connection);
   if (head == nullptr) return;
+  if (connection.end == LinkEnd::kTail) {
+    connection.watch.note_use();
+    watch(link);
+  }
+  const Buffer pin = frame.payload;  // as long as it cannot leave
   // The wire keeps no reference to the sender's memory.
   std::vector<std::byte> bytes(frame.payload.size_bytes());
   frame.payload.copy_to(bytes.data());
@@ -102,11 +179,10 @@ void SimulatedTransport::send(LinkHandle link, Frame frame) {
   const bool lost = simulation_.draw() < now.loss;
   const TimePoint when = arrival(connection, frame.header, now);
   head->later(when, [head, to = connection.other_handle, frame = std::move(frame), lost] {
-    head->take(to, frame, lost);
+    head->happen(to, [head, to, frame, lost] { head->take(to, frame, lost); });
   });
-  later(simulation_.clock.time, [this, link] {
-    if (connections_.contains(link)) handler_->on_sent(link);
-  });
+  later(simulation_.clock.time,
+        [this, link, pin] { happen(link, [this, link, pin] { handler_->on_sent(link); }); });
 }
 
 void SimulatedTransport::take(LinkHandle link, Frame frame, bool lost) {
@@ -128,6 +204,7 @@ void SimulatedTransport::deliver(LinkHandle link, Frame frame, bool lost) {
     return;
   }
   ++simulation_.delivered;
+  hear(link, connections_.at(link));
   handler_->on_frame(link, std::move(frame));
 }
 
@@ -142,7 +219,9 @@ void SimulatedTransport::close_link(LinkHandle link) {
   if (SimulatedTransport* const far = other(connection); far != nullptr) {
     far->later(simulation_.clock.time + conditions(connection).delay,
                [far, to = connection.other_handle, name = name_] {
-                 far->break_link(to, unavailable(fmt::format("node \"{}\" closed the link", name)));
+                 far->happen(to, [far, to, name] {
+                   far->break_link(to, unavailable(fmt::format("node \"{}\" closed the link", name)));
+                 });
                });
   }
   later(simulation_.clock.time, [this, link] { break_link(link, cancelled("the link was closed")); });

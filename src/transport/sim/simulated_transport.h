@@ -5,15 +5,20 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "square/simulation.h"
 #include "square/transport.h"
+#include "transport/link_watch.h"
 #include "transport/sim/simulation_state.h"
 
 namespace square {
 
 // Who dials and gets no answer hears so then.
 inline constexpr Duration kSimulatedConnectTime = std::chrono::seconds(1);
+
+// What is lost of a connection's own is sent again after so long, or after a round trip.
+inline constexpr Duration kSimulatedResendTime = std::chrono::milliseconds(200);
 
 class SimulatedTransport final : public Transport {
  public:
@@ -34,6 +39,8 @@ class SimulatedTransport final : public Transport {
 
   // Links that this node has opened to the peer break, at both ends.
   void cut(const std::string& peer);
+  // What waited while links with the peer, of which this is the `end`, were stalled goes on.
+  void resume(LinkEnd end, const std::string& peer);
 
  private:
   // One direction of a connection. Frames of a stream keep their order: none arrives
@@ -43,12 +50,24 @@ class SimulatedTransport final : public Transport {
     std::string peer;
     std::string other_address;  // empty until connected
     LinkHandle other_handle;
-    std::map<std::pair<std::uint64_t, std::uint64_t>, TimePoint> last_arrival;
+    std::map<std::pair<std::uint64_t, std::uint64_t>, TimePoint> last_arrival{};
+    std::vector<Executor::Task> stalled{};  // what has come, or gone, meanwhile
+    LinkWatch watch{};                      // tail
+    bool is_watched = false;
   };
 
   void connect(LinkHandle link, const std::string& peer, const std::string& address);
   LinkHandle accept(SimulatedTransport& from, LinkHandle from_handle);
+  // At this end of a link, unless it is stalled: then when that is over.
+  void happen(LinkHandle link, Executor::Task task);
   void take(LinkHandle link, Frame frame, bool lost);
+  void watch(LinkHandle link);
+  void look(LinkHandle link);
+  void ping(Connection& connection);
+  void answer_ping(const Connection& connection, std::uint64_t number);
+  void hear(LinkHandle link, Connection& connection);
+  // When something of TCP's own arrives: nothing of that is lost, but sent again.
+  [[nodiscard]] TimePoint arrival_of_ping(const Connection& connection);
   void deliver(LinkHandle link, Frame frame, bool lost);
   void break_link(LinkHandle link, Status reason);
   TimePoint arrival(Connection& connection, const FrameHeader& header, const LinkConditions& conditions);

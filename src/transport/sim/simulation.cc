@@ -19,6 +19,14 @@ void Simulation::State::schedule(TimePoint when, Executor::Task task) {
   events.push({std::max(when, clock.time), next_order++, std::move(task)});
 }
 
+void Simulation::State::schedule_at(const std::string& node, TimePoint when, Executor::Task task) {
+  schedule(when, [this, node, task = std::move(task)]() mutable {
+    const auto paused = paused_until.find(node);
+    if (paused == paused_until.end() || paused->second <= clock.time) return task();
+    schedule_at(node, paused->second, std::move(task));
+  });
+}
+
 double Simulation::State::draw() {
   constexpr double kScale = 1.0 / 9007199254740992.0;  // 2^-53
   return static_cast<double>(random() >> 11U) * kScale;
@@ -40,7 +48,8 @@ void Simulation::State::trace(std::initializer_list<std::uint64_t> numbers) {
 
 class SimulatedExecutor final : public Executor {
  public:
-  explicit SimulatedExecutor(Simulation::State& simulation) : simulation_(simulation) {}
+  SimulatedExecutor(Simulation::State& simulation, std::string node)
+      : simulation_(simulation), node_(std::move(node)) {}
   ~SimulatedExecutor() override { *alive_ = false; }
 
   void post(Task task) override { schedule(simulation_.clock.time, std::move(task)); }
@@ -63,12 +72,13 @@ class SimulatedExecutor final : public Executor {
 
  private:
   void schedule(TimePoint when, Task task) {
-    simulation_.schedule(when, [alive = alive_, task = std::move(task)] {
+    simulation_.schedule_at(node_, when, [alive = alive_, task = std::move(task)] {
       if (*alive) task();
     });
   }
 
   Simulation::State& simulation_;
+  const std::string node_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::unordered_set<TimerId> timers_;
   TimerId last_timer_ = 0;
@@ -79,7 +89,9 @@ Simulation::~Simulation() = default;
 
 const Clock& Simulation::clock() const { return state_->clock; }
 
-std::unique_ptr<Executor> Simulation::make_executor() { return std::make_unique<SimulatedExecutor>(*state_); }
+std::unique_ptr<Executor> Simulation::make_executor(std::string node_name) {
+  return std::make_unique<SimulatedExecutor>(*state_, std::move(node_name));
+}
 
 std::unique_ptr<Transport> Simulation::make_transport(std::string node_name) {
   return std::make_unique<SimulatedTransport>(*state_, std::move(node_name));
@@ -88,7 +100,15 @@ std::unique_ptr<Transport> Simulation::make_transport(std::string node_name) {
 void Simulation::set_conditions(const std::string& from, const std::string& to, LinkConditions conditions) {
   state_->link_conditions[{from, to}] = conditions;
   const auto tail = state_->transports.find(SimulatedTransport::address_of(from));
+  const auto head = state_->transports.find(SimulatedTransport::address_of(to));
   if (conditions.is_cut && tail != state_->transports.end()) tail->second->cut(to);
+  if (conditions.is_stalled) return;
+  if (tail != state_->transports.end()) tail->second->resume(LinkEnd::kTail, to);
+  if (head != state_->transports.end()) head->second->resume(LinkEnd::kHead, from);
+}
+
+void Simulation::pause(const std::string& node_name, Duration duration) {
+  state_->paused_until[node_name] = state_->clock.time + duration;
 }
 
 void Simulation::set_default_conditions(LinkConditions conditions) {

@@ -36,6 +36,8 @@ struct Simulation::State {
   explicit State(std::uint64_t seed) : random(seed) {}
 
   void schedule(TimePoint when, Executor::Task task);
+  // What the node's process does, if it is not paused then.
+  void schedule_at(const std::string& node, TimePoint when, Executor::Task task);
   // Uniform in [0, 1), the same on every machine.
   double draw();
   [[nodiscard]] const LinkConditions& conditions(const std::string& from, const std::string& to) const;
@@ -48,6 +50,7 @@ struct Simulation::State {
   std::uint64_t next_order = 0;
   LinkConditions default_conditions;
   std::map<std::pair<std::string, std::string>, LinkConditions> link_conditions;
+  std::map<std::string, TimePoint> paused_until;          // by node
   std::map<std::string, SimulatedTransport*> transports;  // by address
   std::uint64_t trace_hash = 0xcbf29ce484222325U;
   std::uint64_t delivered = 0;

@@ -175,6 +175,13 @@ class Overlay {
     simulation.set_conditions(node_name(from), node_name(to), line);
   }
 
+  // Has nothing pass on the line from one node to another, and nothing break.
+  void set_stalled(std::size_t from, std::size_t to, bool is_stalled) {
+    LinkConditions line = simulation.conditions(node_name(from), node_name(to));
+    line.is_stalled = is_stalled;
+    simulation.set_conditions(node_name(from), node_name(to), line);
+  }
+
   Simulation simulation;
 
  private:
@@ -187,7 +194,7 @@ class Overlay {
   void start(std::size_t index) {
     options_.name = node_name(index);
     Host& host = hosts_[index];
-    host.executor = simulation.make_executor();
+    host.executor = simulation.make_executor(options_.name);
     host.transport = simulation.make_transport(options_.name);
     host.node = std::make_unique<DataPlane>(options_, simulation.clock(), *host.transport, *host.executor);
     if (!host.node->start().is_ok()) std::abort();

@@ -9,7 +9,6 @@
 #include "recorder.h"
 #include "transport/grpc/control.h"
 #include "transport/grpc/frame_order.h"
-#include "transport/grpc/round_trip.h"
 
 using namespace square;
 using namespace square::testing;
@@ -155,26 +154,6 @@ TEST_CASE("the round trip of a link is measured") {
   const auto in = head.recorder.wait_incoming("a");
   REQUIRE(in.has_value());
   CHECK(head.recorder.record(*in).round_trips.empty());
-}
-
-TEST_CASE("the estimate is the least of late samples") {
-  rpc::RoundTripMeter meter;
-  const rpc::RoundTripMeter::Time start{};
-  const auto measure = [&](Duration round_trip) {
-    meter.note_use();
-    meter.tick();
-    REQUIRE(meter.ping_is_due());
-    const auto number = meter.ping(start);
-    CHECK_FALSE(meter.pong(number + 1, start).has_value());
-    return meter.pong(number, start + round_trip);
-  };
-  CHECK(measure(50ms) == 50ms);
-  CHECK(measure(80ms) == 50ms);
-  CHECK(measure(20ms) == 20ms);
-  for (std::size_t i = 1; i < rpc::RoundTripMeter::kSamples; ++i) CHECK(measure(90ms) == 20ms);
-  CHECK(measure(90ms) == 90ms);
-  meter.tick();  // nothing was sent since
-  CHECK_FALSE(meter.ping_is_due());
 }
 
 TEST_CASE("a channel needs its link, and its number but once") {

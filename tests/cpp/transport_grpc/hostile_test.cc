@@ -62,6 +62,12 @@ GrpcTransportOptions small_quota() {
   return options;
 }
 
+GrpcTransportOptions impatient() {
+  GrpcTransportOptions options = small_quota();
+  options.silence_deadline = 500ms;
+  return options;
+}
+
 // A well-behaved link to the node under attack, with traffic all the time.
 class Friend {
  public:
@@ -194,7 +200,7 @@ TEST_CASE("1,000 calls that stall in the middle of a message are closed, others 
   files.rlim_cur = std::min<rlim_t>(files.rlim_max, 8192);
   setrlimit(RLIMIT_NOFILE, &files);
   const int calls = files.rlim_cur >= 4096 ? 1000 : 200;
-  Node node("b", small_quota());
+  Node node("b", impatient());
   ignore_frames(node);
   Friend good(node);
   const MemoryGrowth growth;
@@ -215,8 +221,23 @@ TEST_CASE("1,000 calls that stall in the middle of a message are closed, others 
   CHECK(good.is_well());
 }
 
-TEST_CASE("a peer that takes no answers is closed") {
+TEST_CASE("a neighbour that stalls for 2 s in the middle of a message, or takes no answers, is waited for") {
   Node node("b", small_quota());
+  ignore_frames(node);
+  const RawConnection connection(node.transport->address());
+  connection.greet();
+  connection.call(greeting("slow"));
+  const auto in = node.recorder.wait_incoming("slow");
+  REQUIRE(in.has_value());
+  connection.begin_message(kMaxPayloadBytes, std::string(20'000, 'x'));
+  CountedPayload payload(kMiB);
+  node.transport->send(*in, block(1, payload.take()));
+  CHECK_FALSE(connection.wait_closed(2s));
+  CHECK(node.recorder.open_links() == 1);
+}
+
+TEST_CASE("a peer that takes no answers is closed") {
+  Node node("b", impatient());
   ignore_frames(node);
   Friend good(node);
   // Keeps HTTP/2's first window of 64 KiB, so more than that is never taken.

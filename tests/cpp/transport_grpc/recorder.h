@@ -40,6 +40,8 @@ struct LinkRecord {
   std::size_t received = 0;
   std::vector<Duration> round_trips;
   std::vector<Frame> frames;
+  bool is_suspected = false;
+  int suspicions = 0;
   std::optional<Status> down;
   int inside = 0;
 };
@@ -85,6 +87,15 @@ class Recorder final : public TransportHandler {
     enter(link, [&](LinkRecord& record) {
       broken_ = broken_ || !record.up;
       record.round_trips.push_back(round_trip);
+    });
+    leave(link);
+  }
+
+  void on_suspicion(LinkHandle link, bool is_suspected) override {
+    enter(link, [&](LinkRecord& record) {
+      broken_ = broken_ || !record.up || record.is_suspected == is_suspected;
+      record.is_suspected = is_suspected;
+      record.suspicions += is_suspected ? 1 : 0;
     });
     leave(link);
   }
@@ -158,8 +169,11 @@ class Recorder final : public TransportHandler {
     changed_.notify_all();
   }
   void leave(LinkHandle link) {
-    const std::lock_guard lock(mutex_);
-    --records_[link].inside;
+    {
+      const std::lock_guard lock(mutex_);
+      --records_[link].inside;
+    }
+    changed_.notify_all();
   }
 
   std::mutex mutex_;

@@ -130,7 +130,7 @@ TEST_CASE("nobody at the address: told in bounded time, by name") {
   { closed_port = SilentServer().address(); }
   const LinkHandle closed = node.transport->open_link("b", closed_port);
   const Status refused = node.recorder.wait_down(closed, 1s);
-  CHECK(refused.code() == StatusCode::kNotFound);  // as its host says
+  CHECK_MESSAGE(refused.code() == StatusCode::kNotFound, refused.to_string());  // as its host says
   CHECK(contains(refused.message(), "cannot reach node \"b\" at " + closed_port));
   CHECK(contains(refused.message(), "is it running?"));
 
@@ -144,6 +144,27 @@ TEST_CASE("nobody at the address: told in bounded time, by name") {
 
   const Status nonsense = node.recorder.wait_down(node.transport->open_link("b", "no such host.invalid:1"));
   CHECK(nonsense.code() == StatusCode::kUnavailable);
+}
+
+TEST_CASE("a peer is dialled by name, and an unknown name is told") {
+  Node a("a"), b("b");
+  const std::string address = b.transport->address();
+  const LinkHandle known = a.transport->open_link("b", "localhost" + address.substr(address.rfind(':')));
+  CHECK(a.recorder.wait_up(known));
+  const LinkHandle unknown = a.transport->open_link("c", "nowhere.invalid:4711");
+  const Status reason = a.recorder.wait_down(unknown);
+  CHECK(reason.code() == StatusCode::kUnavailable);
+  CHECK(reason.message().find("nowhere.invalid:4711") != std::string::npos);
+}
+
+TEST_CASE("names beyond a bound are refused, and a link by name that is closed goes at once") {
+  Node a("a");
+  std::vector<LinkHandle> links;
+  for (int i = 0; i < 3 * rpc::kMaxNameDials; ++i) {
+    links.push_back(a.transport->open_link("c", "name-" + std::to_string(i) + ".invalid:4711"));
+  }
+  for (const LinkHandle link : links) a.transport->close_link(link);
+  for (const LinkHandle link : links) CHECK_FALSE(a.recorder.wait_down(link).is_ok());
 }
 
 TEST_CASE("garbage closes its link with DATA_LOSS and leaves others alone") {

@@ -67,6 +67,17 @@ TEST_CASE("a taken port and a silent one are named") {
   CHECK(listen_on({"no-such-host.invalid", 0}, 8).status().code() == StatusCode::kUnavailable);
 }
 
+TEST_CASE("a socket connects by itself to a numeric address, and names are left to who can wait") {
+  const auto listener = listen_on({"127.0.0.1", 0}, 8);
+  REQUIRE(listener.is_ok());
+  const auto begun = begin_connect(listener->address);
+  REQUIRE(begun.is_ok());
+  pollfd ready{begun->get(), POLLOUT, 0};
+  REQUIRE(poll(&ready, 1, 5'000) == 1);
+  CHECK(peer_of(begun->get()) == listener->address.to_string());
+  CHECK(begin_connect({"localhost", listener->address.port}).status().code() == StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("a descriptor is closed with its owner, once, and errno stays") {
   int ends[2];
   REQUIRE(pipe(ends) == 0);

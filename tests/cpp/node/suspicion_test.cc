@@ -1,0 +1,172 @@
+// Neighbours that fall silent and speak again: nobody is given up, and what they hold up goes other ways.
+#include <doctest/doctest.h>
+
+#include "node/overlay.h"
+
+using namespace square;
+using namespace square::test;
+
+namespace {
+
+constexpr double kMbps = 1e6;
+constexpr Duration kStall = std::chrono::seconds(3);
+// A second, the look that notices, and what another node hears of it later.
+constexpr Duration kNoticed = std::chrono::milliseconds(1500);
+
+// From n0 to n2 at 10 Mbit/s directly, and as much through n1.
+std::shared_ptr<const Plan> two_ways(Epoch epoch = Epoch(1)) {
+  PlanBuilder builder(3, epoch);
+  for (const auto& [from, to] : {std::pair(0, 1), std::pair(1, 2), std::pair(0, 2)}) {
+    builder.add_link(static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), 10 * kMbps);
+  }
+  builder.add_broadcast(0, {0, 2}, {{{{0, 2}}, 10 * kMbps}, {{{0, 1}, {1, 2}}, 10 * kMbps}});
+  return builder.build();
+}
+
+struct TwoWays {
+  explicit TwoWays(std::uint64_t seed) : overlay(seed, 3) {
+    REQUIRE(overlay.publish(two_ways()));
+    overlay.set_members(CollectiveId(0), {0, 2});
+  }
+  // Begins a broadcast that takes a second over both ways.
+  Broadcast& begin() {
+    std::mt19937_64 random(5);
+    broadcasts.push_back(std::make_unique<Broadcast>(CollectiveId(0), std::vector<std::uint32_t>{0, 2},
+                                                     random_bytes(random, 2'500'000)));
+    broadcasts.back()->operation = OperationId(broadcasts.size() - 1);
+    broadcasts.back()->post_all(overlay);
+    begun = overlay.simulation.clock().now();
+    return *broadcasts.back();
+  }
+  // How long the last one took.
+  double seconds() {
+    Broadcast& last = *broadcasts.back();
+    REQUIRE(overlay.run([&] { return last.is_over(); }, std::chrono::seconds(60)));
+    CHECK(last.is_right());
+    return to_seconds(std::ranges::max(last.finished_at) - begun);
+  }
+  void pass(Duration time) {
+    overlay.run([] { return false; }, time);
+  }
+  // Nobody suspects for the time.
+  void expect_trust(Duration time, Duration longest = Duration(0)) {
+    constexpr Duration kStep = std::chrono::milliseconds(20);
+    Duration silent{0};
+    // The clock stands still where nothing happens.
+    const TimePoint start = overlay.simulation.clock().now();
+    for (Duration passed = kStep; passed <= time; passed += kStep) {
+      overlay.simulation.run_until([] { return false; }, start + passed);
+      silent = overlay.node(0).heard().size() == 2 ? Duration(0) : silent + kStep;
+      REQUIRE(silent <= longest);
+    }
+  }
+
+  Overlay overlay;
+  std::vector<std::unique_ptr<Broadcast>> broadcasts;
+  TimePoint begun{};
+};
+
+}  // namespace
+
+TEST_CASE("what a stalled link holds up goes the other way, and the link is used again") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    CAPTURE(seed);
+    TwoWays test(seed);
+    test.begin();
+    const double undisturbed = test.seconds();
+    CHECK(undisturbed < 1.2);
+    test.begin();
+    test.pass(std::chrono::milliseconds(300));
+    test.overlay.set_stalled(0, 1, true);
+    // After it was noticed the other way carries all that is left, which is half a second's at most; and the
+    // source waits half a second for what the link still holds of its buffer.
+    CHECK(test.seconds() < 0.3 + to_seconds(kNoticed) + 0.5 + 0.5);
+    CHECK(test.overlay.node(0).heard().size() < 2);
+    test.overlay.set_stalled(0, 1, false);
+    test.pass(kStall);
+    test.begin();
+    CHECK(test.seconds() < undisturbed + 0.1);
+    CHECK(test.overlay.node(0).heard().size() == 2);
+  }
+}
+
+TEST_CASE("a stream that is held up behind a relay is left, and used again") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    CAPTURE(seed);
+    TwoWays test(seed);
+    test.begin();
+    test.pass(std::chrono::milliseconds(300));
+    test.overlay.set_stalled(1, 2, true);
+    CHECK(test.seconds() < 0.3 + to_seconds(kNoticed) + 0.5);
+    CHECK(test.overlay.node(1).heard().size() == 1);
+    test.overlay.set_stalled(1, 2, false);
+    test.pass(kStall);
+    test.begin();
+    CHECK(test.seconds() < 1.2);
+  }
+}
+
+TEST_CASE("a link that stalls where there is no other way is waited for, and not given up") {
+  Overlay overlay(3, 2);
+  PlanBuilder builder(2);
+  builder.add_link(0, 1, 10 * kMbps);
+  builder.add_broadcast(0, {0, 1}, {{{{0, 1}}, 10 * kMbps}});
+  REQUIRE(overlay.publish(builder.build()));
+  overlay.set_members(CollectiveId(0), {0, 1});
+  std::mt19937_64 random(5);
+  Broadcast broadcast(CollectiveId(0), {0, 1}, random_bytes(random, 1'250'000));
+  const TimePoint begun = overlay.simulation.clock().now();
+  broadcast.post_all(overlay);
+  overlay.run([] { return false; }, std::chrono::milliseconds(300));
+  overlay.set_stalled(0, 1, true);
+  overlay.run([] { return false; }, kStall);
+  CHECK(overlay.node(0).heard().empty());
+  CHECK(overlay.node(1).heard().size() == 1);  // its link of the same name is up
+  overlay.set_stalled(0, 1, false);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }, std::chrono::seconds(10)));
+  CHECK(broadcast.is_right());
+  CHECK(to_seconds(std::ranges::max(broadcast.finished_at) - begun) < to_seconds(kStall) + 1.0 + 0.5);
+  CHECK(overlay.node(0).heard().size() == 1);
+}
+
+TEST_CASE("a relay's process that stops is left out, and used again when it goes on") {
+  TwoWays test(4);
+  test.begin();
+  test.pass(std::chrono::milliseconds(300));
+  test.overlay.simulation.pause(node_name(1), kStall);
+  CHECK(test.seconds() < 0.3 + to_seconds(kNoticed) + 0.5 + 0.5);
+  test.pass(kStall);
+  test.begin();
+  CHECK(test.seconds() < 1.2);
+}
+
+TEST_CASE("who was stopped itself suspects nobody") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    CAPTURE(seed);
+    TwoWays test(seed);
+    test.begin();
+    test.pass(std::chrono::milliseconds(200 + 100 * seed));
+    test.overlay.simulation.pause(node_name(0), kStall);
+    test.expect_trust(kStall + std::chrono::seconds(2));
+    CHECK(test.seconds() < 1.2 + to_seconds(kStall) + 0.5);
+  }
+}
+
+TEST_CASE("long links that lose packets are not suspected, and nothing fails") {
+  TwoWays test(6);
+  LinkConditions line;
+  line.delay = std::chrono::milliseconds(150);
+  line.jitter = std::chrono::milliseconds(50);
+  line.loss = 0.02;
+  for (const auto& [from, to] : {std::pair(0, 1), std::pair(1, 2), std::pair(0, 2)}) {
+    test.overlay.simulation.set_conditions(node_name(static_cast<std::size_t>(from)),
+                                           node_name(static_cast<std::size_t>(to)), line);
+  }
+  for (int round = 0; round < 10; ++round) {
+    const Broadcast& broadcast = test.begin();
+    for (int second = 0; second < 60 && !broadcast.is_over(); ++second) {
+      test.expect_trust(std::chrono::seconds(1), std::chrono::seconds(2));
+    }
+    CHECK(broadcast.is_right());
+  }
+}
