@@ -287,7 +287,7 @@ class Communicator:
         """
         As broadcast(async_op=True).
         """
-    def close(self, timeout: float = 10.0) -> None:
+    def close(self, timeout: typing.SupportsFloat | typing.SupportsIndex = 10.0) -> None:
         """
         Leaves the group: later calls raise FailedPreconditionError at once. Waits for what this member has called, ``timeout`` seconds at most, and ends the rest on every member: DeadlineExceededError. When all members have closed it the group is no more and its name free. The node stays. Closing twice does nothing.
         """

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 import ranks
+import square
 import torch
+from square.torch.site import SITES
 from torch import distributed as dist
 
 SHORT = timedelta(seconds=2)
@@ -102,6 +104,30 @@ def test_groups_leave_nothing_behind(tmp_path: Path, cycles: int) -> None:
     for more in ranks.run(come_and_go, 2, cycles, str(tmp_path), backend=None):
         assert more["threads"] <= 0
         assert more["files"] <= 0
+
+
+def sub_groups_come_and_go(rank: int, size: int, cycles: int) -> int:
+    """How many collectives the overlay still knows of when all sub-groups are destroyed."""
+    for _ in range(cycles):
+        pair = dist.new_group([0, 1])
+        tensor = torch.ones(10)
+        dist.all_reduce(tensor, group=pair)
+        assert tensor[0] == 2
+        dist.destroy_process_group(pair)
+    dist.barrier()
+    host = next(iter(SITES._sites.values())).host
+    if not isinstance(host, square.Node):
+        return 0
+    deadline = time.monotonic() + SLACK_SECONDS
+    # One of the default group, and what the plan before the active one still knows.
+    while host.statistics()["collectives"] > 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return int(host.statistics()["collectives"])
+
+
+def test_destroyed_groups_are_closed() -> None:
+    for left in ranks.run(sub_groups_come_and_go, 2, 30):
+        assert left <= 4
 
 
 def come_again_to_the_same_store(rank: int, size: int, folder: str) -> None:
