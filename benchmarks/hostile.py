@@ -5,8 +5,9 @@ it, kind after kind: half-open connections, random bytes, messages of 2 GiB, mes
 unpack to 256 MiB, and 1,000 calls at a time that stop in the middle of a message. Prints for each kind
 how many there were and after what time the slowest was closed, how much the relay's resident memory
 grew, and the least rate of the three by what is planned. Exit code 1 if a connection was closed after
-more than a second, if memory grew by more than 1.10 of the transport's quota of 512 MiB, or if a rate
-is under 0.99. With --together all kinds come at once, each from a process of its own: on few cores
+more than a second (calls that stall, which are neighbours by then: a second after the 10 s that a silent
+neighbour has), if memory grew by more than 1.10 of the transport's quota of 512 MiB, or if a rate is
+under 0.99. With --together all kinds come at once, each from a process of its own: on few cores
 that measures how the kernel shares them.
 
     python benchmarks/hostile.py [--kinds half-open stalled] [--together] [--seconds 4] [--json]
@@ -37,8 +38,9 @@ RATE_BPS = 50e6
 OTHERS = 3
 WARM_UP_SECONDS = 1.0
 SAMPLE_SECONDS = 0.02
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 20.0
 MOST_CLOSING_SECONDS = 1.0
+SILENCE_SECONDS = 10.0  # GrpcTransportOptions::silence_deadline
 LEAST_SHARE = 0.99
 QUOTA_BYTES = 512 * MIB  # memory_quota_bytes in include/square/grpc_transport.h
 MOST_GROWTH = 1.10
@@ -176,6 +178,11 @@ def attack(kind: str, count: int, address: str, end: float) -> Closing:
     return total
 
 
+def most_closing_seconds(kind: str) -> float:
+    """Nobody can tell a neighbour that stalls from one whose way is crowded."""
+    return MOST_CLOSING_SECONDS + (SILENCE_SECONDS if kind == "stalled" else 0.0)
+
+
 @dataclass
 class Outcome:
     closings: dict[str, Closing]
@@ -187,7 +194,10 @@ class Outcome:
 
     def __post_init__(self) -> None:
         self.is_good = (
-            all(c.slowest_seconds <= MOST_CLOSING_SECONDS and not c.left_open for c in self.closings.values())
+            all(
+                c.slowest_seconds <= most_closing_seconds(kind) and not c.left_open
+                for kind, c in self.closings.items()
+            )
             and self.grown_mib * MIB <= MOST_GROWTH * QUOTA_BYTES
             and self.worst_share >= LEAST_SHARE
         )
