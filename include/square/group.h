@@ -42,6 +42,8 @@ struct GroupSpec {
   std::vector<GroupCollective> collectives;
   // The node whose members register; its client fills it in. Empty: somebody who is no member.
   std::string registrant{};
+  // The highest number of a group of this name that the registrant has closed; 0: none. Filled in, too.
+  std::uint64_t closed_number = 0;
 };
 
 // What the controller made of it: `collectives` in the order of the spec.

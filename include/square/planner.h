@@ -89,8 +89,8 @@ class Planner {
 };
 
 // Has a plan in time: the policy's own where that is soon made, otherwise a quick one at once and the
-// policy's own when it is ready. Plans on a thread that it owns. Calls must not overlap, but cancel() may
-// come from any thread.
+// policy's own when it is ready. Plans on a thread that it owns. Calls must not overlap, but cancel() and
+// stop() may come from any thread.
 class BackgroundPlanner {
  public:
   // `ready` is called on this object's thread, or in plan(), no lock held, when take_better() has something
@@ -112,6 +112,8 @@ class BackgroundPlanner {
 
   // What is under way ends with CANCELLED, soon.
   void cancel();
+  // And so does whatever is asked for from now on.
+  void stop();
 
  private:
   class Worker;

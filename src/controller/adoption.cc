@@ -11,6 +11,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "controller/ledger.h"
+#include "controller/open_overlay.h"
 #include "controller/overlay_change.h"
 #include "controller/protocol.h"
 
@@ -24,6 +26,25 @@ Status given_twice(const std::string& what) {
 }
 
 NodeId number(std::size_t index) { return NodeId(static_cast<NodeId::value_type>(index)); }
+
+// What no controller can have given: numbers near their end, or past what was given in all.
+Status check_bounds(const v1::Past& past) {
+  constexpr std::uint32_t kMaxNumber = std::uint32_t{1} << 31U;
+  const auto is_ahead = [&](const v1::RunningGroup& group) {
+    return group.number() >= past.next_group() ||
+           std::ranges::any_of(group.collectives(), [&](auto id) { return id >= past.next_collective(); });
+  };
+  const bool is_wrong =
+      past.epoch() >= kMaxNumber || past.next_collective() >= 2 * (kMaxNumber - kNumbersAhead) ||
+      past.next_session() >= 2 * (kMaxNumber - kNumbersAhead) ||
+      past.next_group() >= (std::uint64_t{1} << 63U) ||
+      static_cast<std::size_t>(past.groups_size()) > kMaxGroups ||
+      static_cast<std::size_t>(past.nodes_size()) > kMaxNodes ||
+      std::ranges::any_of(past.groups(), is_ahead) ||
+      std::ranges::any_of(past.sessions(), [&](const auto& one) { return one.id() >= past.next_session(); });
+  if (is_wrong) return invalid_argument("what the node tells of an earlier controller cannot be");
+  return {};
+}
 
 // The nodes that both know have the same numbers.
 Status check_nodes(const v1::Past& past, const Topology& topology) {
@@ -74,6 +95,7 @@ Status take_nodes(const v1::Past& past, PlanningState& state) {
   std::set<std::string> arrived(past.nodes().begin(), past.nodes().end());
   for (std::size_t i = 0; i < state.topology.node_count(); ++i)
     arrived.insert(state.topology.node(number(i)).name);
+  SQUARE_RETURN_IF_ERROR(OpenOverlay::check_room(arrived.size() - 1));
   SQUARE_ASSIGN_OR_RETURN(state.topology, remesh(numbered, arrived, {}));
   return {};
 }
@@ -81,43 +103,40 @@ Status take_nodes(const v1::Past& past, PlanningState& state) {
 }  // namespace
 
 Status check_past(const v1::Past& past, const PlanningState& state, bool has_plan) {
+  SQUARE_RETURN_IF_ERROR(check_bounds(past));
   if (has_plan) SQUARE_RETURN_IF_ERROR(check_nodes(past, state.topology));
+  GroupRegistry::Owners owners = state.registry.owners();
   for (const v1::RunningGroup& running : past.groups()) {
     SQUARE_ASSIGN_OR_RETURN(const GroupRegistry::Adopted group, group_of(running));
-    if (const Status free = state.registry.check_adopted(group); !free.is_ok())
+    if (const Status free = state.registry.check_adopted(group, owners); !free.is_ok())
       return given_twice(free.message());
+    for (const CollectiveId id : group.collectives) owners.emplace(id, group.spec.name);
   }
   return {};
 }
 
-bool adopt(const v1::Past& past, PlanningState& state, bool is_open) {
+Status adopt(const v1::Past& past, PlanningState& state, bool is_open) {
   const bool lacks_nodes = std::ranges::any_of(
       past.nodes(), [&](const std::string& name) { return !state.topology.find_node(name); });
-  if (is_open && lacks_nodes) {
-    if (const Status taken = take_nodes(past, state); !taken.is_ok())
-      log(LogLevel::kError, "controller", "cannot take over nodes: {}", taken.to_string());
-  }
-  bool changed = false;
+  if (is_open && lacks_nodes) SQUARE_RETURN_IF_ERROR(take_nodes(past, state));
   for (const v1::RunningGroup& running : past.groups()) {
-    const auto group = group_of(running);
-    const auto adopted =
-        group.is_ok() ? state.registry.adopt(*group, state.topology) : Result<bool>(group.status());
-    if (adopted.is_ok()) {
-      changed = changed || *adopted;
-    } else {
-      log(LogLevel::kError, "controller", "cannot take over a group: {}", adopted.status().to_string());
-    }
+    SQUARE_ASSIGN_OR_RETURN(const GroupRegistry::Adopted group, group_of(running));
+    SQUARE_RETURN_IF_ERROR(state.registry.adopt(group, state.topology).status());
   }
   state.registry.give_none_below(CollectiveId(past.next_collective()), past.next_group());
-  return changed;
+  return {};
 }
 
 void adopt_sessions(const v1::Past& past, const PlanningState& state, SessionNumbers& numbers) {
   std::map<SessionKey, std::size_t> occurrences;
+  std::map<SessionId, SessionKey> owners;
+  for (const auto& [key, id] : numbers.known) owners.emplace(id, key);
   for (const v1::RunningSession& session : past.sessions()) {
     auto key = key_of(session, state.topology);
     if (!key) continue;
     key->occurrence = occurrences[*key]++;
+    const auto owner = owners.emplace(SessionId(session.id()), *key).first;
+    if (owner->second != *key) continue;  // another's
     // The older number wins: one of its members is who tells of it, and no operation ended without that.
     numbers.known.insert_or_assign(*std::move(key), SessionId(session.id()));
     numbers.next = std::max(numbers.next, session.id() + 1);

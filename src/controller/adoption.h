@@ -8,13 +8,15 @@
 namespace square::controller {
 
 // Whether the past can go on here, beside what is there. `has_plan`: nodes have their numbers already.
-// Errors: FAILED_PRECONDITION where a number was given to something else here.
+// Errors: FAILED_PRECONDITION where a number was given to something else here; INVALID_ARGUMENT for what no
+// controller can have given.
 Status check_past(const v1::Past& past, const PlanningState& state, bool has_plan);
 
 // Adds the past's groups with the numbers that they have, and gives none of its numbers again. Groups that
 // are there already stay. In an open overlay (`is_open`) nodes keep their numbers, and those that have not
-// come yet are expected. Returns whether a new plan is due. Precondition: check_past() is OK.
-bool adopt(const v1::Past& past, PlanningState& state, bool is_open);
+// come yet are expected. Errors: INVALID_ARGUMENT for a group that the topology has no place for, naming it;
+// RESOURCE_EXHAUSTED for too many. Precondition: check_past() is OK.
+Status adopt(const v1::Past& past, PlanningState& state, bool is_open);
 
 // Of a state that has adopted the past.
 void adopt_sessions(const v1::Past& past, const PlanningState& state, SessionNumbers& numbers);

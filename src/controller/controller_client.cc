@@ -124,6 +124,7 @@ class ControllerClient::Core {
     const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
     GroupSpec own = group;
     own.registrant = options_.node_name;
+    own.closed_number = recollection_.closed_number(group.name);
     SQUARE_RETURN_IF_ERROR(line_.wait_until_closed(group.name, end));
     const controller::Registering registering(recollection_, group.name);
     for (Duration pause = kMinBusyWait;; pause = std::min(2 * pause, kMaxBusyWait)) {

@@ -106,7 +106,7 @@ void Coordinator::stop() {
     const Status reason = unavailable("the controller stopped");
     requests_.fail_all(reason, deferred);
     members_.close_all(reason, deferred);
-    planner_.cancel();
+    planner_.stop();
     wake_condition_.notify_all();
     changed_.notify_all();
   }
@@ -179,6 +179,7 @@ void Coordinator::closed(const std::string& node, const NodeLine* line, const v1
   const std::lock_guard lock(mutex_);
   const Member* const member = members_.hear(node, line, Clock::now());
   if (member == nullptr) return;
+  if (part.group().size() > kMaxGroupNameBytes) return;
   // What the node registers from now on is looked at after that.
   closed_.note(node, part.group(), part.number());
   auto heard = std::make_shared<v1::ControllerEvent>();
@@ -340,6 +341,13 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
       is_due ? admit(state_, demands, replan || other_use,
                      [this](const Scenario& scenario) { return planner_.make(scenario); })
              : better_plan();
+  // What was asked for may change nothing, and the better plan have come meanwhile.
+  if (is_due && !admission->next && admission->replan.is_ok()) {
+    if (std::optional<Admission> better = better_plan()) {
+      admission->next = std::move(better->next);
+      admission->is_whole = better->is_whole;
+    }
+  }
   if (admission) keep(*admission, replan || other_use || !is_due);
   lock.lock();
   members_.look(Clock::now());
@@ -364,12 +372,14 @@ void Coordinator::keep(Admission& admission, bool is_wanted) {
   if (kept.is_ok()) return;
   log(LogLevel::kError, "controller", "{}", kept.message());
   is_deposed_ = kept.code() == StatusCode::kFailedPrecondition;
+  if (admission.next) planner_.drop();
   admission.state = state_;
   admission.next = nullptr;
   for (Verdict& verdict : admission.verdicts) {
     if (verdict.status.is_ok()) verdict = {kept, {}};
   }
   if (is_wanted) retry_ = Clock::now() + kStoreRetry;
+  closed_.note_planned();  // the retry plans without them
 }
 
 // What nodes bring from an earlier controller goes on here.
@@ -383,18 +393,17 @@ bool Coordinator::absorb_pasts(Deferred& deferred) {
     }
     replan = replan || brought.right.is_ok();
     expect(brought.nodes);
+    for (const v1::Closed& part : brought.closed) closed_.note(brought.node, part.group(), part.number());
   }
-  for (const auto& [group, node] : absorbed.closed) {
-    // Who is about to register it has not closed it.
-    if (requests_.has_pending(node, group)) continue;
-    closed_.note(node, group, state_.registry.groups().at(group)->number);
-  }
+  const auto is_there = [this](const std::string& name) { return members_.contains(name); };
+  for (const auto& [group, node] : absorbed.missing) state_.registry.miss(group, node, is_there);
   return replan && (has_plan() || !state_.registry.is_empty());
 }
 
 bool Coordinator::absorb_membership() {
   bool replan = false;
   for (const Departure& departure : members_.take_departures()) {
+    succession_.forget(departure.node);
     // A process that joined after the departure has no part in the groups of the one that left.
     const auto still_there = [&](const std::string& name) { return members_.was_there(name, departure); };
     for (const std::string& group : state_.registry.remove_abandoned(departure.node, still_there)) {

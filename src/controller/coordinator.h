@@ -110,7 +110,7 @@ class Coordinator {
   // Written by the planner thread, which alone may read it without the mutex.
   PlanningState state_;
   Succession succession_;
-  EpochPlanner planner_;     // of that thread alone, but for cancel()
+  EpochPlanner planner_;     // of that thread alone, but for stop()
   bool is_whole_ = false;    // the plan that was published last leads through nodes that are away
   bool plan_again_ = false;  // it is provisional, and no better one will come by itself
 

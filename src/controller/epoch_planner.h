@@ -15,7 +15,7 @@ namespace square::controller {
 // How long the policy's own plan is waited for before a quick one is made: together a tenth of a second.
 inline constexpr Duration kPlanPatience = std::chrono::milliseconds(50);
 
-// Each plan starts from the one before, and sessions keep their numbers. Not thread-safe, but cancel() may
+// Each plan starts from the one before, and sessions keep their numbers. Not thread-safe, but stop() may
 // come from any thread.
 class EpochPlanner {
  public:
@@ -34,8 +34,10 @@ class EpochPlanner {
   std::optional<Result<PublishedPlanPtr>> take_better();
   // Whether a better one may come for this plan.
   [[nodiscard]] bool betters(const PublishedPlan& made) const { return made.plan == provisional_; }
-  // The plan that is being made ends with CANCELLED.
-  void cancel() { planner_.cancel(); }
+  // The plan that make() gave last is not published: no better one comes for it.
+  void drop() { provisional_.reset(); }
+  // The plan that is being made ends with CANCELLED, and so do all that follow.
+  void stop() { planner_.stop(); }
 
   // Plans made from now on have later epochs.
   void note_published(const PublishedPlan& published) { last_ = published.plan->epoch; }

@@ -130,8 +130,11 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   SQUARE_RETURN_IF_ERROR(check_spec(spec, topology).with_context(context));
   const auto found = groups_.find(spec.name);
   const bool is_new = found == groups_.end();
-  if (!is_new && found->second->closed.contains(spec.registrant))
-    return still_closing(*found->second, spec.name, spec.registrant);
+  // A controller that was restarted may not have heard of the close.
+  const bool is_closed =
+      !is_new && !found->second->permanent &&
+      (found->second->closed.contains(spec.registrant) || found->second->number <= spec.closed_number);
+  if (is_closed) return still_closing(*found->second, spec.name, spec.registrant);
   RegisteredGroup group =
       is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, next_number_, {}, {}} : *found->second;
   if (is_new && groups_.size() >= kMaxGroups) {
@@ -179,40 +182,53 @@ Result<GroupRegistry::Registered> GroupRegistry::extend(RegisteredGroup& group, 
   return registered;
 }
 
-Status GroupRegistry::check_adopted(const Adopted& group) const {
+GroupRegistry::Owners GroupRegistry::owners() const {
+  Owners owners;
+  for (const auto& [name, group] : groups_) {
+    for (const RegisteredCollective& collective : group->collectives) owners.emplace(collective.id, name);
+  }
+  return owners;
+}
+
+Status GroupRegistry::check_adopted(const Adopted& group, const Owners& owners) const {
   const std::string& name = group.spec.name;
   const auto taken = [&](CollectiveId id) {
     return failed_precondition(fmt::format("a collective of group \"{}\" had number {}", name, id.value()));
   };
-  if (group.collectives.size() != group.spec.collectives.size())
-    return invalid_argument("a group without numbers");
+  if (name.empty() || name.size() > kMaxGroupNameBytes ||
+      group.collectives.size() != group.spec.collectives.size()) {
+    return invalid_argument("a group without a name, or without numbers");
+  }
   std::map<CollectiveId, CollectiveIdentity> own;
   std::set<CollectiveIdentity> identities;
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
     own.emplace(group.collectives[i], identity_of(group.spec.collectives[i]));
     identities.insert(identity_of(group.spec.collectives[i]));
+    const auto owner = owners.find(group.collectives[i]);
+    if (owner != owners.end() && owner->second != name) return taken(group.collectives[i]);
   }
-  for (const auto& [other, known] : groups_) {
-    const bool is_same = other == name;
-    if (is_same) SQUARE_RETURN_IF_ERROR(check_same(*known, group.spec).with_context(name));
-    if (is_same && known->number != group.number)
-      return failed_precondition(fmt::format("group \"{}\" had number {}", name, group.number));
-    for (const RegisteredCollective& collective : known->collectives) {
-      const CollectiveIdentity identity = identity_of(collective.spec);
-      const auto found = own.find(collective.id);
-      if (found != own.end() && (!is_same || found->second != identity)) return taken(collective.id);
-      if (is_same && found == own.end() && identities.contains(identity)) return taken(collective.id);
-    }
+  const auto found = groups_.find(name);
+  if (found == groups_.end()) return {};
+  const RegisteredGroup& known = *found->second;
+  SQUARE_RETURN_IF_ERROR(check_same(known, group.spec).with_context(name));
+  if (known.number != group.number)
+    return failed_precondition(fmt::format("group \"{}\" had number {}", name, group.number));
+  for (const RegisteredCollective& collective : known.collectives) {
+    const CollectiveIdentity identity = identity_of(collective.spec);
+    const auto same = own.find(collective.id);
+    if (same != own.end() ? same->second != identity : identities.contains(identity))
+      return taken(collective.id);
   }
   return {};
 }
 
 Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology) {
-  SQUARE_RETURN_IF_ERROR(check_adopted(group));
   const GroupSpec& spec = group.spec;
   SQUARE_RETURN_IF_ERROR(check_spec(spec, topology).with_context(spec.name));
   const auto found = groups_.find(spec.name);
   bool changed = found == groups_.end();
+  if (changed && groups_.size() >= kMaxGroups)
+    return resource_exhausted(fmt::format("there are {} groups already", kMaxGroups));
   RegisteredGroup made = changed ? RegisteredGroup{spec.tenant, spec.nodes} : *found->second;
   if (changed) {
     made.number = group.number;
@@ -240,6 +256,21 @@ bool RegisteredGroup::is_over(const std::function<bool(const std::string&)>& sti
   return std::ranges::none_of(nodes, [&](const std::string& node) {
     return !closed.contains(node) && !gone.contains(node) && still_there(node);
   });
+}
+
+bool GroupRegistry::miss(const std::string& name, const std::string& node,
+                         const std::function<bool(const std::string&)>& still_there) {
+  const auto found = groups_.find(name);
+  if (found == groups_.end() || found->second->permanent) return false;
+  RegisteredGroup group = *found->second;
+  group.gone.insert(node);
+  const bool ends = group.is_over(still_there);
+  if (ends) {
+    groups_.erase(found);
+  } else {
+    found->second = std::make_shared<const RegisteredGroup>(std::move(group));
+  }
+  return ends;
 }
 
 bool GroupRegistry::close(const std::string& name, std::uint64_t number, const std::string& node,

@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "square/group.h"
@@ -66,8 +67,11 @@ class GroupRegistry {
     std::uint64_t number = 0;
     std::set<std::string> closed{};
   };
-  [[nodiscard]] Status check_adopted(const Adopted& group) const;
-  // Returns whether that is news. After an error nothing has changed.
+  // Which group has a collective, for check_adopted() of many.
+  using Owners = std::unordered_map<CollectiveId, std::string>;
+  [[nodiscard]] Owners owners() const;
+  [[nodiscard]] Status check_adopted(const Adopted& group, const Owners& owners) const;
+  // Returns whether that is news. After an error nothing has changed. Precondition: check_adopted() is OK.
   Result<bool> adopt(const Adopted& group, const Topology& topology);
   void give_none_below(CollectiveId collective, std::uint64_t group);
   [[nodiscard]] CollectiveId next_collective() const { return CollectiveId(next_id_); }
@@ -80,6 +84,11 @@ class GroupRegistry {
   // group: of the others none that is `still_there` has a part in it any more.
   bool close(const std::string& name, std::uint64_t number, const std::string& node,
              const std::function<bool(const std::string&)>& still_there);
+
+  // The node has no part in the group of that name, as far as is known, until it registers it again. Whether
+  // that ends the group.
+  bool miss(const std::string& name, const std::string& node,
+            const std::function<bool(const std::string&)>& still_there);
 
   // Removes the groups that `left` was the last member of, as `still_there` tells of the others, which may
   // have closed it. Returns their names.

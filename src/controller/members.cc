@@ -51,6 +51,8 @@ Status check_hello(const v1::Hello& hello) {
 }
 
 bool Members::expect(const std::string& node, TimePoint now) {
+  const bool has_left = std::ranges::any_of(gone_, [&](const auto& entry) { return entry.first == node; });
+  if (has_left) return false;
   const auto [entry, is_new] = members_.try_emplace(node);
   if (!is_new) return false;
   entry->second.joined = ++events_;

@@ -45,6 +45,7 @@ v1::RegisterGroupRequest to_message(const GroupSpec& group) {
     added.set_channel(collective.channel);
   }
   message.set_node(group.registrant);
+  message.set_closed_number(group.closed_number);
   return message;
 }
 
@@ -65,6 +66,7 @@ Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message) {
     added.channel = collective.channel();
   }
   group.registrant = message.node();
+  group.closed_number = message.closed_number();
   return group;
 }
 

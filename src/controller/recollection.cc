@@ -51,6 +51,18 @@ void Recollection::forget_group(const std::string& group, std::uint64_t number) 
   const std::lock_guard lock(mutex_);
   const auto found = groups_.find(group);
   if (found != groups_.end() && found->second.number == number) groups_.erase(found);
+  const auto [entry, is_new] = closed_.try_emplace(group, number);
+  entry->second = std::max(entry->second, number);
+  if (is_new) closed_names_.push_back(group);
+  if (closed_names_.size() <= kMaxClosedNames) return;
+  closed_.erase(closed_names_.front());
+  closed_names_.pop_front();
+}
+
+std::uint64_t Recollection::closed_number(const std::string& group) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = closed_.find(group);
+  return found == closed_.end() ? 0 : found->second;
 }
 
 void Recollection::note_group(const GroupSpec& group, const GroupRegistration& made) {
@@ -78,7 +90,13 @@ std::optional<v1::Past> Recollection::past() const {
   past.set_next_collective(next_collective_);
   past.set_next_session(next_session_);
   past.set_next_group(next_group_);
-  for (const std::string& name : registering_) past.add_registering(name);
+  for (const std::string& name : registering_) {
+    past.add_registering(name);
+    const auto closed = closed_.find(name);
+    if (closed == closed_.end()) continue;
+    past.add_closed()->set_group(name);
+    past.mutable_closed(past.closed_size() - 1)->set_number(closed->second);
+  }
   for (const PlanNode& node : newest_->nodes) past.add_nodes(node.name);
   for (const auto& [name, running] : groups_) {
     v1::RunningGroup& added = *past.add_groups();

@@ -2,6 +2,8 @@
 // or another that takes over.
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,6 +18,9 @@
 
 namespace square::controller {
 
+// So many names of closed groups are remembered, for when they are registered anew.
+inline constexpr std::size_t kMaxClosedNames = 1024;
+
 // Keeps the newest plan and the groups that members here have registered. Thread-safe.
 class Recollection {
  public:
@@ -27,6 +32,8 @@ class Recollection {
   void end_registering(const std::string& group);
   // Registered, as the spec says it, for the first time or with more collectives.
   void note_group(const GroupSpec& group, const GroupRegistration& made);
+  // The highest number of a group of that name that was closed here; 0: none that is remembered.
+  [[nodiscard]] std::uint64_t closed_number(const std::string& group) const;
   // Closed by all members here.
   void forget_group(const std::string& group, std::uint64_t number);
 
@@ -48,6 +55,8 @@ class Recollection {
   std::uint64_t next_group_ = 0;
   std::map<std::string, Running> groups_;
   std::multiset<std::string> registering_;
+  std::map<std::string, std::uint64_t> closed_;
+  std::deque<std::string> closed_names_;  // the keys of closed_, oldest first
 };
 
 // While it is there a member is about to register the group.

@@ -51,13 +51,6 @@ std::vector<const Demand*> Requests::take_batch(TimePoint now,
   return demands;
 }
 
-bool Requests::has_pending(const std::string& node, const std::string& group) const {
-  return std::ranges::any_of(pending_, [&](const RequestPtr& request) {
-    const GroupSpec* const wanted = std::get_if<GroupSpec>(&request->demand);
-    return wanted != nullptr && wanted->name == group && wanted->registrant == node;
-  });
-}
-
 void Requests::judge(std::vector<Verdict> verdicts, Deferred& deferred) {
   SQUARE_CHECK(verdicts.size() == batch_.size(), "one verdict for each demand");
   for (std::size_t i = 0; i < batch_.size(); ++i) {

@@ -40,8 +40,6 @@ class Requests {
   // The demands stay where they are until judge().
   std::vector<const Demand*> take_batch(TimePoint now,
                                         const std::function<bool(const GroupSpec&)>& must_wait);
-  // The node's members want that group registered.
-  [[nodiscard]] bool has_pending(const std::string& node, const std::string& group) const;
   // One verdict for each demand of the batch. Refusals are answered.
   void judge(std::vector<Verdict> verdicts, Deferred& deferred);
   // There are some that wait for their plan.

@@ -44,7 +44,7 @@ Result<std::vector<std::string>> Succession::take_up(PlanningState& state, Epoch
   is_first_ = past.epoch() == 0;
   if (is_first_) return std::vector<std::string>();
   SQUARE_RETURN_IF_ERROR(check_past(past, state, !is_open_).with_context("the store"));
-  adopt_past(past, state, planner);
+  SQUARE_RETURN_IF_ERROR(adopt_past(past, state, planner).with_context("the store"));
   return nodes_of(past, state);
 }
 
@@ -57,10 +57,14 @@ Status Succession::begin(PlanningState& state, EpochPlanner& planner) {
   return ledger_.keep(state, planner.numbers(), planner.last());
 }
 
-void Succession::adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const {
-  adopt(past, state, is_open_);
+// After an error nothing has changed.
+Status Succession::adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const {
+  PlanningState adopted = state;
+  SQUARE_RETURN_IF_ERROR(adopt(past, adopted, is_open_));
+  state = std::move(adopted);
   adopt_sessions(past, state, planner.numbers());
   planner.pass(Epoch(past.epoch()));
+  return {};
 }
 
 Status Succession::check(const v1::Hello& hello, const PlanningState& state, bool has_plan) const {
@@ -80,13 +84,15 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
   for (const auto& [name, group] : state.registry.groups()) before.insert(name);
   std::set<std::string> nodes;
   for (const auto& [node, past] : std::exchange(pasts_, {})) {
-    Brought& brought = absorbed.brought.emplace_back(Brought{node, check_past(past, state, has_plan), {}});
+    Brought& brought =
+        absorbed.brought.emplace_back(Brought{node, check_past(past, state, has_plan), {}, {}});
+    if (brought.right.is_ok()) brought.right = adopt_past(past, state, planner);
     if (!brought.right.is_ok()) continue;
     log(LogLevel::kInfo, {.component = "controller", .node = node},
         "node {} comes from plan {} of another controller, with {} groups", node, past.epoch(),
         past.groups_size());
-    adopt_past(past, state, planner);
     brought.nodes = nodes_of(past, state);
+    brought.closed.assign(past.closed().begin(), past.closed().end());
     nodes.insert(node);
     running_[node] = running_groups(past);
   }
@@ -97,7 +103,7 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
       const auto known = running_.find(node);
       const bool is_new = !before.contains(name) || nodes.contains(node);
       if (is_new && known != running_.end() && !known->second.contains(name))
-        absorbed.closed.push_back({name, node});
+        absorbed.missing.push_back({name, node});
     }
   }
   return absorbed;

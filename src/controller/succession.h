@@ -43,23 +43,27 @@ class Succession {
     std::string node;
     Status right;                    // not OK: nothing came of it
     std::vector<std::string> nodes;  // that it knows, and that may come back
+    std::vector<v1::Closed> closed;  // groups whose names it registers anew
   };
-  struct Closed {
+  struct Missing {
     std::string group;
     std::string node;
   };
   struct Absorbed {
     std::vector<Brought> brought;
-    // Who has closed what, though nobody who heard of that is left.
-    std::vector<Closed> closed;
+    // Who has no part in what: it has closed it, and nobody who heard that is left, or has not begun.
+    std::vector<Missing> missing;
   };
   Absorbed absorb(PlanningState& state, EpochPlanner& planner, bool has_plan);
+
+  // It left.
+  void forget(const std::string& node) { running_.erase(node); }
 
   // Before anybody is told of what was admitted. Errors: those of Ledger::keep().
   Status keep(const Admission& admission, EpochPlanner& planner);
 
  private:
-  void adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const;
+  Status adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const;
 
   Ledger ledger_;
   const bool is_open_;

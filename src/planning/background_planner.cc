@@ -29,6 +29,7 @@ class BackgroundPlanner::Worker {
     const std::lock_guard lock(mutex_);
     budget_.cancel();
     budget_ = Budget::until_cancelled();
+    if (is_stopped_) budget_.cancel();
     task_ = std::move(scenario);
     ++number_;
     answer_.reset();
@@ -71,6 +72,12 @@ class BackgroundPlanner::Worker {
     budget_.cancel();
   }
 
+  void stop() {
+    const std::lock_guard lock(mutex_);
+    is_stopped_ = true;
+    budget_.cancel();
+  }
+
  private:
   void run() {
     std::unique_lock lock(mutex_);
@@ -99,6 +106,7 @@ class BackgroundPlanner::Worker {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
+  bool is_stopped_ = false;  // each budget is spent
   std::optional<Scenario> task_;
   Budget budget_;             // of the newest task
   std::uint64_t number_ = 0;  // of the newest task
@@ -126,5 +134,7 @@ Result<PlanResult> BackgroundPlanner::plan(Scenario scenario, Duration patience)
 std::optional<Result<PlanResult>> BackgroundPlanner::take_better() { return worker_->take(); }
 
 void BackgroundPlanner::cancel() { worker_->cancel(); }
+
+void BackgroundPlanner::stop() { worker_->stop(); }
 
 }  // namespace square

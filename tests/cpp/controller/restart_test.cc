@@ -193,6 +193,49 @@ TEST_CASE("a group that one node has closed ends with the others, also with the 
   }
 }
 
+TEST_CASE("a member that has not registered yet does so with the next controller") {
+  for (const bool is_stored : {false, true}) {
+    const StoreDirectory directory;
+    Restarted controller(mesh({"a", "b"}), is_stored ? directory.file() : "");
+    const auto a = FakeNode::join(*controller.now, "a");
+    const auto b = FakeNode::join(*controller.now, "b");
+    const auto group = all_reduce_group("job", {"a", "b"});
+    const auto made = a->client().register_group(group, kPatience);
+    REQUIRE(made.is_ok());
+    const auto before = controller.now->plan();
+    REQUIRE(b->wait_for_active(before->epoch));
+    controller.again();
+    REQUIRE(
+        eventually([&] { return has_newer_plan_with(*controller.now, *before, made->collectives.front()); }));
+    const auto late = b->client().register_group(group, kPatience);
+    REQUIRE_MESSAGE(late.is_ok(), late.status().to_string());
+    CHECK(late->collectives == made->collectives);
+    CHECK(late->number == made->number);
+  }
+}
+
+TEST_CASE("a member that has closed a group is not put back into it by the next controller") {
+  Restarted controller(mesh({"a", "b"}), "");
+  const auto a = FakeNode::join(*controller.now, "a");
+  const auto b = FakeNode::join(*controller.now, "b");
+  const auto group = all_reduce_group("job", {"a", "b"});
+  const auto made = a->client().register_group(group, kPatience);
+  REQUIRE(made.is_ok());
+  REQUIRE(b->client().register_group(group, kPatience).is_ok());
+  b->client().close_group("job", made->number);
+  Result<GroupRegistration> again = internal_error("not called");
+  std::thread caller([&] { again = b->client().register_group(group, kPatience); });
+  const auto before = controller.now->plan();
+  controller.again();
+  REQUIRE(
+      eventually([&] { return has_newer_plan_with(*controller.now, *before, made->collectives.front()); }));
+  a->client().close_group("job", made->number);
+  caller.join();
+  REQUIRE_MESSAGE(again.is_ok(), again.status().to_string());
+  CHECK(again->number != made->number);
+  CHECK(again->collectives != made->collectives);
+}
+
 TEST_CASE("a registration whose controller dies is answered by the next") {
   Restarted controller(mesh({"a", "b"}), "");
   FakeNode::Options slow;
@@ -316,6 +359,10 @@ TEST_CASE("a node whose numbers were given again is told so, and harms nobody") 
   v1::RunningGroup& running = *past.add_groups();
   *running.mutable_group() = controller::to_message(all_reduce_group("old", {"b", "a"}));
   running.add_collectives(given->collectives.front().value());
+  running.set_number(7);
+  past.set_next_group(8);
+  past.set_next_collective(given->collectives.front().value() + 10);
+  past.set_next_session(100);
   const auto line = std::make_shared<RecordedLine>();
   const Status refused = coordinator.join(hello, line);
   CHECK(refused.code() == StatusCode::kFailedPrecondition);
@@ -334,6 +381,21 @@ TEST_CASE("a node whose numbers were given again is told so, and harms nobody") 
   }));
   CHECK(coordinator.active()->plan->find_collective(CollectiveId(given->collectives.front().value() + 5)) !=
         nullptr);
+  // What cannot have been given is not believed.
+  for (const auto& spoil : std::vector<std::function<void(v1::Past&)>>{
+           [](v1::Past& told) { told.set_epoch(0xffffffffU); },
+           [](v1::Past& told) { told.set_next_collective(0xffffffffU); },
+           [](v1::Past& told) { told.set_next_session(0xffffffffU); },
+           [](v1::Past& told) { told.mutable_groups(0)->set_number(told.next_group()); },
+           [](v1::Past& told) { told.add_sessions()->set_id(told.next_session()); },
+           [](v1::Past& told) {
+             told.mutable_groups(0)->mutable_group()->set_name(std::string(5000, 'x'));
+           }}) {
+    v1::Hello wrong = hello_of("b", 1, "b:1");
+    *wrong.mutable_past() = past;
+    spoil(*wrong.mutable_past());
+    CHECK_FALSE(coordinator.join(wrong, std::make_shared<RecordedLine>()).is_ok());
+  }
   // A node numbered otherwise does not fit.
   v1::Hello other = hello_of("b", 1, "b:1");
   *other.mutable_past() = past;

@@ -105,6 +105,16 @@ TEST_CASE("cancelled, it says so, and the next plan is made; it goes away in the
   REQUIRE(planner.plan(all_reduce(40), Duration{0}).is_ok());
 }
 
+TEST_CASE("stopped, whatever is asked for is cancelled") {
+  Notices notices;
+  BackgroundPlanner planner(notices.notice());
+  planner.stop();
+  Scenario cheap = all_reduce(4);  // for which there is no quick plan
+  cheap.policy.objective = Objective::kCost;
+  cheap.collectives[0].required_bps = 1 * kMbps;
+  CHECK(planner.plan(cheap, Duration{0}).status().code() == StatusCode::kCancelled);
+}
+
 TEST_CASE("where there is no quick plan it waits; what cannot be planned is refused") {
   Notices notices;
   BackgroundPlanner planner(notices.notice());
