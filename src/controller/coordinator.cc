@@ -33,6 +33,16 @@ void note_uses(const v1::Heartbeat& beat, const Plan& plan, DemandMeter& demand,
   }
 }
 
+// What is used more or less than before gets another part of its tenant's share. Returns whether that is so.
+bool absorb_demand(DemandMeter& demand, PlanningState& state) {
+  const DemandWeights& weights =
+      demand.update(state.registry.collectives_by_tenant(), DemandMeter::TimePoint::clock::now());
+  if (weights == state.demand) return false;
+  state.demand = weights;
+  log(LogLevel::kInfo, "controller", "collectives are used in other parts than before: plans again");
+  return true;
+}
+
 // To which what runs moves at once.
 PublishedPlanPtr with_moves(const PublishedPlan& made) {
   return std::make_shared<const PublishedPlan>(PublishedPlan{made.plan, made.event, true});
@@ -331,7 +341,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
       state_.registry, [this](const std::string& name) { return members_.contains(name); }, now);
   replan = absorb_membership() || closed_.is_due(now) || replan;
   replan = std::exchange(plan_again_, false) || replan;
-  const bool other_use = absorb_demand();
+  const bool other_use = absorb_demand(demand_, state_);
   const std::vector<const Demand*> demands =
       requests_.take_batch(now, [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
   const bool is_due = replan || other_use || !demands.empty();
@@ -418,15 +428,6 @@ bool Coordinator::absorb_membership() {
 
 // Who left for good: without links, in an open overlay.
 std::set<std::string> Coordinator::gone() const { return open_ ? open_->gone() : std::set<std::string>(); }
-
-// What is used more or less than before gets another part of its tenant's share.
-bool Coordinator::absorb_demand() {
-  const DemandWeights& weights = demand_.update(state_.registry.collectives_by_tenant(), Clock::now());
-  if (weights == state_.demand) return false;
-  state_.demand = weights;
-  log(LogLevel::kInfo, "controller", "collectives are used in other parts than before: plans again");
-  return true;
-}
 
 void Coordinator::publish(Deferred& deferred, Admission admission) {
   if (!admission.replan.is_ok()) {

@@ -86,7 +86,6 @@ class Coordinator {
   void settle(Deferred& deferred);
   void begin(std::unique_lock<std::mutex>& lock, Deferred& deferred);
   bool absorb_membership();
-  bool absorb_demand();
   void publish(Deferred& deferred, Admission admission);
   std::optional<Admission> better_plan();
   [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;

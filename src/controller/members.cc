@@ -57,6 +57,7 @@ bool Members::expect(const std::string& node, TimePoint now) {
   if (!is_new) return false;
   entry->second.joined = ++events_;
   entry->second.lease_end = now + lease_;
+  entry->second.install_end = now + kReturnTime;
   if (members_.size() == 1) looked_at_ = now;
   return true;
 }

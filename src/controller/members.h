@@ -48,6 +48,10 @@ inline constexpr int kLongestCutOff = 6;
 // Who comes is told of so many that have left, the latest: it may have been away when they did.
 inline constexpr std::size_t kMaxRememberedDepartures = 256;
 
+// Who is expected is back within so long if it lives: it looks for the controller every kMaxReconnectWait.
+// Plans wait for it so long, for a node that has not installed one drops what others send under it.
+inline constexpr Duration kReturnTime = std::chrono::milliseconds(700);
+
 struct Departure {
   std::string node;
   std::uint64_t number = 0;  // of the event

@@ -19,6 +19,12 @@ std::shared_ptr<const v1::ControllerEvent> activation_event(Epoch epoch, bool mo
   return event;
 }
 
+// An expected one only until its time is over, once.
+bool is_waited_for(const Member& member, Epoch epoch) {
+  if (member.incarnation == 0) return member.install_end != Member::TimePoint{};
+  return member.line && member.installed < epoch && member.floor < epoch && !member.is_late;
+}
+
 }  // namespace
 
 void Publication::begin(PublishedPlanPtr next, TimePoint now) {
@@ -68,9 +74,13 @@ std::optional<Activation> Publication::settle(TimePoint now, Deferred& deferred)
   const Epoch epoch = epoch_under_way();
   bool waiting = false;
   for (auto& [name, member] : members_) {
-    if (!member.line || member.installed >= epoch || member.floor >= epoch || member.is_late) continue;
+    if (!is_waited_for(member, epoch)) continue;
     if (now < member.install_end) {
       waiting = true;
+      continue;
+    }
+    if (member.incarnation == 0) {
+      member.install_end = {};
       continue;
     }
     log(LogLevel::kWarning, {.component = "controller", .node = name, .epoch = epoch},
@@ -103,8 +113,7 @@ Publication::TimePoint Publication::next_end(TimePoint latest) const {
   if (!under_way_) return latest;
   const Epoch epoch = epoch_under_way();
   for (const auto& [name, member] : members_) {
-    if (member.line && member.installed < epoch && member.floor < epoch && !member.is_late)
-      latest = std::min(latest, member.install_end);
+    if (is_waited_for(member, epoch)) latest = std::min(latest, member.install_end);
   }
   return latest;
 }
