@@ -9,7 +9,8 @@
 
 namespace square {
 
-// Thread-safe. A neighbour that is suspected is not heard, whatever is connected.
+// Thread-safe. A neighbour that is suspected is not heard, whatever is connected; nor one whose link was lost
+// then, until a frame comes from it or a link of it comes up.
 class HeardPeers {
  public:
   // A connection with the peer is up; it is down again.

@@ -125,6 +125,7 @@ void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& pee
   told_gone_.erase(peer);
   dials_[peer].absences = 0;
   node_.heard.add(peer);
+  note_heard(peer);
   if (end == LinkEnd::kTail) {
     OutgoingLink& outgoing = outgoing_to(peer);
     connections_[link] = {.outgoing = &outgoing};
@@ -183,7 +184,7 @@ void Neighbours::tail_down(OutgoingLink& link, const Status& reason) {
   const std::string& peer = link.peer();
   redial_later(peer);
   if (link.is_up()) {
-    node_.heard.set_suspected(peer, false);
+    if (link.is_suspected()) unheard_.insert(peer);
     link.on_down();
     tell_lost(LinkEnd::kTail, peer, reason);
     return check_told_gone(peer);
@@ -218,6 +219,7 @@ void Neighbours::set_gone(const std::string& peer, const std::string& reason) {
   if (lost_.is_gone(peer) || node_.is_stopping) return;
   if (is_up(peer)) {
     told_gone_.emplace(peer, reason);
+    if (is_suspected(peer)) close_links(peer);
     return;
   }
   lost_.note_gone(peer, reason);
@@ -260,6 +262,25 @@ void Neighbours::on_suspicion(LinkHandle link, bool is_suspected) {
   }
   node_.heard.set_suspected(peer, is_suspected);
   connection->outgoing->set_suspected(is_suspected);
+  if (is_suspected && told_gone_.contains(peer)) close_links(peer);
+}
+
+void Neighbours::note_heard(const std::string& peer) {
+  if (!unheard_.empty() && unheard_.erase(peer) > 0) node_.heard.set_suspected(peer, false);
+}
+
+bool Neighbours::is_suspected(const std::string& peer) const {
+  const auto outgoing = outgoing_.find(peer);
+  return unheard_.contains(peer) || (outgoing != outgoing_.end() && outgoing->second->is_suspected());
+}
+
+void Neighbours::close_links(const std::string& peer) {
+  const auto outgoing = outgoing_.find(peer);
+  const auto incoming = incoming_.find(peer);
+  if (outgoing != outgoing_.end() && outgoing->second->is_up())
+    node_.transport.close_link(*outgoing->second->handle());
+  if (incoming != incoming_.end() && incoming->second->is_up())
+    node_.transport.close_link(*incoming->second->handle());
 }
 
 void Neighbours::answer(const std::string& peer, Frame frame) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "node/context.h"
@@ -70,8 +71,8 @@ class Neighbours {
   void open_plan(const std::shared_ptr<const InstalledPlan>& plan);
   void close_plan(const InstalledPlan& plan);
   void set_address(const std::string& peer, const std::string& address);
-  // Somebody says that its process is no more. While a link of it is up here that is not believed; when the
-  // last is lost it is.
+  // Somebody says that its process is no more. While a link of it is up here and it is not suspected that is
+  // not believed; when it is, or the last link is lost, it is.
   void set_gone(const std::string& peer, const std::string& reason);
 
   // What the transport says.
@@ -80,6 +81,8 @@ class Neighbours {
   void on_sent(LinkHandle link);
   void on_round_trip(LinkHandle link, Duration round_trip);
   void on_suspicion(LinkHandle link, bool is_suspected);
+  // A frame has come from it.
+  void note_heard(const std::string& peer);
 
   // To a neighbour that sends data here, and ahead of all data to one that data is sent to. Dropped
   // if there is no such link, or it is down.
@@ -112,6 +115,8 @@ class Neighbours {
   void tell_lost(LinkEnd end, const std::string& peer, const Status& reason);
   void note_absence(const std::string& peer);
   void check_told_gone(const std::string& peer);
+  [[nodiscard]] bool is_suspected(const std::string& peer) const;
+  void close_links(const std::string& peer);
   [[nodiscard]] bool is_needed(const std::string& peer) const;
   [[nodiscard]] bool is_up(const std::string& peer) const;
 
@@ -127,6 +132,8 @@ class Neighbours {
   std::map<std::string, std::unique_ptr<IncomingLink>> incoming_;
   LostLinks lost_;
   std::map<std::string, std::string> told_gone_;  // why, while it is heard here
+  // Suspected when the link to it was lost, and not heard since.
+  std::set<std::string> unheard_;
   Lifetime life_;
 };
 

@@ -13,9 +13,18 @@ namespace {
 // The time from a block's start on its first link to its arrival is what it takes on so many
 // links, or on all of the stream's tree where that is deeper.
 constexpr double kMinDeliveryLinks = 2.0;
+// A stream is not silent before so many times what a block should take.
+constexpr double kSlowDelivery = 4.0;
+constexpr Duration kLongestDelivery = std::chrono::minutes(1);
 
 double delivery_links(const LocalStream& stream) {
   return std::max(kMinDeliveryLinks, static_cast<double>(stream.depth));
+}
+
+// What a block may take where nothing holds it up, as far as the plan tells.
+Duration slow_delivery(const LocalStream& stream, double seconds_per_block) {
+  const double hop = seconds_per_block + 2 * to_seconds(stream.latency);
+  return from_seconds(std::min(kSlowDelivery * delivery_links(stream) * hop, to_seconds(kLongestDelivery)));
 }
 
 }  // namespace
@@ -37,7 +46,7 @@ Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledP
   last_.resize(block_count_);
   for (const NodeId member : session.members) {
     if (member != session.root)
-      destinations_.push_back({member, BlockSet(block_count_), false, true, {}, {}});
+      destinations_.push_back({member, BlockSet(block_count_), false, true, {}, {}, {}});
   }
   waiting_ = destinations_.size();
   open_streams();
@@ -45,6 +54,7 @@ Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledP
 
 Sender::~Sender() {
   node_.executor.cancel(probe_timer_);
+  node_.executor.cancel(look_timer_);
   for (const auto& [peer, link] : links_) link->drop_operation(session_, cargo_.operation);
 }
 
@@ -52,6 +62,8 @@ void Sender::open_streams() {
   streams_.clear();
   for (const LocalStream* local : plan_->streams_of(session_)) {
     Stream stream{local, {}, 1, {}, {}};
+    stream.least_patience = std::max(kMinSilentTime, slow_delivery(*local, seconds_per_block(stream)));
+    stream.patience = stream.least_patience;
     for (const std::string& child : local->children) {
       stream.hops.push_back(links_.at(child)->find(local->key));
       stream.losses += stream.hops.back()->losses();
@@ -63,6 +75,7 @@ void Sender::open_streams() {
     destination.checked.assign(streams_.size(), 0);
   }
   arm_probe();
+  look_later();
 }
 
 void Sender::migrate(std::shared_ptr<const InstalledPlan> plan) {
@@ -234,13 +247,19 @@ void Sender::send_on(Stream& stream, const Frame& frame) {
 
 void Sender::arm_probe() {
   node_.executor.cancel(probe_timer_);
-  const TimePoint now = node_.clock.now();
-  probe_at_ = now + probe_wait_;
-  for (const Stream& stream : streams_) {
-    const TimePoint silent_at = stream.moved_at + stream.patience;
-    if (!stream.in_flight.empty() && silent_at > now) probe_at_ = std::min(probe_at_, silent_at);
-  }
-  probe_timer_ = node_.executor.post_at(probe_at_, life_.bind([this] { probe(); }));
+  probe_timer_ = node_.executor.post_at(node_.clock.now() + probe_wait_, life_.bind([this] { probe(); }));
+}
+
+// A time of its own: news of one stream say nothing of another. Where all goes one way there is no other.
+void Sender::look_later() {
+  node_.executor.cancel(look_timer_);
+  if (streams_.size() < 2) return;
+  look_at_ = node_.clock.now() + kMinProbeWait;
+  look_timer_ = node_.executor.post_at(look_at_, life_.bind([this] {
+    find_silent_streams();
+    fill();
+    look_later();
+  }));
 }
 
 void Sender::hurry() {
@@ -250,17 +269,19 @@ void Sender::hurry() {
 }
 
 void Sender::probe() {
-  find_silent_streams();
   fill();
   if (is_done()) return;
-  for (Stream& stream : streams_) {
-    Frame frame{header_for(stream), {}};
-    frame.header.type = FrameType::kProbe;
-    frame.header.stream_sequence = stream.next_sequence - 1;
-    send_on(stream, frame);
-  }
+  for (Stream& stream : streams_) probe(stream);
   probe_wait_ = std::min(2 * probe_wait_, kMaxProbeWait);
   arm_probe();
+}
+
+void Sender::probe(Stream& stream) {
+  Frame frame{header_for(stream), {}};
+  frame.header.type = FrameType::kProbe;
+  frame.header.stream_sequence = stream.next_sequence - 1;
+  send_on(stream, frame);
+  stream.probed_at = node_.clock.now();
 }
 
 void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack) {
@@ -272,6 +293,7 @@ void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement
     if (ack.bits[i]) found->have.insert(ack.first_missing + i);
   }
   found->accepting = ack.accepting;
+  found->heard_at = node_.clock.now();
   probe_wait_ = kMinProbeWait;
   arm_probe();
   if (ack.done) {
@@ -279,6 +301,7 @@ void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement
     --waiting_;
     if (is_done()) {
       node_.executor.cancel(probe_timer_);
+      node_.executor.cancel(look_timer_);
       return on_done_();  // may destroy this
     }
   }
@@ -316,21 +339,34 @@ void Sender::find_lost_links() {
   }
 }
 
+// Whether others go on while nothing of what is under way on the stream gets anywhere. One with nothing to do
+// is as good where every destination was heard since.
+bool Sender::do_others_move(const Stream& stream) const {
+  const TimePoint now = node_.clock.now();
+  const TimePoint since = stream.in_flight.front().at;
+  const bool all_speak =
+      std::ranges::all_of(destinations_, [&](const auto& d) { return d.done || d.heard_at > since; });
+  return std::ranges::any_of(streams_, [&](const Stream& other) {
+    if (&other == &stream || !is_usable(other)) return false;
+    if (other.in_flight.empty()) return all_speak;
+    return other.settled_at > since && now - other.settled_at < other.patience / 2;
+  });
+}
+
 void Sender::find_silent_streams() {
   const TimePoint now = node_.clock.now();
-  if (now > probe_at_ + kMinProbeWait) {  // what was said meanwhile is still to be heard
-    for (Stream& stream : streams_) stream.moved_at = now;
-    return;
-  }
-  const auto moves = [&](const Stream& stream) {
-    return is_usable(stream) && (stream.in_flight.empty() || now - stream.moved_at < stream.patience / 2);
-  };
+  const bool waits_for_calls =
+      std::ranges::any_of(destinations_, [](const Destination& d) { return !d.done && !d.accepting; });
+  // After a late look, what was said meanwhile is still to be heard.
+  const bool judges = !waits_for_calls && now <= look_at_ + kMinProbeWait;
   for (Stream& stream : streams_) {
+    if (!judges) stream.moved_at = now;
+    if (stream.is_silent && now - stream.probed_at >= kMaxProbeWait) probe(stream);
     if (stream.in_flight.empty() || now - stream.moved_at < stream.patience) continue;
-    if (std::ranges::none_of(streams_, moves)) continue;
+    if (!do_others_move(stream)) continue;
     stream.is_silent = true;
     stream.silent_from = stream.next_sequence - 1;
-    stream.patience = std::min(2 * stream.patience, kMaxSilentTime);
+    stream.patience = std::max(stream.least_patience, std::min(2 * stream.patience, kMaxSilentTime));
     send_again(stream);
   }
 }
@@ -361,8 +397,9 @@ void Sender::forget_settled(std::size_t stream) {
   moved.is_silent = moved.is_silent && settled < moved.silent_from;
   auto& in_flight = moved.in_flight;
   while (!in_flight.empty() && in_flight.front().sequence <= settled) {
-    moved.moved_at = now;
-    moved.patience = std::clamp(2 * (now - in_flight.front().at), kMinSilentTime, kMaxSilentTime);
+    moved.moved_at = moved.settled_at = now;
+    moved.patience =
+        std::max(moved.least_patience, std::min(2 * (now - in_flight.front().at), kMaxSilentTime));
     in_flight.pop_front();
   }
 }

@@ -24,8 +24,9 @@ inline constexpr Duration kMinProbeWait = std::chrono::milliseconds(250);
 inline constexpr Duration kMaxProbeWait = std::chrono::seconds(1);
 // At the end of an operation a slow stream may be passed over; not for longer than this.
 inline constexpr Duration kPassOverTime = std::chrono::seconds(1);
-// A stream is silent when nothing of what is under way on it was settled for so long, or for twice the
-// longest that it took, while other streams moved: some link further down holds it up.
+// A stream is silent when nothing of what is under way on it was settled for so long, or for several times
+// what a block takes, while other streams moved: some link further down holds it up. It is asked every
+// kMaxProbeWait, however much the others have to say.
 inline constexpr Duration kMinSilentTime = std::chrono::seconds(1);
 inline constexpr Duration kMaxSilentTime = std::chrono::seconds(8);
 
@@ -86,6 +87,9 @@ class Sender {
     TimePoint last_assignment{};
     std::uint64_t losses = 0;  // of its first links, as far as what was under way is sent again
     TimePoint moved_at{};      // something was settled, or nothing was under way
+    TimePoint settled_at{};
+    TimePoint probed_at{};
+    Duration least_patience = kMinSilentTime;
     Duration patience = kMinSilentTime;
     bool is_silent = false;
     std::uint64_t silent_from = 0;  // until all has been looked at that was sent up to here
@@ -95,6 +99,7 @@ class Sender {
     BlockSet have;
     bool done = false;
     bool accepting = true;
+    TimePoint heard_at{};
     std::vector<std::uint64_t> seen;     // by stream: has looked at everything up to here
     std::vector<std::uint64_t> checked;  // by stream: this side has looked for losses up to here
   };
@@ -106,6 +111,8 @@ class Sender {
   void open_streams();
   void arm_probe();
   void probe();
+  void probe(Stream& stream);
+  void look_later();
   [[nodiscard]] bool has_room(const Stream& stream) const;
   [[nodiscard]] static bool is_usable(const Stream& stream);
   [[nodiscard]] std::size_t queued(const Stream& stream) const;
@@ -123,6 +130,7 @@ class Sender {
   void find_losses(Destination& destination);
   void find_lost_links();
   void find_silent_streams();
+  [[nodiscard]] bool do_others_move(const Stream& stream) const;
   void send_again(Stream& stream);
   void send_again(std::size_t block);
   void forget_settled(std::size_t stream);
@@ -146,7 +154,8 @@ class Sender {
   std::vector<LastAssignment> last_;
   Duration probe_wait_ = kMinProbeWait;
   Executor::TimerId probe_timer_ = 0;
-  TimePoint probe_at_{};
+  Executor::TimerId look_timer_ = 0;
+  TimePoint look_at_{};
   Lifetime life_;
 };
 

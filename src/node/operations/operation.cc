@@ -9,6 +9,14 @@
 
 namespace square {
 
+namespace {
+
+// After a success the caller's buffer is waited for, for five seconds; then links are closed.
+constexpr Duration kReleaseRound = DataPlane::kDrainTime / 2;
+constexpr int kReleaseRounds = 10;
+
+}  // namespace
+
 std::unique_ptr<OperationWork> make_work(CollectiveOp op, Operation& operation) {
   if (op == CollectiveOp::kReduce || op == CollectiveOp::kAllReduce)
     return std::make_unique<SumOperation>(op, operation);
@@ -84,7 +92,7 @@ void Operation::check_progress() {
   if (!outcome_ && all_posted() && copies_ == 0 && work_->is_done()) {
     outcome_ = Status::ok();
     release_buffers();
-    force_release_later();
+    force_release_later(1);
   }
   if (outcome_ && pins_ == 0 && copies_ == 0 && work_->is_quiet()) deliver_outcome();
 }
@@ -102,22 +110,23 @@ void Operation::fail(const Status& cause, bool announce) {
   if (outcome_) return;
   outcome_ = cause;
   release_buffers();
-  force_release_later();
+  force_release_later(1);
   if (announce) host_.announce_failure(key_, cause);
   check_progress();
 }
 
 // A peer that reads nothing keeps frames, and so the buffer, in the transport. One that is only slow is
-// waited for by who has succeeded.
-void Operation::force_release_later() {
-  node_->executor.post_at(node_->clock.now() + DataPlane::kDrainTime / 2, life_.bind([this] {
+// waited for by who has succeeded; not for ever. Then links with frames under way go first.
+void Operation::force_release_later(int round) {
+  node_->executor.post_at(node_->clock.now() + kReleaseRound, life_.bind([this, round] {
     if (pins_ == 0 || is_finished_) return;
     for (const std::string& peer : receivers_of_frames_) {
       const auto& link = host_.links().at(peer);
-      if (!link->handle() || !(has_failed() || link->is_suspected())) continue;
+      const int patience = link->is_idle() ? kReleaseRounds : kReleaseRounds - 1;
+      if (!link->handle() || !(has_failed() || link->is_suspected() || round >= patience)) continue;
       node_->transport.close_link(*link->handle());
     }
-    if (!has_failed()) force_release_later();
+    if (!has_failed() && round < kReleaseRounds) force_release_later(round + 1);
   }));
 }
 

@@ -35,6 +35,21 @@ double InstalledPlan::LinkShare::of(const PlanLink& link, double limit_bps) cons
   return link.load_bps + std::max(0.0, limit_bps - load_bps) / links;
 }
 
+namespace {
+
+// Of its links, as far as the plan tells.
+Duration longest_latency(const Plan& plan, const PlanStream& stream) {
+  Duration longest{0};
+  for (const PlanLink& link : plan.links) {
+    if (link.latency > longest &&
+        std::ranges::find(stream.links, std::pair(link.from, link.to)) != stream.links.end())
+      longest = link.latency;
+  }
+  return longest;
+}
+
+}  // namespace
+
 std::size_t depth_of(const PlanStream& stream, SessionKind kind) {
   std::map<NodeId, std::size_t> hops;
   std::size_t deepest = 0;
@@ -101,6 +116,7 @@ void InstalledPlan::add_stream(const PlanSession& session, std::size_t index, co
   const PlanCollective* collective = plan_->find_collective(session.collective);
   local.weight = (collective == nullptr ? 1.0 : collective->weight) * stream.rate_bps / session.rate_bps;
   local.depth = depth_of(stream, session.kind);
+  if (session.root == *self_) local.latency = longest_latency(*plan_, stream);
   local.session = &session;
   local.is_root = session.root == *self_;
   local.is_member = std::ranges::find(session.members, *self_) != session.members.end();

@@ -47,6 +47,7 @@ struct LocalStream {
   bool is_destination = false;    // a member and not the root
   std::size_t largest_block = 0;  // bytes; of older plans, too: see LivePlans
   std::size_t depth = 0;          // hops to the farthest node, from the root
+  Duration latency{0};            // at its root: of the slowest of its links, if the plan tells
   std::size_t window_blocks = 0;  // of each hop from a parent
   std::size_t credit_blocks = 1;  // so many free ones of them are worth a word to the parent
 

@@ -133,6 +133,43 @@ TEST_CASE("a neighbour is gone when its host says twice that nobody listens, and
   CHECK(test.neighbours.lost().check_members(*test.plan, CollectiveId(0)).is_ok());
 }
 
+TEST_CASE("who was silent when the link to it was lost is not heard before it says something") {
+  Middle test;
+  const auto heard = [&] { return test.node->heard.list().size() == 1; };
+  test.neighbours.set_address("n2", "there");
+  const auto fall_silent = [&](LinkHandle link) {
+    test.neighbours.on_link_up(link, LinkEnd::kTail, "n2");
+    CHECK(heard());
+    test.neighbours.on_suspicion(link, true);
+    CHECK_FALSE(heard());
+    test.neighbours.on_link_down(link, unavailable("no answer"));
+    CHECK_FALSE(heard());  // though its own link is up, on which nothing comes
+  };
+  test.neighbours.on_link_up(kFrom, LinkEnd::kHead, "n2");
+  fall_silent(LinkHandle(1));
+  test.neighbours.note_heard("n2");
+  CHECK(heard());
+  fall_silent(LinkHandle(2));
+  fall_silent(LinkHandle(3));
+}
+
+TEST_CASE("who is suspected and said to be gone is believed to be, in either order") {
+  for (const bool is_said_first : {false, true}) {
+    Middle test;
+    test.neighbours.set_address("n2", "there");
+    test.neighbours.on_link_up(LinkHandle(1), LinkEnd::kTail, "n2");
+    test.neighbours.on_link_up(kFrom, LinkEnd::kHead, "n2");
+    if (is_said_first) test.neighbours.set_gone("n2", "nobody has heard of it");
+    CHECK(test.transport.closed.empty());
+    test.neighbours.on_suspicion(LinkHandle(1), true);
+    if (!is_said_first) test.neighbours.set_gone("n2", "nobody has heard of it");
+    CHECK(test.transport.closed == std::vector<LinkHandle>{LinkHandle(1), kFrom});
+    test.neighbours.on_link_down(LinkHandle(1), cancelled("closed"));
+    test.neighbours.on_link_down(kFrom, cancelled("closed"));
+    CHECK(test.host.said.back() == "n2 gone");
+  }
+}
+
 TEST_CASE("one that does not answer, or answers between, is not gone") {
   Middle test;
   test.neighbours.set_address("n2", "there");

@@ -80,6 +80,15 @@ SumLabel label_of(std::size_t size) {
   return {SessionId(0), kOperation, 1, 0, {size, kBlockBytes, kReduction, Epoch(1)}, 0};
 }
 
+// What a transport says of its links.
+struct LinkLog final : TransportHandler {
+  void on_link_up(LinkHandle link, LinkEnd, std::string_view) override { up.push_back(link); }
+  void on_frame(LinkHandle, Frame) override {}
+  void on_sent(LinkHandle) override {}
+  void on_link_down(LinkHandle link, Status) override { std::erase(up, link); }
+  std::vector<LinkHandle> up;
+};
+
 }  // namespace
 
 TEST_CASE("a destination holds what comes before its members call, and ends when they have all") {
@@ -147,6 +156,40 @@ TEST_CASE("a source is done when its destination says so, and lets go of the buf
   REQUIRE(host.outcomes.size() == 1);
   CHECK(host.outcomes.front().is_ok());
   CHECK_FALSE(operation->runs_before(Epoch(2)));
+}
+
+TEST_CASE("a neighbour that takes little by little keeps a source's buffer for some seconds, not for ever") {
+  OperationPlace host(broadcast_plan(), 0);
+  LinkLog here;
+  LinkLog there;
+  const auto peer = host.simulation.make_transport(node_name(1));
+  REQUIRE(host.transport->start(here).is_ok());
+  REQUIRE(peer->start(there).is_ok());
+  host.transport->open_link(node_name(1), peer->address());
+  host.run();
+  REQUIRE(here.up.size() == 1);
+  host.outgoing.at(node_name(1))->on_up(here.up.front());
+  const auto operation = operation_on(host, CollectiveOp::kBroadcast, 1);
+  std::vector<std::byte> data(kBlockBytes);
+  operation->post(call_of(Rank(0), data, true), host.plan);
+  auto frame = operation->make_pin(data.data());
+  Acknowledgement ack;
+  ack.destination = NodeId(1);
+  ack.done = true;
+  operation->on_acknowledgement(block_header(data.size(), 0), ack);
+  const auto pass = [&](int milliseconds) {
+    const TimePoint when = host.simulation.clock().now() + std::chrono::milliseconds(milliseconds);
+    host.simulation.run_until([] { return false; }, when);
+  };
+  pass(4'000);
+  CHECK(here.up.size() == 1);  // it may be only slow
+  pass(2'000);
+  CHECK(here.up.empty());
+  frame.reset();
+  host.run();
+  REQUIRE(host.outcomes.size() == 1);
+  CHECK(host.outcomes.front().is_ok());
+  peer->stop();
 }
 
 TEST_CASE("an operation that failed says so once, answers the root's questions, and takes no block") {

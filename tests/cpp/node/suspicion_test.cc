@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "node/overlay.h"
+#include "square/metrics.h"
 
 using namespace square;
 using namespace square::test;
@@ -23,16 +24,24 @@ std::shared_ptr<const Plan> two_ways(Epoch epoch = Epoch(1)) {
   return builder.build();
 }
 
+// By n0.
+std::uint64_t blocks_resent(Overlay& overlay) {
+  std::optional<NodeMetrics> metrics;
+  overlay.node(0).metrics([&](NodeMetrics now) { metrics = std::move(now); });
+  REQUIRE(overlay.run([&] { return metrics.has_value(); }));
+  return metrics->totals.blocks_resent;
+}
+
 struct TwoWays {
   explicit TwoWays(std::uint64_t seed) : overlay(seed, 3) {
     REQUIRE(overlay.publish(two_ways()));
     overlay.set_members(CollectiveId(0), {0, 2});
   }
-  // Begins a broadcast that takes a second over both ways.
-  Broadcast& begin() {
+  // Begins a broadcast; it takes a second over both ways if not said otherwise.
+  Broadcast& begin(std::size_t bytes = 2'500'000) {
     std::mt19937_64 random(5);
     broadcasts.push_back(std::make_unique<Broadcast>(CollectiveId(0), std::vector<std::uint32_t>{0, 2},
-                                                     random_bytes(random, 2'500'000)));
+                                                     random_bytes(random, bytes)));
     broadcasts.back()->operation = OperationId(broadcasts.size() - 1);
     broadcasts.back()->post_all(overlay);
     begun = overlay.simulation.clock().now();
@@ -104,6 +113,66 @@ TEST_CASE("a stream that is held up behind a relay is left, and used again") {
     test.begin();
     CHECK(test.seconds() < 1.2);
   }
+}
+
+TEST_CASE("a silent stream that lost its blocks is used again while the others move") {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    CAPTURE(seed);
+    TwoWays test(seed);
+    test.begin(15'000'000);  // six seconds over both ways, twelve over one
+    test.pass(std::chrono::milliseconds(300));
+    test.overlay.set_stalled(1, 2, true);
+    test.pass(std::chrono::milliseconds(2200));
+    test.overlay.set_cut(1, 2, true);
+    test.pass(std::chrono::milliseconds(100));
+    test.overlay.set_stalled(1, 2, false);
+    test.overlay.set_cut(1, 2, false);
+    CHECK(test.seconds() < 9.5);
+  }
+}
+
+TEST_CASE("a stream that is held up while nothing moves is left once something does") {
+  TwoWays test(7);
+  test.begin();
+  test.pass(std::chrono::milliseconds(300));
+  test.overlay.set_stalled(0, 2, true);
+  test.overlay.set_stalled(1, 2, true);
+  test.pass(kStall);
+  test.overlay.set_stalled(0, 2, false);
+  // Its patience is twice what its last block took.
+  CHECK(test.seconds() < 0.3 + 3 * to_seconds(kStall) + to_seconds(kNoticed));
+}
+
+TEST_CASE("a destination that calls late makes no stream silent") {
+  TwoWays test(8);
+  Broadcast broadcast(CollectiveId(0), {0, 2}, std::vector<std::byte>(1'000, std::byte(7)));
+  broadcast.post(test.overlay, 0);
+  test.pass(std::chrono::seconds(4));
+  broadcast.post(test.overlay, 1);
+  REQUIRE(test.overlay.run([&] { return broadcast.is_over(); }, std::chrono::seconds(10)));
+  CHECK(broadcast.is_right());
+  CHECK(blocks_resent(test.overlay) == 0);
+}
+
+TEST_CASE("a slow stream is not silent before a block has had its time") {
+  PlanBuilder builder(3);
+  for (const auto& [from, to] : {std::pair(0, 1), std::pair(1, 2), std::pair(0, 2)}) {
+    builder.add_link(static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), 10 * kMbps);
+  }
+  // A block takes more than two seconds on the slow way.
+  builder.add_broadcast(0, {0, 2}, {{{{0, 2}}, 10 * kMbps}, {{{0, 1}, {1, 2}}, 0.1 * kMbps}});
+  Overlay overlay(9, 3);
+  REQUIRE(overlay.publish(builder.build()));
+  overlay.set_members(CollectiveId(0), {0, 2});
+  LinkConditions line;
+  line.delay = std::chrono::milliseconds(1200);
+  overlay.simulation.set_conditions(node_name(1), node_name(2), line);
+  std::mt19937_64 random(5);
+  Broadcast broadcast(CollectiveId(0), {0, 2}, random_bytes(random, 12'500'000));
+  broadcast.post_all(overlay);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }, std::chrono::seconds(60)));
+  CHECK(broadcast.is_right());
+  CHECK(blocks_resent(overlay) == 0);
 }
 
 TEST_CASE("a link that stalls where there is no other way is waited for, and not given up") {
