@@ -123,10 +123,6 @@ void Coordinator::stop() {
   run_all(deferred);
 }
 
-void Coordinator::join_thread() {
-  if (thread_.joinable()) thread_.join();
-}
-
 Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>& line) {
   SQUARE_RETURN_IF_ERROR(check_hello(hello));
   std::shared_ptr<NodeLine> replaced;

@@ -67,7 +67,9 @@ class Coordinator {
 
   // Fails what is pending, closes all lines, cancels a plan in the making. Idempotent.
   void stop();
-  void join_thread();
+  void join_thread() {
+    if (thread_.joinable()) thread_.join();
+  }
 
  private:
   using Clock = std::chrono::steady_clock;
