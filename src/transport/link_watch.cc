@@ -16,7 +16,8 @@ bool LinkWatch::look(TimePoint now, bool takes) {
   const Duration step = now - looked_at_;
   looked_at_ = now;
   if (!owes_ || takes) silence_ = Duration(0);
-  if (owes_ && !takes && step <= 2 * kWatchInterval) silence_ += step;
+  const bool owed_all_along = owed_ && owes_ && !has_spoken_;
+  if (owed_all_along && !takes && step <= 2 * kWatchInterval) silence_ += step;
   const bool was_suspected = is_suspected_;
   is_suspected_ = is_suspected_ || silence_ >= patience();
   const bool is_quiet = !std::exchange(has_spoken_, false);
@@ -25,6 +26,7 @@ bool LinkWatch::look(TimePoint now, bool takes) {
     in_use_ = false;
     due_ = owes_ = true;
   }
+  owed_ = owes_;
   return is_suspected_ && !was_suspected;
 }
 

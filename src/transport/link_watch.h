@@ -57,12 +57,13 @@ class LinkWatch {
   std::uint64_t number_ = 0;
   TimePoint left_at_{};
   TimePoint looked_at_{};
-  Duration silence_{0};  // since it owes an answer
+  Duration silence_{0};  // in whole steps in which it owed an answer
   bool is_suspected_ = false;
   bool due_ = true;  // the first measurement needs no use
   bool under_way_ = false;
   bool in_use_ = false;  // since the last ping
   bool owes_ = false;
+  bool owed_ = false;        // at the last look
   bool has_spoken_ = false;  // since the last look
 };
 

@@ -115,7 +115,9 @@ void Dialler::run() {
   while (gather()) {
     watched.assign(1, {event_.get(), POLLIN, 0});
     for (const Waiting& waiting : waiting_) watched.push_back({waiting.socket.get(), POLLOUT, 0});
-    poll(watched.data(), watched.size(), waiting_.empty() ? -1 : static_cast<int>(kSweepInterval.count()));
+    // Without the event, for lack of descriptors, nothing else wakes this.
+    const bool sleeps = waiting_.empty() && event_;
+    poll(watched.data(), watched.size(), sleeps ? -1 : static_cast<int>(kSweepInterval.count()));
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
       if (watched[i + 1].revents == 0) continue;
       Waiting& waiting = waiting_[i];

@@ -272,18 +272,17 @@ void Link::begin_looks() {
 
 bool Link::look(Channel& channel, bool takes) {
   bool is_suspected = false;
-  bool goes_on = false;
   {
     const std::lock_guard lock(mutex_);
     is_suspected = watch_.look(steady_clock().now(), takes);
-    goes_on = !watch_.rests();
   }
   if (is_suspected) {
     const std::lock_guard handling(handler_mutex_);
     owner_.handler().on_suspicion(handle_, true);
   }
-  channel.pump();
-  return goes_on;
+  channel.pump();  // may begin a use, for which the looks go on
+  const std::lock_guard lock(mutex_);
+  return !watch_.rests();
 }
 
 void Link::note_heard() {

@@ -37,9 +37,10 @@ void TailChannel::begin() {
 
 void TailChannel::on_socket(Result<net::FileDescriptor> dialled) {
   if (dialled.is_ok()) socket_ = net::FileDescriptor(fcntl(dialled->get(), F_DUPFD_CLOEXEC, 0));
+  const int error = errno;
   if (is_closing() || !socket_) {
     deadline_.Cancel();
-    const std::string why = dialled.is_ok() ? net::describe_errno(errno) : dialled.status().message();
+    const std::string why = dialled.is_ok() ? net::describe_errno(error) : dialled.status().message();
     return end(unreachable(why));
   }
   configure_socket(socket_.get(), settings_.silence_deadline);

@@ -61,10 +61,10 @@ TEST_CASE("the estimate is the least of late samples") {
 TEST_CASE("a silent peer is suspected after a second, or after four round trips, or as they spread") {
   Tail near;
   near.measure(1ms);
-  CHECK(near.until_suspected(10s) == kMinSuspicionTime);
+  CHECK(near.until_suspected(10s) == kMinSuspicionTime + kWatchInterval);  // the first step does not count
   Tail far;
   far.measure(400ms);
-  CHECK(far.until_suspected(10s) == 1750ms);  // the look after 1.6 s
+  CHECK(far.until_suspected(10s) == 2000ms);  // the look after 1.6 s, and the first step
   Tail uneven;
   for (int i = 0; i < 20; ++i) uneven.measure(i % 2 == 0 ? 100ms : 1100ms);
   CHECK(uneven.watch.patience() > 2s);
@@ -99,7 +99,19 @@ TEST_CASE("who could not look suspects nobody") {
   CHECK(tail.until_suspected(750ms) == 750ms);
   tail.now += 5s;
   CHECK_FALSE(tail.watch.look(tail.now, false));
-  CHECK(tail.until_suspected(10s) == kWatchInterval);  // it is silent all the same
+  CHECK(tail.until_suspected(10s) == 2 * kWatchInterval);  // it is silent all the same
+}
+
+TEST_CASE("a step in which the peer has spoken is no silence") {
+  Tail tail;
+  tail.measure(1ms);
+  CHECK(tail.until_suspected(500ms) == 500ms);
+  tail.now += 240ms;
+  tail.watch.note_heard();
+  tail.watch.note_use();
+  tail.now += 10ms;
+  CHECK_FALSE(tail.watch.look(tail.now, false));
+  CHECK(tail.until_suspected(10s) == kMinSuspicionTime);
 }
 
 TEST_CASE("a link that is not used is not asked, and rests") {
