@@ -1551,4 +1551,4 @@ def validate(plan: Plan) -> None:
     """
 
 __version__: str = "0.1.0"
-kProtocolVersion: int = 4
+kProtocolVersion: int = 5

@@ -228,9 +228,11 @@ class ControllerClient::Core {
       const std::uint64_t losses = line_.losses();
       auto registered = call_register(group, request, patience, losses);
       if (registered.is_ok()) recollection_.note_group(group, *registered);
+      // A controller that stops cancels what it has not answered.
+      const StatusCode code = registered.status().code();
+      const bool is_lost = code == StatusCode::kUnavailable || code == StatusCode::kCancelled;
       std::unique_lock lock(mutex_);
-      if (stopping_ || registered.status().code() != StatusCode::kUnavailable ||
-          std::chrono::steady_clock::now() + kRetryPause >= patience.end) {
+      if (stopping_ || !is_lost || std::chrono::steady_clock::now() + kRetryPause >= patience.end) {
         return registered;
       }
       changed_.wait_for(lock, kRetryPause, [this] { return stopping_; });

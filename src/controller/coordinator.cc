@@ -43,6 +43,20 @@ bool absorb_demand(DemandMeter& demand, PlanningState& state) {
   return true;
 }
 
+// Who registers a name says what it closed under it: a controller that was restarted may not have heard.
+void note_closed_before(const Demand& demand, ClosedParts& closed) {
+  const GroupSpec* const group = std::get_if<GroupSpec>(&demand);
+  if (group == nullptr || group->closed_number == 0) return;
+  closed.note(group->registrant, group->name, group->closed_number);
+}
+
+void log_plan(const Plan& plan) {
+  log(LogLevel::kInfo, {.component = "controller", .epoch = plan.epoch},
+      "plan {}: {} collectives, {} sessions, {}{}, {:.3g} s to solve", plan.epoch.value(),
+      plan.collectives.size(), plan.sessions.size(), plan.policy, plan.provisional ? " (provisional)" : "",
+      plan.solve_seconds);
+}
+
 // To which what runs moves at once.
 PublishedPlanPtr with_moves(const PublishedPlan& made) {
   return std::make_shared<const PublishedPlan>(PublishedPlan{made.plan, made.event, true});
@@ -89,7 +103,8 @@ Status Coordinator::take_up() {
   if (!open_ || !state_.registry.is_empty()) {
     SQUARE_ASSIGN_OR_RETURN(PublishedPlanPtr first, planner_.make(state_.scenario()));
     planner_.note_published(*first);
-    publication_.start_with(std::move(first));
+    // Those that may come back are waited for.
+    nodes.empty() ? publication_.start_with(first) : publication_.begin(first, Clock::now());
   }
   return succession_.begin(state_, planner_);
 }
@@ -135,11 +150,8 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     if (succession_.note(hello, joined.member)) note_work();
     publication_.greet(joined.member, now);
     absences_.note_line(hello.node(), publication_.active() != nullptr);
-    if (open_) {
-      open_->join(hello.node(), state_.topology);
-      // Also for registrations that wait for this node.
-      note_work();
-    }
+    if (open_) open_->join(hello.node(), state_.topology);
+    if (open_) note_work();  // also for registrations that wait for this node
     wake();
   }
   if (replaced) replaced->close(aborted("the same process has connected again"), true);
@@ -188,6 +200,7 @@ void Coordinator::closed(const std::string& node, const NodeLine* line, const v1
   if (part.group().size() > kMaxGroupNameBytes) return;
   // What the node registers from now on is looked at after that.
   closed_.note(node, part.group(), part.number());
+  succession_.note_closed(node, part.group());
   auto heard = std::make_shared<v1::ControllerEvent>();
   *heard->mutable_closed() = part;
   member->line->send(std::move(heard));
@@ -213,6 +226,7 @@ void Coordinator::submit(Demand demand, Reply reply) {
   Status refused;
   {
     const std::lock_guard lock(mutex_);
+    note_closed_before(demand, closed_);
     refused = stopping_ ? unavailable("the controller stopped")
                         : requests_.add(std::move(demand), reply, Clock::now());
     if (refused.is_ok()) return note_work();
@@ -233,19 +247,16 @@ std::vector<NodeInformation> Coordinator::nodes() const {
 
 Status Coordinator::wait_for_nodes(const std::vector<std::string>& names, Duration timeout) const {
   std::unique_lock lock(mutex_);
-  const TimePoint end = Clock::now() + bounded(timeout);
-  std::vector<std::string> missing = publication_.missing(names);
-  while (!missing.empty()) {
-    if (stopping_) return unavailable("the controller stopped");
-    const bool over = changed_.wait_until(lock, end) == std::cv_status::timeout;
+  std::vector<std::string> missing;
+  changed_.wait_until(lock, Clock::now() + bounded(timeout), [&] {
     missing = publication_.missing(names);
-    if (over && !missing.empty()) {
-      return deadline_exceeded(
-          fmt::format("after {:.3g} s these nodes have not joined and installed the plan: {}",
-                      to_seconds(timeout), fmt::join(missing, ", ")));
-    }
-  }
-  return {};
+    return stopping_ || missing.empty();
+  });
+  if (missing.empty()) return {};
+  if (stopping_) return unavailable("the controller stopped");
+  return deadline_exceeded(
+      fmt::format("after {:.3g} s these nodes have not joined and installed the plan: {}",
+                  to_seconds(timeout), fmt::join(missing, ", ")));
 }
 
 void Coordinator::note_departure(const std::string& node) {
@@ -295,8 +306,8 @@ Coordinator::TimePoint Coordinator::next_wake() const {
   next = members_.next_end(next);
   next = publication_.next_end(next);
   next = absences_.next_end(next);
-  if (retry_) next = std::min(next, *retry_);
   if (has_work_) return next;
+  if (retry_) next = std::min(next, *retry_);
   next = closed_.next_end(next);
   // What is still pending without work at hand waits for its nodes.
   return requests_.next_end(next);
@@ -343,33 +354,35 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   const bool is_due = replan || other_use || !demands.empty();
   // The batch and `state_` change on this thread only.
   lock.unlock();
-  std::optional<Admission> admission =
-      is_due ? admit(state_, demands, replan || other_use,
-                     [this](const Scenario& scenario) { return planner_.make(scenario); })
-             : better_plan();
-  // What was asked for may change nothing, and the better plan have come meanwhile.
-  if (is_due && !admission->next && admission->replan.is_ok()) {
-    if (std::optional<Admission> better = better_plan()) {
-      admission->next = std::move(better->next);
-      admission->is_whole = better->is_whole;
-    }
+  std::optional<Admission> admission;
+  if (is_due) {
+    admission = admit(state_, demands, replan || other_use,
+                      [this](const Scenario& scenario) { return planner_.make(scenario); });
   }
-  if (admission) keep(*admission, replan || other_use || !is_due);
+  // What was asked for may change nothing, and the better plan have come meanwhile.
+  const bool has_none = !admission || (!admission->next && admission->replan.is_ok());
+  const bool is_better = has_none && take_better(admission);
+  if (admission) keep(*admission, replan || other_use || is_better);
   lock.lock();
   members_.look(Clock::now());
   if (!admission || stopping_) return;
   // A better plan is one of what was planned before, groups that have ended since included.
-  if (is_due && (admission->next || !admission->replan.is_ok())) closed_.note_planned();
+  if (!is_better && (admission->next || !admission->replan.is_ok())) closed_.note_planned();
   publish(deferred, *std::move(admission));
 }
 
 // The policy's own plan in the place of the provisional one, when it is ready.
-std::optional<Admission> Coordinator::better_plan() {
+bool Coordinator::take_better(std::optional<Admission>& admission) {
   std::optional<Result<PublishedPlanPtr>> better = planner_.take_better();
-  if (!better) return std::nullopt;
-  if (better->is_ok()) return Admission{state_, **std::move(better), is_whole_, {}, {}};
-  log(LogLevel::kError, "controller", "the provisional plan stays: {}", better->status().to_string());
-  return std::nullopt;
+  if (!better) return false;
+  if (!better->is_ok()) {
+    log(LogLevel::kError, "controller", "the provisional plan stays: {}", better->status().to_string());
+    return false;
+  }
+  if (!admission) admission = Admission{state_, nullptr, false, {}, {}};
+  admission->next = **std::move(better);
+  admission->is_whole = is_whole_;
+  return true;
 }
 
 // Before anybody is told. What the store does not take is not there: it is tried again.
@@ -384,7 +397,8 @@ void Coordinator::keep(Admission& admission, bool is_wanted) {
   for (Verdict& verdict : admission.verdicts) {
     if (verdict.status.is_ok()) verdict = {kept, {}};
   }
-  if (is_wanted) retry_ = Clock::now() + kStoreRetry;
+  if (!is_wanted) return;
+  retry_ = Clock::now() + kStoreRetry;
   closed_.note_planned();  // the retry plans without them
 }
 
@@ -422,9 +436,6 @@ bool Coordinator::absorb_membership() {
   return (open_ && open_->update(state_)) || replan;
 }
 
-// Who left for good: without links, in an open overlay.
-std::set<std::string> Coordinator::gone() const { return open_ ? open_->gone() : std::set<std::string>(); }
-
 void Coordinator::publish(Deferred& deferred, Admission admission) {
   if (!admission.replan.is_ok()) {
     log(LogLevel::kError, "controller", "cannot plan again, the old plan stays: {}",
@@ -438,10 +449,7 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     is_whole_ = admission.is_whole;
     plan_again_ = plan.provisional && !planner_.betters(*admission.next);
     if (plan_again_) note_work();
-    log(LogLevel::kInfo, {.component = "controller", .epoch = plan.epoch},
-        "plan {}: {} collectives, {} sessions, {}{}, {:.3g} s to solve", plan.epoch.value(),
-        plan.collectives.size(), plan.sessions.size(), plan.policy, plan.provisional ? " (provisional)" : "",
-        plan.solve_seconds);
+    log_plan(plan);
     if (absences_.note_published(state_, gone(), admission.is_whole)) {
       admission.next = with_moves(*admission.next);
     }

@@ -89,7 +89,7 @@ class Coordinator {
   void begin(std::unique_lock<std::mutex>& lock, Deferred& deferred);
   bool absorb_membership();
   void publish(Deferred& deferred, Admission admission);
-  std::optional<Admission> better_plan();
+  bool take_better(std::optional<Admission>& admission);
   [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;
   [[nodiscard]] TimePoint next_wake() const;
   [[nodiscard]] bool has_plan() const { return publication_.active() || publication_.is_under_way(); }
@@ -97,7 +97,8 @@ class Coordinator {
   Status admit_member(const v1::Hello& hello);
   void note_departure(const std::string& node);
   void note_away(const std::string& node);
-  [[nodiscard]] std::set<std::string> gone() const;
+  // Who left an open overlay: without links.
+  [[nodiscard]] Absences::Nodes gone() const { return open_ ? open_->gone() : Absences::Nodes(); }
   void note_work();
   void wake();
 

@@ -133,7 +133,7 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   // A controller that was restarted may not have heard of the close.
   const bool is_closed =
       !is_new && !found->second->permanent &&
-      (found->second->closed.contains(spec.registrant) || found->second->number <= spec.closed_number);
+      (found->second->closed.contains(spec.registrant) || found->second->number == spec.closed_number);
   if (is_closed) return still_closing(*found->second, spec.name, spec.registrant);
   RegisteredGroup group =
       is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, next_number_, {}, {}} : *found->second;

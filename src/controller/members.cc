@@ -57,7 +57,7 @@ bool Members::expect(const std::string& node, TimePoint now) {
   if (!is_new) return false;
   entry->second.joined = ++events_;
   entry->second.lease_end = now + lease_;
-  entry->second.install_end = now + kReturnTime;
+  entry->second.install_end = now + std::min(kReturnTime, lease_ / 2);
   if (members_.size() == 1) looked_at_ = now;
   return true;
 }

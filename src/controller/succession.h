@@ -56,6 +56,10 @@ class Succession {
   };
   Absorbed absorb(PlanningState& state, EpochPlanner& planner, bool has_plan);
 
+  // The node has closed the group.
+  void note_closed(const std::string& node, const std::string& group) {
+    if (const auto found = running_.find(node); found != running_.end()) found->second.erase(group);
+  }
   // It left.
   void forget(const std::string& node) { running_.erase(node); }
 

@@ -112,6 +112,51 @@ void check_goes_on(Restarted& controller) {
 
 }  // namespace
 
+namespace {
+
+// A store that takes nothing while it is `full`, and is another's once it is `lost`.
+class MoodyStore final : public store::Store {
+ public:
+  struct Mood {
+    std::atomic<bool> full = false;
+    std::atomic<bool> lost = false;
+  };
+  explicit MoodyStore(Mood& mood) : mood_(mood) {}
+  [[nodiscard]] store::StoreId id() const override { return 5; }
+  [[nodiscard]] std::uint64_t term() const override { return 1; }
+  Result<std::map<std::string, std::string>> read() override { return inner_->read(); }
+  Status write(const std::vector<store::Write>& writes) override {
+    if (mood_.lost) return failed_precondition("another controller has taken over the store");
+    if (mood_.full) return resource_exhausted("the disk is full");
+    return inner_->write(writes);
+  }
+
+ private:
+  Mood& mood_;
+  std::unique_ptr<store::Store> inner_ = store::make_memory_store();
+};
+
+struct Waiting {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Result<Answer>> answer;
+
+  controller::Reply reply() {
+    return [this](Result<Answer> result) {
+      const std::lock_guard lock(mutex);
+      answer = std::move(result);
+      changed.notify_all();
+    };
+  }
+  Result<Answer> wait() {
+    std::unique_lock lock(mutex);
+    REQUIRE(changed.wait_for(lock, kPatience, [this] { return answer.has_value(); }));
+    return *std::exchange(answer, std::nullopt);
+  }
+};
+
+}  // namespace
+
 TEST_CASE("a controller that is started again hears from its nodes what they run") {
   Restarted controller(mesh({"a", "b", "c"}), "");
   check_goes_on(controller);
@@ -156,7 +201,7 @@ TEST_CASE("a store remembers groups whose nodes have not come back yet, and for 
     first->stop();
   }
   const auto second = start(open, options);
-  REQUIRE(second->plan() != nullptr);
+  REQUIRE(eventually([&] { return second->plan() != nullptr; }));
   CHECK(second->plan()->find_collective(given.front()) != nullptr);
   // Nobody comes: the nodes left, and with them the group.
   CHECK(eventually([&] { return second->plan()->collectives.empty(); }));
@@ -236,6 +281,54 @@ TEST_CASE("a member that has closed a group is not put back into it by the next 
   CHECK(again->collectives != made->collectives);
 }
 
+TEST_CASE("what a node closed and registers anew ends, in whatever order the nodes come back") {
+  auto made = Coordinator::create(10s, 10s, mesh({"a", "b"}));
+  REQUIRE(made.is_ok());
+  Coordinator& coordinator = **made;
+  v1::Past past;
+  past.set_store(77);
+  past.set_term(1);
+  past.set_epoch(4);
+  past.add_nodes("a");
+  past.add_nodes("b");
+  past.set_next_group(8);
+  past.set_next_collective(3);
+  v1::Hello a = hello_of("a", 1, "a:1");
+  *a.mutable_past() = past;
+  a.mutable_past()->add_registering("job");
+  v1::Hello b = hello_of("b", 1, "b:1");
+  *b.mutable_past() = past;
+  v1::RunningGroup& running = *b.mutable_past()->add_groups();
+  *running.mutable_group() = controller::to_message(all_reduce_group("job", {"a", "b"}));
+  running.add_collectives(2);
+  running.set_number(7);
+  const auto install = [&](const std::string& name, const RecordedLine& line) {
+    for (std::uint32_t epoch = 5; epoch < 12; ++epoch) coordinator.installed(name, &line, Epoch(epoch));
+  };
+  const auto to_a = std::make_shared<RecordedLine>();
+  const auto to_b = std::make_shared<RecordedLine>();
+  REQUIRE(coordinator.join(a, to_a).is_ok());
+  std::this_thread::sleep_for(20ms);  // what it brings is absorbed
+  REQUIRE(coordinator.join(b, to_b).is_ok());
+  const auto has_group = [&] {
+    install("a", *to_a);
+    install("b", *to_b);
+    return coordinator.active()->plan->find_collective(CollectiveId(2)) != nullptr;
+  };
+  REQUIRE(eventually(has_group));
+  GroupSpec anew = all_reduce_group("job", {"a", "b"});
+  anew.registrant = "a";
+  anew.closed_number = 7;
+  Waiting waiting;
+  coordinator.submit(anew, waiting.reply());
+  CHECK(waiting.wait().status().code() == StatusCode::kAborted);
+  v1::Closed closed;
+  closed.set_group("job");
+  closed.set_number(7);
+  coordinator.closed("b", to_b.get(), closed);
+  CHECK(eventually([&] { return !has_group(); }));
+}
+
 TEST_CASE("a registration whose controller dies is answered by the next") {
   Restarted controller(mesh({"a", "b"}), "");
   FakeNode::Options slow;
@@ -265,51 +358,6 @@ TEST_CASE("a registration whose controller dies is answered by the next") {
   REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
   CHECK(controller.now->plan()->find_collective(made->collectives.front()) != nullptr);
 }
-
-namespace {
-
-// A store that takes nothing while it is `full`, and is another's once it is `lost`.
-class MoodyStore final : public store::Store {
- public:
-  struct Mood {
-    std::atomic<bool> full = false;
-    std::atomic<bool> lost = false;
-  };
-  explicit MoodyStore(Mood& mood) : mood_(mood) {}
-  [[nodiscard]] store::StoreId id() const override { return 5; }
-  [[nodiscard]] std::uint64_t term() const override { return 1; }
-  Result<std::map<std::string, std::string>> read() override { return inner_->read(); }
-  Status write(const std::vector<store::Write>& writes) override {
-    if (mood_.lost) return failed_precondition("another controller has taken over the store");
-    if (mood_.full) return resource_exhausted("the disk is full");
-    return inner_->write(writes);
-  }
-
- private:
-  Mood& mood_;
-  std::unique_ptr<store::Store> inner_ = store::make_memory_store();
-};
-
-struct Waiting {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::optional<Result<Answer>> answer;
-
-  controller::Reply reply() {
-    return [this](Result<Answer> result) {
-      const std::lock_guard lock(mutex);
-      answer = std::move(result);
-      changed.notify_all();
-    };
-  }
-  Result<Answer> wait() {
-    std::unique_lock lock(mutex);
-    REQUIRE(changed.wait_for(lock, kPatience, [this] { return answer.has_value(); }));
-    return *std::exchange(answer, std::nullopt);
-  }
-};
-
-}  // namespace
 
 TEST_CASE("what the store cannot take is refused, and what runs stays as it is") {
   MoodyStore::Mood mood;
