@@ -115,19 +115,22 @@ Status check_past(const v1::Past& past, const PlanningState& state, bool has_pla
   return {};
 }
 
-Status adopt(const v1::Past& past, PlanningState& state, bool is_open) {
+Result<bool> adopt(const v1::Past& past, PlanningState& state, bool is_open) {
   const bool lacks_nodes = std::ranges::any_of(
       past.nodes(), [&](const std::string& name) { return !state.topology.find_node(name); });
-  if (is_open && lacks_nodes) SQUARE_RETURN_IF_ERROR(take_nodes(past, state));
+  bool is_news = is_open && lacks_nodes;
+  if (is_news) SQUARE_RETURN_IF_ERROR(take_nodes(past, state));
   for (const v1::RunningGroup& running : past.groups()) {
     SQUARE_ASSIGN_OR_RETURN(const GroupRegistry::Adopted group, group_of(running));
-    SQUARE_RETURN_IF_ERROR(state.registry.adopt(group, state.topology).status());
+    SQUARE_ASSIGN_OR_RETURN(const bool is_new, state.registry.adopt(group, state.topology));
+    is_news = is_news || is_new;
   }
   state.registry.give_none_below(CollectiveId(past.next_collective()), past.next_group());
-  return {};
+  return is_news;
 }
 
-void adopt_sessions(const v1::Past& past, const PlanningState& state, SessionNumbers& numbers) {
+bool adopt_sessions(const v1::Past& past, const PlanningState& state, SessionNumbers& numbers) {
+  bool is_news = false;
   std::map<SessionKey, std::size_t> occurrences;
   std::map<SessionId, SessionKey> owners;
   for (const auto& [key, id] : numbers.known) owners.emplace(id, key);
@@ -138,10 +141,13 @@ void adopt_sessions(const v1::Past& past, const PlanningState& state, SessionNum
     const auto owner = owners.emplace(SessionId(session.id()), *key).first;
     if (owner->second != *key) continue;  // another's
     // The older number wins: one of its members is who tells of it, and no operation ended without that.
-    numbers.known.insert_or_assign(*std::move(key), SessionId(session.id()));
+    const auto [known, is_new] = numbers.known.try_emplace(*std::move(key), session.id());
+    is_news = is_news || (!is_new && known->second != SessionId(session.id()));
+    known->second = SessionId(session.id());
     numbers.next = std::max(numbers.next, session.id() + 1);
   }
   numbers.next = std::max(numbers.next, past.next_session());
+  return is_news;
 }
 
 }  // namespace square::controller

@@ -14,11 +14,12 @@ Status check_past(const v1::Past& past, const PlanningState& state, bool has_pla
 
 // Adds the past's groups with the numbers that they have, and gives none of its numbers again. Groups that
 // are there already stay. In an open overlay (`is_open`) nodes keep their numbers, and those that have not
-// come yet are expected. Errors: INVALID_ARGUMENT for a group that the topology has no place for, naming it;
-// RESOURCE_EXHAUSTED for too many. Precondition: check_past() is OK.
-Status adopt(const v1::Past& past, PlanningState& state, bool is_open);
+// come yet are expected. Returns whether that is news. Errors: INVALID_ARGUMENT for a group that the topology
+// has no place for, naming it; RESOURCE_EXHAUSTED for too many. Precondition: check_past() is OK.
+Result<bool> adopt(const v1::Past& past, PlanningState& state, bool is_open);
 
 // Of a state that has adopted the past.
-void adopt_sessions(const v1::Past& past, const PlanningState& state, SessionNumbers& numbers);
+// Returns whether any has another number than it had here.
+bool adopt_sessions(const v1::Past& past, const PlanningState& state, SessionNumbers& numbers);
 
 }  // namespace square::controller

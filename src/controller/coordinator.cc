@@ -411,7 +411,7 @@ bool Coordinator::absorb_pasts(Deferred& deferred) {
     if (!brought.right.is_ok() && member != nullptr && member->line != nullptr) {
       deferred.push_back([line = member->line, why = brought.right] { line->close(why, false); });
     }
-    replan = replan || brought.right.is_ok();
+    replan = replan || brought.is_news;
     expect(brought.nodes);
     for (const v1::Closed& part : brought.closed) closed_.note(brought.node, part.group(), part.number());
   }

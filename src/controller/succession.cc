@@ -44,7 +44,7 @@ Result<std::vector<std::string>> Succession::take_up(PlanningState& state, Epoch
   is_first_ = past.epoch() == 0;
   if (is_first_) return std::vector<std::string>();
   SQUARE_RETURN_IF_ERROR(check_past(past, state, !is_open_).with_context("the store"));
-  SQUARE_RETURN_IF_ERROR(adopt_past(past, state, planner).with_context("the store"));
+  SQUARE_RETURN_IF_ERROR(adopt_past(past, state, planner).status().with_context("the store"));
   return nodes_of(past, state);
 }
 
@@ -57,14 +57,16 @@ Status Succession::begin(PlanningState& state, EpochPlanner& planner) {
   return ledger_.keep(state, planner.numbers(), planner.last());
 }
 
-// After an error nothing has changed.
-Status Succession::adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const {
+// Whether a new plan is due: also for who has had a later one than any here. After an error nothing has
+// changed.
+Result<bool> Succession::adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const {
   PlanningState adopted = state;
-  SQUARE_RETURN_IF_ERROR(adopt(past, adopted, is_open_));
+  SQUARE_ASSIGN_OR_RETURN(bool is_news, adopt(past, adopted, is_open_));
   state = std::move(adopted);
-  adopt_sessions(past, state, planner.numbers());
+  is_news = adopt_sessions(past, state, planner.numbers()) || is_news;
+  is_news = planner.last() <= Epoch(past.epoch()) || is_news;
   planner.pass(Epoch(past.epoch()));
-  return {};
+  return is_news;
 }
 
 Status Succession::check(const v1::Hello& hello, const PlanningState& state, bool has_plan) const {
@@ -85,9 +87,12 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
   std::set<std::string> nodes;
   for (const auto& [node, past] : std::exchange(pasts_, {})) {
     Brought& brought =
-        absorbed.brought.emplace_back(Brought{node, check_past(past, state, has_plan), {}, {}});
-    if (brought.right.is_ok()) brought.right = adopt_past(past, state, planner);
+        absorbed.brought.emplace_back(Brought{node, check_past(past, state, has_plan), {}, {}, false});
     if (!brought.right.is_ok()) continue;
+    const Result<bool> adopted = adopt_past(past, state, planner);
+    brought.right = adopted.status();
+    if (!adopted.is_ok()) continue;
+    brought.is_news = *adopted;
     log(LogLevel::kInfo, {.component = "controller", .node = node},
         "node {} comes from plan {} of another controller, with {} groups", node, past.epoch(),
         past.groups_size());

@@ -44,6 +44,7 @@ class Succession {
     Status right;                    // not OK: nothing came of it
     std::vector<std::string> nodes;  // that it knows, and that may come back
     std::vector<v1::Closed> closed;  // groups whose names it registers anew
+    bool is_news = false;            // a new plan is due
   };
   struct Missing {
     std::string group;
@@ -67,7 +68,7 @@ class Succession {
   Status keep(const Admission& admission, EpochPlanner& planner);
 
  private:
-  Status adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const;
+  Result<bool> adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const;
 
   Ledger ledger_;
   const bool is_open_;
