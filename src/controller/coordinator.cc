@@ -416,7 +416,8 @@ bool Coordinator::absorb_pasts(Deferred& deferred) {
     for (const v1::Closed& part : brought.closed) closed_.note(brought.node, part.group(), part.number());
   }
   const auto is_there = [this](const std::string& name) { return members_.contains(name); };
-  for (const auto& [group, node] : absorbed.missing) state_.registry.miss(group, node, is_there);
+  for (const auto& [group, node] : absorbed.missing)
+    replan = state_.registry.miss(group, node, is_there) || replan;
   return replan && (has_plan() || !state_.registry.is_empty());
 }
 

@@ -258,19 +258,24 @@ bool RegisteredGroup::is_over(const std::function<bool(const std::string&)>& sti
   });
 }
 
+bool GroupRegistry::replace(Groups::iterator at, RegisteredGroup group,
+                            const std::function<bool(const std::string&)>& still_there) {
+  const bool ends = group.is_over(still_there);
+  if (ends) {
+    groups_.erase(at);
+  } else {
+    at->second = std::make_shared<const RegisteredGroup>(std::move(group));
+  }
+  return ends;
+}
+
 bool GroupRegistry::miss(const std::string& name, const std::string& node,
                          const std::function<bool(const std::string&)>& still_there) {
   const auto found = groups_.find(name);
   if (found == groups_.end() || found->second->permanent) return false;
   RegisteredGroup group = *found->second;
   group.gone.insert(node);
-  const bool ends = group.is_over(still_there);
-  if (ends) {
-    groups_.erase(found);
-  } else {
-    found->second = std::make_shared<const RegisteredGroup>(std::move(group));
-  }
-  return ends;
+  return replace(found, std::move(group), still_there);
 }
 
 bool GroupRegistry::close(const std::string& name, std::uint64_t number, const std::string& node,
@@ -279,13 +284,7 @@ bool GroupRegistry::close(const std::string& name, std::uint64_t number, const s
   if (found == groups_.end() || found->second->number != number || found->second->permanent) return false;
   RegisteredGroup group = *found->second;
   group.closed.insert(node);
-  const bool ends = group.is_over(still_there);
-  if (ends) {
-    groups_.erase(found);
-  } else {
-    found->second = std::make_shared<const RegisteredGroup>(std::move(group));
-  }
-  return ends;
+  return replace(found, std::move(group), still_there);
 }
 
 std::vector<std::string> GroupRegistry::remove_abandoned(

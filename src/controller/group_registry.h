@@ -106,6 +106,9 @@ class GroupRegistry {
   void fill(Scenario& scenario) const;
 
  private:
+  // A node's part has changed: whether that ends the group, which goes then.
+  bool replace(Groups::iterator at, RegisteredGroup group,
+               const std::function<bool(const std::string&)>& still_there);
   Result<Registered> extend(RegisteredGroup& group, const GroupSpec& spec);
 
   Groups groups_;

@@ -70,6 +70,29 @@ std::vector<std::string> names_of(const Plan& plan) {
   return names;
 }
 
+// A group of nodes a and b, which a has registered.
+struct Job {
+  explicit Job(const std::string& store) : controller(mesh({"a", "b"}), store) {
+    auto registered = a->client().register_group(group, kPatience);
+    REQUIRE_MESSAGE(registered.is_ok(), registered.status().to_string());
+    made = *registered;
+  }
+  // The next controller, once it has taken the group over.
+  void restart() {
+    const auto before = controller.now->plan();
+    REQUIRE(b->wait_for_active(before->epoch));
+    controller.again();
+    REQUIRE(
+        eventually([&] { return has_newer_plan_with(*controller.now, *before, made.collectives.front()); }));
+  }
+
+  Restarted controller;
+  std::unique_ptr<FakeNode> a = FakeNode::join(*controller.now, "a");
+  std::unique_ptr<FakeNode> b = FakeNode::join(*controller.now, "b");
+  const GroupSpec group = all_reduce_group("job", {"a", "b"});
+  GroupRegistration made;
+};
+
 // Two controllers one after the other, and what nodes a and b ran under the first.
 void check_goes_on(Restarted& controller) {
   const auto a = FakeNode::join(*controller.now, "a");
@@ -216,69 +239,44 @@ TEST_CASE("a store remembers groups whose nodes have not come back yet, and for 
 TEST_CASE("a group that one node has closed ends with the others, also with the next controller") {
   for (const bool is_stored : {false, true}) {
     const StoreDirectory directory;
-    Restarted controller(mesh({"a", "b"}), is_stored ? directory.file() : "");
-    const auto a = FakeNode::join(*controller.now, "a");
-    const auto b = FakeNode::join(*controller.now, "b");
-    const auto group = all_reduce_group("job", {"a", "b"});
-    const auto made = a->client().register_group(group, kPatience);
-    REQUIRE(made.is_ok());
-    REQUIRE(b->client().register_group(group, kPatience).is_ok());
-    const auto before = controller.now->plan();
-    a->client().close_group("job", made->number);
-    controller.again();
-    REQUIRE(
-        eventually([&] { return has_newer_plan_with(*controller.now, *before, made->collectives.front()); }));
-    b->client().close_group("job", made->number);
-    CHECK(eventually([&] { return controller.now->plan()->collectives.empty(); }));
+    Job job(is_stored ? directory.file() : "");
+    REQUIRE(job.b->client().register_group(job.group, kPatience).is_ok());
+    job.a->client().close_group("job", job.made.number);
+    job.restart();
+    job.b->client().close_group("job", job.made.number);
+    CHECK(eventually([&] { return job.controller.now->plan()->collectives.empty(); }));
     // The name is free, and what it names next is another group.
-    const auto next = b->client().register_group(group, kPatience);
+    const auto next = job.b->client().register_group(job.group, kPatience);
     REQUIRE_MESSAGE(next.is_ok(), next.status().to_string());
-    CHECK(next->number != made->number);
-    CHECK(next->collectives != made->collectives);
+    CHECK(next->number != job.made.number);
+    CHECK(next->collectives != job.made.collectives);
   }
 }
 
 TEST_CASE("a member that has not registered yet does so with the next controller") {
   for (const bool is_stored : {false, true}) {
     const StoreDirectory directory;
-    Restarted controller(mesh({"a", "b"}), is_stored ? directory.file() : "");
-    const auto a = FakeNode::join(*controller.now, "a");
-    const auto b = FakeNode::join(*controller.now, "b");
-    const auto group = all_reduce_group("job", {"a", "b"});
-    const auto made = a->client().register_group(group, kPatience);
-    REQUIRE(made.is_ok());
-    const auto before = controller.now->plan();
-    REQUIRE(b->wait_for_active(before->epoch));
-    controller.again();
-    REQUIRE(
-        eventually([&] { return has_newer_plan_with(*controller.now, *before, made->collectives.front()); }));
-    const auto late = b->client().register_group(group, kPatience);
+    Job job(is_stored ? directory.file() : "");
+    job.restart();
+    const auto late = job.b->client().register_group(job.group, kPatience);
     REQUIRE_MESSAGE(late.is_ok(), late.status().to_string());
-    CHECK(late->collectives == made->collectives);
-    CHECK(late->number == made->number);
+    CHECK(late->collectives == job.made.collectives);
+    CHECK(late->number == job.made.number);
   }
 }
 
 TEST_CASE("a member that has closed a group is not put back into it by the next controller") {
-  Restarted controller(mesh({"a", "b"}), "");
-  const auto a = FakeNode::join(*controller.now, "a");
-  const auto b = FakeNode::join(*controller.now, "b");
-  const auto group = all_reduce_group("job", {"a", "b"});
-  const auto made = a->client().register_group(group, kPatience);
-  REQUIRE(made.is_ok());
-  REQUIRE(b->client().register_group(group, kPatience).is_ok());
-  b->client().close_group("job", made->number);
+  Job job("");
+  REQUIRE(job.b->client().register_group(job.group, kPatience).is_ok());
+  job.b->client().close_group("job", job.made.number);
   Result<GroupRegistration> again = internal_error("not called");
-  std::thread caller([&] { again = b->client().register_group(group, kPatience); });
-  const auto before = controller.now->plan();
-  controller.again();
-  REQUIRE(
-      eventually([&] { return has_newer_plan_with(*controller.now, *before, made->collectives.front()); }));
-  a->client().close_group("job", made->number);
+  std::thread caller([&] { again = job.b->client().register_group(job.group, kPatience); });
+  job.restart();
+  job.a->client().close_group("job", job.made.number);
   caller.join();
   REQUIRE_MESSAGE(again.is_ok(), again.status().to_string());
-  CHECK(again->number != made->number);
-  CHECK(again->collectives != made->collectives);
+  CHECK(again->number != job.made.number);
+  CHECK(again->collectives != job.made.collectives);
 }
 
 TEST_CASE("what a node closed and registers anew ends, in whatever order the nodes come back") {
