@@ -41,16 +41,17 @@ DoneNotices& DoneNotices::instance() {
   return *current;
 }
 
-std::shared_ptr<DoneNotices::Notice> DoneNotices::prepare(py::function callback) {
+void DoneNotices::prepare(Notices& waiting, py::function callback) {
   const std::lock_guard lock(mutex_);
   if (!thread_.joinable() && !is_stopping_) thread_ = std::thread([this] { run(); });
-  return std::make_shared<Notice>(std::move(callback));
+  waiting.push_back(std::make_shared<Notice>(std::move(callback)));
 }
 
-void DoneNotices::post(std::shared_ptr<Notice> notice) {
+void DoneNotices::post(Notices& waiting) {
   const std::lock_guard lock(mutex_);
   if (is_stopping_) return;
-  posted_.push_back(std::move(notice));
+  posted_.push_back(std::move(waiting.front()));
+  waiting.pop_front();
   changed_.notify_one();
 }
 

@@ -18,10 +18,13 @@ class DoneNotices {
   static DoneNotices& instance();
 
   struct Notice;
-  // With the interpreter's lock; starts the thread.
-  std::shared_ptr<Notice> prepare(py::function callback);
-  // From any thread, without the lock. After stop() nothing happens.
-  void post(std::shared_ptr<Notice> notice);
+  // Of one operation, in the order in which they were asked for.
+  using Notices = std::deque<std::shared_ptr<Notice>>;
+  // With the interpreter's lock; starts the thread. `waiting` is used by these two alone.
+  void prepare(Notices& waiting, py::function callback);
+  // The first of those that wait: the operation may tell of its end in any order. From any thread, without
+  // the lock. After stop() nothing happens.
+  void post(Notices& waiting);
   // Calls what was posted, and nothing after that. With the interpreter's lock, which it lets go.
   void stop();
 
@@ -30,7 +33,7 @@ class DoneNotices {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<Notice>> posted_;
+  Notices posted_;
   std::thread thread_;
   bool is_stopping_ = false;
 };

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "done_notices.h"
-
 namespace square::python {
 namespace {
 
@@ -47,9 +45,8 @@ void BufferWork::give_way_to_signals() {
 }
 
 void BufferWork::add_done_callback(py::function callback) {
-  work_->on_done([notice = DoneNotices::instance().prepare(std::move(callback))] {
-    DoneNotices::instance().post(notice);
-  });
+  DoneNotices::instance().prepare(*notices_, std::move(callback));
+  work_->on_done([notices = notices_] { DoneNotices::instance().post(*notices); });
 }
 
 void bind_work(py::module_& module) {

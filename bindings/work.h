@@ -5,6 +5,7 @@
 
 #include "buffers.h"
 #include "compression.h"
+#include "done_notices.h"
 #include "square/communicator.h"
 
 namespace square::python {
@@ -41,6 +42,7 @@ class BufferWork {
   std::shared_ptr<Work> work_;
   Buffers buffers_;
   std::shared_ptr<void> residual_;
+  const std::shared_ptr<DoneNotices::Notices> notices_ = std::make_shared<DoneNotices::Notices>();
 };
 
 void bind_work(py::module_& module);

@@ -116,18 +116,23 @@ void Operation::fail(const Status& cause, bool announce) {
 }
 
 // A peer that reads nothing keeps frames, and so the buffer, in the transport. One that is only slow is
-// waited for by who has succeeded; not for ever. Then links with frames under way go first.
+// waited for by who has succeeded; not for ever, and not longer than a caller wants to wait.
 void Operation::force_release_later(int round) {
   node_->executor.post_at(node_->clock.now() + kReleaseRound, life_.bind([this, round] {
     if (pins_ == 0 || is_finished_) return;
-    for (const std::string& peer : receivers_of_frames_) {
-      const auto& link = host_.links().at(peer);
-      const int patience = link->is_idle() ? kReleaseRounds : kReleaseRounds - 1;
-      if (!link->handle() || !(has_failed() || link->is_suspected() || round >= patience)) continue;
-      node_->transport.close_link(*link->handle());
-    }
+    force_release(round);
     if (!has_failed() && round < kReleaseRounds) force_release_later(round + 1);
   }));
+}
+
+// In the last round every link that frames went over; before, those with frames under way.
+void Operation::force_release(int round) {
+  for (const std::string& peer : receivers_of_frames_) {
+    const auto& link = host_.links().at(peer);
+    const int patience = link->is_idle() ? kReleaseRounds : kReleaseRounds - 1;
+    if (!link->handle() || !(has_failed() || link->is_suspected() || round >= patience)) continue;
+    node_->transport.close_link(*link->handle());
+  }
 }
 
 void Operation::abandon() {
@@ -136,7 +141,10 @@ void Operation::abandon() {
 }
 
 void Operation::on_timeout(Rank rank) {
-  if (outcome_ && outcome_->is_ok()) return;  // only waits for its buffers
+  if (outcome_ && outcome_->is_ok()) {  // only waits for its buffers
+    if (pins_ > 0) force_release(kReleaseRounds);
+    return;
+  }
   const std::string missing =
       all_posted() ? work_->describe_missing()
                    : fmt::format("{} of {} local ranks called the operation", members_.size(), member_count_);

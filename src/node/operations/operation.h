@@ -88,6 +88,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void on_timeout(Rank rank);
   void release_buffers();
   void force_release_later(int round);
+  void force_release(int round);
   void deliver_outcome();
 
   std::shared_ptr<NodeContext> node_;

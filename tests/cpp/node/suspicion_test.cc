@@ -38,11 +38,12 @@ struct TwoWays {
     overlay.set_members(CollectiveId(0), {0, 2});
   }
   // Begins a broadcast; it takes a second over both ways if not said otherwise.
-  Broadcast& begin(std::size_t bytes = 2'500'000) {
+  Broadcast& begin(std::size_t bytes = 2'500'000, Duration timeout = std::chrono::seconds(400)) {
     std::mt19937_64 random(5);
     broadcasts.push_back(std::make_unique<Broadcast>(CollectiveId(0), std::vector<std::uint32_t>{0, 2},
                                                      random_bytes(random, bytes)));
     broadcasts.back()->operation = OperationId(broadcasts.size() - 1);
+    broadcasts.back()->timeout = timeout;
     broadcasts.back()->post_all(overlay);
     begun = overlay.simulation.clock().now();
     return *broadcasts.back();
@@ -97,6 +98,22 @@ TEST_CASE("what a stalled link holds up goes the other way, and the link is used
     CHECK(test.seconds() < undisturbed + 0.1);
     CHECK(test.overlay.node(0).heard().size() == 2);
   }
+}
+
+TEST_CASE("who has succeeded waits for its buffers no longer than its timeout") {
+  constexpr Duration kMoment = std::chrono::milliseconds(50);
+  // When the destination and the source return, whose buffer a stalled link shows.
+  const auto ends = [](Duration timeout) {
+    TwoWays test(3);
+    const Broadcast& one = test.begin(2'500'000, timeout);
+    test.pass(std::chrono::milliseconds(300));
+    test.overlay.set_stalled(0, 1, true);
+    test.seconds();
+    return std::pair(one.finished_at[1] - test.begun, one.finished_at[0] - test.begun);
+  };
+  const auto [received, released] = ends(std::chrono::seconds(60));
+  REQUIRE(released > received + 4 * kMoment);
+  CHECK(ends(received + kMoment).second < received + 2 * kMoment);
 }
 
 TEST_CASE("a stream that is held up behind a relay is left, and used again") {
