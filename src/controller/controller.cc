@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/net/socket.h"
-#include "controller/coordinator.h"
+#include "controller/coordinator_thread.h"
 #include "controller/protocol.h"
 #include "controller/service.h"
 #include "store/sqlite_store.h"
@@ -21,6 +21,7 @@ namespace {
 
 using controller::Answer;
 using controller::Coordinator;
+using controller::CoordinatorThread;
 
 // What gRPC may hold for all connections together, messages on their way in included.
 constexpr std::size_t kServerMemoryBytes = std::size_t{1} << 30U;
@@ -66,8 +67,8 @@ std::unique_ptr<grpc::Server> start_server(const net::HostPort& address, grpc::S
 
 class Controller::Core {
  public:
-  Core(std::unique_ptr<Coordinator> coordinator, const std::string& token)
-      : coordinator_(std::move(coordinator)), service_(*coordinator_, token) {}
+  Core(std::unique_ptr<CoordinatorThread> running, const std::string& token)
+      : running_(std::move(running)), service_(running_->coordinator(), token) {}
   ~Core() { stop(); }
 
   Status serve(const ControllerOptions& options) {
@@ -86,18 +87,18 @@ class Controller::Core {
 
   void stop() {
     const std::lock_guard lock(stop_mutex_);
-    coordinator_->stop();
+    running_->coordinator().stop();
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + kStopWait);
     server_.reset();
-    coordinator_->join_thread();
+    running_->join();
   }
 
   Result<Answer> demand(controller::Demand demand) {
     // Shared: the caller may be gone before set_value() has returned.
     const auto promise = std::make_shared<std::promise<Result<Answer>>>();
     auto answer = promise->get_future();
-    coordinator_->submit(std::move(demand),
-                         [promise](Result<Answer> result) { promise->set_value(std::move(result)); });
+    running_->coordinator().submit(
+        std::move(demand), [promise](Result<Answer> result) { promise->set_value(std::move(result)); });
     return answer.get();
   }
 
@@ -107,10 +108,11 @@ class Controller::Core {
   }
 
   [[nodiscard]] const std::string& address() const { return address_; }
-  [[nodiscard]] const Coordinator& coordinator() const { return *coordinator_; }
+  [[nodiscard]] const CoordinatorThread& running() const { return *running_; }
+  [[nodiscard]] const Coordinator& coordinator() const { return running_->coordinator(); }
 
  private:
-  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<CoordinatorThread> running_;
   controller::ControllerService service_;
   std::string address_;
   std::mutex stop_mutex_;
@@ -123,9 +125,9 @@ Result<std::unique_ptr<Controller>> Controller::start(ControllerOptions options,
   if (!options.store.empty()) {
     SQUARE_ASSIGN_OR_RETURN(store, store::open_sqlite_store(options.store));
   }
-  SQUARE_ASSIGN_OR_RETURN(auto coordinator, Coordinator::create(options.lease, options.install_timeout,
-                                                                std::move(scenario), std::move(store)));
-  auto core = std::make_unique<Core>(std::move(coordinator), options.token);
+  SQUARE_ASSIGN_OR_RETURN(auto running, CoordinatorThread::create(options.lease, options.install_timeout,
+                                                                  std::move(scenario), std::move(store)));
+  auto core = std::make_unique<Core>(std::move(running), options.token);
   SQUARE_RETURN_IF_ERROR(core->serve(options));
   return std::unique_ptr<Controller>(new Controller(std::move(core)));
 }
@@ -152,7 +154,7 @@ std::shared_ptr<const Plan> Controller::plan() const {
 std::vector<NodeInformation> Controller::nodes() const { return core_->coordinator().nodes(); }
 
 Status Controller::wait_for_nodes(const std::vector<std::string>& names, Duration timeout) const {
-  return core_->coordinator().wait_for_nodes(names, timeout);
+  return core_->running().wait_for_nodes(names, timeout);
 }
 
 void Controller::stop() { core_->stop(); }

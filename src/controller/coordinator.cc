@@ -21,7 +21,7 @@ void run_all(Deferred& deferred) {
 }
 
 // What the members of the plan's collectives say that they have sent.
-void note_uses(const v1::Heartbeat& beat, const Plan& plan, DemandMeter& demand, DemandMeter::TimePoint now) {
+void note_uses(const v1::Heartbeat& beat, const Plan& plan, DemandMeter& demand, TimePoint now) {
   for (const v1::CollectiveUse& use : beat.used()) {
     const CollectiveId collective(use.collective());
     const PlanCollective* const planned = plan.find_collective(collective);
@@ -34,9 +34,8 @@ void note_uses(const v1::Heartbeat& beat, const Plan& plan, DemandMeter& demand,
 }
 
 // What is used more or less than before gets another part of its tenant's share. Returns whether that is so.
-bool absorb_demand(DemandMeter& demand, PlanningState& state) {
-  const DemandWeights& weights =
-      demand.update(state.registry.collectives_by_tenant(), DemandMeter::TimePoint::clock::now());
+bool absorb_demand(DemandMeter& demand, PlanningState& state, TimePoint now) {
+  const DemandWeights& weights = demand.update(state.registry.collectives_by_tenant(), now);
   if (weights == state.demand) return false;
   state.demand = weights;
   log(LogLevel::kInfo, "controller", "collectives are used in other parts than before: plans again");
@@ -64,8 +63,8 @@ PublishedPlanPtr with_moves(const PublishedPlan& made) {
 
 }  // namespace
 
-Result<std::unique_ptr<Coordinator>> Coordinator::create(Duration lease, Duration install_timeout,
-                                                         Scenario scenario,
+Result<std::unique_ptr<Coordinator>> Coordinator::create(Surroundings surroundings, Duration lease,
+                                                         Duration install_timeout, Scenario scenario,
                                                          std::unique_ptr<store::Store> store) {
   if (lease <= Duration{0} || install_timeout <= Duration{0}) {
     return invalid_argument("lease and install_timeout must be positive");
@@ -74,22 +73,22 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(Duration lease, Duratio
   const bool open = scenario.topology.node_count() == 0;
   PlanningState state{scenario.name, scenario.topology, {}, scenario.tenants, GroupRegistry(scenario), {}};
   SQUARE_RETURN_IF_ERROR(state.set_policy(scenario.policy));
-  std::unique_ptr<Coordinator> coordinator(
-      new Coordinator(bounded(lease), bounded(install_timeout), std::move(state), open, std::move(store)));
+  std::unique_ptr<Coordinator> coordinator(new Coordinator(std::move(surroundings), bounded(lease),
+                                                           bounded(install_timeout), std::move(state), open,
+                                                           std::move(store)));
   SQUARE_RETURN_IF_ERROR(coordinator->take_up());
-  coordinator->thread_ = std::thread([self = coordinator.get()] { self->run(); });
   return coordinator;
 }
 
-Coordinator::Coordinator(Duration lease, Duration install_timeout, PlanningState state, bool open,
-                         std::unique_ptr<store::Store> store)
-    : state_(std::move(state)),
+Coordinator::Coordinator(Surroundings surroundings, Duration lease, Duration install_timeout,
+                         PlanningState state, bool open, std::unique_ptr<store::Store> store)
+    : surroundings_(std::move(surroundings)),
+      state_(std::move(state)),
       succession_(std::move(store), open),
-      planner_(succession_.origin(),
-               [this] {
-                 const std::lock_guard lock(mutex_);
-                 note_work();
-               }),
+      planner_(succession_.origin(), surroundings_.plans([this] {
+        const std::lock_guard lock(mutex_);
+        note_work();
+      })),
       members_(lease),
       publication_(members_, install_timeout),
       requests_(install_timeout) {
@@ -102,24 +101,19 @@ Status Coordinator::take_up() {
   expect(nodes);
   if (!open_ || !state_.registry.is_empty()) {
     SQUARE_ASSIGN_OR_RETURN(PublishedPlanPtr first, planner_.make(state_.scenario()));
-    planner_.note_published(*first);
+    planner_.note_published(*first, false);
     // Those that may come back are waited for.
-    nodes.empty() ? publication_.start_with(first) : publication_.begin(first, Clock::now());
+    nodes.empty() ? publication_.start_with(first) : publication_.begin(first, time());
   }
   return succession_.begin(state_, planner_);
 }
 
 // They have not come yet, and may be gone.
 void Coordinator::expect(const std::vector<std::string>& nodes) {
-  const TimePoint now = Clock::now();
+  const TimePoint now = time();
   for (const std::string& node : nodes) {
     if (members_.expect(node, now)) absences_.note_lost(node, now);
   }
-}
-
-Coordinator::~Coordinator() {
-  stop();
-  join_thread();
 }
 
 void Coordinator::stop() {
@@ -132,8 +126,7 @@ void Coordinator::stop() {
     requests_.fail_all(reason, deferred);
     members_.close_all(reason, deferred);
     planner_.stop();
-    wake_condition_.notify_all();
-    changed_.notify_all();
+    surroundings_.wake();
   }
   run_all(deferred);
 }
@@ -144,7 +137,7 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
   {
     const std::lock_guard lock(mutex_);
     SQUARE_RETURN_IF_ERROR(admit_member(hello));
-    const TimePoint now = Clock::now();
+    const TimePoint now = time();
     Members::Joined joined = members_.join(hello, line, now);
     replaced = std::move(joined.replaced);
     if (succession_.note(hello, joined.member)) note_work();
@@ -152,7 +145,7 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     absences_.note_line(hello.node(), publication_.active() != nullptr);
     if (open_) open_->join(hello.node(), state_.topology);
     if (open_) note_work();  // also for registrations that wait for this node
-    wake();
+    surroundings_.wake();
   }
   if (replaced) replaced->close(aborted("the same process has connected again"), true);
   return {};
@@ -173,7 +166,7 @@ Status Coordinator::admit_member(const v1::Hello& hello) {
 
 void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat) {
   const std::lock_guard lock(mutex_);
-  const TimePoint now = Clock::now();
+  const TimePoint now = time();
   if (members_.hear(node, line, now) == nullptr) return;
   for (const std::string& peer : beat.heard()) members_.hear_of(peer, now);
   if (beat.used().empty()) return;
@@ -185,17 +178,17 @@ void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const
 
 void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch epoch) {
   const std::lock_guard lock(mutex_);
-  Member* const member = members_.hear(node, line, Clock::now());
+  Member* const member = members_.hear(node, line, time());
   if (member == nullptr || !publication_.confirm(*member, epoch)) return;
   // An older plan than the active one it may have had before.
   const bool is_current = publication_.active() && epoch >= publication_.active()->plan->epoch;
   if (is_current && absences_.note_installed(node)) note_work();
-  wake();
+  surroundings_.wake();
 }
 
 void Coordinator::closed(const std::string& node, const NodeLine* line, const v1::Closed& part) {
   const std::lock_guard lock(mutex_);
-  const Member* const member = members_.hear(node, line, Clock::now());
+  const Member* const member = members_.hear(node, line, time());
   if (member == nullptr) return;
   if (part.group().size() > kMaxGroupNameBytes) return;
   // What the node registers from now on is looked at after that.
@@ -209,15 +202,15 @@ void Coordinator::closed(const std::string& node, const NodeLine* line, const v1
 
 void Coordinator::lost(const std::string& node, const NodeLine* line) {
   const std::lock_guard lock(mutex_);
-  const TimePoint now = Clock::now();
+  const TimePoint now = time();
   if (!members_.lose(node, line, now)) return;
   absences_.note_lost(node, now);
-  wake();
+  surroundings_.wake();
 }
 
 void Coordinator::goodbye(const std::string& node, const NodeLine* line) {
   const std::lock_guard lock(mutex_);
-  if (members_.hear(node, line, Clock::now()) == nullptr) return;
+  if (members_.hear(node, line, time()) == nullptr) return;
   members_.leave(node, "it left");
   note_departure(node);
 }
@@ -227,8 +220,8 @@ void Coordinator::submit(Demand demand, Reply reply) {
   {
     const std::lock_guard lock(mutex_);
     note_closed_before(demand, closed_);
-    refused = stopping_ ? unavailable("the controller stopped")
-                        : requests_.add(std::move(demand), reply, Clock::now());
+    refused =
+        stopping_ ? unavailable("the controller stopped") : requests_.add(std::move(demand), reply, time());
     if (refused.is_ok()) return note_work();
   }
   reply(refused);
@@ -245,18 +238,14 @@ std::vector<NodeInformation> Coordinator::nodes() const {
                        [this](const std::string& name) { return open_ && open_->is_gone(name); });
 }
 
-Status Coordinator::wait_for_nodes(const std::vector<std::string>& names, Duration timeout) const {
-  std::unique_lock lock(mutex_);
-  std::vector<std::string> missing;
-  changed_.wait_until(lock, Clock::now() + bounded(timeout), [&] {
-    missing = publication_.missing(names);
-    return stopping_ || missing.empty();
-  });
-  if (missing.empty()) return {};
-  if (stopping_) return unavailable("the controller stopped");
-  return deadline_exceeded(
-      fmt::format("after {:.3g} s these nodes have not joined and installed the plan: {}",
-                  to_seconds(timeout), fmt::join(missing, ", ")));
+std::vector<std::string> Coordinator::missing(const std::vector<std::string>& names) const {
+  const std::lock_guard lock(mutex_);
+  return publication_.missing(names);
+}
+
+bool Coordinator::is_stopping() const {
+  const std::lock_guard lock(mutex_);
+  return stopping_;
 }
 
 void Coordinator::note_departure(const std::string& node) {
@@ -272,37 +261,28 @@ void Coordinator::note_away(const std::string& node) {
 
 void Coordinator::note_work() {
   has_work_ = true;
-  wake();
+  surroundings_.wake();
 }
 
-void Coordinator::wake() {
-  wake_ = true;
-  wake_condition_.notify_one();
-  changed_.notify_all();
-}
-
-void Coordinator::run() {
+std::optional<TimePoint> Coordinator::step() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
-    wake_ = false;
     Deferred deferred;
     expire(deferred);
-    if (absences_.fade(Clock::now())) note_work();
+    if (absences_.fade(time())) note_work();
     if (publication_.is_under_way()) settle(deferred);
     if (!publication_.is_under_way() && has_work_) begin(lock, deferred);
-    if (!deferred.empty() || is_deposed_) {
-      lock.unlock();
-      run_all(deferred);
-      if (is_deposed_) return stop();
-      lock.lock();
-      continue;
-    }
-    wake_condition_.wait_until(lock, next_wake(), [this] { return wake_ || stopping_; });
+    if (deferred.empty() && !is_deposed_) return next_wake();
+    lock.unlock();
+    run_all(deferred);
+    if (is_deposed_) stop();
+    lock.lock();
   }
+  return std::nullopt;
 }
 
-Coordinator::TimePoint Coordinator::next_wake() const {
-  TimePoint next = Clock::now() + kLongestSleep;
+TimePoint Coordinator::next_wake() const {
+  TimePoint next = time() + kLongestSleep;
   next = members_.next_end(next);
   next = publication_.next_end(next);
   next = absences_.next_end(next);
@@ -314,21 +294,21 @@ Coordinator::TimePoint Coordinator::next_wake() const {
 }
 
 void Coordinator::expire(Deferred& deferred) {
-  const TimePoint now = Clock::now();
+  const TimePoint now = time();
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
   const bool waited_enough = requests_.next_end(TimePoint::max()) <= now || (retry_ && *retry_ <= now);
   if ((waited_enough || closed_.is_due(now)) && !has_work_) note_work();
 }
 
 void Coordinator::settle(Deferred& deferred) {
-  const std::optional<Activation> activation = publication_.settle(Clock::now(), deferred);
+  const std::optional<Activation> activation = publication_.settle(time(), deferred);
   if (!activation) return;
   for (const std::string& late : activation->late) {
     const Member* const member = members_.find(late);
     if (member != nullptr && member->is_late) note_away(late);
   }
   requests_.answer_planned(*activation, deferred);
-  wake();
+  surroundings_.wake();
 }
 
 // In an overlay without a topology, or after a restart, a member may register before another has joined.
@@ -343,12 +323,12 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   has_work_ = false;
   bool replan = std::exchange(retry_, std::nullopt).has_value();
   replan = absorb_pasts(deferred) || replan;
-  const TimePoint now = Clock::now();
+  const TimePoint now = time();
   closed_.absorb(
       state_.registry, [this](const std::string& name) { return members_.contains(name); }, now);
   replan = absorb_membership() || closed_.is_due(now) || replan;
-  replan = std::exchange(plan_again_, false) || replan;
-  const bool other_use = absorb_demand(demand_, state_);
+  replan = planner_.take_plan_again() || replan;
+  const bool other_use = absorb_demand(demand_, state_, now);
   const std::vector<const Demand*> demands =
       requests_.take_batch(now, [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
   const bool is_due = replan || other_use || !demands.empty();
@@ -361,77 +341,36 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   }
   // What was asked for may change nothing, and the better plan have come meanwhile.
   const bool has_none = !admission || (!admission->next && admission->replan.is_ok());
-  const bool is_better = has_none && take_better(admission);
+  const bool is_better = has_none && planner_.take_better(admission, state_);
   if (admission) keep(*admission, replan || other_use || is_better);
   lock.lock();
-  members_.look(Clock::now());
+  members_.look(time());
   if (!admission || stopping_) return;
   // A better plan is one of what was planned before, groups that have ended since included.
   if (!is_better && (admission->next || !admission->replan.is_ok())) closed_.note_planned();
   publish(deferred, *std::move(admission));
 }
 
-// The policy's own plan in the place of the provisional one, when it is ready.
-bool Coordinator::take_better(std::optional<Admission>& admission) {
-  std::optional<Result<PublishedPlanPtr>> better = planner_.take_better();
-  if (!better) return false;
-  if (!better->is_ok()) {
-    log(LogLevel::kError, "controller", "the provisional plan stays: {}", better->status().to_string());
-    return false;
-  }
-  if (!admission) admission = Admission{state_, nullptr, false, {}, {}};
-  admission->next = **std::move(better);
-  admission->is_whole = is_whole_;
-  return true;
-}
-
-// Before anybody is told. What the store does not take is not there: it is tried again.
+// Before anybody is told. What the store did not take is tried again.
 void Coordinator::keep(Admission& admission, bool is_wanted) {
-  const Status kept = succession_.keep(admission, planner_);
+  const Status kept = succession_.keep(admission, state_, planner_);
   if (kept.is_ok()) return;
-  log(LogLevel::kError, "controller", "{}", kept.message());
   is_deposed_ = kept.code() == StatusCode::kFailedPrecondition;
-  if (admission.next) planner_.drop();
-  admission.state = state_;
-  admission.next = nullptr;
-  for (Verdict& verdict : admission.verdicts) {
-    if (verdict.status.is_ok()) verdict = {kept, {}};
-  }
   if (!is_wanted) return;
-  retry_ = Clock::now() + kStoreRetry;
+  retry_ = time() + kStoreRetry;
   closed_.note_planned();  // the retry plans without them
 }
 
 // What nodes bring from an earlier controller goes on here.
 bool Coordinator::absorb_pasts(Deferred& deferred) {
-  bool replan = false;
   const Succession::Absorbed absorbed = succession_.absorb(state_, planner_, has_plan());
-  for (const Succession::Brought& brought : absorbed.brought) {
-    const Member* const member = members_.find(brought.node);
-    if (!brought.right.is_ok() && member != nullptr && member->line != nullptr) {
-      deferred.push_back([line = member->line, why = brought.right] { line->close(why, false); });
-    }
-    replan = replan || brought.is_news;
-    expect(brought.nodes);
-    for (const v1::Closed& part : brought.closed) closed_.note(brought.node, part.group(), part.number());
-  }
-  const auto is_there = [this](const std::string& name) { return members_.contains(name); };
-  for (const auto& [group, node] : absorbed.missing)
-    replan = state_.registry.miss(group, node, is_there) || replan;
-  return replan && (has_plan() || !state_.registry.is_empty());
+  for (const Succession::Brought& brought : absorbed.brought) expect(brought.nodes);
+  return Succession::spread(absorbed, state_, members_, closed_, deferred) &&
+         (has_plan() || !state_.registry.is_empty());
 }
 
 bool Coordinator::absorb_membership() {
-  bool replan = false;
-  for (const Departure& departure : members_.take_departures()) {
-    succession_.forget(departure.node);
-    // A process that joined after the departure has no part in the groups of the one that left.
-    const auto still_there = [&](const std::string& name) { return members_.was_there(name, departure); };
-    for (const std::string& group : state_.registry.remove_abandoned(departure.node, still_there)) {
-      log(LogLevel::kInfo, "controller", "group {}: its last member left, it is no longer planned", group);
-      replan = true;
-    }
-  }
+  bool replan = succession_.absorb_departures(state_, members_);
   // A node whose line broke may be dead or cut off: until it comes back, what can go around it does.
   replan = absences_.absorb(state_, gone()) || replan;
   return (open_ && open_->update(state_)) || replan;
@@ -446,10 +385,7 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
   state_ = std::move(admission.state);
   if (admission.next) {
     const Plan& plan = *admission.next->plan;
-    planner_.note_published(*admission.next);
-    is_whole_ = admission.is_whole;
-    plan_again_ = plan.provisional && !planner_.betters(*admission.next);
-    if (plan_again_) note_work();
+    if (planner_.note_published(*admission.next, admission.is_whole)) note_work();
     log_plan(plan);
     if (absences_.note_published(state_, gone(), admission.is_whole)) {
       admission.next = with_moves(*admission.next);
@@ -457,8 +393,8 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
   }
   // Also without a plan of their own those admitted wait until the active one is installed.
   if (!admission.next && !publication_.active() && !requests_.has_planned()) return;
-  publication_.begin(std::move(admission.next), Clock::now());
-  wake();
+  publication_.begin(std::move(admission.next), time());
+  surroundings_.wake();
 }
 
 }  // namespace square::controller

@@ -1,15 +1,11 @@
-// Decides who is there, what is planned and when a plan is active. Knows no gRPC.
+// Decides who is there, what is planned and when a plan is active. Knows no gRPC and no threads.
 #pragma once
 
-#include <chrono>
-#include <condition_variable>
-#include <map>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "controller/absences.h"
@@ -34,20 +30,32 @@ inline constexpr Duration kStoreRetry = std::chrono::seconds(1);
 // Use that changes brings a new plan at most so often.
 inline constexpr Duration kDemandInterval = std::chrono::seconds(1);
 
-// Thread-safe. One thread of its own plans and publishes, one change at a time; everything else
+// Thread-safe. step() plans and publishes, one change at a time; everything else
 // takes a mutex for a moment. What comes during a change waits for its end and is planned together,
 // so batches grow as planning slows down, and nothing waits for a batch to fill. Replies and lines are
-// called outside of the mutex. Its parts do the work; it has the mutex, the thread and the order of calls.
+// called outside of the mutex. Its parts do the work; it has the mutex and the order of calls.
 // Where planning takes long a quick plan is published at once, and the policy's own when it is ready, unless
 // what is to be planned has changed by then.
 class Coordinator {
  public:
+  struct Surroundings {
+    const square::Clock& clock;  // must live longer
+    // Called when a step is due, or somebody may find what it waits for: also under the mutex, so it must not
+    // call back.
+    std::function<void()> wake;
+    PlanSourceFactory plans;
+  };
+
   // Takes up what the store has, and plans the scenario. Errors: those of check_scenario(), make_plan() and
   // Ledger; FAILED_PRECONDITION where the store is of another topology.
-  static Result<std::unique_ptr<Coordinator>> create(
-      Duration lease, Duration install_timeout, Scenario scenario,
-      std::unique_ptr<store::Store> store = store::make_memory_store());
-  ~Coordinator();
+  static Result<std::unique_ptr<Coordinator>> create(Surroundings surroundings, Duration lease,
+                                                     Duration install_timeout, Scenario scenario,
+                                                     std::unique_ptr<store::Store> store);
+  ~Coordinator() { stop(); }
+
+  // Does what is due, and says when the next step is, if none is asked for before; nullopt once it is
+  // stopped. Blocks while it plans and writes. One caller at a time.
+  std::optional<TimePoint> step();
 
   // Of a line that begins. Errors as ControllerClient::connect().
   Status join(const v1::Hello& hello, const std::shared_ptr<NodeLine>& line);
@@ -63,33 +71,27 @@ class Coordinator {
 
   [[nodiscard]] PublishedPlanPtr active() const;
   [[nodiscard]] std::vector<NodeInformation> nodes() const;
-  Status wait_for_nodes(const std::vector<std::string>& names, Duration timeout) const;
+  // Of the names, those not connected or without the active plan.
+  [[nodiscard]] std::vector<std::string> missing(const std::vector<std::string>& names) const;
+  [[nodiscard]] bool is_stopping() const;
 
   // Fails what is pending, closes all lines, cancels a plan in the making. Idempotent.
   void stop();
-  void join_thread() {
-    if (thread_.joinable()) thread_.join();
-  }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  using TimePoint = Clock::time_point;
-
-  Coordinator(Duration lease, Duration install_timeout, PlanningState state, bool open,
-              std::unique_ptr<store::Store> store);
+  Coordinator(Surroundings surroundings, Duration lease, Duration install_timeout, PlanningState state,
+              bool open, std::unique_ptr<store::Store> store);
 
   Status take_up();
   void expect(const std::vector<std::string>& nodes);
   bool absorb_pasts(Deferred& deferred);
   void keep(Admission& admission, bool is_wanted);
 
-  void run();
   void expire(Deferred& deferred);
   void settle(Deferred& deferred);
   void begin(std::unique_lock<std::mutex>& lock, Deferred& deferred);
   bool absorb_membership();
   void publish(Deferred& deferred, Admission admission);
-  bool take_better(std::optional<Admission>& admission);
   [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;
   [[nodiscard]] TimePoint next_wake() const;
   [[nodiscard]] bool has_plan() const { return publication_.active() || publication_.is_under_way(); }
@@ -100,21 +102,17 @@ class Coordinator {
   // Who left an open overlay: without links.
   [[nodiscard]] Absences::Nodes gone() const { return open_ ? open_->gone() : Absences::Nodes(); }
   void note_work();
-  void wake();
+  [[nodiscard]] TimePoint time() const { return surroundings_.clock.now(); }
 
+  const Surroundings surroundings_;
   mutable std::mutex mutex_;
-  std::condition_variable wake_condition_;
-  mutable std::condition_variable changed_;  // members, or the active plan
-  bool wake_ = false;
   bool stopping_ = false;
   bool has_work_ = false;
 
-  // Written by the planner thread, which alone may read it without the mutex.
+  // Written by step(), which alone may read it without the mutex.
   PlanningState state_;
   Succession succession_;
-  EpochPlanner planner_;     // of that thread alone, but for stop()
-  bool is_whole_ = false;    // the plan that was published last leads through nodes that are away
-  bool plan_again_ = false;  // it is provisional, and no better one will come by itself
+  EpochPlanner planner_;  // of step() alone, but for stop()
 
   Members members_;
   std::optional<OpenOverlay> open_;  // the topology is made of the nodes that join
@@ -126,8 +124,6 @@ class Coordinator {
   ClosedParts closed_;
   DemandMeter demand_;
   TimePoint next_demand_;  // when its weights are looked at next
-
-  std::thread thread_;
 };
 
 }  // namespace square::controller

@@ -31,7 +31,7 @@ using DemandWeights = std::map<CollectiveId, double>;
 // which is enough for the pacer to lend it what is idle. Not thread-safe.
 class DemandMeter {
  public:
-  using TimePoint = std::chrono::steady_clock::time_point;
+  using TimePoint = square::TimePoint;
 
   // Bytes of one member's part in operations of the collective.
   void note(CollectiveId collective, double bytes, TimePoint now);

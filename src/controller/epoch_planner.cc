@@ -7,23 +7,39 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 
 namespace square::controller {
 
 Result<PublishedPlanPtr> EpochPlanner::make(const Scenario& scenario) {
   provisional_.reset();
-  SQUARE_ASSIGN_OR_RETURN(PlanResult result, planner_.plan(scenario, kPlanPatience));
+  SQUARE_ASSIGN_OR_RETURN(PlanResult result, plans_->plan(scenario));
   SQUARE_ASSIGN_OR_RETURN(PublishedPlanPtr made, ready_to_publish(std::move(result.plan)));
   if (made->plan->provisional) provisional_ = made->plan;
   return made;
 }
 
-std::optional<Result<PublishedPlanPtr>> EpochPlanner::take_better() {
-  std::optional<Result<PlanResult>> better = planner_.take_better();
-  if (!better.has_value() || provisional_ == nullptr) return std::nullopt;
+bool EpochPlanner::take_better(std::optional<Admission>& admission, const PlanningState& state) {
+  std::optional<Result<PlanResult>> own = plans_->take_better();
+  if (!own.has_value() || provisional_ == nullptr) return false;
   provisional_.reset();
-  if (!better->is_ok()) return better->status();
-  return ready_to_publish(std::move((*better)->plan));
+  Result<PublishedPlanPtr> better =
+      own->is_ok() ? ready_to_publish(std::move((*own)->plan)) : Result<PublishedPlanPtr>(own->status());
+  if (!better.is_ok()) {
+    log(LogLevel::kError, "controller", "the provisional plan stays: {}", better.status().to_string());
+    return false;
+  }
+  if (!admission) admission = Admission{state, nullptr, false, {}, {}};
+  admission->next = *std::move(better);
+  admission->is_whole = is_whole_;
+  return true;
+}
+
+bool EpochPlanner::note_published(const PublishedPlan& published, bool is_whole) {
+  last_ = published.plan->epoch;
+  is_whole_ = is_whole;
+  plan_again_ = published.plan->provisional && published.plan != provisional_;
+  return plan_again_;
 }
 
 Result<PublishedPlanPtr> EpochPlanner::ready_to_publish(Plan plan) {

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "controller/coordinator.h"
+#include "controller/coordinator_thread.h"
 #include "controller/protocol.h"
 
 namespace square::controller {
@@ -63,10 +63,12 @@ Result<std::unique_ptr<LoneController>> LoneController::start(const std::string&
   Scenario scenario;
   scenario.name = node;
   scenario.policy.name = "exact";  // plans whatever it is asked for
-  SQUARE_ASSIGN_OR_RETURN(auto made, Coordinator::create(kMaxWait, kInstallTimeout, std::move(scenario)));
-  const std::shared_ptr<Coordinator> coordinator = std::move(made);
+  SQUARE_ASSIGN_OR_RETURN(auto made,
+                          CoordinatorThread::create(kMaxWait, kInstallTimeout, std::move(scenario)));
+  const std::shared_ptr<CoordinatorThread> running = std::move(made);
+  const std::shared_ptr<Coordinator> coordinator(running, &running->coordinator());
   const auto line = std::make_shared<Line>(node, std::move(events), coordinator);
-  std::unique_ptr<LoneController> controller(new LoneController(node, coordinator, line));
+  std::unique_ptr<LoneController> controller(new LoneController(node, running, line));
   v1::Hello hello;
   hello.set_protocol_version(kControlProtocolVersion);
   hello.set_node(node);
@@ -76,15 +78,15 @@ Result<std::unique_ptr<LoneController>> LoneController::start(const std::string&
   return controller;
 }
 
-LoneController::LoneController(std::string node, std::shared_ptr<Coordinator> coordinator,
+LoneController::LoneController(std::string node, std::shared_ptr<CoordinatorThread> running,
                                std::shared_ptr<Line> line)
-    : node_(std::move(node)), coordinator_(std::move(coordinator)), line_(std::move(line)) {}
+    : node_(std::move(node)), running_(std::move(running)), line_(std::move(line)) {}
 
 LoneController::~LoneController() { stop(); }
 
 void LoneController::stop() {
-  coordinator_->stop();
-  coordinator_->join_thread();
+  running_->coordinator().stop();
+  running_->join();
 }
 
 Result<GroupRegistration> LoneController::register_group(const GroupSpec& group, Duration timeout) {
@@ -93,8 +95,8 @@ Result<GroupRegistration> LoneController::register_group(const GroupSpec& group,
   auto answered = promise->get_future();
   GroupSpec own = group;
   own.registrant = node_;
-  coordinator_->submit(std::move(own),
-                       [promise](Result<Answer> result) { promise->set_value(std::move(result)); });
+  running_->coordinator().submit(std::move(own),
+                                 [promise](Result<Answer> result) { promise->set_value(std::move(result)); });
   if (answered.wait_for(bounded(timeout)) != std::future_status::ready) {
     return deadline_exceeded(fmt::format("group \"{}\" was not planned and installed within {:.3g} s",
                                          group.name, to_seconds(timeout)));
@@ -108,14 +110,14 @@ void LoneController::close_group(const std::string& group, std::uint64_t number)
   v1::Closed part;
   part.set_group(group);
   part.set_number(number);
-  coordinator_->closed(node_, line_.get(), part);
+  running_->coordinator().closed(node_, line_.get(), part);
 }
 
 void LoneController::note_use() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   auto next = next_beat_.load(std::memory_order_relaxed);
   if (now.count() < next || !next_beat_.compare_exchange_strong(next, (now + kBeatPause).count())) return;
-  coordinator_->heartbeat(node_, line_.get(), {});
+  running_->coordinator().heartbeat(node_, line_.get(), {});
 }
 
 }  // namespace square::controller

@@ -12,7 +12,7 @@
 
 namespace square::controller {
 
-class Coordinator;
+class CoordinatorThread;
 
 // To its node what ControllerClient is to others. Thread-safe.
 class LoneController {
@@ -38,10 +38,10 @@ class LoneController {
 
  private:
   class Line;
-  LoneController(std::string node, std::shared_ptr<Coordinator> coordinator, std::shared_ptr<Line> line);
+  LoneController(std::string node, std::shared_ptr<CoordinatorThread> running, std::shared_ptr<Line> line);
 
   const std::string node_;
-  const std::shared_ptr<Coordinator> coordinator_;
+  const std::shared_ptr<CoordinatorThread> running_;
   const std::shared_ptr<Line> line_;
   std::atomic<std::chrono::steady_clock::rep> next_beat_{0};
 };

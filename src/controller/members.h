@@ -21,7 +21,7 @@
 namespace square::controller {
 
 struct Member {
-  using TimePoint = std::chrono::steady_clock::time_point;
+  using TimePoint = square::TimePoint;
 
   std::uint64_t incarnation = 0;  // 0: expected, see Members::expect()
   std::uint64_t joined = 0;       // number of the event

@@ -28,7 +28,7 @@ using Reply = std::function<void(Result<Answer>)>;
 // to be active. It is answered once: then, or where it fails before. Not thread-safe.
 class Requests {
  public:
-  using TimePoint = std::chrono::steady_clock::time_point;
+  using TimePoint = square::TimePoint;
 
   // A group's nodes have `patience` to join, and what is planned the same to be installed.
   explicit Requests(Duration patience) : patience_(patience) {}

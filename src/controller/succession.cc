@@ -114,9 +114,49 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
   return absorbed;
 }
 
-Status Succession::keep(const Admission& admission, EpochPlanner& planner) {
+bool Succession::spread(const Absorbed& absorbed, PlanningState& state, Members& members, ClosedParts& closed,
+                        Deferred& deferred) {
+  bool replan = false;
+  for (const Brought& brought : absorbed.brought) {
+    const Member* const member = members.find(brought.node);
+    if (!brought.right.is_ok() && member != nullptr && member->line != nullptr) {
+      deferred.push_back([line = member->line, why = brought.right] { line->close(why, false); });
+    }
+    replan = replan || brought.is_news;
+    for (const v1::Closed& part : brought.closed) closed.note(brought.node, part.group(), part.number());
+  }
+  const auto is_there = [&](const std::string& name) { return members.contains(name); };
+  for (const auto& [group, node] : absorbed.missing)
+    replan = state.registry.miss(group, node, is_there) || replan;
+  return replan;
+}
+
+bool Succession::absorb_departures(PlanningState& state, Members& members) {
+  bool has_ended = false;
+  for (const Departure& departure : members.take_departures()) {
+    running_.erase(departure.node);
+    // A process that joined after the departure has no part in the groups of the one that left.
+    const auto still_there = [&](const std::string& name) { return members.was_there(name, departure); };
+    for (const std::string& group : state.registry.remove_abandoned(departure.node, still_there)) {
+      log(LogLevel::kInfo, "controller", "group {}: its last member left, it is no longer planned", group);
+      has_ended = true;
+    }
+  }
+  return has_ended;
+}
+
+Status Succession::keep(Admission& admission, const PlanningState& before, EpochPlanner& planner) {
   const Epoch epoch = admission.next ? admission.next->plan->epoch : planner.last();
-  return ledger_.keep(admission.state, planner.numbers(), epoch);
+  const Status kept = ledger_.keep(admission.state, planner.numbers(), epoch);
+  if (kept.is_ok()) return kept;
+  log(LogLevel::kError, "controller", "{}", kept.message());
+  if (admission.next) planner.drop();
+  admission.state = before;
+  admission.next = nullptr;
+  for (Verdict& verdict : admission.verdicts) {
+    if (verdict.status.is_ok()) verdict = {kept, {}};
+  }
+  return kept;
 }
 
 }  // namespace square::controller

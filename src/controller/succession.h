@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "controller/admission.h"
+#include "controller/closed_parts.h"
+#include "controller/deferred.h"
 #include "controller/epoch_planner.h"
 #include "controller/ledger.h"
 #include "controller/members.h"
@@ -56,16 +58,22 @@ class Succession {
     std::vector<Missing> missing;
   };
   Absorbed absorb(PlanningState& state, EpochPlanner& planner, bool has_plan);
+  // Lets the other parts know of what was absorbed, and ends the lines of those that cannot come. Returns
+  // whether a new plan is due.
+  static bool spread(const Absorbed& absorbed, PlanningState& state, Members& members, ClosedParts& closed,
+                     Deferred& deferred);
+
+  // Who left has no part in any group. Returns whether one ended by that.
+  bool absorb_departures(PlanningState& state, Members& members);
 
   // The node has closed the group.
   void note_closed(const std::string& node, const std::string& group) {
     if (const auto found = running_.find(node); found != running_.end()) found->second.erase(group);
   }
-  // It left.
-  void forget(const std::string& node) { running_.erase(node); }
 
-  // Before anybody is told of what was admitted. Errors: those of Ledger::keep().
-  Status keep(const Admission& admission, EpochPlanner& planner);
+  // Before anybody is told of what was admitted. What the store does not take is not there: the admission
+  // is then one of `before`, without a plan, and refuses. Errors: those of Ledger::keep().
+  Status keep(Admission& admission, const PlanningState& before, EpochPlanner& planner);
 
  private:
   Result<bool> adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const;

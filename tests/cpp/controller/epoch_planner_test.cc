@@ -32,7 +32,7 @@ SessionId session_of(const PublishedPlan& published, std::uint32_t collective) {
 }  // namespace
 
 TEST_CASE("epoch planner: only plans that were published count") {
-  EpochPlanner planner;
+  EpochPlanner planner({}, make_background_plan_source([] {}));
   const auto tried = planner.make(broadcasts({4}));
   REQUIRE_MESSAGE(tried.is_ok(), tried.status().to_string());
   CHECK((*tried)->plan->epoch == Epoch(1));
@@ -41,7 +41,7 @@ TEST_CASE("epoch planner: only plans that were published count") {
   CHECK((*first)->plan->epoch == Epoch(1));
   CHECK((*first)->event->plan().epoch() == 1);
   CHECK(plan_from_json((*first)->event->plan().json())->epoch == Epoch(1));
-  planner.note_published(**first);
+  planner.note_published(**first, false);
 
   const auto second = planner.make(broadcasts({2, 4}));
   REQUIRE(second.is_ok());
@@ -51,7 +51,7 @@ TEST_CASE("epoch planner: only plans that were published count") {
 }
 
 TEST_CASE("epoch planner: what cannot be planned is an error and no epoch") {
-  EpochPlanner planner;
+  EpochPlanner planner({}, make_background_plan_source([] {}));
   Scenario scenario = broadcasts({1});
   scenario.policy.name = "none such";
   CHECK_FALSE(planner.make(scenario).is_ok());

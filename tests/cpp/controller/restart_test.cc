@@ -5,7 +5,7 @@
 #include <set>
 #include <thread>
 
-#include "controller/coordinator.h"
+#include "controller/coordinator_thread.h"
 #include "controller/fixture.h"
 #include "controller/recorded_line.h"
 
@@ -13,6 +13,7 @@ using namespace square;
 using namespace square::test;
 using controller::Answer;
 using controller::Coordinator;
+using controller::CoordinatorThread;
 
 namespace {
 
@@ -280,9 +281,9 @@ TEST_CASE("a member that has closed a group is not put back into it by the next 
 }
 
 TEST_CASE("what a node closed and registers anew ends, in whatever order the nodes come back") {
-  auto made = Coordinator::create(10s, 10s, mesh({"a", "b"}));
+  auto made = CoordinatorThread::create(10s, 10s, mesh({"a", "b"}));
   REQUIRE(made.is_ok());
-  Coordinator& coordinator = **made;
+  Coordinator& coordinator = (*made)->coordinator();
   v1::Past past;
   past.set_store(77);
   past.set_term(1);
@@ -359,9 +360,9 @@ TEST_CASE("a registration whose controller dies is answered by the next") {
 
 TEST_CASE("what the store cannot take is refused, and what runs stays as it is") {
   MoodyStore::Mood mood;
-  auto made = Coordinator::create(10s, 10s, mesh({"a", "b"}), std::make_unique<MoodyStore>(mood));
+  auto made = CoordinatorThread::create(10s, 10s, mesh({"a", "b"}), std::make_unique<MoodyStore>(mood));
   REQUIRE(made.is_ok());
-  Coordinator& coordinator = **made;
+  Coordinator& coordinator = (*made)->coordinator();
   const auto line = std::make_shared<RecordedLine>();
   Waiting waiting;
   coordinator.submit(all_reduce_group("one", {"a", "b"}), waiting.reply());
@@ -388,9 +389,9 @@ TEST_CASE("what the store cannot take is refused, and what runs stays as it is")
 }
 
 TEST_CASE("a node whose numbers were given again is told so, and harms nobody") {
-  auto made = Coordinator::create(10s, 10s, mesh({"a", "b"}));
+  auto made = CoordinatorThread::create(10s, 10s, mesh({"a", "b"}));
   REQUIRE(made.is_ok());
-  Coordinator& coordinator = **made;
+  Coordinator& coordinator = (*made)->coordinator();
   Waiting waiting;
   coordinator.submit(all_reduce_group("new", {"a", "b"}), waiting.reply());
   const auto given = waiting.wait();
