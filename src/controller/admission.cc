@@ -33,6 +33,7 @@ struct Application {
 
   bool operator()(const PolicySpec& policy) {
     verdict.status = state.set_policy(policy);
+    if (verdict.status.is_ok()) ++state.revision;
     return verdict.status.is_ok();
   }
 
@@ -43,6 +44,7 @@ struct Application {
       return false;
     }
     state.topology = std::move(*replaced);
+    ++state.revision;
     return true;
   }
 };

@@ -40,6 +40,8 @@ struct PlanningState {
   DemandWeights demand = {};
   // Nodes that have been there and are not.
   std::set<std::string> away = {};
+  // Counts how often topology or policy were set.
+  std::uint32_t revision = 0;
 
   // Its ids are of the topology as it is now. INVALID_ARGUMENT for an unknown name or link.
   Status set_policy(const PolicySpec& wanted);

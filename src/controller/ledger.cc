@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "controller/kept_overlay.h"
 #include "controller/protocol.h"
 
 namespace square::controller {
@@ -14,6 +15,9 @@ namespace {
 
 constexpr const char* kNumbersKey = "numbers";
 constexpr const char* kGroupKey = "group/";
+// What the controller was started with, and what was made of that.
+constexpr const char* kGivenKey = "overlay/given";
+constexpr const char* kOverlayKey = "overlay/now";
 
 const std::string& name_of(const Topology& topology, NodeId node) { return topology.node(node).name; }
 
@@ -52,6 +56,7 @@ Result<v1::Past> Ledger::read() {
   if (!records.is_ok()) return records.status();
   v1::Past past;
   for (const auto& [key, value] : *records) {
+    if (key == kGivenKey || key == kOverlayKey) continue;
     v1::Past part;
     if (!part.ParseFromString(value))
       return data_loss(fmt::format("the store's record \"{}\" is damaged", key));
@@ -62,6 +67,17 @@ Result<v1::Past> Ledger::read() {
   ahead_.set_next_collective(past.next_collective());
   ahead_.set_next_session(past.next_session());
   return past;
+}
+
+Status Ledger::restore(PlanningState& state) {
+  given_ = record_of_overlay(state, is_open_);
+  const auto given = kept_.find(kGivenKey);
+  const auto now = kept_.find(kOverlayKey);
+  const bool is_same = given != kept_.end() && given->second == *given_;
+  if (is_same && now != kept_.end()) SQUARE_RETURN_IF_ERROR(restore_overlay(now->second, state, is_open_));
+  overlay_ = record_of_overlay(state, is_open_);
+  revision_ = state.revision;
+  return {};
 }
 
 Ledger::Records Ledger::records_of(const PlanningState& state, const SessionNumbers& numbers, Epoch epoch) {
@@ -75,6 +91,10 @@ Ledger::Records Ledger::records_of(const PlanningState& state, const SessionNumb
   for (std::size_t i = 0; i < state.topology.node_count(); ++i)
     all.add_nodes(name_of(state.topology, NodeId(static_cast<NodeId::value_type>(i))));
   records[kNumbersKey] = all.SerializeAsString();
+  if (state.revision != revision_) overlay_ = record_of_overlay(state, is_open_);
+  revision_ = state.revision;
+  records[kGivenKey] = *given_;
+  records[kOverlayKey] = *overlay_;
 
   std::unordered_map<CollectiveId, v1::Past*> groups;
   std::map<std::string, v1::Past> parts;
@@ -108,6 +128,7 @@ Status Ledger::keep(const PlanningState& state, const SessionNumbers& numbers, E
     return {};
   }
   ahead_ = before;
+  revision_.reset();  // the state that was refused is gone
   const bool is_only_the_disk = writes.empty() && written.code() != StatusCode::kFailedPrecondition;
   if (!is_only_the_disk) return written;
   log(LogLevel::kWarning, "controller", "{}", written.message());

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,17 @@ inline constexpr std::uint32_t kNumbersAhead = 1024;
 // Not thread-safe.
 class Ledger {
  public:
-  explicit Ledger(std::unique_ptr<store::Store> store) : store_(std::move(store)) {}
+  // In an open overlay the topology is made of the nodes that join, and not kept.
+  Ledger(std::unique_ptr<store::Store> store, bool is_open) : store_(std::move(store)), is_open_(is_open) {}
 
   [[nodiscard]] PlanOrigin origin() const { return {store_->id(), store_->term()}; }
 
   // What earlier controllers left; empty where there was none. Errors: those of Store::read(), DATA_LOSS for
   // a record that cannot be understood.
   Result<v1::Past> read();
+  // After read(), of the state that the controller is started with: topology and policy that were set under
+  // an earlier controller which was started with the same. Errors: DATA_LOSS.
+  Status restore(PlanningState& state);
 
   // Before anybody is told of a plan `epoch` that was made of this state. Errors: those of Store::write();
   // FAILED_PRECONDITION where another controller leads. Where nothing had to be written a full disk is none.
@@ -37,8 +42,12 @@ class Ledger {
   [[nodiscard]] Records records_of(const PlanningState& state, const SessionNumbers& numbers, Epoch epoch);
 
   std::unique_ptr<store::Store> store_;
+  const bool is_open_;
   Records kept_;
-  v1::Past ahead_;  // numbers below these are set aside
+  std::shared_ptr<const std::string> given_;    // the overlay that the controller was started with
+  std::shared_ptr<const std::string> overlay_;  // as it is now,
+  std::optional<std::uint32_t> revision_;       // and the revision of the state that it is of
+  v1::Past ahead_;                              // numbers below these are set aside
 };
 
 }  // namespace square::controller

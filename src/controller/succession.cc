@@ -41,6 +41,7 @@ std::set<std::string> running_groups(const v1::Past& past) {
 
 Result<std::vector<std::string>> Succession::take_up(PlanningState& state, EpochPlanner& planner) {
   SQUARE_ASSIGN_OR_RETURN(const v1::Past past, ledger_.read());
+  SQUARE_RETURN_IF_ERROR(ledger_.restore(state));
   is_first_ = past.epoch() == 0;
   if (is_first_) return std::vector<std::string>();
   SQUARE_RETURN_IF_ERROR(check_past(past, state, !is_open_).with_context("the store"));

@@ -24,7 +24,7 @@ class Succession {
  public:
   // In an overlay that `is_open` nodes have the numbers that the past gave them.
   Succession(std::unique_ptr<store::Store> store, bool is_open)
-      : ledger_(std::move(store)), is_open_(is_open) {}
+      : ledger_(std::move(store), is_open), is_open_(is_open) {}
 
   [[nodiscard]] PlanOrigin origin() const { return ledger_.origin(); }
 

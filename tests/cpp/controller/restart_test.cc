@@ -237,6 +237,47 @@ TEST_CASE("a store remembers groups whose nodes have not come back yet, and for 
   CHECK(made->collectives != given);
 }
 
+TEST_CASE("what was set while a controller ran holds for the next one that is started with the same") {
+  const StoreDirectory directory;
+  ControllerOptions options;
+  options.store = directory.file();
+  Scenario wider = mesh({"a", "b", "c"});
+  for (std::size_t i = 0; i < wider.topology.link_count(); ++i) {
+    REQUIRE(wider.topology.set_capacity(LinkId(static_cast<std::uint32_t>(i)), mbps_to_bps(300)).is_ok());
+  }
+  PolicySpec policy;
+  policy.shots = 2;
+  policy.avoid_links = {LinkId(1)};
+  {
+    const auto first = start(mesh({"a", "b"}), options);
+    REQUIRE(first->set_topology(wider.topology).is_ok());
+    REQUIRE(first->set_policy(policy).is_ok());
+  }
+  const std::vector<std::string> all{"a", "b", "c"};
+  // Nodes that may come back are waited for.
+  const auto next = [&](const Scenario& scenario) {
+    auto controller = start(scenario, options);
+    REQUIRE(eventually([&] { return controller->plan() != nullptr; }));
+    return controller;
+  };
+  {
+    const auto second = next(mesh({"a", "b"}));
+    CHECK(names_of(*second->plan()) == all);
+    REQUIRE(second->register_group(broadcast_group("g", {"a", "b", "c"})).is_ok());
+    const auto plan = second->plan();
+    for (const PlanLink& link : plan->links) CHECK(link.capacity_bps == mbps_to_bps(300));
+    CHECK(std::ranges::count_if(plan->links, [](const PlanLink& link) { return link.avoided; }) == 1);
+    policy.name = "mcf";
+    policy.avoid_links.clear();
+    REQUIRE(second->set_policy(policy).is_ok());
+  }
+  CHECK(next(mesh({"a", "b"}))->plan()->policy == "mcf");
+  // Another file counts.
+  const auto other = next(mesh({"a", "b", "c"}));
+  CHECK(other->plan()->policy == "exact");
+  CHECK(names_of(*other->plan()) == all);
+}
+
 TEST_CASE("a group that one node has closed ends with the others, also with the next controller") {
   for (const bool is_stored : {false, true}) {
     const StoreDirectory directory;
