@@ -73,6 +73,11 @@ class ControllerClient {
   // operation: collectives share by use. Does not block.
   void note_use(CollectiveId collective, std::uint64_t bytes);
 
+  // Tells the controller that the links from this node to these are broken, and none else, in the place of
+  // what was said before: plans go around them where they can. Said again to whoever takes the controller's
+  // place. Does not block.
+  void report_broken_links(std::vector<std::string> peers);
+
  private:
   class Core;
   explicit ControllerClient(std::unique_ptr<Core> core);

@@ -115,6 +115,10 @@ class DataPlane {
   void set_gone(std::string peer, std::string reason);
   // The nodes that this one has a link with that is up, as of now.
   [[nodiscard]] std::vector<std::string> heard() const;
+  // Calls `report` on the strand with the nodes that the links from this one to are broken: lost, or the peer
+  // silent; now if there are any, and whenever that changes. Plans had better go around them. They go on
+  // being dialled, and are taken back when they have been well for a while.
+  void report_broken_links(std::function<void(std::vector<std::string> peers)> report);
 
   // First phase of a change of plan: get ready to relay and receive under `plan`.
   // `installed` runs on the strand once that is so and no operation of an older plan

@@ -91,6 +91,10 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   line.node_name = options.name;
   line.node_address = joined->address();
   SQUARE_ASSIGN_OR_RETURN(joined->parts_->controller, ControllerClient::connect(line, std::move(events)));
+  joined->data_plane().report_broken_links(
+      [controller = joined->parts_->controller.get()](std::vector<std::string> peers) {
+        controller->report_broken_links(std::move(peers));
+      });
   return joined;
 }
 

@@ -84,7 +84,7 @@ class Bisection {
   Status plan(const PlanningState& state) {
     if (state.topology.node_count() == 0) return {};
     auto made = make_(state.scenario());
-    const bool is_whole = !made.is_ok() && !state.away.empty();
+    const bool is_whole = !made.is_ok() && state.avoids();
     if (is_whole) made = make_(state.whole_scenario());
     if (!made.is_ok()) return made.status();
     admission_.is_whole = is_whole;
@@ -123,7 +123,7 @@ Status PlanningState::set_policy(const PolicySpec& wanted) {
 
 std::set<std::string> PlanningState::left_out() const {
   std::set<std::string> nodes;
-  for (const std::string& node : away) {
+  for (const std::string& node : missing()) {
     if (!registry.uses(node)) nodes.insert(node);
   }
   return nodes;
@@ -132,17 +132,34 @@ std::set<std::string> PlanningState::left_out() const {
 std::set<std::string> PlanningState::no_relays() const {
   std::set<std::string> nodes;
   if (policy.name != kPolicyThatAvoids) return nodes;
-  for (const std::string& node : away) {
+  for (const std::string& node : missing()) {
     if (topology.find_node(node) && registry.uses(node) && registry.has_group_without(node))
       nodes.insert(node);
   }
   return nodes;
 }
 
-Scenario PlanningState::scenario() const {
+std::set<std::string> PlanningState::missing() const {
+  std::set<std::string> nodes = away;
+  nodes.insert(silent.begin(), silent.end());
+  return nodes;
+}
+
+// Without the nodes that are left out.
+Topology PlanningState::overlay() const {
   const std::set<std::string> nodes = left_out();
-  Result<Topology> overlay = nodes.empty() ? Result<Topology>(topology) : remesh(topology, {}, nodes);
-  Scenario scenario = overlay.is_ok() ? scenario_over(*std::move(overlay)) : whole_scenario();
+  if (nodes.empty()) return topology;
+  Result<Topology> rest = remesh(topology, {}, nodes);
+  return rest.is_ok() ? *std::move(rest) : topology;
+}
+
+std::set<LinkName> PlanningState::avoided_links() const {
+  return broken.empty() ? std::set<LinkName>() : detoured(scenario_over(overlay()), broken);
+}
+
+Scenario PlanningState::scenario() const {
+  const std::set<LinkName> links = avoided_links();
+  Scenario scenario = scenario_over(links.empty() ? overlay() : without_links(overlay(), links));
   std::vector<NodeId>& avoided = scenario.policy.avoid_nodes;
   for (const std::string& node : no_relays()) {
     const NodeId id = *topology.find_node(node);

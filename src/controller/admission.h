@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "controller/demand_meter.h"
+#include "controller/detours.h"
 #include "controller/group_registry.h"
 #include "square/plan.h"
 #include "square/scenario.h"
@@ -22,7 +23,7 @@ namespace square::controller {
 struct PublishedPlan {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const v1::ControllerEvent> event;
-  // Made because somebody is away: what runs under older plans moves to it at once.
+  // Made because somebody is away, or a link is broken: what runs under older plans moves to it at once.
   bool moves = false;
 };
 using PublishedPlanPtr = std::shared_ptr<const PublishedPlan>;
@@ -40,20 +41,30 @@ struct PlanningState {
   DemandWeights demand = {};
   // Nodes that have been there and are not.
   std::set<std::string> away = {};
+  // Nodes that are connected, and that their neighbours do not hear: as if they were away.
+  std::set<std::string> silent = {};
+  // Links between nodes that are there, by their ends.
+  std::set<LinkName> broken = {};
   // Counts how often topology or policy were set.
   std::uint32_t revision = 0;
 
   // Its ids are of the topology as it is now. INVALID_ARGUMENT for an unknown name or link.
   Status set_policy(const PolicySpec& wanted);
   [[nodiscard]] Scenario scenario() const;
-  // Of those away: who is no member of any group, and has no part in any plan; and who is, and only does not
-  // relay for others, under policies that know such nodes.
+  // Of those away or silent: who is no member of any group, and has no part in any plan; and who is, and only
+  // does not relay for others, under policies that know such nodes.
   [[nodiscard]] std::set<std::string> left_out() const;
   [[nodiscard]] std::set<std::string> no_relays() const;
-  // As scenario(), but with all nodes that are away: for want of another way.
+  // There is something that is planned around where that can be.
+  [[nodiscard]] bool avoids() const { return !away.empty() || !silent.empty() || !broken.empty(); }
+  // Of the broken links those that collectives can do without.
+  [[nodiscard]] std::set<LinkName> avoided_links() const;
+  // As scenario(), but with all nodes and links: for want of another way.
   [[nodiscard]] Scenario whole_scenario() const { return scenario_over(topology); }
 
  private:
+  [[nodiscard]] std::set<std::string> missing() const;
+  [[nodiscard]] Topology overlay() const;
   [[nodiscard]] Scenario scenario_over(Topology overlay) const;
 };
 
@@ -69,7 +80,7 @@ struct Admission {
   PlanningState state;
   // Null if what is planned already serves all demands that were admitted.
   PublishedPlanPtr next;
-  bool is_whole = false;          // it leads through nodes that are away, for want of another way
+  bool is_whole = false;          // it leads over what is to be avoided, for want of another way
   std::vector<Verdict> verdicts;  // by demand
   Status replan;                  // what came of `replan` where no demand was admitted
 };

@@ -33,6 +33,12 @@ v1::NodeEvent closed_event(const std::string& group, std::uint64_t number) {
   return event;
 }
 
+v1::NodeEvent broken_links_event(const std::vector<std::string>& peers) {
+  v1::NodeEvent event;
+  *event.mutable_broken_links()->mutable_peers() = {peers.begin(), peers.end()};
+  return event;
+}
+
 // Whether the controller itself has said no, rather than that there is none.
 bool is_refusal(StatusCode code) {
   return code == StatusCode::kUnauthenticated || code == StatusCode::kFailedPrecondition ||
@@ -309,6 +315,7 @@ void ClientLine::welcome(const v1::Welcome& message) {
                             kLongestBeat);
     welcomed_ = ever_welcomed_ = true;
     for (const auto& [group, number] : closing_) outbox_->push(closed_event(group, number), connections_);
+    if (broken_links_) outbox_->push(broken_links_event(*broken_links_), connections_);
     changed_.notify_all();
   }
   outbox_->wake_up();
@@ -323,6 +330,12 @@ void ClientLine::write(const ConnectionPtr& connection, const v1::NodeEvent& eve
 void ClientLine::note_use(CollectiveId collective, std::uint64_t bytes) {
   const std::lock_guard lock(use_mutex_);
   used_[collective] += bytes;
+}
+
+void ClientLine::report_broken_links(std::vector<std::string> peers) {
+  const std::lock_guard lock(mutex_);
+  broken_links_ = std::move(peers);
+  if (welcomed_) outbox_->push(broken_links_event(*broken_links_), connections_);
 }
 
 v1::NodeEvent ClientLine::heartbeat_event() {

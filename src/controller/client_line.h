@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "controller/recollection.h"
 #include "square/controller_client.h"
@@ -61,6 +62,8 @@ class ClientLine {
   Status wait_until_closed(const std::string& group, Clock::time_point end);
   // Goes with the next heartbeat.
   void note_use(CollectiveId collective, std::uint64_t bytes);
+  // Says so, and again over later connections.
+  void report_broken_links(std::vector<std::string> peers);
   // Says goodbye and ends the threads. Idempotent.
   void stop();
 
@@ -103,6 +106,8 @@ class ClientLine {
   Epoch activated_{0};
   std::uint64_t losses_ = 0;
   std::set<std::pair<std::string, std::uint64_t>> closing_;  // groups; the controller has not heard
+
+  std::optional<std::vector<std::string>> broken_links_;  // as reported last
 
   std::mutex use_mutex_;
   std::map<CollectiveId, std::uint64_t> used_;  // bytes, since the last heartbeat

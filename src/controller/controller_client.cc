@@ -120,6 +120,8 @@ class ControllerClient::Core {
 
   void note_use(CollectiveId collective, std::uint64_t bytes) { line_.note_use(collective, bytes); }
 
+  void report_broken_links(std::vector<std::string> peers) { line_.report_broken_links(std::move(peers)); }
+
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
     const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
     GroupSpec own = group;
@@ -326,6 +328,10 @@ void ControllerClient::close_group(const std::string& group, std::uint64_t numbe
 
 void ControllerClient::note_use(CollectiveId collective, std::uint64_t bytes) {
   core_->note_use(collective, bytes);
+}
+
+void ControllerClient::report_broken_links(std::vector<std::string> peers) {
+  core_->report_broken_links(std::move(peers));
 }
 
 Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_address,

@@ -143,6 +143,7 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     if (succession_.note(hello, joined.member)) note_work();
     publication_.greet(joined.member, now);
     absences_.note_line(hello.node(), publication_.active() != nullptr);
+    if (links_.note_heard(hello.node(), now)) note_work();
     if (open_) open_->join(hello.node(), state_.topology);
     if (open_) note_work();  // also for registrations that wait for this node
     surroundings_.wake();
@@ -168,12 +169,22 @@ void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const
   const std::lock_guard lock(mutex_);
   const TimePoint now = time();
   if (members_.hear(node, line, now) == nullptr) return;
+  if (links_.note_heard(node, now)) note_work();
   for (const std::string& peer : beat.heard()) members_.hear_of(peer, now);
   if (beat.used().empty()) return;
   if (publication_.active()) note_uses(beat, *publication_.active()->plan, demand_, now);
   if (now < next_demand_) return;
   next_demand_ = now + kDemandInterval;
   note_work();
+}
+
+void Coordinator::broken_links(const std::string& node, const NodeLine* line, const v1::BrokenLinks& report) {
+  const std::lock_guard lock(mutex_);
+  const TimePoint now = time();
+  if (members_.hear(node, line, now) == nullptr) return;
+  const bool is_news = links_.note(node, report, members_, now);
+  if (links_.note_heard(node, now) || is_news) note_work();
+  surroundings_.wake();  // somebody may have to say something by then
 }
 
 void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch epoch) {
@@ -205,6 +216,7 @@ void Coordinator::lost(const std::string& node, const NodeLine* line) {
   const TimePoint now = time();
   if (!members_.lose(node, line, now)) return;
   absences_.note_lost(node, now);
+  links_.note_lost(node);
   surroundings_.wake();
 }
 
@@ -249,6 +261,7 @@ bool Coordinator::is_stopping() const {
 }
 
 void Coordinator::note_departure(const std::string& node) {
+  if (links_.forget(node)) note_work();
   if (!open_) return note_away(node);
   absences_.forget(node);
   open_->leave(node);
@@ -270,6 +283,7 @@ std::optional<TimePoint> Coordinator::step() {
     Deferred deferred;
     expire(deferred);
     if (absences_.fade(time())) note_work();
+    if (links_.fade(members_, time())) note_work();
     if (publication_.is_under_way()) settle(deferred);
     if (!publication_.is_under_way() && has_work_) begin(lock, deferred);
     if (deferred.empty() && !is_deposed_) return next_wake();
@@ -286,6 +300,7 @@ TimePoint Coordinator::next_wake() const {
   next = members_.next_end(next);
   next = publication_.next_end(next);
   next = absences_.next_end(next);
+  next = links_.next_end(next);
   if (has_work_) return next;
   if (retry_) next = std::min(next, *retry_);
   next = closed_.next_end(next);
@@ -373,6 +388,7 @@ bool Coordinator::absorb_membership() {
   bool replan = succession_.absorb_departures(state_, members_);
   // A node whose line broke may be dead or cut off: until it comes back, what can go around it does.
   replan = absences_.absorb(state_, gone()) || replan;
+  replan = links_.absorb(state_) || replan;
   return (open_ && open_->update(state_)) || replan;
 }
 
@@ -387,9 +403,9 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     const Plan& plan = *admission.next->plan;
     if (planner_.note_published(*admission.next, admission.is_whole)) note_work();
     log_plan(plan);
-    if (absences_.note_published(state_, gone(), admission.is_whole)) {
-      admission.next = with_moves(*admission.next);
-    }
+    const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
+    const bool avoids_links = links_.note_published(state_, admission.is_whole);
+    if (avoids_nodes || avoids_links) admission.next = with_moves(*admission.next);
   }
   // Also without a plan of their own those admitted wait until the active one is installed.
   if (!admission.next && !publication_.active() && !requests_.has_planned()) return;

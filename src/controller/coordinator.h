@@ -15,6 +15,7 @@
 #include "controller/demand_meter.h"
 #include "controller/epoch_planner.h"
 #include "controller/members.h"
+#include "controller/link_reports.h"
 #include "controller/node_line.h"
 #include "controller/open_overlay.h"
 #include "controller/publication.h"
@@ -61,6 +62,7 @@ class Coordinator {
   Status join(const v1::Hello& hello, const std::shared_ptr<NodeLine>& line);
   // Of a line that has joined; ignored when another line has taken its place.
   void heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat);
+  void broken_links(const std::string& node, const NodeLine* line, const v1::BrokenLinks& report);
   void installed(const std::string& node, const NodeLine* line, Epoch epoch);
   void closed(const std::string& node, const NodeLine* line, const v1::Closed& part);
   void lost(const std::string& node, const NodeLine* line);
@@ -117,6 +119,7 @@ class Coordinator {
   Members members_;
   std::optional<OpenOverlay> open_;  // the topology is made of the nodes that join
   Absences absences_;                // of an open overlay those that have not left
+  LinkReports links_;
   std::optional<TimePoint> retry_;   // when a change that the store did not take is tried again
   bool is_deposed_ = false;          // another controller has the store
   Publication publication_;

@@ -94,6 +94,8 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   if (members_.size() == 1) looked_at_ = now;
   member.floor = member.sent = member.installed = member.activated = Epoch(0);
   member.lease_end = now + lease_;
+  member.heard_at = now;
+  member.is_silent = false;
   log(LogLevel::kInfo, {.component = "controller", .node = name}, "node {} {} at {}", name,
       is_new ? "joined" : "is back", member.address);
   line->send(welcome(lease_));
@@ -116,8 +118,15 @@ Member* Members::hear(const std::string& node, const NodeLine* line, TimePoint n
   const auto found = members_.find(node);
   if (found == members_.end() || found->second.line.get() != line) return nullptr;
   found->second.lease_end = now + lease_;
+  found->second.heard_at = now;
+  found->second.is_silent = false;
   cut_off_since_.reset();
   return &found->second;
+}
+
+void Members::note_silent(const std::string& node) {
+  const auto found = members_.find(node);
+  if (found != members_.end()) found->second.is_silent = true;
 }
 
 void Members::hear_of(const std::string& node, TimePoint now) {

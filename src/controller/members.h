@@ -28,6 +28,9 @@ struct Member {
   std::string address;
   std::shared_ptr<NodeLine> line;  // null once it broke, until the lease is over
   TimePoint lease_end;
+  TimePoint heard_at;  // over its line
+  bool is_silent =
+      false;  // its neighbours do not hear it, nor has it said anything here since: no plan waits
   // Plans up to this one are nothing to it: it has had later ones, from an earlier controller.
   Epoch floor{0};
   // How far it is with plans; see Publication.
@@ -89,6 +92,8 @@ class Members {
 
   // Something came over its line, which prolongs the lease. Null when another line has taken its place.
   Member* hear(const std::string& node, const NodeLine* line, TimePoint now);
+  // Until it says something over its line.
+  void note_silent(const std::string& node);
   // Another node hears it: that prolongs its lease, too.
   void hear_of(const std::string& node, TimePoint now);
   // Its line broke: it may come back until the lease is over. False when another line has taken its place.

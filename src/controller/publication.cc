@@ -22,7 +22,8 @@ std::shared_ptr<const v1::ControllerEvent> activation_event(Epoch epoch, bool mo
 // An expected one only until its time is over, once.
 bool is_waited_for(const Member& member, Epoch epoch) {
   if (member.incarnation == 0) return member.install_end != Member::TimePoint{};
-  return member.line && member.installed < epoch && member.floor < epoch && !member.is_late;
+  return member.line && member.installed < epoch && member.floor < epoch && !member.is_late &&
+         !member.is_silent;
 }
 
 }  // namespace

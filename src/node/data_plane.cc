@@ -41,6 +41,11 @@ void DataPlane::set_gone(std::string peer, std::string reason) {
 
 std::vector<std::string> DataPlane::heard() const { return dispatcher_->context().heard.list(); }
 
+void DataPlane::report_broken_links(std::function<void(std::vector<std::string>)> report) {
+  dispatcher_->on_strand(
+      [report = std::move(report)](Dispatcher& dispatcher) { dispatcher.report_broken_links(report); });
+}
+
 void DataPlane::install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
   dispatcher_->on_strand([plan = std::move(plan), installed = std::move(installed)](Dispatcher& dispatcher) {
     dispatcher.install_plan(plan, installed);

@@ -38,6 +38,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   void stop(std::function<void()> stopped);
   void set_address(const std::string& peer, const std::string& address);
   void set_gone(const std::string& peer, const std::string& reason) { neighbours_.set_gone(peer, reason); }
+  void report_broken_links(BrokenLinks::Report report) { neighbours_.broken().set_report(std::move(report)); }
   void install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed);
   void activate_plan(Epoch epoch, bool moves) { plans_.activate(epoch, moves); }
   void set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);

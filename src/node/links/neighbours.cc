@@ -17,7 +17,8 @@ Neighbours::Neighbours(std::shared_ptr<NodeContext> node, Host& host)
       node_(*shared_node_),
       host_(host),
       flush_(node_.executor, [this](const StreamKey& key) { host_.fill_sources(key); }),
-      lost_(node_.options.name) {}
+      lost_(node_.options.name),
+      broken_(node_, [this](const std::string& peer) { return may_avoid(peer); }) {}
 
 const Neighbours::Connection* Neighbours::find(LinkHandle link) const {
   const auto found = connections_.find(link);
@@ -76,7 +77,7 @@ void Neighbours::close_plan(const InstalledPlan& plan) {
 }
 
 void Neighbours::set_address(const std::string& peer, const std::string& address) {
-  addresses_[peer] = address;
+  if (std::exchange(addresses_[peer], address) != address) broken_.forget(peer);
   dials_[peer].absences = 0;
   lost_.forget_gone(peer);
   told_gone_.erase(peer);
@@ -88,6 +89,7 @@ void Neighbours::dial(const std::string& peer) {
   const auto address = addresses_.find(peer);
   if (dial.is_open || node_.is_stopping || address == addresses_.end()) return;
   dial.is_open = true;
+  broken_.note_bad(peer, kFirstGrace);
   connections_[node_.transport.open_link(peer, address->second)] = {.outgoing = &outgoing_to(peer)};
 }
 
@@ -130,6 +132,7 @@ void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& pee
     OutgoingLink& outgoing = outgoing_to(peer);
     connections_[link] = {.outgoing = &outgoing};
     dials_[peer].wait = kMinRedialWait;
+    broken_.note_well(peer);
     outgoing.set_channels(1);
     outgoing.on_up(link);
   } else {
@@ -153,19 +156,32 @@ void Neighbours::on_link_down(LinkHandle link, const Status& reason) {
   connections_.erase(found);
   const bool was_up = connection.incoming != nullptr || connection.outgoing->handle() == link;
   if (was_up) node_.heard.remove(connection.peer());
-  if (connection.outgoing != nullptr) return tail_down(*connection.outgoing, reason);
+  if (connection.outgoing != nullptr) {
+    if (was_up)
+      broken_.note_bad(connection.peer(), kLostGrace + 4 * connection.round_trip.value_or(Duration(0)));
+    return tail_down(*connection.outgoing, reason);
+  }
   node_.landing.disconnect(link);
   // Unless a newer one has replaced it.
   if (connection.incoming->handle() == link) head_down(*connection.incoming, reason);
 }
 
-// A plan leads to it, or from it and nobody knows yet whether it is gone.
+// A plan leads to it, or from it and nobody knows yet whether it is gone; or the link is to be used again.
 bool Neighbours::is_needed(const std::string& peer) const {
+  if (broken_.contains(peer)) return true;
   const auto outgoing = outgoing_.find(peer);
   if (outgoing != outgoing_.end() && outgoing->second->has_streams()) return true;
   const auto incoming = incoming_.find(peer);
   return incoming != incoming_.end() && incoming->second->has_streams() && !incoming->second->is_up() &&
          !lost_.is_gone(peer);
+}
+
+// A plan leads to it, and what keeps the link down is not that its process is no more.
+bool Neighbours::may_avoid(const std::string& peer) const {
+  const auto outgoing = outgoing_.find(peer);
+  const auto dial = dials_.find(peer);
+  return outgoing != outgoing_.end() && outgoing->second->has_streams() && !lost_.is_gone(peer) &&
+         (dial == dials_.end() || dial->second.absences == 0);
 }
 
 void Neighbours::head_down(IncomingLink& link, const Status& reason) {
@@ -223,6 +239,7 @@ void Neighbours::set_gone(const std::string& peer, const std::string& reason) {
     return;
   }
   lost_.note_gone(peer, reason);
+  broken_.forget(peer);
   host_.on_neighbour_gone(peer);
 }
 
@@ -260,6 +277,7 @@ void Neighbours::on_suspicion(LinkHandle link, bool is_suspected) {
   } else {
     log(LogLevel::kInfo, place, "{}: node \"{}\" speaks again", node_.options.name, peer);
   }
+  is_suspected ? broken_.note_bad(peer, kSuspectGrace) : broken_.note_well(peer);
   node_.heard.set_suspected(peer, is_suspected);
   connection->outgoing->set_suspected(is_suspected);
   if (is_suspected && told_gone_.contains(peer)) close_links(peer);

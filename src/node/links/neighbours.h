@@ -11,6 +11,7 @@
 
 #include "node/context.h"
 #include "node/lifetime.h"
+#include "node/links/broken_links.h"
 #include "node/links/flush.h"
 #include "node/links/incoming_link.h"
 #include "node/links/lost_links.h"
@@ -66,6 +67,8 @@ class Neighbours {
   [[nodiscard]] OutgoingLinks& outgoing() { return outgoing_; }
   [[nodiscard]] Flush& flush() { return flush_; }
   [[nodiscard]] const LostLinks& lost() const { return lost_; }
+  // Those that are to be avoided.
+  [[nodiscard]] BrokenLinks& broken() { return broken_; }
 
   // Links and streams that the plan needs; those of a plan that goes.
   void open_plan(const std::shared_ptr<const InstalledPlan>& plan);
@@ -118,6 +121,7 @@ class Neighbours {
   [[nodiscard]] bool is_suspected(const std::string& peer) const;
   void close_links(const std::string& peer);
   [[nodiscard]] bool is_needed(const std::string& peer) const;
+  [[nodiscard]] bool may_avoid(const std::string& peer) const;
   [[nodiscard]] bool is_up(const std::string& peer) const;
 
   std::shared_ptr<NodeContext> shared_node_;
@@ -131,6 +135,7 @@ class Neighbours {
   OutgoingLinks outgoing_;
   std::map<std::string, std::unique_ptr<IncomingLink>> incoming_;
   LostLinks lost_;
+  BrokenLinks broken_;
   std::map<std::string, std::string> told_gone_;  // why, while it is heard here
   // Suspected when the link to it was lost, and not heard since.
   std::set<std::string> unheard_;

@@ -1,0 +1,70 @@
+// Which links their tails say are broken, and which nodes their neighbours do not hear.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/admission.h"
+#include "controller/detours.h"
+#include "controller/members.h"
+#include "square/clock.h"
+
+namespace square::controller {
+
+// More of one node are not believed: it has no more than kMaxBrokenLinks.
+inline constexpr int kMaxReportedLinks = 1'000;
+// A node that lives says something over its line within so long of the word before, and of a report that a
+// neighbour does not hear it: else it is the node that is silent, not the link.
+inline constexpr Duration kLastWord = std::chrono::seconds(1);
+inline constexpr Duration kNextWord = std::chrono::milliseconds(250);
+// Links to a node that speaks again are found well within so long, or are broken.
+inline constexpr Duration kRecovery = std::chrono::seconds(3);
+
+// A link is broken when its tail says so and its head is heard here; a head that is not is silent, and one
+// that is not connected is somebody else's to judge (Absences). Not thread-safe.
+class LinkReports {
+ public:
+  using TimePoint = Members::TimePoint;
+
+  // All that the tail has to report, in the place of what it said before. Returns whether that is news, as
+  // those below do.
+  bool note(const std::string& tail, const v1::BrokenLinks& report, const Members& members, TimePoint now);
+  // It said something over its line; that may have come up.
+  bool note_heard(const std::string& node, TimePoint now);
+  // Its line broke.
+  void note_lost(const std::string& node);
+  // It has left: it reports nothing, and no link to it is any.
+  bool forget(const std::string& node);
+  // What was to be waited for is over. Who is found silent is marked so.
+  bool fade(Members& members, TimePoint now);
+  // When fade() is due; `latest` at the latest.
+  [[nodiscard]] TimePoint next_end(TimePoint latest) const;
+
+  // Tells the state what is broken and who is silent. Returns whether that asks for another plan.
+  bool absorb(PlanningState& state) const;
+  // A plan of the state is published; `is_whole`: it avoids nothing. Returns whether it avoids a link that
+  // the one before did not.
+  bool note_published(const PlanningState& state, bool is_whole);
+
+ private:
+  enum class Fault {
+    kLinks,       // it is there, those to it are broken
+    kAsked,       // it may be silent: until then it says something
+    kSilent,      // it is
+    kRecovering,  // it was: until then links to it are well again, or broken
+    kAway,        // it is not connected
+  };
+  // A node that somebody has a broken link to.
+  struct Head {
+    Fault fault = Fault::kLinks;
+    TimePoint until{};
+    std::set<std::string> tails{};
+  };
+
+  std::map<std::string, Head> heads_;
+  std::set<LinkName> avoided_;  // by the plan that was published last
+};
+
+}  // namespace square::controller

@@ -1,0 +1,84 @@
+#include "node/links/broken_links.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+
+namespace square {
+
+void BrokenLinks::set_report(Report report) {
+  report_ = std::move(report);
+  if (!reported().empty()) tell();
+}
+
+void BrokenLinks::note_bad(const std::string& peer, Duration grace) {
+  if (node_.is_stopping) return;
+  Link& link = links_[peer];
+  if (std::exchange(link.is_bad, true)) return;
+  if (!link.is_reported) return after(peer, grace, &BrokenLinks::report);
+  link.trial = std::min(2 * link.trial, kMaxTrial);
+  link.change = ++changes_;  // the trial is over
+}
+
+void BrokenLinks::note_well(const std::string& peer) {
+  const auto found = links_.find(peer);
+  if (found == links_.end() || !std::exchange(found->second.is_bad, false)) return;
+  const Link& link = found->second;
+  if (link.is_reported) return after(peer, link.trial, &BrokenLinks::take_back);
+  // How often it broke before is remembered for a while.
+  if (!link.taken_back_at) return drop(peer);
+  after(peer, *link.taken_back_at + kFlapTime - node_.clock.now(), &BrokenLinks::drop);
+}
+
+void BrokenLinks::forget(const std::string& peer) {
+  const bool was_reported = contains(peer);
+  links_.erase(peer);
+  if (was_reported) tell();
+}
+
+bool BrokenLinks::contains(const std::string& peer) const {
+  const auto found = links_.find(peer);
+  return found != links_.end() && found->second.is_reported;
+}
+
+void BrokenLinks::after(const std::string& peer, Duration time, Step step) {
+  const std::uint64_t change = links_.at(peer).change = ++changes_;
+  node_.executor.post_at(node_.clock.now() + time, life_.bind([this, peer, change, step] {
+    const auto found = links_.find(peer);
+    if (found != links_.end() && found->second.change == change) (this->*step)(peer);
+  }));
+}
+
+void BrokenLinks::report(const std::string& peer) {
+  Link& link = links_.at(peer);
+  if (node_.is_stopping || !is_wanted_(peer) || reported().size() >= kMaxBrokenLinks) return drop(peer);
+  const bool flaps = link.taken_back_at && node_.clock.now() < *link.taken_back_at + kFlapTime;
+  link.trial = flaps ? std::min(2 * link.trial, kMaxTrial) : kMinTrial;
+  link.is_reported = true;
+  tell();
+}
+
+void BrokenLinks::take_back(const std::string& peer) {
+  Link& link = links_.at(peer);
+  link.is_reported = false;
+  link.taken_back_at = node_.clock.now();
+  after(peer, kFlapTime, &BrokenLinks::drop);
+  log(LogLevel::kInfo, {.component = "node", .node = node_.options.name, .peer = peer},
+      "{}: link \"{}\" -> \"{}\" is well again", node_.options.name, node_.options.name, peer);
+  tell();
+}
+
+void BrokenLinks::tell() const {
+  if (report_) report_(reported());
+}
+
+std::vector<std::string> BrokenLinks::reported() const {
+  std::vector<std::string> peers;
+  for (const auto& [peer, link] : links_) {
+    if (link.is_reported) peers.push_back(peer);
+  }
+  return peers;
+}
+
+}  // namespace square
