@@ -14,8 +14,8 @@
 #include "controller/deferred.h"
 #include "controller/demand_meter.h"
 #include "controller/epoch_planner.h"
-#include "controller/members.h"
 #include "controller/link_reports.h"
+#include "controller/members.h"
 #include "controller/node_line.h"
 #include "controller/open_overlay.h"
 #include "controller/publication.h"
@@ -120,8 +120,8 @@ class Coordinator {
   std::optional<OpenOverlay> open_;  // the topology is made of the nodes that join
   Absences absences_;                // of an open overlay those that have not left
   LinkReports links_;
-  std::optional<TimePoint> retry_;   // when a change that the store did not take is tried again
-  bool is_deposed_ = false;          // another controller has the store
+  std::optional<TimePoint> retry_;  // when a change that the store did not take is tried again
+  bool is_deposed_ = false;         // another controller has the store
   Publication publication_;
   Requests requests_;
   ClosedParts closed_;
