@@ -55,6 +55,10 @@ class Sites:
     def address_of(self, site: str) -> str:
         return self._wiring.address_of(site)
 
+    def network(self, site: str) -> namespaces.Namespace:
+        """The network of a site, for who wants to disturb it; not to be closed."""
+        return self._networks[site]
+
     def controller(self, scenario: Scenario) -> Controller:
         """A controller of this process that all sites reach, over links of its own that are not shaped."""
         assert self._own is not None
