@@ -194,6 +194,14 @@ void DataPlane::Dispatcher::fill_sources(const StreamKey& key) {
   if (stream != nullptr && stream->starts_here()) operations_.fill(stream->collective, key);
 }
 
+void DataPlane::Dispatcher::on_link_back(LinkEnd end, const std::string& peer) {
+  operations_.hurry([&](CollectiveId collective) {
+    return std::ranges::any_of(plans_.all(), [&](const auto& entry) {
+      return LostLinks::uses(*entry.second, collective, end, peer);
+    });
+  });
+}
+
 std::string DataPlane::Dispatcher::lost_links(CollectiveId collective) const {
   const PlanPointer plan = plans_.active();
   return plan ? neighbours_.lost().describe(*plan, collective, node_.clock.now()) : std::string();

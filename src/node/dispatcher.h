@@ -83,7 +83,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   // Neighbours::Host:
   void fill_sources(const StreamKey& key) override;
   void on_neighbour_up(const std::string& peer) override { failures_.on_neighbour_up(peer); }
-  void on_link_back() override { operations_.hurry(); }
+  void on_link_back(LinkEnd end, const std::string& peer) override;
   void on_neighbour_gone(const std::string& peer) override { failures_.on_neighbour_gone(peer); }
 
   // What keeps a call from becoming an operation.

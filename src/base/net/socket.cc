@@ -116,22 +116,32 @@ Result<FileDescriptor> begin_connect(const HostPort& address) {
   return no_answer(address, errno);
 }
 
+int told_together(int one, int other) {
+  const auto says_nothing = [](int reason) {
+    return reason == 0 || reason == EAFNOSUPPORT || reason == EADDRNOTAVAIL || reason == ENETUNREACH;
+  };
+  if (says_nothing(one)) return says_nothing(other) && one != 0 ? one : other;
+  return one == ECONNREFUSED && !says_nothing(other) ? other : one;
+}
+
 Result<FileDescriptor> connect_to(const HostPort& address, Duration timeout) {
   SQUARE_ASSIGN_OR_RETURN(const AddressList list, look_up(address, 0));
-  int reason = 0;
+  int told = 0;
   for (const addrinfo* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
     FileDescriptor made = make_socket(*entry);
     if (!made) {
-      reason = errno;
+      told = told_together(told, errno);
       continue;
     }
-    reason = connect(made.get(), entry->ai_addr, entry->ai_addrlen) == 0 ? 0 : errno;
+    int reason = connect(made.get(), entry->ai_addr, entry->ai_addrlen) == 0 ? 0 : errno;
     if (reason == EINPROGRESS) reason = finish_connect(made, timeout);
-    if (reason != 0) continue;
-    enable(made, IPPROTO_TCP, TCP_NODELAY);
-    return made;
+    if (reason == 0) {
+      enable(made, IPPROTO_TCP, TCP_NODELAY);
+      return made;
+    }
+    told = told_together(told, reason);
   }
-  return no_answer(address, reason);
+  return no_answer(address, told);
 }
 
 std::string peer_of(int socket) {

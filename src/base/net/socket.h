@@ -30,6 +30,10 @@ FileDescriptor accept_from(const FileDescriptor& listening);
 // nothing before it sends. Errors: UNAVAILABLE with the address and the reason.
 Result<FileDescriptor> connect_to(const HostPort& address, Duration timeout);
 
+// Of a name's addresses two have not answered, for these reasons (errno): why the name does not. It refuses
+// only if every address does that this machine has a way to.
+int told_together(int one, int other);
+
 // A socket that connects to a numeric address by itself: it may be written to when it has or could not, and
 // its SO_ERROR tells which. It does not block. Errors: INVALID_ARGUMENT for a name; UNAVAILABLE with the
 // address and the reason, where that is known at once.

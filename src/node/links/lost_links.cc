@@ -9,22 +9,26 @@
 namespace square {
 namespace {
 
-bool uses(const LocalStream& stream, LinkEnd end, const std::string& peer) {
+bool leads_over(const LocalStream& stream, LinkEnd end, const std::string& peer) {
   const auto& neighbours = end == LinkEnd::kTail ? stream.children : stream.parents;
   return std::ranges::find(neighbours, peer) != neighbours.end();
 }
 
 }  // namespace
 
+bool LostLinks::uses(const InstalledPlan& plan, CollectiveId collective, LinkEnd end,
+                     const std::string& peer) {
+  return std::ranges::any_of(plan.sessions_of(collective), [&](const PlanSession* session) {
+    return std::ranges::any_of(plan.streams_of(session->id),
+                               [&](const LocalStream* stream) { return leads_over(*stream, end, peer); });
+  });
+}
+
 std::string LostLinks::describe(const InstalledPlan& plan, CollectiveId collective, TimePoint now) const {
   std::string text;
   for (const auto& [link, loss] : lost_) {
     const auto& [end, peer] = link;
-    const auto is_used = [&](const LocalStream* stream) { return uses(*stream, end, peer); };
-    const bool matters = std::ranges::any_of(plan.sessions_of(collective), [&](const PlanSession* session) {
-      return std::ranges::any_of(plan.streams_of(session->id), is_used);
-    });
-    if (!matters) continue;
+    if (!uses(plan, collective, end, peer)) continue;
     const bool is_tail = end == LinkEnd::kTail;
     text += fmt::format("; link \"{}\" -> \"{}\" has been down for {:.1f} s: {}", is_tail ? node_ : peer,
                         is_tail ? peer : node_, to_seconds(now - loss.since), loss.reason);

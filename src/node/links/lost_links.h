@@ -19,6 +19,9 @@ class LostLinks {
   // `node` is this node's name.
   explicit LostLinks(std::string node) : node_(std::move(node)) {}
 
+  // Whether a stream of the collective uses the link, of which this node is the `end`.
+  static bool uses(const InstalledPlan& plan, CollectiveId collective, LinkEnd end, const std::string& peer);
+
   // Links that have not been up yet are not lost.
   void note(LinkEnd end, const std::string& peer, const std::string& reason, TimePoint now) {
     lost_[{end, peer}] = {now, reason};

@@ -78,7 +78,7 @@ void Neighbours::close_plan(const InstalledPlan& plan) {
 
 void Neighbours::set_address(const std::string& peer, const std::string& address) {
   if (std::exchange(addresses_[peer], address) != address) broken_.forget(peer);
-  dials_[peer].absences = 0;
+  if (const auto dial = dials_.find(peer); dial != dials_.end()) dial->second.absences = 0;
   lost_.forget_gone(peer);
   told_gone_.erase(peer);
   if (outgoing_.contains(peer)) dial(peer);
@@ -146,7 +146,7 @@ void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& pee
     if (is_needed(peer)) dial(peer);
   }
   host_.on_neighbour_up(peer);
-  if (was_lost) host_.on_link_back();
+  if (was_lost) host_.on_link_back(end, peer);
 }
 
 void Neighbours::on_link_down(LinkHandle link, const Status& reason) {
@@ -240,6 +240,7 @@ void Neighbours::set_gone(const std::string& peer, const std::string& reason) {
   }
   lost_.note_gone(peer, reason);
   broken_.forget(peer);
+  note_heard(peer);  // what was to be remembered until then
   host_.on_neighbour_gone(peer);
 }
 

@@ -45,8 +45,8 @@ class Neighbours {
     // Sources with blocks for the stream, which starts here, put them on it.
     virtual void fill_sources(const StreamKey& key) = 0;
     virtual void on_neighbour_up(const std::string& peer) = 0;
-    // A link that was lost is up again.
-    virtual void on_link_back() = 0;
+    // A link that was lost, of which this node is the `end`, is up again.
+    virtual void on_link_back(LinkEnd end, const std::string& peer) = 0;
     // Its process is no more, and no link of it is up.
     virtual void on_neighbour_gone(const std::string& peer) = 0;
   };

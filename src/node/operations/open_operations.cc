@@ -73,8 +73,10 @@ void OpenOperations::shed_after(const OperationKey& key, SessionId session) {
   }
 }
 
-void OpenOperations::hurry() const {
-  for (const auto& [key, operation] : operations_) operation->hurry();
+void OpenOperations::hurry(const std::function<bool(CollectiveId)>& is_concerned) const {
+  for (const auto& [key, operation] : operations_) {
+    if (is_concerned(key.collective)) operation->hurry();
+  }
 }
 
 void OpenOperations::migrate(const std::shared_ptr<const InstalledPlan>& plan) {

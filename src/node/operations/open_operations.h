@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -60,8 +61,8 @@ class OpenOperations {
   void fail_all(const Status& cause);
   // What later operations have in the session must not hold this one up.
   void shed_after(const OperationKey& key, SessionId session);
-  // A link came back: what was lost on it is to be found soon.
-  void hurry() const;
+  // A link came back that these collectives use: what was lost on it is to be found soon.
+  void hurry(const std::function<bool(CollectiveId)>& is_concerned) const;
   void migrate(const std::shared_ptr<const InstalledPlan>& plan);
   [[nodiscard]] bool runs_before(Epoch epoch) const;
 

@@ -59,7 +59,7 @@ struct Node : Alone, OperationHost, LivePlans::Host, Neighbours::Host {
   [[nodiscard]] bool runs_before(Epoch) const override { return false; }
   void fill_sources(const StreamKey&) override {}
   void on_neighbour_up(const std::string&) override {}
-  void on_link_back() override {}
+  void on_link_back(LinkEnd /*end*/, const std::string& /*peer*/) override {}
   void on_neighbour_gone(const std::string& peer) override { failures.on_neighbour_gone(peer); }
 
   const StreamKey key{Epoch(1), SessionId(0), StreamIndex(0)};

@@ -14,7 +14,7 @@ namespace {
 struct Listening final : Neighbours::Host {
   void fill_sources(const StreamKey& key) override { rooms.push_back(key); }
   void on_neighbour_up(const std::string& peer) override { said.push_back(peer + " up"); }
-  void on_link_back() override { ++backs; }
+  void on_link_back(LinkEnd /*end*/, const std::string& /*peer*/) override { ++backs; }
   int backs = 0;
   void on_neighbour_gone(const std::string& peer) override { said.push_back(peer + " gone"); }
   std::vector<StreamKey> rooms;

@@ -96,3 +96,18 @@ TEST_CASE("a descriptor is closed with its owner, once, and errno stays") {
   CHECK(is_open(kept));
   close(kept);
 }
+
+TEST_CASE("a name refuses only if all of its addresses do that there is a way to") {
+  CHECK(told_together(0, ECONNREFUSED) == ECONNREFUSED);
+  CHECK(told_together(ECONNREFUSED, ECONNREFUSED) == ECONNREFUSED);
+  for (const int other : {ETIMEDOUT, EHOSTUNREACH}) {
+    CHECK(told_together(other, ECONNREFUSED) == other);
+    CHECK(told_together(ECONNREFUSED, other) == other);
+  }
+  for (const int nothing : {EAFNOSUPPORT, EADDRNOTAVAIL, ENETUNREACH}) {
+    CHECK(told_together(nothing, ECONNREFUSED) == ECONNREFUSED);
+    CHECK(told_together(ECONNREFUSED, nothing) == ECONNREFUSED);
+    CHECK(told_together(0, nothing) == nothing);
+    CHECK(told_together(nothing, ENETUNREACH) == nothing);
+  }
+}
