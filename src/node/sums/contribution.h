@@ -24,17 +24,19 @@ class Contribution {
   }
   void close() { pin_.reset(); }
 
-  // The sums begin, or begin again, without the blocks that were done before. Not `knows_start`: parts
-  // of a newer generation came before the request that says what it leaves out.
-  void begin(std::vector<bool> done_before, bool knows_start) {
+  // The sums begin, or begin again, without the blocks that were done before, and without the streams that
+  // the root has left. Not `knows_start`: parts of a newer generation came before the request that says what
+  // it leaves out.
+  void begin(std::vector<bool> done_before, std::vector<bool> left, bool knows_start) {
     done_before_ = std::move(done_before);
+    left_ = std::move(left);
     knows_start_ = knows_start;
     interleave_ = std::make_shared<const Interleave>();
   }
   // Blocks take their streams. Not before the members have called: what a frame says of an operation
   // costs no memory.
   void deal(const PlanSession& session, std::size_t block_count) {
-    if (is_ready()) interleave_ = deal_out(session, block_count, done_before_);
+    if (is_ready()) interleave_ = deal_out(session, block_count, done_before_, left_);
   }
 
   [[nodiscard]] bool is_open() const { return is_open_; }
@@ -53,7 +55,8 @@ class Contribution {
   std::shared_ptr<const void> pin_;
   bool is_open_ = false;
   bool knows_start_ = true;
-  std::vector<bool> done_before_;  // of this generation
+  std::vector<bool> done_before_;  // of this generation, as
+  std::vector<bool> left_;         // the streams that take no blocks
   std::shared_ptr<const Interleave> interleave_ = std::make_shared<const Interleave>();
 };
 

@@ -24,11 +24,12 @@ Turn turn_of(const Interleave::Stream& stream, std::uint32_t number, std::size_t
 }  // namespace
 
 Interleave::Interleave(const std::vector<Stream>& streams, std::size_t block_count,
-                       const std::vector<bool>& skip)
+                       const std::vector<bool>& skip, const std::vector<bool>& left)
     : orders_(streams.size()), place_(block_count) {
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
-  for (std::uint32_t number = 0; number < streams.size(); ++number)
-    turns.push(turn_of(streams[number], number, 0));
+  for (std::uint32_t number = 0; number < streams.size(); ++number) {
+    if (number >= left.size() || !left[number]) turns.push(turn_of(streams[number], number, 0));
+  }
   if (turns.empty()) return;
   for (std::uint32_t block = 0; block < block_count; ++block) {
     if (block < skip.size() && skip[block]) continue;
@@ -42,11 +43,11 @@ Interleave::Interleave(const std::vector<Stream>& streams, std::size_t block_cou
 }
 
 std::shared_ptr<const Interleave> deal_out(const PlanSession& session, std::size_t block_count,
-                                           const std::vector<bool>& skip) {
+                                           const std::vector<bool>& skip, const std::vector<bool>& left) {
   std::vector<Interleave::Stream> streams;
   for (const PlanStream& stream : session.streams)
     streams.push_back({stream.rate_bps, depth_of(stream, SessionKind::kReduce)});
-  return std::make_shared<const Interleave>(streams, block_count, skip);
+  return std::make_shared<const Interleave>(streams, block_count, skip, left);
 }
 
 }  // namespace square

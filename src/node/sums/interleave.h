@@ -13,7 +13,7 @@ namespace square {
 // so the blocks are dealt out beforehand, in proportion to the planned rates: each block to
 // the stream on which it would reach the root first, over all links one after another. So a
 // slow or deep stream has no part in what the others are through with before. Ties go to the
-// lower stream.
+// lower stream. Streams that the root has left take none.
 class Interleave {
  public:
   struct Stream {
@@ -22,7 +22,8 @@ class Interleave {
   };
   Interleave() = default;
   // `skip[b]`: the block is not dealt out; blocks past its end are.
-  Interleave(const std::vector<Stream>& streams, std::size_t block_count, const std::vector<bool>& skip);
+  Interleave(const std::vector<Stream>& streams, std::size_t block_count, const std::vector<bool>& skip,
+             const std::vector<bool>& left = {});
 
   // The blocks of one stream, in order.
   [[nodiscard]] const std::vector<std::uint32_t>& order(std::size_t stream) const {
@@ -46,8 +47,9 @@ class Interleave {
   std::vector<Place> place_;
 };
 
-// The blocks of a sum over the streams of its session.
+// The blocks of a sum over the streams of its session, but for those that are left; those past the end of
+// `left` are not. Precondition: not all are.
 std::shared_ptr<const Interleave> deal_out(const PlanSession& session, std::size_t block_count,
-                                           const std::vector<bool>& skip);
+                                           const std::vector<bool>& skip, const std::vector<bool>& left = {});
 
 }  // namespace square

@@ -72,7 +72,7 @@ class SumForwarder final : public SumSession {
 
   // Beginnings
   void enter(std::shared_ptr<const InstalledPlan> plan, const std::vector<bool>& done_before,
-             bool knows_start);
+             const std::vector<bool>& left, bool knows_start);
   void deal();
   Status adopt(const std::shared_ptr<const InstalledPlan>& plan, const FrameHeader& header);
   Status begin_by(const SumRequest& request, const std::shared_ptr<const InstalledPlan>& plan);

@@ -37,8 +37,12 @@ Status SumForwarder::begin_by(const SumRequest& request, const std::shared_ptr<c
   std::vector<bool> done_before(request.first_missing, true);
   done_before.insert(done_before.end(), request.bits.begin(), request.bits.end());
   done_before.resize(std::min(done_before.size(), label_.shape.block_count()));
+  const auto streams = std::ssize(plan->session(label_.session)->streams);
+  const auto left = std::ranges::count(request.left, true);
+  if (std::ssize(request.left) > streams || (left > 0 && left == streams))
+    return data_loss("a request leaves streams that there are not, or all");
   // Parts that came ahead of this are kept by those who sent them: the root asks again.
-  enter(plan, done_before, true);
+  enter(plan, done_before, request.left, true);
   return Status::ok();
 }
 

@@ -9,9 +9,9 @@ namespace {
 using wire::get;
 using wire::put;
 
-// number, flags, first_missing, numbers of bits and of blocks: 32 bits each; then the bits;
-// then for each block its number in 32 bits and its retry in 16.
-constexpr std::size_t kRequestHeaderBytes = 20;
+// number, flags, first_missing, numbers of bits, of blocks and of streams: 32 bits each; then the bits, and
+// those of the streams; then for each block its number in 32 bits and its retry in 16.
+constexpr std::size_t kRequestHeaderBytes = 24;
 constexpr std::size_t kAgainBytes = 6;
 constexpr std::uint32_t kRequestDoneFlag = 1;
 constexpr std::size_t kReportBytes = 16;
@@ -28,7 +28,9 @@ Buffer encode_request(const SumRequest& request) {
   put(bytes, request.first_missing);
   put(bytes, static_cast<std::uint32_t>(request.bits.size()));
   put(bytes, static_cast<std::uint32_t>(request.again.size()));
+  put(bytes, static_cast<std::uint32_t>(request.left.size()));
   wire::put_bits(bytes, request.bits);
+  wire::put_bits(bytes, request.left);
   for (const auto& [block, retry] : request.again) {
     put(bytes, block);
     bytes.push_back(static_cast<std::byte>(retry & 0xffU));
@@ -42,8 +44,13 @@ Result<SumRequest> decode_request(const Buffer& payload) {
   const std::vector<std::byte> bytes = wire::flatten(payload);
   const std::size_t bits = get<std::uint32_t>(bytes, 12);
   const std::size_t blocks = get<std::uint32_t>(bytes, 16);
-  if (bits > kMaxSpreadBlocks || blocks > kMaxRequestedBlocks ||
-      kRequestHeaderBytes + wire::bytes_for(bits) + kAgainBytes * blocks != bytes.size()) {
+  const std::size_t streams = get<std::uint32_t>(bytes, 20);
+  if (bits > kMaxSpreadBlocks || blocks > kMaxRequestedBlocks || streams > kMaxRequestedStreams) {
+    return data_loss("a request speaks of too much");
+  }
+  const std::size_t left_at = kRequestHeaderBytes + wire::bytes_for(bits);
+  const std::size_t again_at = left_at + wire::bytes_for(streams);
+  if (again_at + kAgainBytes * blocks != bytes.size()) {
     return data_loss("a request lies about its length");
   }
   SumRequest request;
@@ -51,8 +58,9 @@ Result<SumRequest> decode_request(const Buffer& payload) {
   request.done = (get<std::uint32_t>(bytes, 4) & kRequestDoneFlag) != 0;
   request.first_missing = get<std::uint32_t>(bytes, 8);
   request.bits = wire::get_bits(bytes, kRequestHeaderBytes, bits);
+  request.left = wire::get_bits(bytes, left_at, streams);
   for (std::size_t i = 0; i < blocks; ++i) {
-    const std::size_t at = kRequestHeaderBytes + wire::bytes_for(bits) + kAgainBytes * i;
+    const std::size_t at = again_at + kAgainBytes * i;
     request.again.push_back({get<std::uint32_t>(bytes, at),
                              static_cast<std::uint16_t>(std::to_integer<unsigned>(bytes[at + 4]) |
                                                         std::to_integer<unsigned>(bytes[at + 5]) << 8U)});

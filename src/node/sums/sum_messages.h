@@ -12,6 +12,8 @@ namespace square {
 
 // Blocks that one request may name; more are asked for later.
 inline constexpr std::size_t kMaxRequestedBlocks = 4'096;
+// Streams of a session that a request may speak of.
+inline constexpr std::size_t kMaxRequestedStreams = 1U << 16U;
 
 // From the root, down a stream's tree to every contributor. A sum is lost with any of its
 // parts, so its block begins again at all of them, with a higher retry: parts of different
@@ -26,6 +28,8 @@ struct SumRequest {
   // `first_missing` and those whose bit is set from there on. They are not sent.
   std::uint32_t first_missing = 0;
   std::vector<bool> bits;
+  // Streams that take no blocks since the sums began again: nothing came through.
+  std::vector<bool> left;
   struct Again {
     std::uint32_t block = 0;
     std::uint16_t retry = 0;

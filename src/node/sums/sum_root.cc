@@ -39,7 +39,9 @@ void SumRoot::drop_everything() {
 // Begins, or begins again, under a plan with what is not done.
 void SumRoot::enter(std::shared_ptr<const InstalledPlan> plan, const std::vector<bool>& done_before) {
   drop_everything();
+  if (plan != plan_) left_.clear();
   plan_ = std::move(plan);
+  silence_.clear();
   done_before_ = done_before;
   interleave_ = std::make_shared<const Interleave>();
   if (is_open_) deal();
@@ -48,7 +50,7 @@ void SumRoot::enter(std::shared_ptr<const InstalledPlan> plan, const std::vector
 }
 
 // Not before the members have called: what a frame says of an operation costs no memory.
-void SumRoot::deal() { interleave_ = deal_out(planned(), label_.shape.block_count(), done_before_); }
+void SumRoot::deal() { interleave_ = deal_out(planned(), label_.shape.block_count(), done_before_, left_); }
 
 SumRoot::Stream* SumRoot::find(StreamIndex index) {
   const auto found = streams_.find(index);
@@ -106,6 +108,7 @@ Status SumRoot::on_block(Arrival arrival) {
   const std::uint16_t retry = attempt_from_wire(header.attempt).retry;
   const std::uint64_t sequence = header.stream_sequence;
   ask_timer_.hear();
+  silence_.on_part(index);
   idle_asks_ = 0;
   idle_limit_ = kMaxIdleAsks;
   if (retry > retries_.of(block)) return data_loss("a block is sent again that its root did not ask for");

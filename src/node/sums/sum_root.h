@@ -12,6 +12,7 @@
 #include "node/sums/ask_timer.h"
 #include "node/sums/block_retries.h"
 #include "node/sums/loss_watch.h"
+#include "node/sums/stream_silence.h"
 #include "node/sums/sum_results.h"
 #include "node/sums/sum_session.h"
 #include "node/sums/waiting_parts.h"
@@ -87,6 +88,11 @@ class SumRoot final : public SumSession {
   void arm_ask();
   void ask();
   void poll();
+  [[nodiscard]] bool leave_silent_streams();
+  [[nodiscard]] std::vector<NodeId> contributors() const;
+  [[nodiscard]] bool is_left(StreamIndex index) const {
+    return index.index() < left_.size() && left_[index.index()];
+  }
   [[nodiscard]] bool all_have_called() const;
   void begin_again(std::shared_ptr<const InstalledPlan> plan);
 
@@ -97,6 +103,7 @@ class SumRoot final : public SumSession {
   bool is_cancelled_ = false;
   bool done_ = false;
   std::vector<bool> done_before_;  // of this generation
+  std::vector<bool> left_;         // streams of the plan that take no blocks any more
   SumBuffers buffers_;
   std::shared_ptr<const void> pin_;
   std::shared_ptr<const Interleave> interleave_ = std::make_shared<const Interleave>();
@@ -111,7 +118,8 @@ class SumRoot final : public SumSession {
   int idle_asks_ = 0;
   bool may_have_lost_ = false;     // a link was lost, here or at a contributor, since all began
   int idle_limit_ = kMaxIdleAsks;  // twice as many after each beginning that brought nothing
-  std::set<NodeId> called_;        // contributors whose members have called
+  StreamSilence silence_;
+  std::set<NodeId> called_;  // contributors whose members have called
 };
 
 }  // namespace square

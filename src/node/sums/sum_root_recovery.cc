@@ -4,9 +4,16 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/log.h"
 #include "node/sums/sum_root.h"
 
 namespace square {
+namespace {
+
+// An answer takes the stream's way down and up, and again where it was lost.
+constexpr int kAnswerTrips = 8;
+
+}  // namespace
 
 // A parent keeps the order of a stream: what it passed over is lost.
 void SumRoot::find_gap(Stream& stream, std::size_t parent, std::uint64_t sequence) {
@@ -56,6 +63,7 @@ void SumRoot::send_request(Stream& stream, SumRequest request) {
   const auto first = std::ranges::find(done_before_, false);
   request.first_missing = static_cast<std::uint32_t>(first - done_before_.begin());
   request.bits.assign(first, done_before_.end());
+  request.left = left_;
   Frame frame{label_.header(FrameType::kRequest, stream.local->key), encode_request(request)};
   host_.answer(*stream.local, frame);
 }
@@ -77,6 +85,7 @@ Status SumRoot::on_report(Arrival arrival) {
   } else if (report->may_have_lost) {
     hurry();
   } else if (Stream* stream = find(arrival.key().stream)) {
+    silence_.on_answer(arrival.key().stream, report->contributor, node_->clock.now());
     stream->losses.on_report(*report);
     find_lost(*stream);
   }
@@ -120,6 +129,7 @@ void SumRoot::ask() {
   take_landed();
   if (done_) return;
   if (ask_timer_.take_heard()) return arm_ask();
+  if (leave_silent_streams()) return arm_ask();
   if ((may_have_lost_ || idle_asks_ >= idle_limit_) && all_have_called()) {
     idle_asks_ = 0;
     idle_limit_ = std::min(2 * idle_limit_, kMostIdleAsks);
@@ -132,14 +142,42 @@ void SumRoot::ask() {
   arm_ask();
 }
 
+// What does not come through on one stream goes on those on which everybody answers.
+bool SumRoot::leave_silent_streams() {
+  if (!is_open_ || !all_have_called()) return false;
+  std::map<StreamIndex, Duration> patience;
+  for (const auto& [index, stream] : streams_) {
+    if (!is_left(index)) patience[index] = kLeastAnswerTime + kAnswerTrips * stream.local->latency;
+  }
+  const std::set<StreamIndex> silent = silence_.find(patience, contributors(), node_->clock.now());
+  if (silent.empty()) return false;
+  left_.resize(planned().streams.size());
+  for (const StreamIndex index : silent) left_[index.index()] = true;
+  log(LogLevel::kWarning, {.component = "node", .node = node_->options.name},
+      "{}: sums leave {} of {} streams, through which nothing comes", node_->options.name, silent.size(),
+      streams_.size());
+  begin_again(plan_);
+  return true;
+}
+
+std::vector<NodeId> SumRoot::contributors() const {
+  std::vector<NodeId> nodes = planned().members;
+  std::erase(nodes, planned().root);
+  return nodes;
+}
+
 bool SumRoot::all_have_called() const { return called_.size() + 1 >= planned().members.size(); }
 
-// Asks everybody, on every stream that is not through, how far they are.
+// Asks everybody, on every stream that is not through, how far they are; and on the others where somebody
+// owes an answer.
 void SumRoot::poll() {
+  const bool is_in_doubt = silence_.is_in_doubt();
   for (auto& [index, stream] : streams_) {
+    if (is_left(index)) continue;
     const auto& order = interleave_->order(index.index());
     const auto is_through = [&](std::uint32_t block) { return results_.has(block); };
-    if (is_open_ && std::ranges::all_of(order, is_through)) continue;
+    if (is_open_ && !is_in_doubt && std::ranges::all_of(order, is_through)) continue;
+    silence_.on_question(index, contributors(), node_->clock.now());
     SumRequest request;
     request.number = ++request_count_;
     send_request(stream, std::move(request));

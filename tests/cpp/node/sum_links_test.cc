@@ -4,6 +4,9 @@
 
 #include "node/links/broken_links.h"
 #include "node/sums.h"
+#include "node/sums/interleave.h"
+#include "node/sums/stream_silence.h"
+#include "node/sums/sum_messages.h"
 
 using namespace square;
 using namespace square::test;
@@ -36,10 +39,13 @@ struct Reduce {
     overlay.simulation.set_default_conditions({.delay = 10ms});
     REQUIRE(overlay.publish(reduce_plan(Epoch(1), true)));
     overlay.set_members(CollectiveId(0), {0, 1, 2});
-    std::mt19937_64 random(seed);
+    again();
+  }
+  void again() {
     std::vector<std::vector<float>> inputs;
     for (int rank = 0; rank < 3; ++rank) inputs.push_back(whole_floats(random, kFloats));
     sum = std::make_unique<Sum>(CollectiveId(0), std::vector<std::uint32_t>{0, 1, 2}, std::move(inputs), 0);
+    sum->operation = OperationId(operations++);
     sum->post_all(overlay);
     begun = overlay.simulation.clock().now();
   }
@@ -60,6 +66,8 @@ struct Reduce {
   }
 
   Overlay overlay;
+  std::mt19937_64 random{5};
+  std::uint64_t operations = 0;
   std::unique_ptr<Sum> sum;
   TimePoint begun{};
 };
@@ -100,8 +108,9 @@ TEST_CASE("a link that comes back does not make sums begin again that do not use
   const auto sent = [](std::size_t cut_from, std::size_t cut_to, bool is_cut) {
     Reduce test(3);
     test.pass(1s);
-    // Nothing comes any more by one of the streams, and soon by none.
+    // Nothing of n1's comes any more, and soon nothing at all.
     test.overlay.set_stalled(1, 0, true);
+    test.overlay.set_stalled(1, 3, true);
     test.pass(6s);
     test.overlay.set_cut(cut_from, cut_to, is_cut);
     test.pass(300ms);
@@ -109,10 +118,105 @@ TEST_CASE("a link that comes back does not make sums begin again that do not use
     test.pass(1'500ms);
     const std::uint64_t blocks = test.blocks_sent(2);
     test.overlay.set_stalled(1, 0, false);
+    test.overlay.set_stalled(1, 3, false);
     test.seconds();
     return blocks;
   };
   const std::uint64_t undisturbed = sent(0, 4, false);
   CHECK(sent(0, 4, true) == undisturbed);
   CHECK(sent(2, 0, true) > undisturbed);
+}
+
+// Without a controller that plans.
+TEST_CASE(
+    "a sum leaves a stream through which nothing comes, and the next one uses it again once it is healed") {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    CAPTURE(seed);
+    const double undisturbed = Reduce(seed).seconds();
+    for (const int fault : {0, 1, 2}) {
+      CAPTURE(fault);
+      Reduce test(seed);
+      test.pass(500ms);
+      if (fault == 0) test.overlay.simulation.pause(node_name(3), 30s);
+      if (fault == 1) test.overlay.set_stalled(1, 3, true);
+      if (fault == 2) test.overlay.set_cut(3, 0, true);
+      // What the other stream has of it, then the doubt, then the rest over half of the capacity.
+      const double took = test.seconds();
+      MESSAGE("undisturbed ", undisturbed, " s, took ", took, " s");
+      CHECK(took < 2 * undisturbed + 3.0);
+      test.overlay.set_stalled(1, 3, false);
+      test.overlay.set_cut(3, 0, false);
+      test.pass(30s);
+      test.again();
+      CHECK(test.seconds() < 1.1 * undisturbed);
+    }
+  }
+}
+
+TEST_CASE("a member that is silent on all its streams is waited for, and no stream is left") {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    CAPTURE(seed);
+    const double undisturbed = Reduce(seed).seconds();
+    Reduce test(seed);
+    test.pass(500ms);
+    test.overlay.simulation.pause(node_name(1), 8s);
+    const double took = test.seconds();
+    CHECK(took > 8.0);
+    // Both streams carry the rest: over one of them it would take twice as long.
+    CHECK(took < 8.5 + undisturbed + 0.3);
+  }
+}
+
+TEST_CASE("which streams of a sum are silent") {
+  const StreamIndex a(0);
+  const StreamIndex b(1);
+  const std::vector<NodeId> both{NodeId(1), NodeId(2)};
+  const std::map<StreamIndex, Duration> patience{{a, 1s}, {b, 1s}};
+  const TimePoint begin{1h};
+  StreamSilence silence;
+  silence.on_question(a, both, begin);
+  CHECK(silence.is_in_doubt());
+  CHECK(silence.find(patience, both, begin + 5s).empty());  // nobody is known to live
+  silence.on_question(b, both, begin + 1s);
+  silence.on_answer(b, NodeId(1), begin + 2s);
+  silence.on_answer(a, NodeId(1), begin + 2s);
+  CHECK(silence.find(patience, both, begin + 1500ms).empty());
+  CHECK(silence.find(patience, both, begin + 5s).empty());  // n2 answers nowhere
+  silence.on_answer(b, NodeId(2), begin + 3s);
+  CHECK(silence.find(patience, both, begin + 5s) == std::set<StreamIndex>{a});
+  CHECK(silence.find({{a, 6s}, {b, 1s}}, both, begin + 5s).empty());
+  CHECK(silence.find({{a, 1s}}, both, begin + 5s).empty());  // the other was left before
+  // Questions that were asked again are as old as the first.
+  silence.on_question(a, both, begin + 4900ms);
+  CHECK(silence.find(patience, both, begin + 5s) == std::set<StreamIndex>{a});
+  // What was said before the silence proves nothing.
+  silence.on_part(a);
+  CHECK_FALSE(silence.is_in_doubt());
+  silence.on_question(a, both, begin + 6s);
+  CHECK(silence.find(patience, both, begin + 9s).empty());
+  silence.on_answer(b, NodeId(1), begin + 7s);
+  silence.on_answer(b, NodeId(2), begin + 7s);
+  CHECK(silence.find(patience, both, begin + 9s) == std::set<StreamIndex>{a});
+  silence.clear();
+  CHECK(silence.find(patience, both, begin + 9s).empty());
+}
+
+TEST_CASE("a request says which streams are left") {
+  SumRequest request;
+  request.number = 3;
+  request.first_missing = 2;
+  request.bits = {false, true, true};
+  request.left = {false, true, false, false, false, false, false, false, true};
+  request.again = {{7, 1}, {9, 2}};
+  const auto decoded = decode_request(encode_request(request));
+  REQUIRE(decoded.is_ok());
+  CHECK(decoded->bits == request.bits);
+  CHECK(decoded->left == request.left);
+  CHECK(decoded->again == request.again);
+  std::vector<std::byte> bytes(encode_request(request).size_bytes() - 1);
+  CHECK_FALSE(decode_request(Buffer::copy_of(bytes)).is_ok());
+  const Interleave dealt({{1e6, 1}, {1e6, 1}, {1e6, 1}}, 6, {true}, {false, true});
+  CHECK(dealt.order(1).empty());
+  CHECK(dealt.order(0) == std::vector<std::uint32_t>{1, 3, 5});
+  CHECK(dealt.order(2) == std::vector<std::uint32_t>{2, 4});
 }
