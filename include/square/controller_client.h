@@ -64,6 +64,15 @@ class ControllerClient {
   // DEADLINE_EXCEEDED, with the nodes that have not closed the group of that name before; UNAVAILABLE.
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout);
 
+  // Asks for the group that one goes on in: its members that live, in the order of their ranks, and behind
+  // them those that join. The controller answers all at once, when every node of the group has asked or is
+  // gone: has left, has closed the group, does not listen at its address any more, or was not heard of for a
+  // lease. A controller that is lost meanwhile is waited for, or the next one. Errors: DEADLINE_EXCEEDED with
+  // the names of who is awaited; FAILED_PRECONDITION where the group goes on without this node, or is not
+  // there; INVALID_ARGUMENT where others ask for other numbers of joiners; those of register_group(). Blocks
+  // for `timeout` at most.
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout);
+
   // This node's members call nothing more in the group, of the number that it was registered with. When all
   // nodes that are there have said so it ends: it leaves the plan within a second, and its name is free. A
   // node that leaves has closed all. Does not block; what the controller does not hear is said again.

@@ -39,6 +39,7 @@ class Node final : public MemberHost {
   [[nodiscard]] DataPlane& data_plane();
   Result<GroupPart> join_group(const GroupSpec& group, Rank member, Duration timeout) override;
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override;
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout) override;
   void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override;
   void post(MemberOperation operation) override;
   void cancel(CollectiveId collective, OperationId operation) override;

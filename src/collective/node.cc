@@ -128,6 +128,15 @@ Result<GroupRegistration> Node::register_group(const GroupSpec& group, Duration 
   return parts_->controller->register_group(group, timeout);
 }
 
+Result<GroupSpec> Node::regroup(const RegroupRequest& request, Duration timeout) {
+  if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
+  const LocalGroups::Asks asks = [&](const RegroupRequest& own, Duration left) {
+    return parts_->lone_controller ? parts_->lone_controller->regroup(own, left)
+                                   : parts_->controller->regroup(own, left);
+  };
+  return request.joiner == 0 ? parts_->groups->regroup(request, timeout, asks) : asks(request, timeout);
+}
+
 void Node::set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) {
   parts_->node->set_members(collective, std::move(group), std::move(ranks));
 }

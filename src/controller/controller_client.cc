@@ -36,6 +36,9 @@ constexpr Duration kMaxBusyWait = std::chrono::milliseconds(50);
 // Registrations whose answers are kept for other members of the group at this node.
 constexpr std::size_t kMaxAnswered = 64;
 
+// The controller answers so long before the time is over, if it can.
+constexpr Duration kAnswerTime = std::chrono::milliseconds(500);
+
 // What gRPC says where a deadline is over.
 constexpr const char* kGrpcLate = "Deadline Exceeded";
 
@@ -136,6 +139,19 @@ class ControllerClient::Core {
       if (changed_.wait_for(lock, pause, [this] { return stopping_; })) return left();
       if (std::chrono::steady_clock::now() >= end) return deadline_exceeded(registered.status().message());
     }
+  }
+
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout) {
+    const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
+    {
+      const std::lock_guard lock(mutex_);
+      ++callers_;
+    }
+    auto regrouped = regroup_in_time(request, end);
+    const std::lock_guard lock(mutex_);
+    --callers_;
+    changed_.notify_all();
+    return regrouped;
   }
 
   void close_group(const std::string& group, std::uint64_t number) {
@@ -243,26 +259,11 @@ class ControllerClient::Core {
 
   Result<GroupRegistration> call_register(const GroupSpec& group, const v1::RegisterGroupRequest& request,
                                           const Patience& patience, std::uint64_t losses) {
-    grpc::ClientContext context;
-    // gRPC knows deadlines by the system's clock, and takes the difference at once.
-    context.set_deadline(std::chrono::system_clock::now() +
-                         (patience.end - std::chrono::steady_clock::now()));
-    if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
     v1::RegisterGroupResponse response;
-    // There is one: the line has been welcomed.
-    const auto stub = line_.stub();
-    {
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return left();
-      calls_.insert(&context);
-    }
-    const Status status = controller::from_grpc(call_until(context, patience.end, [&](auto done) {
-      stub->async()->RegisterGroup(&context, &request, &response, std::move(done));
-    }));
-    {
-      const std::lock_guard lock(mutex_);
-      calls_.erase(&context);
-    }
+    const Status status =
+        call(patience.end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
+          stub.async()->RegisterGroup(&context, &request, &response, std::move(done));
+        });
     if (!status.is_ok()) return explain(status, group, patience.timeout);
     GroupRegistration registration;
     for (const auto id : response.collectives()) registration.collectives.emplace_back(id);
@@ -277,6 +278,59 @@ class ControllerClient::Core {
     SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, patience.end)
                                .with_context(fmt::format("group \"{}\"", group.name)));
     return registration;
+  }
+
+  // A controller that is lost comes back, or another does: then it is asked again.
+  Result<GroupSpec> regroup_in_time(const RegroupRequest& request,
+                                    controller::ClientLine::Clock::time_point end) {
+    for (;;) {
+      SQUARE_RETURN_IF_ERROR(
+          line_.wait_for_line(end).with_context(fmt::format("group \"{}\"", request.group)));
+      auto regrouped = call_regroup(request, end);
+      const StatusCode code = regrouped.status().code();
+      const bool is_lost = code == StatusCode::kUnavailable || code == StatusCode::kCancelled;
+      std::unique_lock lock(mutex_);
+      if (stopping_) return left();
+      if (!is_lost || std::chrono::steady_clock::now() + kRetryPause >= end) return regrouped;
+      changed_.wait_for(lock, kRetryPause, [this] { return stopping_; });
+    }
+  }
+
+  Result<GroupSpec> call_regroup(const RegroupRequest& request,
+                                 controller::ClientLine::Clock::time_point end) {
+    v1::RegroupRequest message = controller::to_message(request);
+    message.set_node(options_.node_name);
+    // The controller, which knows who is awaited, says so first.
+    const Duration left_over = end - std::chrono::steady_clock::now();
+    const Duration patience = left_over - std::min(kAnswerTime, left_over / 4);
+    message.set_timeout_nanoseconds(static_cast<std::uint64_t>(std::max(Duration(0), patience).count()));
+    v1::RegroupResponse response;
+    const Status status = call(end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
+      stub.async()->Regroup(&context, &message, &response, std::move(done));
+    });
+    SQUARE_RETURN_IF_ERROR(status.with_context(fmt::format("controller at {}", options_.controller_address)));
+    return controller::from_message(response.group());
+  }
+
+  // `begin` is given the stub, the context and what to tell of the outcome.
+  template <typename Begin>
+  Status call(controller::ClientLine::Clock::time_point end, const Begin& begin) {
+    grpc::ClientContext context;
+    // gRPC knows deadlines by the system's clock, and takes the difference at once.
+    context.set_deadline(std::chrono::system_clock::now() + (end - std::chrono::steady_clock::now()));
+    if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
+    // There is one: the line has been welcomed.
+    const auto stub = line_.stub();
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return left();
+      calls_.insert(&context);
+    }
+    const Status status = controller::from_grpc(
+        call_until(context, end, [&](auto done) { begin(*stub, context, std::move(done)); }));
+    const std::lock_guard lock(mutex_);
+    calls_.erase(&context);
+    return status;
   }
 
   [[nodiscard]] Status explain(const Status& status, const GroupSpec& group, Duration timeout) const {
@@ -320,6 +374,10 @@ void ControllerClient::stop() { core_->stop(); }
 
 Result<GroupRegistration> ControllerClient::register_group(const GroupSpec& group, Duration timeout) {
   return core_->register_group(group, timeout);
+}
+
+Result<GroupSpec> ControllerClient::regroup(const RegroupRequest& request, Duration timeout) {
+  return core_->regroup(request, timeout);
 }
 
 void ControllerClient::close_group(const std::string& group, std::uint64_t number) {

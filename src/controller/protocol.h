@@ -41,6 +41,10 @@ v1::RegisterGroupRequest to_message(const GroupSpec& group);
 // Errors: INVALID_ARGUMENT for an unknown operation.
 Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message);
 
+// Without the node and the time.
+v1::RegroupRequest to_message(const RegroupRequest& request);
+RegroupRequest from_message(const v1::RegroupRequest& message);
+
 // Between 0 and kMaxWait.
 Duration bounded(Duration wait);
 

@@ -50,6 +50,24 @@ grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerC
   return reactor;
 }
 
+grpc::ServerUnaryReactor* ControllerService::Regroup(grpc::CallbackServerContext* context,
+                                                     const v1::RegroupRequest* request,
+                                                     v1::RegroupResponse* response) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  if (const Status allowed = check_token(*context); !allowed.is_ok()) {
+    reactor->Finish(to_grpc(allowed));
+    return reactor;
+  }
+  const Duration patience = bounded(Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(
+      request->timeout_nanoseconds(), static_cast<std::uint64_t>(kMaxWait.count())))));
+  coordinator_.regroup(from_message(*request), request->node(), patience,
+                       [reactor, response](const Result<GroupSpec>& answer) {
+                         if (answer.is_ok()) *response->mutable_group() = to_message(*answer);
+                         reactor->Finish(to_grpc(answer.status()));
+                       });
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* ControllerService::GetPlan(grpc::CallbackServerContext* context,
                                                      const v1::GetPlanRequest* /*request*/,
                                                      v1::GetPlanResponse* response) {

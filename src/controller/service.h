@@ -19,6 +19,8 @@ class ControllerService final : public v1::Controller::CallbackService {
   grpc::ServerUnaryReactor* RegisterGroup(grpc::CallbackServerContext* context,
                                           const v1::RegisterGroupRequest* request,
                                           v1::RegisterGroupResponse* response) override;
+  grpc::ServerUnaryReactor* Regroup(grpc::CallbackServerContext* context, const v1::RegroupRequest* request,
+                                    v1::RegroupResponse* response) override;
   grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context, const v1::GetPlanRequest* request,
                                     v1::GetPlanResponse* response) override;
   grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* context,
