@@ -44,6 +44,11 @@ class PythonCommunicator {
   }
 
   [[nodiscard]] std::string name() const { return opened()->name(); }
+  [[nodiscard]] std::vector<std::uint32_t> origin() const {
+    std::vector<std::uint32_t> ranks;
+    for (const Rank rank : opened()->origin().ranks) ranks.push_back(rank.value());
+    return ranks;
+  }
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
@@ -379,6 +384,10 @@ void bind_communicator(py::module_& module) {
            py::arg("timeout") = kDefaultTimeoutSeconds)
       .def_property_readonly("name", &PythonCommunicator::name,
                              "Of the group: what shrink() and grow() return has another.")
+      .def_property_readonly(
+          "origin", &PythonCommunicator::origin,
+          "The ranks that the first of its members had in the group that this one was before; "
+          "empty for a group that was none.")
       .def_property_readonly("rank", &PythonCommunicator::rank)
       .def_property_readonly("size", &PythonCommunicator::size)
       .def("close", &PythonCommunicator::close, py::arg("timeout") = PythonCommunicator::kCloseSeconds,

@@ -84,6 +84,8 @@ class Communicator {
   [[nodiscard]] std::size_t size() const;
   // Of the group; one that shrinks or grows gets another.
   [[nodiscard]] const std::string& name() const;
+  // The group that it was before, if it was one.
+  [[nodiscard]] const GroupOrigin& origin() const;
 
   // Copies the root's `data` to every member's. All sizes must be equal; zero is
   // allowed. `data` must stay valid until the work is done. Blocks only where `root`

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,22 @@
 
 namespace square {
 
+// A controller in this process that follows when those before it are gone: see Controller::stand_by().
+struct SuccessorOptions {
+  std::string address;
+  // The lowest that lives is the next; of those alike, the one whose node's name is.
+  std::uint32_t standing = 0;
+  std::function<std::size_t()> waiting;
+  std::function<Status()> wake;
+};
+
 struct ControllerClientOptions {
   std::string controller_address;
   std::string token;
   std::string node_name;
   std::string node_address;  // where other nodes reach this one
   Duration connect_timeout = std::chrono::seconds(5);
+  std::optional<SuccessorOptions> successor{};
 };
 
 // What the controller says. Called one at a time from a thread of the client; must not
@@ -55,6 +66,10 @@ class ControllerClient {
   // Says goodbye and ends the connection; registrations under way and later ones fail with CANCELLED, and the
   // events have run for the last time. Blocks for about a quarter of a second at most. Idempotent.
   void stop();
+
+  // The address of the controller that this node follows: another one where it brings a successor, and the
+  // first is gone.
+  [[nodiscard]] std::string controller() const;
 
   // Registers a group, the same from every member, and waits until a plan that knows
   // its collectives is active everywhere. Collectives that the group does not have yet

@@ -115,6 +115,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(MemberHost& node, Gro
 }
 
 const std::string& Communicator::name() const { return calls_->name(); }
+const GroupOrigin& Communicator::origin() const { return calls_->origin(); }
 Rank Communicator::rank() const { return calls_->rank(); }
 std::size_t Communicator::size() const { return calls_->size(); }
 

@@ -45,6 +45,7 @@ class GroupCalls {
   GroupCalls(MemberHost& node, GroupSpec group, Rank rank);
 
   [[nodiscard]] const std::string& name() const { return group_.name; }
+  [[nodiscard]] const GroupOrigin& origin() const { return group_.origin; }
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] std::size_t size() const { return group_.nodes.size(); }
   [[nodiscard]] std::vector<Rank> ranks() const;

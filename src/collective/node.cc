@@ -90,6 +90,10 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   line.token = options.token;
   line.node_name = options.name;
   line.node_address = joined->address();
+  if (Controller* const own = options.successor) {
+    line.successor = SuccessorOptions{own->address(), options.standing, [own] { return own->waiting(); },
+                                      [own] { return own->wake(); }};
+  }
   SQUARE_ASSIGN_OR_RETURN(joined->parts_->controller, ControllerClient::connect(line, std::move(events)));
   joined->data_plane().report_broken_links(
       [controller = joined->parts_->controller.get()](std::vector<std::string> peers) {
@@ -114,6 +118,9 @@ Result<std::unique_ptr<Node>> Node::alone(std::string name) {
 
 const std::string& Node::name() const { return parts_->node->name(); }
 std::string Node::address() const { return parts_->transport->address(); }
+std::string Node::controller() const {
+  return parts_->controller ? parts_->controller->controller() : std::string();
+}
 DataPlane& Node::data_plane() { return *parts_->node; }
 
 Result<GroupPart> Node::join_group(const GroupSpec& group, Rank member, Duration timeout) {

@@ -9,7 +9,9 @@
 namespace square::controller {
 namespace {
 
-bool says(const Status& status, const char* words) { return status.message().find(words) != std::string::npos; }
+bool says(const Status& status, const char* words) {
+  return status.message().find(words) != std::string::npos;
+}
 
 // It has said something, if not that it is the controller.
 bool has_answered(const Status& why) {
@@ -73,20 +75,21 @@ bool Candidates::has_more() const {
 // Those that are silent hold up the others: they come last, and who is dead is not asked again.
 void Candidates::begin_round() {
   std::vector<std::string> silent;
-  for (const auto& [standing, address] : addresses_) {
+  const auto add = [&](const std::string& address) {
     const State& state = states_[address];
-    if (address == current_ || state.is_dead()) continue;
-    (state.silent_since ? silent : round_).push_back(address);
+    if (!state.is_dead()) (state.silent_since ? silent : round_).push_back(address);
+  };
+  add(current_);
+  for (const auto& [standing, address] : addresses_) {
+    if (address != current_) add(address);
   }
-  const bool is_alone = round_.empty() && silent.empty();
   round_.insert(round_.end(), silent.begin(), silent.end());
-  const State& mine = states_[current_];
-  if (is_alone || !mine.is_dead()) round_.insert(mine.silent_since ? round_.end() : round_.begin(), current_);
+  if (round_.empty()) round_.push_back(current_);
   std::ranges::reverse(round_);
 }
 
-// It comes first of those that live. A silence of others may be this node's own: where that decides, most of the
-// nodes that are not silent must have lost the controller, and wait here.
+// It comes first of those that live. A silence of others may be this node's own: where that decides, most of
+// the nodes that are not silent must have lost the controller, and wait here.
 bool Candidates::should_wake(TimePoint now) const {
   if (!own_ || current_ == own_->address) return false;
   std::size_t silent = 0;

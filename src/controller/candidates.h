@@ -1,5 +1,5 @@
-// Where a node finds its controller: at one address, or, where nodes bring successors, at that of the first that
-// lives.
+// Where a node finds its controller: at one address, or, where nodes bring successors, at that of the first
+// that lives.
 #pragma once
 
 #include <cstdint>

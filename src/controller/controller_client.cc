@@ -46,7 +46,7 @@ int grpc_milliseconds(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
-std::shared_ptr<grpc::Channel> open_channel(const ControllerClientOptions& options) {
+std::shared_ptr<grpc::Channel> open_channel(const std::string& address) {
   grpc::ChannelArguments arguments;
   // The largest plan and its envelope.
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxPlanBytes + controller::kPlanEnvelopeBytes));
@@ -64,7 +64,7 @@ std::shared_ptr<grpc::Channel> open_channel(const ControllerClientOptions& optio
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, grpc_milliseconds(kKeepaliveTime));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, grpc_milliseconds(kKeepaliveTimeout));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  return grpc::CreateCustomChannel(options.controller_address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
 // The outcome of a call, or of its end at that time: gRPC's own deadlines may be late by as much as the
@@ -99,8 +99,8 @@ class ControllerClient::Core {
         recollection_(options.node_name),
         line_(
             options, std::move(events),
-            [options] {
-              return controller::ClientLine::StubPtr(v1::Controller::NewStub(open_channel(options)));
+            [](const std::string& address) {
+              return controller::ClientLine::StubPtr(v1::Controller::NewStub(open_channel(address)));
             },
             recollection_) {}
 
@@ -124,6 +124,7 @@ class ControllerClient::Core {
   void note_use(CollectiveId collective, std::uint64_t bytes) { line_.note_use(collective, bytes); }
 
   void report_broken_links(std::vector<std::string> peers) { line_.report_broken_links(std::move(peers)); }
+  [[nodiscard]] std::string controller() const { return line_.controller(); }
 
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
     const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
@@ -308,7 +309,7 @@ class ControllerClient::Core {
     const Status status = call(end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
       stub.async()->Regroup(&context, &message, &response, std::move(done));
     });
-    SQUARE_RETURN_IF_ERROR(status.with_context(fmt::format("controller at {}", options_.controller_address)));
+    SQUARE_RETURN_IF_ERROR(status.with_context(fmt::format("controller at {}", line_.controller())));
     return controller::from_message(response.group());
   }
 
@@ -342,7 +343,7 @@ class ControllerClient::Core {
     if (status.code() == StatusCode::kCancelled) {
       return cancelled(fmt::format("group \"{}\": the registration was given up", group.name));
     }
-    return status.with_context(fmt::format("controller at {}", options_.controller_address));
+    return status.with_context(fmt::format("controller at {}", line_.controller()));
   }
 
   const ControllerClientOptions options_;
@@ -372,6 +373,8 @@ ControllerClient::~ControllerClient() = default;
 
 void ControllerClient::stop() { core_->stop(); }
 
+std::string ControllerClient::controller() const { return core_->controller(); }
+
 Result<GroupRegistration> ControllerClient::register_group(const GroupSpec& group, Duration timeout) {
   return core_->register_group(group, timeout);
 }
@@ -396,7 +399,7 @@ Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_ad
                                                 const std::string& token, Duration timeout) {
   ControllerClientOptions options;
   SQUARE_ASSIGN_OR_RETURN(options.controller_address, usual_address(controller_address));
-  const auto stub = v1::Controller::NewStub(open_channel(options));
+  const auto stub = v1::Controller::NewStub(open_channel(options.controller_address));
   grpc::ClientContext context;
   const Duration patience = controller::bounded(timeout);
   context.set_deadline(std::chrono::system_clock::now() + patience);

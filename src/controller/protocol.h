@@ -19,6 +19,8 @@ namespace square::controller {
 inline constexpr std::uint32_t kControlProtocolVersion = 2;
 
 inline constexpr const char* kTokenKey = "square-token-bin";
+// Who dials, where a controller that stands by may want to know.
+inline constexpr const char* kNodeKey = "square-node-bin";
 
 inline constexpr std::size_t kMaxNodeNameBytes = 256;
 inline constexpr std::size_t kMaxAddressBytes = 512;

@@ -37,6 +37,16 @@ void Recollection::note_plan(std::shared_ptr<const Plan> plan) {
   newest_ = std::move(plan);
 }
 
+void Recollection::note_address(const v1::Address& address) {
+  const std::lock_guard lock(mutex_);
+  addresses_[address.peer()] = address;
+}
+
+void Recollection::forget_address(const std::string& node) {
+  const std::lock_guard lock(mutex_);
+  addresses_.erase(node);
+}
+
 void Recollection::begin_registering(const std::string& group) {
   const std::lock_guard lock(mutex_);
   registering_.insert(group);
@@ -105,6 +115,7 @@ std::optional<v1::Past> Recollection::past() const {
     for (const GroupCollective& collective : running.group.collectives)
       added.add_collectives(running.collectives.at(identity_of(collective)).value());
   }
+  for (const auto& [node, address] : addresses_) *past.add_addresses() = address;
   add_sessions(*newest_, node_, past);
   return past;
 }

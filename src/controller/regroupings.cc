@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <tuple>
@@ -63,6 +64,26 @@ std::set<Rank> chosen(const RegisteredGroup& group, const std::string& node,
 // Its members there call nothing more in the group.
 bool is_out(const RegisteredGroup& group, const std::string& node) {
   return group.closed.contains(node) || group.gone.contains(node);
+}
+
+// Those that nobody heard of for a lease may live, and have another controller, which would let them go on as
+// well. Where that can be, more than half of those that are not known to be dead must be here, or half of
+// them with the lowest rank. Returns the others, empty where they are too few to matter.
+std::set<std::string> rivals(const RegisteredGroup& group,
+                             const std::function<bool(const std::string&)>& is_here, const Members& members) {
+  std::set<std::string> here;
+  std::set<std::string> silent;
+  std::optional<bool> is_first_here;
+  if (!members.has_successors()) return silent;
+  for (const std::string& node : group.nodes) {
+    const bool is_one = is_here(node);
+    if (!is_one && (group.closed.contains(node) || !members.may_live(node))) continue;
+    if (!is_first_here) is_first_here = is_one;
+    (is_one ? here : silent).insert(node);
+  }
+  const bool is_half = here.size() == silent.size() && is_first_here.value_or(false);
+  if (here.size() > silent.size() || is_half) silent.clear();
+  return silent;
 }
 
 std::string describe(const RegisteredGroup& group, const std::set<std::string>& nodes) {
@@ -194,6 +215,11 @@ std::string Regroupings::missing_for(const RegisteredGroup& group, const Survivo
   round.found.awaited.insert(awaited.begin(), awaited.end());
   if (!awaited.empty()) return describe(group, awaited);
   if (survivors.empty()) return "a node of it that is there";
+  const std::set<std::string> others = rivals(
+      group, [&](const std::string& node) { return survivors.contains(node); }, round.members);
+  if (!others.empty())
+    return fmt::format("{}, which were not heard of for a lease, and may have gone on elsewhere",
+                       describe(group, others));
   const std::size_t come = round.joiners[common].size();
   return come < wanted ? fmt::format("{} of {} that are to join", wanted - come, wanted) : std::string();
 }

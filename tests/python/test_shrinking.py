@@ -23,14 +23,18 @@ import json, sys, time
 import numpy as np
 import square
 
-name, controller, names = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-node = square.Node(name, controller)
+name, controller, names, standing = sys.argv[1], sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4])
+successor = square.Controller(standing_by=standing > 0) if standing >= 0 else None
+controller = controller or successor.address
+node = square.Node(name, controller, successor=successor, standing=max(standing, 0))
 group = None
 
 def act(command, *arguments):
     global group
     if command == "make":
         group = square.Communicator(node, "g", "alice", names, names.index(name))
+    elif command == "follows":
+        return {"controller": node.controller, "is_own": successor is not None and not successor.stands_by}
     elif command == "shrink":
         group = group.shrink(timeout=arguments[0])
     elif command == "grow":
@@ -43,7 +47,7 @@ def act(command, *arguments):
     return {"group": group.name, "rank": group.rank, "size": group.size, "sum": float(data[0]),
             "seconds": time.monotonic() - begun}
 
-print("ready", flush=True)
+print(json.dumps(controller), flush=True)
 for line in sys.stdin:
     try:
         said = act(*json.loads(line))
@@ -54,10 +58,10 @@ for line in sys.stdin:
 
 
 class Member:
-    def __init__(self, name: str, controller: str, names: list[str]) -> None:
+    def __init__(self, name: str, controller: str, names: list[str], standing: int = -1) -> None:
         self.name = name
         self.process = subprocess.Popen(
-            [sys.executable, "-c", MEMBER, name, controller, json.dumps(names)],
+            [sys.executable, "-c", MEMBER, name, controller, json.dumps(names), str(standing)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -74,7 +78,7 @@ class Member:
         assert ready, f"member {self.name} said nothing for {seconds} s"
         line = self.process.stdout.readline()
         assert line, f"member {self.name} is gone"
-        return line if line == "ready\n" else json.loads(line)
+        return json.loads(line)
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.process.pid, number)
@@ -91,7 +95,21 @@ def members_of(names: list[str], controller: str, group: list[str] | None = None
         for member in members:
             stack.callback(member.end)
         for member in members:
-            assert member.hear() == "ready\n"
+            assert member.hear() == controller
+        yield members
+
+
+@contextmanager
+def successors_of(names: list[str], group: list[str]) -> Iterator[list[Member]]:
+    """Each brings a controller, and the first of them has the one that all follow."""
+    with ExitStack() as stack:
+        members = [Member(names[0], "", group, 0)]
+        stack.callback(members[0].end)
+        controller = members[0].hear()
+        members += [Member(name, controller, group, rank) for rank, name in enumerate(names) if rank > 0]
+        for member in members[1:]:
+            stack.callback(member.end)
+            assert member.hear() == controller
         yield members
 
 
@@ -162,3 +180,46 @@ def test_others_join_behind_the_survivors() -> None:
         check_group([member.hear() for member in (a, b, c, d)], "g~1")
         a.signal(signal.SIGKILL)
         check_group(on_all([b, c, d], "shrink", SECONDS), "g~2")
+
+
+def test_the_controller_dies_with_rank_0_and_then_the_next() -> None:
+    with successors_of(NAMES, NAMES) as (a, b, c, d):
+        check_group(on_all([a, b, c, d], "make"), "g")
+        for dead, others in ((a, [b, c, d]), (b, [c, d])):
+            for member in others:
+                member.tell("reduce", SECONDS)
+            time.sleep(0.1)
+            dead.signal(signal.SIGKILL)
+            killed = time.monotonic()
+            for said in [member.hear() for member in others]:
+                assert said["error"] == "UnavailableError", said
+                assert f'"{dead.name}"' in said["text"]
+            heard = time.monotonic()
+            check_group(on_all(others, "shrink", SECONDS), "g~1" if dead is a else "g~2")
+            print(f"heard after {heard - killed:.2f} s, went on after {time.monotonic() - heard:.2f} s")
+            assert heard - killed < 5  # 1 s, and a busy machine
+            follows = on_all(others, "follows")
+            assert len({one["controller"] for one in follows}) == 1
+            assert [one["is_own"] for one in follows] == [True] + [False] * (len(others) - 1)
+
+
+def test_who_has_the_controller_dies_and_no_operation_notices() -> None:
+    with successors_of(NAMES, NAMES[1:]) as (a, b, c, d):
+        check_group(on_all([b, c, d], "make"), "g")
+        a.signal(signal.SIGKILL)
+        for _ in range(20):
+            check_group(on_all([b, c, d], "reduce", SECONDS), "g")
+        # What is new waits for the next controller, which knows the group.
+        check_group(on_all([b, c, d], "shrink", SECONDS), "g~1")
+
+
+def test_a_controller_that_is_paused_is_not_followed_by_another() -> None:
+    with successors_of(NAMES[:3], NAMES[:3]) as (a, b, c):
+        check_group(on_all([a, b, c], "make"), "g")
+        a.signal(signal.SIGSTOP)
+        time.sleep(3)
+        for said in on_all([b, c], "shrink", 1.0):
+            assert said["error"] in ("DeadlineExceededError", "UnavailableError"), said
+        a.signal(signal.SIGCONT)
+        check_group(on_all([a, b, c], "shrink", SECONDS), "g~1")
+        assert [one["is_own"] for one in on_all([a, b, c], "follows")] == [True, False, False]
