@@ -21,6 +21,34 @@ class PythonCommunicator {
         rank_(communicator_->rank().value()),
         size_(communicator_->size()) {}
 
+  PythonCommunicator(std::shared_ptr<MemberHost> node, std::unique_ptr<Communicator> communicator)
+      : node_(std::move(node)),
+        communicator_(std::move(communicator)),
+        rank_(communicator_->rank().value()),
+        size_(communicator_->size()) {}
+
+  static std::unique_ptr<PythonCommunicator> join(std::shared_ptr<MemberHost> node, const std::string& group,
+                                                  double timeout) {
+    auto joined = check(unlocked([&] { return Communicator::join(*node, group, from_seconds(timeout)); }));
+    return std::make_unique<PythonCommunicator>(std::move(node), std::move(joined));
+  }
+
+  std::unique_ptr<PythonCommunicator> shrink(double timeout) { return grow(0, timeout); }
+  // This one is closed where the next one is made, and stays for another attempt where it is not.
+  std::unique_ptr<PythonCommunicator> grow(std::uint32_t joiners, double timeout) {
+    std::shared_ptr<Communicator> group = opened();
+    auto next = check(unlocked([&] { return group->grow(joiners, from_seconds(timeout)); }));
+    communicator_ = nullptr;
+    unlocked([&] { group.reset(); });
+    return std::make_unique<PythonCommunicator>(node_, std::move(next));
+  }
+
+  [[nodiscard]] std::string name() const { return opened()->name(); }
+  [[nodiscard]] std::vector<std::uint32_t> origin() const {
+    std::vector<std::uint32_t> ranks;
+    for (const Rank rank : opened()->origin().ranks) ranks.push_back(rank.value());
+    return ranks;
+  }
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   [[nodiscard]] std::size_t size() const { return size_; }
 
@@ -163,9 +191,13 @@ class PythonCommunicator {
   // Begins an operation, without the interpreter's lock: it may wait for a plan.
   template <typename Begin>
   Started begin(Buffers held, Begin operation) {
-    const std::shared_ptr<Communicator> group = communicator_;
-    if (group == nullptr) raise(failed_precondition("the communicator was closed: make a new one"));
+    const std::shared_ptr<Communicator> group = opened();
     return std::make_shared<BufferWork>(check(unlocked([&] { return operation(*group); })), std::move(held));
+  }
+
+  [[nodiscard]] std::shared_ptr<Communicator> opened() const {
+    if (communicator_ == nullptr) raise(failed_precondition("the communicator was closed: make a new one"));
+    return communicator_;
   }
 
   static const RankBuffers& needed(const std::optional<RankBuffers>& buffers, const char* what) {
@@ -319,6 +351,25 @@ void define_moves(Class& communicator) {
          py::arg("data"), py::arg("source") = none, tag);
 }
 
+void define_changes(Class& communicator) {
+  const auto timeout = py::arg("timeout") = kDefaultTimeoutSeconds;
+  communicator
+      .def(
+          "shrink", &PythonCommunicator::shrink, timeout,
+          "The same group without the members that are gone: a Communicator that every other member gets, in "
+          "the order of their ranks, also where this one has failed. Each of them calls it. Who is neither "
+          "here nor gone, a process that is paused, is waited for, and then named by a "
+          "DeadlineExceededError: "
+          "call it again. FailedPreconditionError where the others went on without this member. This "
+          "communicator is closed.")
+      .def("grow", &PythonCommunicator::grow, py::arg("joiners"), timeout,
+           "As shrink(), and so many others join behind the members, with Communicator.join(), in the order "
+           "of "
+           "their nodes' names.")
+      .def_static("join", &PythonCommunicator::join, py::arg("node"), py::arg("group"), timeout,
+                  "Joins the group of that name, the one that it had at first, whose members call grow().");
+}
+
 }  // namespace
 
 void bind_communicator(py::module_& module) {
@@ -331,6 +382,12 @@ void bind_communicator(py::module_& module) {
       .def(py::init(&create), py::arg("node"), py::arg("group"), py::arg("tenant"), py::arg("nodes"),
            py::arg("rank"), py::arg("collectives") = std::vector<CollectiveTuple>{},
            py::arg("timeout") = kDefaultTimeoutSeconds)
+      .def_property_readonly("name", &PythonCommunicator::name,
+                             "Of the group: what shrink() and grow() return has another.")
+      .def_property_readonly(
+          "origin", &PythonCommunicator::origin,
+          "The ranks that the first of its members had in the group that this one was before; "
+          "empty for a group that was none.")
       .def_property_readonly("rank", &PythonCommunicator::rank)
       .def_property_readonly("size", &PythonCommunicator::size)
       .def("close", &PythonCommunicator::close, py::arg("timeout") = PythonCommunicator::kCloseSeconds,
@@ -344,6 +401,7 @@ void bind_communicator(py::module_& module) {
       .def("__exit__", [](PythonCommunicator& self, const py::args& raised) { self.exit(raised); });
   define_moves(communicator);
   define_sums(communicator);
+  define_changes(communicator);
 }
 
 }  // namespace square::python

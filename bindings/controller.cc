@@ -53,14 +53,20 @@ Scenario open_overlay() {
 }
 
 HeldController start(const std::optional<Scenario>& given, std::string bind_address,
-                     std::string advertised_address, std::string token, const std::filesystem::path& store) {
+                     std::string advertised_address, std::string token, const std::filesystem::path& store,
+                     bool standing_by) {
   const Scenario scenario = given.value_or(open_overlay());
   ControllerOptions options;
   options.bind_address = std::move(bind_address);
   options.advertised_address = std::move(advertised_address);
   options.token = std::move(token);
   options.store = store.string();
-  return HeldController(check(unlocked([&] { return Controller::start(options, scenario); })).release());
+  if (standing_by && !options.store.empty())
+    raise(invalid_argument("a controller that stands by keeps no store: nodes tell it what they run"));
+  auto made = unlocked([&] {
+    return standing_by ? Controller::stand_by(options, scenario) : Controller::start(options, scenario);
+  });
+  return HeldController(check(std::move(made)).release());
 }
 
 }  // namespace
@@ -74,7 +80,10 @@ void bind_controller(py::module_& module) {
   py::class_<Controller, HeldController>(module, "Controller",
                                          "The control plane, in this process: see square/controller.h.")
       .def(py::init(&start), py::arg("scenario") = py::none(), py::arg("bind_address") = "127.0.0.1:0",
-           py::arg("advertised_address") = "", py::arg("token") = "", py::arg("store") = "")
+           py::arg("advertised_address") = "", py::arg("token") = "", py::arg("store") = "", py::kw_only(),
+           py::arg("standing_by") = false)
+      .def_property_readonly("stands_by", &Controller::stands_by,
+                             "Whether it waits for those before it to be gone; see Node's successor.")
       .def_property_readonly("address", &Controller::address)
       .def("plan",
            [](const Controller& self) {

@@ -2,6 +2,7 @@
 
 #include "bindings.h"
 #include "serving_node.h"
+#include "square/controller.h"
 #include "square/metrics.h"
 
 namespace square::python {
@@ -9,7 +10,8 @@ namespace {
 
 std::shared_ptr<ServingNode> join(std::string name, std::optional<std::string> controller,
                                   std::string bind_address, std::string advertised_address, std::string token,
-                                  std::size_t window_bytes, bool paced) {
+                                  std::size_t window_bytes, bool paced, Controller* successor,
+                                  std::uint32_t standing) {
   const bool is_alone = !controller.has_value();
   NodeOptions options{std::move(name),
                       controller.value_or(""),
@@ -17,7 +19,9 @@ std::shared_ptr<ServingNode> join(std::string name, std::optional<std::string> c
                       std::move(advertised_address),
                       std::move(token),
                       window_bytes,
-                      paced};
+                      paced,
+                      successor,
+                      standing};
   auto node = check(unlocked([&] { return is_alone ? Node::alone(options.name) : Node::join(options); }));
   // Its threads may wait for the interpreter (log callback), so it goes without the lock.
   return {new ServingNode(std::move(node)), [](ServingNode* gone) {
@@ -131,10 +135,18 @@ void bind_node(py::module_& module) {
       module, "MemberHost", "Where members live: a Node of this process, or an AttachedNode.");
   py::class_<ServingNode, MemberHost, std::shared_ptr<ServingNode>>(
       module, "Node", "A node of the overlay, in this process: see square/node.h.")
-      .def(py::init(&join), py::arg("name"), py::arg("controller") = py::none(),
-           py::arg("bind_address") = "127.0.0.1:0", py::arg("advertised_address") = "", py::arg("token") = "",
-           py::arg("window_bytes") = DataPlaneOptions{}.window_bytes, py::arg("paced") = true)
+      .def(
+          py::init(&join), py::arg("name"), py::arg("controller") = py::none(),
+          py::arg("bind_address") = "127.0.0.1:0", py::arg("advertised_address") = "", py::arg("token") = "",
+          py::arg("window_bytes") = DataPlaneOptions{}.window_bytes, py::arg("paced") = true,
+          py::arg("successor") = py::none(), py::arg("standing") = 0, py::keep_alive<1, 9>(),
+          "Joins the overlay of the controller at host:port; without one the node is alone. ``successor``: a "
+          "Controller of this process that follows when those before it are gone, by ``standing``: one that "
+          "stands by, or the first itself.")
       .def_property_readonly("name", &ServingNode::name)
+      .def_property_readonly(
+          "controller", [](ServingNode& self) { return self.node().controller(); },
+          "The address of the controller that it follows now; empty for a node alone.")
       .def_property_readonly("address", [](ServingNode& self) { return self.node().address(); })
       .def("statistics", &statistics)
       .def(

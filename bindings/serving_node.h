@@ -33,6 +33,9 @@ class ServingNode final : public MemberHost {
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override {
     return node_->register_group(group, timeout);
   }
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout) override {
+    return node_->regroup(request, timeout);
+  }
   void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override {
     node_->set_members(collective, std::move(group), std::move(ranks));
   }

@@ -65,8 +65,27 @@ class Communicator {
   // notice of an end. Idempotent.
   Status close(Duration timeout = kCloseTimeout);
 
+  // The same group without the members that are gone: those that have left it, or whose processes are no
+  // more. Every other member calls it, also where this group has failed; the controller answers all at once,
+  // with the same members, in the order of their ranks. A member that does neither, a paused one say, is
+  // waited for. What this member has called here ends first, and once the new group is there this one is
+  // closed. Errors: DEADLINE_EXCEEDED with the names of who is awaited: it may be called again;
+  // FAILED_PRECONDITION where the others took this member for dead and went on; those of create(). Blocks for
+  // `timeout` at most.
+  Result<std::unique_ptr<Communicator>> shrink(Duration timeout = kDefaultTimeout);
+  // As shrink(), and so many others join behind them, in the order of their nodes' names.
+  Result<std::unique_ptr<Communicator>> grow(std::uint32_t joiners, Duration timeout = kDefaultTimeout);
+  // The other end of grow(): joins the group of that name, which is what it was called when it was made.
+  // Errors: DEADLINE_EXCEEDED where nobody takes joiners; those of create(). Blocks for `timeout` at most.
+  static Result<std::unique_ptr<Communicator>> join(MemberHost& node, const std::string& group,
+                                                    Duration timeout = kDefaultTimeout);
+
   [[nodiscard]] Rank rank() const;
   [[nodiscard]] std::size_t size() const;
+  // Of the group; one that shrinks or grows gets another.
+  [[nodiscard]] const std::string& name() const;
+  // The group that it was before, if it was one.
+  [[nodiscard]] const GroupOrigin& origin() const;
 
   // Copies the root's `data` to every member's. All sizes must be equal; zero is
   // allowed. `data` must stay valid until the work is done. Blocks only where `root`
@@ -188,6 +207,8 @@ class Communicator {
  private:
   friend struct CommunicatorThread;  // for tests under virtual time
   explicit Communicator(std::shared_ptr<GroupCalls> calls);
+  // Nothing that this member has called runs any more, but for what cannot be ended.
+  void end_works();
   Result<std::shared_ptr<Work>> started(Result<std::shared_ptr<Work>> work);
 
   std::shared_ptr<GroupCalls> calls_;  // shared with receives from any source

@@ -46,7 +46,17 @@ class Controller {
   // takes up to 3 s to find out, FAILED_PRECONDITION for another version or topology, INVALID_ARGUMENT for a
   // file that is none, DATA_LOSS for a damaged one, UNAVAILABLE or RESOURCE_EXHAUSTED.
   static Result<std::unique_ptr<Controller>> start(ControllerOptions options, Scenario scenario);
+  // Listens, and stands by: it answers UNAVAILABLE, until a node that brings it (NodeOptions::successor)
+  // wakes it because those before it are gone. What it plans then is what nodes tell it that they run, over
+  // the scenario. Errors: those of start(), without a store.
+  static Result<std::unique_ptr<Controller>> stand_by(ControllerOptions options, Scenario scenario);
   ~Controller();
+
+  // Starts to plan. Idempotent. Errors: those of start(); UNAVAILABLE after stop(). Blocks for a moment.
+  Status wake();
+  [[nodiscard]] bool stands_by() const;
+  // How many nodes have called lately while it stood by.
+  [[nodiscard]] std::size_t waiting() const;
 
   [[nodiscard]] std::string address() const;
 
@@ -75,6 +85,7 @@ class Controller {
  private:
   class Core;
   explicit Controller(std::unique_ptr<Core> core);
+  static Result<std::unique_ptr<Controller>> serve(std::unique_ptr<Core> core);
   std::unique_ptr<Core> core_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,22 @@
 
 namespace square {
 
+// A controller in this process that follows when those before it are gone: see Controller::stand_by().
+struct SuccessorOptions {
+  std::string address;
+  // The lowest that lives is the next; of those alike, the one whose node's name is.
+  std::uint32_t standing = 0;
+  std::function<std::size_t()> waiting;
+  std::function<Status()> wake;
+};
+
 struct ControllerClientOptions {
   std::string controller_address;
   std::string token;
   std::string node_name;
   std::string node_address;  // where other nodes reach this one
   Duration connect_timeout = std::chrono::seconds(5);
+  std::optional<SuccessorOptions> successor{};
 };
 
 // What the controller says. Called one at a time from a thread of the client; must not
@@ -56,6 +67,10 @@ class ControllerClient {
   // events have run for the last time. Blocks for about a quarter of a second at most. Idempotent.
   void stop();
 
+  // The address of the controller that this node follows: another one where it brings a successor, and the
+  // first is gone.
+  [[nodiscard]] std::string controller() const;
+
   // Registers a group, the same from every member, and waits until a plan that knows
   // its collectives is active everywhere. Collectives that the group does not have yet
   // are added. Where this node has closed a group of that name, waits until the others have, too.
@@ -63,6 +78,15 @@ class ControllerClient {
   // registered under that name, an unknown node, bad weights; those of make_plan();
   // DEADLINE_EXCEEDED, with the nodes that have not closed the group of that name before; UNAVAILABLE.
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout);
+
+  // Asks for the group that one goes on in: its members that live, in the order of their ranks, and behind
+  // them those that join. The controller answers all at once, when every node of the group has asked or is
+  // gone: has left, has closed the group, does not listen at its address any more, or was not heard of for a
+  // lease. A controller that is lost meanwhile is waited for, or the next one. Errors: DEADLINE_EXCEEDED with
+  // the names of who is awaited; FAILED_PRECONDITION where the group goes on without this node, or is not
+  // there; INVALID_ARGUMENT where others ask for other numbers of joiners; those of register_group(). Blocks
+  // for `timeout` at most.
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout);
 
   // This node's members call nothing more in the group, of the number that it was registered with. When all
   // nodes that are there have said so it ends: it leaves the plan within a second, and its name is free. A

@@ -98,6 +98,7 @@ class AttachedNode final : public MemberHost {
   // Errors: those of ControllerClient::register_group(); PERMISSION_DENIED for a second tenant.
   Result<GroupPart> join_group(const GroupSpec& group, Rank member, Duration timeout) override;
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override;
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout) override;
   // Nothing: the gateway knows the members of every group that was registered.
   void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override;
   // See DataPlane::post(). Besides: UNAVAILABLE naming the gateway when it goes away;

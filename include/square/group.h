@@ -33,6 +33,16 @@ struct CollectiveIdentity {
 };
 CollectiveIdentity identity_of(const GroupCollective& collective);
 
+// The group that another one went on from: see Communicator::shrink() and grow().
+struct GroupOrigin {
+  std::string group;  // empty: none
+  std::uint64_t number = 0;
+  // Its ranks that go on, ascending: the first of the new group, in this order.
+  std::vector<Rank> ranks{};
+  // Behind them those that joined, in this order: RegroupRequest::joiner.
+  std::vector<std::uint64_t> joiners{};
+};
+
 // Every member registers the same group; the first one creates it.
 struct GroupSpec {
   std::string name;  // unique in the overlay
@@ -44,6 +54,21 @@ struct GroupSpec {
   std::string registrant{};
   // The highest number of a group of this name that the registrant has closed; 0: none. Filled in, too.
   std::uint64_t closed_number = 0;
+  // Of a group that another one became.
+  GroupOrigin origin{};
+};
+
+// A member's wish to go on in another group, without members that are gone and with others that join.
+struct RegroupRequest {
+  std::string group;
+  // Of the group; 0 from who joins, and does not know it.
+  std::uint64_t number = 0;
+  // The members of the node that go on.
+  std::vector<Rank> ranks{};
+  // What somebody who joins calls itself, drawn at random; 0: a member.
+  std::uint64_t joiner = 0;
+  // How many are to join.
+  std::uint32_t joiners = 0;
 };
 
 // What the controller made of it: `collectives` in the order of the spec.

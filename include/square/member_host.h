@@ -33,6 +33,13 @@ class MemberHost {
   // Adds collectives to a group that was joined. See ControllerClient::register_group(). Blocks for `timeout`
   // at most.
   virtual Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) = 0;
+  // Waits until all of the group have asked alike or are gone, and returns the group that these go on in,
+  // with its origin. `request` names one rank, who lives here, or a joiner. The other ranks of the node are
+  // waited for as well. Errors: those of ControllerClient::regroup(). Blocks for `timeout` at most.
+  // UNIMPLEMENTED where there is no controller.
+  virtual Result<GroupSpec> regroup(const RegroupRequest& request, Duration /*timeout*/) {
+    return Status(StatusCode::kUnimplemented, "group \"" + request.group + "\" has no controller to ask");
+  }
   // See DataPlane: none of these blocks.
   virtual void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) = 0;
   virtual void post(MemberOperation operation) = 0;

@@ -10,6 +10,8 @@
 
 namespace square {
 
+class Controller;
+
 struct NodeOptions {
   std::string name;
   std::string controller_address;
@@ -19,6 +21,10 @@ struct NodeOptions {
   std::string token;
   std::size_t window_bytes = DataPlaneOptions{}.window_bytes;
   bool paced = true;
+  // A controller in this process, one that stands by or the first itself, which must live longer than the
+  // node; and its place: should the controller be gone, the lowest follows that lives.
+  Controller* successor = nullptr;
+  std::uint32_t standing = 0;
 };
 
 // Thread-safe. stop() and the destructor block for about DataPlane::kDrainTime at most, or as long as a
@@ -36,9 +42,12 @@ class Node final : public MemberHost {
 
   [[nodiscard]] const std::string& name() const override;
   [[nodiscard]] std::string address() const;
+  // The address of the controller that it follows now; empty for a node alone.
+  [[nodiscard]] std::string controller() const;
   [[nodiscard]] DataPlane& data_plane();
   Result<GroupPart> join_group(const GroupSpec& group, Rank member, Duration timeout) override;
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override;
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout) override;
   void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override;
   void post(MemberOperation operation) override;
   void cancel(CollectiveId collective, OperationId operation) override;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <random>
 
 #include "base/check.h"
 #include "collective/any_source.h"
@@ -33,6 +35,10 @@ Status check_group(const MemberHost& node, const GroupSpec& group, Rank rank) {
   return Status::ok();
 }
 
+Duration time_until(std::chrono::steady_clock::time_point end) {
+  return std::max(Duration(0), Duration(end - std::chrono::steady_clock::now()));
+}
+
 Status finish(const Result<std::shared_ptr<Work>>& started) {
   return started.is_ok() ? (*started)->wait() : started.status();
 }
@@ -52,15 +58,47 @@ Communicator::~Communicator() {
 Status Communicator::close(Duration timeout) {
   calls_->refuse();
   const std::size_t late = works_->wait_for_none(std::clamp<Duration>(timeout, Duration(0), kLongestWait));
-  if (late > 0) {
-    works_->cancel();
-    static_cast<void>(works_->wait_for_none(2 * DataPlane::kDrainTime));
-  }
+  end_works();
   calls_->leave();
   if (late == 0) return Status::ok();
   return deadline_exceeded(
       fmt::format("{} operations of the group were under way after {:.3g} s and were cancelled", late,
                   to_seconds(timeout)));
+}
+
+void Communicator::end_works() {
+  if (works_->wait_for_none(Duration(0)) == 0) return;
+  works_->cancel();
+  static_cast<void>(works_->wait_for_none(2 * DataPlane::kDrainTime));
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::shrink(Duration timeout) { return grow(0, timeout); }
+
+Result<std::unique_ptr<Communicator>> Communicator::grow(std::uint32_t joiners, Duration timeout) {
+  const auto end =
+      std::chrono::steady_clock::now() + std::clamp<Duration>(timeout, Duration(0), kLongestWait);
+  calls_->refuse();
+  end_works();
+  SQUARE_ASSIGN_OR_RETURN(auto next, calls_->next_group(joiners, time_until(end)));
+  auto made = create(calls_->host(), std::move(next.group), next.rank, time_until(end));
+  // Only now: a part that has ended is not waited for.
+  if (made.is_ok()) calls_->leave();
+  return made;
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::join(MemberHost& node, const std::string& group,
+                                                         Duration timeout) {
+  const auto end =
+      std::chrono::steady_clock::now() + std::clamp<Duration>(timeout, Duration(0), kLongestWait);
+  std::random_device random;
+  RegroupRequest request{group, 0, {}, 0, 0};
+  while (request.joiner == 0) request.joiner = (std::uint64_t{random()} << 32U) | random();
+  SQUARE_ASSIGN_OR_RETURN(GroupSpec next, node.regroup(request, time_until(end)));
+  const std::vector<std::uint64_t>& joiners = next.origin.joiners;
+  const auto behind = std::ranges::find(joiners, request.joiner) - joiners.begin();
+  const Rank rank(static_cast<Rank::value_type>(next.origin.ranks.size()) +
+                  static_cast<Rank::value_type>(behind));
+  return create(node, std::move(next), rank, time_until(end));
 }
 
 Result<std::shared_ptr<Work>> Communicator::started(Result<std::shared_ptr<Work>> work) {
@@ -76,6 +114,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(MemberHost& node, Gro
   return std::unique_ptr<Communicator>(new Communicator(std::move(calls)));
 }
 
+const std::string& Communicator::name() const { return calls_->name(); }
+const GroupOrigin& Communicator::origin() const { return calls_->origin(); }
 Rank Communicator::rank() const { return calls_->rank(); }
 std::size_t Communicator::size() const { return calls_->size(); }
 

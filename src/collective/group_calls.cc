@@ -124,6 +124,17 @@ Status GroupCalls::enrol(Duration timeout) {
   return Status::ok();
 }
 
+Result<GroupCalls::NextGroup> GroupCalls::next_group(std::uint32_t joiners, Duration timeout) {
+  RegroupRequest request{group_.name, 0, {rank_}, 0, joiners};
+  {
+    const std::lock_guard lock(mutex_);
+    request.number = number_;
+  }
+  SQUARE_ASSIGN_OR_RETURN(GroupSpec next, node_.regroup(request, timeout));
+  const auto place = std::ranges::find(next.origin.ranks, rank_) - next.origin.ranks.begin();
+  return NextGroup{std::move(next), Rank(static_cast<Rank::value_type>(place))};
+}
+
 void GroupCalls::refuse() {
   const std::lock_guard lock(mutex_);
   is_closed_ = true;
@@ -160,6 +171,7 @@ GroupSpec GroupCalls::with(std::vector<GroupCollective> collectives) const {
 void GroupCalls::note(const GroupSpec& wanted, const GroupRegistration& made) {
   const std::string label = group_label(wanted.name, made.number);
   const std::lock_guard lock(mutex_);
+  number_ = made.number;
   for (std::size_t i = 0; i < wanted.collectives.size(); ++i) {
     const GroupCollective& collective = wanted.collectives[i];
     registered_.try_emplace(identity_of(collective), Registered{made.collectives[i], 0});

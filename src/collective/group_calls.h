@@ -44,6 +44,8 @@ class GroupCalls {
   // Preconditions: the group has members and `rank` is one of them, on `node`.
   GroupCalls(MemberHost& node, GroupSpec group, Rank rank);
 
+  [[nodiscard]] const std::string& name() const { return group_.name; }
+  [[nodiscard]] const GroupOrigin& origin() const { return group_.origin; }
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] std::size_t size() const { return group_.nodes.size(); }
   [[nodiscard]] std::vector<Rank> ranks() const;
@@ -53,6 +55,13 @@ class GroupCalls {
 
   // Joins the group with what its spec names. Errors: those of MemberHost::join_group().
   Status enrol(Duration timeout);
+  // The group that the member goes on in, with so many that join, and its rank there. Errors: those of
+  // MemberHost::regroup(). Blocks for `timeout` at most.
+  struct NextGroup {
+    GroupSpec group;
+    Rank rank;
+  };
+  Result<NextGroup> next_group(std::uint32_t joiners, Duration timeout);
   // Later calls are refused with FAILED_PRECONDITION, but for steps of operations that were called before.
   void refuse();
   // The member's part ends, with the last of its calls.
@@ -118,6 +127,7 @@ class GroupCalls {
   std::mutex enrolment_;  // held while registering, which may take as long as planning
   std::mutex mutex_;      // of what follows; never held while anything blocks
   bool is_closed_ = false;
+  std::uint64_t number_ = 0;                // of the group
   std::shared_ptr<const void> membership_;  // shared with the calls under way
   std::map<CollectiveIdentity, Registered> registered_;
   std::uint64_t call_count_ = 0;  // of operations that all members call

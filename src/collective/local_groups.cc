@@ -73,6 +73,54 @@ Status LocalGroups::still_open(const std::string& group, Rank member) const {
       member.value(), group, node_, fmt::join(others, ", ")));
 }
 
+Result<GroupSpec> LocalGroups::regroup(const RegroupRequest& request, Duration timeout, const Asks& asks) {
+  const auto end = std::chrono::steady_clock::now() + std::clamp(timeout, Duration(0), kLongestWait);
+  RegroupRequest own = request;
+  SQUARE_ASSIGN_OR_RETURN(own.ranks, meet(request, end));
+  auto next = asks(own, std::max(Duration(0), Duration(end - std::chrono::steady_clock::now())));
+  const std::lock_guard lock(mutex_);
+  const auto local = groups_.find(request.group);
+  if (local == groups_.end()) return next;
+  local->second.going_on.erase(request.ranks.front());
+  if (local->second.going_on.empty()) local->second.asked.clear();
+  return next;
+}
+
+std::optional<std::set<Rank>> LocalGroups::missing(const RegroupRequest& request) const {
+  const auto found = groups_.find(request.group);
+  if (found == groups_.end() || found->second.number != request.number) return std::nullopt;
+  std::set<Rank> ranks = found->second.ranks;
+  std::erase_if(ranks, [&](Rank rank) {
+    return found->second.going_on.contains(rank) || found->second.closed.contains(rank);
+  });
+  return ranks;
+}
+
+// All ranks that go on together, or none.
+Result<std::vector<Rank>> LocalGroups::meet(const RegroupRequest& request,
+                                            std::chrono::steady_clock::time_point end) {
+  const Rank member = request.ranks.front();
+  std::unique_lock lock(mutex_);
+  std::optional<std::set<Rank>> others = missing(request);
+  if (others) groups_.at(request.group).going_on.insert(member);
+  changed_.notify_all();
+  changed_.wait_until(lock, end, [&] {
+    if (others) others = missing(request);
+    return is_stopped_ || !others || others->empty() || !groups_.at(request.group).asked.empty();
+  });
+  if (is_stopped_) return cancelled(fmt::format("node \"{}\" was stopped", node_));
+  if (!others) return failed_precondition(fmt::format("group \"{}\" has ended here", request.group));
+  Local& local = groups_.at(request.group);
+  if (local.asked.empty() && others->empty())
+    local.asked.assign(local.going_on.begin(), local.going_on.end());
+  if (!local.asked.empty()) return local.asked;
+  local.going_on.erase(member);
+  std::vector<std::uint32_t> names;
+  for (const Rank rank : *others) names.push_back(rank.value());
+  return deadline_exceeded(fmt::format("group \"{}\" cannot go on yet: node \"{}\" waits for its rank {}",
+                                       request.group, node_, fmt::join(names, ", ")));
+}
+
 void LocalGroups::leave(const std::string& group, Rank member) {
   const std::lock_guard lock(mutex_);
   const auto found = groups_.find(group);
@@ -81,6 +129,7 @@ void LocalGroups::leave(const std::string& group, Rank member) {
   if (--local.joined.at(member) > 0) return;
   local.joined.erase(member);
   local.closed.insert(member);
+  changed_.notify_all();  // others may go on without it
   end_if_closed(found);
 }
 

@@ -8,8 +8,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "square/member_host.h"
 
@@ -27,7 +29,11 @@ class LocalGroups : public std::enable_shared_from_this<LocalGroups> {
   // As MemberHost::join_group(). `registers` is given what is left of the time.
   using Register = std::function<Result<GroupRegistration>(Duration timeout)>;
   Result<GroupPart> join(const GroupSpec& group, Rank member, Duration timeout, const Register& registers);
-  // Who waits in join() is told CANCELLED; nothing is closed any more.
+  // As MemberHost::regroup(), of a member: waits for the other ranks here, and then asks with all of them
+  // that go on. `asks` is given those, the same for each, and what is left of the time.
+  using Asks = std::function<Result<GroupSpec>(const RegroupRequest& request, Duration timeout)>;
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout, const Asks& asks);
+  // Who waits in join() or regroup() is told CANCELLED; nothing is closed any more.
   void stop();
 
   [[nodiscard]] std::size_t size() const;
@@ -39,11 +45,16 @@ class LocalGroups : public std::enable_shared_from_this<LocalGroups> {
     std::map<Rank, std::size_t> joined;  // and how often
     std::set<Rank> closed;
     std::size_t joining = 0;  // calls of join() that register
+    std::set<Rank> going_on;  // those in regroup()
+    std::vector<Rank> asked;  // with these the controller is asked, until the last has its answer
   };
 
   Status wait_for_others(std::unique_lock<std::mutex>& lock, const GroupSpec& group, Rank member,
                          std::chrono::steady_clock::time_point end);
   Status still_open(const std::string& group, Rank member) const;
+  Result<std::vector<Rank>> meet(const RegroupRequest& request, std::chrono::steady_clock::time_point end);
+  // Of those that are to come to regroup() the ones that have not; nullopt where the group is not there.
+  std::optional<std::set<Rank>> missing(const RegroupRequest& request) const;
   void leave(const std::string& group, Rank member);
   void end_if_closed(std::map<std::string, Local>::iterator group);
 

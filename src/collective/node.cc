@@ -90,6 +90,10 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   line.token = options.token;
   line.node_name = options.name;
   line.node_address = joined->address();
+  if (Controller* const own = options.successor) {
+    line.successor = SuccessorOptions{own->address(), options.standing, [own] { return own->waiting(); },
+                                      [own] { return own->wake(); }};
+  }
   SQUARE_ASSIGN_OR_RETURN(joined->parts_->controller, ControllerClient::connect(line, std::move(events)));
   joined->data_plane().report_broken_links(
       [controller = joined->parts_->controller.get()](std::vector<std::string> peers) {
@@ -114,6 +118,9 @@ Result<std::unique_ptr<Node>> Node::alone(std::string name) {
 
 const std::string& Node::name() const { return parts_->node->name(); }
 std::string Node::address() const { return parts_->transport->address(); }
+std::string Node::controller() const {
+  return parts_->controller ? parts_->controller->controller() : std::string();
+}
 DataPlane& Node::data_plane() { return *parts_->node; }
 
 Result<GroupPart> Node::join_group(const GroupSpec& group, Rank member, Duration timeout) {
@@ -126,6 +133,15 @@ Result<GroupRegistration> Node::register_group(const GroupSpec& group, Duration 
   if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
   if (parts_->lone_controller) return parts_->lone_controller->register_group(group, timeout);
   return parts_->controller->register_group(group, timeout);
+}
+
+Result<GroupSpec> Node::regroup(const RegroupRequest& request, Duration timeout) {
+  if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
+  const LocalGroups::Asks asks = [&](const RegroupRequest& own, Duration left) {
+    return parts_->lone_controller ? parts_->lone_controller->regroup(own, left)
+                                   : parts_->controller->regroup(own, left);
+  };
+  return request.joiner == 0 ? parts_->groups->regroup(request, timeout, asks) : asks(request, timeout);
 }
 
 void Node::set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) {

@@ -6,19 +6,18 @@
 
 namespace square::controller {
 
-AttachCall::AttachCall(Coordinator& coordinator, grpc::CallbackServerContext* context)
+AttachCall::AttachCall(Coordinator* coordinator, grpc::CallbackServerContext* context)
     : coordinator_(coordinator), context_(context) {}
 
 AttachCall* AttachCall::begin(Coordinator& coordinator, grpc::CallbackServerContext* context) {
-  const std::shared_ptr<AttachCall> call(new AttachCall(coordinator, context));
+  const std::shared_ptr<AttachCall> call(new AttachCall(&coordinator, context));
   call->self_ = call;
   call->StartRead(&call->incoming_);
   return call.get();
 }
 
-AttachCall* AttachCall::refuse(Coordinator& coordinator, grpc::CallbackServerContext* context,
-                               Status reason) {
-  const std::shared_ptr<AttachCall> call(new AttachCall(coordinator, context));
+AttachCall* AttachCall::refuse(grpc::CallbackServerContext* context, Status reason) {
+  const std::shared_ptr<AttachCall> call(new AttachCall(nullptr, context));
   call->self_ = call;
   call->close(std::move(reason), false);
   return call.get();
@@ -76,7 +75,7 @@ void AttachCall::OnWriteDone(bool /*ok*/) {
 
 void AttachCall::OnReadDone(bool ok) {
   if (!ok) {
-    if (!node_.empty() && !said_goodbye_) coordinator_.lost(node_, this);
+    if (!node_.empty() && !said_goodbye_) coordinator_->lost(node_, this);
     close(Status::ok(), true);
     return;
   }
@@ -88,7 +87,7 @@ void AttachCall::OnReadDone(bool ok) {
       return;
     }
   }
-  if (!node_.empty() && !said_goodbye_) coordinator_.lost(node_, this);
+  if (!node_.empty() && !said_goodbye_) coordinator_->lost(node_, this);
   // Without an error of its own the line is over because it does not read, or is being closed already.
   close(status, status.is_ok() && !said_goodbye_);
 }
@@ -100,17 +99,17 @@ Status AttachCall::receive() {
   }
   switch (incoming_.event_case()) {
     case Event::kHello: {
-      Status joined = coordinator_.join(incoming_.hello(), shared_from_this());
+      Status joined = coordinator_->join(incoming_.hello(), shared_from_this());
       if (joined.is_ok()) node_ = incoming_.hello().node();
       return joined;
     }
-    case Event::kHeartbeat: coordinator_.heartbeat(node_, this, incoming_.heartbeat()); break;
-    case Event::kBrokenLinks: coordinator_.broken_links(node_, this, incoming_.broken_links()); break;
-    case Event::kInstalled: coordinator_.installed(node_, this, Epoch(incoming_.installed().epoch())); break;
-    case Event::kClosed: coordinator_.closed(node_, this, incoming_.closed()); break;
+    case Event::kHeartbeat: coordinator_->heartbeat(node_, this, incoming_.heartbeat()); break;
+    case Event::kBrokenLinks: coordinator_->broken_links(node_, this, incoming_.broken_links()); break;
+    case Event::kInstalled: coordinator_->installed(node_, this, Epoch(incoming_.installed().epoch())); break;
+    case Event::kClosed: coordinator_->closed(node_, this, incoming_.closed()); break;
     case Event::kGoodbye:
       said_goodbye_ = true;
-      coordinator_.goodbye(node_, this);
+      coordinator_->goodbye(node_, this);
       break;
     case Event::EVENT_NOT_SET: break;  // of a later release
   }

@@ -22,8 +22,8 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
  public:
   // The call keeps itself alive until gRPC is done with it.
   static AttachCall* begin(Coordinator& coordinator, grpc::CallbackServerContext* context);
-  // The same for a call that is refused at once.
-  static AttachCall* refuse(Coordinator& coordinator, grpc::CallbackServerContext* context, Status reason);
+  // A call that is refused at once.
+  static AttachCall* refuse(grpc::CallbackServerContext* context, Status reason);
 
   void send(std::shared_ptr<const v1::ControllerEvent> event) override;
   void close(Status reason, bool at_once) override;
@@ -33,13 +33,13 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
   void OnDone() override;
 
  private:
-  AttachCall(Coordinator& coordinator, grpc::CallbackServerContext* context);
+  AttachCall(Coordinator* coordinator, grpc::CallbackServerContext* context);
 
   Status receive();
   void write_next();
   void finish_if_idle();
 
-  Coordinator& coordinator_;
+  Coordinator* const coordinator_;  // null: refused
   grpc::CallbackServerContext* const context_;
   std::shared_ptr<AttachCall> self_;
 

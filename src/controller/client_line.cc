@@ -50,6 +50,7 @@ bool is_refusal(StatusCode code) {
 
 // One at a time; a sync stream takes one reader and one writer.
 struct ClientLine::Connection {
+  std::string address;
   grpc::ClientContext context;
   std::mutex write_mutex;
   bool over = false;  // under write_mutex
@@ -78,12 +79,13 @@ struct ClientLine::Outbox {
   }
 };
 
-ClientLine::ClientLine(ControllerClientOptions options, ControllerEvents events,
-                       std::function<StubPtr()> dial, Recollection& recollection)
+ClientLine::ClientLine(ControllerClientOptions options, ControllerEvents events, Dial dial,
+                       Recollection& recollection)
     : options_(std::move(options)),
       events_(std::move(events)),
       dial_(std::move(dial)),
       recollection_(recollection),
+      candidates_(options_.node_name, options_.controller_address, options_.successor),
       incarnation_(draw_incarnation()),
       outbox_(std::make_shared<Outbox>()),
       reader_([this] { read_loop(); }),
@@ -117,7 +119,7 @@ Status ClientLine::wait_for_welcome() {
   const auto settled = [this] { return ever_welcomed_ || refused_; };
   changed_.wait_for(lock, bounded(options_.connect_timeout), settled);
   if (ever_welcomed_) return {};
-  const std::string& address = options_.controller_address;
+  const std::string address = candidates_.current();
   if (refused_) return last_failure_.with_context(fmt::format("controller at {}", address));
   return unavailable(
       fmt::format("no controller answers at {}: {}; start one with `square controller`", address,
@@ -133,7 +135,7 @@ Status ClientLine::wait_for_line(Clock::time_point end) {
   if (stopping_) return cancelled("the node leaves the overlay");
   if (welcomed_) return {};
   return unavailable(
-      fmt::format("no controller answers at {}: {}", options_.controller_address, last_failure_.message()));
+      fmt::format("no controller answers at {}: {}", candidates_.current(), last_failure_.message()));
 }
 
 ClientLine::StubPtr ClientLine::stub() const {
@@ -187,7 +189,8 @@ Status ClientLine::wait_until_closed(const std::string& group, Clock::time_point
 void ClientLine::read_loop() {
   Duration wait = ControllerClient::kMinReconnectWait;
   for (;;) {
-    const Status reason = serve_connection();
+    const std::string address = candidates_.next(steady_clock().now());
+    const Status reason = serve_connection(address);
     bool lost = false;
     {
       const std::lock_guard lock(mutex_);
@@ -200,13 +203,14 @@ void ClientLine::read_loop() {
       changed_.notify_all();
       if (stopping_ || refused_) return;
     }
+    if (!lost) candidates_.failed(address, reason, steady_clock().now());
     if (lost) {
       wait = ControllerClient::kMinReconnectWait;
       log(LogLevel::kWarning, {.component = kComponent, .node = options_.node_name},
-          "node {}: lost the controller at {}: {}", options_.node_name, options_.controller_address,
-          reason.message());
+          "node {}: lost the controller at {}: {}", options_.node_name, address, reason.message());
       if (events_.on_lost) events_.on_lost(reason);
     }
+    if (candidates_.has_more()) continue;
     if (!pause(wait)) return;
     wait = std::min(2 * wait, ControllerClient::kMaxReconnectWait);
   }
@@ -219,10 +223,12 @@ bool ClientLine::pause(Duration wait) {
 }
 
 // Returns when the connection is over, with the reason.
-Status ClientLine::serve_connection() {
+Status ClientLine::serve_connection(const std::string& address) {
   const auto connection = std::make_shared<Connection>();
-  const StubPtr stub = dial_();
+  connection->address = address;
+  const StubPtr stub = dial_(address);
   if (!options_.token.empty()) connection->context.AddMetadata(kTokenKey, options_.token);
+  if (options_.successor) connection->context.AddMetadata(kNodeKey, options_.node_name);
   std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -242,6 +248,10 @@ Status ClientLine::serve_connection() {
   hello.mutable_hello()->set_node(options_.node_name);
   hello.mutable_hello()->set_address(options_.node_address);
   hello.mutable_hello()->set_incarnation(incarnation_);
+  if (options_.successor) {
+    hello.mutable_hello()->set_successor(options_.successor->address);
+    hello.mutable_hello()->set_standing(options_.successor->standing);
+  }
   if (auto past = recollection_.past()) *hello.mutable_hello()->mutable_past() = *std::move(past);
   write(connection, hello);
 
@@ -264,6 +274,8 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
   switch (event.event_case()) {
     case Event::kWelcome: welcome(event.welcome()); break;
     case Event::kAddress:
+      candidates_.learn(event.address().peer(), event.address().standing(), event.address().successor());
+      recollection_.note_address(event.address());
       if (events_.on_address) events_.on_address(event.address().peer(), event.address().address());
       break;
     case Event::kPlan: return handle_plan(event.plan(), connection);
@@ -276,6 +288,8 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
       break;
     }
     case Event::kGone:
+      candidates_.forget(event.gone().peer());
+      recollection_.forget_address(event.gone().peer());
       if (events_.on_gone) events_.on_gone(event.gone().peer(), event.gone().reason());
       break;
     case Event::kClosed: {
@@ -314,6 +328,7 @@ void ClientLine::welcome(const v1::Welcome& message) {
     heartbeat_ = std::clamp(Duration(lease) / kHeartbeatsPerLease, Duration(std::chrono::milliseconds(1)),
                             kLongestBeat);
     welcomed_ = ever_welcomed_ = true;
+    if (connection_) candidates_.welcomed(connection_->address);
     for (const auto& [group, number] : closing_) outbox_->push(closed_event(group, number), connections_);
     if (broken_links_) outbox_->push(broken_links_event(*broken_links_), connections_);
     changed_.notify_all();

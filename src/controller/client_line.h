@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/candidates.h"
 #include "controller/recollection.h"
 #include "square/controller_client.h"
 #include "square/v1/controller.grpc.pb.h"
@@ -37,11 +38,11 @@ class ClientLine {
 
   using StubPtr = std::shared_ptr<v1::Controller::Stub>;
 
-  // `dial` makes a new channel: one whose connection was refused waits for as long as an attempt may take
-  // before the next. `recollection` is told of plans, and tells controllers to come of them; it must live
-  // longer.
-  ClientLine(ControllerClientOptions options, ControllerEvents events, std::function<StubPtr()> dial,
-             Recollection& recollection);
+  // `dial` makes a new channel to an address: one whose connection was refused waits for as long as an
+  // attempt may take before the next. `recollection` is told of plans, and tells controllers to come of them;
+  // it must live longer.
+  using Dial = std::function<StubPtr(const std::string& address)>;
+  ClientLine(ControllerClientOptions options, ControllerEvents events, Dial dial, Recollection& recollection);
   ~ClientLine();
 
   // Waits for the first welcome. Errors as ControllerClient::connect().
@@ -51,6 +52,8 @@ class ClientLine {
   Status wait_for_line(Clock::time_point end);
   // Of the latest channel.
   [[nodiscard]] StubPtr stub() const;
+  // The controller that welcomed this node last.
+  [[nodiscard]] std::string controller() const { return candidates_.current(); }
   // Connections lost so far.
   [[nodiscard]] std::uint64_t losses() const;
   // Waits until `epoch` is active here. Errors: UNAVAILABLE if a connection was lost after `losses`,
@@ -74,7 +77,7 @@ class ClientLine {
   struct Outbox;
 
   void read_loop();
-  Status serve_connection();
+  Status serve_connection(const std::string& address);
   Status handle(const v1::ControllerEvent& event, std::uint64_t connection);
   Status handle_plan(const v1::PlanDocument& document, std::uint64_t connection);
   void welcome(const v1::Welcome& message);
@@ -86,8 +89,9 @@ class ClientLine {
 
   const ControllerClientOptions options_;
   const ControllerEvents events_;
-  const std::function<StubPtr()> dial_;
+  const Dial dial_;
   Recollection& recollection_;
+  Candidates candidates_;
   const std::uint64_t incarnation_;
   const std::shared_ptr<Outbox> outbox_;
 

@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 
+#include <atomic>
 #include <future>
 #include <mutex>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/net/socket.h"
+#include "controller/candidates.h"
 #include "controller/coordinator_thread.h"
 #include "controller/protocol.h"
 #include "controller/service.h"
@@ -67,37 +69,53 @@ std::unique_ptr<grpc::Server> start_server(const net::HostPort& address, grpc::S
 
 class Controller::Core {
  public:
-  Core(std::unique_ptr<CoordinatorThread> running, const std::string& token)
-      : running_(std::move(running)), service_(running_->coordinator(), token) {}
+  // Serves what `running` decides; without one it stands by.
+  Core(ControllerOptions options, Scenario scenario, std::unique_ptr<CoordinatorThread> running)
+      : options_(std::move(options)), scenario_(std::move(scenario)), service_(options_.token) {
+    if (running) take(std::move(running));
+  }
   ~Core() { stop(); }
 
-  Status serve(const ControllerOptions& options) {
-    SQUARE_ASSIGN_OR_RETURN(net::HostPort bound, check_address(options));
+  Status wake() {
+    const std::lock_guard lock(stop_mutex_);
+    if (is_stopped_) return unavailable("the controller stopped");
+    if (running() != nullptr) return {};
+    SQUARE_ASSIGN_OR_RETURN(auto made,
+                            CoordinatorThread::create(options_.lease, options_.install_timeout, scenario_));
+    take(std::move(made));
+    return {};
+  }
+
+  Status serve() {
+    SQUARE_ASSIGN_OR_RETURN(net::HostPort bound, check_address(options_));
     int port = 0;
     server_ = start_server(bound, service_, port);
     if (!server_ || port == 0) {
       return unavailable(
-          fmt::format("cannot listen at {}; choose another address or port", options.bind_address));
+          fmt::format("cannot listen at {}; choose another address or port", options_.bind_address));
     }
     bound.port = static_cast<std::uint16_t>(port);
-    address_ = options.advertised_address.empty() ? bound.to_string() : options.advertised_address;
+    address_ = options_.advertised_address.empty() ? bound.to_string() : options_.advertised_address;
     log(LogLevel::kInfo, "controller", "listens at {}", bound.to_string());
     return {};
   }
 
   void stop() {
     const std::lock_guard lock(stop_mutex_);
-    running_->coordinator().stop();
+    is_stopped_ = true;
+    if (running_) running_->coordinator().stop();
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + kStopWait);
     server_.reset();
-    running_->join();
+    if (running_) running_->join();
   }
 
   Result<Answer> demand(controller::Demand demand) {
+    CoordinatorThread* const decides = running();
+    if (decides == nullptr) return unavailable(controller::kStandsBy);
     // Shared: the caller may be gone before set_value() has returned.
     const auto promise = std::make_shared<std::promise<Result<Answer>>>();
     auto answer = promise->get_future();
-    running_->coordinator().submit(
+    decides->coordinator().submit(
         std::move(demand), [promise](Result<Answer> result) { promise->set_value(std::move(result)); });
     return answer.get();
   }
@@ -108,11 +126,21 @@ class Controller::Core {
   }
 
   [[nodiscard]] const std::string& address() const { return address_; }
-  [[nodiscard]] const CoordinatorThread& running() const { return *running_; }
-  [[nodiscard]] const Coordinator& coordinator() const { return running_->coordinator(); }
+  [[nodiscard]] CoordinatorThread* running() const { return awake_; }
+  [[nodiscard]] std::size_t waiting() const { return service_.waiting(); }
 
  private:
+  void take(std::unique_ptr<CoordinatorThread> running) {
+    running_ = std::move(running);
+    awake_ = running_.get();
+    service_.serve(running_->coordinator());
+  }
+
+  const ControllerOptions options_;
+  const Scenario scenario_;
   std::unique_ptr<CoordinatorThread> running_;
+  std::atomic<CoordinatorThread*> awake_ = nullptr;
+  bool is_stopped_ = false;
   controller::ControllerService service_;
   std::string address_;
   std::mutex stop_mutex_;
@@ -126,11 +154,23 @@ Result<std::unique_ptr<Controller>> Controller::start(ControllerOptions options,
     SQUARE_ASSIGN_OR_RETURN(store, store::open_sqlite_store(options.store));
   }
   SQUARE_ASSIGN_OR_RETURN(auto running, CoordinatorThread::create(options.lease, options.install_timeout,
-                                                                  std::move(scenario), std::move(store)));
-  auto core = std::make_unique<Core>(std::move(running), options.token);
-  SQUARE_RETURN_IF_ERROR(core->serve(options));
+                                                                  scenario, std::move(store)));
+  return serve(std::make_unique<Core>(std::move(options), std::move(scenario), std::move(running)));
+}
+
+Result<std::unique_ptr<Controller>> Controller::stand_by(ControllerOptions options, Scenario scenario) {
+  SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
+  return serve(std::make_unique<Core>(std::move(options), std::move(scenario), nullptr));
+}
+
+Result<std::unique_ptr<Controller>> Controller::serve(std::unique_ptr<Core> core) {
+  SQUARE_RETURN_IF_ERROR(core->serve());
   return std::unique_ptr<Controller>(new Controller(std::move(core)));
 }
+
+Status Controller::wake() { return core_->wake(); }
+bool Controller::stands_by() const { return core_->running() == nullptr; }
+std::size_t Controller::waiting() const { return core_->waiting(); }
 
 Controller::Controller(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 Controller::~Controller() = default;
@@ -147,14 +187,19 @@ Result<GroupRegistration> Controller::register_group(const GroupSpec& group) {
 }
 
 std::shared_ptr<const Plan> Controller::plan() const {
-  const controller::PublishedPlanPtr active = core_->coordinator().active();
+  if (stands_by()) return nullptr;
+  const controller::PublishedPlanPtr active = core_->running()->coordinator().active();
   return active ? active->plan : nullptr;
 }
 
-std::vector<NodeInformation> Controller::nodes() const { return core_->coordinator().nodes(); }
+std::vector<NodeInformation> Controller::nodes() const {
+  if (stands_by()) return {};
+  return core_->running()->coordinator().nodes();
+}
 
 Status Controller::wait_for_nodes(const std::vector<std::string>& names, Duration timeout) const {
-  return core_->running().wait_for_nodes(names, timeout);
+  if (stands_by()) return unavailable(controller::kStandsBy);
+  return core_->running()->wait_for_nodes(names, timeout);
 }
 
 void Controller::stop() { core_->stop(); }

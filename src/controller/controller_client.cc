@@ -36,6 +36,9 @@ constexpr Duration kMaxBusyWait = std::chrono::milliseconds(50);
 // Registrations whose answers are kept for other members of the group at this node.
 constexpr std::size_t kMaxAnswered = 64;
 
+// The controller answers so long before the time is over, if it can.
+constexpr Duration kAnswerTime = std::chrono::milliseconds(500);
+
 // What gRPC says where a deadline is over.
 constexpr const char* kGrpcLate = "Deadline Exceeded";
 
@@ -43,7 +46,7 @@ int grpc_milliseconds(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
-std::shared_ptr<grpc::Channel> open_channel(const ControllerClientOptions& options) {
+std::shared_ptr<grpc::Channel> open_channel(const std::string& address) {
   grpc::ChannelArguments arguments;
   // The largest plan and its envelope.
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxPlanBytes + controller::kPlanEnvelopeBytes));
@@ -61,7 +64,7 @@ std::shared_ptr<grpc::Channel> open_channel(const ControllerClientOptions& optio
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, grpc_milliseconds(kKeepaliveTime));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, grpc_milliseconds(kKeepaliveTimeout));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  return grpc::CreateCustomChannel(options.controller_address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
 // The outcome of a call, or of its end at that time: gRPC's own deadlines may be late by as much as the
@@ -96,8 +99,8 @@ class ControllerClient::Core {
         recollection_(options.node_name),
         line_(
             options, std::move(events),
-            [options] {
-              return controller::ClientLine::StubPtr(v1::Controller::NewStub(open_channel(options)));
+            [](const std::string& address) {
+              return controller::ClientLine::StubPtr(v1::Controller::NewStub(open_channel(address)));
             },
             recollection_) {}
 
@@ -121,6 +124,7 @@ class ControllerClient::Core {
   void note_use(CollectiveId collective, std::uint64_t bytes) { line_.note_use(collective, bytes); }
 
   void report_broken_links(std::vector<std::string> peers) { line_.report_broken_links(std::move(peers)); }
+  [[nodiscard]] std::string controller() const { return line_.controller(); }
 
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
     const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
@@ -136,6 +140,19 @@ class ControllerClient::Core {
       if (changed_.wait_for(lock, pause, [this] { return stopping_; })) return left();
       if (std::chrono::steady_clock::now() >= end) return deadline_exceeded(registered.status().message());
     }
+  }
+
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout) {
+    const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
+    {
+      const std::lock_guard lock(mutex_);
+      ++callers_;
+    }
+    auto regrouped = regroup_in_time(request, end);
+    const std::lock_guard lock(mutex_);
+    --callers_;
+    changed_.notify_all();
+    return regrouped;
   }
 
   void close_group(const std::string& group, std::uint64_t number) {
@@ -243,26 +260,11 @@ class ControllerClient::Core {
 
   Result<GroupRegistration> call_register(const GroupSpec& group, const v1::RegisterGroupRequest& request,
                                           const Patience& patience, std::uint64_t losses) {
-    grpc::ClientContext context;
-    // gRPC knows deadlines by the system's clock, and takes the difference at once.
-    context.set_deadline(std::chrono::system_clock::now() +
-                         (patience.end - std::chrono::steady_clock::now()));
-    if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
     v1::RegisterGroupResponse response;
-    // There is one: the line has been welcomed.
-    const auto stub = line_.stub();
-    {
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return left();
-      calls_.insert(&context);
-    }
-    const Status status = controller::from_grpc(call_until(context, patience.end, [&](auto done) {
-      stub->async()->RegisterGroup(&context, &request, &response, std::move(done));
-    }));
-    {
-      const std::lock_guard lock(mutex_);
-      calls_.erase(&context);
-    }
+    const Status status =
+        call(patience.end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
+          stub.async()->RegisterGroup(&context, &request, &response, std::move(done));
+        });
     if (!status.is_ok()) return explain(status, group, patience.timeout);
     GroupRegistration registration;
     for (const auto id : response.collectives()) registration.collectives.emplace_back(id);
@@ -279,6 +281,59 @@ class ControllerClient::Core {
     return registration;
   }
 
+  // A controller that is lost comes back, or another does: then it is asked again.
+  Result<GroupSpec> regroup_in_time(const RegroupRequest& request,
+                                    controller::ClientLine::Clock::time_point end) {
+    for (;;) {
+      SQUARE_RETURN_IF_ERROR(
+          line_.wait_for_line(end).with_context(fmt::format("group \"{}\"", request.group)));
+      auto regrouped = call_regroup(request, end);
+      const StatusCode code = regrouped.status().code();
+      const bool is_lost = code == StatusCode::kUnavailable || code == StatusCode::kCancelled;
+      std::unique_lock lock(mutex_);
+      if (stopping_) return left();
+      if (!is_lost || std::chrono::steady_clock::now() + kRetryPause >= end) return regrouped;
+      changed_.wait_for(lock, kRetryPause, [this] { return stopping_; });
+    }
+  }
+
+  Result<GroupSpec> call_regroup(const RegroupRequest& request,
+                                 controller::ClientLine::Clock::time_point end) {
+    v1::RegroupRequest message = controller::to_message(request);
+    message.set_node(options_.node_name);
+    // The controller, which knows who is awaited, says so first.
+    const Duration left_over = end - std::chrono::steady_clock::now();
+    const Duration patience = left_over - std::min(kAnswerTime, left_over / 4);
+    message.set_timeout_nanoseconds(static_cast<std::uint64_t>(std::max(Duration(0), patience).count()));
+    v1::RegroupResponse response;
+    const Status status = call(end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
+      stub.async()->Regroup(&context, &message, &response, std::move(done));
+    });
+    SQUARE_RETURN_IF_ERROR(status.with_context(fmt::format("controller at {}", line_.controller())));
+    return controller::from_message(response.group());
+  }
+
+  // `begin` is given the stub, the context and what to tell of the outcome.
+  template <typename Begin>
+  Status call(controller::ClientLine::Clock::time_point end, const Begin& begin) {
+    grpc::ClientContext context;
+    // gRPC knows deadlines by the system's clock, and takes the difference at once.
+    context.set_deadline(std::chrono::system_clock::now() + (end - std::chrono::steady_clock::now()));
+    if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
+    // There is one: the line has been welcomed.
+    const auto stub = line_.stub();
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return left();
+      calls_.insert(&context);
+    }
+    const Status status = controller::from_grpc(
+        call_until(context, end, [&](auto done) { begin(*stub, context, std::move(done)); }));
+    const std::lock_guard lock(mutex_);
+    calls_.erase(&context);
+    return status;
+  }
+
   [[nodiscard]] Status explain(const Status& status, const GroupSpec& group, Duration timeout) const {
     // gRPC's own words for these say nothing of what was asked.
     if (status.code() == StatusCode::kDeadlineExceeded && status.message() == kGrpcLate) {
@@ -288,7 +343,7 @@ class ControllerClient::Core {
     if (status.code() == StatusCode::kCancelled) {
       return cancelled(fmt::format("group \"{}\": the registration was given up", group.name));
     }
-    return status.with_context(fmt::format("controller at {}", options_.controller_address));
+    return status.with_context(fmt::format("controller at {}", line_.controller()));
   }
 
   const ControllerClientOptions options_;
@@ -318,8 +373,14 @@ ControllerClient::~ControllerClient() = default;
 
 void ControllerClient::stop() { core_->stop(); }
 
+std::string ControllerClient::controller() const { return core_->controller(); }
+
 Result<GroupRegistration> ControllerClient::register_group(const GroupSpec& group, Duration timeout) {
   return core_->register_group(group, timeout);
+}
+
+Result<GroupSpec> ControllerClient::regroup(const RegroupRequest& request, Duration timeout) {
+  return core_->regroup(request, timeout);
 }
 
 void ControllerClient::close_group(const std::string& group, std::uint64_t number) {
@@ -338,7 +399,7 @@ Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_ad
                                                 const std::string& token, Duration timeout) {
   ControllerClientOptions options;
   SQUARE_ASSIGN_OR_RETURN(options.controller_address, usual_address(controller_address));
-  const auto stub = v1::Controller::NewStub(open_channel(options));
+  const auto stub = v1::Controller::NewStub(open_channel(options.controller_address));
   grpc::ClientContext context;
   const Duration patience = controller::bounded(timeout);
   context.set_deadline(std::chrono::system_clock::now() + patience);

@@ -124,6 +124,7 @@ void Coordinator::stop() {
     stopping_ = true;
     const Status reason = unavailable("the controller stopped");
     requests_.fail_all(reason, deferred);
+    regroupings_.fail_all(reason, deferred);
     members_.close_all(reason, deferred);
     planner_.stop();
     surroundings_.wake();
@@ -217,6 +218,7 @@ void Coordinator::lost(const std::string& node, const NodeLine* line) {
   if (!members_.lose(node, line, now)) return;
   absences_.note_lost(node, now);
   links_.note_lost(node);
+  if (!regroupings_.is_empty()) return note_work();  // it may be dead
   surroundings_.wake();
 }
 
@@ -237,6 +239,26 @@ void Coordinator::submit(Demand demand, Reply reply) {
     if (refused.is_ok()) return note_work();
   }
   reply(refused);
+}
+
+void Coordinator::regroup(RegroupRequest request, std::string node, Duration patience, RegroupReply reply) {
+  Status refused;
+  {
+    const std::lock_guard lock(mutex_);
+    refused = stopping_ ? unavailable("the controller stopped")
+                        : regroupings_.add({std::move(request), std::move(node), time() + patience}, reply);
+    if (refused.is_ok()) return note_work();
+  }
+  reply(refused);
+}
+
+void Coordinator::refused(const std::string& node, const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  const Member* const member = members_.find(node);
+  if (member == nullptr || member->line != nullptr || member->address != address) return;
+  members_.leave(node, fmt::format("it does not listen at {} any more", address));
+  note_departure(node);
+  note_work();
 }
 
 PublishedPlanPtr Coordinator::active() const {
@@ -262,6 +284,7 @@ bool Coordinator::is_stopping() const {
 
 void Coordinator::note_departure(const std::string& node) {
   if (links_.forget(node)) note_work();
+  if (!regroupings_.is_empty()) note_work();
   if (!open_) return note_away(node);
   absences_.forget(node);
   open_->leave(node);
@@ -304,6 +327,7 @@ TimePoint Coordinator::next_wake() const {
   if (has_work_) return next;
   if (retry_) next = std::min(next, *retry_);
   next = closed_.next_end(next);
+  next = regroupings_.next_end(next);
   // What is still pending without work at hand waits for its nodes.
   return requests_.next_end(next);
 }
@@ -311,7 +335,8 @@ TimePoint Coordinator::next_wake() const {
 void Coordinator::expire(Deferred& deferred) {
   const TimePoint now = time();
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
-  const bool waited_enough = requests_.next_end(TimePoint::max()) <= now || (retry_ && *retry_ <= now);
+  const TimePoint next = regroupings_.next_end(requests_.next_end(TimePoint::max()));
+  const bool waited_enough = next <= now || (retry_ && *retry_ <= now);
   if ((waited_enough || closed_.is_due(now)) && !has_work_) note_work();
 }
 
@@ -343,6 +368,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
       state_.registry, [this](const std::string& name) { return members_.contains(name); }, now);
   replan = absorb_membership() || closed_.is_due(now) || replan;
   replan = planner_.take_plan_again() || replan;
+  regroup(deferred);
   const bool other_use = absorb_demand(demand_, state_, now);
   const std::vector<const Demand*> demands =
       requests_.take_batch(now, [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
@@ -390,6 +416,29 @@ bool Coordinator::absorb_membership() {
   replan = absences_.absorb(state_, gone()) || replan;
   replan = links_.absorb(state_) || replan;
   return (open_ && open_->update(state_)) || replan;
+}
+
+// Groups that others go on in are demands like those that members register.
+void Coordinator::regroup(Deferred& deferred) {
+  const TimePoint now = time();
+  Regroupings::Look found = regroupings_.look(state_.registry, members_, now, deferred);
+  for (Regroupings::Decision& decision : found.decisions) {
+    const auto told = [group = decision.group, replies = decision.replies](const Result<Answer>& answer) {
+      for (const RegroupReply& one : replies)
+        one(answer.is_ok() ? Result<GroupSpec>(group) : Result<GroupSpec>(answer.status()));
+    };
+    Reply reply = told;
+    const Status refused = requests_.add(std::move(decision.group), reply, now);
+    if (!refused.is_ok()) deferred.push_back([told, refused] { told(refused); });
+  }
+  if (!surroundings_.watch) return;
+  std::map<std::string, std::string> addresses;
+  for (const std::string& node : found.awaited) {
+    const Member* const member = members_.find(node);
+    if (member != nullptr && member->line == nullptr && !member->address.empty())
+      addresses.emplace(node, member->address);
+  }
+  surroundings_.watch(std::move(addresses));
 }
 
 void Coordinator::publish(Deferred& deferred, Admission admission) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "controller/node_line.h"
 #include "controller/open_overlay.h"
 #include "controller/publication.h"
+#include "controller/regroupings.h"
 #include "controller/requests.h"
 #include "controller/succession.h"
 #include "square/controller.h"
@@ -45,6 +47,9 @@ class Coordinator {
     // call back.
     std::function<void()> wake;
     PlanSourceFactory plans;
+    // From now on these are dialled, and those that are no more told to refused(); by node, their addresses.
+    // Called under the mutex.
+    std::function<void(std::map<std::string, std::string>)> watch;
   };
 
   // Takes up what the store has, and plans the scenario. Errors: those of check_scenario(), make_plan() and
@@ -71,6 +76,11 @@ class Coordinator {
   // Calls `reply` once: when the demand's plan is active on every connected node, or with the error.
   void submit(Demand demand, Reply reply);
 
+  // Calls `reply` once, within `patience`; see ControllerClient::regroup().
+  void regroup(RegroupRequest request, std::string node, Duration patience, RegroupReply reply);
+  // Nobody listens at the node's address any more.
+  void refused(const std::string& node, const std::string& address);
+
   [[nodiscard]] PublishedPlanPtr active() const;
   [[nodiscard]] std::vector<NodeInformation> nodes() const;
   // Of the names, those not connected or without the active plan.
@@ -93,6 +103,7 @@ class Coordinator {
   void settle(Deferred& deferred);
   void begin(std::unique_lock<std::mutex>& lock, Deferred& deferred);
   bool absorb_membership();
+  void regroup(Deferred& deferred);
   void publish(Deferred& deferred, Admission admission);
   [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;
   [[nodiscard]] TimePoint next_wake() const;
@@ -124,6 +135,7 @@ class Coordinator {
   bool is_deposed_ = false;         // another controller has the store
   Publication publication_;
   Requests requests_;
+  Regroupings regroupings_;
   ClosedParts closed_;
   DemandMeter demand_;
   TimePoint next_demand_;  // when its weights are looked at next

@@ -16,12 +16,20 @@ std::chrono::steady_clock::time_point on_machine(TimePoint when) {
 
 }  // namespace
 
+CoordinatorThread::CoordinatorThread()
+    : refusals_([this](const std::string& node, const std::string& address) {
+        coordinator_->refused(node, address);
+      }) {}
+
 Result<std::unique_ptr<CoordinatorThread>> CoordinatorThread::create(Duration lease, Duration install_timeout,
                                                                      Scenario scenario,
                                                                      std::unique_ptr<store::Store> store) {
   std::unique_ptr<CoordinatorThread> made(new CoordinatorThread());
   Coordinator::Surroundings surroundings{steady_clock(), [self = made.get()] { self->wake(); },
-                                         make_background_plan_source};
+                                         make_background_plan_source,
+                                         [self = made.get()](std::map<std::string, std::string> addresses) {
+                                           self->refusals_.watch(std::move(addresses));
+                                         }};
   SQUARE_ASSIGN_OR_RETURN(made->coordinator_,
                           Coordinator::create(std::move(surroundings), lease, install_timeout,
                                               std::move(scenario), std::move(store)));
@@ -32,6 +40,7 @@ Result<std::unique_ptr<CoordinatorThread>> CoordinatorThread::create(Duration le
 CoordinatorThread::~CoordinatorThread() {
   if (coordinator_) coordinator_->stop();
   join();
+  refusals_.stop();
 }
 
 void CoordinatorThread::join() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "controller/coordinator.h"
+#include "controller/refusals.h"
 
 namespace square::controller {
 
@@ -35,7 +36,7 @@ class CoordinatorThread {
   void join();
 
  private:
-  CoordinatorThread() = default;
+  CoordinatorThread();
   void run();
   void wake();
 
@@ -45,6 +46,7 @@ class CoordinatorThread {
 
   std::unique_ptr<Coordinator> coordinator_;  // null only before create() has returned
   std::thread thread_;
+  Refusals refusals_;
 };
 
 }  // namespace square::controller

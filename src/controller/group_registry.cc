@@ -137,6 +137,7 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   if (is_closed) return still_closing(*found->second, spec.name, spec.registrant);
   RegisteredGroup group =
       is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, next_number_, {}, {}} : *found->second;
+  if (is_new) group.origin = spec.origin;
   if (is_new && groups_.size() >= kMaxGroups) {
     return resource_exhausted(fmt::format("{}: there are {} groups already", context, kMaxGroups));
   }
@@ -180,6 +181,21 @@ Result<GroupRegistry::Registered> GroupRegistry::extend(RegisteredGroup& group, 
   }
   next_id_ = next;
   return registered;
+}
+
+std::optional<std::string> GroupRegistry::find_next(const std::string& name, std::uint64_t number) const {
+  const auto next = std::ranges::find_if(groups_, [&](const auto& entry) {
+    return entry.second->origin.group == name && entry.second->origin.number == number;
+  });
+  return next == groups_.end() ? std::nullopt : std::optional(next->first);
+}
+
+std::optional<std::string> GroupRegistry::find_joined(std::uint64_t joiner) const {
+  const auto joined = std::ranges::find_if(groups_, [&](const auto& entry) {
+    const std::vector<std::uint64_t>& joiners = entry.second->origin.joiners;
+    return std::ranges::find(joiners, joiner) != joiners.end();
+  });
+  return joined == groups_.end() ? std::nullopt : std::optional(joined->first);
 }
 
 GroupRegistry::Owners GroupRegistry::owners() const {
@@ -234,6 +250,7 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
     made.number = group.number;
     made.closed = group.closed;
     made.is_adopted = true;
+    made.origin = spec.origin;
   }
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
     const CollectiveId id = group.collectives[i];

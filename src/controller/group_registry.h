@@ -38,6 +38,7 @@ struct RegisteredGroup {
   std::set<std::string> closed{};  // nodes whose members call nothing more
   std::set<std::string> gone{};    // whose process left, and that no other has registered since
   bool is_adopted = false;         // registered with an earlier controller
+  GroupOrigin origin{};            // the group that it was before
 
   // None of its nodes that is `still_there` has a part in it.
   [[nodiscard]] bool is_over(const std::function<bool(const std::string&)>& still_there) const;
@@ -76,6 +77,10 @@ class GroupRegistry {
   void give_none_below(CollectiveId collective, std::uint64_t group);
   [[nodiscard]] CollectiveId next_collective() const { return CollectiveId(next_id_); }
   [[nodiscard]] std::uint64_t next_group() const { return next_number_; }
+
+  // The name of the group that this one went on in, or that the joiner has a part in.
+  [[nodiscard]] std::optional<std::string> find_next(const std::string& name, std::uint64_t number) const;
+  [[nodiscard]] std::optional<std::string> find_joined(std::uint64_t joiner) const;
 
   using Groups = std::map<std::string, std::shared_ptr<const RegisteredGroup>, std::less<>>;
   [[nodiscard]] const Groups& groups() const { return groups_; }

@@ -40,6 +40,7 @@ v1::RunningGroup message_of(const std::string& name, const RegisteredGroup& grou
     spec.collectives.push_back(collective.spec);
     running.add_collectives(collective.id.value());
   }
+  spec.origin = group.origin;
   *running.mutable_group() = to_message(spec);
   return running;
 }

@@ -14,6 +14,8 @@ namespace square::controller {
 namespace {
 
 constexpr Duration kInstallTimeout = std::chrono::seconds(10);
+// An answer may be that late.
+constexpr Duration kAnswerTime = std::chrono::seconds(1);
 // The lease is as long as leases get.
 constexpr Duration kBeatPause = std::chrono::hours(1);
 // Nobody dials it.
@@ -104,6 +106,17 @@ Result<GroupRegistration> LoneController::register_group(const GroupSpec& group,
   // Its node has heard of the activation before: answers come last.
   SQUARE_ASSIGN_OR_RETURN(Answer answer, answered.get());
   return GroupRegistration{std::move(answer.collectives), answer.epoch, answer.group};
+}
+
+Result<GroupSpec> LoneController::regroup(const RegroupRequest& request, Duration timeout) {
+  const auto promise = std::make_shared<std::promise<Result<GroupSpec>>>();
+  auto answered = promise->get_future();
+  running_->coordinator().regroup(request, node_, bounded(timeout), [promise](Result<GroupSpec> result) {
+    promise->set_value(std::move(result));
+  });
+  if (answered.wait_for(bounded(timeout) + kAnswerTime) == std::future_status::ready) return answered.get();
+  return deadline_exceeded(
+      fmt::format("group \"{}\" did not go on within {:.3g} s", request.group, to_seconds(timeout)));
 }
 
 void LoneController::close_group(const std::string& group, std::uint64_t number) {

@@ -27,6 +27,9 @@ class LoneController {
   // As ControllerClient::register_group(). Blocks for `timeout` at most.
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout);
 
+  // As ControllerClient::regroup(). Blocks for `timeout` at most.
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout);
+
   // As ControllerClient::close_group().
   void close_group(const std::string& group, std::uint64_t number);
 

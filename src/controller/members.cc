@@ -18,10 +18,12 @@ std::shared_ptr<const v1::ControllerEvent> welcome(Duration lease) {
   return event;
 }
 
-std::shared_ptr<const v1::ControllerEvent> address_of(const std::string& peer, const std::string& address) {
+std::shared_ptr<const v1::ControllerEvent> address_of(const std::string& peer, const Member& member) {
   auto event = std::make_shared<v1::ControllerEvent>();
   event->mutable_address()->set_peer(peer);
-  event->mutable_address()->set_address(address);
+  event->mutable_address()->set_address(member.address);
+  event->mutable_address()->set_successor(member.successor);
+  event->mutable_address()->set_standing(member.standing);
   return event;
 }
 
@@ -47,6 +49,11 @@ Status check_hello(const v1::Hello& hello) {
     return invalid_argument(
         fmt::format("node \"{}\" needs an address of 1 to {} bytes", hello.node(), kMaxAddressBytes));
   }
+  if (hello.successor().size() > kMaxAddressBytes) {
+    return invalid_argument(
+        fmt::format("the controller that stands by at node \"{}\" has an address of more than {} bytes",
+                    hello.node(), kMaxAddressBytes));
+  }
   return {};
 }
 
@@ -60,6 +67,16 @@ bool Members::expect(const std::string& node, TimePoint now) {
   entry->second.install_end = now + std::min(kReturnTime, lease_ / 2);
   if (members_.size() == 1) looked_at_ = now;
   return true;
+}
+
+void Members::locate(const std::string& node, const std::string& address) {
+  if (address.size() > kMaxAddressBytes) return;
+  const auto found = members_.find(node);
+  if (found != members_.end() && found->second.incarnation == 0) found->second.address = address;
+}
+
+bool Members::has_successors() const {
+  return std::ranges::any_of(members_, [](const auto& entry) { return !entry.second.successor.empty(); });
 }
 
 bool Members::is_expected(const std::string& node) const {
@@ -86,10 +103,14 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   const auto [entry, is_new] = members_.try_emplace(name);
   Member& member = entry->second;
   SQUARE_CHECK(is_new || member.incarnation == 0 || member.incarnation == hello.incarnation(), name);
-  const bool moved = member.address != hello.address();
+  // Who comes from another controller is known to some only.
+  const bool moved = member.incarnation == 0 || member.address != hello.address();
   std::shared_ptr<NodeLine> replaced = std::exchange(member.line, line);
   member.incarnation = hello.incarnation();
   member.address = hello.address();
+  member.successor = hello.successor();
+  member.standing = hello.standing();
+  silent_.erase(name);
   if (is_new) member.joined = ++events_;
   if (members_.size() == 1) looked_at_ = now;
   member.floor = member.sent = member.installed = member.activated = Epoch(0);
@@ -106,10 +127,10 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
 }
 
 void Members::send_addresses(const std::string& name, const Member& member, bool tell_others) {
-  const auto own = address_of(name, member.address);
+  const auto own = address_of(name, member);
   for (const auto& [peer, other] : members_) {
     if (peer == name || other.incarnation == 0) continue;
-    member.line->send(address_of(peer, other.address));
+    member.line->send(address_of(peer, other));
     if (tell_others && other.line) other.line->send(own);
   }
 }
@@ -149,7 +170,10 @@ void Members::leave(const std::string& node, const std::string& reason) {
   members_.erase(node);
   const auto event = gone(node, reason);
   gone_.emplace_back(node, event);
-  if (gone_.size() > kMaxRememberedDepartures) gone_.pop_front();
+  if (gone_.size() > kMaxRememberedDepartures) {
+    silent_.erase(gone_.front().first);
+    gone_.pop_front();
+  }
   for (const auto& [name, member] : members_) {
     if (member.line) member.line->send(event);
   }
@@ -174,7 +198,10 @@ std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
     });
   }
   const std::string reason = fmt::format("nobody has heard of it for {:.3g} s", to_seconds(lease_));
-  for (const std::string& name : over) leave(name, reason);
+  for (const std::string& name : over) {
+    leave(name, reason);
+    silent_.insert(name);
+  }
   return over;
 }
 

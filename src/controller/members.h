@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct Member {
   std::uint64_t incarnation = 0;  // 0: expected, see Members::expect()
   std::uint64_t joined = 0;       // number of the event
   std::string address;
+  std::string successor;  // the controller that stands by there, if one does
+  std::uint32_t standing = 0;
   std::shared_ptr<NodeLine> line;  // null once it broke, until the lease is over
   TimePoint lease_end;
   TimePoint heard_at;  // over its line
@@ -76,6 +79,8 @@ class Members {
   // A node that an earlier controller had: it may come back until a lease is over, and counts as one whose
   // line broke. Returns whether it was not there.
   bool expect(const std::string& node, TimePoint now);
+  // Where who is expected was.
+  void locate(const std::string& node, const std::string& address);
   [[nodiscard]] bool is_expected(const std::string& node) const;
 
   // A process whose line broke yields its name to another process: true if it has left by that.
@@ -106,6 +111,11 @@ class Members {
   std::vector<std::string> expire(TimePoint now, Deferred& deferred);
   // As expire(), for who was busy meanwhile and would be late.
   void look(TimePoint now) { looked_at_ = now; }
+  // It left because nobody heard of it, and may live; its process has not come back, nor another with its
+  // name.
+  [[nodiscard]] bool may_live(const std::string& node) const { return silent_.contains(node); }
+  // Some bring controllers that stand by: this one may have been followed by one of these.
+  [[nodiscard]] bool has_successors() const;
   // Nobody is there any more, and nobody has left.
   void close_all(const Status& reason, Deferred& deferred);
 
@@ -137,6 +147,7 @@ class Members {
   TimePoint looked_at_{};  // by expire(), while there is anybody
   std::uint64_t events_ = 0;
   std::vector<Departure> departures_;
+  std::set<std::string, std::less<>> silent_;
   std::deque<std::pair<std::string, std::shared_ptr<const v1::ControllerEvent>>> gone_;  // oldest first
 };
 

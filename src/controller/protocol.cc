@@ -46,6 +46,12 @@ v1::RegisterGroupRequest to_message(const GroupSpec& group) {
   }
   message.set_node(group.registrant);
   message.set_closed_number(group.closed_number);
+  if (group.origin.group.empty()) return message;
+  v1::GroupOrigin& origin = *message.mutable_origin();
+  origin.set_group(group.origin.group);
+  origin.set_number(group.origin.number);
+  for (const Rank rank : group.origin.ranks) origin.add_ranks(rank.value());
+  origin.mutable_joiners()->Add(group.origin.joiners.begin(), group.origin.joiners.end());
   return message;
 }
 
@@ -67,7 +73,27 @@ Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message) {
   }
   group.registrant = message.node();
   group.closed_number = message.closed_number();
+  group.origin.group = message.origin().group();
+  group.origin.number = message.origin().number();
+  for (const std::uint32_t rank : message.origin().ranks()) group.origin.ranks.emplace_back(rank);
+  group.origin.joiners.assign(message.origin().joiners().begin(), message.origin().joiners().end());
   return group;
+}
+
+v1::RegroupRequest to_message(const RegroupRequest& request) {
+  v1::RegroupRequest message;
+  message.set_group(request.group);
+  message.set_number(request.number);
+  for (const Rank rank : request.ranks) message.add_ranks(rank.value());
+  message.set_joiner(request.joiner);
+  message.set_joiners(request.joiners);
+  return message;
+}
+
+RegroupRequest from_message(const v1::RegroupRequest& message) {
+  RegroupRequest request{message.group(), message.number(), {}, message.joiner(), message.joiners()};
+  for (const std::uint32_t rank : message.ranks()) request.ranks.emplace_back(rank);
+  return request;
 }
 
 Duration bounded(Duration wait) { return std::clamp(wait, Duration{0}, kMaxWait); }

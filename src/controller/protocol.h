@@ -19,6 +19,8 @@ namespace square::controller {
 inline constexpr std::uint32_t kControlProtocolVersion = 2;
 
 inline constexpr const char* kTokenKey = "square-token-bin";
+// Who dials, where a controller that stands by may want to know.
+inline constexpr const char* kNodeKey = "square-node-bin";
 
 inline constexpr std::size_t kMaxNodeNameBytes = 256;
 inline constexpr std::size_t kMaxAddressBytes = 512;
@@ -40,6 +42,10 @@ Status from_grpc(const grpc::Status& status);
 v1::RegisterGroupRequest to_message(const GroupSpec& group);
 // Errors: INVALID_ARGUMENT for an unknown operation.
 Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message);
+
+// Without the node and the time.
+v1::RegroupRequest to_message(const RegroupRequest& request);
+RegroupRequest from_message(const v1::RegroupRequest& message);
 
 // Between 0 and kMaxWait.
 Duration bounded(Duration wait);

@@ -37,6 +37,16 @@ void Recollection::note_plan(std::shared_ptr<const Plan> plan) {
   newest_ = std::move(plan);
 }
 
+void Recollection::note_address(const v1::Address& address) {
+  const std::lock_guard lock(mutex_);
+  addresses_[address.peer()] = address;
+}
+
+void Recollection::forget_address(const std::string& node) {
+  const std::lock_guard lock(mutex_);
+  addresses_.erase(node);
+}
+
 void Recollection::begin_registering(const std::string& group) {
   const std::lock_guard lock(mutex_);
   registering_.insert(group);
@@ -71,7 +81,7 @@ void Recollection::note_group(const GroupSpec& group, const GroupRegistration& m
   Running& running = entry->second;
   next_group_ = std::max(next_group_, made.number + 1);
   if (is_new || running.number != made.number)
-    running = {{group.name, group.tenant, group.nodes, {}, {}}, made.number, {}};
+    running = {{group.name, group.tenant, group.nodes, {}, {}, 0, group.origin}, made.number, {}};
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
     const CollectiveId id = made.collectives[i];
     next_collective_ = std::max(next_collective_, id.value() + 1);
@@ -105,6 +115,7 @@ std::optional<v1::Past> Recollection::past() const {
     for (const GroupCollective& collective : running.group.collectives)
       added.add_collectives(running.collectives.at(identity_of(collective)).value());
   }
+  for (const auto& [node, address] : addresses_) *past.add_addresses() = address;
   add_sessions(*newest_, node_, past);
   return past;
 }

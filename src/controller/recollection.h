@@ -27,6 +27,9 @@ class Recollection {
   explicit Recollection(std::string node) : node_(std::move(node)) {}
 
   void note_plan(std::shared_ptr<const Plan> plan);
+  // Where another node is, until it is gone.
+  void note_address(const v1::Address& address);
+  void forget_address(const std::string& node);
   // A member is about to register the group; of each call, until end_registering().
   void begin_registering(const std::string& group);
   void end_registering(const std::string& group);
@@ -55,6 +58,7 @@ class Recollection {
   std::uint64_t next_group_ = 0;
   std::map<std::string, Running> groups_;
   std::multiset<std::string> registering_;
+  std::map<std::string, v1::Address> addresses_;
   std::map<std::string, std::uint64_t> closed_;
   std::deque<std::string> closed_names_;  // the keys of closed_, oldest first
 };

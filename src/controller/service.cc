@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "controller/attach_call.h"
+#include "controller/candidates.h"
 #include "controller/protocol.h"
 
 namespace square::controller {
@@ -19,18 +20,40 @@ Status ControllerService::check_token(const grpc::CallbackServerContext& context
                                        : "the token is not the one the controller was started with");
 }
 
+Status ControllerService::check(const grpc::CallbackServerContext& context) const {
+  Status allowed = check_token(context);
+  if (!allowed.is_ok() || coordinator_ != nullptr) return allowed;
+  note_waiting(context);
+  return unavailable(kStandsBy);
+}
+
+void ControllerService::note_waiting(const grpc::CallbackServerContext& context) const {
+  const auto found = context.client_metadata().find(kNodeKey);
+  if (found == context.client_metadata().end() || found->second.size() > kMaxNodeNameBytes) return;
+  const std::lock_guard lock(mutex_);
+  if (waiting_.size() < kMaxWaiting)
+    waiting_[std::string(found->second.data(), found->second.size())] = steady_clock().now();
+}
+
+std::size_t ControllerService::waiting() const {
+  const std::lock_guard lock(mutex_);
+  const TimePoint now = steady_clock().now();
+  std::erase_if(waiting_, [&](const auto& entry) { return now - entry.second > kWaitingTime; });
+  return waiting_.size();
+}
+
 grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::Attach(
     grpc::CallbackServerContext* context) {
-  Status allowed = check_token(*context);
-  if (!allowed.is_ok()) return AttachCall::refuse(coordinator_, context, std::move(allowed));
-  return AttachCall::begin(coordinator_, context);
+  Status allowed = check(*context);
+  if (!allowed.is_ok()) return AttachCall::refuse(context, std::move(allowed));
+  return AttachCall::begin(*coordinator_, context);
 }
 
 grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerContext* context,
                                                            const v1::RegisterGroupRequest* request,
                                                            v1::RegisterGroupResponse* response) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  if (const Status allowed = check_token(*context); !allowed.is_ok()) {
+  if (const Status allowed = check(*context); !allowed.is_ok()) {
     reactor->Finish(to_grpc(allowed));
     return reactor;
   }
@@ -39,7 +62,7 @@ grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerC
     reactor->Finish(to_grpc(group.status()));
     return reactor;
   }
-  coordinator_.submit(std::move(*group), [reactor, response](const Result<Answer>& answer) {
+  coordinator_.load()->submit(std::move(*group), [reactor, response](const Result<Answer>& answer) {
     if (answer.is_ok()) {
       for (const CollectiveId id : answer->collectives) response->add_collectives(id.value());
       response->set_epoch(answer->epoch.value());
@@ -50,11 +73,29 @@ grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerC
   return reactor;
 }
 
+grpc::ServerUnaryReactor* ControllerService::Regroup(grpc::CallbackServerContext* context,
+                                                     const v1::RegroupRequest* request,
+                                                     v1::RegroupResponse* response) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  if (const Status allowed = check(*context); !allowed.is_ok()) {
+    reactor->Finish(to_grpc(allowed));
+    return reactor;
+  }
+  const Duration patience = bounded(Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(
+      request->timeout_nanoseconds(), static_cast<std::uint64_t>(kMaxWait.count())))));
+  coordinator_.load()->regroup(from_message(*request), request->node(), patience,
+                               [reactor, response](const Result<GroupSpec>& answer) {
+                                 if (answer.is_ok()) *response->mutable_group() = to_message(*answer);
+                                 reactor->Finish(to_grpc(answer.status()));
+                               });
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* ControllerService::GetPlan(grpc::CallbackServerContext* context,
                                                      const v1::GetPlanRequest* /*request*/,
                                                      v1::GetPlanResponse* response) {
-  Status status = check_token(*context);
-  const PublishedPlanPtr plan = status.is_ok() ? coordinator_.active() : nullptr;
+  Status status = check(*context);
+  const PublishedPlanPtr plan = status.is_ok() ? coordinator_.load()->active() : nullptr;
   if (plan) {
     *response->mutable_plan() = plan->event->plan();
   } else if (status.is_ok()) {
@@ -68,9 +109,9 @@ grpc::ServerUnaryReactor* ControllerService::GetPlan(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* ControllerService::ListNodes(grpc::CallbackServerContext* context,
                                                        const v1::ListNodesRequest* /*request*/,
                                                        v1::ListNodesResponse* response) {
-  const Status status = check_token(*context);
+  const Status status = check(*context);
   if (status.is_ok()) {
-    for (const NodeInformation& node : coordinator_.nodes()) {
+    for (const NodeInformation& node : coordinator_.load()->nodes()) {
       v1::ListNodesResponse::Node& added = *response->add_nodes();
       added.set_name(node.name);
       added.set_address(node.address);

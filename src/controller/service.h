@@ -1,6 +1,9 @@
-// The controller's calls over gRPC.
+// The controller's calls over gRPC, or those of one that stands by.
 #pragma once
 
+#include <atomic>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "controller/coordinator.h"
@@ -8,17 +11,28 @@
 
 namespace square::controller {
 
+// A node that calls a controller that stands by waits there for so long: longer than its attempts at others
+// take.
+inline constexpr Duration kWaitingTime = std::chrono::seconds(15);
+inline constexpr std::size_t kMaxWaiting = 4096;
+
 class ControllerService final : public v1::Controller::CallbackService {
  public:
   // An empty token lets everyone in.
-  ControllerService(Coordinator& coordinator, std::string token)
-      : coordinator_(coordinator), token_(std::move(token)) {}
+  explicit ControllerService(std::string token) : token_(std::move(token)) {}
+
+  // Until then it stands by: every call is answered with UNAVAILABLE and kStandsBy.
+  void serve(Coordinator& coordinator) { coordinator_ = &coordinator; }
+  // How many nodes have called while it stood by, and lately.
+  [[nodiscard]] std::size_t waiting() const;
 
   grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* Attach(
       grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* RegisterGroup(grpc::CallbackServerContext* context,
                                           const v1::RegisterGroupRequest* request,
                                           v1::RegisterGroupResponse* response) override;
+  grpc::ServerUnaryReactor* Regroup(grpc::CallbackServerContext* context, const v1::RegroupRequest* request,
+                                    v1::RegroupResponse* response) override;
   grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context, const v1::GetPlanRequest* request,
                                     v1::GetPlanResponse* response) override;
   grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* context,
@@ -26,10 +40,15 @@ class ControllerService final : public v1::Controller::CallbackService {
                                       v1::ListNodesResponse* response) override;
 
  private:
+  // Errors: UNAUTHENTICATED; UNAVAILABLE while it stands by.
+  [[nodiscard]] Status check(const grpc::CallbackServerContext& context) const;
   [[nodiscard]] Status check_token(const grpc::CallbackServerContext& context) const;
+  void note_waiting(const grpc::CallbackServerContext& context) const;
 
-  Coordinator& coordinator_;
+  std::atomic<Coordinator*> coordinator_ = nullptr;
   const std::string token_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, TimePoint> waiting_;  // nodes, and when they called last
 };
 
 }  // namespace square::controller

@@ -88,7 +88,7 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
   std::set<std::string> nodes;
   for (const auto& [node, past] : std::exchange(pasts_, {})) {
     Brought& brought =
-        absorbed.brought.emplace_back(Brought{node, check_past(past, state, has_plan), {}, {}, false});
+        absorbed.brought.emplace_back(Brought{node, check_past(past, state, has_plan), {}, {}, {}, false});
     if (!brought.right.is_ok()) continue;
     const Result<bool> adopted = adopt_past(past, state, planner);
     brought.right = adopted.status();
@@ -98,6 +98,7 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
         "node {} comes from plan {} of another controller, with {} groups", node, past.epoch(),
         past.groups_size());
     brought.nodes = nodes_of(past, state);
+    brought.addresses.assign(past.addresses().begin(), past.addresses().end());
     brought.closed.assign(past.closed().begin(), past.closed().end());
     nodes.insert(node);
     running_[node] = running_groups(past);
@@ -124,6 +125,7 @@ bool Succession::spread(const Absorbed& absorbed, PlanningState& state, Members&
       deferred.push_back([line = member->line, why = brought.right] { line->close(why, false); });
     }
     replan = replan || brought.is_news;
+    for (const v1::Address& address : brought.addresses) members.locate(address.peer(), address.address());
     for (const v1::Closed& part : brought.closed) closed.note(brought.node, part.group(), part.number());
   }
   const auto is_there = [&](const std::string& name) { return members.contains(name); };

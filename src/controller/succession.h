@@ -45,6 +45,7 @@ class Succession {
     std::string node;
     Status right;                    // not OK: nothing came of it
     std::vector<std::string> nodes;  // that it knows, and that may come back
+    std::vector<v1::Address> addresses;
     std::vector<v1::Closed> closed;  // groups whose names it registers anew
     bool is_news = false;            // a new plan is due
   };

@@ -129,16 +129,13 @@ void AttachedLine::note(const GroupSpec& group, const GroupRegistration& made, b
   }
 }
 
-Result<GroupRegistration> AttachedLine::enrol(const GroupSpec& group, std::optional<Rank> joins,
-                                              Duration timeout) {
-  v1::GatewayRegister request;
-  *request.mutable_group() = controller::to_message(group);
+Result<v1::GatewayRegistered> AttachedLine::ask(v1::GatewayRegister request, const std::string& what,
+                                                Duration timeout) {
   request.set_timeout_nanoseconds(to_nanoseconds(timeout));
-  if (joins) request.set_joins(joins->value() + 1);
   std::string body = body_of(request);
   if (has_left_) return cancelled(fmt::format("the process left node \"{}\"", name_));
   if (body.size() > kMaxMessageBytes) {
-    return invalid_argument(fmt::format("group \"{}\" takes {} bytes to describe; {} are allowed", group.name,
+    return invalid_argument(fmt::format("group \"{}\" takes {} bytes to describe; {} are allowed", what,
                                         body.size(), kMaxMessageBytes));
   }
   const auto promise = std::make_shared<std::promise<Result<v1::GatewayRegistered>>>();
@@ -153,10 +150,27 @@ Result<GroupRegistration> AttachedLine::enrol(const GroupSpec& group, std::optio
     return deadline_exceeded(
         fmt::format("group \"{}\" was not registered within {:.3g} s by the gateway of "
                     "node \"{}\"",
-                    group.name, to_seconds(timeout), name_));
+                    what, to_seconds(timeout), name_));
   }
-  SQUARE_ASSIGN_OR_RETURN(const v1::GatewayRegistered answer, answered.get());
+  SQUARE_ASSIGN_OR_RETURN(v1::GatewayRegistered answer, answered.get());
   SQUARE_RETURN_IF_ERROR(status_of(answer.status()));
+  return answer;
+}
+
+Result<GroupSpec> AttachedLine::regroup(const RegroupRequest& request, Duration timeout) {
+  v1::GatewayRegister message;
+  *message.mutable_regroup() = controller::to_message(request);
+  SQUARE_ASSIGN_OR_RETURN(const v1::GatewayRegistered answer,
+                          ask(std::move(message), request.group, timeout));
+  return controller::from_message(answer.regrouped());
+}
+
+Result<GroupRegistration> AttachedLine::enrol(const GroupSpec& group, std::optional<Rank> joins,
+                                              Duration timeout) {
+  v1::GatewayRegister request;
+  *request.mutable_group() = controller::to_message(group);
+  if (joins) request.set_joins(joins->value() + 1);
+  SQUARE_ASSIGN_OR_RETURN(const v1::GatewayRegistered answer, ask(std::move(request), group.name, timeout));
   GroupRegistration registration;
   registration.epoch = Epoch(answer.group().epoch());
   registration.number = answer.group().number();

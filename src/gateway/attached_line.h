@@ -37,6 +37,7 @@ class AttachedLine final : public MessageHandler, public std::enable_shared_from
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
     return enrol(group, std::nullopt, timeout);
   }
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout);
   void post(MemberOperation operation);
   void cancel(CollectiveId collective, OperationId operation);
   void fail(CollectiveId collective, OperationId operation, const Status& cause);
@@ -53,6 +54,8 @@ class AttachedLine final : public MessageHandler, public std::enable_shared_from
  private:
   void leave_once();
   Result<GroupRegistration> enrol(const GroupSpec& group, std::optional<Rank> joins, Duration timeout);
+  // As the request says; `what` names it.
+  Result<v1::GatewayRegistered> ask(v1::GatewayRegister request, const std::string& what, Duration timeout);
   void note(const GroupSpec& group, const GroupRegistration& made, bool joins);
   void close_group(const std::string& group, Rank member);
 

@@ -37,6 +37,10 @@ Result<GroupRegistration> AttachedNode::register_group(const GroupSpec& group, D
   return line_->register_group(group, timeout);
 }
 
+Result<GroupSpec> AttachedNode::regroup(const RegroupRequest& request, Duration timeout) {
+  return line_->regroup(request, timeout);
+}
+
 void AttachedNode::set_members(CollectiveId /*collective*/, std::string /*group*/,
                                std::vector<Rank> /*ranks*/) {}
 

@@ -161,6 +161,10 @@ Status GatewayServer::check_register(const Attachment& from, const GroupSpec& gr
 Status GatewayServer::register_group(Attachment& from, std::uint64_t number,
                                      const v1::GatewayRegister& request) {
   Request asked{from.id(), number, std::nullopt};
+  if (request.has_regroup()) {
+    regroup(from, asked, request);
+    return {};
+  }
   if (request.joins() > 0) asked.joins = Rank(request.joins() - 1);
   auto group = controller::from_message(request.group());
   Status usable = group.status();
@@ -175,6 +179,28 @@ Status GatewayServer::register_group(Attachment& from, std::uint64_t number,
       from.id(), spec, asked.joins, from_nanoseconds(request.timeout_nanoseconds()),
       [this, asked, spec](const Result<GroupPart>& result) { registered(asked, spec, result); });
   return {};
+}
+
+void GatewayServer::regroup(Attachment& from, const Request& asked, const v1::GatewayRegister& request) {
+  RegroupRequest wanted = controller::from_message(request.regroup());
+  Status usable = registrations_->check_regroup(from.id());
+  const bool is_member =
+      wanted.joiner != 0 ||
+      (wanted.ranks.size() == 1 && groups_.is_rank(wanted.group, from.id(), wanted.ranks.front()));
+  if (!is_member) {
+    usable =
+        permission_denied(fmt::format("{} is no such member of group \"{}\"", from.describe(), wanted.group));
+  }
+  if (!usable.is_ok()) return answer_register(asked, usable);
+  registrations_->begin_regroup(from.id(), std::move(wanted), from_nanoseconds(request.timeout_nanoseconds()),
+                                [this, asked](const Result<GroupSpec>& next) {
+                                  v1::GatewayRegistered answer;
+                                  put_status(next.status(), *answer.mutable_status());
+                                  if (next.is_ok())
+                                    *answer.mutable_regrouped() = controller::to_message(*next);
+                                  Attachment* const to = is_ending_ ? nullptr : find(asked.attachment);
+                                  if (to) to->send(MessageType::kRegistered, asked.number, answer);
+                                });
 }
 
 void GatewayServer::registered(const Request& request, const GroupSpec& group,

@@ -74,6 +74,7 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
     std::uint64_t number = 0;
     std::optional<Rank> joins;
   };
+  void regroup(Attachment& from, const Request& asked, const v1::GatewayRegister& request);
   void registered(const Request& request, const GroupSpec& group, const Result<GroupPart>& result);
   void answer_register(const Request& request, const Result<GroupRegistration>& result);
   void answer_watch(AttachmentId attachment, std::uint64_t number, const Status& outcome);

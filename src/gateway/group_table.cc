@@ -46,6 +46,13 @@ void GroupTable::join(const std::string& group, AttachmentId attachment, Rank ra
   groups_.at(group).memberships[attachment].emplace(rank, std::move(membership));
 }
 
+bool GroupTable::is_rank(const std::string& group, AttachmentId attachment, Rank rank) const {
+  const auto found = groups_.find(group);
+  if (found == groups_.end()) return false;
+  const auto own = found->second.memberships.find(attachment);
+  return own != found->second.memberships.end() && own->second.contains(rank);
+}
+
 Group* GroupTable::close(const std::string& name, AttachmentId attachment, Rank rank) {
   const auto found = groups_.find(name);
   if (found == groups_.end()) return nullptr;

@@ -65,6 +65,7 @@ class GroupTable {
   // The attachment's rank is a member of a group that it has added.
   void join(const std::string& group, AttachmentId attachment, Rank rank,
             std::shared_ptr<const void> membership);
+  [[nodiscard]] bool is_rank(const std::string& group, AttachmentId attachment, Rank rank) const;
   // The rank posts nothing more. The group, which the attachment may still be in with other ranks, until
   // prune(); null if it is no member.
   Group* close(const std::string& group, AttachmentId attachment, Rank rank);

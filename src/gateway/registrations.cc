@@ -19,13 +19,26 @@ Registrations::~Registrations() {
   for (auto& [id, running] : running_) running.thread.join();
 }
 
+std::size_t Registrations::count(AttachmentId attachment, bool counts) const {
+  return static_cast<std::size_t>(std::ranges::count_if(running_, [&](const auto& entry) {
+    return entry.second.attachment == attachment && entry.second.counts == counts;
+  }));
+}
+
 Status Registrations::check(AttachmentId attachment) const {
-  const auto own = static_cast<std::size_t>(std::ranges::count_if(
-      running_, [attachment](const auto& entry) { return entry.second.attachment == attachment; }));
-  if (running_.size() < Gateway::kMaxRegistrations && own < kMaxRegistrationsOfOne) return {};
+  const auto all = static_cast<std::size_t>(
+      std::ranges::count_if(running_, [](const auto& entry) { return entry.second.counts; }));
+  if (all < Gateway::kMaxRegistrations && count(attachment, true) < kMaxRegistrationsOfOne) return {};
+  return resource_exhausted(fmt::format(
+      "{} registrations run at the gateway of node \"{}\", as many as may; try again", all, node_.name()));
+}
+
+Status Registrations::check_regroup(AttachmentId attachment) const {
+  if (count(attachment, false) < kMaxRegistrationsOfOne) return {};
   return resource_exhausted(
-      fmt::format("{} registrations run at the gateway of node \"{}\", as many as may; try again",
-                  running_.size(), node_.name()));
+      fmt::format("{} groups of the process go on in others at the gateway of node \"{}\", "
+                  "as many as may at once; try again",
+                  kMaxRegistrationsOfOne, node_.name()));
 }
 
 Result<GroupPart> Registrations::enrol(const GroupSpec& group, std::optional<Rank> joins, Duration timeout) {
@@ -34,20 +47,35 @@ Result<GroupPart> Registrations::enrol(const GroupSpec& group, std::optional<Ran
   return GroupPart{std::move(added), nullptr};
 }
 
+template <typename Call, typename Finish>
+void Registrations::run(AttachmentId attachment, bool counts, Call call, Finish done) {
+  const std::uint64_t id = ++last_;
+  std::thread thread([this, weak = weak_from_this(), id, call = std::move(call), done = std::move(done)] {
+    auto result = call();
+    loop_->post([weak, id, done, result = std::move(result)] {
+      const auto self = weak.lock();
+      if (!self) return;
+      self->ended(id);
+      done(result);
+    });
+  });
+  running_.emplace(id, Running{attachment, counts, std::move(thread)});
+}
+
 void Registrations::begin(AttachmentId attachment, GroupSpec group, std::optional<Rank> joins,
                           Duration timeout, Done done) {
-  const std::uint64_t id = ++last_;
-  std::thread thread(
-      [this, weak = weak_from_this(), id, joins, timeout, group = std::move(group), done = std::move(done)] {
-        auto result = enrol(group, joins, timeout);
-        loop_->post([weak, id, done, result = std::move(result)] {
-          const auto self = weak.lock();
-          if (!self) return;
-          self->ended(id);
-          done(result);
-        });
-      });
-  running_.emplace(id, Running{attachment, std::move(thread)});
+  run(
+      attachment, true,
+      [this, joins, timeout, group = std::move(group)] { return enrol(group, joins, timeout); },
+      std::move(done));
+}
+
+void Registrations::begin_regroup(AttachmentId attachment, RegroupRequest request, Duration timeout,
+                                  Regrouped done) {
+  run(
+      attachment, false,
+      [this, timeout, request = std::move(request)] { return node_.regroup(request, timeout); },
+      std::move(done));
 }
 
 void Registrations::ended(std::uint64_t id) {

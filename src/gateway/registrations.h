@@ -26,15 +26,25 @@ class Registrations final : public std::enable_shared_from_this<Registrations> {
 
   // Errors: RESOURCE_EXHAUSTED if too many run, in all or of this attachment.
   [[nodiscard]] Status check(AttachmentId attachment) const;
+  // Groups that members go on in wait for one another: they do not count. Errors: RESOURCE_EXHAUSTED if too
+  // many run of this attachment.
+  [[nodiscard]] Status check_regroup(AttachmentId attachment) const;
+  using Regrouped = std::function<void(const Result<GroupSpec>&)>;
+  void begin_regroup(AttachmentId attachment, RegroupRequest request, Duration timeout, Regrouped done);
   // Joins the group as `joins`; where that is nobody, adds collectives to it. `done` runs on the loop, unless
   // that stops before.
   void begin(AttachmentId attachment, GroupSpec group, std::optional<Rank> joins, Duration timeout,
              Done done);
 
  private:
+  // Runs `call`, which may block, and then `done` with what it returned.
+  template <typename Call, typename Finish>
+  void run(AttachmentId attachment, bool counts, Call call, Finish done);
+  [[nodiscard]] std::size_t count(AttachmentId attachment, bool counts) const;
   Result<GroupPart> enrol(const GroupSpec& group, std::optional<Rank> joins, Duration timeout);
   struct Running {
     AttachmentId attachment = 0;
+    bool counts = true;
     std::thread thread;
   };
   void ended(std::uint64_t id);

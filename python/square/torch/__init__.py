@@ -12,7 +12,17 @@ from square_autoload import register
 from square.torch.compression import compression_report
 from square.torch.options import Options
 from square.torch.process_group import ProcessGroup
+from square.torch.regrouping import grow, invitation, join, shrink
 
 register()
 
-__all__ = ["Options", "ProcessGroup", "compression_report", "register"]
+__all__ = [
+    "Options",
+    "ProcessGroup",
+    "compression_report",
+    "grow",
+    "invitation",
+    "join",
+    "register",
+    "shrink",
+]

@@ -68,11 +68,30 @@ class Layout:
     keeper: int | None
     gateway: str = ""
     """Where the first rank's node takes in others, if that is known before they ask."""
+    weight: float | None = None
+    """The tenant's, where the job's own processes have the controller; see Site.weight."""
+
+    @property
+    def terms(self) -> "Terms":
+        return Terms(self.tenant, self.algorithm, self.compression, self.controller, self.token, self.weight)
 
     @property
     def sends_nothing(self) -> bool:
         """Whether all ranks share a node, under a controller of their own, which plans everything."""
         return self.keeper is not None and len(set(self.nodes)) == 1
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What holds for a group and for those that it becomes; as in Layout."""
+
+    tenant: str
+    algorithm: str
+    compression: str
+    controller: str
+    """The key of its sites: where the controller was at first."""
+    token: str
+    weight: float | None
 
 
 class Rendezvous:
@@ -233,6 +252,7 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
             keeper=0 if own is not None else _keeper(cards, controller),
             # Now rather than after the layout: that would be another turn of the store.
             gateway=own.gateway if own is not None and leaders.count(0) > 1 else "",
+            weight=own.weight if own is not None else SITES.weight(controller),
         )
     except Exception as error:
         meeting.fail("layout", error)
@@ -275,21 +295,26 @@ def _found_overlay(options: Options, tenant: str, cards: list[Card]) -> Site:
     if is_one_host and not any(leaders):
         # No gRPC: neither a server nor a line to it.
         return Site(lone_key(), square.Node(nodes[0]))
-    # What will be called is not known yet, and this policy plans everything.
-    overlay = square.Scenario(
-        square.Topology(), tenants=[square.Tenant(tenant, options.weight or 1.0)], name="torch"
-    )
-    scenario = with_policy(overlay, policy="exact")
+    weight = options.weight or 1.0
     if is_one_host:
         token = options.token or ""
-        controller = square.Controller(scenario, token=token)
+        address = hosts.LOOPBACK
     else:
         # The store brought the ranks together, so whoever reads it may join.
         token = options.token or secrets.token_hex(16)
         address = hosts.public_address(options.interface, os.environ.get("MASTER_ADDR"))
-        controller = square.Controller(scenario, bind_address=f"{address}:0", token=token)
-    host = _join_node(nodes[0], controller.address, options, token)
-    return Site(controller.address, host, token=token, controller=controller)
+    controller = _own_controller(address, tenant, weight, token, standing_by=False)
+    host = _join_node(nodes[0], controller.address, options, token, controller, 0)
+    return Site(controller.address, host, token=token, controller=controller, weight=weight)
+
+
+def _own_controller(
+    address: str, tenant: str, weight: float, token: str, *, standing_by: bool
+) -> square.Controller:
+    # What will be called is not known yet, and this policy plans everything.
+    overlay = square.Scenario(square.Topology(), tenants=[square.Tenant(tenant, weight)], name="torch")
+    scenario = with_policy(overlay, policy="exact")
+    return square.Controller(scenario, bind_address=f"{address}:0", token=token, standing_by=standing_by)
 
 
 def _assign(cards: list[Card], controller: str, *, is_shared: bool) -> tuple[list[str], list[int]]:
@@ -342,21 +367,73 @@ def _open(meeting: Rendezvous, layout: Layout, options: Options) -> Site:
         return Site(f"gateway {options.gateway}", attached, gateway=options.gateway)
     leader = layout.leaders[meeting.rank]
     if leader == meeting.rank:
-        host = _join_node(layout.nodes[meeting.rank], layout.controller, options, token)
-        return Site(layout.controller, host, token=token)
+        return join_overlay(
+            layout.nodes[meeting.rank], layout.controller, layout.terms, options, meeting.rank
+        )
     gateway = layout.gateway if leader == 0 and layout.gateway else str(meeting.get(f"gateway/{leader}"))
     attached = square.attach(gateway, tenant=layout.tenant, timeout=ATTACH_SECONDS)
     return Site(layout.controller, attached, token=token, gateway=gateway)
 
 
-def _join_node(name: str, controller: str, options: Options, token: str) -> square.Node:
+def join_overlay(name: str, controller: str, terms: Terms, options: Options, standing: int) -> Site:
+    """A node of that name, under the controller at that address now; it brings one of its own that stands by,
+    where the job's processes have the controller."""
+    token = options.token or terms.token
+    successor = None
+    if terms.weight is not None:
+        address = _node_address(controller, options)
+        successor = _own_controller(address, terms.tenant, terms.weight, token, standing_by=True)
+    host = _join_node(name, controller, options, token, successor, standing)
+    return Site(terms.controller, host, token=token, controller=successor, weight=terms.weight)
+
+
+def _join_node(
+    name: str,
+    controller: str,
+    options: Options,
+    token: str,
+    successor: square.Controller | None,
+    standing: int,
+) -> square.Node:
+    address = _node_address(controller, options)
+    return square.Node(
+        name, controller, bind_address=f"{address}:0", token=token, successor=successor, standing=standing
+    )
+
+
+def _node_address(controller: str, options: Options) -> str:
     if options.interface:
-        address = hosts.interface_address(options.interface)
-    elif hosts.is_loopback(controller):
-        address = hosts.LOOPBACK
-    else:
-        address = hosts.public_address(None, hosts.split_address(controller)[0])
-    return square.Node(name, controller, bind_address=f"{address}:0", token=token)
+        return hosts.interface_address(options.interface)
+    if hosts.is_loopback(controller):
+        return hosts.LOOPBACK
+    return hosts.public_address(None, hosts.split_address(controller)[0])
+
+
+def meet_again(
+    meeting: Rendezvous, site: Site, communicator: square.Communicator, terms: Terms | None
+) -> Layout:
+    """The layout of a group that is there: where each rank is. Rank 0, there before, has its terms."""
+    if meeting.rank == 0 and terms is not None:
+        meeting.put("terms", vars(terms))
+    is_owner = isinstance(site.host, square.Node)
+    place = [hosts.host_key(), site.name, presence.own_mark(), is_owner, site.has_controller]
+    # As at any meeting: the cards tell who has come.
+    meeting.put(f"card/{meeting.rank}", place)
+    agreed = Terms(**meeting.get("terms"))
+    if is_lone(site.key):  # another node than before, perhaps
+        agreed = replace(agreed, controller=site.key)
+    places = meeting.get_all([f"card/{rank}" for rank in range(meeting.size)])
+    keys, names, marks, owners, keepers = (list(column) for column in zip(*places, strict=True))
+    return Layout(
+        group=communicator.name,
+        **vars(agreed),
+        nodes=names,
+        leaders=list(range(meeting.size)),
+        hosts=keys,
+        marks=marks,
+        owners=owners,
+        keeper=keepers.index(True) if True in keepers else None,
+    )
 
 
 def _leads_others(layout: Layout, rank: int) -> bool:

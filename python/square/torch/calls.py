@@ -13,11 +13,12 @@ import torch
 
 import square
 from square.torch import fork
-from square.torch.bootstrap import Layout, Rendezvous, join
+from square.torch.bootstrap import Layout, Rendezvous, Terms, join, meet_again
 from square.torch.compression import Compressor
 from square.torch.departure import FAILED_LEAVE_SECONDS, LEAVE_SECONDS, Departure
+from square.torch.refounding import refound
 from square.torch.roll_call import ROLL_CALLS, Overlay, Place, RollCall
-from square.torch.site import SITES, is_lone
+from square.torch.site import SITES, Site, is_lone
 from square.torch.work import Member, Work
 
 # How long a busy gateway is asked again, and after which pause at the most.
@@ -43,24 +44,12 @@ class Calls:
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, name: str, options: Any) -> None:
         fork.check()
-        self.who = Member(name, rank)
-        self.timeout = timeout
-        self.sequence = 0
-        self._lock = threading.Lock()
-        self._works: deque[Work] = deque()
-        self._recent: deque[Work] = deque(maxlen=RECENT_WORKS)
-        self._barriers = 0
-        self._closed_because = ""
-        self.meeting = Rendezvous(store, rank, size, timeout)
-        self._departure = Departure(self.meeting)
-        self._site, layout = join(self.meeting, name, options)
-        self.algorithm = layout.algorithm  # of all_reduce
-        self.compressor = Compressor(layout.compression)
-        self.who.roll_call = self._roll_call(layout)
+        meeting = Rendezvous(store, rank, size, timeout)
+        site, layout = join(meeting, name, options)
         try:
-            self.communicator = _patiently(
+            communicator = _patiently(
                 lambda: square.Communicator(
-                    self._site.host,
+                    site.host,
                     layout.group,
                     layout.tenant,
                     layout.nodes,
@@ -70,9 +59,57 @@ class Calls:
                 )
             )
         except BaseException:
-            SITES.release(self._site)
+            SITES.release(site)
             raise
-        ROLL_CALLS.add(self.who.roll_call)
+        self._begin(Member(name, rank), timeout, meeting, site, layout, communicator)
+
+    @classmethod
+    def going_on(
+        cls,
+        name: str,
+        timeout: timedelta,
+        store: Any,
+        site: Site,
+        communicator: square.Communicator,
+        terms: Terms | None,
+    ) -> "Calls":
+        """On a group that another one became, or that this process joined without a store.
+
+        `site` was acquired for it; `terms` are those of who was there before. All ranks meet in `store`,
+        which the new group serves itself.
+        """
+        meeting = Rendezvous(store, communicator.rank, communicator.size, timeout)
+        layout = meet_again(meeting, site, communicator, terms)
+        calls = cls.__new__(cls)
+        calls._begin(Member(name, communicator.rank), timeout, meeting, site, layout, communicator)
+        return calls
+
+    def _begin(
+        self,
+        who: Member,
+        timeout: timedelta,
+        meeting: Rendezvous,
+        site: Site,
+        layout: Layout,
+        communicator: square.Communicator,
+    ) -> None:
+        self.who = who
+        self.timeout = timeout
+        self.sequence = 0
+        self._lock = threading.Lock()
+        self._works: deque[Work] = deque()
+        self._recent: deque[Work] = deque(maxlen=RECENT_WORKS)
+        self._barriers = 0
+        self._closed_because = ""
+        self.meeting = meeting
+        self._departure = Departure(meeting)
+        self._site = site
+        self.terms = layout.terms
+        self.algorithm = layout.algorithm  # of all_reduce
+        self.compressor = Compressor(layout.compression)
+        self.roll_call = self.who.roll_call = self._roll_call(layout)
+        self.communicator = communicator
+        ROLL_CALLS.add(self.roll_call)
         OPEN.add(self)
 
     def start(
@@ -108,6 +145,11 @@ class Calls:
         self._barriers += 1
         return self._barriers
 
+    @property
+    def controller(self) -> str:
+        """The address of the overlay's controller now."""
+        return self._site.controller or self.terms.controller
+
     def seconds(self, timeout: timedelta | None) -> float:
         given = timeout if timeout is not None and timeout > timedelta(0) else self.timeout
         return given.total_seconds()
@@ -122,6 +164,62 @@ class Calls:
         for work in self._drain():
             work.cancel()
         self._leave(together=False)
+
+    def grow(self, joiners: int, seconds: float) -> tuple[Site, square.Communicator, list[int]]:
+        """The group that this one goes on in: its site, to be released, its communicator, and the ranks that
+        the first of its ranks had here. Nothing can be called here then.
+
+        It may be called again where it raises an error of square.
+        """
+        self._close("it went on in another group")
+        for work in self._drain():
+            work.cancel()
+        try:
+            found = self._next(joiners, seconds)
+        except BaseException:
+            self._closed_because = ""  # the communicator refuses by itself, and whoever leaves finds it
+            raise
+        OPEN.discard(self)
+        ROLL_CALLS.discard(self.roll_call)
+        # Of its failures none is the new group's.
+        self._site.has_failed = self.who.has_failed = False
+        del self.communicator
+        SITES.release(self._site)
+        return found
+
+    def _next(self, joiners: int, seconds: float) -> tuple[Site, square.Communicator, list[int]]:
+        end = time.monotonic() + seconds
+        site = SITES.acquire(self._site.key, lambda: self._site)
+        try:
+            communicator = self.communicator.grow(joiners, timeout=seconds)
+            return site, communicator, communicator.origin
+        except square.errors.UnavailableError:
+            SITES.release(site)
+            # The node went with its process; where it stood alone, the others of the host found another.
+            if joiners or not is_lone(site.key) or isinstance(site.host, square.Node):
+                raise
+        except BaseException:
+            SITES.release(site)
+            raise
+        left = max(0.0, end - time.monotonic())
+        places = self.roll_call.places
+        marks = [place.mark for place in places]
+        own = self.who.rank
+        found = refound(self.communicator.name, places[own].node, marks, own, self.terms.tenant, left)
+        try:
+            communicator = square.Communicator(
+                found.site.host,
+                found.name,
+                self.terms.tenant,
+                [places[own].node] * len(found.ranks),
+                found.ranks.index(own),
+                collectives=AT_ONCE,
+                timeout=max(0.0, end - time.monotonic()),
+            )
+        except BaseException:
+            SITES.release(found.site)
+            raise
+        return found.site, communicator, found.ranks
 
     def shutdown(self) -> None:
         """Lets what runs end, and leaves with the others, both for LEAVE_SECONDS at the most."""
@@ -155,7 +253,7 @@ class Calls:
         fields = zip(layout.hosts, layout.nodes, layout.marks, layout.owners, strict=True)
         meeting = self.meeting  # no reference to this object: whoever drops it frees what it has
         # A node alone has no controller to ask, and nobody elsewhere to ask about.
-        controller = "" if is_lone(layout.controller) else layout.controller
+        controller = "" if is_lone(layout.controller) else self._site.controller or layout.controller
         overlay = Overlay(controller, layout.token or self._site.token, layout.keeper)
         return RollCall(
             self.who.name,
@@ -195,8 +293,7 @@ class Calls:
 
     def _leave(self, *, together: bool, deadline: float = 0.0) -> None:
         OPEN.discard(self)
-        if self.who.roll_call is not None:
-            ROLL_CALLS.discard(self.who.roll_call)
+        ROLL_CALLS.discard(self.roll_call)
         self._departure.announce()
         # Its destructor must not find the node gone.
         del self.communicator

@@ -3,6 +3,7 @@
 import fcntl
 import ipaddress
 import os
+import secrets
 import socket
 import struct
 
@@ -63,6 +64,21 @@ def address_towards(host: str) -> str | None:
         except OSError:
             return None
         return str(probe.getsockname()[0])
+
+
+def reachable_address(node: str) -> str:
+    """Where other hosts reach this one, whose node has that address if it is known; else perhaps loopback."""
+    if node:
+        return split_address(node)[0]
+    try:
+        return public_address(None, None)
+    except ValueError:
+        return LOOPBACK
+
+
+def unique_name() -> str:
+    """Of a node that joins an overlay by itself: containers may all have the same host name."""
+    return f"{socket.gethostname()}-{secrets.token_hex(4)}"
 
 
 def public_address(interface: str | None, towards: str | None) -> str:

@@ -1,19 +1,25 @@
 """A mark that a process is there, for the others of its host: the kernel takes it away with the process.
 
-A socket with a name in the network namespace, which nobody reads or writes: whether the name can be
-connected to says it all. Nothing of it is in the file system, and it needs no thread.
+A socket with a name in the network namespace: whether the name can be connected to says it all. Nothing of it
+is in the file system, and it needs no thread. It is read only where processes have nothing else to meet at
+(refounding.py).
 """
 
 import contextlib
 import errno
+import json
 import secrets
 import socket
 import threading
+from typing import Any
 
 from square.torch import fork
 
 _lock = threading.Lock()
 _mark: socket.socket | None = None
+_heard: dict[str, list[dict[str, Any]]] = {}
+_LONGEST_MESSAGE = 65_536
+_MOST_SUBJECTS = 1_024
 _name = ""
 
 
@@ -44,6 +50,29 @@ def is_there(mark: str) -> bool:
         except OSError as error:
             return error.errno != errno.ECONNREFUSED
     return True
+
+
+def say(mark: str, subject: str, message: dict[str, Any]) -> None:
+    """Writes to the process of this host with that mark; lost where that is gone or does not read."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line, contextlib.suppress(OSError):
+        line.setblocking(False)
+        line.sendto(json.dumps([subject, message]).encode(), f"\0{mark}")
+
+
+def heard(subject: str) -> list[dict[str, Any]]:
+    """What others have written to this process on the subject since the last call."""
+    with _lock:
+        while _mark is not None:
+            try:
+                text = _mark.recv(_LONGEST_MESSAGE, socket.MSG_DONTWAIT)
+                about, message = json.loads(text)
+            except OSError:
+                break
+            except ValueError:  # not ours
+                continue
+            if len(_heard) < _MOST_SUBJECTS or about in _heard:
+                _heard.setdefault(about, []).append(message)
+        return _heard.pop(subject, [])
 
 
 def _drop() -> None:

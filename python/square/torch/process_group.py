@@ -41,6 +41,11 @@ class ProcessGroup(distributed.ProcessGroup):
         if (calls := getattr(self, "_calls", None)) is not None:
             calls.shutdown()
 
+    @property
+    def calls(self) -> Calls:
+        """The engine."""
+        return self._calls
+
     # What a group says of itself.
 
     def getBackendName(self) -> str:  # noqa: N802

@@ -76,7 +76,7 @@ class RollCall:
     ) -> None:
         self.group = group
         self._own_rank = own_rank
-        self._places = places
+        self.places = places
         self._overlay = overlay
         self._report = report
         self._is_reported = is_reported
@@ -114,10 +114,10 @@ class RollCall:
     def look(self) -> set[int]:
         """The ranks that are gone; nobody comes back."""
         for rank in self._near:
-            if rank not in self._gone and not presence.is_there(self._places[rank].mark):
+            if rank not in self._gone and not presence.is_there(self.places[rank].mark):
                 self._gone.add(rank)
                 # Their nodes others see for themselves.
-                if self._far and not self._places[rank].is_node:
+                if self._far and not self.places[rank].is_node:
                     self._tell(rank)
         self._ask_controller()
         if not self._gone:
@@ -125,7 +125,7 @@ class RollCall:
         return self._gone
 
     def describe(self, *, is_own: bool) -> str:
-        names = [f'rank {rank} on node "{self._places[rank].node}"' for rank in sorted(self._gone)]
+        names = [f'rank {rank} on node "{self.places[rank].node}"' for rank in sorted(self._gone)]
         where = "" if is_own else f" of group {self.group!r}"
         return ", ".join(name + where for name in names)
 
@@ -145,7 +145,7 @@ class RollCall:
             return
         else:
             connected = {node.name for node in nodes if node.connected}
-            missing = {rank for rank in self._far_nodes if self._places[rank].node not in connected}
+            missing = {rank for rank in self._far_nodes if self.places[rank].node not in connected}
         self._asked = time.monotonic()
         self._suspected = {
             rank: self._suspected.get(rank, self._asked) for rank in missing if rank not in self._gone
@@ -164,7 +164,7 @@ class RollCall:
             return  # the store went with somebody; who that is, others see, too
 
     def _was_reported(self, rank: int) -> bool:
-        if self._places[rank].is_node:
+        if self.places[rank].is_node:
             return False
         try:
             return self._is_reported(rank)

@@ -38,12 +38,16 @@ class Site:
         token: str = "",
         gateway: str = "",
         controller: square.Controller | None = None,
+        weight: float | None = None,
     ) -> None:
         self.key = key
         self.host = host
         # Given a deadline (time.monotonic()), each waits until others have no more use for this process.
         self.departures: list[Callable[[float], None]] = []
         self.token = token
+        # Of the overlay's first tenant, where the job's processes have the controller among them: then each
+        # brings one that stands by.
+        self.weight = weight
         # A failure of any of its groups: then the others may not come to leave together.
         self.has_failed = False
         self._gateway = gateway
@@ -57,7 +61,18 @@ class Site:
 
     @property
     def has_controller(self) -> bool:
-        return self._controller is not None or (is_lone(self.key) and isinstance(self.host, square.Node))
+        has_awake = self._controller is not None and not self._controller.stands_by
+        return has_awake or (is_lone(self.key) and isinstance(self.host, square.Node))
+
+    @property
+    def address(self) -> str:
+        """Where other hosts reach the node; empty where only its gateway knows."""
+        return self.host.address if isinstance(self.host, square.Node) else ""
+
+    @property
+    def controller(self) -> str:
+        """The address of the controller that the node follows; empty where only its gateway knows."""
+        return self.host.controller if isinstance(self.host, square.Node) else ""
 
     @property
     def gateway(self) -> str:
@@ -120,6 +135,12 @@ class Sites:
                 for address, site in self._sites.items()
                 if not address.startswith("gateway ")
             }
+
+    def weight(self, key: str) -> float | None:
+        """Of the site of that key."""
+        with self._lock:
+            site = self._sites.get(key)
+            return site.weight if site is not None else None
 
     def acquire(self, key: str, open_site: Callable[[], Site]) -> Site:
         """The site of that key, opened if there is none. release() it once."""

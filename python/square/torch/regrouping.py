@@ -1,0 +1,161 @@
+"""Process groups that go on without ranks that are gone, and with others that join.
+
+The store that brought the ranks together may have gone with rank 0. So the new group brings one of its own:
+its rank 0 serves it, and tells the others where, through the group.
+"""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from torch import distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+import square
+from square.torch import hosts
+from square.torch.bootstrap import Terms, join_overlay
+from square.torch.calls import Calls
+from square.torch.options import Options
+from square.torch.process_group import NAME, ProcessGroup
+from square.torch.site import SITES, Site, is_lone
+
+# Where the store is, in as many bytes.
+_PLACE_BYTES = 512
+_JOINER_STANDING = 1 << 16
+
+
+def shrink(group: Any = None, timeout: timedelta | None = None) -> ProcessGroup:
+    """The group without the ranks that are gone; every rank that lives calls it, also after failures.
+
+    The survivors keep their order, and all get the same group; it needs neither the store of the old one nor
+    its rank 0. Without `group`, the default group shrinks, and the new one takes its place: groups made of it
+    before go on, and count ranks as they did. The old group is closed. It may be called again where it fails.
+    Raises torch's DistBackendError, which names the nodes of ranks that are neither here nor gone; TypeError
+    for a group of another backend. Blocks for `timeout`, the group's own without one.
+    """
+    return grow(0, group, timeout)
+
+
+def grow(joiners: int, group: Any = None, timeout: timedelta | None = None) -> ProcessGroup:
+    """As shrink(), and so many processes join behind the survivors, with join()."""
+    old = _group_of(group)
+    calls = old.calls
+    limit = timeout or calls.timeout
+    operation = "grow" if joiners else "shrink"
+    try:
+        site, communicator, origin = calls.grow(joiners, limit.total_seconds())
+        return _finish(old, site, communicator, origin, calls.terms, limit)
+    except square.SquareError as error:
+        raise calls.error(operation, error) from error
+
+
+def invitation(group: Any = None) -> str:
+    """What a process must know to join() the group, as text. It holds the overlay's secret, if it has one."""
+    old = _group_of(group)
+    calls = old.calls
+    if is_lone(calls.terms.controller):
+        raise ValueError(
+            "square: the group has all its ranks on one node, which stands alone: nobody can join"
+        )
+    return json.dumps([calls.controller, calls.communicator.name, vars(calls.terms)])
+
+
+def join(invited: str, options: Options | None = None, timeout: timedelta | None = None) -> ProcessGroup:
+    """The group whose ranks call grow(), as one of those that join it, which is its default group then.
+
+    `invited` is an invitation() of any of its ranks. Raises errors of square, and ValueError where this
+    process has a default group. Blocks for `timeout`, torch's default without one.
+    """
+    if dist.is_initialized():
+        raise ValueError("square: a process that joins a group has no default group before")
+    controller, name, fields = json.loads(invited)
+    terms = Terms(**fields)
+    own = Options.resolve(options)
+    limit = timeout or c10d.default_pg_timeout
+    site = SITES.acquire(
+        terms.controller,
+        lambda: join_overlay(own.node or hosts.unique_name(), controller, terms, own, _JOINER_STANDING),
+    )
+    try:
+        communicator = square.Communicator.join(site.host, name, timeout=limit.total_seconds())
+    except BaseException:
+        SITES.release(site)
+        raise
+    return _finish(None, site, communicator, [], None, limit)
+
+
+def _group_of(group: Any) -> ProcessGroup:
+    found = group if group is not None else c10d._get_default_group()
+    if not isinstance(found, ProcessGroup):
+        raise TypeError(f"{found} is not a process group of the backend square")
+    return found
+
+
+def _finish(
+    old: ProcessGroup | None,
+    site: Site,
+    communicator: square.Communicator,
+    origin: list[int],
+    terms: Terms | None,
+    timeout: timedelta,
+) -> ProcessGroup:
+    """The process group over a communicator that is there."""
+    name = communicator.name.rpartition("/")[2]
+    try:
+        store = _common_store(communicator, site, timeout)
+        calls = Calls.going_on(name, old.calls.timeout if old else timeout, store, site, communicator, terms)
+    except BaseException:
+        SITES.release(site)
+        raise
+    made = ProcessGroup(store, communicator.rank, communicator.size, calls)
+    _take_place(old, made, name, origin)
+    return made
+
+
+def _common_store(communicator: square.Communicator, site: Site, timeout: timedelta) -> Any:
+    place = bytearray(_PLACE_BYTES)
+    store: Any = None
+    if communicator.rank == 0:
+        store = dist.TCPStore(hosts.LOOPBACK, 0, None, True, timeout, wait_for_workers=False)
+        text = json.dumps([hosts.host_key(), hosts.reachable_address(site.address), store.port])
+        place[:] = text.encode().ljust(_PLACE_BYTES)
+    communicator.broadcast(place, root=0, timeout=timeout.total_seconds())
+    if store is None:
+        host, address, port = json.loads(place)
+        address = hosts.LOOPBACK if host == hosts.host_key() else address
+        store = dist.TCPStore(address, port, None, False, timeout, wait_for_workers=False)
+    return store
+
+
+def _take_place(old: ProcessGroup | None, made: ProcessGroup, name: str, origin: list[int]) -> None:
+    """Makes torch know the group, and forget the one that it was."""
+    world = c10d._world
+    is_default = old is None or old is c10d._get_default_group()
+    ranks = {rank: rank for rank in range(made.size())}
+    if old is not None and not is_default:
+        before = {group_rank: rank for rank, group_rank in world.pg_group_ranks[old].items()}
+        ranks = {before[rank]: place for place, rank in enumerate(origin)}
+        # Those that joined are behind all that there were.
+        last = max(world.pg_group_ranks[c10d._get_default_group()], default=-1)
+        for place in range(len(origin), made.size()):
+            last += 1
+            ranks[last] = place
+    if old is not None:
+        world.pg_map.pop(old, None)
+        world.pg_group_ranks.pop(old, None)
+        world.pg_backend_config.pop(old, None)
+        tag = world.pg_to_tag.pop(old, None)
+        for groups in (world.tags_to_pg.get(tag, []), world.tags_to_pg.get("", [])):
+            if old in groups:
+                groups.remove(old)
+        c10d._unregister_process_group(world.pg_names.pop(old))
+    made._set_group_name(name)
+    world.pg_map[made] = (NAME, made.get_group_store())
+    world.pg_names[made] = name
+    world.pg_group_ranks[made] = ranks
+    world.pg_backend_config[made] = str(c10d.BackendConfig(dist.Backend(NAME)))
+    world.pg_to_tag[made] = ""
+    world.tags_to_pg.setdefault("", []).append(made)
+    c10d._register_process_group(name, made)
+    if is_default:
+        c10d._update_default_pg(made)

@@ -1,0 +1,133 @@
+#include "controller/candidates.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+
+namespace square::controller {
+namespace {
+
+bool says(const Status& status, const char* words) {
+  return status.message().find(words) != std::string::npos;
+}
+
+// It has said something, if not that it is the controller.
+bool has_answered(const Status& why) {
+  switch (why.code()) {
+    case StatusCode::kUnavailable: return says(why, kStandsBy);
+    case StatusCode::kCancelled:
+    case StatusCode::kDeadlineExceeded: return false;
+    default: return true;
+  }
+}
+
+}  // namespace
+
+Candidates::Candidates(std::string node, std::string first, std::optional<SuccessorOptions> own)
+    : node_(std::move(node)), own_(std::move(own)), current_(std::move(first)) {
+  if (own_) addresses_[{own_->standing, node_}] = own_->address;
+}
+
+void Candidates::learn(const std::string& node, std::uint32_t standing, const std::string& address) {
+  if (node == node_) return;
+  forget(node);
+  const std::lock_guard lock(mutex_);
+  if (!address.empty()) addresses_[{standing, node}] = address;
+}
+
+void Candidates::forget(const std::string& node) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(addresses_, [&](const auto& entry) { return entry.first.second == node && node != node_; });
+}
+
+std::string Candidates::current() const {
+  const std::lock_guard lock(mutex_);
+  return current_;
+}
+
+std::string Candidates::next(TimePoint now) {
+  std::unique_lock lock(mutex_);
+  if (round_.empty()) {
+    const bool wakes = should_wake(now);
+    begin_round();
+    if (wakes) {
+      lock.unlock();
+      log(LogLevel::kWarning, {.component = "controller client", .node = node_},
+          "node {}: the controller is gone, and this node's comes next: it wakes", node_);
+      const Status woken = own_->wake();
+      if (!woken.is_ok()) log(LogLevel::kError, "controller client", "{}", woken.to_string());
+      lock.lock();
+      if (woken.is_ok()) return own_->address;
+    }
+  }
+  std::string address = round_.back();
+  round_.pop_back();
+  return address;
+}
+
+bool Candidates::has_more() const {
+  const std::lock_guard lock(mutex_);
+  return !round_.empty();
+}
+
+// Those that are silent hold up the others: they come last, and who is dead is not asked again.
+void Candidates::begin_round() {
+  std::vector<std::string> silent;
+  const auto add = [&](const std::string& address) {
+    const State& state = states_[address];
+    if (!state.is_dead()) (state.silent_since ? silent : round_).push_back(address);
+  };
+  add(current_);
+  for (const auto& [standing, address] : addresses_) {
+    if (address != current_) add(address);
+  }
+  round_.insert(round_.end(), silent.begin(), silent.end());
+  if (round_.empty()) round_.push_back(current_);
+  std::ranges::reverse(round_);
+}
+
+// It comes first of those that live. A silence of others may be this node's own: where that decides, most of
+// the nodes that are not silent must have lost the controller, and wait here.
+bool Candidates::should_wake(TimePoint now) const {
+  if (!own_ || current_ == own_->address) return false;
+  std::size_t silent = 0;
+  std::size_t alive = 0;
+  const auto is_gone = [&](const std::string& address) {
+    const auto known = states_.find(address);
+    return known != states_.end() && (known->second.is_dead() || known->second.is_overdue(now));
+  };
+  if (!is_gone(current_)) return false;
+  for (const auto& [standing, address] : addresses_) {
+    if (standing < Standing{own_->standing, node_} && !is_gone(address)) return false;
+    const auto known = states_.find(address);
+    if (known != states_.end() && known->second.is_dead()) continue;
+    ++(is_gone(address) ? silent : alive);
+  }
+  return silent == 0 || 2 * own_->waiting() > alive;
+}
+
+void Candidates::welcomed(const std::string& address) {
+  const std::lock_guard lock(mutex_);
+  current_ = address;
+  states_.clear();
+  round_.clear();
+}
+
+void Candidates::failed(const std::string& address, const Status& why, TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  State& state = states_[address];
+  if (has_answered(why)) {
+    state = {};
+  } else if (says(why, std::strerror(ECONNREFUSED))) {
+    if (state.refusals > 0 && now - state.refused_at < kRefusalDistance) return;
+    ++state.refusals;
+    state.refused_at = now;
+  } else {
+    state.refusals = 0;
+    if (!state.silent_since) state.silent_since = now;
+  }
+}
+
+}  // namespace square::controller

@@ -1,0 +1,73 @@
+// Where a node finds its controller: at one address, or, where nodes bring successors, at that of the first
+// that lives.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "square/clock.h"
+#include "square/controller_client.h"
+#include "square/status.h"
+
+namespace square::controller {
+
+// What a controller that stands by says to whoever calls.
+inline constexpr const char* kStandsBy = "this controller stands by until those before it are gone";
+// A controller that nobody answers for, though its host does not say that it is gone, is taken for dead then.
+inline constexpr Duration kSuccessionLease = std::chrono::seconds(10);
+// Refused so often in a row, a controller's process is no more; refusals count once in so long.
+inline constexpr int kRefusalsOfGone = 2;
+inline constexpr Duration kRefusalDistance = std::chrono::milliseconds(50);
+
+// Nodes dial in rounds: the controller that they had, then the others by their standing. Where one welcomes
+// them it is theirs. A node whose own comes first of those that live wakes it: see docs/controller.md.
+// Thread-safe.
+class Candidates {
+ public:
+  // `first` is the controller to begin with; `own` is what this node brings, if it brings any.
+  Candidates(std::string node, std::string first, std::optional<SuccessorOptions> own);
+
+  // What the controller tells of others; an empty address: it brings none.
+  void learn(const std::string& node, std::uint32_t standing, const std::string& address);
+  void forget(const std::string& node);
+
+  // The controller that welcomed this node last.
+  [[nodiscard]] std::string current() const;
+  // Whom to dial now. May wake the own controller: blocks for as long as that takes.
+  std::string next(TimePoint now);
+  // Others are left in this round, to be dialled without a pause.
+  [[nodiscard]] bool has_more() const;
+  void welcomed(const std::string& address);
+  // The attempt failed like this.
+  void failed(const std::string& address, const Status& why, TimePoint now);
+
+ private:
+  struct State {
+    int refusals = 0;
+    TimePoint refused_at;
+    std::optional<TimePoint> silent_since;
+    [[nodiscard]] bool is_dead() const { return refusals >= kRefusalsOfGone; }
+    [[nodiscard]] bool is_overdue(TimePoint now) const {
+      return silent_since && now - *silent_since >= kSuccessionLease;
+    }
+  };
+  using Standing = std::pair<std::uint32_t, std::string>;  // and the node's name
+
+  void begin_round();
+  [[nodiscard]] bool should_wake(TimePoint now) const;
+
+  const std::string node_;
+  const std::optional<SuccessorOptions> own_;
+  mutable std::mutex mutex_;
+  std::string current_;
+  std::map<Standing, std::string> addresses_;
+  std::map<std::string, State> states_;  // by address, of this search
+  std::vector<std::string> round_;       // the next last
+};
+
+}  // namespace square::controller

@@ -1,0 +1,271 @@
+#include "controller/regroupings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <tuple>
+
+#include "base/check.h"
+
+namespace square::controller {
+namespace {
+
+// Between the name that groups have in common and the number of the one.
+constexpr char kMark = '~';
+
+std::size_t mark_of(const std::string& group) {
+  const std::size_t mark = group.find_last_of(kMark);
+  if (mark == std::string::npos || mark + 1 == group.size()) return std::string::npos;
+  const bool is_number = group.find_first_not_of("0123456789", mark + 1) == std::string::npos;
+  return is_number ? mark : std::string::npos;
+}
+
+// One that no group has.
+std::string next_name(const std::string& group, const GroupRegistry::Groups& groups) {
+  const std::string common = common_name(group);
+  std::string name;
+  for (std::uint64_t number = 1; name.empty() || groups.contains(name) || name == group; ++number)
+    name = fmt::format("{}{}{}", common, kMark, number);
+  return name;
+}
+
+GroupSpec spec_of(const std::string& name, const RegisteredGroup& group) {
+  GroupSpec spec{name, group.tenant, group.nodes, {}};
+  spec.origin = group.origin;
+  return spec;
+}
+
+bool has_part(const GroupOrigin& origin, const RegroupRequest& request) {
+  if (request.joiner != 0) return std::ranges::find(origin.joiners, request.joiner) != origin.joiners.end();
+  return std::ranges::includes(origin.ranks, request.ranks);
+}
+
+std::vector<Rank> ranks_on(const RegisteredGroup& group, const std::string& node) {
+  std::vector<Rank> ranks;
+  for (std::uint32_t rank = 0; rank < group.nodes.size(); ++rank) {
+    if (group.nodes[rank] == node) ranks.emplace_back(rank);
+  }
+  return ranks;
+}
+
+// Of its ranks on the node those that go on.
+std::set<Rank> chosen(const RegisteredGroup& group, const std::string& node,
+                      const std::vector<Rank>& wanted) {
+  std::set<Rank> ranks;
+  for (const Rank rank : ranks_on(group, node)) {
+    if (std::ranges::find(wanted, rank) != wanted.end()) ranks.insert(rank);
+  }
+  return ranks;
+}
+
+// Its members there call nothing more in the group.
+bool is_out(const RegisteredGroup& group, const std::string& node) {
+  return group.closed.contains(node) || group.gone.contains(node);
+}
+
+// Those that nobody heard of for a lease may live, and have another controller, which would let them go on as
+// well. Where that can be, more than half of those that are not known to be dead must be here, or half of
+// them with the lowest rank. Returns the others, empty where they are too few to matter.
+std::set<std::string> rivals(const RegisteredGroup& group,
+                             const std::function<bool(const std::string&)>& is_here, const Members& members) {
+  std::set<std::string> here;
+  std::set<std::string> silent;
+  std::optional<bool> is_first_here;
+  if (!members.has_successors()) return silent;
+  for (const std::string& node : group.nodes) {
+    const bool is_one = is_here(node);
+    if (!is_one && (group.closed.contains(node) || !members.may_live(node))) continue;
+    if (!is_first_here) is_first_here = is_one;
+    (is_one ? here : silent).insert(node);
+  }
+  const bool is_half = here.size() == silent.size() && is_first_here.value_or(false);
+  if (here.size() > silent.size() || is_half) silent.clear();
+  return silent;
+}
+
+std::string describe(const RegisteredGroup& group, const std::set<std::string>& nodes) {
+  std::vector<std::string> words;
+  for (const std::string& node : nodes) {
+    std::vector<std::uint32_t> ranks;
+    for (const Rank rank : ranks_on(group, node)) ranks.push_back(rank.value());
+    words.push_back(fmt::format("node \"{}\" (rank {})", node, fmt::join(ranks, ", ")));
+  }
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
+// One look, and what it finds.
+struct Regroupings::Round {
+  const GroupRegistry& registry;
+  const Members& members;
+  TimePoint now;
+  Deferred& deferred;
+  Joiners joiners;
+  Look found;
+};
+
+std::string common_name(const std::string& group) { return group.substr(0, mark_of(group)); }
+
+Status Regroupings::add(Regroup asked, RegroupReply& reply) {
+  if (waiting_.size() >= kMaxRegroupRequests) {
+    return resource_exhausted(
+        fmt::format("{} members wait already for the groups that they go on in; try later", waiting_.size()));
+  }
+  std::ranges::sort(asked.request.ranks);
+  waiting_.push_back({std::move(asked), std::move(reply)});
+  return {};
+}
+
+Regroupings::Look Regroupings::look(const GroupRegistry& registry, const Members& members, TimePoint now,
+                                    Deferred& deferred) {
+  Round round{registry, members, now, deferred, {}, {}};
+  std::map<Key, std::vector<Waiting>> groups;
+  for (Waiting& waiting : std::exchange(waiting_, {})) {
+    const RegroupRequest& request = waiting.asked.request;
+    if (request.joiner == 0) {
+      groups[{request.group, request.number}].push_back(std::move(waiting));
+    } else if (const auto joined = registry.find_joined(request.joiner)) {
+      answer(waiting, spec_of(*joined, *registry.groups().at(*joined)), deferred);
+    } else {
+      round.joiners[common_name(request.group)].push_back(std::move(waiting));
+    }
+  }
+  for (auto& [key, asks] : groups) look_at(key, std::move(asks), round);
+  for (auto& [name, asks] : round.joiners) {
+    for (Waiting& waiting : asks) {
+      if (now < waiting.asked.end) {
+        waiting_.push_back(std::move(waiting));
+      } else {
+        answer(waiting, deadline_exceeded(fmt::format("nobody takes joiners into group \"{}\"", name)),
+               deferred);
+      }
+    }
+  }
+  return std::move(round.found);
+}
+
+// The group has gone on already: those that have a part in it are told so.
+void Regroupings::tell(const GroupSpec& next, std::vector<Waiting> asks, Deferred& deferred) {
+  for (Waiting& waiting : asks) {
+    if (has_part(next.origin, waiting.asked.request)) {
+      answer(waiting, next, deferred);
+      continue;
+    }
+    answer(waiting,
+           failed_precondition(fmt::format("group \"{}\" went on as \"{}\" without node \"{}\", which was "
+                                           "taken for dead; join that with grow(), or make a new group",
+                                           next.origin.group, next.name, waiting.asked.node)),
+           deferred);
+  }
+}
+
+void Regroupings::look_at(const Key& key, std::vector<Waiting> asks, Round& round) {
+  const auto& [name, number] = key;
+  const GroupRegistry::Groups& groups = round.registry.groups();
+  if (const auto next = round.registry.find_next(name, number))
+    return tell(spec_of(*next, *groups.at(*next)), std::move(asks), round.deferred);
+  const auto found = groups.find(name);
+  const std::uint32_t wanted = asks.front().asked.request.joiners;
+  Status refused;
+  if (found == groups.end() || found->second->number != number) {
+    refused = failed_precondition(
+        fmt::format("the controller knows no group \"{}\" of number {}: it has ended", name, number));
+  } else if (const auto other = std::ranges::find_if(
+                 asks, [&](const Waiting& one) { return one.asked.request.joiners != wanted; });
+             other != asks.end()) {
+    refused = invalid_argument(fmt::format("some members of group \"{}\" ask for {} joiners, others for {}",
+                                           name, wanted, other->asked.request.joiners));
+  }
+  if (!refused.is_ok()) {
+    for (Waiting& waiting : asks) answer(waiting, refused, round.deferred);
+    return;
+  }
+  const RegisteredGroup& group = *found->second;
+  Survivors survivors;
+  for (const Waiting& waiting : asks) {
+    // Another process may have its name by now.
+    if (round.members.contains(waiting.asked.node) && !is_out(group, waiting.asked.node))
+      survivors[waiting.asked.node] = chosen(group, waiting.asked.node, waiting.asked.request.ranks);
+  }
+  const std::string missing = missing_for(group, survivors, wanted, common_name(name), round);
+  if (missing.empty()) return decide(key, survivors, std::move(asks), round);
+  for (Waiting& waiting : asks) {
+    if (round.now < waiting.asked.end) {
+      waiting_.push_back(std::move(waiting));
+    } else {
+      answer(waiting,
+             deadline_exceeded(fmt::format("group \"{}\" cannot go on yet: it waits for {}", name, missing)),
+             round.deferred);
+    }
+  }
+}
+
+// In words who must still ask, or be gone; empty: nobody.
+std::string Regroupings::missing_for(const RegisteredGroup& group, const Survivors& survivors,
+                                     std::uint32_t wanted, const std::string& common, Round& round) {
+  std::set<std::string> awaited;
+  for (const std::string& node : group.nodes) {
+    if (!survivors.contains(node) && !is_out(group, node) && round.members.contains(node))
+      awaited.insert(node);
+  }
+  round.found.awaited.insert(awaited.begin(), awaited.end());
+  if (!awaited.empty()) return describe(group, awaited);
+  if (survivors.empty()) return "a node of it that is there";
+  const std::set<std::string> others = rivals(
+      group, [&](const std::string& node) { return survivors.contains(node); }, round.members);
+  if (!others.empty())
+    return fmt::format("{}, which were not heard of for a lease, and may have gone on elsewhere",
+                       describe(group, others));
+  const std::size_t come = round.joiners[common].size();
+  return come < wanted ? fmt::format("{} of {} that are to join", wanted - come, wanted) : std::string();
+}
+
+void Regroupings::decide(const Key& key, const Survivors& survivors, std::vector<Waiting> asks,
+                         Round& round) {
+  const auto& [name, number] = key;
+  const GroupRegistry::Groups& groups = round.registry.groups();
+  const RegisteredGroup& group = *groups.at(name);
+  GroupSpec next{next_name(name, groups), group.tenant, {}, {}};
+  next.origin = {name, number, {}, {}};
+  for (std::uint32_t rank = 0; rank < group.nodes.size(); ++rank) {
+    const auto survivor = survivors.find(group.nodes[rank]);
+    if (survivor == survivors.end() || !survivor->second.contains(Rank(rank))) continue;
+    next.nodes.push_back(group.nodes[rank]);
+    next.origin.ranks.emplace_back(rank);
+  }
+  // Who came first joins, in an order that does not depend on that.
+  std::vector<Waiting>& joiners = round.joiners[common_name(name)];
+  const auto last = joiners.begin() + asks.front().asked.request.joiners;
+  std::sort(joiners.begin(), last, [](const Waiting& one, const Waiting& other) {
+    return std::tie(one.asked.node, one.asked.request.joiner) <
+           std::tie(other.asked.node, other.asked.request.joiner);
+  });
+  for (auto joiner = joiners.begin(); joiner != last; ++joiner) {
+    next.nodes.push_back(joiner->asked.node);
+    next.origin.joiners.push_back(joiner->asked.request.joiner);
+    asks.push_back(std::move(*joiner));
+  }
+  joiners.erase(joiners.begin(), last);
+  Decision decision{std::move(next), {}};
+  for (Waiting& waiting : asks) decision.replies.push_back(std::move(waiting.reply));
+  round.found.decisions.push_back(std::move(decision));
+}
+
+void Regroupings::answer(Waiting& waiting, Result<GroupSpec> result, Deferred& deferred) {
+  deferred.push_back([reply = std::move(waiting.reply), result = std::move(result)] { reply(result); });
+}
+
+void Regroupings::fail_all(const Status& reason, Deferred& deferred) {
+  for (Waiting& waiting : std::exchange(waiting_, {})) answer(waiting, reason, deferred);
+}
+
+Regroupings::TimePoint Regroupings::next_end(TimePoint latest) const {
+  for (const Waiting& waiting : waiting_) latest = std::min(latest, waiting.asked.end);
+  return latest;
+}
+
+}  // namespace square::controller

@@ -1,0 +1,80 @@
+// Members that go on in another group: who they are is decided here, once and for all of them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/deferred.h"
+#include "controller/group_registry.h"
+#include "controller/members.h"
+#include "square/group.h"
+
+namespace square::controller {
+
+inline constexpr std::size_t kMaxRegroupRequests = 65'536;
+
+// What a node asks for.
+struct Regroup {
+  RegroupRequest request;
+  std::string node;
+  Members::TimePoint end;  // when it is answered at the latest
+};
+using RegroupReply = std::function<void(Result<GroupSpec>)>;
+
+// A decision is a group that has the old one as its origin, and is registered before anybody is told of it:
+// so who asks again, or late, or another controller, finds it there. Not thread-safe.
+class Regroupings {
+ public:
+  using TimePoint = Members::TimePoint;
+
+  // Errors: RESOURCE_EXHAUSTED for more than kMaxRegroupRequests; then `reply` is left as it was.
+  Status add(Regroup asked, RegroupReply& reply);
+
+  // A group that all have asked for, who live: to be registered, and then told.
+  struct Decision {
+    GroupSpec group;
+    std::vector<RegroupReply> replies;
+  };
+  struct Look {
+    std::vector<Decision> decisions;
+    std::set<std::string> awaited;  // nodes
+  };
+  // Answers what can be: where a group has gone on already, is not there, or the time is over. Call it when
+  // the registry or the members have changed, and by next_end().
+  Look look(const GroupRegistry& registry, const Members& members, TimePoint now, Deferred& deferred);
+  void fail_all(const Status& reason, Deferred& deferred);
+
+  [[nodiscard]] bool is_empty() const { return waiting_.empty(); }
+  [[nodiscard]] TimePoint next_end(TimePoint latest) const;
+
+ private:
+  struct Waiting {
+    Regroup asked;
+    RegroupReply reply;
+  };
+  struct Round;
+  using Key = std::pair<std::string, std::uint64_t>;
+
+  // Those that join, by the name that their groups have in common.
+  using Joiners = std::map<std::string, std::vector<Waiting>>;
+  // Its ranks that go on, by node.
+  using Survivors = std::map<std::string, std::set<Rank>>;
+  void look_at(const Key& key, std::vector<Waiting> asks, Round& round);
+  static void tell(const GroupSpec& next, std::vector<Waiting> asks, Deferred& deferred);
+  static std::string missing_for(const RegisteredGroup& group, const Survivors& survivors,
+                                 std::uint32_t wanted, const std::string& common, Round& round);
+  static void decide(const Key& key, const Survivors& survivors, std::vector<Waiting> asks, Round& round);
+  static void answer(Waiting& waiting, Result<GroupSpec> result, Deferred& deferred);
+
+  std::vector<Waiting> waiting_;
+};
+
+// What a group and those that it became have in common: "a" of "a~2".
+std::string common_name(const std::string& group);
+
+}  // namespace square::controller

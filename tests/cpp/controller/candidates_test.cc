@@ -1,0 +1,111 @@
+// Where a node looks for a controller: time and outcomes are what the test says they are.
+#include "controller/candidates.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <cstring>
+
+using namespace square;
+using namespace square::controller;
+
+namespace {
+
+const Status kRefused = unavailable(std::string("failed to connect: ") + std::strerror(ECONNREFUSED));
+const Status kStanding = unavailable(kStandsBy);
+const Status kSilence = cancelled("given up");
+
+// Node "n1" of three, which brings the controller "one"; "zero" is the one that all have.
+struct Job {
+  explicit Job(std::uint32_t standing = 1, std::string node = "n1", std::string own = "one")
+      : candidates(std::move(node), "zero",
+                   SuccessorOptions{std::move(own), standing, [this] { return waiting; },
+                                    [this] {
+                                      ++woken;
+                                      return Status::ok();
+                                    }}) {
+    candidates.learn("n0", 0, "zero");
+    candidates.learn("n1", 1, "one");
+    candidates.learn("n2", 2, "two");
+  }
+
+  // Dials until the round is over: whom, in order. `zero` is what comes of it there.
+  std::vector<std::string> round(const Status& zero) {
+    std::vector<std::string> dialled;
+    do {
+      dialled.push_back(candidates.next(now));
+      candidates.failed(dialled.back(), dialled.back() == "zero" ? zero : kStanding, now);
+    } while (candidates.has_more());
+    now += std::chrono::milliseconds(100);
+    return dialled;
+  }
+
+  TimePoint now{std::chrono::hours(1)};
+  std::size_t waiting = 0;
+  int woken = 0;
+  Candidates candidates;
+};
+
+}  // namespace
+
+TEST_CASE("candidates: without successors there is one address") {
+  Candidates candidates("n", "zero", std::nullopt);
+  const TimePoint now{std::chrono::hours(1)};
+  for (int i = 0; i < 3; ++i) {
+    CHECK(candidates.next(now + i * std::chrono::hours(1)) == "zero");
+    CHECK_FALSE(candidates.has_more());
+    candidates.failed("zero", kRefused, now + i * std::chrono::hours(1));
+  }
+}
+
+TEST_CASE("candidates: where the controller's host refuses it twice the next one wakes") {
+  Job job;
+  CHECK(job.round(kRefused) == std::vector<std::string>{"zero", "one", "two"});
+  CHECK(job.round(kRefused) == std::vector<std::string>{"zero", "one", "two"});
+  CHECK(job.woken == 0);
+  CHECK(job.candidates.next(job.now) == "one");
+  CHECK(job.woken == 1);
+  job.candidates.welcomed("one");
+  CHECK(job.candidates.current() == "one");
+}
+
+TEST_CASE("candidates: who does not come next waits for who does") {
+  Job job(2, "n2", "two");
+  for (int i = 0; i < 100; ++i) job.round(kRefused);
+  CHECK(job.woken == 0);
+  // It is welcomed where another has woken.
+  while (job.candidates.next(job.now) != "one") {
+  }
+  job.candidates.welcomed("one");
+  CHECK(job.candidates.current() == "one");
+}
+
+TEST_CASE("candidates: a controller that answers again is not gone") {
+  Job job;
+  job.round(kRefused);
+  job.round(failed_precondition("no"));
+  job.round(kRefused);
+  job.candidates.next(job.now);
+  CHECK(job.woken == 0);
+}
+
+TEST_CASE("candidates: a controller that is silent is waited for, and then most of the nodes must have lost it") {
+  Job job;
+  job.waiting = 1;  // this one
+  while (job.now < TimePoint(std::chrono::hours(1)) + kSuccessionLease) job.round(kSilence);
+  // It comes last by now: it would hold up the others.
+  CHECK(job.round(kSilence) == std::vector<std::string>{"one", "two", "zero"});
+  CHECK(job.woken == 0);
+  job.waiting = 2;
+  CHECK(job.candidates.next(job.now) == "one");
+  CHECK(job.woken == 1);
+}
+
+TEST_CASE("candidates: who has left is no candidate") {
+  Job job(2, "n2", "two");
+  job.candidates.forget("n1");
+  job.round(kRefused);
+  job.round(kRefused);
+  CHECK(job.candidates.next(job.now) == "two");
+  CHECK(job.woken == 1);
+}

@@ -1,0 +1,144 @@
+// Which members go on together: the registry, who is there, and time are what the test says they are.
+#include "controller/regroupings.h"
+
+#include <doctest/doctest.h>
+
+#include "controller/recorded_line.h"
+#include "square/scenario.h"
+
+using namespace square;
+using namespace square::controller;
+using square::test::hello_of;
+using square::test::RecordedLine;
+
+namespace {
+
+constexpr Duration kLease = std::chrono::seconds(2);
+constexpr Duration kPatience = std::chrono::seconds(5);
+
+struct Overlay {
+  explicit Overlay(const std::vector<std::string>& nodes, bool has_successors = false) {
+    GroupSpec group{"g", "alice", nodes, {}};
+    for (const std::string& node : nodes) {
+      REQUIRE(topology.add_node({node}).is_ok());
+      v1::Hello hello = hello_of(node, 1, "here:1");
+      if (has_successors) hello.set_successor("there:1");
+      lines.push_back(std::make_shared<RecordedLine>());
+      members.join(hello, lines.back(), now);
+    }
+    number = registry.add(group, topology)->number;
+  }
+
+  void ask(const std::string& node, const std::vector<Rank>& ranks, std::uint32_t joiners = 0) {
+    RegroupReply reply = [this, node](Result<GroupSpec> result) {
+      answers.emplace(node, std::move(result));
+    };
+    REQUIRE(regroupings.add({{"g", number, ranks, 0, joiners}, node, now + kPatience}, reply).is_ok());
+  }
+
+  // What is decided is registered, and told.
+  void look() {
+    Deferred deferred;
+    awaited.clear();
+    Regroupings::Look found = regroupings.look(registry, members, now, deferred);
+    awaited = found.awaited;
+    for (Regroupings::Decision& decision : found.decisions) {
+      REQUIRE(registry.add(decision.group, topology).is_ok());
+      for (const RegroupReply& reply : decision.replies) reply(decision.group);
+    }
+    for (const auto& run : deferred) run();
+  }
+
+  // Its lease ends, and the others' do not.
+  void silence(const std::string& node) {
+    now += kLease;
+    for (const auto& [name, member] : members) {
+      if (name != node) members.hear_of(name, now);
+    }
+    Deferred deferred;
+    members.look(now);
+    for (const std::string& name : members.expire(now, deferred)) CHECK(name == node);
+  }
+
+  Members::TimePoint now{std::chrono::hours(1)};
+  Topology topology;
+  GroupRegistry registry{Scenario()};
+  Members members{kLease};
+  Regroupings regroupings;
+  std::vector<std::shared_ptr<RecordedLine>> lines;
+  std::uint64_t number = 0;
+  std::set<std::string> awaited;
+  std::map<std::string, Result<GroupSpec>> answers;
+};
+
+}  // namespace
+
+TEST_CASE("regroupings: all are answered at once, and who asks later gets the same") {
+  Overlay overlay({"a", "b", "a", "c"});
+  overlay.ask("a", {Rank(0), Rank(2)});
+  overlay.look();
+  CHECK(overlay.awaited == std::set<std::string>{"b", "c"});
+  overlay.members.leave("b", "it left");
+  overlay.ask("c", {Rank(3)});
+  overlay.look();
+  REQUIRE(overlay.answers.size() == 2);
+  const GroupSpec next = *overlay.answers.at("a");
+  CHECK(next.name == "g~1");
+  CHECK(next.nodes == std::vector<std::string>{"a", "a", "c"});
+  CHECK(next.origin.ranks == std::vector<Rank>{Rank(0), Rank(2), Rank(3)});
+  overlay.answers.clear();
+  overlay.ask("c", {Rank(3)});  // its answer was lost
+  overlay.ask("b", {Rank(1)});  // it was taken for dead
+  overlay.look();
+  CHECK(overlay.answers.at("c")->name == "g~1");
+  CHECK(overlay.answers.at("b").status().code() == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("regroupings: who is awaited is named when the time is over") {
+  Overlay overlay({"a", "b"});
+  overlay.ask("a", {Rank(0)});
+  overlay.look();
+  CHECK(overlay.answers.empty());
+  CHECK(overlay.regroupings.next_end(Members::TimePoint::max()) == overlay.now + kPatience);
+  overlay.now += kPatience;
+  overlay.look();
+  const Status late = overlay.answers.at("a").status();
+  CHECK(late.code() == StatusCode::kDeadlineExceeded);
+  CHECK(late.message().find("node \"b\" (rank 1)") != std::string::npos);
+  CHECK(overlay.regroupings.is_empty());
+}
+
+TEST_CASE("regroupings: another process of the same name does not go on for the one that is gone") {
+  Overlay overlay({"a", "b"});
+  overlay.ask("b", {Rank(1)});
+  overlay.members.leave("b", "another process has its name");
+  overlay.registry.miss("g", "b", [](const std::string& name) { return name == "a"; });
+  overlay.members.join(hello_of("b", 2, "here:2"), std::make_shared<RecordedLine>(), overlay.now);
+  overlay.ask("a", {Rank(0)});
+  overlay.look();
+  CHECK(overlay.answers.at("a")->nodes == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("regroupings: where controllers follow one another, those that may live elsewhere count") {
+  const auto go_on = [](std::vector<std::string> nodes, const std::string& silent, bool has_successors) {
+    Overlay overlay(nodes, has_successors);
+    overlay.silence(silent);
+    for (std::uint32_t rank = 0; rank < nodes.size(); ++rank) {
+      if (nodes[rank] != silent) overlay.ask(nodes[rank], {Rank(rank)});
+    }
+    overlay.look();
+    return !overlay.answers.empty();
+  };
+  CHECK(go_on({"a", "b", "c"}, "a", true));
+  CHECK(go_on({"a", "b"}, "b", true));
+  CHECK_FALSE(go_on({"a", "b"}, "a", true));  // it would go on as well
+  CHECK(go_on({"a", "b"}, "a", false));       // there is one controller
+}
+
+TEST_CASE("regroupings: groups have a name in common") {
+  CHECK(common_name("g") == "g");
+  CHECK(common_name("g~12") == "g");
+  CHECK(common_name("g~1~2") == "g~1");
+  CHECK(common_name("g~") == "g~");
+  CHECK(common_name("g~a") == "g~a");
+}
