@@ -188,6 +188,7 @@ void ControllerProcess::hear(std::uint64_t connection, const v1::NodeEvent& even
     case Event::kInstalled:
       coordinator_->installed(node, line.get(), Epoch(event.installed().epoch()));
       break;
+    case Event::kBrokenLinks: coordinator_->broken_links(node, line.get(), event.broken_links()); break;
     case Event::kClosed: coordinator_->closed(node, line.get(), event.closed()); break;
     case Event::kGoodbye: coordinator_->goodbye(node, line.get()); break;
     case Event::EVENT_NOT_SET: break;

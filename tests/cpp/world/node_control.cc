@@ -180,6 +180,7 @@ void NodeControl::welcome(const v1::Welcome& message) {
       controller::kLongestBeat);
   is_welcome_ = true;
   for (const auto& [group, number] : closing_) say_closed(group, number);
+  say_broken_links();
   beat(connection_);
   look_at_registrations();
 }
@@ -210,6 +211,18 @@ void NodeControl::say_closed(const std::string& group, std::uint64_t number) {
   v1::NodeEvent event;
   event.mutable_closed()->set_group(group);
   event.mutable_closed()->set_number(number);
+  say(event);
+}
+
+void NodeControl::report_broken_links(std::vector<std::string> peers) {
+  broken_links_ = std::move(peers);
+  say_broken_links();
+}
+
+void NodeControl::say_broken_links() {
+  if (!is_welcome_ || !broken_links_) return;
+  v1::NodeEvent event;
+  *event.mutable_broken_links()->mutable_peers() = {broken_links_->begin(), broken_links_->end()};
   say(event);
 }
 

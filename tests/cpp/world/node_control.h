@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -35,6 +36,8 @@ class NodeControl {
   void register_group(GroupSpec group, Duration timeout, Registered done);
   void close_group(const std::string& group, std::uint64_t number);
   void note_use(CollectiveId collective, std::uint64_t bytes) { used_[collective] += bytes; }
+  // As ControllerClient::report_broken_links().
+  void report_broken_links(std::vector<std::string> peers);
   // Says goodbye.
   void leave();
   // Its connection breaks, and the node sees it.
@@ -66,6 +69,7 @@ class NodeControl {
   void beat(std::uint64_t connection);
   void ping(std::uint64_t connection);
   void say(const v1::NodeEvent& event);
+  void say_broken_links();
   void say_closed(const std::string& group, std::uint64_t number);
 
   void begin_registering(const RegisteringPtr& asked);
@@ -98,6 +102,7 @@ class NodeControl {
   Epoch activated_{0};
   std::map<CollectiveId, std::uint64_t> used_;
   std::set<std::pair<std::string, std::uint64_t>> closing_;
+  std::optional<std::vector<std::string>> broken_links_;
   std::vector<RegisteringPtr> registering_;
 };
 

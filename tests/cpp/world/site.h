@@ -42,6 +42,9 @@ class Site {
     control_ = std::make_unique<NodeControl>(
         network_, controller_, simulation_.clock(), *executor_,
         NodeControl::Identity{name_, transport_->address(), incarnation_}, std::move(events));
+    node.report_broken_links([&control = *control_](std::vector<std::string> peers) {
+      control.report_broken_links(std::move(peers));
+    });
   }
 
   // As SIGKILL does; `silently` as when its host is cut from power.
