@@ -141,7 +141,7 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     const TimePoint now = time();
     Members::Joined joined = members_.join(hello, line, now);
     replaced = std::move(joined.replaced);
-    if (succession_.note(hello, joined.member)) note_work();
+    if (succession_.note(hello, joined.member, publication_.newest())) note_work();
     publication_.greet(joined.member, now);
     absences_.note_line(hello.node(), publication_.active() != nullptr);
     if (links_.note_heard(hello.node(), now)) note_work();
@@ -283,12 +283,12 @@ bool Coordinator::is_stopping() const {
 }
 
 void Coordinator::note_departure(const std::string& node) {
-  if (links_.forget(node)) note_work();
-  if (!regroupings_.is_empty()) note_work();
+  // Also of who was away before: groups may end by it.
+  note_work();
+  (void)links_.forget(node);
   if (!open_) return note_away(node);
   absences_.forget(node);
   open_->leave(node);
-  note_work();
 }
 
 void Coordinator::note_away(const std::string& node) {
@@ -308,7 +308,11 @@ std::optional<TimePoint> Coordinator::step() {
     if (absences_.fade(time())) note_work();
     if (links_.fade(members_, time())) note_work();
     if (publication_.is_under_way()) settle(deferred);
-    if (!publication_.is_under_way() && has_work_) begin(lock, deferred);
+    if (!publication_.is_under_way() && has_work_) {
+      has_news_ = absorb_pasts(deferred) || has_news_;
+      // What others run that may be back at once must be in the next plan: it would end otherwise.
+      if (!members_.return_end(time())) begin(lock, deferred);
+    }
     if (deferred.empty() && !is_deposed_) return next_wake();
     lock.unlock();
     run_all(deferred);
@@ -324,7 +328,7 @@ TimePoint Coordinator::next_wake() const {
   next = publication_.next_end(next);
   next = absences_.next_end(next);
   next = links_.next_end(next);
-  if (has_work_) return next;
+  if (has_work_) return std::min(next, members_.return_end(time()).value_or(next));
   if (retry_) next = std::min(next, *retry_);
   next = closed_.next_end(next);
   next = regroupings_.next_end(next);
@@ -362,7 +366,7 @@ bool Coordinator::must_wait_for_nodes(const GroupSpec& group) const {
 void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) {
   has_work_ = false;
   bool replan = std::exchange(retry_, std::nullopt).has_value();
-  replan = absorb_pasts(deferred) || replan;
+  replan = std::exchange(has_news_, false) || replan;
   const TimePoint now = time();
   closed_.absorb(
       state_.registry, [this](const std::string& name) { return members_.contains(name); }, now);

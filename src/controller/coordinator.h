@@ -121,6 +121,7 @@ class Coordinator {
   mutable std::mutex mutex_;
   bool stopping_ = false;
   bool has_work_ = false;
+  bool has_news_ = false;  // from an earlier controller's nodes
 
   // Written by step(), which alone may read it without the mutex.
   PlanningState state_;

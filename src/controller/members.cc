@@ -79,6 +79,15 @@ bool Members::has_successors() const {
   return std::ranges::any_of(members_, [](const auto& entry) { return !entry.second.successor.empty(); });
 }
 
+std::optional<Members::TimePoint> Members::return_end(TimePoint now) const {
+  std::optional<TimePoint> end;
+  for (const auto& [name, member] : members_) {
+    if (member.incarnation == 0 && member.install_end > now)
+      end = std::max(end, std::optional(member.install_end));
+  }
+  return end;
+}
+
 bool Members::is_expected(const std::string& node) const {
   const Member* const member = find(node);
   return member != nullptr && member->incarnation == 0;
@@ -87,8 +96,15 @@ bool Members::is_expected(const std::string& node) const {
 Result<bool> Members::yield_name(const v1::Hello& hello) {
   const Member* const holder = find(hello.node());
   if (holder == nullptr || holder->incarnation == hello.incarnation()) return false;
-  // Who has a past is who was expected; another process would be new.
-  if (holder->incarnation == 0 && hello.has_past()) return false;
+  // Who has a past is who was expected. Another may be new, or had no plan yet when the controller before
+  // ended: it has no part in any group until it registers it, and whether the one before is gone its
+  // neighbours know.
+  if (holder->incarnation == 0) {
+    if (hello.has_past()) return false;
+    departures_.push_back({hello.node(), ++events_});
+    members_.erase(hello.node());
+    return true;
+  }
   if (holder->line != nullptr) {
     return already_exists(
         fmt::format("another live process is node \"{}\", at {}; give this one another name", hello.node(),

@@ -82,6 +82,8 @@ class Members {
   // Where who is expected was.
   void locate(const std::string& node, const std::string& address);
   [[nodiscard]] bool is_expected(const std::string& node) const;
+  // Until when those expected may be back by themselves, if they live; nothing once that is over.
+  [[nodiscard]] std::optional<TimePoint> return_end(TimePoint now) const;
 
   // A process whose line broke yields its name to another process: true if it has left by that.
   // Errors: ALREADY_EXISTS while it is connected.

@@ -31,6 +31,19 @@ std::vector<std::string> nodes_of(const v1::Past& past, const PlanningState& sta
   return nodes;
 }
 
+// The plan has the collectives that the node's groups run, and the sessions by which they do.
+bool has_all(const Plan& plan, const v1::Past& past) {
+  std::set<std::uint32_t> running;
+  for (const v1::RunningGroup& group : past.groups())
+    running.insert(group.collectives().begin(), group.collectives().end());
+  const auto is_planned = [&](std::uint32_t id) { return plan.find_collective(CollectiveId(id)) != nullptr; };
+  return std::ranges::all_of(running, is_planned) &&
+         std::ranges::all_of(past.sessions(), [&](const v1::RunningSession& session) {
+           return !running.contains(session.collective()) ||
+                  plan.find_session(SessionId(session.id())) != nullptr;
+         });
+}
+
 std::set<std::string> running_groups(const v1::Past& past) {
   std::set<std::string> names(past.registering().begin(), past.registering().end());
   for (const v1::RunningGroup& running : past.groups()) names.insert(running.group().name());
@@ -74,9 +87,14 @@ Status Succession::check(const v1::Hello& hello, const PlanningState& state, boo
   return has_other_past(hello, origin()) ? check_past(hello.past(), state, has_plan) : Status::ok();
 }
 
-bool Succession::note(const v1::Hello& hello, Member& member) {
+bool Succession::note(const v1::Hello& hello, Member& member, const Plan* newest) {
+  without_plan_.erase(hello.node());
   if (!has_other_past(hello, origin())) return false;
   member.floor = Epoch(hello.past().epoch());
+  if (newest != nullptr && !has_all(*newest, hello.past())) {
+    member.floor = std::max(member.floor, newest->epoch);
+    without_plan_.insert(hello.node());
+  }
   pasts_[hello.node()] = hello.past();
   return true;
 }
@@ -93,7 +111,7 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
     const Result<bool> adopted = adopt_past(past, state, planner);
     brought.right = adopted.status();
     if (!adopted.is_ok()) continue;
-    brought.is_news = *adopted;
+    brought.is_news = without_plan_.erase(node) > 0 || *adopted;
     log(LogLevel::kInfo, {.component = "controller", .node = node},
         "node {} comes from plan {} of another controller, with {} groups", node, past.epoch(),
         past.groups_size());

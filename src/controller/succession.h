@@ -38,7 +38,9 @@ class Succession {
   // Of a node that comes. Errors: those of check_past().
   [[nodiscard]] Status check(const v1::Hello& hello, const PlanningState& state, bool has_plan) const;
   // Keeps what it brings from an earlier controller until it is absorbed: true if it brings anything.
-  bool note(const v1::Hello& hello, Member& member);
+  // `newest` is the plan that was published last, or null: where that lacks what the node runs it gets a
+  // later one first.
+  bool note(const v1::Hello& hello, Member& member, const Plan* newest);
 
   // What a node brought.
   struct Brought {
@@ -83,6 +85,7 @@ class Succession {
   const bool is_open_;
   bool is_first_ = true;                   // nobody led before
   std::map<std::string, v1::Past> pasts_;  // by node
+  std::set<std::string> without_plan_;     // of those, who has no plan of this controller before the next
   // The groups that a node ran, or was about to register, when it came from an earlier controller.
   std::map<std::string, std::set<std::string>> running_;
 };

@@ -45,6 +45,23 @@ void SimulatedTransport::resume(LinkEnd end, const std::string& peer) {
   }
 }
 
+void SimulatedTransport::mind_silence(LinkEnd end, const std::string& peer) {
+  for (auto& [link, connection] : connections_) {
+    if (connection.end != end || connection.peer != peer) continue;
+    const std::uint64_t stall = ++connection.stalls;
+    for (const bool is_idle : {false, true}) {
+      later(simulation_.clock.time + (is_idle ? 2 : 1) * kSimulatedSilence,
+            [this, link = link, stall, is_idle] {
+              const auto found = connections_.find(link);
+              if (found == connections_.end() || found->second.stalls != stall) return;
+              if (!conditions(found->second).is_stalled) return;
+              if (is_idle || !found->second.stalled.empty())
+                break_link(link, unavailable("the peer fell silent"));
+            });
+    }
+  }
+}
+
 const LinkConditions& SimulatedTransport::conditions(const Connection& connection) const {
   return connection.end == LinkEnd::kTail ? simulation_.conditions(name_, connection.peer)
                                           : simulation_.conditions(connection.peer, name_);

@@ -17,6 +17,9 @@ namespace square {
 // Who dials and gets no answer hears so then.
 inline constexpr Duration kSimulatedConnectTime = std::chrono::seconds(1);
 
+// Who hears nothing of a peer for so long gives it up: of what was sent, or, twice as long, of a ping.
+inline constexpr Duration kSimulatedSilence = std::chrono::seconds(10);
+
 // What is lost of a connection's own is sent again after so long, or after a round trip.
 inline constexpr Duration kSimulatedResendTime = std::chrono::milliseconds(200);
 
@@ -41,6 +44,8 @@ class SimulatedTransport final : public Transport {
   void cut(const std::string& peer);
   // What waited while links with the peer, of which this is the `end`, were stalled goes on.
   void resume(LinkEnd end, const std::string& peer);
+  // Such links are stalled from now on: this end gives them up if they stay so for too long.
+  void mind_silence(LinkEnd end, const std::string& peer);
 
  private:
   // One direction of a connection. Frames of a stream keep their order: none arrives
@@ -52,6 +57,7 @@ class SimulatedTransport final : public Transport {
     LinkHandle other_handle;
     std::map<std::pair<std::uint64_t, std::uint64_t>, TimePoint> last_arrival{};
     std::vector<Executor::Task> stalled{};  // what has come, or gone, meanwhile
+    std::uint64_t stalls = 0;               // that it went through
     LinkWatch watch{};                      // tail
     bool is_watched = false;
   };

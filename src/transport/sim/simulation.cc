@@ -102,7 +102,11 @@ void Simulation::set_conditions(const std::string& from, const std::string& to, 
   const auto tail = state_->transports.find(SimulatedTransport::address_of(from));
   const auto head = state_->transports.find(SimulatedTransport::address_of(to));
   if (conditions.is_cut && tail != state_->transports.end()) tail->second->cut(to);
-  if (conditions.is_stalled) return;
+  if (conditions.is_stalled) {
+    if (tail != state_->transports.end()) tail->second->mind_silence(LinkEnd::kTail, to);
+    if (head != state_->transports.end()) head->second->mind_silence(LinkEnd::kHead, from);
+    return;
+  }
   if (tail != state_->transports.end()) tail->second->resume(LinkEnd::kTail, to);
   if (head != state_->transports.end()) head->second->resume(LinkEnd::kHead, from);
 }

@@ -1,0 +1,165 @@
+#include "world/faults.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "world/world.h"
+
+namespace square::test {
+
+using namespace std::chrono_literals;
+
+void Faults::after(Duration wait, std::function<void()> task) {
+  end_ = std::max(end_, world_.now() + wait);
+  world_.executor().post_at(world_.now() + wait, std::move(task));
+}
+
+void Faults::note(const std::string& what) {
+  log_.push_back(fmt::format("{:.3f} s: {}", to_seconds(world_.now().time_since_epoch()), what));
+}
+
+void Faults::plan(std::size_t count, Duration within) {
+  static const std::vector<Fault> kFaults = {&Faults::cut_line,
+                                             &Faults::cut_line,
+                                             &Faults::stall_line,
+                                             &Faults::stall_line,
+                                             &Faults::worsen_line,
+                                             &Faults::pause_node,
+                                             &Faults::pause_node,
+                                             &Faults::pause_controller,
+                                             &Faults::kill_relay,
+                                             &Faults::kill_relay,
+                                             &Faults::kill_member,
+                                             &Faults::kill_controller,
+                                             &Faults::kill_controller,
+                                             &Faults::kill_controller_at_write,
+                                             &Faults::block_way_to_controller,
+                                             &Faults::break_line_to_controller};
+  for (; count > 0; --count) {
+    const Fault fault = dice_.one_of(kFaults);
+    after(dice_.between(Duration(0), within), [this, fault] { (this->*fault)(); });
+  }
+}
+
+std::pair<std::size_t, std::size_t> Faults::any_line() {
+  const std::size_t from = dice_.below(world_.size());
+  const std::size_t to = (from + 1 + dice_.below(world_.size() - 1)) % world_.size();
+  return {from, to};
+}
+
+void Faults::cut_line() {
+  const auto [from, to] = any_line();
+  const Duration time = dice_.between(50ms, 6'000ms);
+  note(fmt::format("line n{} to n{} is cut for {:.3f} s", from, to, to_seconds(time)));
+  world_.change_line(from, to, [](LinkConditions& line) { line.is_cut = true; });
+  after(time, [this, from = from, to = to] {
+    world_.change_line(from, to, [](LinkConditions& line) { line.is_cut = false; });
+  });
+}
+
+void Faults::stall_line() {
+  const auto [from, to] = any_line();
+  const Duration time = dice_.between(50ms, 6'000ms);
+  note(fmt::format("line n{} to n{} stalls for {:.3f} s", from, to, to_seconds(time)));
+  world_.change_line(from, to, [](LinkConditions& line) { line.is_stalled = true; });
+  after(time, [this, from = from, to = to] {
+    world_.change_line(from, to, [](LinkConditions& line) { line.is_stalled = false; });
+  });
+}
+
+void Faults::worsen_line() {
+  const auto [from, to] = any_line();
+  const Duration time = dice_.between(500ms, 8'000ms);
+  const double loss = dice_.between(0.0, 0.2);
+  const Duration delay = dice_.between(1ms, 150ms);
+  note(fmt::format("line n{} to n{} loses {:.3f} and takes {:.3f} s for {:.3f} s", from, to, loss,
+                   to_seconds(delay), to_seconds(time)));
+  const LinkConditions before = world_.conditions(from, to);
+  world_.change_line(from, to, [&](LinkConditions& line) {
+    line.loss = loss;
+    line.delay = delay;
+  });
+  after(time, [this, from = from, to = to, before] {
+    world_.change_line(from, to, [&](LinkConditions& line) {
+      line.loss = before.loss;
+      line.delay = before.delay;
+    });
+  });
+}
+
+void Faults::pause_node() {
+  const std::size_t site = dice_.below(world_.size());
+  const Duration time = dice_.between(100ms, 8'000ms);
+  note(fmt::format("n{} is stopped for {:.3f} s", site, to_seconds(time)));
+  after(time, [] {});
+  world_.simulation().pause(world_.site(site).name(), time);
+}
+
+void Faults::pause_controller() {
+  const Duration time = dice_.between(500ms, 20'000ms);
+  note(fmt::format("the controller is stopped for {:.3f} s", to_seconds(time)));
+  after(time, [] {});
+  world_.simulation().pause(kControllerHost, time);
+}
+
+void Faults::kill(std::size_t site) {
+  const bool silently = dice_.one_in(3);
+  const bool comes_back = !silently && dice_.one_in(2);
+  const Duration time = dice_.between(10ms, 5'000ms);
+  note(fmt::format("n{} is killed{}{}", site, silently ? " with its host" : "",
+                   comes_back ? fmt::format(", and started again {:.3f} s later", to_seconds(time)) : ""));
+  has_killed_ = true;
+  world_.kill(site, silently);
+  if (comes_back) after(time, [this, site] { world_.restart(site); });
+}
+
+void Faults::kill_relay() {
+  const std::vector<std::size_t> relays = world_.relays();
+  if (!relays.empty()) kill(dice_.one_of(relays));
+}
+
+void Faults::kill_member() {
+  if (!members_may_die_) return;
+  const std::vector<std::size_t> members = world_.members();
+  if (members.size() > 1) kill(dice_.one_of(members));
+}
+
+void Faults::kill_controller() {
+  if (!world_.controller().is_alive()) return;
+  const Duration time = dice_.between(1ms, 6'000ms);
+  note(fmt::format("the controller is killed, and started again {:.3f} s later", to_seconds(time)));
+  world_.controller().kill();
+  after(time, [this] { world_.start_controller(); });
+}
+
+void Faults::kill_controller_at_write() {
+  if (!world_.controller().is_alive()) return;
+  const bool keeps = dice_.one_in(2);
+  note(fmt::format("the controller is killed when it writes next, {} that", keeps ? "after" : "before"));
+  world_.controller().kill_at_write(keeps, dice_.between(1ms, 6'000ms));
+}
+
+void Faults::block_way_to_controller() {
+  const std::size_t site = dice_.below(world_.size());
+  const Duration time = dice_.between(100ms, 20'000ms);
+  const std::size_t ways = 1 + dice_.below(3);
+  const std::string& name = world_.site(site).name();
+  note(fmt::format("the way of n{} to the controller ({}) is blocked for {:.3f} s", site, ways,
+                   to_seconds(time)));
+  const auto set = [this, name, ways](bool is_blocked) {
+    if ((ways & 1U) != 0) world_.network().set_blocked(name, kControllerHost, is_blocked);
+    if ((ways & 2U) != 0) world_.network().set_blocked(kControllerHost, name, is_blocked);
+  };
+  set(true);
+  after(time, [set] { set(false); });
+}
+
+void Faults::break_line_to_controller() {
+  const std::size_t site = dice_.below(world_.size());
+  if (!world_.site(site).is_alive()) return;
+  note(fmt::format("the line of n{} to the controller breaks", site));
+  world_.site(site).control().break_line();
+}
+
+}  // namespace square::test

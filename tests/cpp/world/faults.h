@@ -1,0 +1,56 @@
+// What happens to a simulated world.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "world/draw.h"
+
+namespace square::test {
+
+class World;
+
+// Draws faults, plans them over time, and takes them back.
+class Faults {
+ public:
+  Faults(World& world, std::uint64_t seed) : world_(world), dice_(seed) {}
+
+  // Members may be killed, too: what runs ends with them.
+  void let_members_die() { members_may_die_ = true; }
+  // So many faults within the time, each taken back after a while of its own.
+  void plan(std::size_t count, Duration within);
+  // When the last of them is over.
+  [[nodiscard]] TimePoint end() const { return end_; }
+  [[nodiscard]] bool has_killed() const { return has_killed_; }
+  // In words, in the order in which they begin.
+  [[nodiscard]] const std::vector<std::string>& log() const { return log_; }
+
+ private:
+  using Fault = void (Faults::*)();
+  void cut_line();
+  void stall_line();
+  void worsen_line();
+  void pause_node();
+  void pause_controller();
+  void kill_relay();
+  void kill_member();
+  void kill_controller();
+  void kill_controller_at_write();
+  void block_way_to_controller();
+  void break_line_to_controller();
+
+  [[nodiscard]] std::pair<std::size_t, std::size_t> any_line();
+  void note(const std::string& what);
+  void kill(std::size_t site);
+  void after(Duration wait, std::function<void()> task);
+
+  World& world_;
+  Dice dice_;
+  bool members_may_die_ = false;
+  bool has_killed_ = false;
+  TimePoint end_{};
+  std::vector<std::string> log_;
+};
+
+}  // namespace square::test

@@ -1,0 +1,253 @@
+#include "world/job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/log.h"
+#include "node/sums.h"
+
+namespace square::test {
+namespace {
+
+constexpr Duration kGrace = std::chrono::seconds(1);
+// Registrations that end late, of one member.
+constexpr int kPatience = 5;
+
+bool is_sum(CollectiveOp op) { return op != CollectiveOp::kBroadcast; }
+
+bool has_result(const GroupCollective& collective, std::size_t rank) {
+  return collective.op == CollectiveOp::kAllReduce ||
+         (collective.op == CollectiveOp::kReduce) == (rank == collective.root.index());
+}
+
+std::vector<float> expected_of(const Job::Call& call, const GroupCollective& collective) {
+  if (!is_sum(collective.op)) return call.inputs[collective.root.index()];
+  std::vector<float> sum(call.inputs.front().size(), 0.0F);
+  for (const auto& input : call.inputs) {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += input[i];
+  }
+  return sum;
+}
+
+}  // namespace
+
+Job::Job(Simulation& simulation, Executor& world, std::vector<std::unique_ptr<Site>>& sites, Script script)
+    : simulation_(simulation), world_(world), sites_(sites), script_(std::move(script)) {
+  for (int round = 0; round < script_.rounds; ++round) calls_.push_back(script_.calls);
+  members_.resize(script_.sites.size());
+}
+
+void Job::later(std::size_t rank, Duration wait, Executor::Task task) {
+  world_.post_at(simulation_.clock().now() + wait, [this, rank, task = std::move(task)] {
+    if (is_here(rank)) task();
+  });
+}
+
+// The process that began is still the one.
+bool Job::is_here(std::size_t rank) const { return members_[rank].phase != Phase::kDead; }
+
+void Job::start() {
+  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+    later(rank, script_.begins[rank], [this, rank] { begin(rank); });
+  }
+}
+
+void Job::begin(std::size_t rank) {
+  Site& site = *sites_[script_.sites[rank]];
+  if (!site.is_alive()) return note_death(script_.sites[rank]);
+  members_[rank].phase = Phase::kRegistering;
+  site.control().register_group(
+      script_.group, script_.timeout,
+      [this, rank](const Result<GroupRegistration>& made) { registered(rank, made); });
+}
+
+void Job::registered(std::size_t rank, const Result<GroupRegistration>& made) {
+  Member& member = members_[rank];
+  // Who is cut off from the controller for long is named, and asked for again.
+  const bool is_late = made.status().code() == StatusCode::kDeadlineExceeded;
+  if (is_late && dead_.empty() && ++member.late_registrations < kPatience) return begin(rank);
+  if (!made.is_ok()) {
+    if (!is_excused(made.status())) complain(rank, "registers: " + made.status().to_string());
+    member.phase = Phase::kClosed;
+    return;
+  }
+  if (on_registered) on_registered(script_.group, *made);
+  log(LogLevel::kInfo, "job", "{} of {} at {}: registered as number {}, collectives from {}, epoch {}", rank,
+      script_.group.name, sites_[script_.sites[rank]]->name(), made->number,
+      made->collectives.front().value(), made->epoch.value());
+  member.made = *made;
+  member.label = group_label(script_.group.name, made->number);
+  member.phase = Phase::kCalling;
+  member.has_registered = true;
+  member.next = 0;
+  DataPlane& node = sites_[script_.sites[rank]]->node();
+  for (std::size_t i = 0; i < made->collectives.size(); ++i)
+    node.set_members(made->collectives[i], member.label, {Rank(static_cast<std::uint32_t>(rank))});
+  call_next(rank);
+}
+
+void Job::call_next(std::size_t rank) {
+  Member& member = members_[rank];
+  std::vector<Call>& calls = calls_[static_cast<std::size_t>(member.round)];
+  if (member.next == calls.size()) return later(rank, Duration(0), [this, rank] { close(rank); });
+  const std::size_t index = member.next++;
+  later(rank, calls[index].thought[rank], [this, rank, index] { post(rank, index); });
+}
+
+void Job::post(std::size_t rank, std::size_t index) {
+  Member& member = members_[rank];
+  Call& call = calls_[static_cast<std::size_t>(member.round)][index];
+  const GroupCollective& collective = script_.group.collectives[call.collective];
+  const bool is_root = has_root(collective.op) && rank == collective.root.index();
+  MemberOperation operation;
+  operation.collective = member.made.collectives[call.collective];
+  operation.operation = call.operation;
+  operation.rank = Rank(static_cast<std::uint32_t>(rank));
+  call.outputs[rank].assign(call.inputs[rank].size(), -1.0F);
+  if (is_sum(collective.op)) {
+    operation.input = std::as_bytes(std::span(call.inputs[rank]));
+    operation.reduction = {ElementType::kFloat32, ReduceOp::kSum};
+    operation.group_size = static_cast<std::uint32_t>(members_.size());
+  } else if (is_root) {
+    operation.input = std::as_bytes(std::span(call.inputs[rank]));
+  }
+  if (has_result(collective, rank)) operation.output = std::as_writable_bytes(std::span(call.outputs[rank]));
+  operation.is_root = is_root;
+  operation.timeout = script_.timeout;
+  call.called_at[rank] = simulation_.clock().now();
+  operation.done = [this, rank, index](Status outcome) { ended(rank, index, std::move(outcome)); };
+  Site& site = *sites_[script_.sites[rank]];
+  log(LogLevel::kInfo, "job", "{} of {} at {}: call {}: {} {} of {} floats", rank, script_.group.name,
+      site.name(), index, to_string(collective.op), operation.collective.value(), call.inputs[rank].size());
+  site.control().note_use(operation.collective, std::max(operation.input.size(), operation.output.size()));
+  site.node().post(std::move(operation));
+}
+
+void Job::ended(std::size_t rank, std::size_t index, Status outcome) {
+  Member& member = members_[rank];
+  Call& call = calls_[static_cast<std::size_t>(member.round)][index];
+  call.ended_at[rank] = simulation_.clock().now();
+  call.outcomes[rank] = outcome;
+  const auto now = static_cast<std::uint64_t>(call.ended_at[rank].time_since_epoch().count());
+  for (const std::uint64_t number :
+       {std::uint64_t{rank}, std::uint64_t{index}, now, static_cast<std::uint64_t>(outcome.code())})
+    digest_ = (digest_ ^ number) * 0x100000001b3U;
+  const Duration took = call.ended_at[rank] - call.called_at[rank];
+  if (took > script_.timeout + kGrace)
+    complain(rank, fmt::format("call {} took {:.3f} s", index, to_seconds(took)));
+  if (outcome.is_ok()) {
+    check_result(rank, call);
+    return call_next(rank);
+  }
+  if (!is_excused(outcome)) complain(rank, fmt::format("call {}: {}", index, outcome.to_string()));
+  // Like a program that gives its group up.
+  member.round = script_.rounds - 1;
+  later(rank, Duration(0), [this, rank] { close(rank); });
+}
+
+void Job::check_result(std::size_t rank, const Call& call) {
+  const GroupCollective& collective = script_.group.collectives[call.collective];
+  if (!has_result(collective, rank)) return;
+  if (call.outputs[rank] != expected_of(call, collective))
+    complain(rank, fmt::format("wrong bytes of {} {}", to_string(collective.op), call.operation.value()));
+}
+
+void Job::close(std::size_t rank) {
+  Member& member = members_[rank];
+  Site& site = *sites_[script_.sites[rank]];
+  site.node().close_group(member.label);
+  site.control().close_group(script_.group.name, member.made.number);
+  if (++member.round < script_.rounds) return begin(rank);
+  member.phase = Phase::kClosed;
+}
+
+void Job::note_death(std::size_t site) {
+  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+    if (script_.sites[rank] != site) continue;
+    // Others may wait for its last word also when it is through.
+    dead_.push_back(sites_[site]->name());
+    if (members_[rank].phase != Phase::kClosed) members_[rank].phase = Phase::kDead;
+  }
+}
+
+bool Job::may_come_back(std::size_t site) const {
+  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+    if (script_.sites[rank] == site && !members_[rank].has_registered) return false;
+  }
+  return true;
+}
+
+// Only the death of a member ends an operation, and who fails hears its name.
+bool Job::is_excused(const Status& failure) const {
+  return std::ranges::any_of(
+      dead_, [&](const std::string& name) { return failure.message().find(name) != std::string::npos; });
+}
+
+void Job::complain(std::size_t rank, const std::string& what) {
+  complaints_.push_back(fmt::format("{:.3f} s, {} of {} at {}: {}",
+                                    to_seconds(simulation_.clock().now().time_since_epoch()), rank,
+                                    script_.group.name, sites_[script_.sites[rank]]->name(), what));
+}
+
+bool Job::is_over() const {
+  return std::ranges::all_of(members_, [](const Member& member) {
+    return member.phase == Phase::kClosed || member.phase == Phase::kDead;
+  });
+}
+
+Complaints Job::complaints() const {
+  Complaints all = complaints_;
+  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+    if (members_[rank].phase == Phase::kClosed || members_[rank].phase == Phase::kDead) continue;
+    all.push_back(fmt::format("{} of {} at {} is not over: round {}, call {}, {}", rank, script_.group.name,
+                              sites_[script_.sites[rank]]->name(), members_[rank].round, members_[rank].next,
+                              members_[rank].phase == Phase::kCalling ? "called" : "registering"));
+  }
+  return all;
+}
+
+std::uint64_t Job::digest() const { return digest_; }
+
+Job::Script random_script(Dice& dice, const std::string& name, const std::string& tenant,
+                          const std::vector<std::size_t>& sites,
+                          const std::vector<std::unique_ptr<Site>>& all) {
+  using namespace std::chrono_literals;
+  Job::Script script;
+  script.group.name = name;
+  script.group.tenant = tenant;
+  script.sites = sites;
+  for (const std::size_t site : sites) script.group.nodes.push_back(all[site]->name());
+  const std::size_t ranks = sites.size();
+  for (std::size_t c = 1 + dice.below(2); c > 0; --c) {
+    const auto op = dice.one_of(std::vector{CollectiveOp::kBroadcast, CollectiveOp::kReduce,
+                                            CollectiveOp::kAllReduce, CollectiveOp::kAllReduce});
+    const Rank root(has_root(op) ? static_cast<std::uint32_t>(dice.below(ranks)) : 0U);
+    script.group.collectives.push_back(
+        {op, root, 1.0, 400'000, {}, static_cast<std::uint32_t>(script.group.collectives.size())});
+  }
+  std::vector<std::uint64_t> operations(script.group.collectives.size(), 0);
+  for (std::size_t c = 2 + dice.below(4); c > 0; --c) {
+    Job::Call call;
+    call.collective = dice.below(script.group.collectives.size());
+    call.operation = OperationId(operations[call.collective]++);
+    const std::size_t count = dice.one_in(6) ? dice.below(3) : dice.below(150'000);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      call.inputs.push_back(whole_floats(dice.generator(), count));
+      call.thought.push_back(dice.one_in(3) ? dice.between(Duration(0), 2'000ms) : Duration(0));
+    }
+    call.outputs.resize(ranks);
+    call.outcomes.resize(ranks);
+    call.called_at.resize(ranks);
+    call.ended_at.resize(ranks);
+    script.calls.push_back(std::move(call));
+  }
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    script.begins.push_back(dice.between(Duration(0), 1'500ms));
+  script.rounds = dice.one_in(3) ? 2 : 1;
+  return script;
+}
+
+}  // namespace square::test

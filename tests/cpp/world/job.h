@@ -1,0 +1,99 @@
+// What a tenant's group does: its members register it, call its collectives one after another, check what
+// they got, and close it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "world/draw.h"
+#include "world/site.h"
+
+namespace square::test {
+
+// What is wrong, in words; empty: nothing so far.
+using Complaints = std::vector<std::string>;
+
+class Job {
+ public:
+  struct Call {
+    std::size_t collective = 0;
+    OperationId operation{0};
+    std::vector<std::vector<float>> inputs;   // by rank
+    std::vector<std::vector<float>> outputs;  // by rank
+    std::vector<Duration> thought;            // by rank: how long after its call before
+    std::vector<std::optional<Status>> outcomes;
+    std::vector<TimePoint> called_at;
+    std::vector<TimePoint> ended_at;
+  };
+  struct Script {
+    GroupSpec group;
+    std::vector<std::size_t> sites;  // by rank
+    std::vector<Call> calls;
+    std::vector<Duration> begins;  // by rank
+    Duration timeout = std::chrono::seconds(120);
+    int rounds = 1;  // so often the group is registered, used and closed
+  };
+
+  Job(Simulation& simulation, Executor& world, std::vector<std::unique_ptr<Site>>& sites, Script script);
+
+  void start();
+  // Every member has closed the group, or its process is no more.
+  [[nodiscard]] bool is_over() const;
+  // The process of a member is no more.
+  void note_death(std::size_t site);
+  // Its process may be started again: a group that it was to register would wait for it for ever.
+  [[nodiscard]] bool may_come_back(std::size_t site) const;
+  // What members have seen that nobody should.
+  [[nodiscard]] Complaints complaints() const;
+  [[nodiscard]] const Script& script() const { return script_; }
+  // Every number that was given to it.
+  std::function<void(const GroupSpec&, const GroupRegistration&)> on_registered;
+  // Of all outcomes, with their times.
+  [[nodiscard]] std::uint64_t digest() const;
+
+ private:
+  enum class Phase { kWaiting, kRegistering, kCalling, kClosed, kDead };
+  struct Member {
+    Phase phase = Phase::kWaiting;
+    int round = 0;
+    std::size_t next = 0;
+    GroupRegistration made;
+    std::string label;
+    bool has_registered = false;
+    int late_registrations = 0;
+  };
+
+  void begin(std::size_t rank);
+  void registered(std::size_t rank, const Result<GroupRegistration>& made);
+  void call_next(std::size_t rank);
+  void post(std::size_t rank, std::size_t index);
+  void ended(std::size_t rank, std::size_t index, Status outcome);
+  void close(std::size_t rank);
+  void check_result(std::size_t rank, const Call& call);
+  void complain(std::size_t rank, const std::string& what);
+  [[nodiscard]] bool is_excused(const Status& failure) const;
+  [[nodiscard]] bool is_here(std::size_t rank) const;
+  void later(std::size_t rank, Duration wait, Executor::Task task);
+
+  Simulation& simulation_;
+  Executor& world_;
+  std::vector<std::unique_ptr<Site>>& sites_;
+  Script script_;
+  std::vector<std::vector<Call>> calls_;  // by round
+  std::vector<Member> members_;
+  std::vector<std::string> dead_;  // names
+  Complaints complaints_;
+  std::uint64_t digest_ = 0xcbf29ce484222325U;
+};
+
+// What the group's operations may be at random: of `sites`, for `tenant`.
+Job::Script random_script(Dice& dice, const std::string& name, const std::string& tenant,
+                          const std::vector<std::size_t>& sites,
+                          const std::vector<std::unique_ptr<Site>>& all);
+
+}  // namespace square::test

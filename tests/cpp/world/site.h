@@ -1,0 +1,80 @@
+// A node's process in the simulation: the data plane as it is, and its line to the controller.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "square/data_plane.h"
+#include "square/simulation.h"
+#include "world/node_control.h"
+
+namespace square::test {
+
+class Site {
+ public:
+  Site(Simulation& simulation, ControlNetwork& network, ControllerProcess& controller, std::string name)
+      : simulation_(simulation), network_(network), controller_(controller), name_(std::move(name)) {}
+  ~Site() { kill(true); }
+
+  void start() {
+    ++incarnation_;
+    executor_ = simulation_.make_executor(name_);
+    transport_ = simulation_.make_transport(name_);
+    DataPlaneOptions options;
+    options.name = name_;
+    options.incarnation = incarnation_;
+    node_ = std::make_unique<DataPlane>(options, simulation_.clock(), *transport_, *executor_);
+    if (!node_->start().is_ok()) std::abort();
+    network_.set_process(name_, executor_.get());
+    ControllerEvents events;
+    DataPlane& node = *node_;
+    events.on_address = [&node](const std::string& peer, const std::string& address) {
+      node.set_address(peer, address);
+    };
+    events.on_plan = [&node](std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
+      node.install_plan(std::move(plan), std::move(installed));
+    };
+    events.on_activate = [&node](Epoch epoch, bool moves) { node.activate_plan(epoch, moves); };
+    events.on_gone = [&node](const std::string& peer, const std::string& reason) {
+      node.set_gone(peer, reason);
+    };
+    events.heard = [&node] { return node.heard(); };
+    control_ = std::make_unique<NodeControl>(
+        network_, controller_, simulation_.clock(), *executor_,
+        NodeControl::Identity{name_, transport_->address(), incarnation_}, std::move(events));
+    node.report_broken_links([&control = *control_](std::vector<std::string> peers) {
+      control.report_broken_links(std::move(peers));
+    });
+  }
+
+  // As SIGKILL does; `silently` as when its host is cut from power.
+  void kill(bool silently) {
+    if (!is_alive()) return;
+    if (!silently) control_->reset();
+    network_.set_process(name_, nullptr);
+    control_.reset();
+    transport_->stop();
+    node_.reset();
+    transport_.reset();
+    executor_.reset();
+  }
+
+  [[nodiscard]] bool is_alive() const { return node_ != nullptr; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::uint32_t incarnation() const { return incarnation_; }
+  DataPlane& node() { return *node_; }
+  NodeControl& control() { return *control_; }
+
+ private:
+  Simulation& simulation_;
+  ControlNetwork& network_;
+  ControllerProcess& controller_;
+  const std::string name_;
+  std::uint32_t incarnation_ = 0;
+  std::unique_ptr<Executor> executor_;
+  std::unique_ptr<Transport> transport_;
+  std::unique_ptr<DataPlane> node_;
+  std::unique_ptr<NodeControl> control_;
+};
+
+}  // namespace square::test

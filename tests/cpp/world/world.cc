@@ -1,0 +1,255 @@
+#include "world/world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "node/overlay.h"
+
+namespace square::test {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// Faults begin within so long.
+constexpr Duration kTroubledTime = 15s;
+// Nothing takes longer: what waits for a node that is no more waits for a lease.
+constexpr Duration kLongestRun = 300s;
+// In which those that are killed last are forgotten.
+constexpr Duration kLeases = 25s;
+// What a group takes at most when nothing happens, and how long closed groups are remembered at most: leases
+// of the dead are over then.
+constexpr Duration kCalmTime = 40s;
+constexpr Duration kForgetting = 20s;
+
+}  // namespace
+
+World::World(std::uint64_t seed)
+    : dice_(seed),
+      simulation_(seed),
+      executor_(simulation_.make_executor("the world")),
+      network_(simulation_),
+      faults_(*this, seed ^ 0x9e3779b97f4a7c15U) {
+  const std::size_t count = 3 + dice_.below(4);
+  ControllerProcess::Settings settings;
+  settings.has_store = dice_.one_in(2);
+  settings.provisional_in = dice_.one_in(2) ? 3 : 0;
+  for (std::size_t i = 0; i < count; ++i) sites_.push_back(nullptr);
+  settings.scenario = draw_scenario();
+  controller_ =
+      std::make_unique<ControllerProcess>(simulation_, network_, std::move(settings), dice_.number());
+  controller_->on_plan = [this](const Plan& plan) { note_plan(plan); };
+  controller_->on_death = [this](Duration until_next) {
+    executor_->post_at(now() + until_next, [this] { start_controller(); });
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    sites_[i] = std::make_unique<Site>(simulation_, network_, *controller_, node_name(i));
+    network_.set_delay(node_name(i), kControllerHost, dice_.between(1ms, 80ms));
+  }
+  draw_lines();
+  draw_jobs();
+}
+
+World::~World() {
+  for (auto& site : sites_) site->kill(true);
+}
+
+Scenario World::draw_scenario() {
+  Scenario scenario;
+  scenario.name = "world";
+  scenario.policy.name = "exact";
+  if (dice_.one_in(4)) return scenario;  // the nodes make the overlay
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < sites_.size(); ++i) names.push_back(node_name(i));
+  scenario.topology = *full_mesh(names, {kUnlimited, {}, 0.0});
+  for (std::size_t from = 0; from < names.size(); ++from) {
+    for (const LinkId link : scenario.topology.out_links(NodeId(static_cast<std::uint32_t>(from))))
+      (void)scenario.topology.set_capacity(link, 1e6 * static_cast<double>(1 + dice_.below(20)));
+  }
+  return scenario;
+}
+
+void World::draw_lines() {
+  for (std::size_t from = 0; from < size(); ++from) {
+    for (std::size_t to = 0; to < size(); ++to) {
+      if (from == to) continue;
+      change_line(from, to, [&](LinkConditions& line) {
+        line.delay = dice_.between(100us, 60ms);
+        line.jitter = dice_.between(Duration(0), 10ms);
+        line.loss = dice_.one_in(3) ? dice_.between(0.0, 0.03) : 0.0;
+      });
+    }
+  }
+}
+
+void World::draw_jobs() {
+  const bool is_mortal = dice_.one_in(3);
+  if (is_mortal) faults_.let_members_die();
+  std::vector<std::size_t> all(size());
+  std::iota(all.begin(), all.end(), 0U);
+  // Some nodes are there to relay only.
+  std::ranges::shuffle(all, dice_.generator());
+  all.resize(2 + dice_.below(size() - 1));
+  const std::size_t count = 1 + dice_.below(3);
+  for (std::size_t j = 0; j < count; ++j) {
+    std::ranges::shuffle(all, dice_.generator());
+    const std::vector<std::size_t> members(
+        all.begin(), all.begin() + static_cast<std::ptrdiff_t>(2 + dice_.below(all.size() - 1)));
+    Job::Script script =
+        random_script(dice_, fmt::format("g{}", j), fmt::format("tenant{}", dice_.below(2)), members, sites_);
+    // Who has not heard of a death would wait in the next round for who has.
+    if (is_mortal) script.rounds = 1;
+    jobs_.push_back(std::make_unique<Job>(simulation_, *executor_, sites_, std::move(script)));
+    jobs_.back()->on_registered = [this](const GroupSpec& group, const GroupRegistration& made) {
+      note_numbers(group, made);
+    };
+  }
+}
+
+LinkConditions World::conditions(std::size_t from, std::size_t to) const {
+  return simulation_.conditions(node_name(from), node_name(to));
+}
+
+void World::change_line(std::size_t from, std::size_t to,
+                        const std::function<void(LinkConditions&)>& change) {
+  LinkConditions line = conditions(from, to);
+  change(line);
+  simulation_.set_conditions(node_name(from), node_name(to), line);
+}
+
+void World::kill(std::size_t index, bool silently) {
+  if (!site(index).is_alive()) return;
+  if (silently) {
+    for (std::size_t other = 0; other < size(); ++other) {
+      if (other == index) continue;
+      change_line(index, other, [](LinkConditions& line) { line.is_stalled = true; });
+      change_line(other, index, [](LinkConditions& line) { line.is_stalled = true; });
+    }
+  }
+  site(index).kill(silently);
+  for (const auto& job : jobs_) job->note_death(index);
+}
+
+void World::restart(std::size_t index) {
+  const bool may = std::ranges::all_of(jobs_, [&](const auto& job) { return job->may_come_back(index); });
+  if (may && !site(index).is_alive()) site(index).start();
+}
+
+void World::start_controller() {
+  if (controller_->is_alive()) return;
+  const Status started = controller_->start();
+  if (!started.is_ok()) complain("the controller does not start: " + started.to_string());
+}
+
+std::vector<std::size_t> World::alive(bool members) const {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const bool is_member = std::ranges::any_of(jobs_, [&](const auto& job) {
+      return std::ranges::find(job->script().sites, i) != job->script().sites.end();
+    });
+    if (sites_[i]->is_alive() && is_member == members) found.push_back(i);
+  }
+  return found;
+}
+
+// A number that was given means the same for ever.
+void World::note_numbers(const GroupSpec& group, const GroupRegistration& made) {
+  const auto [known, is_new] = groups_.emplace(made.number, group.name);
+  if (!is_new && known->second != group.name)
+    complain(fmt::format("group number {} was given to {} and {}", made.number, known->second, group.name));
+  for (std::size_t i = 0; i < made.collectives.size(); ++i) {
+    const std::string what = fmt::format("{} of {}", i, group_label(group.name, made.number));
+    const auto [collective, is_first] = collectives_.emplace(made.collectives[i].value(), what);
+    if (!is_first && collective->second != what)
+      complain(fmt::format("number {} was given to {} and {}", made.collectives[i].value(),
+                           collective->second, what));
+  }
+}
+
+void World::note_plan(const Plan& plan) {
+  const std::size_t digest = std::hash<std::string>()(to_json(plan));
+  const std::uint64_t origin = plan.origin.store * 31 + plan.origin.term;
+  const auto [known, is_new] = plans_.emplace(std::pair(origin, plan.epoch.value()), digest);
+  if (!is_new && known->second != digest)
+    complain(fmt::format("epoch {} was given twice", plan.epoch.value()));
+}
+
+bool World::run_until(const std::function<bool()>& finished, Duration limit) {
+  return simulation_.run_until(finished, now() + limit);
+}
+
+Verdict World::run() {
+  start_controller();
+  for (const auto& site : sites_) site->start();
+  for (const auto& job : jobs_) job->start();
+  faults_.plan(dice_.below(8), kTroubledTime);
+  const auto is_over = [this] {
+    return std::ranges::all_of(jobs_, [](const auto& job) { return job->is_over(); });
+  };
+  (void)run_until(is_over, kLongestRun);
+  for (const auto& job : jobs_) {
+    for (const std::string& complaint : job->complaints()) complain(complaint);
+  }
+  // Leases of the dead do not run while the controller is stopped.
+  const TimePoint calm = faults_.end() + (faults_.has_killed() ? kLeases : Duration(0));
+  executor_->post_at(calm, [] {});
+  (void)run_until([&] { return now() >= calm; }, kLongestRun);
+  start_controller();
+  if (verdict_.complaints.empty()) sweep();
+  verdict_.virtual_seconds = to_seconds(now().time_since_epoch());
+  verdict_.faults = faults_.log();
+  verdict_.trace = simulation_.trace_hash();
+  for (const auto& job : jobs_) verdict_.trace = verdict_.trace * 31 + job->digest();
+  return verdict_;
+}
+
+// Another group comes and goes: as quickly as ever, and of what was closed before nothing is left, anywhere.
+// Of the last plan but one nodes know something until the next.
+void World::sweep() {
+  std::vector<std::size_t> live;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (sites_[i]->is_alive()) live.push_back(i);
+  }
+  if (live.size() < 2) return;
+  Job::Script script = random_script(dice_, "sweep", "sweeper", {live[0], live[1]}, sites_);
+  script.rounds = 2;
+  script.timeout = kCalmTime;
+  script.group.collectives = {{CollectiveOp::kBroadcast, Rank(0), 1.0, 1'000, {}, 0}};
+  script.calls.resize(1);
+  script.calls[0].collective = 0;
+  jobs_.push_back(std::make_unique<Job>(simulation_, *executor_, sites_, std::move(script)));
+  const Job& job = *jobs_.back();
+  jobs_.back()->start();
+  (void)run_until([&] { return job.is_over(); }, kCalmTime);
+  for (const std::string& complaint : job.complaints()) complain(complaint);
+  if (verdict_.complaints.empty()) check_memory();
+}
+
+void World::check_memory() {
+  std::vector<std::string> left;
+  const auto look = [&] {
+    left.clear();
+    for (const auto& site : sites_) {
+      if (!site->is_alive()) continue;
+      site->node().statistics([&left, name = site->name()](const NodeStatistics& now) {
+        if (now.collectives <= 1 && now.sessions <= 1 && now.bytes_in_transit == 0) return;
+        left.push_back(fmt::format("{} remembers {} collectives, {} sessions and holds {} bytes", name,
+                                   now.collectives, now.sessions, now.bytes_in_transit));
+      });
+    }
+    const controller::PublishedPlanPtr active =
+        controller_->is_alive() ? controller_->coordinator()->active() : nullptr;
+    if (active && !active->plan->collectives.empty())
+      left.push_back(fmt::format("the plan still has {} collectives", active->plan->collectives.size()));
+    (void)run_until([] { return false; }, 1s);
+  };
+  for (Duration waited{0}; waited < kForgetting; waited += 1s) {
+    look();
+    if (left.empty() && waited > 1s) return;
+  }
+  for (const std::string& what : left) complain(what);
+}
+
+}  // namespace square::test
