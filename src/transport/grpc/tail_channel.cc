@@ -17,6 +17,9 @@
 namespace square::rpc {
 namespace {
 
+// Bytes that the network has, beyond which an answer may wait behind them.
+constexpr std::uint64_t kMuchUnderWay = std::uint64_t{64} << 10U;
+
 // The host answers that no process listens at the port. It is said in words only, those of the system.
 bool is_refusal(const std::string& words) {
   return words.find(std::strerror(ECONNREFUSED)) != std::string::npos;
@@ -96,11 +99,15 @@ void TailChannel::note_write(bool begun) {
   arm_tick();
 }
 
+// And more is in line: an answer may wait behind that. What a stopped process's kernel takes of little is
+// none.
 bool TailChannel::has_taken() {
   tcp_info info{};
   socklen_t size = sizeof(info);
   if (getsockopt(socket_.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-  return std::exchange(taken_bytes_, info.tcpi_bytes_acked) != info.tcpi_bytes_acked;
+  const bool is_moving = std::exchange(taken_bytes_, info.tcpi_bytes_acked) != info.tcpi_bytes_acked;
+  const std::uint64_t under_way = std::uint64_t{info.tcpi_unacked} * info.tcpi_snd_mss;
+  return is_moving && (info.tcpi_notsent_bytes > 0 || under_way > kMuchUnderWay);
 }
 
 bool TailChannel::was_accepted() const {

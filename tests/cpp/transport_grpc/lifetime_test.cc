@@ -96,6 +96,23 @@ TEST_CASE("a peer that stops for 2 s in the middle of everything keeps its links
   CHECK(parent.recorder.open_links() == 2);
 }
 
+TEST_CASE("a stopped peer is suspected also where its host takes the little that is sent all the time") {
+  Node parent("parent");
+  const PeerProcess peer(parent.transport->address());
+  const auto [in, address] = meet(parent);
+  const LinkHandle out = parent.transport->open_link("peer", address);
+  REQUIRE(parent.recorder.wait_up(out));
+  peer.signal(SIGSTOP);
+  CountedPayload payload(100);
+  for (int i = 0; i < 50 && !parent.recorder.record(out).is_suspected; ++i) {
+    parent.transport->send(out, block(1, payload.take()));
+    std::this_thread::sleep_for(100ms);
+  }
+  CHECK(parent.recorder.record(out).is_suspected);
+  peer.signal(SIGCONT);
+  CHECK(parent.recorder.wait(out, [](const LinkRecord& record) { return !record.is_suspected; }));
+}
+
 TEST_CASE("a peer that is silent for too long is given up, and what it never read is let go") {
   Node parent("parent", impatient());
   const PeerProcess peer(parent.transport->address());
