@@ -52,8 +52,9 @@ class Controller {
   static Result<std::unique_ptr<Controller>> stand_by(ControllerOptions options, Scenario scenario);
   ~Controller();
 
-  // Starts to plan. Idempotent. Errors: those of start(); UNAVAILABLE after stop(). Blocks for a moment.
-  Status wake();
+  // Starts to plan; these nodes are taken for gone, unless they are heard of soon. Idempotent. Errors: those
+  // of start(); UNAVAILABLE after stop(). Blocks for a moment.
+  Status wake(const std::vector<std::string>& gone = {});
   [[nodiscard]] bool stands_by() const;
   // How many nodes have called lately while it stood by.
   [[nodiscard]] std::size_t waiting() const;

@@ -20,7 +20,8 @@ struct SuccessorOptions {
   // The lowest that lives is the next; of those alike, the one whose node's name is.
   std::uint32_t standing = 0;
   std::function<std::size_t()> waiting;
-  std::function<Status()> wake;
+  // Given the nodes whose controllers are gone.
+  std::function<Status(const std::vector<std::string>& gone)> wake;
 };
 
 struct ControllerClientOptions {

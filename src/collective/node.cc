@@ -91,8 +91,9 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   line.node_name = options.name;
   line.node_address = joined->address();
   if (Controller* const own = options.successor) {
-    line.successor = SuccessorOptions{own->address(), options.standing, [own] { return own->waiting(); },
-                                      [own] { return own->wake(); }};
+    line.successor =
+        SuccessorOptions{own->address(), options.standing, [own] { return own->waiting(); },
+                         [own](const std::vector<std::string>& gone) { return own->wake(gone); }};
   }
   SQUARE_ASSIGN_OR_RETURN(joined->parts_->controller, ControllerClient::connect(line, std::move(events)));
   joined->data_plane().report_broken_links(

@@ -53,10 +53,14 @@ std::string Candidates::next(TimePoint now) {
     const bool wakes = should_wake(now);
     begin_round();
     if (wakes) {
+      std::vector<std::string> gone;
+      for (const auto& [standing, address] : addresses_) {
+        if (is_gone(address, now)) gone.push_back(standing.second);
+      }
       lock.unlock();
       log(LogLevel::kWarning, {.component = "controller client", .node = node_},
           "node {}: the controller is gone, and this node's comes next: it wakes", node_);
-      const Status woken = own_->wake();
+      const Status woken = own_->wake(gone);
       if (!woken.is_ok()) log(LogLevel::kError, "controller client", "{}", woken.to_string());
       lock.lock();
       if (woken.is_ok()) return own_->address;
@@ -88,22 +92,23 @@ void Candidates::begin_round() {
   std::ranges::reverse(round_);
 }
 
+bool Candidates::is_gone(const std::string& address, TimePoint now) const {
+  const auto known = states_.find(address);
+  return known != states_.end() && (known->second.is_dead() || known->second.is_overdue(now));
+}
+
 // It comes first of those that live. A silence of others may be this node's own: where that decides, most of
 // the nodes that are not silent must have lost the controller, and wait here.
 bool Candidates::should_wake(TimePoint now) const {
   if (!own_ || current_ == own_->address) return false;
   std::size_t silent = 0;
   std::size_t alive = 0;
-  const auto is_gone = [&](const std::string& address) {
-    const auto known = states_.find(address);
-    return known != states_.end() && (known->second.is_dead() || known->second.is_overdue(now));
-  };
-  if (!is_gone(current_)) return false;
+  if (!is_gone(current_, now)) return false;
   for (const auto& [standing, address] : addresses_) {
-    if (standing < Standing{own_->standing, node_} && !is_gone(address)) return false;
+    if (standing < Standing{own_->standing, node_} && !is_gone(address, now)) return false;
     const auto known = states_.find(address);
     if (known != states_.end() && known->second.is_dead()) continue;
-    ++(is_gone(address) ? silent : alive);
+    ++(is_gone(address, now) ? silent : alive);
   }
   return silent == 0 || 2 * own_->waiting() > alive;
 }

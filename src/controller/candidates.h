@@ -59,6 +59,7 @@ class Candidates {
   using Standing = std::pair<std::uint32_t, std::string>;  // and the node's name
 
   void begin_round();
+  [[nodiscard]] bool is_gone(const std::string& address, TimePoint now) const;
   [[nodiscard]] bool should_wake(TimePoint now) const;
 
   const std::string node_;

@@ -76,12 +76,13 @@ class Controller::Core {
   }
   ~Core() { stop(); }
 
-  Status wake() {
+  Status wake(const std::vector<std::string>& gone) {
     const std::lock_guard lock(stop_mutex_);
     if (is_stopped_) return unavailable("the controller stopped");
     if (running() != nullptr) return {};
     SQUARE_ASSIGN_OR_RETURN(auto made,
                             CoordinatorThread::create(options_.lease, options_.install_timeout, scenario_));
+    made->coordinator().presume_gone({gone.begin(), gone.end()});
     take(std::move(made));
     return {};
   }
@@ -168,7 +169,7 @@ Result<std::unique_ptr<Controller>> Controller::serve(std::unique_ptr<Core> core
   return std::unique_ptr<Controller>(new Controller(std::move(core)));
 }
 
-Status Controller::wake() { return core_->wake(); }
+Status Controller::wake(const std::vector<std::string>& gone) { return core_->wake(gone); }
 bool Controller::stands_by() const { return core_->running() == nullptr; }
 std::size_t Controller::waiting() const { return core_->waiting(); }
 

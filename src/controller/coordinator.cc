@@ -252,6 +252,11 @@ void Coordinator::regroup(RegroupRequest request, std::string node, Duration pat
   reply(refused);
 }
 
+void Coordinator::presume_gone(std::set<std::string> nodes) {
+  const std::lock_guard lock(mutex_);
+  members_.presume_gone(std::move(nodes));
+}
+
 void Coordinator::refused(const std::string& node, const std::string& address) {
   const std::lock_guard lock(mutex_);
   const Member* const member = members_.find(node);
@@ -287,7 +292,8 @@ void Coordinator::note_departure(const std::string& node) {
   note_work();
   (void)links_.forget(node);
   if (!open_) return note_away(node);
-  absences_.forget(node);
+  // While a group names it, it is in the topology, and relays nothing.
+  state_.registry.uses(node) ? note_away(node) : absences_.forget(node);
   open_->leave(node);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,8 @@ class Coordinator {
 
   // Calls `reply` once, within `patience`; see ControllerClient::regroup().
   void regroup(RegroupRequest request, std::string node, Duration patience, RegroupReply reply);
+  // Of nodes that another controller had: these are taken for gone. Call it before any joins.
+  void presume_gone(std::set<std::string> nodes);
   // Nobody listens at the node's address any more.
   void refused(const std::string& node, const std::string& address);
 

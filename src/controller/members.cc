@@ -63,7 +63,7 @@ bool Members::expect(const std::string& node, TimePoint now) {
   const auto [entry, is_new] = members_.try_emplace(node);
   if (!is_new) return false;
   entry->second.joined = ++events_;
-  entry->second.lease_end = now + lease_;
+  entry->second.lease_end = now + (presumed_gone_.contains(node) ? std::min(kPresumedTime, lease_) : lease_);
   entry->second.install_end = now + std::min(kReturnTime, lease_ / 2);
   if (members_.size() == 1) looked_at_ = now;
   return true;

@@ -58,6 +58,9 @@ inline constexpr std::size_t kMaxRememberedDepartures = 256;
 // Plans wait for it so long, for a node that has not installed one drops what others send under it.
 inline constexpr Duration kReturnTime = std::chrono::milliseconds(700);
 
+// Who had the controller before, and is taken for gone, has so long to be heard of here.
+inline constexpr Duration kPresumedTime = std::chrono::seconds(2);
+
 struct Departure {
   std::string node;
   std::uint64_t number = 0;  // of the event
@@ -79,6 +82,8 @@ class Members {
   // A node that an earlier controller had: it may come back until a lease is over, and counts as one whose
   // line broke. Returns whether it was not there.
   bool expect(const std::string& node, TimePoint now);
+  // Should they be expected, it is for kPresumedTime only.
+  void presume_gone(std::set<std::string> nodes) { presumed_gone_ = std::move(nodes); }
   // Where who is expected was.
   void locate(const std::string& node, const std::string& address);
   [[nodiscard]] bool is_expected(const std::string& node) const;
@@ -150,6 +155,7 @@ class Members {
   std::uint64_t events_ = 0;
   std::vector<Departure> departures_;
   std::set<std::string, std::less<>> silent_;
+  std::set<std::string> presumed_gone_;
   std::deque<std::pair<std::string, std::shared_ptr<const v1::ControllerEvent>>> gone_;  // oldest first
 };
 

@@ -20,8 +20,9 @@ struct Job {
   explicit Job(std::uint32_t standing = 1, std::string node = "n1", std::string own = "one")
       : candidates(std::move(node), "zero",
                    SuccessorOptions{std::move(own), standing, [this] { return waiting; },
-                                    [this] {
+                                    [this](const std::vector<std::string>& nodes) {
                                       ++woken;
+                                      gone = nodes;
                                       return Status::ok();
                                     }}) {
     candidates.learn("n0", 0, "zero");
@@ -43,6 +44,7 @@ struct Job {
   TimePoint now{std::chrono::hours(1)};
   std::size_t waiting = 0;
   int woken = 0;
+  std::vector<std::string> gone;
   Candidates candidates;
 };
 
@@ -65,6 +67,7 @@ TEST_CASE("candidates: where the controller's host refuses it twice the next one
   CHECK(job.woken == 0);
   CHECK(job.candidates.next(job.now) == "one");
   CHECK(job.woken == 1);
+  CHECK(job.gone == std::vector<std::string>{"n0"});
   job.candidates.welcomed("one");
   CHECK(job.candidates.current() == "one");
 }
@@ -89,7 +92,8 @@ TEST_CASE("candidates: a controller that answers again is not gone") {
   CHECK(job.woken == 0);
 }
 
-TEST_CASE("candidates: a controller that is silent is waited for, and then most of the nodes must have lost it") {
+TEST_CASE(
+    "candidates: a controller that is silent is waited for, and then most of the nodes must have lost it") {
   Job job;
   job.waiting = 1;  // this one
   while (job.now < TimePoint(std::chrono::hours(1)) + kSuccessionLease) job.round(kSilence);

@@ -164,3 +164,17 @@ TEST_CASE("members: the list has the topology's nodes and then the others") {
   CHECK(z->reason == unavailable("over"));
   CHECK(members.take_departures().empty());
 }
+
+TEST_CASE("members: of those expected the ones that are taken for gone have little time") {
+  constexpr Duration kLong = 5 * kPresumedTime;
+  Members members(kLong);
+  members.presume_gone({"a"});
+  CHECK(members.expect("a", kStart));
+  CHECK(members.expect("b", kStart));
+  Deferred deferred;
+  CHECK(look(members, deferred, kStart + kPresumedTime) == std::vector<std::string>{"a"});
+  CHECK(members.may_live("a"));
+  CHECK(look(members, deferred, kStart + kLong - Duration(1)).empty());
+  join_as(members, hello_of("a", 1, "here:1"), kStart + kLong);
+  CHECK_FALSE(members.may_live("a"));
+}

@@ -151,3 +151,32 @@ TEST_CASE("where a controller may listen") {
   options.advertised_address = "controller.example:7";
   CHECK(start(mesh({"a"}), options)->address() == "controller.example:7");
 }
+
+TEST_CASE("a node that left an overlay without a topology relays nothing, also while a group names it") {
+  Scenario open;
+  open.policy.name = "exact";
+  const auto controller = start(open);
+  const auto a = FakeNode::join(*controller, "a");
+  const auto b = FakeNode::join(*controller, "b");
+  const auto c = FakeNode::join(*controller, "c");
+  REQUIRE(a->client().register_group(broadcast_group("with", {"a", "c"}), kPatience).is_ok());
+  REQUIRE(a->client().register_group(broadcast_group("without", {"a", "b"}), kPatience).is_ok());
+  // Whether what members a and b have alone goes over c.
+  const auto is_relayed = [&] {
+    const auto plan = controller->plan();
+    const NodeId relay = *plan->find_node("c");
+    return std::ranges::any_of(plan->sessions, [&](const PlanSession& session) {
+      return std::ranges::find(session.members, relay) == session.members.end() &&
+             std::ranges::any_of(session.streams, [&](const PlanStream& stream) {
+               return std::ranges::any_of(stream.links,
+                                          [&](const auto& link) { return link.second == relay; });
+             });
+    });
+  };
+  CHECK(eventually(is_relayed));
+  c->leave();
+  CHECK(eventually([&] { return !is_relayed(); }));
+  // Nor in later plans.
+  REQUIRE(a->client().register_group(broadcast_group("later", {"a", "b"}), kPatience).is_ok());
+  CHECK_FALSE(is_relayed());
+}

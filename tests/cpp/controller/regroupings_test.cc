@@ -30,9 +30,7 @@ struct Overlay {
   }
 
   void ask(const std::string& node, const std::vector<Rank>& ranks, std::uint32_t joiners = 0) {
-    RegroupReply reply = [this, node](Result<GroupSpec> result) {
-      answers.emplace(node, std::move(result));
-    };
+    RegroupReply reply = [this, node](Result<GroupSpec> result) { answers.emplace(node, std::move(result)); };
     REQUIRE(regroupings.add({{"g", number, ranks, 0, joiners}, node, now + kPatience}, reply).is_ok());
   }
 

@@ -31,6 +31,7 @@ def be_killed_in_turn(rank: int, size: int, victims: list[int], seconds: float) 
     total()
     for victim in victims:
         if rank == victim:
+            time.sleep(0.3)  # the others have what it sent
             os.kill(os.getpid(), signal.SIGKILL)
         begun = time.monotonic()
         with pytest.raises(dist.DistBackendError) as failure:
