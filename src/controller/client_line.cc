@@ -298,6 +298,7 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
       changed_.notify_all();
       break;
     }
+    case Event::kExamine: examine(event.examine(), connection); break;
     case Event::EVENT_NOT_SET: break;  // of a later release
   }
   return {};
@@ -318,6 +319,24 @@ Status ClientLine::handle_plan(const v1::PlanDocument& document, std::uint64_t c
     installed(epoch);
   }
   return {};
+}
+
+void ClientLine::examine(const v1::Inquiry& inquiry, std::uint64_t connection) {
+  if (!events_.on_examine) return;
+  ExamineQuestion question;
+  for (const v1::Address& peer : inquiry.peers()) question.peers.push_back({peer.peer(), peer.address()});
+  question.time = bounded(Duration(static_cast<std::int64_t>(inquiry.time_nanoseconds())));
+  const std::int64_t received = wall_nanoseconds();
+  events_.on_examine(std::move(question),
+                     [outbox = outbox_, connection, received, number = inquiry.number()](std::string report) {
+                       v1::NodeEvent event;
+                       v1::Examined& examined = *event.mutable_examined();
+                       examined.set_inquiry(number);
+                       examined.set_received_nanoseconds(received);
+                       examined.set_answered_nanoseconds(wall_nanoseconds());
+                       examined.set_report_json(std::move(report));
+                       outbox->push(std::move(event), connection);
+                     });
 }
 
 void ClientLine::welcome(const v1::Welcome& message) {

@@ -277,6 +277,12 @@ std::vector<NodeInformation> Coordinator::nodes() const {
                        [this](const std::string& name) { return open_ && open_->is_gone(name); });
 }
 
+std::vector<Attendant> Coordinator::attendance() const {
+  const std::lock_guard lock(mutex_);
+  return take_attendance(members_, state_.topology,
+                         [this](const std::string& name) { return open_ && open_->is_gone(name); });
+}
+
 std::vector<std::string> Coordinator::missing(const std::vector<std::string>& names) const {
   const std::lock_guard lock(mutex_);
   return publication_.missing(names);

@@ -12,6 +12,7 @@
 
 #include "controller/absences.h"
 #include "controller/admission.h"
+#include "controller/attendance.h"
 #include "controller/closed_parts.h"
 #include "controller/deferred.h"
 #include "controller/demand_meter.h"
@@ -86,6 +87,7 @@ class Coordinator {
 
   [[nodiscard]] PublishedPlanPtr active() const;
   [[nodiscard]] std::vector<NodeInformation> nodes() const;
+  [[nodiscard]] std::vector<Attendant> attendance() const;
   // Of the names, those not connected or without the active plan.
   [[nodiscard]] std::vector<std::string> missing(const std::vector<std::string>& names) const;
   [[nodiscard]] bool is_stopping() const;

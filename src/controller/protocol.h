@@ -50,4 +50,7 @@ RegroupRequest from_message(const v1::RegroupRequest& message);
 // Between 0 and kMaxWait.
 Duration bounded(Duration wait);
 
+// The wall clock, since 1970.
+std::int64_t wall_nanoseconds();
+
 }  // namespace square::controller

@@ -1,5 +1,6 @@
 #include "controller/service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "controller/attach_call.h"
@@ -46,7 +47,7 @@ grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::
     grpc::CallbackServerContext* context) {
   Status allowed = check(*context);
   if (!allowed.is_ok()) return AttachCall::refuse(context, std::move(allowed));
-  return AttachCall::begin(*coordinator_, context);
+  return AttachCall::begin(*coordinator_, *inquiries_, context);
 }
 
 grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerContext* context,
@@ -121,6 +122,24 @@ grpc::ServerUnaryReactor* ControllerService::ListNodes(grpc::CallbackServerConte
   }
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   reactor->Finish(to_grpc(status));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ControllerService::Examine(grpc::CallbackServerContext* context,
+                                                     const v1::ExamineRequest* request,
+                                                     v1::ExamineResponse* response) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  if (const Status allowed = check(*context); !allowed.is_ok()) {
+    reactor->Finish(to_grpc(allowed));
+    return reactor;
+  }
+  const auto longest = static_cast<std::uint64_t>(kMaxInquiryTime.count());
+  const Duration time(static_cast<std::int64_t>(std::min(request->time_nanoseconds(), longest)));
+  inquiries_->begin(coordinator_.load()->attendance(), time,
+                    [reactor, response](const Result<v1::ExamineResponse>& answer) {
+                      if (answer.is_ok()) *response = *answer;
+                      reactor->Finish(to_grpc(answer.status()));
+                    });
   return reactor;
 }
 

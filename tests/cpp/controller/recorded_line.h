@@ -30,6 +30,7 @@ struct RecordedLine final : controller::NodeLine {
       case Event::kClosed:
         said.push_back(fmt::format("{} {} is closed", event->closed().group(), event->closed().number()));
         break;
+      case Event::kExamine: said.push_back(fmt::format("examine {}", event->examine().number())); break;
       case Event::EVENT_NOT_SET: break;
     }
   }
