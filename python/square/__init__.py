@@ -44,6 +44,7 @@ from square._core import (
     policy_names,
     tune_process_memory,
 )
+from square.doctor import Examination, Finding, Severity, examine
 from square.errors import SquareError
 from square.planning import frontier, gaps, plan, quick_plan, validate, violations
 
@@ -55,6 +56,8 @@ __all__ = [
     "CompressionReport",
     "Controller",
     "ErrorFeedback",
+    "Examination",
+    "Finding",
     "FrontierPoint",
     "LevelGap",
     "LimitDemand",
@@ -68,6 +71,7 @@ __all__ = [
     "Planner",
     "Policy",
     "Scenario",
+    "Severity",
     "SquareError",
     "Tenant",
     "Topology",
@@ -75,6 +79,7 @@ __all__ = [
     "__version__",
     "attach",
     "errors",
+    "examine",
     "frontier",
     "gaps",
     "limits",
