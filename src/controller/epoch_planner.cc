@@ -29,6 +29,8 @@ bool EpochPlanner::take_better(std::optional<Admission>& admission, const Planni
     log(LogLevel::kError, "controller", "the provisional plan stays: {}", better.status().to_string());
     return false;
   }
+  // Of what was planned before, with what is new on top: another one follows.
+  if ((*better)->plan->provisional) provisional_ = (*better)->plan;
   if (!admission) admission = Admission{state, nullptr, false, {}, {}};
   admission->next = *std::move(better);
   admission->is_whole = is_whole_;
