@@ -107,6 +107,7 @@ Status AttachCall::receive() {
     case Event::kHeartbeat: coordinator_->heartbeat(node_, this, incoming_.heartbeat()); break;
     case Event::kBrokenLinks: coordinator_->broken_links(node_, this, incoming_.broken_links()); break;
     case Event::kInstalled: coordinator_->installed(node_, this, Epoch(incoming_.installed().epoch())); break;
+    case Event::kLacking: coordinator_->lacking(node_, this, Epoch(incoming_.lacking().epoch())); break;
     case Event::kClosed: coordinator_->closed(node_, this, incoming_.closed()); break;
     case Event::kExamined: inquiries_->answer(node_, incoming_.examined()); break;
     case Event::kGoodbye:

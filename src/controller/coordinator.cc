@@ -58,7 +58,7 @@ void log_plan(const Plan& plan) {
 
 // To which what runs moves at once.
 PublishedPlanPtr with_moves(const PublishedPlan& made) {
-  return std::make_shared<const PublishedPlan>(PublishedPlan{made.plan, made.event, true});
+  return std::make_shared<const PublishedPlan>(PublishedPlan{made.plan, made.parts, true});
 }
 
 }  // namespace
@@ -196,6 +196,12 @@ void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch
   const bool is_current = publication_.active() && epoch >= publication_.active()->plan->epoch;
   if (is_current && absences_.note_installed(node)) note_work();
   surroundings_.wake();
+}
+
+void Coordinator::lacking(const std::string& node, const NodeLine* line, Epoch epoch) {
+  const std::lock_guard lock(mutex_);
+  Member* const member = members_.hear(node, line, time());
+  if (member != nullptr) publication_.send_whole(*member, epoch);
 }
 
 void Coordinator::closed(const std::string& node, const NodeLine* line, const v1::Closed& part) {

@@ -71,6 +71,8 @@ class Coordinator {
   void heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat);
   void broken_links(const std::string& node, const NodeLine* line, const v1::BrokenLinks& report);
   void installed(const std::string& node, const NodeLine* line, Epoch epoch);
+  // It has not got the plan that its part of this one was told against.
+  void lacking(const std::string& node, const NodeLine* line, Epoch epoch);
   void closed(const std::string& node, const NodeLine* line, const v1::Closed& part);
   void lost(const std::string& node, const NodeLine* line);
   void goodbye(const std::string& node, const NodeLine* line);

@@ -1,5 +1,7 @@
 #include "controller/service.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -98,7 +100,14 @@ grpc::ServerUnaryReactor* ControllerService::GetPlan(grpc::CallbackServerContext
   Status status = check(*context);
   const PublishedPlanPtr plan = status.is_ok() ? coordinator_.load()->active() : nullptr;
   if (plan) {
-    *response->mutable_plan() = plan->event->plan();
+    std::string json = to_json(*plan->plan);
+    if (json.size() > kMaxPlanBytes) {
+      status = resource_exhausted(
+          fmt::format("the plan takes {} bytes, more than {}", json.size(), kMaxPlanBytes));
+    } else {
+      response->mutable_plan()->set_epoch(plan->plan->epoch.value());
+      response->mutable_plan()->set_json(std::move(json));
+    }
   } else if (status.is_ok()) {
     status = not_found("there is no plan yet: no group is registered");
   }
