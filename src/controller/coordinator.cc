@@ -390,7 +390,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
       state_.registry, [this](const std::string& name) { return members_.contains(name); }, now);
   replan = absorb_membership() || closed_.is_due(now) || replan;
   replan = planner_.take_plan_again() || replan;
-  regroup(deferred);
+  surroundings_.watch(regroupings_.settle(state_.registry, members_, requests_, now, deferred));
   const bool other_use = absorb_demand(demand_, state_, now);
   const std::vector<const Demand*> demands =
       requests_.take_batch(now, [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
@@ -438,29 +438,6 @@ bool Coordinator::absorb_membership() {
   replan = absences_.absorb(state_, gone()) || replan;
   replan = links_.absorb(state_) || replan;
   return (open_ && open_->update(state_)) || replan;
-}
-
-// Groups that others go on in are demands like those that members register.
-void Coordinator::regroup(Deferred& deferred) {
-  const TimePoint now = time();
-  Regroupings::Look found = regroupings_.look(state_.registry, members_, now, deferred);
-  for (Regroupings::Decision& decision : found.decisions) {
-    const auto told = [group = decision.group, replies = decision.replies](const Result<Answer>& answer) {
-      for (const RegroupReply& one : replies)
-        one(answer.is_ok() ? Result<GroupSpec>(group) : Result<GroupSpec>(answer.status()));
-    };
-    Reply reply = told;
-    const Status refused = requests_.add(std::move(decision.group), reply, now);
-    if (!refused.is_ok()) deferred.push_back([told, refused] { told(refused); });
-  }
-  if (!surroundings_.watch) return;
-  std::map<std::string, std::string> addresses;
-  for (const std::string& node : found.awaited) {
-    const Member* const member = members_.find(node);
-    if (member != nullptr && member->line == nullptr && !member->address.empty())
-      addresses.emplace(node, member->address);
-  }
-  surroundings_.watch(std::move(addresses));
 }
 
 void Coordinator::publish(Deferred& deferred, Admission admission) {
