@@ -59,7 +59,7 @@ def train(rank: int, folder: str) -> None:
 
 
 def main() -> None:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("fork")
     with tempfile.TemporaryDirectory() as folder:
         ranks = [context.Process(target=train, args=(rank, folder)) for rank in range(RANKS)]
         for process in ranks:

@@ -171,6 +171,13 @@ class Communicator:
     """
     Operations on a group, as one member sees them: see square/communicator.h. Memory is anything with the buffer protocol or, on the CPU, DLPack: NumPy arrays, tensors of torch. Every call waits, unless ``async_op``: then it returns a Work.
     """
+    @staticmethod
+    def join(
+        node: MemberHost, group: str, timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0
+    ) -> Communicator:
+        """
+        Joins the group of that name, the one that it had at first, whose members call grow().
+        """
     def __enter__(self) -> Communicator: ...
     def __exit__(self, *args: object) -> None: ...
     def __init__(
@@ -315,6 +322,14 @@ class Communicator:
         """
         As gather(async_op=True).
         """
+    def grow(
+        self,
+        joiners: typing.SupportsInt | typing.SupportsIndex,
+        timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+    ) -> Communicator:
+        """
+        As shrink(), and so many others join behind the members, with Communicator.join(), in the order of their nodes' names.
+        """
     def receive(
         self,
         data: square.data.Data,
@@ -426,6 +441,20 @@ class Communicator:
         """
         As send(async_op=True).
         """
+    def shrink(self, timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0) -> Communicator:
+        """
+        The same group without the members that are gone: a Communicator that every other member gets, in the order of their ranks, also where this one has failed. Each of them calls it. Who is neither here nor gone, a process that is paused, is waited for, and then named by a DeadlineExceededError: call it again. FailedPreconditionError where the others went on without this member. This communicator is closed.
+        """
+    @property
+    def name(self) -> str:
+        """
+        Of the group: what shrink() and grow() return has another.
+        """
+    @property
+    def origin(self) -> list[int]:
+        """
+        The ranks that the first of its members had in the group that this one was before; empty for a group that was none.
+        """
     @property
     def rank(self) -> int: ...
     @property
@@ -516,6 +545,8 @@ class Controller:
         advertised_address: str = "",
         token: str = "",
         store: os.PathLike[str] | str = "",
+        *,
+        standing_by: bool = False,
     ) -> None: ...
     def nodes(self) -> list[NodeInformation]: ...
     def plan(self) -> Plan: ...
@@ -527,6 +558,11 @@ class Controller:
     ) -> None: ...
     @property
     def address(self) -> str: ...
+    @property
+    def stands_by(self) -> bool:
+        """
+        Whether it waits for those before it to be gone; see Node's successor.
+        """
 
 class ErrorFeedback:
     """
@@ -867,7 +903,12 @@ class Node(MemberHost):
         token: str = "",
         window_bytes: typing.SupportsInt | typing.SupportsIndex = 67108864,
         paced: bool = True,
-    ) -> None: ...
+        successor: Controller | None = None,
+        standing: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> None:
+        """
+        Joins the overlay of the controller at host:port; without one the node is alone. ``successor``: a Controller of this process that follows when those before it are gone, by ``standing``: one that stands by, or the first itself.
+        """
     def gateway_statistics(self) -> dict[str, int]:
         """
         What the gateway serves now; zeros without one.
@@ -895,6 +936,11 @@ class Node(MemberHost):
     def stop(self) -> None: ...
     @property
     def address(self) -> str: ...
+    @property
+    def controller(self) -> str:
+        """
+        The address of the controller that it follows now; empty for a node alone.
+        """
     @property
     def name(self) -> str: ...
 

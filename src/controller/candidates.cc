@@ -118,6 +118,12 @@ void Candidates::welcomed(const std::string& address) {
   current_ = address;
   states_.clear();
   round_.clear();
+  lost_at_.reset();
+}
+
+void Candidates::lost(TimePoint now) {
+  const std::lock_guard lock(mutex_);
+  lost_at_ = now;
 }
 
 void Candidates::failed(const std::string& address, const Status& why, TimePoint now) {
@@ -131,7 +137,7 @@ void Candidates::failed(const std::string& address, const Status& why, TimePoint
     state.refused_at = now;
   } else {
     state.refusals = 0;
-    if (!state.silent_since) state.silent_since = now;
+    if (!state.silent_since) state.silent_since = address == current_ ? lost_at_.value_or(now) : now;
   }
 }
 

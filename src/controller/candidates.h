@@ -43,6 +43,8 @@ class Candidates {
   // Others are left in this round, to be dialled without a pause.
   [[nodiscard]] bool has_more() const;
   void welcomed(const std::string& address);
+  // The line to that controller broke.
+  void lost(TimePoint now);
   // The attempt failed like this.
   void failed(const std::string& address, const Status& why, TimePoint now);
 
@@ -66,6 +68,7 @@ class Candidates {
   const std::optional<SuccessorOptions> own_;
   mutable std::mutex mutex_;
   std::string current_;
+  std::optional<TimePoint> lost_at_;  // it is silent since then, if it is
   std::map<Standing, std::string> addresses_;
   std::map<std::string, State> states_;  // by address, of this search
   std::vector<std::string> round_;       // the next last

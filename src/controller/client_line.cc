@@ -209,7 +209,7 @@ void ClientLine::read_loop() {
       changed_.notify_all();
       if (stopping_ || refused_) return;
     }
-    if (!lost) candidates_.failed(address, reason, steady_clock().now());
+    lost ? candidates_.lost(steady_clock().now()) : candidates_.failed(address, reason, steady_clock().now());
     if (lost) {
       wait = ControllerClient::kMinReconnectWait;
       log(LogLevel::kWarning, {.component = kComponent, .node = options_.node_name},

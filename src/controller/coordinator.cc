@@ -56,29 +56,6 @@ void log_plan(const Plan& plan) {
       plan.solve_seconds);
 }
 
-// A group that others go on in is a demand like those that members register.
-void register_group_of(Regroupings::Decision& decision, Requests& requests, TimePoint now,
-                       Deferred& deferred) {
-  const auto told = [group = decision.group, replies = decision.replies](const Result<Answer>& answer) {
-    for (const RegroupReply& one : replies)
-      one(answer.is_ok() ? Result<GroupSpec>(group) : Result<GroupSpec>(answer.status()));
-  };
-  Reply reply = told;
-  const Status refused = requests.add(std::move(decision.group), reply, now);
-  if (!refused.is_ok()) deferred.push_back([told, refused] { told(refused); });
-}
-
-// Of those that are not connected.
-std::map<std::string, std::string> addresses_of(const std::set<std::string>& nodes, const Members& members) {
-  std::map<std::string, std::string> addresses;
-  for (const std::string& node : nodes) {
-    const Member* const member = members.find(node);
-    if (member != nullptr && member->line == nullptr && !member->address.empty())
-      addresses.emplace(node, member->address);
-  }
-  return addresses;
-}
-
 std::shared_ptr<const v1::ControllerEvent> heard_event(const v1::Closed& part) {
   auto heard = std::make_shared<v1::ControllerEvent>();
   *heard->mutable_closed() = part;
@@ -419,7 +396,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
       state_.registry, [this](const std::string& name) { return members_.contains(name); }, now);
   replan = absorb_membership() || closed_.is_due(now) || replan;
   replan = planner_.take_plan_again() || replan;
-  regroup(deferred);
+  surroundings_.watch(regroupings_.settle(state_.registry, members_, requests_, now, deferred));
   const bool other_use = absorb_demand(demand_, state_, now);
   const std::vector<const Demand*> demands =
       requests_.take_batch(now, [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
@@ -467,14 +444,6 @@ bool Coordinator::absorb_membership() {
   replan = absences_.absorb(state_, gone()) || replan;
   replan = links_.absorb(state_) || replan;
   return (open_ && open_->update(state_)) || replan;
-}
-
-void Coordinator::regroup(Deferred& deferred) {
-  const TimePoint now = time();
-  Regroupings::Look found = regroupings_.look(state_.registry, members_, now, deferred);
-  for (Regroupings::Decision& decision : found.decisions)
-    register_group_of(decision, requests_, now, deferred);
-  if (surroundings_.watch) surroundings_.watch(addresses_of(found.awaited, members_));
 }
 
 void Coordinator::publish(Deferred& deferred, Admission admission) {

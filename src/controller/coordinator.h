@@ -51,7 +51,7 @@ class Coordinator {
     PlanSourceFactory plans;
     // From now on these are dialled, and those that are no more told to refused(); by node, their addresses.
     // Called under the mutex.
-    std::function<void(std::map<std::string, std::string>)> watch;
+    std::function<void(std::map<std::string, std::string>)> watch = [](const auto&) {};
   };
 
   // Takes up what the store has, and plans the scenario. Errors: those of check_scenario(), make_plan() and
@@ -110,7 +110,6 @@ class Coordinator {
   void settle(Deferred& deferred);
   void begin(std::unique_lock<std::mutex>& lock, Deferred& deferred);
   bool absorb_membership();
-  void regroup(Deferred& deferred);
   void publish(Deferred& deferred, Admission admission);
   [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;
   [[nodiscard]] TimePoint next_wake() const;

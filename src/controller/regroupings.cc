@@ -255,6 +255,28 @@ void Regroupings::decide(const Key& key, const Survivors& survivors, std::vector
   round.found.decisions.push_back(std::move(decision));
 }
 
+std::map<std::string, std::string> Regroupings::settle(const GroupRegistry& registry, const Members& members,
+                                                       Requests& requests, TimePoint now,
+                                                       Deferred& deferred) {
+  Look found = look(registry, members, now, deferred);
+  for (Decision& decision : found.decisions) {
+    const auto told = [group = decision.group, replies = decision.replies](const Result<Answer>& answer) {
+      for (const RegroupReply& one : replies)
+        one(answer.is_ok() ? Result<GroupSpec>(group) : Result<GroupSpec>(answer.status()));
+    };
+    Reply reply = told;
+    const Status refused = requests.add(std::move(decision.group), reply, now);
+    if (!refused.is_ok()) deferred.push_back([told, refused] { told(refused); });
+  }
+  std::map<std::string, std::string> addresses;
+  for (const std::string& node : found.awaited) {
+    const Member* const member = members.find(node);
+    if (member != nullptr && member->line == nullptr && !member->address.empty())
+      addresses.emplace(node, member->address);
+  }
+  return addresses;
+}
+
 void Regroupings::answer(Waiting& waiting, Result<GroupSpec> result, Deferred& deferred) {
   deferred.push_back([reply = std::move(waiting.reply), result = std::move(result)] { reply(result); });
 }

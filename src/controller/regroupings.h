@@ -12,6 +12,7 @@
 #include "controller/deferred.h"
 #include "controller/group_registry.h"
 #include "controller/members.h"
+#include "controller/requests.h"
 #include "square/group.h"
 
 namespace square::controller {
@@ -47,6 +48,10 @@ class Regroupings {
   // Answers what can be: where a group has gone on already, is not there, or the time is over. Call it when
   // the registry or the members have changed, and by next_end().
   Look look(const GroupRegistry& registry, const Members& members, TimePoint now, Deferred& deferred);
+  // A look whose decisions become demands, and are told when their groups are registered. Returns those
+  // awaited whose lines are broken, which may be dead: their addresses, by node.
+  std::map<std::string, std::string> settle(const GroupRegistry& registry, const Members& members,
+                                            Requests& requests, TimePoint now, Deferred& deferred);
   void fail_all(const Status& reason, Deferred& deferred);
 
   [[nodiscard]] bool is_empty() const { return waiting_.empty(); }

@@ -20,6 +20,7 @@ struct Overlay {
   explicit Overlay(const std::vector<std::string>& nodes, bool has_successors = false) {
     GroupSpec group{"g", "alice", nodes, {}};
     for (const std::string& node : nodes) {
+      if (topology.find_node(node)) continue;
       REQUIRE(topology.add_node({node}).is_ok());
       v1::Hello hello = hello_of(node, 1, "here:1");
       if (has_successors) hello.set_successor("there:1");

@@ -89,7 +89,7 @@ def test_a_subgroup_keeps_the_names_of_its_ranks() -> None:
 def test_the_example() -> None:
     program = REPOSITORY / "examples" / "torch_shrink.py"
     command = [sys.executable, "-P", str(program)]
-    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=ranks.SECONDS)
     assert result.returncode == 0, result.stderr
     assert "3 ranks are left" in result.stdout
 
@@ -114,7 +114,8 @@ def take_in_another(rank: int, size: int) -> Any:
     process: Any = None
     if rank == 0:
         command = [sys.executable, "-c", JOINER, square.torch.invitation()]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        place = {**os.environ, "SQUARE_NODE": "another"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=place)
     square.torch.grow(1, timeout=LIMIT)
     sum_of = total()
     result = [dist.get_rank(), dist.get_world_size(), sum_of]
