@@ -174,7 +174,13 @@ sanitize: build/asan/build.ninja build/tsan/build.ninja
 .PHONY: test-long
 test-long: export SQUARE_LONG := 1
 test-long: export SQUARE_SEEDS := 20000
-test-long: test sanitize test-torch
+test-long: test sanitize test-torch test-bugs
+
+## test-bugs: plants each bug that the simulation is to find, some minutes
+.PHONY: test-bugs
+test-bugs: build
+	@$(STEP) "planted bugs" "one that is not found: build/dev/tests/cpp/world/world --bug NAME" \
+	  build/dev/tests/cpp/world/world --bug all --seeds 1..2000
 
 ## install: build and install the C++ library under PREFIX (/usr/local)
 .PHONY: install

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/planted.h"
 #include "controller/ledger.h"
 #include "controller/open_overlay.h"
 #include "controller/overlay_change.h"
@@ -125,7 +126,8 @@ Result<bool> adopt(const v1::Past& past, PlanningState& state, bool is_open) {
     SQUARE_ASSIGN_OR_RETURN(const bool is_new, state.registry.adopt(group, state.topology));
     is_news = is_news || is_new;
   }
-  state.registry.give_none_below(CollectiveId(past.next_collective()), past.next_group());
+  if (!is_planted(Bug::kNumbersAgain))
+    state.registry.give_none_below(CollectiveId(past.next_collective()), past.next_group());
   return is_news;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/planted.h"
 #include "controller/protocol.h"
 
 namespace square::controller {
@@ -220,7 +221,7 @@ void Coordinator::closed(const std::string& node, const NodeLine* line, const v1
   const Member* const member = members_.hear(node, line, time());
   if (member == nullptr || part.group().size() > kMaxGroupNameBytes) return;
   // What the node registers from now on is looked at after that.
-  closed_.note(node, part.group(), part.number());
+  if (!is_planted(Bug::kCloseUnheard)) closed_.note(node, part.group(), part.number());
   succession_.note_closed(node, part.group());
   member->line->send(heard_event(part));
   note_work();
@@ -309,7 +310,7 @@ bool Coordinator::is_stopping() const {
 
 void Coordinator::note_departure(const std::string& node) {
   // Also of who was away before: groups may end by it.
-  note_work();
+  if (!is_planted(Bug::kDepartureUnnoticed)) note_work();
   (void)links_.forget(node);
   if (!open_) return note_away(node);
   // While a group names it, it is in the topology, and relays nothing.
@@ -337,7 +338,7 @@ std::optional<TimePoint> Coordinator::step() {
     if (!publication_.is_under_way() && has_work_) {
       has_news_ = absorb_pasts(deferred) || has_news_;
       // What others run that may be back at once must be in the next plan: it would end otherwise.
-      if (!members_.return_end(time())) begin(lock, deferred);
+      if (!members_.return_end(time()) || is_planted(Bug::kFirstPlanWaitsForNobody)) begin(lock, deferred);
     }
     if (deferred.empty() && !is_deposed_) return next_wake();
     lock.unlock();
@@ -411,13 +412,16 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   // What was asked for may change nothing, and the better plan have come meanwhile.
   const bool has_none = !admission || (!admission->next && admission->replan.is_ok());
   const bool is_better = has_none && planner_.take_better(admission, state_);
-  if (admission) keep(*admission, replan || other_use || is_better);
+  const bool is_wanted = replan || other_use || is_better;
+  std::optional<Admission> unwritten = is_planted(Bug::kWrittenAfterwards) ? admission : std::nullopt;
+  if (admission && !unwritten) keep(*admission, is_wanted);
   lock.lock();
   members_.look(time());
   if (!admission || stopping_) return;
   // A better plan is one of what was planned before, groups that have ended since included.
   if (!is_better && (admission->next || !admission->replan.is_ok())) closed_.note_planned();
   publish(deferred, *std::move(admission));
+  if (unwritten) keep(*unwritten, is_wanted);
 }
 
 // Before anybody is told. What the store did not take is tried again.
@@ -454,8 +458,9 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     const Plan& plan = *admission.next->plan;
     if (planner_.note_published(*admission.next, admission.is_whole)) note_work();
     log_plan(plan);
-    const bool moves = links_.note_published(state_, admission.is_whole);
-    if (absences_.note_published(state_, gone(), admission.is_whole) || moves)
+    const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
+    const bool avoids_links = links_.note_published(state_, admission.is_whole);
+    if ((avoids_nodes || avoids_links) && !is_planted(Bug::kNoMoves))
       admission.next = with_moves(*admission.next);
   }
   // Also without a plan of their own those admitted wait until the active one is installed.

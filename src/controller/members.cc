@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/planted.h"
 #include "controller/protocol.h"
 
 namespace square::controller {
@@ -100,7 +101,7 @@ Result<bool> Members::yield_name(const v1::Hello& hello) {
   // Who has a past is who was expected. Another may be new, or had no plan yet when the controller before
   // ended: it has no part in any group until it registers it, and whether the one before is gone its
   // neighbours know.
-  if (holder->incarnation == 0) {
+  if (holder->incarnation == 0 && !is_planted(Bug::kExpectedNameIsAnother)) {
     if (hello.has_past()) return false;
     departures_.push_back({hello.node(), ++events_});
     members_.erase(hello.node());
@@ -179,6 +180,7 @@ bool Members::lose(const std::string& node, const NodeLine* line, TimePoint now)
   log(LogLevel::kWarning, {.component = "controller", .node = node},
       "node {}: its line broke; it may come back for {:.3g} s", node, to_seconds(lease_));
   member->line = nullptr;
+  if (is_planted(Bug::kLineIsLife)) leave(node, "its line broke");
   return true;
 }
 
@@ -193,14 +195,16 @@ void Members::leave(const std::string& node, const std::string& reason) {
     gone_.pop_front();
   }
   for (const auto& [name, member] : members_) {
-    if (member.line) member.line->send(event);
+    if (member.line && !is_planted(Bug::kGoneUntold)) member.line->send(event);
   }
 }
 
 std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
   std::vector<std::string> over;
   const Duration step = now - std::exchange(looked_at_, now);
-  const Duration stopped = step > lease_ / kLooksPerLease * (1 + kLateLooks) ? step : Duration(0);
+  const bool was_stopped =
+      step > lease_ / kLooksPerLease * (1 + kLateLooks) && !is_planted(Bug::kLeaseWhileStopped);
+  const Duration stopped = was_stopped ? step : Duration(0);
   for (auto& [name, member] : members_) member.lease_end = std::min(member.lease_end + stopped, now + lease_);
   if (is_cut_off(now)) {
     for (auto& [name, member] : members_) {

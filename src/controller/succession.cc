@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/planted.h"
 #include "controller/adoption.h"
 
 namespace square::controller {
@@ -79,7 +80,7 @@ Result<bool> Succession::adopt_past(const v1::Past& past, PlanningState& state, 
   state = std::move(adopted);
   is_news = adopt_sessions(past, state, planner.numbers()) || is_news;
   is_news = planner.last() <= Epoch(past.epoch()) || is_news;
-  planner.pass(Epoch(past.epoch()));
+  if (!is_planted(Bug::kEpochsAgain)) planner.pass(Epoch(past.epoch()));
   return is_news;
 }
 
@@ -91,7 +92,7 @@ bool Succession::note(const v1::Hello& hello, Member& member, const Plan* newest
   without_plan_.erase(hello.node());
   if (!has_other_past(hello, origin())) return false;
   member.floor = Epoch(hello.past().epoch());
-  if (newest != nullptr && !has_all(*newest, hello.past())) {
+  if (newest != nullptr && !is_planted(Bug::kPastGetsAnyPlan) && !has_all(*newest, hello.past())) {
     member.floor = std::max(member.floor, newest->epoch);
     without_plan_.insert(hello.node());
   }

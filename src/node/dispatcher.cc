@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "node/operations/check_call.h"
 #include "square/metrics.h"
 
@@ -83,6 +84,7 @@ void DataPlane::Dispatcher::set_members(CollectiveId id, const std::string& grou
 }
 
 void DataPlane::Dispatcher::close_group(const std::string& group) {
+  if (is_planted(Bug::kCloseForgotten)) return;
   for (const CollectiveId id : groups_.close(group)) {
     const Status cause = Collective::closed_before(id, node_.options.name);
     // Begun by others: they hear that nobody here will take part.
@@ -93,6 +95,7 @@ void DataPlane::Dispatcher::close_group(const std::string& group) {
 }
 
 void DataPlane::Dispatcher::forget_if_over(CollectiveId id) {
+  if (is_planted(Bug::kCollectivesRemembered)) return;
   if (!groups_.look(id).ranks.empty() || operations_.has(id) || plans_.knows(id)) return;
   groups_.forget(id);
 }

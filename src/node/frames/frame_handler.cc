@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/planted.h"
 #include "node/messages/answers.h"
 #include "node/multicast/receiver.h"
 
@@ -124,7 +125,8 @@ std::shared_ptr<Operation> FrameHandler::operation_for(const Arrival& arrival, C
       parts_.groups.check_life(key.collective, {header.session, root, root_name}, header.incarnation);
   if (!alive.is_ok()) parts_.failures.poison(key, alive);
   if (alive.is_ok() && collective.has_finished(key.operation)) {
-    answer(*arrival.stream, Receiver::final_answer(*arrival.stream, *arrival.plan->self(), header));
+    if (!is_planted(Bug::kLastWordOnce))
+      answer(*arrival.stream, Receiver::final_answer(*arrival.stream, *arrival.plan->self(), header));
     return nullptr;
   }
   if (collective.failure) {

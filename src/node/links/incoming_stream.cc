@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/planted.h"
 #include "node/links/incoming_link.h"
 #include "node/plan/stream_windows.h"
 #include "transport/pacing/wire_cost.h"
@@ -29,6 +30,7 @@ IncomingStream::IncomingStream(std::shared_ptr<NodeContext> node, IncomingLink& 
 
 void IncomingStream::on_up() {
   on_down();
+  if (is_planted(Bug::kCreditOfLastConnection)) return;
   received_ = 0;
   granted_ = 0;
   announced_ = 0;
@@ -62,7 +64,7 @@ std::shared_ptr<void> IncomingStream::take(std::uint64_t hop_sequence, std::size
 bool IncomingStream::tells_with_next() const { return limit() + 1 >= announced_ + local_.credit_blocks; }
 
 void IncomingStream::release(std::size_t bytes) {
-  --taken_;
+  if (flow_ || !is_planted(Bug::kSlotsKeptByLostLink)) --taken_;
   node_->remove_in_transit(*tally_, bytes);
   if (!flow_) return;
   ++waiting_;

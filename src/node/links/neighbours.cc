@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/planted.h"
 #include "node/plan/stream_windows.h"
 #include "square/metrics.h"
 
@@ -95,7 +96,7 @@ void Neighbours::dial(const std::string& peer) {
 
 void Neighbours::redial_later(const std::string& peer) {
   Dial& closed = dials_[peer];
-  closed.is_open = false;
+  closed.is_open = is_planted(Bug::kNeverDialledAgain);
   const TimePoint when = node_.clock.now() + closed.wait;
   node_.executor.post_at(when, life_.bind([this, peer] {
     if (is_needed(peer)) dial(peer);
@@ -203,6 +204,7 @@ void Neighbours::tail_down(OutgoingLink& link, const Status& reason) {
     if (link.is_suspected()) unheard_.insert(peer);
     link.on_down();
     tell_lost(LinkEnd::kTail, peer, reason);
+    if (is_planted(Bug::kLostLinkIsDeath)) return take_for_gone(peer, "its link was lost");
     return check_told_gone(peer);
   }
   log(LogLevel::kDebug, {.component = "node", .node = node_.options.name, .peer = peer},
@@ -238,6 +240,10 @@ void Neighbours::set_gone(const std::string& peer, const std::string& reason) {
     if (is_suspected(peer)) close_links(peer);
     return;
   }
+  take_for_gone(peer, reason);
+}
+
+void Neighbours::take_for_gone(const std::string& peer, const std::string& reason) {
   lost_.note_gone(peer, reason);
   broken_.forget(peer);
   note_heard(peer);  // what was to be remembered until then
@@ -271,6 +277,8 @@ void Neighbours::on_suspicion(LinkHandle link, bool is_suspected) {
     return;
   const std::string& peer = connection->peer();
   const LogFields place{.component = "node", .node = node_.options.name, .peer = peer};
+  if (!is_suspected && is_planted(Bug::kSuspicionNeverEnds)) return;
+  if (is_planted(Bug::kSuspectIsGone)) return take_for_gone(peer, "it has fallen silent");
   if (is_suspected) {
     log(LogLevel::kWarning, place,
         "{}: node \"{}\" has fallen silent; blocks for it go other ways, where there are any",

@@ -118,6 +118,7 @@ class Neighbours {
   void tell_lost(LinkEnd end, const std::string& peer, const Status& reason);
   void note_absence(const std::string& peer);
   void check_told_gone(const std::string& peer);
+  void take_for_gone(const std::string& peer, const std::string& reason);
   [[nodiscard]] bool is_suspected(const std::string& peer) const;
   void close_links(const std::string& peer);
   [[nodiscard]] bool is_needed(const std::string& peer) const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/planted.h"
 
 namespace square {
 namespace {
@@ -84,7 +85,7 @@ void Sender::migrate(std::shared_ptr<const InstalledPlan> plan) {
   std::ranges::fill(last_, LastAssignment{});
   open_streams();
   node_.executor.post_at(node_.clock.now() + kMaxProbeWait, life_.bind([this, taken = taken_] {
-    for (std::size_t block = 0; block < block_count_; ++block) {
+    for (std::size_t block = 0; block < block_count_ && !is_planted(Bug::kMoveLosesBlocks); ++block) {
       if (taken[block] && last_[block].sequence == 0 && !everyone_has(block)) send_again(block);
     }
     fill();
@@ -272,6 +273,7 @@ void Sender::probe() {
   fill();
   if (is_done()) return;
   for (Stream& stream : streams_) probe(stream);
+  if (is_planted(Bug::kProbeOnce)) return;
   probe_wait_ = std::min(2 * probe_wait_, kMaxProbeWait);
   arm_probe();
 }
@@ -296,7 +298,7 @@ void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement
   found->heard_at = node_.clock.now();
   probe_wait_ = kMinProbeWait;
   arm_probe();
-  if (ack.done) {
+  if (ack.done || is_planted(Bug::kDoneAtFirstWord)) {
     found->done = true;
     --waiting_;
     if (is_done()) {
@@ -323,7 +325,8 @@ void Sender::find_losses(Destination& destination) {
       if (assignment.sequence <= destination.checked[stream] || destination.done) continue;
       const LastAssignment& last = last_[assignment.block];
       const bool is_newest = last.stream == stream && last.sequence == assignment.sequence;
-      if (is_newest && !destination.have.contains(assignment.block)) send_again(assignment.block);
+      if (is_newest && !destination.have.contains(assignment.block) && !is_planted(Bug::kLossesNotFound))
+        send_again(assignment.block);
     }
     destination.checked[stream] = std::max(destination.checked[stream], destination.seen[stream]);
     forget_settled(stream);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/log.h"
+#include "base/planted.h"
 #include "node/sums/sum_root.h"
 
 namespace square {
@@ -138,6 +139,7 @@ void SumRoot::ask() {
     ++idle_asks_;
     poll();
   }
+  if (is_planted(Bug::kAskOnce)) return;
   ask_timer_.wait_longer();
   arm_ask();
 }

@@ -1,5 +1,5 @@
 // Runs simulated worlds, each from a seed, and ends with 1 if an oracle found something:
-//   world [--seeds FIRST..LAST] [--part K/N] [--verbose] [--log]
+//   world [--seeds FIRST..LAST] [--part K/N] [--bug NAME|all] [--verbose] [--log]
 // Of the seeds, 1..2000 or 1..SQUARE_SEEDS by default, it runs every N-th from the K-th on. One in a hundred
 // is run twice, and must go the same way.
 #include <fmt/format.h>
@@ -10,10 +10,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "base/planted.h"
 #include "square/log.h"
 #include "world/world.h"
 
+using square::Bug;
 using namespace square::test;
 
 namespace {
@@ -28,9 +31,18 @@ struct Options {
   std::uint64_t parts = 1;
   bool is_verbose = false;
   bool wants_log = false;
+  std::vector<Bug> bugs;
 };
 
 std::uint64_t number(std::string_view text) { return std::strtoull(std::string(text).c_str(), nullptr, 10); }
+
+std::vector<Bug> bugs_named(std::string_view name) {
+  std::vector<Bug> bugs;
+  for (const auto& [bug, known] : square::kBugs) {
+    if (name == "all" || name == known) bugs.push_back(bug);
+  }
+  return bugs;
+}
 
 std::optional<Options> parse(int count, char** arguments) {
   Options options;
@@ -42,6 +54,9 @@ std::optional<Options> parse(int count, char** arguments) {
       options.is_verbose = true;
     } else if (argument == "--log") {
       options.wants_log = true;
+    } else if (argument == "--bug" && !bugs_named(value).empty()) {
+      for (const Bug bug : bugs_named(value)) options.bugs.push_back(bug);
+      ++i;
     } else if (argument == "--seeds" && !value.empty()) {
       const std::size_t dots = value.find("..");
       options.first = number(value.substr(0, dots));
@@ -72,14 +87,47 @@ Verdict run(std::uint64_t seed, const Options& options) {
   return verdict;
 }
 
+std::string_view name_of(Bug planted) {
+  for (const auto& [bug, name] : square::kBugs) {
+    if (bug == planted) return name;
+  }
+  return "none";
+}
+
+// How many seeds it took; 0: it was not found.
+std::uint64_t find_bug(Bug bug, const Options& options) {
+  square::planted_bug = bug;
+  std::uint64_t seeds = 0;
+  for (std::uint64_t seed = options.first; seed <= options.last; ++seed) {
+    ++seeds;
+    const Verdict verdict = run(seed, options);
+    if (verdict.complaints.empty()) continue;
+    fmt::print("{}: found by seed {}, after {} seeds: {}\n", name_of(bug), seed, seeds,
+               verdict.complaints.front());
+    return seeds;
+  }
+  fmt::print("{}: not found by {} seeds\n", name_of(bug), seeds);
+  return 0;
+}
+
+int find_bugs(const Options& options) {
+  bool all_found = true;
+  for (std::size_t i = options.part - 1; i < options.bugs.size(); i += options.parts) {
+    all_found = find_bug(options.bugs[i], options) > 0 && all_found;
+    std::fflush(stdout);
+  }
+  return all_found ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   const std::optional<Options> options = parse(count, arguments);
   if (!options || options->parts == 0) {
-    fmt::print("usage: world [--seeds FIRST..LAST] [--part K/N] [--verbose] [--log]\n");
+    fmt::print("usage: world [--seeds FIRST..LAST] [--part K/N] [--bug NAME|all] [--verbose] [--log]\n");
     return 2;
   }
+  if (!options->bugs.empty()) return find_bugs(*options);
   std::uint64_t seeds = 0;
   std::uint64_t wrong = 0;
   for (std::uint64_t seed = options->first + options->part - 1; seed <= options->last;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/planted.h"
 #include "controller/client_line.h"
 #include "controller/protocol.h"
 
@@ -78,7 +79,8 @@ void NodeControl::connected(std::uint64_t connection) {
   hello.set_node(identity_.node);
   hello.set_address(identity_.address);
   hello.set_incarnation(identity_.incarnation);
-  if (auto past = recollection_.past()) *hello.mutable_past() = *std::move(past);
+  auto past = recollection_.past();
+  if (past && !is_planted(Bug::kPastUntold)) *hello.mutable_past() = *std::move(past);
   say(event);
   pings_ = pongs_ = 0;
   ping(connection);
@@ -184,7 +186,9 @@ void NodeControl::welcome(const v1::Welcome& message) {
       controller::kLongestBeat);
   is_welcome_ = true;
   parts_.emplace(identity_.node);
-  for (const auto& [group, number] : closing_) say_closed(group, number);
+  if (!is_planted(Bug::kCloseSaidOnce)) {
+    for (const auto& [group, number] : closing_) say_closed(group, number);
+  }
   say_broken_links();
   beat(connection_);
   look_at_registrations();
@@ -283,7 +287,7 @@ void NodeControl::answered(std::uint64_t call, const Result<controller::Answer>&
 }
 
 void NodeControl::try_again_or_end(const RegisteringPtr& asked, const Status& failure) {
-  const StatusCode code = failure.code();
+  const StatusCode code = is_planted(Bug::kRegistrationNotRepeated) ? StatusCode::kInternal : failure.code();
   if (code == StatusCode::kAborted) {
     ask_again(asked, asked->pause);
     asked->pause = std::min(2 * asked->pause, kMaxBusyWait);

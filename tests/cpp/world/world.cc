@@ -193,9 +193,8 @@ Verdict World::run() {
     for (const std::string& complaint : job->complaints()) complain(complaint);
   }
   // Leases of the dead do not run while the controller is stopped.
-  const TimePoint calm = faults_.end() + (faults_.has_killed() ? kLeases : Duration(0));
-  executor_->post_at(calm, [] {});
-  (void)run_until([&] { return now() >= calm; }, kLongestRun);
+  (void)run_until([this] { return now() >= faults_.end() + (faults_.has_killed() ? kLeases : Duration(0)); },
+                  kLongestRun);
   start_controller();
   if (verdict_.complaints.empty()) sweep();
   verdict_.virtual_seconds = to_seconds(now().time_since_epoch());

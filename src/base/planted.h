@@ -1,0 +1,95 @@
+// Bugs that tests plant, one at a time, to see that they are found. A build without tests has none.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace square {
+
+enum class Bug {
+  kNone,
+  // The controller.
+  kFirstPlanWaitsForNobody,
+  kPastGetsAnyPlan,
+  kExpectedNameIsAnother,
+  kDepartureUnnoticed,
+  kNumbersAgain,
+  kEpochsAgain,
+  kLeaseWhileStopped,
+  kLineIsLife,
+  kCloseUnheard,
+  kNoMoves,
+  kWrittenAfterwards,
+  kGoneUntold,
+  kAwayStaysPlanned,
+  // Nodes.
+  kLossesNotFound,
+  kCreditOfLastConnection,
+  kSlotsKeptByLostLink,
+  kSuspicionNeverEnds,
+  kSuspectIsGone,
+  kLostLinkIsDeath,
+  kRelayDeathAborts,
+  kPartsOfOldSums,
+  kDoneAtFirstWord,
+  kCollectivesRemembered,
+  kCloseForgotten,
+  kLastWordOnce,
+  kProbeOnce,
+  kAskOnce,
+  kNeverDialledAgain,
+  kMoveLosesBlocks,
+  kPartTwice,
+  // What tests have in the place of disks and of gRPC.
+  kStoreNotSynced,
+  kRegistrationNotRepeated,
+  kCloseSaidOnce,
+  kPastUntold,
+};
+
+inline constexpr std::array kBugs = {
+    std::pair<Bug, std::string_view>{Bug::kFirstPlanWaitsForNobody, "first-plan-waits-for-nobody"},
+    std::pair<Bug, std::string_view>{Bug::kPastGetsAnyPlan, "past-gets-any-plan"},
+    std::pair<Bug, std::string_view>{Bug::kExpectedNameIsAnother, "expected-name-is-another"},
+    std::pair<Bug, std::string_view>{Bug::kDepartureUnnoticed, "departure-unnoticed"},
+    std::pair<Bug, std::string_view>{Bug::kNumbersAgain, "numbers-again"},
+    std::pair<Bug, std::string_view>{Bug::kEpochsAgain, "epochs-again"},
+    std::pair<Bug, std::string_view>{Bug::kLeaseWhileStopped, "lease-while-stopped"},
+    std::pair<Bug, std::string_view>{Bug::kLineIsLife, "line-is-life"},
+    std::pair<Bug, std::string_view>{Bug::kCloseUnheard, "close-unheard"},
+    std::pair<Bug, std::string_view>{Bug::kNoMoves, "no-moves"},
+    std::pair<Bug, std::string_view>{Bug::kWrittenAfterwards, "written-afterwards"},
+    std::pair<Bug, std::string_view>{Bug::kGoneUntold, "gone-untold"},
+    std::pair<Bug, std::string_view>{Bug::kAwayStaysPlanned, "away-stays-planned"},
+    std::pair<Bug, std::string_view>{Bug::kLossesNotFound, "losses-not-found"},
+    std::pair<Bug, std::string_view>{Bug::kCreditOfLastConnection, "credit-of-last-connection"},
+    std::pair<Bug, std::string_view>{Bug::kSlotsKeptByLostLink, "slots-kept-by-lost-link"},
+    std::pair<Bug, std::string_view>{Bug::kSuspicionNeverEnds, "suspicion-never-ends"},
+    std::pair<Bug, std::string_view>{Bug::kSuspectIsGone, "suspect-is-gone"},
+    std::pair<Bug, std::string_view>{Bug::kLostLinkIsDeath, "lost-link-is-death"},
+    std::pair<Bug, std::string_view>{Bug::kRelayDeathAborts, "relay-death-aborts"},
+    std::pair<Bug, std::string_view>{Bug::kPartsOfOldSums, "parts-of-old-sums"},
+    std::pair<Bug, std::string_view>{Bug::kDoneAtFirstWord, "done-at-first-word"},
+    std::pair<Bug, std::string_view>{Bug::kCollectivesRemembered, "collectives-remembered"},
+    std::pair<Bug, std::string_view>{Bug::kCloseForgotten, "close-forgotten"},
+    std::pair<Bug, std::string_view>{Bug::kLastWordOnce, "last-word-once"},
+    std::pair<Bug, std::string_view>{Bug::kProbeOnce, "probe-once"},
+    std::pair<Bug, std::string_view>{Bug::kAskOnce, "ask-once"},
+    std::pair<Bug, std::string_view>{Bug::kNeverDialledAgain, "never-dialled-again"},
+    std::pair<Bug, std::string_view>{Bug::kMoveLosesBlocks, "move-loses-blocks"},
+    std::pair<Bug, std::string_view>{Bug::kPartTwice, "part-twice"},
+    std::pair<Bug, std::string_view>{Bug::kStoreNotSynced, "store-not-synced"},
+    std::pair<Bug, std::string_view>{Bug::kRegistrationNotRepeated, "registration-not-repeated"},
+    std::pair<Bug, std::string_view>{Bug::kCloseSaidOnce, "close-said-once"},
+    std::pair<Bug, std::string_view>{Bug::kPastUntold, "past-untold"},
+};
+
+#ifdef SQUARE_PLANTED_BUGS
+inline Bug planted_bug = Bug::kNone;  // set before anything begins
+inline bool is_planted(Bug bug) { return planted_bug == bug; }
+#else
+constexpr bool is_planted(Bug /*bug*/) { return false; }
+#endif
+
+}  // namespace square
