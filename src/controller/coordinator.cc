@@ -57,6 +57,22 @@ void log_plan(const Plan& plan) {
       plan.solve_seconds);
 }
 
+// They have not come yet, and may be gone.
+void expect_all(const std::vector<std::string>& nodes, Members& members, Absences& absences, TimePoint now) {
+  for (const std::string& node : nodes) {
+    if (members.expect(node, now)) absences.note_lost(node, now);
+  }
+}
+
+// In an overlay without a topology (`grown` has those that have come), or after a restart, a member may
+// register before another has joined.
+bool must_wait_for_nodes(const GroupSpec& group, const Members& members, const Topology* grown) {
+  return std::ranges::any_of(group.nodes, [&](const std::string& node) {
+    // Who is expected may know the group and its numbers.
+    return members.is_expected(node) || (grown != nullptr && !grown->find_node(node));
+  });
+}
+
 std::shared_ptr<const v1::ControllerEvent> heard_event(const v1::Closed& part) {
   auto heard = std::make_shared<v1::ControllerEvent>();
   *heard->mutable_closed() = part;
@@ -110,7 +126,7 @@ Coordinator::Coordinator(Surroundings surroundings, Duration lease, Duration ins
 // What the store has, and the first plan. Nobody else knows of this object yet.
 Status Coordinator::take_up() {
   SQUARE_ASSIGN_OR_RETURN(const std::vector<std::string> nodes, succession_.take_up(state_, planner_));
-  expect(nodes);
+  expect_all(nodes, members_, absences_, time());
   if (!open_ || !state_.registry.is_empty()) {
     SQUARE_ASSIGN_OR_RETURN(PublishedPlanPtr first, planner_.make(state_.scenario()));
     planner_.note_published(*first, false);
@@ -118,14 +134,6 @@ Status Coordinator::take_up() {
     nodes.empty() ? publication_.start_with(first) : publication_.begin(first, time());
   }
   return succession_.begin(state_, planner_);
-}
-
-// They have not come yet, and may be gone.
-void Coordinator::expect(const std::vector<std::string>& nodes) {
-  const TimePoint now = time();
-  for (const std::string& node : nodes) {
-    if (members_.expect(node, now)) absences_.note_lost(node, now);
-  }
 }
 
 void Coordinator::stop() {
@@ -278,7 +286,6 @@ void Coordinator::refused(const std::string& node, const std::string& address) {
   if (member == nullptr || member->line != nullptr || member->address != address) return;
   members_.leave(node, fmt::format("it does not listen at {} any more", address));
   note_departure(node);
-  note_work();
 }
 
 PublishedPlanPtr Coordinator::active() const {
@@ -380,14 +387,6 @@ void Coordinator::settle(Deferred& deferred) {
   surroundings_.wake();
 }
 
-// In an overlay without a topology, or after a restart, a member may register before another has joined.
-bool Coordinator::must_wait_for_nodes(const GroupSpec& group) const {
-  return std::ranges::any_of(group.nodes, [&](const std::string& node) {
-    // Who is expected may know the group and its numbers.
-    return members_.is_expected(node) || (open_ && !state_.topology.find_node(node));
-  });
-}
-
 void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) {
   has_work_ = false;
   bool replan = std::exchange(retry_, std::nullopt).has_value();
@@ -399,8 +398,9 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   replan = planner_.take_plan_again() || replan;
   surroundings_.watch(regroupings_.settle(state_.registry, members_, requests_, now, deferred));
   const bool other_use = absorb_demand(demand_, state_, now);
-  const std::vector<const Demand*> demands =
-      requests_.take_batch(now, [this](const GroupSpec& group) { return must_wait_for_nodes(group); });
+  const std::vector<const Demand*> demands = requests_.take_batch(now, [this](const GroupSpec& group) {
+    return must_wait_for_nodes(group, members_, open_ ? &state_.topology : nullptr);
+  });
   const bool is_due = replan || other_use || !demands.empty();
   // The batch and `state_` change on this thread only.
   lock.unlock();
@@ -437,7 +437,8 @@ void Coordinator::keep(Admission& admission, bool is_wanted) {
 // What nodes bring from an earlier controller goes on here.
 bool Coordinator::absorb_pasts(Deferred& deferred) {
   const Succession::Absorbed absorbed = succession_.absorb(state_, planner_, has_plan());
-  for (const Succession::Brought& brought : absorbed.brought) expect(brought.nodes);
+  for (const Succession::Brought& brought : absorbed.brought)
+    expect_all(brought.nodes, members_, absences_, time());
   return Succession::spread(absorbed, state_, members_, closed_, deferred) &&
          (has_plan() || !state_.registry.is_empty());
 }

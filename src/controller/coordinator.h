@@ -102,7 +102,6 @@ class Coordinator {
               bool open, std::unique_ptr<store::Store> store);
 
   Status take_up();
-  void expect(const std::vector<std::string>& nodes);
   bool absorb_pasts(Deferred& deferred);
   void keep(Admission& admission, bool is_wanted);
 
@@ -111,7 +110,6 @@ class Coordinator {
   void begin(std::unique_lock<std::mutex>& lock, Deferred& deferred);
   bool absorb_membership();
   void publish(Deferred& deferred, Admission admission);
-  [[nodiscard]] bool must_wait_for_nodes(const GroupSpec& group) const;
   [[nodiscard]] TimePoint next_wake() const;
   [[nodiscard]] bool has_plan() const { return publication_.active() || publication_.is_under_way(); }
 
