@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "real_group.h"
+#include "square/controller_client.h"
 
 namespace square {
 namespace {
