@@ -241,7 +241,6 @@ void Coordinator::lost(const std::string& node, const NodeLine* line) {
   if (!members_.lose(node, line, now)) return;
   absences_.note_lost(node, now);
   links_.note_lost(node);
-  if (!regroupings_.is_empty()) return note_work();  // it may be dead
   surroundings_.wake();
 }
 
@@ -265,27 +264,18 @@ void Coordinator::submit(Demand demand, Reply reply) {
 }
 
 void Coordinator::regroup(RegroupRequest request, std::string node, Duration patience, RegroupReply reply) {
-  Status refused;
-  {
-    const std::lock_guard lock(mutex_);
-    refused = stopping_ ? unavailable("the controller stopped")
-                        : regroupings_.add({std::move(request), std::move(node), time() + patience}, reply);
-    if (refused.is_ok()) return note_work();
-  }
+  std::unique_lock lock(mutex_);
+  const Status refused =
+      stopping_ ? unavailable("the controller stopped")
+                : regroupings_.add({std::move(request), std::move(node), time() + patience}, reply);
+  if (refused.is_ok()) return note_work();
+  lock.unlock();
   reply(refused);
-}
-
-void Coordinator::presume_gone(std::set<std::string> nodes) {
-  const std::lock_guard lock(mutex_);
-  members_.presume_gone(std::move(nodes));
 }
 
 void Coordinator::refused(const std::string& node, const std::string& address) {
   const std::lock_guard lock(mutex_);
-  const Member* const member = members_.find(node);
-  if (member == nullptr || member->line != nullptr || member->address != address) return;
-  members_.leave(node, fmt::format("it does not listen at {} any more", address));
-  note_departure(node);
+  if (members_.leave_refused(node, address)) note_departure(node);
 }
 
 PublishedPlanPtr Coordinator::active() const {

@@ -49,8 +49,7 @@ class Coordinator {
     // call back.
     std::function<void()> wake;
     PlanSourceFactory plans;
-    // From now on these are dialled, and those that are no more told to refused(); by node, their addresses.
-    // Called under the mutex.
+    // Dials these, by node, from now on, and tells refused() who is no more. Called under the mutex.
     std::function<void(std::map<std::string, std::string>)> watch = [](const auto&) {};
   };
 
@@ -80,13 +79,11 @@ class Coordinator {
   // Calls `reply` once: when the demand's plan is active on every connected node, or with the error.
   void submit(Demand demand, Reply reply);
 
-  // Calls `reply` once, within `patience`; see ControllerClient::regroup().
+  // See ControllerClient::regroup(), and Members::leave_refused(). `reply` is called once, within `patience`.
   void regroup(RegroupRequest request, std::string node, Duration patience, RegroupReply reply);
-  // Of nodes that another controller had: these are taken for gone. Call it before any joins.
-  void presume_gone(std::set<std::string> nodes);
-  // Nobody listens at the node's address any more.
   void refused(const std::string& node, const std::string& address);
-
+  // Of nodes that another controller had these are taken for gone. Call it before any joins.
+  void presume_gone(std::set<std::string> nodes) { members_.presume_gone(std::move(nodes)); }
   [[nodiscard]] PublishedPlanPtr active() const;
   [[nodiscard]] std::vector<NodeInformation> nodes() const;
   [[nodiscard]] std::vector<Attendant> attendance() const;

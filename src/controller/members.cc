@@ -199,6 +199,13 @@ void Members::leave(const std::string& node, const std::string& reason) {
   }
 }
 
+bool Members::leave_refused(const std::string& node, const std::string& address) {
+  const Member* const member = find(node);
+  if (member == nullptr || member->line != nullptr || member->address != address) return false;
+  leave(node, fmt::format("it does not listen at {} any more", address));
+  return true;
+}
+
 std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
   std::vector<std::string> over;
   const Duration step = now - std::exchange(looked_at_, now);

@@ -113,6 +113,8 @@ class Members {
   bool lose(const std::string& node, const NodeLine* line, TimePoint now);
   // The others are told why. Precondition: it is there.
   void leave(const std::string& node, const std::string& reason);
+  // Nobody listens at the address any more: whose it was leaves, if its line is broken. Whether it did.
+  bool leave_refused(const std::string& node, const std::string& address);
   // Those not heard of for a lease leave; their lines are to be closed. Returns their names. Call it by
   // next_end(): the time of a call that comes much later was not theirs but ours, for this process was
   // stopped, and what they said meanwhile waits to be read. It does not count.

@@ -122,6 +122,7 @@ Status Regroupings::add(Regroup asked, RegroupReply& reply) {
 
 Regroupings::Look Regroupings::look(const GroupRegistry& registry, const Members& members, TimePoint now,
                                     Deferred& deferred) {
+  looked_at_ = now;
   Round round{registry, members, now, deferred, {}, {}};
   std::map<Key, std::vector<Waiting>> groups;
   for (Waiting& waiting : std::exchange(waiting_, {})) {
@@ -286,8 +287,7 @@ void Regroupings::fail_all(const Status& reason, Deferred& deferred) {
 }
 
 Regroupings::TimePoint Regroupings::next_end(TimePoint latest) const {
-  for (const Waiting& waiting : waiting_) latest = std::min(latest, waiting.asked.end);
-  return latest;
+  return waiting_.empty() ? latest : std::min(latest, looked_at_ + kRegroupLook);
 }
 
 }  // namespace square::controller

@@ -18,6 +18,8 @@
 namespace square::controller {
 
 inline constexpr std::size_t kMaxRegroupRequests = 65'536;
+// While somebody waits, lines may break and nodes leave: looked at so often.
+inline constexpr Duration kRegroupLook = std::chrono::milliseconds(100);
 
 // What a node asks for.
 struct Regroup {
@@ -46,7 +48,7 @@ class Regroupings {
     std::set<std::string> awaited;  // nodes
   };
   // Answers what can be: where a group has gone on already, is not there, or the time is over. Call it when
-  // the registry or the members have changed, and by next_end().
+  // a request has come, and by next_end().
   Look look(const GroupRegistry& registry, const Members& members, TimePoint now, Deferred& deferred);
   // A look whose decisions become demands, and are told when their groups are registered. Returns those
   // awaited whose lines are broken, which may be dead: their addresses, by node.
@@ -77,6 +79,7 @@ class Regroupings {
   static void answer(Waiting& waiting, Result<GroupSpec> result, Deferred& deferred);
 
   std::vector<Waiting> waiting_;
+  TimePoint looked_at_{};
 };
 
 // What a group and those that it became have in common: "a" of "a~2".

@@ -98,7 +98,7 @@ TEST_CASE("regroupings: who is awaited is named when the time is over") {
   overlay.ask("a", {Rank(0)});
   overlay.look();
   CHECK(overlay.answers.empty());
-  CHECK(overlay.regroupings.next_end(Members::TimePoint::max()) == overlay.now + kPatience);
+  CHECK(overlay.regroupings.next_end(Members::TimePoint::max()) == overlay.now + kRegroupLook);
   overlay.now += kPatience;
   overlay.look();
   const Status late = overlay.answers.at("a").status();
