@@ -67,7 +67,9 @@ void LivePlans::activate(Epoch epoch, bool moves) {
   if (previous) retire_before(*previous);
   follow();
   confirm();
-  is_moving_ = is_moving_ || moves || (previous && host_.runs_before(*previous));
+  // Others have let go of the plan before the one that they had in between.
+  const bool has_missed_one = previous && previous->value() + 1 < epoch.value();
+  is_moving_ = is_moving_ || moves || has_missed_one || (previous && host_.runs_before(*previous));
   if (is_moving_) move_up();
 }
 
