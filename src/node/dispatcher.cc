@@ -234,7 +234,7 @@ void DataPlane::Dispatcher::tell_stopped() {
 NodeStatistics DataPlane::Dispatcher::statistics() const {
   NodeStatistics now = node_.statistics;
   now.collectives = groups_.size();
-  now.sessions = plans_.remembered_sessions();
+  now.sessions = plans_.session_count();
   return now;
 }
 

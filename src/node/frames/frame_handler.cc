@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/plan/figures.h"
 #include "base/planted.h"
 #include "node/messages/answers.h"
 #include "node/multicast/receiver.h"
@@ -88,7 +89,8 @@ void FrameHandler::take_block(LinkHandle link, IncomingLink& from, IncomingStrea
   NodeContext& node = parts_.node;
   const std::size_t size = arrival.payload_bytes();
   arrival.guard = stream.take(arrival.header().hop_sequence, size);
-  if (!arrival.guard || size > arrival.stream->largest_block) {
+  // An operation keeps the size that an older plan gave its blocks, which this node may never have had.
+  if (!arrival.guard || size > kMaxBlockBytes) {
     node.refuse_frame();
     log(LogLevel::kError, {.component = "node", .node = node.options.name, .peer = from.peer()},
         "{}: node \"{}\" sent what it has no credit for; closing the link", node.options.name, from.peer());

@@ -89,7 +89,6 @@ void InstalledPlan::add_stream(const PlanSession& session, std::size_t index, co
   local.is_root = session.root == *self_;
   local.is_member = std::ranges::find(session.members, *self_) != session.members.end();
   local.is_destination = local.is_member && !local.is_root;
-  local.largest_block = largest_block_bytes(session.id);
   streams_.emplace(local.key, std::move(local));
 }
 
@@ -113,13 +112,6 @@ const std::vector<const PlanSession*>& InstalledPlan::sessions_of(CollectiveId c
 const PlanSession* InstalledPlan::session(SessionId session) const {
   const auto found = sessions_.find(session);
   return found == sessions_.end() ? nullptr : found->second;
-}
-
-void InstalledPlan::expect_blocks(SessionId session, std::size_t bytes) {
-  for (auto next = streams_.lower_bound({epoch(), session, StreamIndex(0)});
-       next != streams_.end() && next->first.session == session; ++next) {
-    next->second.largest_block = std::max(next->second.largest_block, bytes);
-  }
 }
 
 double InstalledPlan::pace_bps(const std::string& peer) const {

@@ -45,7 +45,6 @@ struct LocalStream {
   bool is_member = false;                // this node has members of the session: its root, too
   bool is_root = false;
   bool is_destination = false;    // a member and not the root
-  std::size_t largest_block = 0;  // bytes; of older plans, too: see LivePlans
   std::size_t depth = 0;          // hops to the farthest node, from the root
   Duration latency{0};            // at its root: of the slowest of its links, if the plan tells
   std::size_t window_blocks = 0;  // of each hop from a parent
@@ -91,8 +90,6 @@ class InstalledPlan {
   [[nodiscard]] std::size_t largest_block_bytes(SessionId session) const {
     return block_sizes_.of(session).coarse;
   }
-  // Before the plan is used: blocks of this size are expected in the session, too.
-  void expect_blocks(SessionId session, std::size_t bytes);
   // What this node may send to `peer`, bits per second: the capacity, and where this node
   // or the peer has a limit no more than leaves the other links their planned load.
   [[nodiscard]] double pace_bps(const std::string& peer) const;

@@ -23,14 +23,7 @@ void LivePlans::install(const std::shared_ptr<const Plan>& plan, Installed insta
 
 LivePlans::PlanPointer LivePlans::make(const std::shared_ptr<const Plan>& plan) {
   // Half of the window holds blocks in transit, and two plans may be live.
-  const auto local =
-      std::make_shared<InstalledPlan>(plan, node_.options.name, node_.options.window_bytes / 4);
-  for (const PlanSession& session : plan->sessions) {
-    std::size_t& largest = largest_blocks_[session.id];
-    largest = std::max(largest, local->largest_block_bytes(session.id));
-    local->expect_blocks(session.id, largest);
-  }
-  return local;
+  return std::make_shared<InstalledPlan>(plan, node_.options.name, node_.options.window_bytes / 4);
 }
 
 void LivePlans::follow() {
@@ -77,17 +70,14 @@ void LivePlans::retire_before(Epoch epoch) {
   while (!plans_.empty() && plans_.begin()->first < epoch) {
     const PlanPointer plan = plans_.begin()->second;
     plans_.erase(plans_.begin());
-    forget_blocks(plan->plan());
     host_.close_plan(*plan);
   }
 }
 
-void LivePlans::forget_blocks(const Plan& retired) {
-  for (const PlanSession& session : retired.sessions) {
-    const bool is_live = std::ranges::any_of(
-        plans_, [&](const auto& entry) { return entry.second->session(session.id) != nullptr; });
-    if (!is_live) largest_blocks_.erase(session.id);
-  }
+std::size_t LivePlans::session_count() const {
+  std::size_t most = 0;
+  for (const auto& [epoch, plan] : plans_) most = std::max(most, plan->plan().sessions.size());
+  return most;
 }
 
 bool LivePlans::knows(CollectiveId collective) const {

@@ -56,8 +56,8 @@ class LivePlans {
   [[nodiscard]] const std::map<Epoch, PlanPointer>& all() const { return plans_; }
   // None if it is not installed.
   [[nodiscard]] PlanPointer find(Epoch epoch) const;
-  // Those whose block sizes it keeps.
-  [[nodiscard]] std::size_t remembered_sessions() const { return largest_blocks_.size(); }
+  // Of the plan that has most.
+  [[nodiscard]] std::size_t session_count() const;
   // Whether one of them has it.
   [[nodiscard]] bool knows(CollectiveId collective) const;
   // None before the first activate().
@@ -72,7 +72,6 @@ class LivePlans {
 
   PlanPointer make(const std::shared_ptr<const Plan>& plan);
   void retire_before(Epoch epoch);
-  void forget_blocks(const Plan& retired);
   void follow();
   void move_up();
 
@@ -83,8 +82,6 @@ class LivePlans {
   std::vector<Pending> pending_;
   bool is_moving_ = false;  // whatever runs is to leave the plans before the active one
   Executor::TimerId move_timer_ = 0;
-  // Over all plans: an operation keeps its block size when it moves to another.
-  std::map<SessionId, std::size_t> largest_blocks_;
   Lifetime life_;
 };
 

@@ -129,8 +129,8 @@ bool are_equal(const LocalStream& a, const LocalStream& b) {
          a.tenant_weight == b.tenant_weight && a.kind == b.kind && a.rate_bps == b.rate_bps &&
          a.weight == b.weight && a.parents == b.parents && a.children == b.children &&
          a.session->id == b.session->id && a.is_member == b.is_member && a.is_root == b.is_root &&
-         a.is_destination == b.is_destination && a.largest_block == b.largest_block && a.depth == b.depth &&
-         a.latency == b.latency && a.window_blocks == b.window_blocks && a.credit_blocks == b.credit_blocks;
+         a.is_destination == b.is_destination && a.depth == b.depth && a.latency == b.latency &&
+         a.window_blocks == b.window_blocks && a.credit_blocks == b.credit_blocks;
 }
 
 bool are_equal(const PlanSession& a, const PlanSession& b) {

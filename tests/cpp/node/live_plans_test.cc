@@ -79,20 +79,3 @@ TEST_CASE("a plan is confirmed when nothing runs before the active one, and told
   test.run(2 * kMoveWait);
   CHECK(test.host.said.size() <= 1);
 }
-
-TEST_CASE("a session's blocks may stay as large as an older plan made them") {
-  const auto plan_at = [](Epoch epoch, double rate_bps) {
-    PlanBuilder builder(2, epoch);
-    builder.add_link(0, 1, kUnlimited);
-    builder.add_broadcast(0, {0, 1}, {{{{0, 1}}, rate_bps}});
-    return builder.build();
-  };
-  Plans test;
-  const auto largest = [&](std::uint32_t epoch) {
-    return test.plans.find(Epoch(epoch))->streams().begin()->second.largest_block;
-  };
-  test.plans.install(plan_at(Epoch(1), 100e6), [](Epoch) {});
-  test.plans.install(plan_at(Epoch(2), 1e6), [](Epoch) {});
-  CHECK(test.plans.find(Epoch(2))->largest_block_bytes(SessionId(0)) < largest(1));
-  CHECK(largest(2) == largest(1));
-}

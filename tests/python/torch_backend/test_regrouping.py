@@ -13,9 +13,9 @@ import pytest
 import ranks
 import square.torch
 import torch
-from conftest import REPOSITORY
 from torch import distributed as dist
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 LIMIT = timedelta(seconds=30)
 
 
