@@ -161,7 +161,7 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     const TimePoint now = time();
     Members::Joined joined = members_.join(hello, line, now);
     replaced = std::move(joined.replaced);
-    if (succession_.note(hello, joined.member, publication_.newest())) note_work();
+    if (succession_.note(hello, joined.member, publication_.published())) note_work();
     publication_.greet(joined.member, now);
     absences_.note_line(hello.node(), publication_.active() != nullptr);
     if (open_) open_->join(hello.node(), state_.topology);

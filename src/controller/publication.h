@@ -30,10 +30,12 @@ class Publication {
       : members_(members), install_timeout_(install_timeout) {}
 
   [[nodiscard]] const PublishedPlanPtr& active() const { return active_; }
-  // The one on its way, or else the active one; null before the first.
-  [[nodiscard]] const Plan* newest() const {
-    const PublishedPlanPtr& plan = next_ ? next_ : active_;
-    return plan ? plan->plan.get() : nullptr;
+  // The active one, and the one on its way.
+  [[nodiscard]] std::vector<PublishedPlanPtr> published() const {
+    std::vector<PublishedPlanPtr> plans;
+    if (active_) plans.push_back(active_);
+    if (next_) plans.push_back(next_);
+    return plans;
   }
   // Before anyone has joined: the plan is active at once.
   void start_with(PublishedPlanPtr plan) { active_ = std::move(plan); }

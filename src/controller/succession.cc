@@ -88,13 +88,15 @@ Status Succession::check(const v1::Hello& hello, const PlanningState& state, boo
   return has_other_past(hello, origin()) ? check_past(hello.past(), state, has_plan) : Status::ok();
 }
 
-bool Succession::note(const v1::Hello& hello, Member& member, const Plan* newest) {
+bool Succession::note(const v1::Hello& hello, Member& member,
+                      const std::vector<PublishedPlanPtr>& published) {
   without_plan_.erase(hello.node());
   if (!has_other_past(hello, origin())) return false;
   member.floor = Epoch(hello.past().epoch());
-  if (newest != nullptr && !is_planted(Bug::kPastGetsAnyPlan) && !has_all(*newest, hello.past())) {
-    member.floor = std::max(member.floor, newest->epoch);
-    without_plan_.insert(hello.node());
+  for (const PublishedPlanPtr& made : published) {
+    if (is_planted(Bug::kPastGetsAnyPlan) || has_all(*made->plan, hello.past())) continue;
+    member.floor = std::max(member.floor, made->plan->epoch);
+    if (made == published.back()) without_plan_.insert(hello.node());
   }
   pasts_[hello.node()] = hello.past();
   return true;

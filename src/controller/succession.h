@@ -38,9 +38,8 @@ class Succession {
   // Of a node that comes. Errors: those of check_past().
   [[nodiscard]] Status check(const v1::Hello& hello, const PlanningState& state, bool has_plan) const;
   // Keeps what it brings from an earlier controller until it is absorbed: true if it brings anything.
-  // `newest` is the plan that was published last, or null: where that lacks what the node runs it gets a
-  // later one first.
-  bool note(const v1::Hello& hello, Member& member, const Plan* newest);
+  // A plan of those `published` that lacks what the node runs is nothing to it: it gets a later one first.
+  bool note(const v1::Hello& hello, Member& member, const std::vector<PublishedPlanPtr>& published);
 
   // What a node brought.
   struct Brought {

@@ -85,10 +85,11 @@ void OpenOperations::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
     if (plan->plan().find_collective(key.collective) != nullptr) {
       operation->migrate(plan);
     } else if (operation->runs_before(plan->epoch())) {
-      // It could never move, and would hold up whoever waits for the next plan.
+      // It could never move, and would hold up whoever waits for the next plan. Who called is told here;
+      // where nobody has, members elsewhere may have another plan and hear of it by that.
       operation->fail(not_found(fmt::format("plan {} no longer knows collective {}", plan->epoch().value(),
                                             key.collective.value())),
-                      true);
+                      operation->has_calls());
     }
   }
 }

@@ -38,6 +38,7 @@ class ControllerProcess {
   void kill_at_write(bool keeps_it, Duration until_next);
   std::function<void(Duration until_next)> on_death;
   [[nodiscard]] bool is_alive() const { return coordinator_ != nullptr; }
+  [[nodiscard]] bool has_store() const { return settings_.has_store; }
 
   [[nodiscard]] controller::Coordinator* coordinator() { return coordinator_.get(); }
 
