@@ -3,8 +3,8 @@
 A controller and 16 nodes in one process, a full mesh of uneven links, and groups of 2 to 4 members of 100
 tenants, each with an all-reduce or a broadcast, that are registered one after another by all of their members
 at once. A registration is over for a member when the plan that knows the group is active on every node; its
-first plan is there when that is so for the last of its members. Then groups are made and closed, and the growth
-of the process is taken between the first tenth of them and the end.
+first plan is there when that is so for the last of its members. Then groups are made and closed, and the
+growth of the process is taken between the first tenth of them and the end.
 
     python benchmarks/many_groups.py [--groups 1000] [--closed 10000] [--json]
 """

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/planted.h"
 
 namespace square::controller {
 namespace {
@@ -40,7 +39,6 @@ void Absences::forget(const std::string& node) {
 bool Absences::fade(TimePoint now) {
   std::vector<std::string> over;
   for (const auto& [node, until] : fading_) {
-    if (is_planted(Bug::kAwayStaysPlanned)) break;
     if (until <= now) over.push_back(node);
   }
   bool is_news = false;

@@ -307,7 +307,7 @@ bool Coordinator::is_stopping() const {
 
 void Coordinator::note_departure(const std::string& node) {
   // Also of who was away before: groups may end by it.
-  if (!is_planted(Bug::kDepartureUnnoticed)) note_work();
+  note_work();
   (void)links_.forget(node);
   if (!open_) return note_away(node);
   // While a group names it, it is in the topology, and relays nothing.
@@ -402,16 +402,13 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   // What was asked for may change nothing, and the better plan have come meanwhile.
   const bool has_none = !admission || (!admission->next && admission->replan.is_ok());
   const bool is_better = has_none && planner_.take_better(admission, state_);
-  const bool is_wanted = replan || other_use || is_better;
-  std::optional<Admission> unwritten = is_planted(Bug::kWrittenAfterwards) ? admission : std::nullopt;
-  if (admission && !unwritten) keep(*admission, is_wanted);
+  if (admission) keep(*admission, replan || other_use || is_better);
   lock.lock();
   members_.look(time());
   if (!admission || stopping_) return;
   // A better plan is one of what was planned before, groups that have ended since included.
   if (!is_better && (admission->next || !admission->replan.is_ok())) closed_.note_planned();
   publish(deferred, *std::move(admission));
-  if (unwritten) keep(*unwritten, is_wanted);
 }
 
 // Before anybody is told. What the store did not take is tried again.
@@ -451,8 +448,7 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     log_plan(plan);
     const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
     const bool avoids_links = links_.note_published(state_, admission.is_whole);
-    if ((avoids_nodes || avoids_links) && !is_planted(Bug::kNoMoves))
-      admission.next = with_moves(*admission.next);
+    if (avoids_nodes || avoids_links) admission.next = with_moves(*admission.next);
   }
   // Also without a plan of their own those admitted wait until the active one is installed.
   if (!admission.next && !publication_.active() && !requests_.has_planned()) return;

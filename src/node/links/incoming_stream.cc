@@ -64,7 +64,7 @@ std::shared_ptr<void> IncomingStream::take(std::uint64_t hop_sequence, std::size
 bool IncomingStream::tells_with_next() const { return limit() + 1 >= announced_ + local_.credit_blocks; }
 
 void IncomingStream::release(std::size_t bytes) {
-  if (flow_ || !is_planted(Bug::kSlotsKeptByLostLink)) --taken_;
+  --taken_;
   node_->remove_in_transit(*tally_, bytes);
   if (!flow_) return;
   ++waiting_;

@@ -273,7 +273,6 @@ void Sender::probe() {
   fill();
   if (is_done()) return;
   for (Stream& stream : streams_) probe(stream);
-  if (is_planted(Bug::kProbeOnce)) return;
   probe_wait_ = std::min(2 * probe_wait_, kMaxProbeWait);
   arm_probe();
 }

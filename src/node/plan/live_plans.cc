@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/planted.h"
 
 namespace square {
 
@@ -61,7 +62,8 @@ void LivePlans::activate(Epoch epoch, bool moves) {
   follow();
   confirm();
   // Others have let go of the plan before the one that they had in between.
-  const bool has_missed_one = previous && previous->value() + 1 < epoch.value();
+  const bool has_missed_one =
+      !is_planted(Bug::kMissedPlanUnnoticed) && previous && previous->value() + 1 < epoch.value();
   is_moving_ = is_moving_ || moves || has_missed_one || (previous && host_.runs_before(*previous));
   if (is_moving_) move_up();
 }

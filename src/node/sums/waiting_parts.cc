@@ -4,8 +4,6 @@
 #include <tuple>
 #include <utility>
 
-#include "base/planted.h"
-
 namespace square {
 
 bool WaitingParts::add(std::size_t block, StreamIndex stream, std::size_t parents, std::size_t parent,
@@ -13,10 +11,7 @@ bool WaitingParts::add(std::size_t block, StreamIndex stream, std::size_t parent
   Block& known = blocks_[block];
   known.stream = stream;
   known.parts.resize(parents);
-  if (known.parts[parent].has_arrived) {
-    known.arrived += is_planted(Bug::kPartTwice) ? 1 : 0;
-    return is_planted(Bug::kPartTwice);
-  }
+  if (known.parts[parent].has_arrived) return false;
   known.parts[parent] = std::move(part);
   known.parts[parent].has_arrived = true;
   ++known.arrived;

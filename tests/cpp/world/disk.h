@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "base/planted.h"
 #include "store/store.h"
 
 namespace square::test {
@@ -36,7 +35,6 @@ class DiskStore final : public store::Store {
   Status write(const std::vector<store::Write>& writes) override {
     if (disk_.term != term_) return failed_precondition("another controller has taken over the store");
     const bool dies = disk_.writes_until_death && --*disk_.writes_until_death <= 0;
-    if (is_planted(Bug::kStoreNotSynced)) return keep_for_later(writes, dies);
     if (!dies || disk_.keeps_the_last) {
       for (const store::Write& write : writes) {
         if (write.value) {
@@ -54,21 +52,6 @@ class DiskStore final : public store::Store {
   }
 
  private:
-  // What was written last is on the disk with the next write.
-  Status keep_for_later(const std::vector<store::Write>& writes, bool dies) {
-    for (const store::Write& write : std::exchange(unwritten_, writes)) {
-      if (write.value) {
-        disk_.records[write.key] = *write.value;
-      } else {
-        disk_.records.erase(write.key);
-      }
-    }
-    if (!dies) return {};
-    disk_.writes_until_death.reset();
-    throw KilledWhileWriting();
-  }
-
-  std::vector<store::Write> unwritten_;
   Disk& disk_;
   const std::uint64_t term_;
 };
