@@ -130,7 +130,7 @@ TEST_CASE("a client comes back to its controller and gets the plan again") {
   CHECK(controller->wait_for_nodes({"a"}, kPatience).is_ok());
   CHECK(a->wait_for([](const auto& events) {
     return std::count_if(events.begin(), events.end(),
-                         [](const auto& event) { return event.kind == Kind::kActivate; }) == 2;
+                         [](const auto& event) { return event.kind == Kind::kActivate; }) >= 2;
   }));
 }
 
