@@ -32,8 +32,10 @@ bool LinkReports::note(const std::string& tail, const v1::BrokenLinks& report, c
     if (member == nullptr || node == tail) continue;
     const auto [entry, is_new] = heads_.try_emplace(node);
     Head& head = entry->second;
-    is_news = head.tails.insert(tail).second || is_news;
-    if (!is_new) continue;
+    const bool is_first = head.tails.insert(tail).second;
+    is_news = is_first || is_news;
+    // Another tail may have lost it because it is silent now, which it was not before.
+    if (!is_new && !(is_first && head.fault == Fault::kLinks)) continue;
     const bool is_heard = now - member->heard_at < kLastWord;
     head.fault = member->line == nullptr ? Fault::kAway : is_heard ? Fault::kLinks : Fault::kAsked;
     head.until = head.fault == Fault::kAsked ? now + kNextWord : TimePoint::max();

@@ -136,6 +136,12 @@ class Members {
 
   [[nodiscard]] const Member* find(const std::string& node) const;
   [[nodiscard]] bool contains(const std::string& node) const { return find(node) != nullptr; }
+  // It is connected, and said something lately: what it asked is still asked. A line may look alive for a
+  // while after its other end is gone, or this process was stopped itself.
+  [[nodiscard]] bool speaks(const std::string& node, TimePoint now) const {
+    const Member* const member = find(node);
+    return member != nullptr && member->line != nullptr && now - member->heard_at < lease_ / 2;
+  }
   [[nodiscard]] std::size_t size() const { return members_.size(); }
   [[nodiscard]] auto begin() { return members_.begin(); }
   [[nodiscard]] auto end() { return members_.end(); }

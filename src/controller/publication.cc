@@ -74,7 +74,10 @@ void Publication::activate(Member& member) {
   if (!active_ || !member.line) return;
   const Epoch epoch = active_->plan->epoch;
   if (member.installed < epoch || member.activated >= epoch) return;
-  const bool moves = last_move_ > member.last_activated;
+  // The last one over a line that broke may not have been read.
+  const bool is_first = member.activated == Epoch(0);
+  const bool moves = last_move_ > member.last_activated ||
+                     (is_first && last_move_ > Epoch(0) && last_move_ == member.last_activated);
   member.activated = member.last_activated = epoch;
   member.line->send(activation_event(epoch, moves));
 }

@@ -24,10 +24,15 @@ std::size_t mark_of(const std::string& group) {
 }
 
 // One that no group has.
-std::string next_name(const std::string& group, const GroupRegistry::Groups& groups) {
+std::string next_name(const std::string& group, const GroupRegistry::Groups& groups,
+                      const std::vector<Regroupings::Decision>& decided) {
   const std::string common = common_name(group);
   std::string name;
-  for (std::uint64_t number = 1; name.empty() || groups.contains(name) || name == group; ++number)
+  const auto is_decided = [&] {
+    return std::ranges::any_of(decided, [&](const auto& one) { return one.group.name == name; });
+  };
+  for (std::uint64_t number = 1; name.empty() || groups.contains(name) || name == group || is_decided();
+       ++number)
     name = fmt::format("{}{}{}", common, kMark, number);
   return name;
 }
@@ -132,7 +137,7 @@ Regroupings::Look Regroupings::look(const GroupRegistry& registry, const Members
     } else if (const auto joined = registry.find_joined(request.joiner)) {
       answer(waiting, spec_of(*joined, *registry.groups().at(*joined)), deferred);
     } else {
-      round.joiners[common_name(request.group)].push_back(std::move(waiting));
+      join(std::move(waiting), round);
     }
   }
   for (auto& [key, asks] : groups) look_at(key, std::move(asks), round);
@@ -147,6 +152,20 @@ Regroupings::Look Regroupings::look(const GroupRegistry& registry, const Members
     }
   }
   return std::move(round.found);
+}
+
+// Who asks again, over another line, comes in the place of what it asked before; who is not there is not
+// counted.
+void Regroupings::join(Waiting waiting, Round& round) {
+  const RegroupRequest& request = waiting.asked.request;
+  if (!round.members.speaks(waiting.asked.node, round.now) && round.now < waiting.asked.end)
+    return waiting_.push_back(std::move(waiting));
+  std::vector<Waiting>& joiners = round.joiners[common_name(request.group)];
+  const auto before = std::ranges::find_if(
+      joiners, [&](const Waiting& one) { return one.asked.request.joiner == request.joiner; });
+  if (before == joiners.end()) return joiners.push_back(std::move(waiting));
+  answer(*before, aborted("the same process has asked again"), round.deferred);
+  *before = std::move(waiting);
 }
 
 // The group has gone on already: those that have a part in it are told so.
@@ -188,8 +207,8 @@ void Regroupings::look_at(const Key& key, std::vector<Waiting> asks, Round& roun
   const RegisteredGroup& group = *found->second;
   Survivors survivors;
   for (const Waiting& waiting : asks) {
-    // Another process may have its name by now.
-    if (round.members.contains(waiting.asked.node) && !is_out(group, waiting.asked.node))
+    // Who asked may be gone, or have another controller by now; and another process its name.
+    if (round.members.speaks(waiting.asked.node, round.now) && !is_out(group, waiting.asked.node))
       survivors[waiting.asked.node] = chosen(group, waiting.asked.node, waiting.asked.request.ranks);
   }
   const std::string missing = missing_for(group, survivors, wanted, common_name(name), round);
@@ -230,7 +249,7 @@ void Regroupings::decide(const Key& key, const Survivors& survivors, std::vector
   const auto& [name, number] = key;
   const GroupRegistry::Groups& groups = round.registry.groups();
   const RegisteredGroup& group = *groups.at(name);
-  GroupSpec next{next_name(name, groups), group.tenant, {}, {}};
+  GroupSpec next{next_name(name, groups, round.found.decisions), group.tenant, {}, {}};
   next.origin = {name, number, {}, {}};
   for (std::uint32_t rank = 0; rank < group.nodes.size(); ++rank) {
     const auto survivor = survivors.find(group.nodes[rank]);
@@ -238,6 +257,11 @@ void Regroupings::decide(const Key& key, const Survivors& survivors, std::vector
     next.nodes.push_back(group.nodes[rank]);
     next.origin.ranks.emplace_back(rank);
   }
+  // Who was taken for dead, and is not.
+  const auto out = std::stable_partition(
+      asks.begin(), asks.end(), [&](const Waiting& one) { return survivors.contains(one.asked.node); });
+  tell(next, {std::make_move_iterator(out), std::make_move_iterator(asks.end())}, round.deferred);
+  asks.erase(out, asks.end());
   // Who came first joins, in an order that does not depend on that.
   std::vector<Waiting>& joiners = round.joiners[common_name(name)];
   const auto last = joiners.begin() + asks.front().asked.request.joiners;

@@ -71,6 +71,7 @@ class Regroupings {
   using Joiners = std::map<std::string, std::vector<Waiting>>;
   // Its ranks that go on, by node.
   using Survivors = std::map<std::string, std::set<Rank>>;
+  void join(Waiting waiting, Round& round);
   void look_at(const Key& key, std::vector<Waiting> asks, Round& round);
   static void tell(const GroupSpec& next, std::vector<Waiting> asks, Deferred& deferred);
   static std::string missing_for(const RegisteredGroup& group, const Survivors& survivors,

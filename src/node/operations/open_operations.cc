@@ -85,11 +85,17 @@ void OpenOperations::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
     if (plan->plan().find_collective(key.collective) != nullptr) {
       operation->migrate(plan);
     } else if (operation->runs_before(plan->epoch())) {
-      // It could never move, and would hold up whoever waits for the next plan. Who called is told here;
-      // where nobody has, members elsewhere may have another plan and hear of it by that.
-      operation->fail(not_found(fmt::format("plan {} no longer knows collective {}", plan->epoch().value(),
-                                            key.collective.value())),
-                      operation->has_calls());
+      // It could never move, and would hold up whoever waits for the next plan. Where nobody has called
+      // nobody is to be told: members elsewhere may have another plan, and those here may call under one to
+      // come.
+      if (operation->has_calls()) {
+        operation->fail(not_found(fmt::format("plan {} no longer knows collective {}", plan->epoch().value(),
+                                              key.collective.value())),
+                        true);
+      } else {
+        operation->abandon();
+        operations_.erase(key);
+      }
     }
   }
 }

@@ -52,7 +52,7 @@ struct Overlay {
   void silence(const std::string& node) {
     now += kLease;
     for (const auto& [name, member] : members) {
-      if (name != node) members.hear_of(name, now);
+      if (name != node) members.hear(name, member.line.get(), now);
     }
     Deferred deferred;
     members.look(now);
@@ -116,6 +116,45 @@ TEST_CASE("regroupings: another process of the same name does not go on for the 
   overlay.ask("a", {Rank(0)});
   overlay.look();
   CHECK(overlay.answers.at("a")->nodes == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("regroupings: an ask counts only while its node is there to hear the answer") {
+  Overlay overlay({"a", "b"});
+  overlay.ask("a", {Rank(0)});
+  overlay.ask("b", {Rank(1)});
+  overlay.members.lose("b", overlay.lines[1].get(), overlay.now);
+  overlay.look();
+  CHECK(overlay.answers.empty());
+  CHECK(overlay.awaited == std::set<std::string>{"b"});
+  overlay.members.join(hello_of("b", 1, "here:1"), std::make_shared<RecordedLine>(), overlay.now);
+  overlay.look();
+  CHECK(overlay.answers.size() == 2);
+}
+
+TEST_CASE("regroupings: who joins is counted once, however often it asks, and not while it is away") {
+  Overlay overlay({"a"});
+  std::vector<std::string> answered;
+  const auto join = [&](const std::string& node, std::uint64_t joiner) {
+    RegroupReply reply = [&answered, node](const Result<GroupSpec>& result) {
+      answered.push_back(node + (result.is_ok() ? "" : " refused"));
+    };
+    const Members::TimePoint end = overlay.now + kPatience;
+    REQUIRE(overlay.regroupings.add({{"g", 0, {}, joiner, 0}, node, end}, reply).is_ok());
+  };
+  for (const std::string& node : {"j", "k", "l"}) REQUIRE(overlay.topology.add_node({node}).is_ok());
+  for (const std::string& node : {"j", "k"})
+    overlay.members.join(hello_of(node, 1, "here:1"), std::make_shared<RecordedLine>(), overlay.now);
+  overlay.ask("a", {Rank(0)}, 2);
+  join("j", 7);
+  join("j", 7);
+  join("l", 9);  // not connected
+  overlay.look();
+  CHECK(answered == std::vector<std::string>{"j refused"});
+  CHECK(overlay.answers.empty());
+  join("k", 8);
+  overlay.look();
+  CHECK(overlay.answers.at("a")->nodes == std::vector<std::string>{"a", "j", "k"});
+  CHECK(answered.size() == 3);
 }
 
 TEST_CASE("regroupings: where controllers follow one another, those that may live elsewhere count") {
