@@ -34,8 +34,9 @@ struct GatewayOptions {
   std::uint64_t staging_bytes = std::uint64_t{4} << 30U;
   // Whether processes of this host may use shared memory.
   bool shared_memory = true;
-  // A process that says nothing for this long is gone. A closed connection is seen at once.
-  Duration lease = std::chrono::seconds(2);
+  // A process that says nothing for this long is gone: longer than one is stopped for and goes on. A closed
+  // connection is seen at once.
+  Duration lease = std::chrono::seconds(10);
 };
 
 // Thread-safe.

@@ -79,7 +79,7 @@ class AttachedLine final : public MessageHandler, public std::enable_shared_from
   std::string name_;
   bool is_shared_ = false;
   std::string why_streamed_;
-  Duration lease_{std::chrono::seconds(2)};
+  Duration lease_{std::chrono::seconds(10)};
   Segment probe_;
 
   struct Joined {

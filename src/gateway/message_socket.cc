@@ -40,6 +40,9 @@ void MessageSocket::end_after_sending(Status reason, Duration patience) {
 
 void MessageSocket::tick(Duration heartbeat, Duration lease) {
   const Time now = std::chrono::steady_clock::now();
+  // Who was stopped itself has yet to read what came meanwhile.
+  if (ticked_ && now - *ticked_ > lease / 2) last_heard_ += now - *ticked_;
+  ticked_ = now;
   if (reason_) return;
   if (farewell_ && now >= patience_end_) return end(*farewell_);
   if (now - last_heard_ > lease) {

@@ -98,6 +98,7 @@ class MessageSocket {
   std::optional<Status> farewell_;  // to end with, once everything is sent
   Time patience_end_;
   Time last_heard_;
+  std::optional<Time> ticked_;
   Time last_said_;
 
   HeaderBytes header_bytes_{};

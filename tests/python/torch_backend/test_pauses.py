@@ -53,8 +53,9 @@ class Pauses(threading.Thread):
         files = [self._folder / f"pid-{rank}" for rank in range(self._size)]
         while not all(file.exists() for file in files):
             time.sleep(0.05)
-        for _ in range(self._count):
-            rank = self._chance.randrange(self._size)
+        for number in range(self._count):
+            # The last one is at another one's gateway.
+            rank = self._size - 1 if number == 0 else self._chance.randrange(self._size)
             seconds = self._chance.uniform(0.5, 8)
             process = int(files[rank].read_text())
             begun = time.monotonic()
