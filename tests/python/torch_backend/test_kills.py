@@ -116,6 +116,15 @@ def meet(rank: int, size: int, run: Run, folder: Path) -> None:
     dist.init_process_group("square", store=store, rank=rank, world_size=size, timeout=limit)
 
 
+def wait_for_others(rank: int, size: int, victim: int, folder: Path) -> None:
+    """Who ends its process before all have raised is gone, too, and rightly named."""
+    (folder / f"raised-{rank}").touch()
+    others = [folder / f"raised-{other}" for other in range(size) if other != victim]
+    end = time.monotonic() + TIMEOUT_SECONDS + SLACK_SECONDS
+    while time.monotonic() < end and not all(file.exists() for file in others):
+        time.sleep(0.02)
+
+
 def call_until_it_fails(rank: int, size: int, drawn: dict[str, Any], folder: str) -> dict[str, Any]:
     run = Run(**drawn)
     meet(rank, size, run, Path(folder))
@@ -136,7 +145,9 @@ def call_until_it_fails(rank: int, size: int, drawn: dict[str, Any], folder: str
                         work.wait()
                 works.clear()
         except dist.DistBackendError as error:
-            return {"raised": time.monotonic(), "text": str(error), "operations": operations}
+            raised = time.monotonic()
+            wait_for_others(rank, size, run.victim, Path(folder))
+            return {"raised": raised, "text": str(error), "operations": operations}
     return {"raised": None, "text": "", "operations": operations}
 
 
