@@ -134,23 +134,27 @@ def members() -> Iterator[list[Member]]:
         yield four
 
 
+def lose(dead: Member, others: list[Member], next_name: str) -> None:
+    """One is killed in the middle of a sum; the others hear who, and go on together."""
+    for member in others:
+        member.tell("reduce", SECONDS)
+    time.sleep(0.1)
+    dead.signal(signal.SIGKILL)
+    killed = time.monotonic()
+    for said in [member.hear() for member in others]:
+        assert said["error"] == "UnavailableError", said
+        assert f'"{dead.name}"' in said["text"]
+    heard = time.monotonic()
+    check_group(on_all(others, "shrink", SECONDS), next_name)
+    print(f"heard after {heard - killed:.2f} s, went on after {time.monotonic() - heard:.2f} s")
+    assert heard - killed < 5  # 1 s, and a busy machine
+
+
 def test_survivors_hear_the_name_and_go_on_twice(members: list[Member]) -> None:
     a, b, c, d = members
     for others in ([b, c, d], [b, d]):
         dead = a if len(others) == 3 else c
-        for member in others:
-            member.tell("reduce", SECONDS)
-        time.sleep(0.1)
-        dead.signal(signal.SIGKILL)
-        killed = time.monotonic()
-        for said in [member.hear() for member in others]:
-            assert said["error"] == "UnavailableError", said
-            assert f'"{dead.name}"' in said["text"]
-        heard = time.monotonic()
-        said = on_all(others, "shrink", SECONDS)
-        check_group(said, "g~1" if dead is a else "g~2")
-        print(f"heard after {heard - killed:.2f} s, went on after {time.monotonic() - heard:.2f} s")
-        assert heard - killed < 5  # 1 s, and a busy machine
+        lose(dead, others, "g~1" if dead is a else "g~2")
 
 
 def test_a_paused_member_is_waited_for(members: list[Member]) -> None:
@@ -186,18 +190,7 @@ def test_the_controller_dies_with_rank_0_and_then_the_next() -> None:
     with successors_of(NAMES, NAMES) as (a, b, c, d):
         check_group(on_all([a, b, c, d], "make"), "g")
         for dead, others in ((a, [b, c, d]), (b, [c, d])):
-            for member in others:
-                member.tell("reduce", SECONDS)
-            time.sleep(0.1)
-            dead.signal(signal.SIGKILL)
-            killed = time.monotonic()
-            for said in [member.hear() for member in others]:
-                assert said["error"] == "UnavailableError", said
-                assert f'"{dead.name}"' in said["text"]
-            heard = time.monotonic()
-            check_group(on_all(others, "shrink", SECONDS), "g~1" if dead is a else "g~2")
-            print(f"heard after {heard - killed:.2f} s, went on after {time.monotonic() - heard:.2f} s")
-            assert heard - killed < 5  # 1 s, and a busy machine
+            lose(dead, others, "g~1" if dead is a else "g~2")
             follows = on_all(others, "follows")
             assert len({one["controller"] for one in follows}) == 1
             assert [one["is_own"] for one in follows] == [True] + [False] * (len(others) - 1)
