@@ -42,7 +42,7 @@ DataPlane::Dispatcher::Dispatcher(DataPlaneOptions options, const Clock& clock, 
       relayed_sums_(shared_node_, neighbours_.outgoing(),
                     {[this](const LocalStream& stream, const Frame& frame) { answer(stream, frame); },
                      [this](CollectiveId collective, OperationId operation, const Status& cause) {
-                       announce_failure({collective, operation}, cause);
+                       announce_failure({collective, operation}, cause, {});
                      }}),
       watches_(clock, executor),
       operations_(shared_node_, *this, groups_, watches_),
@@ -128,7 +128,11 @@ void DataPlane::Dispatcher::post(MemberOperation call) {
   const auto refuse = [&](const Status& why) {
     if (call.done) call.done(why);
   };
-  if (const Status right = check_call(call, collective); !right.is_ok()) return refuse(right);
+  if (const Status right = check_call(call, collective); !right.is_ok()) {
+    // Its other members may have no part in what failed, and wait for this one.
+    if (collective.failure) failures_.announce(key, Status(*collective.failure), call.call);
+    return refuse(right);
+  }
   const PlanPointer plan = plans_.active();
   const auto operation = operations_.open(key, *plan);
   if (!operation) {

@@ -66,8 +66,8 @@ class DataPlane::Dispatcher final : public TransportHandler,
   void fill_stream(const StreamKey& key) override { neighbours_.flush().mark_room(key); }
   [[nodiscard]] std::string lost_links(CollectiveId collective) const override;
   void on_restart(const OperationKey& key, SessionId session) override;
-  void announce_failure(const OperationKey& key, const Status& cause) override {
-    failures_.announce(key, cause);
+  void announce_failure(const OperationKey& key, const Status& cause, GroupCall call) override {
+    failures_.announce(key, cause, call);
   }
   void on_finished(const OperationKey& key, const Status& outcome) override;
 

@@ -106,12 +106,17 @@ void Operation::release_buffers() {
   }));
 }
 
+GroupCall Operation::call() const {
+  if (!members_.empty()) return members_.begin()->second.call.call;
+  return heard_call_ ? heard_call_->call : GroupCall{};
+}
+
 void Operation::fail(const Status& cause, bool announce) {
   if (outcome_) return;
   outcome_ = cause;
   release_buffers();
   force_release_later(1);
-  if (announce) host_.announce_failure(key_, cause);
+  if (announce) host_.announce_failure(key_, cause, call());
   check_progress();
 }
 

@@ -58,6 +58,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   // What a member elsewhere said first that it called.
   [[nodiscard]] const std::optional<HeardCall>& heard_call() const { return heard_call_; }
+  // The group's call that this is a part of, as far as somebody said it.
+  [[nodiscard]] GroupCall call() const;
   void hear_call(HeardCall call) { heard_call_ = std::move(call); }
 
   [[nodiscard]] bool has_failed() const { return outcome_.has_value() && !outcome_->is_ok(); }

@@ -28,8 +28,9 @@ class OperationHost {
   [[nodiscard]] virtual std::string lost_links(CollectiveId collective) const = 0;
   // The sums of a session begin again, perhaps under a newer plan.
   virtual void on_restart(const OperationKey& key, SessionId session) = 0;
-  // The operation failed here first: tell all members.
-  virtual void announce_failure(const OperationKey& key, const Status& cause) = 0;
+  // The operation failed here first: tell all members. `call`: the group's that it is a part of, so that
+  // the parts that are called after this one fail for the same reason.
+  virtual void announce_failure(const OperationKey& key, const Status& cause, GroupCall call) = 0;
   // Nothing refers to any buffer any more; members have their outcome.
   virtual void on_finished(const OperationKey& key, const Status& outcome) = 0;
 };

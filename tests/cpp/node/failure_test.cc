@@ -297,6 +297,35 @@ TEST_CASE("operations that were called before an earlier one failed fail with it
   for (const auto& outcome : second.outcomes) CHECK_FALSE(outcome->is_ok());
 }
 
+TEST_CASE("a part that is called after another part of its call failed fails for the same reason") {
+  PlanBuilder builder(3);
+  for (const std::uint32_t to : {0U, 1U}) builder.add_link(2, to, 80e6);
+  for (const std::uint32_t to : {0U, 1U}) builder.add_broadcast(2, {2, to}, {{{{2, to}}, 40e6}});
+  Overlay overlay(1, 3);
+  REQUIRE(overlay.publish(builder.build()));
+  for (const std::uint32_t node : {0U, 1U, 2U}) {
+    for (const std::uint32_t to : {0U, 1U}) {
+      if (node == 2 || node == to)
+        overlay.node(node).set_members(CollectiveId(to), "group", {Rank(node == 2 ? 0 : 1)});
+    }
+  }
+  Broadcast first(CollectiveId(0), {2, 0}, payload(10'000));
+  Broadcast second(CollectiveId(1), {2, 1}, payload(10'000));
+  first.group_call = second.group_call = {CallKind::kAllToAll, 3};
+  first.buffers[1].resize(1);
+  first.post_all(overlay);
+  REQUIRE(overlay.run([&] { return first.is_over(); }, std::chrono::seconds(5)));
+  second.post_all(overlay);
+  REQUIRE(overlay.run([&] { return second.is_over(); }, std::chrono::seconds(5)));
+  CHECK(second.outcomes[0] == first.outcomes[0]);
+  Broadcast next(CollectiveId(1), {2, 1}, payload(10'000));
+  next.operation = OperationId(1);
+  next.group_call = {CallKind::kAllToAll, 4};
+  next.post_all(overlay);
+  REQUIRE(overlay.run([&] { return next.is_over(); }, std::chrono::seconds(5)));
+  CHECK(next.outcomes[0]->code() == StatusCode::kFailedPrecondition);
+}
+
 TEST_CASE("a source that was restarted and counts from 0 again is not told that all is done") {
   constexpr std::uint32_t kFirst = DataPlaneOptions{}.incarnation;
   // The second differs in the upper bits alone.

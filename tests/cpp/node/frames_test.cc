@@ -49,7 +49,7 @@ struct Node : Alone, OperationHost, LivePlans::Host, Neighbours::Host {
   void fill_stream(const StreamKey&) override {}
   [[nodiscard]] std::string lost_links(CollectiveId) const override { return {}; }
   void on_restart(const OperationKey&, SessionId) override {}
-  void announce_failure(const OperationKey& failed, const Status& cause) override {
+  void announce_failure(const OperationKey& failed, const Status& cause, GroupCall) override {
     failures.announce(failed, cause);
   }
   void on_finished(const OperationKey& over, const Status&) override { operations.remove(over); }

@@ -276,6 +276,7 @@ struct Broadcast {
   std::vector<std::optional<Status>> outcomes;
   std::vector<TimePoint> finished_at;
   Duration timeout = std::chrono::seconds(400);
+  GroupCall group_call{};
 
   Broadcast(CollectiveId id, std::vector<std::uint32_t> ranks, std::vector<std::byte> payload,
             std::uint32_t root = 0)
@@ -295,6 +296,7 @@ struct Broadcast {
     call.output = buffers[rank];
     call.is_root = rank == root_rank;
     call.timeout = timeout;
+    call.call = group_call;
     call.done = [this, rank, &overlay](Status status) {
       outcomes[rank] = std::move(status);
       finished_at[rank] = overlay.simulation.clock().now();
