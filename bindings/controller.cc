@@ -23,6 +23,7 @@ using HeldController = std::unique_ptr<Controller, UnlockedDelete>;
 // How long a wait goes on before it looks for Ctrl-C.
 constexpr double kSignalCheckSeconds = 0.05;
 constexpr double kListSeconds = 5.0;
+constexpr double kExamineSeconds = 10.0;
 
 void wait_for_nodes(const Controller& self, const std::vector<std::string>& names, double timeout) {
   const auto deadline = std::chrono::steady_clock::now() + from_seconds(timeout);
@@ -98,6 +99,31 @@ void bind_links(py::module_& module) {
       .def_readonly("links", &OverlayInformation::links);
 }
 
+void bind_examination(py::module_& module) {
+  py::class_<ExaminedNode>(module, "ExaminedNode", "A node as its controller and the node itself see it.")
+      .def_readonly("name", &ExaminedNode::name)
+      .def_readonly("address", &ExaminedNode::address)
+      .def_readonly("connected", &ExaminedNode::connected)
+      .def_readonly("answered", &ExaminedNode::answered)
+      .def_readonly("peers", &ExaminedNode::peers)
+      .def_property_readonly("clock_ahead_seconds",
+                             [](const ExaminedNode& self) { return to_seconds(self.clock_ahead); })
+      .def_property_readonly("clock_doubt_seconds",
+                             [](const ExaminedNode& self) { return to_seconds(self.clock_doubt); })
+      .def_readonly("report_json", &ExaminedNode::report_json);
+  py::class_<Examination>(module, "ExaminedOverlay", "What the nodes of an overlay say of it.")
+      .def_readonly("version", &Examination::version)
+      .def_readonly("control_protocol", &Examination::control_protocol)
+      .def_readonly("nodes", &Examination::nodes);
+  module.def(
+      "examine_nodes",
+      [](const std::string& controller, const std::string& token, double timeout) {
+        return check(unlocked([&] { return examine(controller, token, from_seconds(timeout)); }));
+      },
+      py::arg("controller"), py::arg("token") = "", py::arg("timeout") = kExamineSeconds,
+      "Has every node of the overlay of the controller at host:port look at itself and its peers.");
+}
+
 }  // namespace
 
 void bind_controller(py::module_& module) {
@@ -153,6 +179,7 @@ void bind_controller(py::module_& module) {
       },
       py::arg("controller"), py::arg("token") = "", py::arg("timeout") = kListSeconds,
       "The topology of the controller at host:port, and what was measured of its links.");
+  bind_examination(module);
 }
 
 }  // namespace square::python

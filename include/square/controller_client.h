@@ -1,6 +1,7 @@
 // A node's line to its controller.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -35,6 +36,17 @@ struct ControllerClientOptions {
   std::optional<SuccessorOptions> successor{};
 };
 
+struct PeerAddress {
+  std::string name;
+  std::string address;
+};
+
+// What a controller asks its nodes on behalf of examine().
+struct ExamineQuestion {
+  std::vector<PeerAddress> peers;  // whom the node is to reach
+  Duration time{0};                // a later answer is not waited for
+};
+
 // What the controller says. Called one at a time from a thread of the client; must not
 // block for long and must not destroy the client.
 struct ControllerEvents {
@@ -45,6 +57,9 @@ struct ControllerEvents {
   std::function<void(Epoch epoch, bool moves)> on_activate;
   // A node has left, or neither the controller nor any node has heard of it for a lease.
   std::function<void(const std::string& peer, const std::string& reason)> on_gone;
+  // Somebody examines the overlay: call `answer` (from any thread, once) with the node's report, JSON as in
+  // docs/doctor.md. Without this no question is answered.
+  std::function<void(ExamineQuestion question, std::function<void(std::string report)> answer)> on_examine;
   // Asked now and then, from another thread of the client: the nodes that this one hears.
   std::function<std::vector<std::string>()> heard;
   // Asked as often, from the same thread: what it has measured of its links, and not told before.
@@ -145,5 +160,31 @@ Result<OverlayInformation> list_links(const std::string& controller_address, con
 // DEADLINE_EXCEEDED.
 Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_address,
                                                 const std::string& token, Duration timeout);
+
+// A node as its controller and the node itself see it.
+struct ExaminedNode {
+  std::string name;
+  std::string address;  // as it advertises it
+  bool connected = false;
+  bool answered = false;
+  std::vector<std::string> peers;  // whom it was asked to reach
+  // How far its wall clock is ahead of the controller's, and how wrong that may be at the most.
+  Duration clock_ahead{0};
+  Duration clock_doubt{0};
+  std::string report_json;  // empty where it did not answer
+};
+
+struct Examination {
+  std::string version;  // of the controller
+  std::uint32_t control_protocol = 0;
+  std::vector<ExaminedNode> nodes;  // of the topology, there or not, then the others
+};
+
+// Has every node of an overlay look at itself and try to reach its peers; docs/doctor.md says what they tell.
+// Any process may ask. Blocks for `timeout` and a second at most; nodes that have not answered by then are
+// marked. Thread-safe. Errors: as list_nodes(), and UNIMPLEMENTED where what answers is no controller of this
+// release, RESOURCE_EXHAUSTED while many others ask.
+Result<Examination> examine(const std::string& controller_address, const std::string& token,
+                            Duration timeout);
 
 }  // namespace square

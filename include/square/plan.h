@@ -31,6 +31,8 @@ struct PlanStream {
   std::vector<std::pair<NodeId, NodeId>> links;
   double rate_bps = 0;
   bool coded = false;
+  // Of its slowest link; only in a node's part, where not all links are.
+  std::optional<Duration> latency = std::nullopt;
 };
 
 struct PlanSession {
@@ -52,6 +54,8 @@ struct PlanSession {
   // each stream is a path to each member.
   std::vector<PlanPath> paths;
   std::vector<PlanStream> streams;
+  // What fits into the memory of all its nodes; only in a node's part.
+  double block_limit_bytes = 0;
 };
 
 struct PlanCollective {
@@ -94,6 +98,7 @@ struct PlanLink {
   Duration latency{0};
   double price_usd_per_gb = 0;
   bool avoided = false;  // carries nothing
+  double pace_bps = 0;   // what it may carry beside the other links of its ends; only in a node's part
 };
 
 // Why no plan does better. `cut` is a set of nodes around the source of a collective:
@@ -181,6 +186,15 @@ struct PlanOrigin {
 // What frames carry of it.
 OriginTag tag_of(const PlanOrigin& origin);
 
+// What makes a plan the part of one node: the links that it is an end of, the collectives that it is a member
+// of or relays for, whole, and figures that others have a say in. The rest is left out.
+struct PlanPart {
+  std::string node;
+  // Above all numbers of the whole plan.
+  CollectiveId::value_type next_collective = 0;
+  SessionId::value_type next_session = 0;
+};
+
 // Immutable once published: share it as std::shared_ptr<const Plan>.
 struct Plan {
   Epoch epoch{1};
@@ -207,6 +221,8 @@ struct Plan {
   std::optional<PlanHeadroom> headroom;
   // Collectives that are not listed have the same rate over the same streams as before.
   std::optional<std::vector<PlanChange>> changes;
+  // Not said in JSON: parts are for nodes.
+  std::optional<PlanPart> part;
 
   [[nodiscard]] const PlanCollective* find_collective(CollectiveId id) const;
   [[nodiscard]] const PlanSession* find_session(SessionId id) const;

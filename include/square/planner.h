@@ -101,13 +101,16 @@ class BackgroundPlanner {
   // Cancels what is under way and waits for that, as long as cancelling a plan takes.
   ~BackgroundPlanner();
 
-  // In the place of what is under way, which is cancelled. Blocks for `patience`, for what cancelling takes
-  // and for a quick plan; where there is none to be had, until the plan is made. The next plan
-  // starts from the last that was made. Errors: as make_plan(); CANCELLED.
+  // In the place of what is under way, which is cancelled; where little is other the new plan is the last one
+  // with that on top, and what is under way goes on, a minute at most. Blocks for `patience`, unless planning
+  // is known to take longer, for what cancelling takes and for a quick plan; where there is none to be had,
+  // until the plan is made. The next plan starts from the last that was made. Errors: as make_plan();
+  // CANCELLED.
   Result<PlanResult> plan(Scenario scenario, Duration patience);
 
   // After plan() gave a provisional plan, once: the policy's own of the same scenario, or why there is
-  // none. nullopt: not yet. Does not block.
+  // none; or its own of an older one with what is new on top, provisional, and a better one follows.
+  // nullopt: not yet. Blocks no longer than such a plan takes.
   std::optional<Result<PlanResult>> take_better();
 
   // What is under way ends with CANCELLED, soon.
@@ -117,7 +120,11 @@ class BackgroundPlanner {
 
  private:
   class Worker;
+  struct History;
+  Result<PlanResult> note(Result<PlanResult> made, bool is_extension);
+
   std::unique_ptr<Worker> worker_;
+  std::unique_ptr<History> history_;
 };
 
 // One point of the frontier between rate and cost: no plan that costs as little gives

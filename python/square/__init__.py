@@ -45,6 +45,7 @@ from square._core import (
     policy_names,
     tune_process_memory,
 )
+from square.doctor import Examination, Finding, Severity, examine
 from square.errors import SquareError
 from square.planning import frontier, gaps, plan, quick_plan, validate, violations
 
@@ -56,6 +57,8 @@ __all__ = [
     "CompressionReport",
     "Controller",
     "ErrorFeedback",
+    "Examination",
+    "Finding",
     "FrontierPoint",
     "LevelGap",
     "LimitDemand",
@@ -69,6 +72,7 @@ __all__ = [
     "Planner",
     "Policy",
     "Scenario",
+    "Severity",
     "SquareError",
     "Tenant",
     "Topology",
@@ -76,6 +80,7 @@ __all__ = [
     "__version__",
     "attach",
     "errors",
+    "examine",
     "frontier",
     "gaps",
     "limits",

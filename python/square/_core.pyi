@@ -19,6 +19,8 @@ __all__: list[str] = [
     "CompressionReport",
     "Controller",
     "ErrorFeedback",
+    "ExaminedNode",
+    "ExaminedOverlay",
     "FrontierPoint",
     "LevelGap",
     "LimitDemand",
@@ -60,6 +62,7 @@ __all__: list[str] = [
     "attach",
     "certified_gaps",
     "cost_frontier",
+    "examine_nodes",
     "find_violations",
     "is_loopback",
     "kProtocolVersion",
@@ -564,6 +567,38 @@ class ErrorFeedback:
         """
         The L2 norm.
         """
+
+class ExaminedNode:
+    """
+    A node as its controller and the node itself see it.
+    """
+    @property
+    def address(self) -> str: ...
+    @property
+    def answered(self) -> bool: ...
+    @property
+    def clock_ahead_seconds(self) -> float: ...
+    @property
+    def clock_doubt_seconds(self) -> float: ...
+    @property
+    def connected(self) -> bool: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def peers(self) -> list[str]: ...
+    @property
+    def report_json(self) -> str: ...
+
+class ExaminedOverlay:
+    """
+    What the nodes of an overlay say of it.
+    """
+    @property
+    def control_protocol(self) -> int: ...
+    @property
+    def nodes(self) -> list[ExaminedNode]: ...
+    @property
+    def version(self) -> str: ...
 
 class FrontierPoint:
     """
@@ -1533,6 +1568,13 @@ def cost_frontier(
 ) -> list[FrontierPoint]:
     """
     Plans with levels evenly spaced up to the largest, as cheap as can be: see square/planner.h.
+    """
+
+def examine_nodes(
+    controller: str, token: str = "", timeout: typing.SupportsFloat | typing.SupportsIndex = 10.0
+) -> ExaminedOverlay:
+    """
+    Has every node of the overlay of the controller at host:port look at itself and its peers.
     """
 
 def find_violations(plan: Plan) -> list[str]:

@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/told_once.h"
+#include "collective/examination/examiner.h"
 #include "collective/local_groups.h"
 #include "collective/no_transport.h"
 #include "controller/lone_controller.h"
@@ -50,6 +51,7 @@ struct Node::Parts {
   ThreadExecutor executor;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<DataPlane> node;
+  std::unique_ptr<examination::Examiner> examiner;  // of a node with a controller
   // One of the two.
   std::unique_ptr<ControllerClient> controller;
   std::unique_ptr<controller::LoneController> lone_controller;
@@ -85,7 +87,13 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   SQUARE_RETURN_IF_ERROR(parts->node->start());
   // From here on stop() ends what was begun, also when joining fails.
   std::unique_ptr<Node> joined(new Node(std::move(parts)));
+  joined->parts_->examiner = std::make_unique<examination::Examiner>(
+      rpc::Identity{options.name, options.token}, [node = joined.get()] { return node->metrics(); });
   ControllerEvents events = events_for(joined->data_plane());
+  events.on_examine = [examiner = joined->parts_->examiner.get()](ExamineQuestion question,
+                                                                  std::function<void(std::string)> answer) {
+    examiner->examine(std::move(question), std::move(answer));
+  };
   ControllerClientOptions line;
   line.controller_address = options.controller_address;
   line.token = options.token;
@@ -207,6 +215,7 @@ void Node::stop() {
   is_drained.wait_for(2 * DataPlane::kDrainTime);
   if (parts_->controller) parts_->controller->stop();
   if (parts_->lone_controller) parts_->lone_controller->stop();
+  if (parts_->examiner) parts_->examiner->stop();
   parts_->transport->stop();
   parts_->executor.stop();
 }

@@ -14,16 +14,16 @@
 #include "controller/detours.h"
 #include "controller/group_registry.h"
 #include "controller/measurements.h"
+#include "controller/plan_parts.h"
 #include "square/plan.h"
 #include "square/scenario.h"
-#include "square/v1/controller.pb.h"
 
 namespace square::controller {
 
-// A plan as it is, and as it travels.
+// A plan as it is, and what nodes are sent of it.
 struct PublishedPlan {
   std::shared_ptr<const Plan> plan;
-  std::shared_ptr<const v1::ControllerEvent> event;
+  std::shared_ptr<const PlanParts> parts;
   // Made because somebody is away, or a link is broken: what runs under older plans moves to it at once.
   bool moves = false;
 };

@@ -6,18 +6,19 @@
 
 namespace square::controller {
 
-AttachCall::AttachCall(Coordinator* coordinator, grpc::CallbackServerContext* context)
-    : coordinator_(coordinator), context_(context) {}
+AttachCall::AttachCall(Coordinator* coordinator, Inquiries* inquiries, grpc::CallbackServerContext* context)
+    : coordinator_(coordinator), inquiries_(inquiries), context_(context) {}
 
-AttachCall* AttachCall::begin(Coordinator& coordinator, grpc::CallbackServerContext* context) {
-  const std::shared_ptr<AttachCall> call(new AttachCall(&coordinator, context));
+AttachCall* AttachCall::begin(Coordinator& coordinator, Inquiries& inquiries,
+                              grpc::CallbackServerContext* context) {
+  const std::shared_ptr<AttachCall> call(new AttachCall(&coordinator, &inquiries, context));
   call->self_ = call;
   call->StartRead(&call->incoming_);
   return call.get();
 }
 
 AttachCall* AttachCall::refuse(grpc::CallbackServerContext* context, Status reason) {
-  const std::shared_ptr<AttachCall> call(new AttachCall(nullptr, context));
+  const std::shared_ptr<AttachCall> call(new AttachCall(nullptr, nullptr, context));
   call->self_ = call;
   call->close(std::move(reason), false);
   return call.get();
@@ -106,7 +107,9 @@ Status AttachCall::receive() {
     case Event::kHeartbeat: coordinator_->heartbeat(node_, this, incoming_.heartbeat()); break;
     case Event::kBrokenLinks: coordinator_->broken_links(node_, this, incoming_.broken_links()); break;
     case Event::kInstalled: coordinator_->installed(node_, this, Epoch(incoming_.installed().epoch())); break;
+    case Event::kLacking: coordinator_->lacking(node_, this, Epoch(incoming_.lacking().epoch())); break;
     case Event::kClosed: coordinator_->closed(node_, this, incoming_.closed()); break;
+    case Event::kExamined: inquiries_->answer(node_, incoming_.examined()); break;
     case Event::kGoodbye:
       said_goodbye_ = true;
       coordinator_->goodbye(node_, this);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "controller/coordinator.h"
+#include "controller/inquiries.h"
 #include "controller/node_line.h"
 #include "square/v1/controller.grpc.pb.h"
 
@@ -21,7 +22,8 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
                          public std::enable_shared_from_this<AttachCall> {
  public:
   // The call keeps itself alive until gRPC is done with it.
-  static AttachCall* begin(Coordinator& coordinator, grpc::CallbackServerContext* context);
+  static AttachCall* begin(Coordinator& coordinator, Inquiries& inquiries,
+                           grpc::CallbackServerContext* context);
   // A call that is refused at once.
   static AttachCall* refuse(grpc::CallbackServerContext* context, Status reason);
 
@@ -33,13 +35,14 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
   void OnDone() override;
 
  private:
-  AttachCall(Coordinator* coordinator, grpc::CallbackServerContext* context);
+  AttachCall(Coordinator* coordinator, Inquiries* inquiries, grpc::CallbackServerContext* context);
 
   Status receive();
   void write_next();
   void finish_if_idle();
 
   Coordinator* const coordinator_;  // null: refused
+  Inquiries* const inquiries_;      // as well
   grpc::CallbackServerContext* const context_;
   std::shared_ptr<AttachCall> self_;
 

@@ -26,6 +26,12 @@ v1::NodeEvent installed_event(Epoch epoch) {
   return event;
 }
 
+v1::NodeEvent lacking_event(Epoch epoch) {
+  v1::NodeEvent event;
+  event.mutable_lacking()->set_epoch(epoch.value());
+  return event;
+}
+
 v1::NodeEvent closed_event(const std::string& group, std::uint64_t number) {
   v1::NodeEvent event;
   event.mutable_closed()->set_group(group);
@@ -264,6 +270,7 @@ Status ClientLine::serve_connection(const std::string& address) {
   if (auto past = recollection_.past()) *hello.mutable_hello()->mutable_past() = *std::move(past);
   write(connection, hello);
 
+  parts_.emplace(options_.node_name);
   Status reason;
   for (v1::ControllerEvent event; reason.is_ok() && connection->stream->Read(&event);) {
     reason = handle(event, number);
@@ -307,26 +314,50 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
       changed_.notify_all();
       break;
     }
+    case Event::kExamine: examine(event.examine(), connection); break;
     case Event::EVENT_NOT_SET: break;  // of a later release
   }
   return {};
 }
 
-Status ClientLine::handle_plan(const v1::PlanDocument& document, std::uint64_t connection) {
-  auto plan = plan_from_json(document.json());
-  if (!plan.is_ok()) return plan.status().with_context(fmt::format("plan {}", document.epoch()));
+Status ClientLine::handle_plan(const v1::PlanPart& part, std::uint64_t connection) {
+  if (parts_->lacks_base(part)) {
+    log(LogLevel::kWarning, {.component = kComponent, .node = options_.node_name},
+        "node {}: plan {} was told against plan {}, which is not here: asks for all of it",
+        options_.node_name, part.epoch(), part.base_epoch());
+    outbox_->push(lacking_event(Epoch(part.epoch())), connection);
+    return {};
+  }
+  auto plan = parts_->read(part);
+  if (!plan.is_ok()) return plan.status().with_context(fmt::format("plan {}", part.epoch()));
   const auto installed = [outbox = outbox_, connection](Epoch epoch) {
     outbox->push(installed_event(epoch), connection);
   };
-  const Epoch epoch(document.epoch());
-  const auto shared = std::make_shared<const Plan>(std::move(*plan));
-  recollection_.note_plan(shared);
+  recollection_.note_plan(*plan);
   if (events_.on_plan) {
-    events_.on_plan(shared, installed);
+    events_.on_plan(*plan, installed);
   } else {
-    installed(epoch);
+    installed((*plan)->epoch);
   }
   return {};
+}
+
+void ClientLine::examine(const v1::Inquiry& inquiry, std::uint64_t connection) {
+  if (!events_.on_examine) return;
+  ExamineQuestion question;
+  for (const v1::Address& peer : inquiry.peers()) question.peers.push_back({peer.peer(), peer.address()});
+  question.time = bounded(Duration(static_cast<std::int64_t>(inquiry.time_nanoseconds())));
+  const std::int64_t received = wall_nanoseconds();
+  events_.on_examine(std::move(question),
+                     [outbox = outbox_, connection, received, number = inquiry.number()](std::string report) {
+                       v1::NodeEvent event;
+                       v1::Examined& examined = *event.mutable_examined();
+                       examined.set_inquiry(number);
+                       examined.set_received_nanoseconds(received);
+                       examined.set_answered_nanoseconds(wall_nanoseconds());
+                       examined.set_report_json(std::move(report));
+                       outbox->push(std::move(event), connection);
+                     });
 }
 
 void ClientLine::welcome(const v1::Welcome& message) {

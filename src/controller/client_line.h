@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "controller/candidates.h"
+#include "controller/part_reader.h"
 #include "controller/recollection.h"
 #include "square/controller_client.h"
 #include "square/v1/controller.grpc.pb.h"
@@ -79,7 +80,8 @@ class ClientLine {
   void read_loop();
   Status serve_connection(const std::string& address);
   Status handle(const v1::ControllerEvent& event, std::uint64_t connection);
-  Status handle_plan(const v1::PlanDocument& document, std::uint64_t connection);
+  Status handle_plan(const v1::PlanPart& part, std::uint64_t connection);
+  void examine(const v1::Inquiry& inquiry, std::uint64_t connection);
   void welcome(const v1::Welcome& message);
   bool pause(Duration wait);
   void write_loop();
@@ -92,6 +94,7 @@ class ClientLine {
   const Dial dial_;
   Recollection& recollection_;
   Candidates candidates_;
+  std::optional<PartReader> parts_;  // of the thread that reads, and of its connection
   const std::uint64_t incarnation_;
   const std::shared_ptr<Outbox> outbox_;
 

@@ -105,6 +105,7 @@ class Controller::Core {
     const std::lock_guard lock(stop_mutex_);
     is_stopped_ = true;
     if (running_) running_->coordinator().stop();
+    service_.stop();
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + kStopWait);
     server_.reset();
     if (running_) running_->join();

@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "base/net/address.h"
 #include "controller/client_line.h"
+#include "controller/inquiries.h"
 #include "controller/protocol.h"
 
 namespace square {
@@ -38,6 +39,8 @@ constexpr std::size_t kMaxAnswered = 64;
 
 // The controller answers so long before the time is over, if it can.
 constexpr Duration kAnswerTime = std::chrono::milliseconds(500);
+// What is examined takes its time; then the answer has so long to come.
+constexpr Duration kExaminedTime = std::chrono::seconds(1);
 
 // What gRPC says where a deadline is over.
 constexpr const char* kGrpcLate = "Deadline Exceeded";
@@ -399,8 +402,8 @@ namespace {
 
 // A call of one question, answered within `timeout`.
 template <typename Call>
-Status ask(const std::string& controller_address, const std::string& token, Duration timeout,
-           const Call& call) {
+Status ask_controller(const std::string& controller_address, const std::string& token, Duration timeout,
+                      const Call& call) {
   ControllerClientOptions options;
   SQUARE_ASSIGN_OR_RETURN(options.controller_address, usual_address(controller_address));
   const auto stub = v1::Controller::NewStub(open_channel(options.controller_address));
@@ -443,9 +446,10 @@ Result<OverlayInformation> list_links(const std::string& controller_address, con
                                       Duration timeout) {
   v1::ListLinksResponse response;
   const v1::ListLinksRequest request;
-  SQUARE_RETURN_IF_ERROR(ask(controller_address, token, timeout, [&](auto& stub, auto& context, auto done) {
-    stub.async()->ListLinks(&context, &request, &response, std::move(done));
-  }));
+  SQUARE_RETURN_IF_ERROR(
+      ask_controller(controller_address, token, timeout, [&](auto& stub, auto& context, auto done) {
+        stub.async()->ListLinks(&context, &request, &response, std::move(done));
+      }));
   OverlayInformation overlay;
   for (const auto& node : response.nodes()) {
     SQUARE_RETURN_IF_ERROR(
@@ -463,14 +467,46 @@ Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_ad
                                                 const std::string& token, Duration timeout) {
   v1::ListNodesResponse response;
   const v1::ListNodesRequest request;
-  SQUARE_RETURN_IF_ERROR(ask(controller_address, token, timeout, [&](auto& stub, auto& context, auto done) {
-    stub.async()->ListNodes(&context, &request, &response, std::move(done));
-  }));
+  SQUARE_RETURN_IF_ERROR(
+      ask_controller(controller_address, token, timeout, [&](auto& stub, auto& context, auto done) {
+        stub.async()->ListNodes(&context, &request, &response, std::move(done));
+      }));
   std::vector<NodeInformation> nodes;
   for (const auto& node : response.nodes()) {
     nodes.push_back({node.name(), node.address(), node.connected(), Epoch(node.installed())});
   }
   return nodes;
+}
+
+Result<Examination> examine(const std::string& controller_address, const std::string& token,
+                            Duration timeout) {
+  SQUARE_ASSIGN_OR_RETURN(const std::string address, usual_address(controller_address));
+  const auto stub = v1::Controller::NewStub(open_channel(address));
+  grpc::ClientContext context;
+  const Duration time = std::clamp(timeout, controller::kMinInquiryTime, controller::kMaxInquiryTime);
+  const Duration patience = time + kExaminedTime;
+  context.set_deadline(std::chrono::system_clock::now() + patience);
+  if (!token.empty()) context.AddMetadata(controller::kTokenKey, token);
+  v1::ExamineRequest request;
+  request.set_time_nanoseconds(static_cast<std::uint64_t>(time.count()));
+  v1::ExamineResponse response;
+  const grpc::Status status =
+      call_until(context, std::chrono::steady_clock::now() + patience,
+                 [&](auto done) { stub->async()->Examine(&context, &request, &response, std::move(done)); });
+  SQUARE_RETURN_IF_ERROR(
+      controller::from_grpc(status).with_context(fmt::format("controller at {}", controller_address)));
+  Examination found{response.version(), response.protocol_version(), {}};
+  for (const auto& node : response.nodes()) {
+    found.nodes.push_back({node.name(),
+                           node.address(),
+                           node.connected(),
+                           node.answered(),
+                           {node.peers().begin(), node.peers().end()},
+                           Duration(node.clock_ahead_nanoseconds()),
+                           Duration(node.clock_doubt_nanoseconds()),
+                           node.report_json()});
+  }
+  return found;
 }
 
 }  // namespace square

@@ -56,9 +56,43 @@ void log_plan(const Plan& plan) {
       plan.solve_seconds);
 }
 
+// A group that others go on in is a demand like those that members register.
+void register_group_of(Regroupings::Decision& decision, Requests& requests, TimePoint now,
+                       Deferred& deferred) {
+  const auto told = [group = decision.group, replies = decision.replies](const Result<Answer>& answer) {
+    for (const RegroupReply& one : replies)
+      one(answer.is_ok() ? Result<GroupSpec>(group) : Result<GroupSpec>(answer.status()));
+  };
+  Reply reply = told;
+  const Status refused = requests.add(std::move(decision.group), reply, now);
+  if (!refused.is_ok()) deferred.push_back([told, refused] { told(refused); });
+}
+
+// Of those that are not connected.
+std::map<std::string, std::string> addresses_of(const std::set<std::string>& nodes, const Members& members) {
+  std::map<std::string, std::string> addresses;
+  for (const std::string& node : nodes) {
+    const Member* const member = members.find(node);
+    if (member != nullptr && member->line == nullptr && !member->address.empty())
+      addresses.emplace(node, member->address);
+  }
+  return addresses;
+}
+
+std::shared_ptr<const v1::ControllerEvent> heard_event(const v1::Closed& part) {
+  auto heard = std::make_shared<v1::ControllerEvent>();
+  *heard->mutable_closed() = part;
+  return heard;
+}
+
+void log_replanning(const Status& replan) {
+  if (replan.is_ok()) return;
+  log(LogLevel::kError, "controller", "cannot plan again, the old plan stays: {}", replan.to_string());
+}
+
 // To which what runs moves at once.
 PublishedPlanPtr with_moves(const PublishedPlan& made) {
-  return std::make_shared<const PublishedPlan>(PublishedPlan{made.plan, made.event, true});
+  return std::make_shared<const PublishedPlan>(PublishedPlan{made.plan, made.parts, true});
 }
 
 }  // namespace
@@ -144,9 +178,9 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     if (succession_.note(hello, joined.member, publication_.newest())) note_work();
     publication_.greet(joined.member, now);
     absences_.note_line(hello.node(), publication_.active() != nullptr);
-    if (links_.note_heard(hello.node(), now)) note_work();
     if (open_) open_->join(hello.node(), state_.topology);
-    if (open_) note_work();  // also for registrations that wait for this node
+    // Also for registrations that wait for this node.
+    if (links_.note_heard(hello.node(), now) || open_) note_work();
     surroundings_.wake();
   }
   if (replaced) replaced->close(aborted("the same process has connected again"), true);
@@ -199,17 +233,20 @@ void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch
   surroundings_.wake();
 }
 
+void Coordinator::lacking(const std::string& node, const NodeLine* line, Epoch epoch) {
+  const std::lock_guard lock(mutex_);
+  Member* const member = members_.hear(node, line, time());
+  if (member != nullptr) publication_.send_whole(*member, epoch);
+}
+
 void Coordinator::closed(const std::string& node, const NodeLine* line, const v1::Closed& part) {
   const std::lock_guard lock(mutex_);
   const Member* const member = members_.hear(node, line, time());
-  if (member == nullptr) return;
-  if (part.group().size() > kMaxGroupNameBytes) return;
+  if (member == nullptr || part.group().size() > kMaxGroupNameBytes) return;
   // What the node registers from now on is looked at after that.
   closed_.note(node, part.group(), part.number());
   succession_.note_closed(node, part.group());
-  auto heard = std::make_shared<v1::ControllerEvent>();
-  *heard->mutable_closed() = part;
-  member->line->send(std::move(heard));
+  member->line->send(heard_event(part));
   note_work();
 }
 
@@ -283,6 +320,12 @@ v1::ListLinksResponse Coordinator::links() const {
   return measurements_.list(state_.topology, state_.measured, time());
 }
 
+std::vector<Attendant> Coordinator::attendance() const {
+  const std::lock_guard lock(mutex_);
+  return take_attendance(members_, state_.topology,
+                         [this](const std::string& name) { return open_ && open_->is_gone(name); });
+}
+
 std::vector<std::string> Coordinator::missing(const std::vector<std::string>& names) const {
   const std::lock_guard lock(mutex_);
   return publication_.missing(names);
@@ -338,13 +381,10 @@ TimePoint Coordinator::next_wake() const {
   TimePoint next = time() + kLongestSleep;
   next = members_.next_end(next);
   next = publication_.next_end(next);
-  next = absences_.next_end(next);
-  next = links_.next_end(next);
-  next = measurements_.next_end(next);
+  next = measurements_.next_end(links_.next_end(absences_.next_end(next)));
   if (has_work_) return std::min(next, members_.return_end(time()).value_or(next));
   if (retry_) next = std::min(next, *retry_);
-  next = closed_.next_end(next);
-  next = regroupings_.next_end(next);
+  next = regroupings_.next_end(closed_.next_end(next));
   // What is still pending without work at hand waits for its nodes.
   return requests_.next_end(next);
 }
@@ -437,44 +477,26 @@ bool Coordinator::absorb_membership() {
   return (open_ && open_->update(state_)) || replan;
 }
 
-// Groups that others go on in are demands like those that members register.
 void Coordinator::regroup(Deferred& deferred) {
   const TimePoint now = time();
   Regroupings::Look found = regroupings_.look(state_.registry, members_, now, deferred);
-  for (Regroupings::Decision& decision : found.decisions) {
-    const auto told = [group = decision.group, replies = decision.replies](const Result<Answer>& answer) {
-      for (const RegroupReply& one : replies)
-        one(answer.is_ok() ? Result<GroupSpec>(group) : Result<GroupSpec>(answer.status()));
-    };
-    Reply reply = told;
-    const Status refused = requests_.add(std::move(decision.group), reply, now);
-    if (!refused.is_ok()) deferred.push_back([told, refused] { told(refused); });
-  }
-  if (!surroundings_.watch) return;
-  std::map<std::string, std::string> addresses;
-  for (const std::string& node : found.awaited) {
-    const Member* const member = members_.find(node);
-    if (member != nullptr && member->line == nullptr && !member->address.empty())
-      addresses.emplace(node, member->address);
-  }
-  surroundings_.watch(std::move(addresses));
+  for (Regroupings::Decision& decision : found.decisions)
+    register_group_of(decision, requests_, now, deferred);
+  if (surroundings_.watch) surroundings_.watch(addresses_of(found.awaited, members_));
 }
 
 void Coordinator::publish(Deferred& deferred, Admission admission) {
-  if (!admission.replan.is_ok()) {
-    log(LogLevel::kError, "controller", "cannot plan again, the old plan stays: {}",
-        admission.replan.to_string());
-  }
+  log_replanning(admission.replan);
   requests_.judge(std::move(admission.verdicts), deferred);
   state_ = std::move(admission.state);
   if (admission.next) {
     const Plan& plan = *admission.next->plan;
     if (planner_.note_published(*admission.next, admission.is_whole)) note_work();
     log_plan(plan);
-    const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
     const bool avoids_links = links_.note_published(state_, admission.is_whole);
-    const bool is_measured = measurements_.take_moves();
-    if (avoids_nodes || avoids_links || is_measured) admission.next = with_moves(*admission.next);
+    const bool moves = measurements_.take_moves() || avoids_links;
+    if (absences_.note_published(state_, gone(), admission.is_whole) || moves)
+      admission.next = with_moves(*admission.next);
   }
   // Also without a plan of their own those admitted wait until the active one is installed.
   if (!admission.next && !publication_.active() && !requests_.has_planned()) return;

@@ -12,6 +12,7 @@
 
 #include "controller/absences.h"
 #include "controller/admission.h"
+#include "controller/attendance.h"
 #include "controller/closed_parts.h"
 #include "controller/deferred.h"
 #include "controller/demand_meter.h"
@@ -71,6 +72,8 @@ class Coordinator {
   void heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat);
   void broken_links(const std::string& node, const NodeLine* line, const v1::BrokenLinks& report);
   void installed(const std::string& node, const NodeLine* line, Epoch epoch);
+  // It has not got the plan that its part of this one was told against.
+  void lacking(const std::string& node, const NodeLine* line, Epoch epoch);
   void closed(const std::string& node, const NodeLine* line, const v1::Closed& part);
   void lost(const std::string& node, const NodeLine* line);
   void goodbye(const std::string& node, const NodeLine* line);
@@ -89,6 +92,7 @@ class Coordinator {
   [[nodiscard]] std::vector<NodeInformation> nodes() const;
   // The topology, and what was measured of its links.
   [[nodiscard]] v1::ListLinksResponse links() const;
+  [[nodiscard]] std::vector<Attendant> attendance() const;
   // Of the names, those not connected or without the active plan.
   [[nodiscard]] std::vector<std::string> missing(const std::vector<std::string>& names) const;
   [[nodiscard]] bool is_stopping() const;

@@ -29,6 +29,8 @@ bool EpochPlanner::take_better(std::optional<Admission>& admission, const Planni
     log(LogLevel::kError, "controller", "the provisional plan stays: {}", better.status().to_string());
     return false;
   }
+  // Of what was planned before, with what is new on top: another one follows.
+  if ((*better)->plan->provisional) provisional_ = (*better)->plan;
   if (!admission) admission = Admission{state, nullptr, false, {}, {}};
   admission->next = *std::move(better);
   admission->is_whole = is_whole_;
@@ -48,16 +50,13 @@ Result<PublishedPlanPtr> EpochPlanner::ready_to_publish(Plan plan) {
   renumber_sessions(plan, numbers_);
   plan.epoch = Epoch(last_.value() + 1);
   plan.origin = origin_;
-  std::string json = to_json(plan);
-  if (json.size() > kMaxPlanBytes) {
+  auto made = std::make_shared<const Plan>(std::move(plan));
+  auto parts = std::make_shared<const PlanParts>(made);
+  if (parts->size_bytes() > kMaxPlanBytes) {
     return resource_exhausted(
-        fmt::format("the plan takes {} bytes, more than {}", json.size(), kMaxPlanBytes));
+        fmt::format("the plan takes {} bytes, more than {}", parts->size_bytes(), kMaxPlanBytes));
   }
-  auto event = std::make_shared<v1::ControllerEvent>();
-  event->mutable_plan()->set_epoch(plan.epoch.value());
-  event->mutable_plan()->set_json(std::move(json));
-  return std::make_shared<const PublishedPlan>(
-      PublishedPlan{std::make_shared<const Plan>(std::move(plan)), std::move(event), false});
+  return std::make_shared<const PublishedPlan>(PublishedPlan{std::move(made), std::move(parts), false});
 }
 
 }  // namespace square::controller

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "controller/coordinator_thread.h"
+#include "controller/part_reader.h"
 #include "controller/protocol.h"
 
 namespace square::controller {
@@ -27,7 +28,10 @@ constexpr const char* kNoAddress = "-";
 class LoneController::Line final : public NodeLine, public std::enable_shared_from_this<Line> {
  public:
   Line(std::string node, ControllerEvents events, std::weak_ptr<Coordinator> coordinator)
-      : node_(std::move(node)), events_(std::move(events)), coordinator_(std::move(coordinator)) {}
+      : node_(std::move(node)),
+        parts_(node_),
+        events_(std::move(events)),
+        coordinator_(std::move(coordinator)) {}
 
   void send(std::shared_ptr<const v1::ControllerEvent> event) override {
     if (is_closed_) return;
@@ -40,8 +44,8 @@ class LoneController::Line final : public NodeLine, public std::enable_shared_fr
   void close(Status /*reason*/, bool /*at_once*/) override { is_closed_ = true; }
 
  private:
-  void install(const v1::PlanDocument& document) {
-    auto plan = plan_from_json(document.json());
+  void install(const v1::PlanPart& part) {
+    auto plan = parts_.read(part);
     if (!plan.is_ok()) {
       log(LogLevel::kError, {.component = "controller", .node = node_}, "{}", plan.status().to_string());
       return;
@@ -51,10 +55,11 @@ class LoneController::Line final : public NodeLine, public std::enable_shared_fr
       const auto coordinator = line ? line->coordinator_.lock() : nullptr;
       if (coordinator) coordinator->installed(line->node_, line.get(), epoch);
     };
-    events_.on_plan(std::make_shared<const Plan>(std::move(*plan)), installed);
+    events_.on_plan(*std::move(plan), installed);
   }
 
   const std::string node_;
+  PartReader parts_;
   const ControllerEvents events_;
   const std::weak_ptr<Coordinator> coordinator_;
   std::atomic<bool> is_closed_ = false;

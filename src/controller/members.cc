@@ -62,6 +62,7 @@ bool Members::expect(const std::string& node, TimePoint now) {
   if (has_left) return false;
   const auto [entry, is_new] = members_.try_emplace(node);
   if (!is_new) return false;
+  entry->second.node = node;
   entry->second.joined = ++events_;
   entry->second.lease_end = now + (presumed_gone_.contains(node) ? std::min(kPresumedTime, lease_) : lease_);
   entry->second.install_end = now + std::min(kReturnTime, lease_ / 2);
@@ -122,6 +123,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   // Who comes from another controller is known to some only.
   const bool moved = member.incarnation == 0 || member.address != hello.address();
   std::shared_ptr<NodeLine> replaced = std::exchange(member.line, line);
+  member.node = name;
   member.incarnation = hello.incarnation();
   member.address = hello.address();
   member.successor = hello.successor();

@@ -24,6 +24,7 @@ namespace square::controller {
 struct Member {
   using TimePoint = square::TimePoint;
 
+  std::string node;               // its name
   std::uint64_t incarnation = 0;  // 0: expected, see Members::expect()
   std::uint64_t joined = 0;       // number of the event
   std::string address;

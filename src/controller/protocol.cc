@@ -98,4 +98,9 @@ RegroupRequest from_message(const v1::RegroupRequest& message) {
 
 Duration bounded(Duration wait) { return std::clamp(wait, Duration{0}, kMaxWait); }
 
+std::int64_t wall_nanoseconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
 }  // namespace square::controller

@@ -16,7 +16,7 @@
 namespace square::controller {
 
 // Counts changes of the messages between nodes and controller that older ends do not understand.
-inline constexpr std::uint32_t kControlProtocolVersion = 2;
+inline constexpr std::uint32_t kControlProtocolVersion = 3;
 
 inline constexpr const char* kTokenKey = "square-token-bin";
 // Who dials, where a controller that stands by may want to know.
@@ -26,7 +26,7 @@ inline constexpr std::size_t kMaxNodeNameBytes = 256;
 inline constexpr std::size_t kMaxAddressBytes = 512;
 // Enough for the largest group: kMaxGroupMembers names of kMaxNodeNameBytes.
 inline constexpr int kMaxRequestBytes = 32 << 20;
-// Around a plan's JSON in a message.
+// Around a plan in a message.
 inline constexpr std::size_t kPlanEnvelopeBytes = 1024;
 // Errors travel in trailers, which gRPC limits to 8 KiB after percent-encoding.
 inline constexpr std::size_t kMaxErrorBytes = 2048;
@@ -49,5 +49,8 @@ RegroupRequest from_message(const v1::RegroupRequest& message);
 
 // Between 0 and kMaxWait.
 Duration bounded(Duration wait);
+
+// The wall clock, since 1970.
+std::int64_t wall_nanoseconds();
 
 }  // namespace square::controller

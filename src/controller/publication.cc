@@ -49,7 +49,16 @@ void Publication::send(Member& member, const PublishedPlan& plan, TimePoint now)
   if (member.sent >= plan.plan->epoch || member.floor >= plan.plan->epoch) return;
   member.sent = plan.plan->epoch;
   member.install_end = now + install_timeout_;
-  member.line->send(plan.event);
+  // What an earlier line confirmed does not count: Members::join().
+  const bool has_active = active_ && member.installed == active_->plan->epoch;
+  member.line->send(plan.parts->event_for(member.node, has_active ? active_->parts.get() : nullptr));
+}
+
+void Publication::send_whole(const Member& member, Epoch epoch) const {
+  for (const PublishedPlanPtr& plan : {active_, next_}) {
+    if (!plan || plan->plan->epoch != epoch || !member.line || member.sent < epoch) continue;
+    return member.line->send(plan->parts->event_for(member.node));
+  }
 }
 
 bool Publication::confirm(Member& member, Epoch epoch) {

@@ -17,7 +17,8 @@ struct Activation {
   std::vector<std::string> late;  // nodes that did not install it in time, and were disconnected once
 };
 
-// The active plan, and the one on its way to the members. No plan is active anywhere before every
+// The active plan, and the one on its way to the members. Each is sent what concerns it; who has confirmed
+// the active plan on this line, only what is other than in that. No plan is active anywhere before every
 // connected member has installed it or was given up: one that was late is waited for again once it has
 // installed a plan. Not thread-safe, as Members.
 class Publication {
@@ -43,6 +44,8 @@ class Publication {
   [[nodiscard]] bool is_under_way() const { return under_way_; }
   // Sends a member that has joined what is active and what is under way.
   void greet(Member& member, TimePoint now);
+  // Sends it all of its part of the plan, which it could not put together.
+  void send_whole(const Member& member, Epoch epoch) const;
   // The member has installed the plan. Returns whether that is news.
   bool confirm(Member& member, Epoch epoch);
   // Second phase, when no member is waited for any more: nothing before that. Disconnects who is late.

@@ -30,10 +30,10 @@ void add_sessions(const Plan& plan, const std::string& node, v1::Past& past) {
 void Recollection::note_plan(std::shared_ptr<const Plan> plan) {
   const std::lock_guard lock(mutex_);
   if (newest_ && plan->origin == newest_->origin && plan->epoch <= newest_->epoch) return;
-  for (const PlanCollective& collective : plan->collectives)
-    next_collective_ = std::max(next_collective_, collective.id.value() + 1);
-  for (const PlanSession& session : plan->sessions)
-    next_session_ = std::max(next_session_, session.id.value() + 1);
+  if (plan->part) {
+    next_collective_ = std::max(next_collective_, plan->part->next_collective);
+    next_session_ = std::max(next_session_, plan->part->next_session);
+  }
   newest_ = std::move(plan);
 }
 

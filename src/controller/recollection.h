@@ -26,6 +26,7 @@ class Recollection {
  public:
   explicit Recollection(std::string node) : node_(std::move(node)) {}
 
+  // The node's part of it.
   void note_plan(std::shared_ptr<const Plan> plan);
   // Where another node is, until it is gone.
   void note_address(const v1::Address& address);

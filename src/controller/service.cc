@@ -1,5 +1,8 @@
 #include "controller/service.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "controller/attach_call.h"
@@ -46,7 +49,7 @@ grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::
     grpc::CallbackServerContext* context) {
   Status allowed = check(*context);
   if (!allowed.is_ok()) return AttachCall::refuse(context, std::move(allowed));
-  return AttachCall::begin(*coordinator_, context);
+  return AttachCall::begin(*coordinator_, *inquiries_, context);
 }
 
 grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerContext* context,
@@ -97,7 +100,14 @@ grpc::ServerUnaryReactor* ControllerService::GetPlan(grpc::CallbackServerContext
   Status status = check(*context);
   const PublishedPlanPtr plan = status.is_ok() ? coordinator_.load()->active() : nullptr;
   if (plan) {
-    *response->mutable_plan() = plan->event->plan();
+    std::string json = to_json(*plan->plan);
+    if (json.size() > kMaxPlanBytes) {
+      status = resource_exhausted(
+          fmt::format("the plan takes {} bytes, more than {}", json.size(), kMaxPlanBytes));
+    } else {
+      response->mutable_plan()->set_epoch(plan->plan->epoch.value());
+      response->mutable_plan()->set_json(std::move(json));
+    }
   } else if (status.is_ok()) {
     status = not_found("there is no plan yet: no group is registered");
   }
@@ -131,6 +141,24 @@ grpc::ServerUnaryReactor* ControllerService::ListLinks(grpc::CallbackServerConte
   if (status.is_ok()) *response = coordinator_.load()->links();
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   reactor->Finish(to_grpc(status));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ControllerService::Examine(grpc::CallbackServerContext* context,
+                                                     const v1::ExamineRequest* request,
+                                                     v1::ExamineResponse* response) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  if (const Status allowed = check(*context); !allowed.is_ok()) {
+    reactor->Finish(to_grpc(allowed));
+    return reactor;
+  }
+  const auto longest = static_cast<std::uint64_t>(kMaxInquiryTime.count());
+  const Duration time(static_cast<std::int64_t>(std::min(request->time_nanoseconds(), longest)));
+  inquiries_->begin(coordinator_.load()->attendance(), time,
+                    [reactor, response](const Result<v1::ExamineResponse>& answer) {
+                      if (answer.is_ok()) *response = *answer;
+                      reactor->Finish(to_grpc(answer.status()));
+                    });
   return reactor;
 }
 

@@ -3,10 +3,12 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 
 #include "controller/coordinator.h"
+#include "controller/inquiries.h"
 #include "square/v1/controller.grpc.pb.h"
 
 namespace square::controller {
@@ -19,10 +21,13 @@ inline constexpr std::size_t kMaxWaiting = 4096;
 class ControllerService final : public v1::Controller::CallbackService {
  public:
   // An empty token lets everyone in.
-  explicit ControllerService(std::string token) : token_(std::move(token)) {}
+  explicit ControllerService(std::string token)
+      : token_(std::move(token)), inquiries_(std::make_shared<Inquiries>()) {}
 
   // Until then it stands by: every call is answered with UNAVAILABLE and kStandsBy.
   void serve(Coordinator& coordinator) { coordinator_ = &coordinator; }
+  // Answers what nodes have been asked; before the server is shut down.
+  void stop() { inquiries_->stop(); }
   // How many nodes have called while it stood by, and lately.
   [[nodiscard]] std::size_t waiting() const;
 
@@ -41,6 +46,8 @@ class ControllerService final : public v1::Controller::CallbackService {
   grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* context,
                                       const v1::ListNodesRequest* request,
                                       v1::ListNodesResponse* response) override;
+  grpc::ServerUnaryReactor* Examine(grpc::CallbackServerContext* context, const v1::ExamineRequest* request,
+                                    v1::ExamineResponse* response) override;
 
  private:
   // Errors: UNAUTHENTICATED; UNAVAILABLE while it stands by.
@@ -50,6 +57,7 @@ class ControllerService final : public v1::Controller::CallbackService {
 
   std::atomic<Coordinator*> coordinator_ = nullptr;
   const std::string token_;
+  const std::shared_ptr<Inquiries> inquiries_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, TimePoint> waiting_;  // nodes, and when they called last
 };

@@ -8,6 +8,7 @@
 #include "base/spending.h"
 #include "planning/planning_steps.h"
 #include "planning/problem/problem.h"
+#include "planning/quick/extension.h"
 #include "planning/quick/quick_plan.h"
 #include "square/clock.h"
 #include "square/validator.h"
@@ -36,12 +37,17 @@ Result<PlanResult> checked(Make&& make) {
   return result;
 }
 
-Result<PlanResult> quick_plan_of(const Scenario& scenario) {
+Result<planning::Problem> quick_problem_of(const Scenario& scenario) {
   planning::Problem problem;
   SQUARE_ASSIGN_OR_RETURN(problem.network, planning::with_headroom(scenario));
   SQUARE_ASSIGN_OR_RETURN(problem.sessions,
                           planning::expand_sessions(scenario, planning::policy_of(scenario).expansion));
   planning::index_sessions(scenario, problem);
+  return problem;
+}
+
+Result<PlanResult> quick_plan_of(const Scenario& scenario) {
+  SQUARE_ASSIGN_OR_RETURN(const planning::Problem problem, quick_problem_of(scenario));
   SQUARE_ASSIGN_OR_RETURN(Plan plan, planning::quick_plan(problem));
   return PlanResult{std::move(plan), {}};
 }
@@ -64,6 +70,17 @@ Result<PlanResult> make_quick_plan(const Scenario& scenario, const PlanOptions& 
     SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
     return checked([&] { return quick_plan_of(scenario); });
   });
+}
+
+std::optional<PlanResult> planning::extended_plan(const Scenario& scenario, const Plan& base) {
+  if (base.policy != scenario.policy.name || !check_scenario(scenario).is_ok()) return std::nullopt;
+  const auto extended = checked([&]() -> Result<PlanResult> {
+    SQUARE_ASSIGN_OR_RETURN(const Problem problem, quick_problem_of(scenario));
+    SQUARE_ASSIGN_OR_RETURN(std::optional<Plan> plan, extend_plan(problem, base));
+    if (!plan) return not_found("the scenario is too different");
+    return PlanResult{*std::move(plan), {}};
+  });
+  return extended.is_ok() ? std::optional(*extended) : std::nullopt;
 }
 
 Result<std::vector<FrontierPoint>> cost_frontier(const Scenario& scenario, int points, const Budget& budget) {

@@ -32,8 +32,8 @@ class LinkWatch {
   bool note_heard();
   // The looks begin (again).
   void begin(TimePoint now) { looked_at_ = now; }
-  // After every kWatchInterval, until it rests. `takes`: the peer has taken bytes since the last look, and more is in line. True
-  // if it is suspected from now on.
+  // After every kWatchInterval, until it rests. `takes`: the peer has taken bytes since the last look, and
+  // more is in line. True if it is suspected from now on.
   bool look(TimePoint now, bool takes);
   // Nothing is under way: no look is needed until the next use.
   [[nodiscard]] bool rests() const { return !in_use_ && !owes_ && !due_ && !under_way_; }

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <string_view>
 
+#include "base/plan/figures.h"
 #include "square/plan.h"
 
 namespace square {
@@ -21,26 +21,8 @@ inline constexpr double kCoarseBlockSeconds = 0.040;
 inline constexpr double kBlockPartOfOperation = 0.0075;
 inline constexpr std::size_t kBlocksPerStream = 8;
 inline constexpr std::size_t kMinBlockBytes = std::size_t{8} << 10U;
-inline constexpr std::size_t kMaxBlockBytes = std::size_t{1} << 20U;
 // Blocks end where elements of every type do, and where cache lines do.
 inline constexpr std::size_t kBlockGranuleBytes = 64;
-inline constexpr std::size_t kPlanWindowBytes = std::size_t{16} << 20U;
-
-// Two blocks a stream are reserved even where memory is short.
-inline constexpr std::size_t kMinWindowBlocks = 2;
-
-// The tenant whose collective the session is of; empty if the plan does not say.
-std::string_view tenant_of(const Plan& plan, const PlanSession& session);
-
-// What tenants weigh: 1 where the plan does not say. Refers to the plan.
-class TenantWeights {
- public:
-  explicit TenantWeights(const Plan& plan);
-  [[nodiscard]] double of(std::string_view tenant) const;
-
- private:
-  std::map<std::string_view, double> weights_;
-};
 
 // The same on every node that has the plan.
 class BlockSizes {
@@ -55,7 +37,7 @@ class BlockSizes {
   };
 
   BlockSizes() = default;
-  BlockSizes(const Plan& plan, const TenantWeights& weights);
+  explicit BlockSizes(const Plan& plan);
 
   // The smallest sizes for a session without streams.
   [[nodiscard]] const Sizes& of(SessionId session) const;

@@ -2,17 +2,10 @@
 
 #include <algorithm>
 
-#include "node/plan/lifeline.h"
+#include "base/plan/lifeline.h"
 #include "node/plan/stream_windows.h"
 
 namespace square {
-namespace {
-
-// A link that the plan leaves empty still carries this part of its capacity.
-constexpr double kMinPacePart = 0.01;
-constexpr double kAssumedCapacityBps = 1e9;  // of an unlimited link
-
-}  // namespace
 
 StreamKey key_of(const FrameHeader& header) {
   return {header.epoch, header.session, header.stream, header.origin};
@@ -24,31 +17,6 @@ void set_stream(FrameHeader& header, const StreamKey& key) {
   header.stream = key.stream;
   header.origin = key.origin;
 }
-
-void InstalledPlan::LinkShare::add(const PlanLink& link) {
-  load_bps += link.load_bps;
-  ++links;
-}
-
-double InstalledPlan::LinkShare::of(const PlanLink& link, double limit_bps) const {
-  if (limit_bps == kUnlimited) return kUnlimited;
-  return link.load_bps + std::max(0.0, limit_bps - load_bps) / links;
-}
-
-namespace {
-
-// Of its links, as far as the plan tells.
-Duration longest_latency(const Plan& plan, const PlanStream& stream) {
-  Duration longest{0};
-  for (const PlanLink& link : plan.links) {
-    if (link.latency > longest &&
-        std::ranges::find(stream.links, std::pair(link.from, link.to)) != stream.links.end())
-      longest = link.latency;
-  }
-  return longest;
-}
-
-}  // namespace
 
 std::size_t depth_of(const PlanStream& stream, SessionKind kind) {
   std::map<NodeId, std::size_t> hops;
@@ -67,16 +35,17 @@ std::size_t depth_of(const PlanStream& stream, SessionKind kind) {
 
 InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string& self,
                              std::size_t window_bytes)
-    : plan_(with_lifelines(std::move(plan))), self_(plan_->find_node(self)) {
+    : plan_(plan->part ? std::move(plan) : with_lifelines(plan)), self_(plan_->find_node(self)) {
   for (const PlanSession& session : plan_->sessions) {
     sessions_.emplace(session.id, &session);
     sessions_of_[session.collective].push_back(&session);
   }
   if (!self_) return;
   const TenantWeights weights(*plan_);
-  block_sizes_ = BlockSizes(*plan_, weights);
+  const LinkLatencies latencies(*plan_);
+  block_sizes_ = BlockSizes(*plan_);
   for (const PlanSession& session : plan_->sessions) {
-    for (std::size_t i = 0; i < session.streams.size(); ++i) add_stream(session, i, weights);
+    for (std::size_t i = 0; i < session.streams.size(); ++i) add_stream(session, i, weights, latencies);
   }
   fit_windows(streams_, *plan_, *self_, block_sizes_, window_bytes);
   for (const auto& [key, stream] : streams_) streams_of_[key.session].push_back(&stream);
@@ -84,13 +53,11 @@ InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string
 }
 
 void InstalledPlan::note_links() {
-  leaving_.resize(plan_->nodes.size());
-  entering_.resize(plan_->nodes.size());
-  for (const PlanLink& link : plan_->links) {
-    leaving_[link.from.index()].add(link);
-    entering_[link.to.index()].add(link);
+  const std::vector<double> paces = plan_->part ? std::vector<double>() : link_paces(*plan_);
+  for (std::size_t i = 0; i < plan_->links.size(); ++i) {
+    const PlanLink& link = plan_->links[i];
     if (link.from != *self_ && link.to != *self_) continue;
-    own_links_.insert_or_assign({link.from, link.to}, &link);
+    paces_.insert_or_assign({link.from, link.to}, plan_->part ? link.pace_bps : paces[i]);
     if (!(link.load_bps > 0)) continue;
     fastest_link_bps_ =
         std::max(fastest_link_bps_, std::min({link.capacity_bps, plan_->nodes[link.from.index()].egress_bps,
@@ -98,7 +65,8 @@ void InstalledPlan::note_links() {
   }
 }
 
-void InstalledPlan::add_stream(const PlanSession& session, std::size_t index, const TenantWeights& weights) {
+void InstalledPlan::add_stream(const PlanSession& session, std::size_t index, const TenantWeights& weights,
+                               const LinkLatencies& latencies) {
   const PlanStream& stream = session.streams[index];
   LocalStream local;
   for (const auto& [from, to] : stream.links) {
@@ -116,7 +84,7 @@ void InstalledPlan::add_stream(const PlanSession& session, std::size_t index, co
   const PlanCollective* collective = plan_->find_collective(session.collective);
   local.weight = (collective == nullptr ? 1.0 : collective->weight) * stream.rate_bps / session.rate_bps;
   local.depth = depth_of(stream, session.kind);
-  if (session.root == *self_) local.latency = longest_latency(*plan_, stream);
+  if (session.root == *self_) local.latency = stream.latency.value_or(latencies.longest(stream));
   local.session = &session;
   local.is_root = session.root == *self_;
   local.is_member = std::ranges::find(session.members, *self_) != session.members.end();
@@ -164,13 +132,8 @@ double InstalledPlan::pace_from_bps(const std::string& peer) const {
 
 double InstalledPlan::pace_between(std::optional<NodeId> tail, std::optional<NodeId> head) const {
   if (!tail || !head) return kUnlimited;
-  const auto found = own_links_.find({*tail, *head});
-  if (found == own_links_.end()) return kUnlimited;
-  const PlanLink& own = *found->second;
-  const double egress = leaving_[tail->index()].of(own, plan_->nodes[tail->index()].egress_bps);
-  const double ingress = entering_[head->index()].of(own, plan_->nodes[head->index()].ingress_bps);
-  const double pace = std::min({own.capacity_bps, egress, ingress});
-  return std::max(pace, kMinPacePart * std::min(own.capacity_bps, kAssumedCapacityBps));
+  const auto found = paces_.find({*tail, *head});
+  return found == paces_.end() ? kUnlimited : found->second;
 }
 
 double InstalledPlan::egress_bps() const {

@@ -1,4 +1,4 @@
-// A plan as one node sees it: its place in every stream.
+// A plan as one node sees it: its place in every stream. The node's part of it says the same as the whole.
 #pragma once
 
 #include <algorithm>
@@ -103,28 +103,17 @@ class InstalledPlan {
   [[nodiscard]] double fastest_link_bps() const { return fastest_link_bps_; }
 
  private:
-  // What the links that share a node's limit may carry: each its planned load and an even
-  // part of what the plan leaves free, so that none lends away what another was promised.
-  struct LinkShare {
-    double load_bps = 0;
-    double links = 0;
-
-    void add(const PlanLink& link);
-    [[nodiscard]] double of(const PlanLink& link, double limit_bps) const;
-  };
-
   void note_links();
   [[nodiscard]] double pace_between(std::optional<NodeId> tail, std::optional<NodeId> head) const;
-  void add_stream(const PlanSession& session, std::size_t index, const TenantWeights& weights);
+  void add_stream(const PlanSession& session, std::size_t index, const TenantWeights& weights,
+                  const LinkLatencies& latencies);
 
   std::shared_ptr<const Plan> plan_;
   std::optional<NodeId> self_;
   BlockSizes block_sizes_;
   double fastest_link_bps_ = 0;
-  // By node, and the links that this node is an end of.
-  std::vector<LinkShare> leaving_;
-  std::vector<LinkShare> entering_;
-  std::map<std::pair<NodeId, NodeId>, const PlanLink*> own_links_;
+  // Of the links that this node is an end of.
+  std::map<std::pair<NodeId, NodeId>, double> paces_;
   std::map<StreamKey, LocalStream> streams_;
   std::map<SessionId, const PlanSession*> sessions_;
   std::map<SessionId, std::vector<const LocalStream*>> streams_of_;

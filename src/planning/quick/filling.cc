@@ -193,27 +193,12 @@ class Filling {
   }
 
   [[nodiscard]] Filled read() const {
-    Filled filled;
+    std::vector<std::vector<double>> rates;
     for (std::size_t i = 0; i + 1 < first_tree_.size(); ++i) {
-      std::vector<double>& rates = filled.tree_rate.emplace_back();
-      for (std::size_t t = first_tree_[i]; t < first_tree_[i + 1]; ++t) rates.push_back(trees_[t].rate);
+      std::vector<double>& its = rates.emplace_back();
+      for (std::size_t t = first_tree_[i]; t < first_tree_[i + 1]; ++t) its.push_back(trees_[t].rate);
     }
-    for (const Group& group : instance_.groups) {
-      std::vector<double>& shares = filled.share_rate.emplace_back();
-      double sum = 0.0;
-      for (const Alternative& alternative : group.alternatives) {
-        double least = kUnreachable;
-        for (std::size_t k = 0; k < alternative.demands.size(); ++k) {
-          double rate = 0.0;
-          for (const double part : filled.tree_rate[alternative.demands[k]]) rate += part;
-          least = std::min(least, rate / alternative.fractions[k]);
-        }
-        shares.push_back(least);
-        sum += least;
-      }
-      filled.group_rate.push_back(sum);
-    }
-    return filled;
+    return filled_by(instance_, std::move(rates));
   }
 
   const Instance& instance_;
@@ -230,6 +215,27 @@ class Filling {
 };
 
 }  // namespace
+
+Filled filled_by(const Instance& instance, std::vector<std::vector<double>> tree_rate) {
+  Filled filled;
+  filled.tree_rate = std::move(tree_rate);
+  for (const Group& group : instance.groups) {
+    std::vector<double>& shares = filled.share_rate.emplace_back();
+    double sum = 0.0;
+    for (const Alternative& alternative : group.alternatives) {
+      double least = kUnreachable;
+      for (std::size_t k = 0; k < alternative.demands.size(); ++k) {
+        double rate = 0.0;
+        for (const double part : filled.tree_rate[alternative.demands[k]]) rate += part;
+        least = std::min(least, rate / alternative.fractions[k]);
+      }
+      shares.push_back(least);
+      sum += least;
+    }
+    filled.group_rate.push_back(sum);
+  }
+  return filled;
+}
 
 Filled fill(const Instance& instance, const std::vector<std::vector<QuickTree>>& trees) {
   return Filling(instance, trees).run();

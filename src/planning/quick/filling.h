@@ -14,6 +14,9 @@ struct Filled {
   std::vector<std::vector<double>> share_rate;  // [group][alternative]
 };
 
+// What groups have where their trees have such rates, [demand][tree].
+Filled filled_by(const Instance& instance, std::vector<std::vector<double>> tree_rate);
+
 // Weighted max-min by progressive filling (Bertsekas and Gallager, Data Networks, 1992, 6.5.2): all
 // groups grow at the pace of their weights; a tree stops when a link, a node limit or the budget that
 // it uses is full, and the others of its demand go on for it; a group stops with the first demand

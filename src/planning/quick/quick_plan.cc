@@ -24,18 +24,6 @@ constexpr double kThin = 0.02;
 // Sums of rates may be rounded up by a little.
 constexpr double kWithin = 1.0 - 1e-9;
 
-std::size_t most_trees(const Instance& instance, const std::vector<std::vector<QuickTree>>& trees) {
-  std::size_t once = 1;
-  for (const auto& of_demand : trees) {
-    if (!of_demand.empty()) once += of_demand.front().links.size();
-  }
-  const std::size_t each =
-      std::min(kMaxTreeLinks / once, kMaxAllTrees / std::max<std::size_t>(trees.size(), 1));
-  const std::size_t most = std::clamp<std::size_t>(each, 1, kMaxTrees);
-  const std::size_t asked = instance.problem->scenario->policy.max_streams;
-  return asked > 0 ? std::min(asked, most) : most;
-}
-
 // Leaves each demand the trees that carry most. Whether there were more.
 bool keep_widest(std::size_t count, const Filled& filled, std::vector<std::vector<QuickTree>>& trees) {
   bool dropped = false;
@@ -79,6 +67,18 @@ ExactSolution solution_of(const Instance& instance, const Filled& filled,
 }
 
 }  // namespace
+
+std::size_t most_trees(const Instance& instance, const std::vector<std::vector<QuickTree>>& trees) {
+  std::size_t once = 1;
+  for (const auto& of_demand : trees) {
+    if (!of_demand.empty()) once += of_demand.front().links.size();
+  }
+  const std::size_t each =
+      std::min(kMaxTreeLinks / once, kMaxAllTrees / std::max<std::size_t>(trees.size(), 1));
+  const std::size_t most = std::clamp<std::size_t>(each, 1, kMaxTrees);
+  const std::size_t asked = instance.problem->scenario->policy.max_streams;
+  return asked > 0 ? std::min(asked, most) : most;
+}
 
 Result<Plan> quick_plan(const Problem& problem) {
   const Phase phase("making a quick plan");

@@ -140,16 +140,19 @@ std::vector<int> quickest_tree(const Demand& demand) {
 
 class Rounds {
  public:
-  explicit Rounds(const Instance& instance)
-      : instance_(instance), lengths_(instance), search_(lengths_), trees_(instance.demands.size()) {
-    need_.resize(instance.demands.size());
-    for (const Group& group : instance.groups) {
-      for (const Alternative& alternative : group.alternatives) {
-        for (std::size_t k = 0; k < alternative.demands.size(); ++k) {
-          need_[alternative.demands[k]] =
-              group.weight * alternative.fractions[k] / static_cast<double>(group.alternatives.size());
-        }
-      }
+  Rounds(const Instance& instance, const KeptTrees* kept)
+      : instance_(instance),
+        kept_(kept),
+        lengths_(instance),
+        search_(lengths_),
+        need_(needs_of(instance)),
+        trees_(instance.demands.size()) {
+    for (std::size_t i = 0; i < need_.size(); ++i) {
+      if (!has_its_own(i)) continue;
+      double whole = 0.0;
+      for (const QuickTree& tree : kept_->trees[i]) whole += tree.weight;
+      if (!(whole > 0.0)) continue;
+      for (const QuickTree& tree : kept_->trees[i]) lengths_.put(tree.links, need_[i] * tree.weight / whole);
     }
   }
 
@@ -160,6 +163,7 @@ class Rounds {
       const Demand* before = nullptr;  // whose ways the search knows
       for (std::size_t i = 0; i < instance_.demands.size(); ++i) {
         look_at_budget();
+        if (has_its_own(i)) continue;
         const Demand& demand = instance_.demands[i];
         if (!demand.max_latency.empty()) {
           if (round == 0) add(i, quickest_tree(demand));
@@ -181,10 +185,16 @@ class Rounds {
   }
 
  private:
+  [[nodiscard]] bool has_its_own(std::size_t demand) const {
+    return kept_ != nullptr && kept_->is_kept[demand];
+  }
+
   [[nodiscard]] int number_of_rounds() const {
     double work = 1.0;
     const Demand* before = nullptr;
-    for (const Demand& demand : instance_.demands) {
+    for (std::size_t i = 0; i < instance_.demands.size(); ++i) {
+      if (has_its_own(i)) continue;
+      const Demand& demand = instance_.demands[i];
       const auto arcs = static_cast<double>(demand.graph->link.size());
       if (demand.terminals.size() > 1) {
         work += kGrowthWork * arcs;
@@ -193,7 +203,8 @@ class Rounds {
       }
       before = demand.terminals.size() == 1 ? &demand : nullptr;
     }
-    return static_cast<int>(std::clamp<double>(kMaxWork / work, kMinRounds, kMaxRounds));
+    const auto rounds = static_cast<int>(std::clamp<double>(kMaxWork / work, kMinRounds, kMaxRounds));
+    return kept_ == nullptr ? rounds : std::min(rounds, static_cast<int>(kept_->most));
   }
 
   void add(std::size_t demand, std::vector<int> links) {
@@ -209,6 +220,7 @@ class Rounds {
   }
 
   const Instance& instance_;
+  const KeptTrees* const kept_;  // or null
   QuickLengths lengths_;
   Search search_;
   std::vector<double> need_;  // by demand: what its group needs of it for each unit of level
@@ -217,6 +229,25 @@ class Rounds {
 
 }  // namespace
 
-std::vector<std::vector<QuickTree>> quick_trees(const Instance& instance) { return Rounds(instance).run(); }
+std::vector<double> needs_of(const Instance& instance) {
+  std::vector<double> needs(instance.demands.size());
+  for (const Group& group : instance.groups) {
+    for (const Alternative& alternative : group.alternatives) {
+      for (std::size_t k = 0; k < alternative.demands.size(); ++k) {
+        needs[alternative.demands[k]] =
+            group.weight * alternative.fractions[k] / static_cast<double>(group.alternatives.size());
+      }
+    }
+  }
+  return needs;
+}
+
+std::vector<std::vector<QuickTree>> quick_trees(const Instance& instance) {
+  return Rounds(instance, nullptr).run();
+}
+
+std::vector<std::vector<QuickTree>> quick_trees(const Instance& instance, const KeptTrees& kept) {
+  return Rounds(instance, &kept).run();
+}
 
 }  // namespace square::planning

@@ -80,7 +80,7 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
 
 Result<Caller> check_handshake(const Identity& self, std::string_view method,
                                const MetadataLookup& metadata) {
-  if (method != kMethod) {
+  if (method != kMethod && method != kAskMethod) {
     return Status(StatusCode::kUnimplemented,
                   fmt::format("node \"{}\" serves {} only, not {}", self.name, kMethod, quoted(method)));
   }

@@ -11,12 +11,16 @@
 namespace square::rpc {
 
 inline constexpr char kMethod[] = "/square.v1.Link/Carry";
+// The same handshake, without a link: who asks learns whether one would be accepted.
+inline constexpr char kAskMethod[] = "/square.v1.Link/Ask";
 
 // Keys of the call's metadata. The answer of a node that accepts carries kVersionKey too;
 // nothing else that speaks gRPC does.
 inline constexpr char kVersionKey[] = "square-version";
 inline constexpr char kFromKey[] = "square-from";
 inline constexpr char kToKey[] = "square-to";
+// Of an answer to kAskMethod: who listens there.
+inline constexpr char kNodeKey[] = "square-node";
 inline constexpr char kTokenKey[] = "square-token";
 // A random text that the tail draws for each link, and the channel's number in it.
 inline constexpr char kLinkKey[] = "square-link";

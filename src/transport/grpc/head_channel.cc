@@ -43,6 +43,7 @@ void HeadChannel::advance(Op op, bool ok) {
 void HeadChannel::on_call() {
   connection_ = owner_.connection_of(context_.peer());
   if (is_closing()) return conclude();
+  if (context_.method() == kAskMethod) return answer();
   const Status admitted = admit();
   if (!admitted.is_ok()) {
     log(LogLevel::kWarning, "transport", "refused a link from {}: {}", context_.peer(), admitted.message());
@@ -53,7 +54,14 @@ void HeadChannel::on_call() {
   stream_.SendInitialMetadata(expect(Op::kMetadata));
 }
 
-Status HeadChannel::admit() {
+// Says who this is, and whether a link would be accepted.
+void HeadChannel::answer() {
+  context_.AddInitialMetadata(kVersionKey, std::to_string(kProtocolVersion));
+  context_.AddInitialMetadata(kNodeKey, percent_encode(owner_.identity().name));
+  conclude(check_caller().status());
+}
+
+Result<Caller> HeadChannel::check_caller() {
   const auto metadata = [this](std::string_view key) {
     const auto& all = context_.client_metadata();
     const auto found = all.find(grpc::string_ref(key.data(), key.size()));
@@ -65,8 +73,11 @@ Status HeadChannel::admit() {
     connection_.reset();  // its first call's
     return resource_exhausted("a connection carries one call");
   }
-  SQUARE_ASSIGN_OR_RETURN(const Caller caller,
-                          check_handshake(owner_.identity(), context_.method(), metadata));
+  return check_handshake(owner_.identity(), context_.method(), metadata);
+}
+
+Status HeadChannel::admit() {
+  SQUARE_ASSIGN_OR_RETURN(const Caller caller, check_caller());
   SQUARE_ASSIGN_OR_RETURN(std::shared_ptr<Link> link, owner_.admit(caller));
   admitted_ = true;
   SQUARE_RETURN_IF_ERROR(link->add_channel(shared_from_this(), caller.channel));

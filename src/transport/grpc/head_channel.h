@@ -26,6 +26,9 @@ class HeadChannel final : public Channel {
   void note_write(bool begun, std::size_t size_bytes) override;
 
   void on_call();
+  void answer();
+  // The handshake of the connection's first call.
+  Result<Caller> check_caller();
   // Whether the call is let in; joins its link.
   Status admit();
 

@@ -22,7 +22,7 @@ constexpr Duration kLeastGrowingTime = std::chrono::milliseconds(10);
 // A longer part of the time in which memory kept data back, and it is not the network that limits.
 constexpr double kMaxHeldPart = 0.1;
 
-std::uint64_t ask(int socket, unsigned long what) {
+std::uint64_t bytes_in(int socket, unsigned long what) {
   int bytes = 0;
   return ioctl(socket, what, &bytes) == 0 ? static_cast<std::uint64_t>(std::max(bytes, 0)) : 0;
 }
@@ -35,7 +35,7 @@ Duration microseconds(std::uint64_t count) {
 
 SendQueue::Reading SendQueue::read() const {
   // The queue first: what leaves it meanwhile counts twice, not never.
-  const std::uint64_t queued = ask(socket_, SIOCOUTQ);
+  const std::uint64_t queued = bytes_in(socket_, SIOCOUTQ);
   tcp_info info{};
   socklen_t size = sizeof(info);
   if (getsockopt(socket_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
@@ -85,7 +85,7 @@ std::size_t SendQueue::allowance(TimePoint now) const {
 
 std::size_t SendQueue::room(TimePoint now) {
   if (socket_ < 0) return kMinSendQueueBytes;
-  ran_dry_ = ran_dry_ || ask(socket_, SIOCOUTQNSD) == 0;
+  ran_dry_ = ran_dry_ || bytes_in(socket_, SIOCOUTQNSD) == 0;
   if (unsent_bytes_ > allowance(now) / 2) refresh(now);
   const std::size_t most = allowance(now);
   if (unsent_bytes_ <= most / 2) return most - unsent_bytes_;

@@ -21,9 +21,7 @@ constexpr Members::TimePoint kBegin{std::chrono::hours(1)};
 PublishedPlanPtr plan_at(Epoch epoch) {
   auto plan = std::make_shared<Plan>();
   plan->epoch = epoch;
-  auto event = std::make_shared<v1::ControllerEvent>();
-  event->mutable_plan()->set_epoch(epoch.value());
-  return std::make_shared<const PublishedPlan>(PublishedPlan{plan, event});
+  return std::make_shared<const PublishedPlan>(PublishedPlan{plan, std::make_shared<const PlanParts>(plan)});
 }
 
 struct Stage {
@@ -146,4 +144,30 @@ TEST_CASE("publication: where there is no plan yet it ends at once") {
   CHECK(stage.publication.active() == nullptr);
   CHECK(stage.publication.missing({"a"}).empty());
   CHECK(a->heard().empty());
+}
+
+TEST_CASE("publication: who has confirmed the active plan on this line is told what is other than in it") {
+  Stage stage;
+  stage.publication.start_with(plan_at(Epoch(1)));
+  const auto a = stage.join("a");
+  const auto b = stage.join("b");
+  REQUIRE(stage.confirm("a", a, Epoch(1)));
+  stage.publication.begin(plan_at(Epoch(2)), kBegin);
+  CHECK(a->parts.back().base_epoch() == 1);
+  CHECK(b->parts.back().base_epoch() == 0);  // it has not said that it has the first one
+
+  // It has not got that plan after all: all of it, and of none that it was not sent.
+  stage.publication.send_whole(*stage.members.find("a"), Epoch(2));
+  CHECK(a->parts.back().epoch() == 2);
+  CHECK(a->parts.back().base_epoch() == 0);
+  const std::size_t sent = a->parts.size();
+  stage.publication.send_whole(*stage.members.find("a"), Epoch(7));
+  CHECK(a->parts.size() == sent);
+
+  // Another line begins with whole parts, though the process has both plans.
+  REQUIRE(stage.confirm("a", a, Epoch(2)));
+  const auto back = stage.join("a");
+  REQUIRE(back->parts.size() == 2);
+  CHECK(back->parts.front().base_epoch() == 0);
+  CHECK(back->parts.back().base_epoch() == 0);
 }

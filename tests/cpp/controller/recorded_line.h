@@ -22,7 +22,10 @@ struct RecordedLine final : controller::NodeLine {
       case Event::kAddress:
         said.push_back(fmt::format("{} is at {}", event->address().peer(), event->address().address()));
         break;
-      case Event::kPlan: said.push_back(fmt::format("plan {}", event->plan().epoch())); break;
+      case Event::kPlan:
+        said.push_back(fmt::format("plan {}", event->plan().epoch()));
+        parts.push_back(event->plan());
+        break;
       case Event::kActivate: said.push_back(fmt::format("activate {}", event->activate().epoch())); break;
       case Event::kGone:
         said.push_back(fmt::format("{} is gone: {}", event->gone().peer(), event->gone().reason()));
@@ -30,6 +33,7 @@ struct RecordedLine final : controller::NodeLine {
       case Event::kClosed:
         said.push_back(fmt::format("{} {} is closed", event->closed().group(), event->closed().number()));
         break;
+      case Event::kExamine: said.push_back(fmt::format("examine {}", event->examine().number())); break;
       case Event::EVENT_NOT_SET: break;
     }
   }
@@ -39,7 +43,8 @@ struct RecordedLine final : controller::NodeLine {
   std::vector<std::string> heard() { return std::exchange(said, {}); }
 
   std::vector<std::string> said;
-  Status reason;  // of the end, if there was one
+  std::vector<v1::PlanPart> parts;  // of plans
+  Status reason;                    // of the end, if there was one
 };
 
 using Said = std::vector<std::string>;

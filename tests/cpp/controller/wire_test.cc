@@ -37,6 +37,11 @@ class RawLine {
     event.mutable_installed()->set_epoch(epoch);
     stream_->Write(event);
   }
+  void lacking(std::uint32_t epoch) {
+    v1::NodeEvent event;
+    event.mutable_lacking()->set_epoch(epoch);
+    stream_->Write(event);
+  }
   std::optional<v1::ControllerEvent> read() {
     v1::ControllerEvent event;
     if (!stream_->Read(&event)) return std::nullopt;
@@ -77,7 +82,7 @@ TEST_CASE("another protocol version is refused by name") {
   line.hello("a", 1, 99);
   const Status status = line.end();
   CHECK(status.code() == StatusCode::kFailedPrecondition);
-  CHECK(status.message().find("speaks control protocol 99, the controller 2") != std::string::npos);
+  CHECK(status.message().find("speaks control protocol 99, the controller 3") != std::string::npos);
 }
 
 TEST_CASE("a line begins with one hello") {
@@ -169,6 +174,20 @@ TEST_CASE("a group leaves when a new process takes its last member's name") {
   const auto restarted = FakeNode::join(*controller, "a");
   CHECK(
       eventually([&] { return controller->plan()->find_collective(registered->collectives[0]) == nullptr; }));
+}
+
+TEST_CASE("a node that has lost what its plan was told against is sent all of it") {
+  const auto controller = start(mesh({"a", "b"}));
+  RawLine line(*controller);
+  line.hello("a", 1);
+  REQUIRE(line.is_welcome());
+  const auto plan = line.read();
+  REQUIRE((plan && plan->has_plan()));
+  line.lacking(1000);  // of which it cannot know
+  line.lacking(plan->plan().epoch());
+  const auto again = line.read();
+  REQUIRE((again && again->has_plan()));
+  CHECK(again->plan().SerializeAsString() == plan->plan().SerializeAsString());
 }
 
 TEST_CASE("plans and nodes can be asked for, with the token") {

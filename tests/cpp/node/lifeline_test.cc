@@ -1,5 +1,5 @@
 // Trees for shares of an all-reduce that a plan gives nothing to. SQUARE_SEED reruns a random one.
-#include "node/plan/lifeline.h"
+#include "base/plan/lifeline.h"
 
 #include <doctest/doctest.h>
 

@@ -3,8 +3,10 @@
 
 #include <future>
 #include <mutex>
+#include <thread>
 
 #include "planning/scenarios.h"
+#include "square/clock.h"
 #include "square/planner.h"
 #include "square/validator.h"
 
@@ -13,6 +15,7 @@ namespace {
 
 using namespace square::testing;
 using std::chrono_literals::operator""h;
+using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
 // An exact plan of it takes `n` = 12 a tenth of a second, 40 minutes.
@@ -90,6 +93,37 @@ TEST_CASE("another scenario takes the place of one that takes minutes") {
   CHECK(second->plan.nodes.size() == 4);
   CHECK_FALSE(planner.take_better().has_value());
   CHECK(notices.count() == 0);
+}
+
+TEST_CASE("while one change follows another the policy's own plan comes all the same") {
+  Notices notices;
+  BackgroundPlanner planner(notices.notice());
+  Scenario scenario = all_reduce(14);
+  REQUIRE(planner.plan(scenario, Duration{0}).is_ok());
+  scenario.collectives.resize(2, scenario.collectives.front());
+  scenario.collectives[1].op = CollectiveOp::kBroadcast;
+  const TimePoint end = steady_clock().now() + 60s;
+  for (std::uint32_t id = 1; notices.count() == 0 && steady_clock().now() < end; ++id) {
+    scenario.collectives[1].id = CollectiveId(id);
+    const Result<PlanResult> changed = planner.plan(scenario, Duration{0});
+    REQUIRE(changed.is_ok());
+    CHECK(find_violations(changed->plan).empty());
+    CHECK(changed->plan.find_collective(CollectiveId(id)) != nullptr);
+  }
+  REQUIRE(notices.count() > 0);
+  // Of what was there before, with what is new on top; then of all.
+  bool is_provisional = true;
+  while (is_provisional && steady_clock().now() < end + 60s) {
+    const std::optional<Result<PlanResult>> made = planner.take_better();
+    if (!made) {
+      std::this_thread::sleep_for(10ms);
+      continue;
+    }
+    REQUIRE(made->is_ok());
+    CHECK((*made)->plan.find_collective(scenario.collectives[1].id) != nullptr);
+    is_provisional = (*made)->plan.provisional;
+  }
+  CHECK_FALSE(is_provisional);
 }
 
 TEST_CASE("cancelled, it says so, and the next plan is made; it goes away in the middle of a plan") {

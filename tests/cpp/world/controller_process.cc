@@ -189,6 +189,7 @@ void ControllerProcess::hear(std::uint64_t connection, const v1::NodeEvent& even
       coordinator_->installed(node, line.get(), Epoch(event.installed().epoch()));
       break;
     case Event::kBrokenLinks: coordinator_->broken_links(node, line.get(), event.broken_links()); break;
+    case Event::kLacking: coordinator_->lacking(node, line.get(), Epoch(event.lacking().epoch())); break;
     case Event::kClosed: coordinator_->closed(node, line.get(), event.closed()); break;
     case Event::kGoodbye: coordinator_->goodbye(node, line.get()); break;
     case Event::EVENT_NOT_SET: break;

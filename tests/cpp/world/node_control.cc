@@ -161,12 +161,16 @@ void NodeControl::hear(const v1::ControllerEvent& event) {
   }
 }
 
-void NodeControl::install(const v1::PlanDocument& document) {
-  auto plan = plan_from_json(document.json());
+void NodeControl::install(const v1::PlanPart& part) {
+  if (parts_->lacks_base(part)) {
+    v1::NodeEvent lacking;
+    lacking.mutable_lacking()->set_epoch(part.epoch());
+    return say(lacking);
+  }
+  const auto plan = parts_->read(part);
   if (!plan.is_ok()) return lost(plan.status());
-  const auto shared = std::make_shared<const Plan>(std::move(*plan));
-  recollection_.note_plan(shared);
-  events_.on_plan(shared, [this, connection = connection_](Epoch epoch) {
+  recollection_.note_plan(*plan);
+  events_.on_plan(*plan, [this, connection = connection_](Epoch epoch) {
     if (connection_ != connection) return;
     v1::NodeEvent event;
     event.mutable_installed()->set_epoch(epoch.value());
@@ -179,6 +183,7 @@ void NodeControl::welcome(const v1::Welcome& message) {
       Duration(static_cast<std::int64_t>(message.lease_nanoseconds())) / controller::kHeartbeatsPerLease,
       controller::kLongestBeat);
   is_welcome_ = true;
+  parts_.emplace(identity_.node);
   for (const auto& [group, number] : closing_) say_closed(group, number);
   say_broken_links();
   beat(connection_);

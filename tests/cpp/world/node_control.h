@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "controller/part_reader.h"
 #include "controller/recollection.h"
 #include "square/controller_client.h"
 #include "world/controller_process.h"
@@ -64,7 +65,7 @@ class NodeControl {
   void lost(Status reason);
   void tell_of_end(std::uint64_t connection);
   void hear(const v1::ControllerEvent& event);
-  void install(const v1::PlanDocument& document);
+  void install(const v1::PlanPart& part);
   void welcome(const v1::Welcome& message);
   void beat(std::uint64_t connection);
   void ping(std::uint64_t connection);
@@ -89,6 +90,7 @@ class NodeControl {
   const Identity identity_;
   const ControllerEvents events_;
   controller::Recollection recollection_;
+  std::optional<controller::PartReader> parts_;  // of the connection
 
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::uint64_t connection_ = 0;  // 0: none

@@ -1,4 +1,4 @@
-#include "node/plan/lifeline.h"
+#include "base/plan/lifeline.h"
 
 #include <algorithm>
 #include <deque>

@@ -1,0 +1,74 @@
+"""`square doctor`: what is wrong with an overlay, who is guilty, and what to do."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from square.cli import arguments, documents, serving, text
+from square.cli.waiting import Waiting
+
+if TYPE_CHECKING:
+    from square.doctor import Examination
+
+DEFAULT_SECONDS = 10.0
+
+
+def add_parser(commands: arguments.Commands) -> None:
+    parser = arguments.add_command(
+        commands,
+        "doctor",
+        "what is wrong with an overlay, and what to do",
+        "Has every node of a running overlay reach its peers at their advertised addresses and look at its\n"
+        "own host (clock, release, files, memory, processor, TCP), and names what is wrong: the node, the\n"
+        "port or the link, and the remedy. The exit code is 0 without an error, 1 with one.",
+        "  square doctor --controller 127.0.0.1:7000",
+    )
+    parser.add_argument(
+        "--controller", required=True, metavar="ADDR", help="what `square controller` printed"
+    )
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the controller's shared secret")
+    parser.add_argument(
+        "--timeout",
+        type=arguments.positive_float,
+        default=DEFAULT_SECONDS,
+        metavar="SECONDS",
+        help=f"how long nodes may take to answer (default {DEFAULT_SECONDS:.0f})",
+    )
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    from square.doctor import examine
+
+    token = documents.read_token(options.token_file)
+    with serving.mortal(), Waiting("the nodes look at one another"):
+        examination = examine(options.controller, token, options.timeout)
+    if options.json:
+        print(documents.to_text(examination.to_document()))
+    else:
+        _print(examination)
+    return 0 if examination.is_healthy else 1
+
+
+def _print(examination: "Examination") -> None:
+    console = text.console_for()
+    for finding in examination.findings:
+        # A line each, which programs find; a terminal folds them by itself.
+        console.print(f"{finding.severity}: {finding.guilty}", style="bold", soft_wrap=True)
+        console.print(f"  seen:   {finding.seen}", soft_wrap=True)
+        console.print(f"  remedy: {finding.remedy}", soft_wrap=True)
+        console.print()
+    console.print(_summary(examination))
+
+
+def _summary(examination: "Examination") -> str:
+    counts = dict.fromkeys(("error", "warning", "hint"), 0)
+    for finding in examination.findings:
+        counts[finding.severity] += 1
+    told = ", ".join(text.count(number, kind) for kind, number in counts.items() if number) or "nothing wrong"
+    if examination.overlay is None:
+        return f"square doctor: {told}; no node was asked"
+    nodes = examination.overlay.nodes
+    answered = sum(node.report is not None for node in nodes)
+    return f"square doctor: {answered} of {text.count(len(nodes), 'node')} answered; {told}"

@@ -1,0 +1,78 @@
+"""Why a controller does not answer, as far as it can be seen from here."""
+
+import socket
+
+from square.doctor.finding import Finding, Severity
+from square.errors import SquareError, UnauthenticatedError, UnimplementedError
+
+CONNECT_SECONDS = 3.0
+# As a controller says it that is to succeed another one.
+_STANDS_BY = "this controller stands by"
+
+
+def explain(controller: str, error: SquareError) -> Finding:
+    """The finding for an examination that failed with ``error``. Blocks while it dials."""
+    rule, seen, remedy = _by_answer(controller, error) or _by_dialling(controller, error)
+    return Finding(Severity.ERROR, f"controller.{rule}", f"controller at {controller}", seen, remedy)
+
+
+def _by_answer(controller: str, error: SquareError) -> tuple[str, str, str] | None:
+    """Something spoke gRPC."""
+    if isinstance(error, UnauthenticatedError):
+        return (
+            "token",
+            f"it does not accept the token: {error}",
+            "give --token-file the file that it was started with",
+        )
+    if _STANDS_BY in str(error):
+        return (
+            "stands_by",
+            "a controller listens there that stands by: another one has the overlay",
+            "give the address of the controller that has it, which the nodes' logs name",
+        )
+    if isinstance(error, UnimplementedError):
+        if 'node "' in str(error):
+            return (
+                "node",
+                f"a node of Square listens there, no controller: {error}",
+                "give the address that `square controller` printed",
+            )
+        return (
+            "unknown",
+            "what listens there does not know the question: a controller of another release, or none "
+            f"({error})",
+            f"see which program has the port (ss -ltnp on {controller}'s host); run one release of Square",
+        )
+    return None
+
+
+def _by_dialling(controller: str, error: SquareError) -> tuple[str, str, str]:
+    host, _, port = controller.rpartition(":")
+    host = host.strip("[]")
+    start = "start one with `square controller`, or give the address that it printed"
+    try:
+        socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+    except OSError:
+        return (
+            "unresolved",
+            f"nobody knows the host's name {host!r}",
+            "give an IP address, or a name that DNS or /etc/hosts knows",
+        )
+    try:
+        with socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS):
+            pass
+    except ConnectionRefusedError:
+        return "refused", "the host answers that nothing listens there", start
+    except TimeoutError:
+        return (
+            "timed_out",
+            "connections get no answer",
+            f"see whether {host} runs, and whether a firewall on the way drops port {port}",
+        )
+    except OSError as failure:
+        return "unreachable", f"no connection: {failure.strerror}", f"see the network's routes to {host}"
+    return (
+        "not_square",
+        f"something takes connections there and does not answer as a controller: {error}",
+        f"see which program has port {port} (ss -ltnp), and whether it is stopped; {start}",
+    )

@@ -1,0 +1,251 @@
+#include "controller/plan_parts.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "base/plan/figures.h"
+#include "base/plan/lifeline.h"
+
+namespace square::controller {
+namespace {
+
+// Positions of the values in the order of their keys.
+template <typename Values, typename KeyOf>
+std::vector<std::size_t> order_of(const Values& values, const KeyOf& key_of) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return key_of(values[i]); });
+  return order;
+}
+
+v1::PartSession record_of(const PlanSession& session, double block_limit, const LinkLatencies& latencies) {
+  v1::PartSession record;
+  record.set_id(session.id.value());
+  record.set_collective(session.collective.value());
+  record.set_kind(static_cast<std::uint32_t>(session.kind));
+  record.set_root(session.root.value());
+  for (const NodeId member : session.members) record.add_members(member.value());
+  record.set_offset_bytes(session.offset_bytes);
+  record.set_size_bytes(session.size_bytes);
+  if (session.pair) record.set_pair(session.pair->value());
+  record.set_rate_bps(session.rate_bps);
+  record.set_block_limit_bytes(block_limit);
+  for (const PlanStream& stream : session.streams) {
+    v1::PartStream& added = *record.add_streams();
+    added.set_rate_bps(stream.rate_bps);
+    added.set_coded(stream.coded);
+    added.set_latency_nanoseconds(latencies.longest(stream).count());
+    for (const auto& [from, to] : stream.links) {
+      added.add_ends(from.value());
+      added.add_ends(to.value());
+    }
+  }
+  return record;
+}
+
+void add_once(std::vector<std::uint32_t>& positions, std::size_t position) {
+  if (positions.empty() || positions.back() != position)
+    positions.push_back(static_cast<std::uint32_t>(position));
+}
+
+// What a node has now, `positions` among the records, against what it had: neither set is the whole.
+template <typename Records>
+struct Had {
+  const Records* records = nullptr;
+  const std::vector<std::uint32_t>* positions = nullptr;
+};
+
+template <typename Records, typename Add, typename Gone>
+void tell(const Records& records, const std::vector<std::uint32_t>& positions, const Had<Records>& had,
+          const Add& add, const Gone& gone) {
+  static const std::vector<std::uint32_t> kNone;
+  const std::vector<std::uint32_t>& before = had.positions == nullptr ? kNone : *had.positions;
+  auto old = before.begin();
+  for (const std::uint32_t position : positions) {
+    const auto& key = records.keys[position];
+    for (; old != before.end() && had.records->keys[*old] < key; ++old) gone(had.records->keys[*old]);
+    const bool is_known = old != before.end() && had.records->keys[*old] == key;
+    if (!is_known || had.records->bytes[*old] != records.bytes[position]) add(records.bytes[position]);
+    if (is_known) ++old;
+  }
+  for (; old != before.end(); ++old) gone(had.records->keys[*old]);
+}
+
+}  // namespace
+
+template <typename Key>
+void PlanParts::Records<Key>::add(Key key, const google::protobuf::MessageLite& record) {
+  keys.push_back(std::move(key));
+  bytes.push_back(record.SerializeAsString());
+}
+
+PlanParts::PlanParts(const std::shared_ptr<const Plan>& plan) {
+  // As nodes make them of the whole plan, whose links only this side has.
+  const std::shared_ptr<const Plan> whole = with_lifelines(plan);
+  head_.set_epoch(whole->epoch.value());
+  head_.set_store(whole->origin.store);
+  head_.set_term(whole->origin.term);
+  head_.set_policy(whole->policy);
+  head_.set_provisional(whole->provisional);
+  for (const PlanNode& node : whole->nodes) {
+    v1::PartNode record;
+    record.set_name(node.name);
+    record.set_egress_bps(node.egress_bps);
+    record.set_ingress_bps(node.ingress_bps);
+    record.set_relays(node.relays);
+    numbers_.emplace(node.name, nodes_.size());
+    nodes_.push_back(record.SerializeAsString());
+  }
+  shares_.resize(nodes_.size());
+  add_tenants(*whole);
+  add_links(*whole);
+  add_collectives(*whole);
+  add_sessions(*whole);
+  for (Share& share : shares_) {
+    std::ranges::sort(share.tenants);
+    share.tenants.erase(std::ranges::unique(share.tenants).begin(), share.tenants.end());
+  }
+}
+
+void PlanParts::add_tenants(const Plan& plan) {
+  for (const std::size_t i : order_of(plan.tenants, [](const PlanTenant& tenant) { return tenant.name; })) {
+    const PlanTenant& tenant = plan.tenants[i];
+    v1::PartTenant record;
+    record.set_name(tenant.name);
+    record.set_weight(tenant.weight);
+    record.set_rate_bps(tenant.rate_bps);
+    tenants_.add(tenant.name, record);
+  }
+}
+
+void PlanParts::add_links(const Plan& plan) {
+  const std::vector<double> paces = link_paces(plan);
+  for (const std::size_t i :
+       order_of(plan.links, [](const PlanLink& link) { return Link(link.from, link.to); })) {
+    const PlanLink& link = plan.links[i];
+    v1::PartLink record;
+    record.set_from(link.from.value());
+    record.set_to(link.to.value());
+    record.set_capacity_bps(link.capacity_bps);
+    record.set_load_bps(link.load_bps);
+    record.set_latency_nanoseconds(link.latency.count());
+    record.set_avoided(link.avoided);
+    record.set_pace_bps(paces[i]);
+    for (const NodeId end : {link.from, link.to}) add_once(shares_[end.index()].links, links_.keys.size());
+    links_.add({link.from, link.to}, record);
+  }
+}
+
+// Which nodes they concern, too.
+void PlanParts::add_collectives(const Plan& plan) {
+  std::map<CollectiveId, std::vector<bool>> concerned;
+  for (const PlanSession& session : plan.sessions) {
+    std::vector<bool>& nodes = concerned[session.collective];
+    nodes.resize(nodes_.size());
+    for (const NodeId member : session.members) nodes[member.index()] = true;
+    for (const PlanStream& stream : session.streams) {
+      for (const auto& [from, to] : stream.links) nodes[from.index()] = nodes[to.index()] = true;
+    }
+  }
+  CollectiveId::value_type next = 0;
+  for (const std::size_t i :
+       order_of(plan.collectives, [](const PlanCollective& collective) { return collective.id; })) {
+    const PlanCollective& collective = plan.collectives[i];
+    next = collective.id.value() + 1;
+    const auto tenant = std::ranges::lower_bound(tenants_.keys, collective.tenant);
+    const bool has_tenant = tenant != tenants_.keys.end() && *tenant == collective.tenant;
+    const auto nodes = concerned.find(collective.id);
+    for (std::size_t v = 0; v < shares_.size(); ++v) {
+      if (nodes != concerned.end() && !nodes->second[v]) continue;
+      add_once(shares_[v].collectives, collectives_.keys.size());
+      if (has_tenant) add_once(shares_[v].tenants, static_cast<std::size_t>(tenant - tenants_.keys.begin()));
+    }
+    v1::PartCollective record;
+    record.set_id(collective.id.value());
+    record.set_tenant(collective.tenant);
+    record.set_group(collective.group);
+    record.set_op(static_cast<std::uint32_t>(collective.op));
+    record.set_weight(collective.weight);
+    record.set_size_bytes(collective.size_bytes);
+    record.set_rate_bps(collective.rate_bps);
+    collectives_.add(collective.id, record);
+  }
+  head_.set_next_collective(next);
+}
+
+void PlanParts::add_sessions(const Plan& plan) {
+  const std::vector<double> limits = block_limits(plan);
+  const LinkLatencies latencies(plan);
+  SessionId::value_type next = 0;
+  std::map<CollectiveId, std::vector<std::uint32_t>> positions;
+  for (const std::size_t i : order_of(plan.sessions, [](const PlanSession& session) { return session.id; })) {
+    const PlanSession& session = plan.sessions[i];
+    next = session.id.value() + 1;
+    positions[session.collective].push_back(static_cast<std::uint32_t>(sessions_.keys.size()));
+    sessions_.add(session.id, record_of(session, limits[i], latencies));
+  }
+  head_.set_next_session(next);
+  for (Share& share : shares_) {
+    for (const std::uint32_t collective : share.collectives) {
+      const std::vector<std::uint32_t>& its = positions[collectives_.keys[collective]];
+      share.sessions.insert(share.sessions.end(), its.begin(), its.end());
+    }
+    std::ranges::sort(share.sessions);
+  }
+}
+
+const PlanParts::Share& PlanParts::share_of(const std::string& node) const {
+  static const Share kNone;
+  const auto found = numbers_.find(node);
+  return found == numbers_.end() ? kNone : shares_[found->second];
+}
+
+PlanParts::EventPtr PlanParts::event_for(const std::string& node, const PlanParts* base) const {
+  const bool is_known =
+      base != nullptr && base->head_.store() == head_.store() && base->head_.term() == head_.term();
+  const Share& share = share_of(node);
+  const Share* const had = is_known ? &base->share_of(node) : nullptr;
+  auto event = std::make_shared<v1::ControllerEvent>();
+  v1::PlanPart& part = *event->mutable_plan();
+  part = head_;
+  if (is_known) part.set_base_epoch(base->head_.epoch());
+  if (!is_known || nodes_ != base->nodes_) {
+    for (const std::string& record : nodes_) part.add_nodes(record);
+  }
+  const auto had_of = [&](auto Share::*positions, auto PlanParts::*records) {
+    using Kind = std::remove_cvref_t<decltype(this->*records)>;
+    return is_known ? Had<Kind>{&(base->*records), &(had->*positions)} : Had<Kind>{};
+  };
+  tell(
+      tenants_, share.tenants, had_of(&Share::tenants, &PlanParts::tenants_),
+      [&](const std::string& record) { part.add_tenants(record); },
+      [&](const std::string& name) { part.add_gone_tenants(name); });
+  tell(
+      links_, share.links, had_of(&Share::links, &PlanParts::links_),
+      [&](const std::string& record) { part.add_links(record); },
+      [&](const Link& link) {
+        part.add_gone_links(std::uint64_t{link.first.value()} << 32U | link.second.value());
+      });
+  tell(
+      collectives_, share.collectives, had_of(&Share::collectives, &PlanParts::collectives_),
+      [&](const std::string& record) { part.add_collectives(record); },
+      [&](CollectiveId id) { part.add_gone_collectives(id.value()); });
+  tell(
+      sessions_, share.sessions, had_of(&Share::sessions, &PlanParts::sessions_),
+      [&](const std::string& record) { part.add_sessions(record); },
+      [&](SessionId id) { part.add_gone_sessions(id.value()); });
+  return event;
+}
+
+std::size_t PlanParts::size_bytes() const {
+  std::size_t bytes = head_.ByteSizeLong();
+  for (const auto* records :
+       {&nodes_, &tenants_.bytes, &links_.bytes, &collectives_.bytes, &sessions_.bytes}) {
+    // With the length before each.
+    for (const std::string& record : *records) bytes += record.size() + sizeof(std::uint64_t);
+  }
+  return bytes;
+}
+
+}  // namespace square::controller
