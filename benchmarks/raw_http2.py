@@ -6,7 +6,7 @@ import struct
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FRAME_BYTES = 16 << 10  # of payload; what every server takes
 FIRST_WINDOW_BYTES = 65535
-PROTOCOL_VERSION = "5"  # kProtocolVersion in include/square/transport.h
+PROTOCOL_VERSION = "6"  # kProtocolVersion in include/square/transport.h
 STREAM = 1
 _HEADER_BYTES = 9
 _DATA, _HEADERS, _SETTINGS, _PING, _WINDOW_UPDATE = 0, 1, 4, 6, 8

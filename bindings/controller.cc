@@ -70,6 +70,35 @@ HeldController start(const std::optional<Scenario>& given, std::string bind_addr
   return HeldController(check(std::move(made)).release());
 }
 
+void bind_links(py::module_& module) {
+  py::class_<LinkInformation::Point>(module, "CapacityPoint", "What was measured of a link, once.")
+      .def_readonly("system_seconds", &LinkInformation::Point::system_seconds)
+      .def_readonly("capacity_bps", &LinkInformation::Point::capacity_bps)
+      .def_readonly("is_probed", &LinkInformation::Point::is_probed);
+  py::class_<LinkInformation>(module, "LinkInformation",
+                              "What is known of a link of an overlay; times in seconds, 0: not known.")
+      .def_readonly("from_node", &LinkInformation::from)
+      .def_readonly("to_node", &LinkInformation::to)
+      .def_property_readonly("given_bps", [](const LinkInformation& self) { return self.given.capacity_bps; })
+      .def_property_readonly("latency",
+                             [](const LinkInformation& self) { return to_seconds(self.given.latency); })
+      .def_property_readonly("price_usd_per_gb",
+                             [](const LinkInformation& self) { return self.given.price_usd_per_gb; })
+      .def_property_readonly("is_fixed", [](const LinkInformation& self) { return self.given.is_fixed; })
+      .def_readonly("planned_bps", &LinkInformation::planned_bps)
+      .def_property_readonly("measured_bps",
+                             [](const LinkInformation& self) { return self.measured.capacity_bps; })
+      .def_property_readonly("is_probed", [](const LinkInformation& self) { return self.measured.is_probed; })
+      .def_property_readonly("round_trip",
+                             [](const LinkInformation& self) { return to_seconds(self.measured.round_trip); })
+      .def_property_readonly("age", [](const LinkInformation& self) { return to_seconds(self.age); })
+      .def_readonly("history", &LinkInformation::history);
+  py::class_<OverlayInformation>(module, "OverlayInformation",
+                                 "A controller's topology, and what was measured.")
+      .def_readonly("topology", &OverlayInformation::topology)
+      .def_readonly("links", &OverlayInformation::links);
+}
+
 void bind_examination(py::module_& module) {
   py::class_<ExaminedNode>(module, "ExaminedNode", "A node as its controller and the node itself see it.")
       .def_readonly("name", &ExaminedNode::name)
@@ -103,6 +132,7 @@ void bind_controller(py::module_& module) {
       .def_readonly("address", &NodeInformation::address)
       .def_readonly("connected", &NodeInformation::connected)
       .def_property_readonly("installed", [](const NodeInformation& self) { return self.installed.value(); });
+  bind_links(module);
   py::class_<Controller, HeldController>(module, "Controller",
                                          "The control plane, in this process: see square/controller.h.")
       .def(py::init(&start), py::arg("scenario") = py::none(), py::arg("bind_address") = "127.0.0.1:0",
@@ -142,6 +172,13 @@ void bind_controller(py::module_& module) {
       },
       py::arg("controller"), py::arg("token") = "", py::arg("timeout") = kListSeconds,
       "The nodes of the overlay of the controller at host:port, and which of them are connected.");
+  module.def(
+      "list_links",
+      [](const std::string& controller, const std::string& token, double timeout) {
+        return check(unlocked([&] { return list_links(controller, token, from_seconds(timeout)); }));
+      },
+      py::arg("controller"), py::arg("token") = "", py::arg("timeout") = kListSeconds,
+      "The topology of the controller at host:port, and what was measured of its links.");
   bind_examination(module);
 }
 

@@ -10,8 +10,10 @@
 
 #include "square/controller.h"
 #include "square/group.h"
+#include "square/link_report.h"
 #include "square/plan.h"
 #include "square/status.h"
+#include "square/topology.h"
 
 namespace square {
 
@@ -60,6 +62,8 @@ struct ControllerEvents {
   std::function<void(ExamineQuestion question, std::function<void(std::string report)> answer)> on_examine;
   // Asked now and then, from another thread of the client: the nodes that this one hears.
   std::function<std::vector<std::string>()> heard;
+  // Asked as often, from the same thread: what it has measured of its links, and not told before.
+  std::function<std::vector<LinkReport>()> measured;
   // The connection broke; the client connects again by itself, with waits of
   // kMinReconnectWait to kMaxReconnectWait, until it is stopped.
   std::function<void(Status reason)> on_lost;
@@ -123,6 +127,32 @@ class ControllerClient {
   explicit ControllerClient(std::unique_ptr<Core> core);
   std::unique_ptr<Core> core_;
 };
+
+// What is known of a link of an overlay.
+struct LinkInformation {
+  struct Point {
+    double system_seconds = 0;  // since the epoch of the controller's system clock
+    double capacity_bps = 0;
+    bool is_probed = false;
+  };
+  std::string from;
+  std::string to;
+  LinkProperties given;  // by the topology
+  double planned_bps = kUnlimited;
+  LinkReport measured;         // capacity 0: not measured
+  Duration age{0};             // of that capacity
+  std::vector<Point> history;  // the oldest first
+};
+
+struct OverlayInformation {
+  Topology topology;  // as it was given
+  std::vector<LinkInformation> links;
+};
+
+// The topology of the controller at that address, and what was measured of its links. Blocks for `timeout` at
+// most. Errors: UNAVAILABLE, UNAUTHENTICATED, DEADLINE_EXCEEDED.
+Result<OverlayInformation> list_links(const std::string& controller_address, const std::string& token,
+                                      Duration timeout);
 
 // The nodes of an overlay and whether they are connected, as its controller knows them; any process
 // may ask. Blocks for `timeout` at most. Thread-safe. Errors: INVALID_ARGUMENT for an address that is

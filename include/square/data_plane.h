@@ -18,6 +18,7 @@
 #include "square/executor.h"
 #include "square/group_call.h"
 #include "square/ids.h"
+#include "square/link_report.h"
 #include "square/plan.h"
 #include "square/reduction.h"
 #include "square/status.h"
@@ -119,6 +120,9 @@ class DataPlane {
   // silent; now if there are any, and whenever that changes. Plans had better go around them. They go on
   // being dialled, and are taken back when they have been well for a while.
   void report_broken_links(std::function<void(std::vector<std::string> peers)> report);
+
+  // What was measured of its links since the last call, and a little of what was before.
+  [[nodiscard]] std::vector<LinkReport> take_measured();
 
   // First phase of a change of plan: get ready to relay and receive under `plan`.
   // `installed` runs on the strand once that is so and no operation of an older plan

@@ -10,6 +10,7 @@
 #include "square/clock.h"
 #include "square/executor.h"
 #include "square/transport.h"
+#include "square/units.h"
 
 namespace square {
 
@@ -23,6 +24,8 @@ struct LinkConditions {
   bool is_cut = false;
   // Nothing passes for a while, and nothing breaks: what is under way waits, and nobody answers who dials.
   bool is_stalled = false;
+  // Of frames from its tail to its head, one behind the other; kUnlimited: all at once.
+  double capacity_bps = kUnlimited;
 };
 
 // Single-threaded. Owns the clock; transports and executors refer to it and must not

@@ -35,6 +35,8 @@ struct LinkProperties {
   double price_usd_per_gb = 0.0;
   // How far the capacity is known to stray from what `capacity_bps`, its mean, says.
   double capacity_stddev_bps = 0.0;
+  // The capacity stands, whatever is measured.
+  bool is_fixed = false;
 };
 
 struct TopologyLink {

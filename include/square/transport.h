@@ -21,7 +21,7 @@ namespace square {
 using LinkHandle = Id<struct LinkHandleTag>;
 
 // This build speaks exactly this version; another one is refused by name.
-inline constexpr std::uint32_t kProtocolVersion = 5;
+inline constexpr std::uint32_t kProtocolVersion = 6;
 
 // The most connections that one link uses: a fast link that is long needs several.
 inline constexpr std::size_t kMaxChannels = 16;
@@ -32,6 +32,9 @@ inline constexpr std::size_t kBytesPerRoundTrip = std::size_t{4} << 20U;
 // Frames that a node may have handed to send() on one link of one channel and that are not
 // reported by on_sent() yet. A bound on the node, not on the transport.
 inline constexpr std::size_t kMaxFramesInTransport = 8;
+// Beyond two frames for each channel, no more bytes for each: what is there has been chosen, and nothing
+// passes it on a slow link.
+inline constexpr std::size_t kMaxBytesInTransport = std::size_t{256} << 10U;
 // The same for a link of several channels.
 constexpr std::size_t frames_in_transport(std::size_t channels) { return kMaxFramesInTransport * channels; }
 
@@ -57,6 +60,11 @@ class TransportHandler {
   // At the tail: a new estimate of the link's round trip, the least of late measurements.
   // About once a second while the link is in use.
   virtual void on_round_trip(LinkHandle /*link*/, Duration /*round_trip*/) {}
+  // At the tail of a link in use: what it carries, bits per second as a kernel's shaper counts them, as seen of
+  // the last second or more in which the network alone kept more from leaving. Several times a second while
+  // that is so. Not of a link that stays on one machine.
+  // The same after probe().
+  virtual void on_capacity(LinkHandle /*link*/, double /*capacity_bps*/, bool /*is_probed*/) {}
   // At the tail of a link in use: the peer has not spoken for longer than the link's round trips explain, at
   // least a second, although it was asked; or it has spoken again. Nothing else changes: the link stays up.
   virtual void on_suspicion(LinkHandle /*link*/, bool /*is_suspected*/) {}
@@ -96,6 +104,10 @@ class Transport {
   // wake-up costs more than a frame. The handler's executor may wait as long if the transport
   // runs it. 0 at first; a hint.
   virtual void set_patience(Duration /*patience*/) {}
+
+  // Has the tail of a link find out what it carries: for a second or so bytes that mean nothing fill it, behind
+  // what is sent, to half a second of what it carries. The outcome comes as on_capacity(), if there is one.
+  virtual void probe(LinkHandle /*link*/) {}
 
   // Drops what is queued and releases every payload of this link soon after.
   virtual void close_link(LinkHandle link) = 0;

@@ -11,6 +11,7 @@ import typing
 
 __all__: list[str] = [
     "AttachedNode",
+    "CapacityPoint",
     "Collective",
     "CollectiveView",
     "Communicator",
@@ -28,11 +29,13 @@ __all__: list[str] = [
     "LimitedResource",
     "LimitingCut",
     "Limits",
+    "LinkInformation",
     "LinkView",
     "MemberHost",
     "Node",
     "NodeInformation",
     "NodeView",
+    "OverlayInformation",
     "Plan",
     "PlanCertificate",
     "PlanChange",
@@ -65,6 +68,7 @@ __all__: list[str] = [
     "kProtocolVersion",
     "limits",
     "limits_of_collectives",
+    "list_links",
     "list_nodes",
     "make_plan",
     "make_quick_plan",
@@ -96,6 +100,17 @@ class AttachedNode(MemberHost):
         """
         If it does not, why.
         """
+
+class CapacityPoint:
+    """
+    What was measured of a link, once.
+    """
+    @property
+    def capacity_bps(self) -> float: ...
+    @property
+    def is_probed(self) -> bool: ...
+    @property
+    def system_seconds(self) -> float: ...
 
 class Collective:
     """
@@ -866,6 +881,35 @@ class Limits:
         None: of the whole collective.
         """
 
+class LinkInformation:
+    """
+    What is known of a link of an overlay; times in seconds, 0: not known.
+    """
+    @property
+    def age(self) -> float: ...
+    @property
+    def from_node(self) -> str: ...
+    @property
+    def given_bps(self) -> float: ...
+    @property
+    def history(self) -> list[CapacityPoint]: ...
+    @property
+    def is_fixed(self) -> bool: ...
+    @property
+    def is_probed(self) -> bool: ...
+    @property
+    def latency(self) -> float: ...
+    @property
+    def measured_bps(self) -> float: ...
+    @property
+    def planned_bps(self) -> float: ...
+    @property
+    def price_usd_per_gb(self) -> float: ...
+    @property
+    def round_trip(self) -> float: ...
+    @property
+    def to_node(self) -> str: ...
+
 class LinkView:
     """
     A directed link of a topology; latency in seconds.
@@ -964,6 +1008,15 @@ class NodeView:
     def ingress_bps(self) -> float: ...
     @property
     def name(self) -> str: ...
+
+class OverlayInformation:
+    """
+    A controller's topology, and what was measured.
+    """
+    @property
+    def links(self) -> list[LinkInformation]: ...
+    @property
+    def topology(self) -> Topology: ...
 
 class Plan:
     """
@@ -1596,6 +1649,13 @@ def limits_of_collectives(
 ) -> list[Limits]:
     """
     The same of every collective, in the order of the plan, which is read once.
+    """
+
+def list_links(
+    controller: str, token: str = "", timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0
+) -> OverlayInformation:
+    """
+    The topology of the controller at host:port, and what was measured of its links.
     """
 
 def list_nodes(

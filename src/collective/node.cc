@@ -39,6 +39,7 @@ ControllerEvents events_for(DataPlane& node) {
     node.set_gone(peer, reason);
   };
   events.heard = [&node] { return node.heard(); };
+  events.measured = [&node] { return node.take_measured(); };
   return events;
 }
 

@@ -173,6 +173,7 @@ Scenario PlanningState::scenario_over(Topology overlay) const {
   for (const auto& [from, to] : avoid_links) {
     if (const auto link = scenario.topology.find_link(from, to)) scenario.policy.avoid_links.push_back(*link);
   }
+  measured.apply(scenario.topology);
   registry.fill(scenario);
   for (CollectiveSpec& collective : scenario.collectives) {
     if (const auto part = demand.find(collective.id); part != demand.end()) collective.weight *= part->second;

@@ -13,6 +13,7 @@
 #include "controller/demand_meter.h"
 #include "controller/detours.h"
 #include "controller/group_registry.h"
+#include "controller/measurements.h"
 #include "controller/plan_parts.h"
 #include "square/plan.h"
 #include "square/scenario.h"
@@ -39,6 +40,7 @@ struct PlanningState {
   std::vector<std::pair<NodeId, NodeId>> avoid_links;
   // What collectives have of their weights, by their use; 1 where nothing is said.
   DemandWeights demand = {};
+  MeasuredCapacities measured = {};
   // Nodes that have been there and are not.
   std::set<std::string> away = {};
   // Nodes that are connected, and that their neighbours do not hear: as if they were away.

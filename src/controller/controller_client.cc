@@ -398,8 +398,12 @@ void ControllerClient::report_broken_links(std::vector<std::string> peers) {
   core_->report_broken_links(std::move(peers));
 }
 
-Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_address,
-                                                const std::string& token, Duration timeout) {
+namespace {
+
+// A call of one question, answered within `timeout`.
+template <typename Call>
+Status ask_controller(const std::string& controller_address, const std::string& token, Duration timeout,
+                      const Call& call) {
   ControllerClientOptions options;
   SQUARE_ASSIGN_OR_RETURN(options.controller_address, usual_address(controller_address));
   const auto stub = v1::Controller::NewStub(open_channel(options.controller_address));
@@ -407,13 +411,66 @@ Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_ad
   const Duration patience = controller::bounded(timeout);
   context.set_deadline(std::chrono::system_clock::now() + patience);
   if (!token.empty()) context.AddMetadata(controller::kTokenKey, token);
+  const grpc::Status status = call_until(context, std::chrono::steady_clock::now() + patience,
+                                         [&](auto done) { call(*stub, context, std::move(done)); });
+  return controller::from_grpc(status).with_context(fmt::format("controller at {}", controller_address));
+}
+
+Duration nanoseconds(std::uint64_t count) {
+  return Duration(static_cast<Duration::rep>(std::min<std::uint64_t>(count, controller::kMaxWait.count())));
+}
+
+LinkInformation from_message(const v1::ListLinksResponse::Link& link) {
+  LinkInformation information{link.from(), link.to(), {}, link.planned_bps(), {}, {}, {}};
+  information.given = {.capacity_bps = link.capacity_bps(),
+                       .latency = nanoseconds(link.latency_nanoseconds()),
+                       .price_usd_per_gb = link.price_usd_per_gb(),
+                       .capacity_stddev_bps = link.capacity_stddev_bps(),
+                       .is_fixed = link.is_fixed()};
+  information.measured.peer = link.to();
+  information.measured.capacity_bps = link.measured().capacity_bps();
+  information.measured.is_probed = link.measured().is_probed();
+  information.measured.round_trip = nanoseconds(link.measured().round_trip_nanoseconds());
+  information.age = nanoseconds(link.measured().age_nanoseconds());
+  constexpr double kMillisecondsPerSecond = 1e3;
+  for (const v1::LinkHistory::Point& point : link.history().points()) {
+    information.history.push_back({static_cast<double>(point.milliseconds()) / kMillisecondsPerSecond,
+                                   point.capacity_bps(), point.is_probed()});
+  }
+  return information;
+}
+
+}  // namespace
+
+Result<OverlayInformation> list_links(const std::string& controller_address, const std::string& token,
+                                      Duration timeout) {
+  v1::ListLinksResponse response;
+  const v1::ListLinksRequest request;
+  SQUARE_RETURN_IF_ERROR(
+      ask_controller(controller_address, token, timeout, [&](auto& stub, auto& context, auto done) {
+        stub.async()->ListLinks(&context, &request, &response, std::move(done));
+      }));
+  OverlayInformation overlay;
+  for (const auto& node : response.nodes()) {
+    SQUARE_RETURN_IF_ERROR(
+        overlay.topology.add_node({node.name(), node.egress_bps(), node.ingress_bps()}).status());
+  }
+  for (const auto& link : response.links()) {
+    overlay.links.push_back(from_message(link));
+    SQUARE_RETURN_IF_ERROR(
+        overlay.topology.add_link(link.from(), link.to(), overlay.links.back().given).status());
+  }
+  return overlay;
+}
+
+Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_address,
+                                                const std::string& token, Duration timeout) {
   v1::ListNodesResponse response;
   const v1::ListNodesRequest request;
-  const grpc::Status status = call_until(
-      context, std::chrono::steady_clock::now() + patience,
-      [&](auto done) { stub->async()->ListNodes(&context, &request, &response, std::move(done)); });
   SQUARE_RETURN_IF_ERROR(
-      controller::from_grpc(status).with_context(fmt::format("controller at {}", controller_address)));
+      ask_controller(controller_address, token, timeout, [&](auto& stub, auto& context, auto done) {
+        stub.async()->ListNodes(&context, &request, &response, std::move(done));
+      }));
   std::vector<NodeInformation> nodes;
   for (const auto& node : response.nodes()) {
     nodes.push_back({node.name(), node.address(), node.connected(), Epoch(node.installed())});

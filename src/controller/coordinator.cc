@@ -192,6 +192,7 @@ void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const
   if (members_.hear(node, line, now) == nullptr) return;
   if (links_.note_heard(node, now)) note_work();
   for (const std::string& peer : beat.heard()) members_.hear_of(peer, now);
+  if (measurements_.note(node, beat, state_.topology, now)) note_work();
   if (beat.used().empty()) return;
   if (publication_.active()) note_uses(beat, *publication_.active()->plan, demand_, now);
   if (now < next_demand_) return;
@@ -289,6 +290,11 @@ std::vector<NodeInformation> Coordinator::nodes() const {
                        [this](const std::string& name) { return open_ && open_->is_gone(name); });
 }
 
+v1::ListLinksResponse Coordinator::links() const {
+  const std::lock_guard lock(mutex_);
+  return measurements_.list(state_.topology, state_.measured, time());
+}
+
 std::vector<Attendant> Coordinator::attendance() const {
   const std::lock_guard lock(mutex_);
   return take_attendance(members_, state_.topology,
@@ -350,7 +356,7 @@ TimePoint Coordinator::next_wake() const {
   TimePoint next = time() + kLongestSleep;
   next = members_.next_end(next);
   next = publication_.next_end(next);
-  next = links_.next_end(absences_.next_end(next));
+  next = measurements_.next_end(links_.next_end(absences_.next_end(next)));
   if (has_work_) return std::min(next, members_.return_end(time()).value_or(next));
   if (retry_) next = std::min(next, *retry_);
   next = regroupings_.next_end(closed_.next_end(next));
@@ -363,7 +369,8 @@ void Coordinator::expire(Deferred& deferred) {
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
   const TimePoint next = regroupings_.next_end(requests_.next_end(TimePoint::max()));
   const bool waited_enough = next <= now || (retry_ && *retry_ <= now);
-  if ((waited_enough || closed_.is_due(now)) && !has_work_) note_work();
+  const bool is_due = waited_enough || closed_.is_due(now) || measurements_.next_end(TimePoint::max()) <= now;
+  if (is_due && !has_work_) note_work();
 }
 
 void Coordinator::settle(Deferred& deferred) {
@@ -387,6 +394,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   replan = absorb_membership() || closed_.is_due(now) || replan;
   replan = planner_.take_plan_again() || replan;
   surroundings_.watch(regroupings_.settle(state_.registry, members_, requests_, now, deferred));
+  replan = measurements_.absorb(state_.topology, state_.measured, now) || replan;
   const bool other_use = absorb_demand(demand_, state_, now);
   const std::vector<const Demand*> demands = requests_.take_batch(now, [this](const GroupSpec& group) {
     return must_wait_for_nodes(group, members_, open_ ? &state_.topology : nullptr);
@@ -448,7 +456,7 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     log_plan(plan);
     const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
     const bool avoids_links = links_.note_published(state_, admission.is_whole);
-    if (avoids_nodes || avoids_links) admission.next = with_moves(*admission.next);
+    if (measurements_.take_moves() || avoids_nodes || avoids_links) admission.next = with_moves(*admission.next);
   }
   // Also without a plan of their own those admitted wait until the active one is installed.
   if (!admission.next && !publication_.active() && !requests_.has_planned()) return;

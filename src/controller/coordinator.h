@@ -18,6 +18,7 @@
 #include "controller/demand_meter.h"
 #include "controller/epoch_planner.h"
 #include "controller/link_reports.h"
+#include "controller/measurements.h"
 #include "controller/members.h"
 #include "controller/node_line.h"
 #include "controller/open_overlay.h"
@@ -86,6 +87,8 @@ class Coordinator {
   void presume_gone(std::set<std::string> nodes) { members_.presume_gone(std::move(nodes)); }
   [[nodiscard]] PublishedPlanPtr active() const;
   [[nodiscard]] std::vector<NodeInformation> nodes() const;
+  // The topology, and what was measured of its links.
+  [[nodiscard]] v1::ListLinksResponse links() const;
   [[nodiscard]] std::vector<Attendant> attendance() const;
   // Of the names, those not connected or without the active plan.
   [[nodiscard]] std::vector<std::string> missing(const std::vector<std::string>& names) const;
@@ -141,6 +144,7 @@ class Coordinator {
   ClosedParts closed_;
   DemandMeter demand_;
   TimePoint next_demand_;  // when its weights are looked at next
+  Measurements measurements_;
 };
 
 }  // namespace square::controller

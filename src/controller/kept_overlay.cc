@@ -27,6 +27,7 @@ void write_topology(const Topology& topology, v1::KeptOverlay& kept) {
     written.set_latency_nanoseconds(link.properties.latency.count());
     written.set_price_usd_per_gb(link.properties.price_usd_per_gb);
     written.set_capacity_stddev_bps(link.properties.capacity_stddev_bps);
+    written.set_is_fixed(link.properties.is_fixed);
   }
 }
 
@@ -39,7 +40,7 @@ Result<Topology> read_topology(const v1::KeptOverlay& kept) {
     if (link.from() >= topology.node_count() || link.to() >= topology.node_count())
       return data_loss("a link without its nodes");
     const LinkProperties properties{link.capacity_bps(), Duration(link.latency_nanoseconds()),
-                                    link.price_usd_per_gb(), link.capacity_stddev_bps()};
+                                    link.price_usd_per_gb(), link.capacity_stddev_bps(), link.is_fixed()};
     SQUARE_RETURN_IF_ERROR(topology.add_link(NodeId(link.from()), NodeId(link.to()), properties).status());
   }
   return topology;

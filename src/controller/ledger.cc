@@ -18,6 +18,7 @@ constexpr const char* kGroupKey = "group/";
 // What the controller was started with, and what was made of that.
 constexpr const char* kGivenKey = "overlay/given";
 constexpr const char* kOverlayKey = "overlay/now";
+constexpr const char* kLinkKey = "link/";  // and the numbers of its ends
 
 const std::string& name_of(const Topology& topology, NodeId node) { return topology.node(node).name; }
 
@@ -109,6 +110,9 @@ Ledger::Records Ledger::records_of(const PlanningState& state, const SessionNumb
     if (group != groups.end()) *group->second->add_sessions() = message_of(key, id, state.topology);
   }
   for (const auto& [key, part] : parts) records[key] = part.SerializeAsString();
+  for (const auto& [ends, bytes] : state.measured.history) {
+    records[fmt::format("{}{}/{}", kLinkKey, ends.first.value(), ends.second.value())] = *bytes;
+  }
   return records;
 }
 

@@ -134,6 +134,16 @@ grpc::ServerUnaryReactor* ControllerService::ListNodes(grpc::CallbackServerConte
   return reactor;
 }
 
+grpc::ServerUnaryReactor* ControllerService::ListLinks(grpc::CallbackServerContext* context,
+                                                       const v1::ListLinksRequest* /*request*/,
+                                                       v1::ListLinksResponse* response) {
+  const Status status = check(*context);
+  if (status.is_ok()) *response = coordinator_.load()->links();
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(to_grpc(status));
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* ControllerService::Examine(grpc::CallbackServerContext* context,
                                                      const v1::ExamineRequest* request,
                                                      v1::ExamineResponse* response) {

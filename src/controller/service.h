@@ -40,6 +40,9 @@ class ControllerService final : public v1::Controller::CallbackService {
                                     v1::RegroupResponse* response) override;
   grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context, const v1::GetPlanRequest* request,
                                     v1::GetPlanResponse* response) override;
+  grpc::ServerUnaryReactor* ListLinks(grpc::CallbackServerContext* context,
+                                      const v1::ListLinksRequest* request,
+                                      v1::ListLinksResponse* response) override;
   grpc::ServerUnaryReactor* ListNodes(grpc::CallbackServerContext* context,
                                       const v1::ListNodesRequest* request,
                                       v1::ListNodesResponse* response) override;

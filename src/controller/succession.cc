@@ -60,6 +60,7 @@ Result<std::vector<std::string>> Succession::take_up(PlanningState& state, Epoch
   if (is_first_) return std::vector<std::string>();
   SQUARE_RETURN_IF_ERROR(check_past(past, state, !is_open_).with_context("the store"));
   SQUARE_RETURN_IF_ERROR(adopt_past(past, state, planner).status().with_context("the store"));
+  state.measured.take_up(past, state.topology);
   return nodes_of(past, state);
 }
 

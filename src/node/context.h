@@ -1,4 +1,5 @@
-// What the parts of a node share. Used on the node's strand only, but for `landing` and `heard`.
+// What the parts of a node share. Used on the node's strand only, but for `landing`, `heard` and
+// `measured`.
 //
 // The rule for lifetimes, for all of src/node: every part has one owner, and is made and destroyed on
 // the strand, or after the executor has stopped. What runs later (a task that is posted, a timer, the
@@ -17,6 +18,7 @@
 
 #include "node/landing/landing.h"
 #include "node/links/heard_peers.h"
+#include "node/links/measured_links.h"
 #include "node/links/tick.h"
 #include "node/plan/installed_plan.h"
 #include "node/traffic_meter.h"
@@ -36,6 +38,7 @@ struct NodeContext {
   TrafficMeter traffic{};
   LandingTable landing{};
   HeardPeers heard{};
+  MeasuredLinks measured{};
   // Nothing is begun any more.
   bool is_stopping = false;
   // Blocks leave at multiples of it (links/tick.h).

@@ -39,6 +39,8 @@ void DataPlane::set_gone(std::string peer, std::string reason) {
   });
 }
 
+std::vector<LinkReport> DataPlane::take_measured() { return dispatcher_->take_measured(); }
+
 std::vector<std::string> DataPlane::heard() const { return dispatcher_->context().heard.list(); }
 
 void DataPlane::report_broken_links(std::function<void(std::vector<std::string>)> report) {

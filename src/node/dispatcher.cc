@@ -275,6 +275,11 @@ void DataPlane::Dispatcher::on_round_trip(LinkHandle link, Duration round_trip) 
   node_.executor.post(life_.bind([this, link, round_trip] { neighbours_.on_round_trip(link, round_trip); }));
 }
 
+void DataPlane::Dispatcher::on_capacity(LinkHandle link, double capacity_bps, bool is_probed) {
+  node_.executor.post(life_.bind(
+      [this, link, capacity_bps, is_probed] { neighbours_.on_capacity(link, capacity_bps, is_probed); }));
+}
+
 void DataPlane::Dispatcher::on_suspicion(LinkHandle link, bool is_suspected) {
   node_.executor.post(
       life_.bind([this, link, is_suspected] { neighbours_.on_suspicion(link, is_suspected); }));

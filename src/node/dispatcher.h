@@ -33,6 +33,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   // Runs on the strand, unless the node is gone by then. From any thread.
   void on_strand(std::function<void(Dispatcher&)> task);
   [[nodiscard]] const NodeContext& context() const { return node_; }
+  [[nodiscard]] std::vector<LinkReport> take_measured() { return node_.measured.take(); }
 
   // What DataPlane does, on the strand.
   void stop(std::function<void()> stopped);
@@ -55,6 +56,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   void on_frame(LinkHandle link, Frame frame) override;
   void on_sent(LinkHandle link) override;
   void on_round_trip(LinkHandle link, Duration round_trip) override;
+  void on_capacity(LinkHandle link, double capacity_bps, bool is_probed) override;
   void on_suspicion(LinkHandle link, bool is_suspected) override;
   void on_link_down(LinkHandle link, Status reason) override;
 

@@ -15,6 +15,7 @@ LinkProperties LinkTable::over(LinkProperties base) const {
   base.latency = latency.value_or(base.latency);
   base.price_usd_per_gb = price_usd_per_gb.value_or(base.price_usd_per_gb);
   base.capacity_stddev_bps = capacity_stddev_bps.value_or(base.capacity_stddev_bps);
+  base.is_fixed = fixed.value_or(base.is_fixed);
   return base;
 }
 
@@ -60,7 +61,7 @@ Result<std::vector<LinkTable>> read_link_tables(const TomlTable& parent, std::st
   SQUARE_ASSIGN_OR_RETURN(const auto tables, parent.tables(key));
   for (const TomlTable& table : tables) {
     SQUARE_RETURN_IF_ERROR(table.allow_only(
-        {"from", "to", "capacity_mbps", "capacity_stddev_mbps", "latency_ms", "price_usd_per_gb"}));
+        {"from", "to", "capacity_mbps", "capacity_stddev_mbps", "latency_ms", "price_usd_per_gb", "fixed"}));
     SQUARE_ASSIGN_OR_RETURN(std::string from, table.required_text("from"));
     SQUARE_ASSIGN_OR_RETURN(std::string to, table.required_text("to"));
     if (from == to) return table.error("to", quoted("a link must join two different nodes, not loop at", to));
@@ -70,7 +71,8 @@ Result<std::vector<LinkTable>> read_link_tables(const TomlTable& parent, std::st
     SQUARE_ASSIGN_OR_RETURN(const auto price, table.not_negative("price_usd_per_gb"));
     std::optional<Duration> latency;
     if (latency_ms) latency = from_seconds(*latency_ms / 1e3);
-    links.push_back({table, std::move(from), std::move(to), capacity_bps, latency, price, stddev_bps});
+    SQUARE_ASSIGN_OR_RETURN(const auto fixed, table.boolean("fixed"));
+    links.push_back({table, std::move(from), std::move(to), capacity_bps, latency, price, stddev_bps, fixed});
   }
   return links;
 }

@@ -27,6 +27,7 @@ struct LinkTable {
   std::optional<Duration> latency;
   std::optional<double> price_usd_per_gb;
   std::optional<double> capacity_stddev_bps;
+  std::optional<bool> fixed;
 
   // `base` with what the table sets in place of it.
   [[nodiscard]] LinkProperties over(LinkProperties base) const;

@@ -54,7 +54,8 @@ Result<LinkProperties> join(const LinkProperties& a, const LinkProperties& b) {
   const LinkProperties joint{.capacity_bps = a.capacity_bps + b.capacity_bps,
                              .latency = std::max(a.latency, b.latency),
                              .price_usd_per_gb = joint_price(a, b),
-                             .capacity_stddev_bps = std::hypot(a.capacity_stddev_bps, b.capacity_stddev_bps)};
+                             .capacity_stddev_bps = std::hypot(a.capacity_stddev_bps, b.capacity_stddev_bps),
+                             .is_fixed = a.is_fixed || b.is_fixed};
   const bool given = std::isfinite(a.capacity_bps) && std::isfinite(b.capacity_bps);
   if ((given && std::isinf(joint.capacity_bps)) || std::isinf(joint.capacity_stddev_bps)) {
     return invalid_argument("the capacities of parallel links are too large to add up");

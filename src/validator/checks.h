@@ -45,7 +45,7 @@ std::string mbps(double bps);
 double hourly_price(const PlanLink& link);
 
 // What a bound counts for each link. As the planner documents it: an unlimited link counts
-// as the largest finite capacity, or as 1 Gbit/s where there is none.
+// as the lowest finite capacity, or as 1 Gbit/s where there is none.
 std::vector<double> counted_capacities(const Plan& plan);
 
 // Position of a link, or -1. Built once a plan.

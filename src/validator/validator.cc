@@ -33,11 +33,11 @@ double hourly_price(const PlanLink& link) {
 }
 
 std::vector<double> counted_capacities(const Plan& plan) {
-  double largest = 0.0;
+  double lowest = kUnlimited;
   for (const PlanLink& link : plan.links) {
-    if (std::isfinite(link.capacity_bps)) largest = std::max(largest, link.capacity_bps);
+    if (link.capacity_bps > 0.0) lowest = std::min(lowest, link.capacity_bps);
   }
-  const double unlimited = largest > 0.0 ? largest : kUnmeasuredLinkBps;
+  const double unlimited = std::isfinite(lowest) ? lowest : kUnmeasuredLinkBps;
   std::vector<double> capacities;
   for (const PlanLink& link : plan.links) {
     capacities.push_back(std::isfinite(link.capacity_bps) ? link.capacity_bps : unlimited);

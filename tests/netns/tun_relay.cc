@@ -1,9 +1,9 @@
 // A link with delay and loss between two network namespaces, for kernels without netem.
 //
-//   tun_relay LEFT RIGHT DELAY_US LOSS SEED
+//   tun_relay LEFT RIGHT DELAY_US LOSS SEED [LEFT_DEVICE RIGHT_DEVICE]
 //
-// LEFT and RIGHT are files such as /proc/PID/ns/net. Makes a TUN device named "delay" in each,
-// MTU 9000 and up, says "ready", and moves packets between the two: each leaves DELAY_US after it
+// LEFT and RIGHT are files such as /proc/PID/ns/net. Makes a TUN device in each, named "delay" if nothing
+// else is said, MTU 9000 and up, says "ready", and moves packets between the two: each leaves DELAY_US after it
 // came, but for a part LOSS of them (0 to 1), drawn from SEED. Addresses and routes are the
 // caller's. Ends when its standard input does, and says then what it did.
 #include <fcntl.h>
@@ -60,14 +60,14 @@ void configure(int socket_fd, ifreq& request, unsigned long what, const char* na
 
 // A TUN device in the namespace of that file; the calling thread stays in the namespace. With
 // `whole`, TCP's segments come before they are split into packets, which costs the machine less.
-int open_device(const char* network, bool whole) {
+int open_device(const char* network, const char* name, bool whole) {
   const int network_fd = open(network, O_RDONLY | O_CLOEXEC);
   if (network_fd < 0 || setns(network_fd, CLONE_NEWNET) != 0) fail(network);
   close(network_fd);
   const int device = open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (device < 0) fail("/dev/net/tun");
   ifreq request{};
-  std::strncpy(request.ifr_name, "delay", IFNAMSIZ - 1);
+  std::strncpy(request.ifr_name, name, IFNAMSIZ - 1);
   request.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR;
   configure(device, request, TUNSETIFF, "TUNSETIFF");
   int header_bytes = kOffloadHeaderBytes;
@@ -190,16 +190,18 @@ class Direction {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 6) {
-    fmt::print(stderr, "usage: tun_relay LEFT RIGHT DELAY_US LOSS SEED\n");
+  if (count != 6 && count != 8) {
+    fmt::print(stderr, "usage: tun_relay LEFT RIGHT DELAY_US LOSS SEED [LEFT_DEVICE RIGHT_DEVICE]\n");
     return 2;
   }
+  const char* const left_device = count == 8 ? arguments[6] : "delay";
+  const char* const right_device = count == 8 ? arguments[7] : "delay";
   const std::chrono::microseconds delay(std::strtoull(arguments[3], nullptr, 10));
   const double loss = std::strtod(arguments[4], nullptr);
   // What is lost is lost by the packet.
   const bool whole = loss == 0;
-  const int left = open_device(arguments[1], whole);
-  const int right = open_device(arguments[2], whole);
+  const int left = open_device(arguments[1], left_device, whole);
+  const int right = open_device(arguments[2], right_device, whole);
   const std::uint64_t seed = std::strtoull(arguments[5], nullptr, 10);
   const int stop = eventfd(0, EFD_CLOEXEC);
   if (stop < 0) fail("eventfd");

@@ -5,6 +5,8 @@ import random
 from pathlib import Path
 
 import pytest
+from square.errors import SquareError
+from square.run import namespaces
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -48,3 +50,18 @@ def seed() -> int:
     value = int(os.environ.get("SQUARE_SEED", random.SystemRandom().randrange(2**32)))
     print(f"SQUARE_SEED={value}")
     return value
+
+
+@pytest.fixture
+def tun_relay(build_dir: Path) -> Path:
+    """The program that is a link with delay and loss between two network namespaces."""
+    try:
+        namespaces.check_possible()
+        namespaces.Namespace().close()
+    except SquareError as error:
+        pytest.skip(str(error))
+    if not Path("/dev/net/tun").exists():
+        pytest.skip("this kernel has no /dev/net/tun")
+    program = build_dir / "tests" / "netns" / "tun_relay"
+    assert program.is_file(), f"{program} is not built: run `make build`"
+    return program

@@ -82,12 +82,12 @@ def test_a_link_slower_than_planned(hosts: Hosts, tmp_path: Path) -> None:
         wait_for_line(member)
     found = {finding["rule"]: finding for finding in hosts.findings()}
     assert found["capacity.slow"]["guilty"] == "link a -> b"
-    assert f"the plan counts on {PLANNED_MBPS} Mbit/s" in found["capacity.slow"]["seen"]
+    # Measured or not yet, by then.
+    assert f"{PLANNED_MBPS} Mbit/s" in found["capacity.slow"]["seen"]
 
 
-def test_buffers_of_one_host(tmp_path: Path, build_dir: Path) -> None:
-    relay = build_dir / "tests" / "netns" / "tun_relay"
-    with FarHosts(["a", "b"], tmp_path, relay, DELAY_SECONDS) as hosts:
+def test_buffers_of_one_host(tmp_path: Path, tun_relay: Path) -> None:
+    with FarHosts(["a", "b"], tmp_path, tun_relay, DELAY_SECONDS) as hosts:
         hosts.start_controller("--topology", overlay_file(tmp_path, [("a", "b", 1000), ("b", "a", 1000)]))
         hosts.set("b", "tcp_rmem", "4096 8192 16384")
         for name in ("a", "b"):

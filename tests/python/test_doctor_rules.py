@@ -6,7 +6,7 @@ import pytest
 import square.doctor.rules as all_rules
 from square.doctor import Finding, Overlay, Severity, diagnose
 from square.doctor.controller_line import explain
-from square.doctor.facts import Attempt, Connection, Link, Node, Processor, Report
+from square.doctor.facts import Attempt, Connection, Link, MeasuredLink, Node, Processor, Report
 from square.errors import UnavailableError
 
 NAMES = ["a", "b", "c", "d"]
@@ -233,6 +233,17 @@ def test_a_link_slower_than_planned() -> None:
     assert diagnose(with_link(replace(slow, rate_bps=18e6))) == []
     assert diagnose(with_link(replace(slow, held_seconds=0.5))) == []
     assert diagnose(with_link(slow, capacity_bps=None, pace_bps=None)) == []
+
+
+def test_a_link_slower_than_the_topology_says() -> None:
+    def with_measured(measured_bps: float) -> Overlay:
+        link = MeasuredLink("a", "b", given_bps=20e6, planned_bps=measured_bps, measured_bps=measured_bps)
+        return replace(healthy(), measured=(link,))
+
+    finding = only(with_measured(5e6))
+    assert (finding.rule, finding.guilty) == ("capacity.slow", "link a -> b")
+    assert "carries 5 Mbit/s as measured, and the topology says 20 Mbit/s" in finding.seen
+    assert diagnose(with_measured(19e6)) == []
 
 
 def test_buffers_smaller_than_links_need() -> None:

@@ -37,6 +37,7 @@ PUBLIC_HEADERS = {
     "clock.h": "base",
     "collective_op.h": "base",
     "ids.h": "base",
+    "link_report.h": "base",
     "log.h": "base",
     "plan.h": "base",
     "process_memory.h": "base",

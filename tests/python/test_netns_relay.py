@@ -7,30 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
-import pytest
 from conftest import REPOSITORY
-from square.errors import SquareError
-from square.run import namespaces
 
 sys.path.insert(0, str(REPOSITORY / "tests" / "netns"))
 
 from delayed_link import RIGHT_ADDRESS, DelayedLink
 
 DELAY_SECONDS = 0.02
-
-
-@pytest.fixture
-def relay(build_dir: Path) -> Path:
-    try:
-        namespaces.check_possible()
-        namespaces.Namespace().close()
-    except SquareError as error:
-        pytest.skip(str(error))
-    if not Path("/dev/net/tun").exists():
-        pytest.skip("this kernel has no /dev/net/tun")
-    program = build_dir / "tests" / "netns" / "tun_relay"
-    assert program.is_file(), f"{program} is not built: run `make build`"
-    return program
 
 
 def echo(link: DelayedLink, kind: socket.SocketKind, serve: Callable[[socket.socket], None]) -> socket.socket:
@@ -46,13 +29,13 @@ def echo(link: DelayedLink, kind: socket.SocketKind, serve: Callable[[socket.soc
     return client
 
 
-def test_a_packet_takes_the_delay_each_way(relay: Path) -> None:
+def test_a_packet_takes_the_delay_each_way(tun_relay: Path) -> None:
     def serve(server: socket.socket) -> None:
         while True:
             server.sendto(*server.recvfrom(9000))
 
     trips = []
-    with DelayedLink(relay, DELAY_SECONDS) as link:
+    with DelayedLink(tun_relay, DELAY_SECONDS) as link:
         client = echo(link, socket.SOCK_DGRAM, serve)
         for number in range(20):
             begin = time.monotonic()
@@ -67,7 +50,7 @@ def test_a_packet_takes_the_delay_each_way(relay: Path) -> None:
     assert link.forth.lost == 0
 
 
-def test_a_stream_survives_loss_and_nothing_is_damaged(relay: Path, seed: int) -> None:
+def test_a_stream_survives_loss_and_nothing_is_damaged(tun_relay: Path, seed: int) -> None:
     def serve(server: socket.socket) -> None:
         connection, _ = server.accept()
         while data := connection.recv(1 << 20):
@@ -77,7 +60,7 @@ def test_a_stream_survives_loss_and_nothing_is_damaged(relay: Path, seed: int) -
 
     received = bytearray()
     sent = bytes(range(251)) * 20_000
-    with DelayedLink(relay, 0.002, loss=0.01, seed=seed) as link:
+    with DelayedLink(tun_relay, 0.002, loss=0.01, seed=seed) as link:
         client = echo(link, socket.SOCK_STREAM, serve)
         client.sendall(sent)
         client.shutdown(socket.SHUT_WR)
@@ -87,10 +70,10 @@ def test_a_stream_survives_loss_and_nothing_is_damaged(relay: Path, seed: int) -
     assert link.forth.forwarded * 9000 > len(sent)
 
 
-def test_the_loss_is_drawn_from_the_seed(relay: Path) -> None:
+def test_the_loss_is_drawn_from_the_seed(tun_relay: Path) -> None:
     def lost(seed: int) -> list[int]:
         missing = []
-        with DelayedLink(relay, 0.0, loss=0.3, seed=seed) as link:
+        with DelayedLink(tun_relay, 0.0, loss=0.3, seed=seed) as link:
             server = link.right.run(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
             server.bind((RIGHT_ADDRESS, 0))
             server.settimeout(0.5)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from square._core import LinkView, NodeView, Reachability, Scenario, Topology
-from square.cli import arguments, documents, text
+from square.cli import arguments, documents, measured, text
 from square.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
@@ -27,12 +27,26 @@ def add_parser(commands: arguments.Commands) -> None:
     parser = arguments.add_command(
         commands,
         "topology",
-        "show what a topology file says",
+        "show what a topology file says, or write one of what was measured",
         "Reads a topology and prints its nodes and links, capacities, latencies, prices and limits,\n"
-        "and which nodes cannot reach which.",
-        "  square topology abilene.gml --limit 50",
+        "and which nodes cannot reach which. With --measured, asks a controller instead, and writes a\n"
+        "topology file of what its nodes have measured.",
+        "  square topology abilene.gml --limit 50\n"
+        "  square topology --measured --controller 127.0.0.1:7000 -o measured.toml",
     )
-    add_file(parser)
+    add_file(parser, optional=True)
+    parser.add_argument(
+        "--measured", action="store_true", help="what the nodes of --controller have measured, as a TOML file"
+    )
+    parser.add_argument("--controller", metavar="ADDR", help="what `square controller` printed")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the controller's shared secret")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="where --measured writes; standard output unless told",
+    )
     parser.add_argument("--json", action="store_true", help="print everything as JSON and nothing else")
     parser.add_argument(
         "--limit",
@@ -44,10 +58,11 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.set_defaults(execute=execute)
 
 
-def add_file(parser: argparse.ArgumentParser) -> None:
+def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
     parser.add_argument(
         "file",
         type=Path,
+        nargs="?" if optional else None,
         metavar="FILE",
         help="a topology (.gml, .graphml, .csv, .toml), or a scenario (.toml): then its overlay",
     )
@@ -67,6 +82,15 @@ def read_topology(file: Path) -> Topology:
 
 
 def execute(options: argparse.Namespace) -> int:
+    if options.measured:
+        if options.controller is None or options.file is not None:
+            raise InvalidArgumentError("--measured needs --controller, and no file")
+        token = documents.read_token(options.token_file)
+        return measured.execute(options.controller, token, options.output, as_json=options.json)
+    if options.file is None or options.controller is not None or options.output is not None:
+        raise InvalidArgumentError(
+            "name a topology file, or ask a controller with --measured --controller ADDR"
+        )
     topology = read_topology(options.file)
     nodes, links = topology.nodes, topology.links
     reach = topology.reachability()

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from square._core import examine_nodes
+from square._core import examine_nodes, list_links
 from square.doctor.controller_line import explain
 from square.doctor.diagnosis import diagnose
-from square.doctor.facts import Overlay
+from square.doctor.facts import MeasuredLink, Overlay
 from square.doctor.finding import Finding, Severity
 from square.errors import InvalidArgumentError, ResourceExhaustedError, SquareError
 
@@ -57,5 +57,12 @@ def examine(controller: str, token: str = "", timeout: float = DEFAULT_SECONDS) 
         raise
     except SquareError as error:
         return Examination([explain(controller, error)])
-    overlay = Overlay.read(found, controller)
+    overlay = Overlay.read(found, controller, _measured(controller, token))
     return Examination(diagnose(overlay), overlay)
+
+
+def _measured(controller: str, token: str) -> tuple[MeasuredLink, ...]:
+    try:
+        return MeasuredLink.read(list_links(controller, token))
+    except SquareError:
+        return ()  # an older controller, or one that has just gone: the nodes' facts stand

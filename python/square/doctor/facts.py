@@ -4,13 +4,14 @@ Reports come from nodes that may be of another release: what one does not say is
 """
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from square._core import ExaminedNode, ExaminedOverlay
+from square._core import ExaminedNode, ExaminedOverlay, OverlayInformation
 
 Value = TypeVar("Value", str, int, float)
 
@@ -60,6 +61,25 @@ class Attempt:
             at=_get(document, "at", str) or "",
             round_trip_seconds=_get(document, "round_trip_seconds", float),
             congestion=_get(document, "congestion", str) or "",
+        )
+
+
+@dataclass(frozen=True)
+class MeasuredLink:
+    """What the controller knows of a link, whose capacity the topology gives; see `square topology`."""
+
+    tail: str
+    head: str
+    given_bps: float
+    planned_bps: float
+    measured_bps: float
+
+    @staticmethod
+    def read(overlay: OverlayInformation) -> "tuple[MeasuredLink, ...]":
+        return tuple(
+            MeasuredLink(link.from_node, link.to_node, link.given_bps, link.planned_bps, link.measured_bps)
+            for link in overlay.links
+            if link.measured_bps > 0 and math.isfinite(link.given_bps)
         )
 
 
@@ -207,10 +227,11 @@ class Overlay:
     nodes: tuple[Node, ...] = ()
     version: str = ""  # of the controller
     address: str = ""  # of the controller
+    measured: tuple[MeasuredLink, ...] = ()
 
     @staticmethod
-    def read(found: ExaminedOverlay, address: str) -> "Overlay":
-        return Overlay(tuple(map(Node.read, found.nodes)), found.version, address)
+    def read(found: ExaminedOverlay, address: str, measured: tuple[MeasuredLink, ...] = ()) -> "Overlay":
+        return Overlay(tuple(map(Node.read, found.nodes)), found.version, address, measured)
 
     def find(self, name: str) -> Node | None:
         return self._by_name.get(name)

@@ -59,8 +59,11 @@ class Sites:
         """The network of a site, for who wants to disturb it; not to be closed."""
         return self._networks[site]
 
-    def controller(self, scenario: Scenario) -> Controller:
-        """A controller of this process that all sites reach, over links of its own that are not shaped."""
+    def controller(self, scenario: Scenario | None = None) -> Controller:
+        """A controller of this process that all sites reach, over links of its own that are not shaped.
+
+        Without a scenario whoever joins is linked with all others, and nothing is known of the links.
+        """
         assert self._own is not None
         bind = f"{CONTROLLER_ADDRESS}:0"
         return self._own.run(lambda: Controller(scenario, bind_address=bind, token=self.token))

@@ -19,7 +19,12 @@ Neighbours::Neighbours(std::shared_ptr<NodeContext> node, Host& host)
       host_(host),
       flush_(node_.executor, [this](const StreamKey& key) { host_.fill_sources(key); }),
       lost_(node_.options.name),
-      broken_(node_, [this](const std::string& peer) { return may_avoid(peer); }) {}
+      broken_(node_, [this](const std::string& peer) { return may_avoid(peer); }),
+      prober_(node_.clock, node_.executor, node_.options.incarnation, [this](const std::string& peer) {
+        const auto found = outgoing_.find(peer);
+        if (found != outgoing_.end() && found->second->is_up())
+          node_.transport.probe(*found->second->handle());
+      }) {}
 
 const Neighbours::Connection* Neighbours::find(LinkHandle link) const {
   const auto found = connections_.find(link);
@@ -136,6 +141,7 @@ void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& pee
     broken_.note_well(peer);
     outgoing.set_channels(1);
     outgoing.on_up(link);
+    prober_.on_up(peer, outgoing.pace_bps() != kUnlimited);
   } else {
     IncomingLink& incoming = incoming_from(peer);
     connections_[link] = {.incoming = &incoming};
@@ -203,6 +209,7 @@ void Neighbours::tail_down(OutgoingLink& link, const Status& reason) {
   if (link.is_up()) {
     if (link.is_suspected()) unheard_.insert(peer);
     link.on_down();
+    prober_.on_down(peer);
     tell_lost(LinkEnd::kTail, peer, reason);
     if (is_planted(Bug::kLostLinkIsDeath)) return take_for_gone(peer, "its link was lost");
     return check_told_gone(peer);
@@ -268,7 +275,15 @@ void Neighbours::on_round_trip(LinkHandle link, Duration round_trip) {
   const auto found = connections_.find(link);
   if (found == connections_.end()) return;
   found->second.round_trip = round_trip;
+  if (found->second.outgoing != nullptr) node_.measured.note_round_trip(found->second.peer(), round_trip);
   choose_channels(link, found->second);
+}
+
+void Neighbours::on_capacity(LinkHandle link, double capacity_bps, bool is_probed) {
+  const Connection* connection = find(link);
+  if (connection == nullptr || connection->outgoing == nullptr) return;
+  prober_.on_measured(connection->peer());
+  node_.measured.note_capacity(connection->peer(), capacity_bps, is_probed, node_.clock.now());
 }
 
 void Neighbours::on_suspicion(LinkHandle link, bool is_suspected) {

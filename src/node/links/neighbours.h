@@ -16,6 +16,7 @@
 #include "node/links/incoming_link.h"
 #include "node/links/lost_links.h"
 #include "node/links/outgoing_link.h"
+#include "node/links/prober.h"
 #include "node/plan/installed_plan.h"
 #include "square/status.h"
 #include "square/transport.h"
@@ -83,6 +84,7 @@ class Neighbours {
   void on_link_down(LinkHandle link, const Status& reason);
   void on_sent(LinkHandle link);
   void on_round_trip(LinkHandle link, Duration round_trip);
+  void on_capacity(LinkHandle link, double capacity_bps, bool is_probed);
   void on_suspicion(LinkHandle link, bool is_suspected);
   // A frame has come from it.
   void note_heard(const std::string& peer);
@@ -137,6 +139,7 @@ class Neighbours {
   std::map<std::string, std::unique_ptr<IncomingLink>> incoming_;
   LostLinks lost_;
   BrokenLinks broken_;
+  Prober prober_;
   std::map<std::string, std::string> told_gone_;  // why, while it is heard here
   // Suspected when the link to it was lost, and not heard since.
   std::set<std::string> unheard_;

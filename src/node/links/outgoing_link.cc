@@ -87,8 +87,13 @@ bool OutgoingLink::send_urgent() {
   return true;
 }
 
+bool OutgoingLink::may_hand_over() const {
+  if (in_transport_.size() >= frames_in_transport(channels_)) return false;
+  return in_transport_.size() < 2 * channels_ || bytes_in_transport_ < kMaxBytesInTransport * channels_;
+}
+
 void OutgoingLink::send_due() {
-  while (handle_ && in_transport_.size() < frames_in_transport(channels_)) {
+  while (handle_ && may_hand_over()) {
     if (send_urgent()) continue;
     const TimePoint now = node_.clock.now();
     const auto flow = scheduler_.pick(now);
@@ -137,7 +142,9 @@ void OutgoingLink::transmit(OutgoingStream& stream, TimePoint now) {
 }
 
 void OutgoingLink::hand_over(Frame frame, std::shared_ptr<void> guard) {
-  in_transport_.push_back(std::move(guard));
+  const std::size_t bytes = frame.payload.size_bytes();
+  in_transport_.push_back({std::move(guard), bytes});
+  bytes_in_transport_ += bytes;
   node_.transport.send(*handle_, std::move(frame));
 }
 
@@ -196,6 +203,7 @@ void OutgoingLink::on_down() {
   is_suspected_ = false;
   set_backlogged(false, node_.clock.now());
   in_transport_.clear();
+  bytes_in_transport_ = 0;
   urgent_.clear();
   asking_.clear();
   for (const auto& [key, stream] : streams_) {
@@ -206,7 +214,10 @@ void OutgoingLink::on_down() {
 }
 
 void OutgoingLink::on_sent() {
-  if (!in_transport_.empty()) in_transport_.pop_front();
+  if (!in_transport_.empty()) {
+    bytes_in_transport_ -= in_transport_.front().bytes;
+    in_transport_.pop_front();
+  }
   flush_.mark(*this);
 }
 

@@ -82,6 +82,8 @@ class OutgoingLink final : public Flush::Link {
   void ask_for_credit(OutgoingStream& stream);
 
  private:
+  // The transport may be given one more frame.
+  [[nodiscard]] bool may_hand_over() const;
   // A frame ahead of the streams', if there is one.
   bool send_urgent();
   void transmit(OutgoingStream& stream, TimePoint now);
@@ -104,7 +106,12 @@ class OutgoingLink final : public Flush::Link {
   std::optional<LinkHandle> handle_;
   std::deque<Frame> urgent_;
   std::deque<StreamKey> asking_;  // for credit
-  std::deque<std::shared_ptr<void>> in_transport_;
+  struct HandedOver {
+    std::shared_ptr<void> guard;
+    std::size_t bytes = 0;
+  };
+  std::deque<HandedOver> in_transport_;
+  std::size_t bytes_in_transport_ = 0;
   std::size_t channels_ = 1;
   bool is_suspected_ = false;
   bool is_backlogged_ = false;  // as the pacers were told

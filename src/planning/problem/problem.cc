@@ -11,16 +11,16 @@ namespace square::planning {
 
 Network planning_network(const Topology& topology, double headroom) {
   Network network;
-  double largest = 0.0;
+  double lowest = kUnlimited;
   for (std::size_t e = 0; e < topology.link_count(); ++e) {
     const LinkProperties& link = topology.link(LinkId(static_cast<std::uint32_t>(e))).properties;
     const double capacity = std::max(link.capacity_bps - headroom * link.capacity_stddev_bps, 0.0);
     network.capacity_bps.push_back(capacity);
-    if (std::isfinite(capacity)) largest = std::max(largest, capacity);
+    if (capacity > 0.0) lowest = std::min(lowest, capacity);
   }
-  if (largest == 0.0) largest = kAssumedCapacityBps;
+  if (!std::isfinite(lowest)) lowest = kAssumedCapacityBps;
   for (double& capacity : network.capacity_bps) {
-    if (!std::isfinite(capacity)) capacity = largest;
+    if (!std::isfinite(capacity)) capacity = lowest;
   }
   for (std::size_t v = 0; v < topology.node_count(); ++v) {
     const TopologyNode& node = topology.node(NodeId(static_cast<std::uint32_t>(v)));

@@ -9,8 +9,8 @@
 
 namespace square::planning {
 
-// An unlimited link is planned as if it had the largest finite capacity of the overlay,
-// or this one where no link has any.
+// An unlimited link is planned as if it had the lowest finite capacity of the overlay, for it may be as slow
+// as any; or this one where no link has any.
 inline constexpr double kAssumedCapacityBps = 1e9;
 
 // US dollars an hour that a bit per second costs at one US dollar a GB.

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "transport/grpc/link.h"
 #include "transport/grpc/poller.h"
 
@@ -91,31 +92,45 @@ void Channel::begin_read() {
 
 void Channel::on_read(bool ok) {
   if (!ok || is_closing()) return conclude();
-  note_message(incoming_.Length());
-  auto message = from_message(incoming_);
+  const Status taken = take_in();
   incoming_.Clear();
-  const Status taken = message.is_ok() ? link_->on_message(*this, *std::move(message)) : message.status();
   if (!taken.is_ok()) {
     return conclude(taken.with_context(fmt::format("link with node \"{}\"", peer_)));
   }
   begin_read();
 }
 
+Status Channel::take_in() {
+  arrived_bytes_ += incoming_.Length();
+  SQUARE_ASSIGN_OR_RETURN(Buffer arrived, from_message(incoming_));
+  SQUARE_ASSIGN_OR_RETURN(std::optional<Buffer> message, arriving_.put(std::move(arrived)));
+  if (!message.has_value()) return Status::ok();
+  note_message(std::exchange(arrived_bytes_, 0));
+  return link_->on_message(*this, *std::move(message));
+}
+
 void Channel::pump() {
   if (!up_ || writing_ || over_ || is_closing()) return;
-  auto next = link_->next(*this);
-  if (!next.has_value()) return;
+  if (leaving_.is_empty()) {
+    auto next = link_->next(*this);
+    if (!next.has_value()) return;
+    tickets_ = next->tickets;
+    leaving_.start(std::move(next->message));
+  }
+  const std::size_t most = leaving_.size_bytes() <= kMinPieceBytes ? kMinPieceBytes : room();
+  if (most == 0) return;
+  const grpc::ByteBuffer piece = leaving_.take(most);
   writing_ = true;
-  tickets_ = next->tickets;
-  note_write(true);
-  write(next->message, expect(Op::kWrite));
+  note_write(true, piece.Length());
+  write(piece, expect(Op::kWrite));
 }
 
 void Channel::on_write(bool ok) {
   writing_ = false;
-  note_write(false);
+  note_write(false, 0);
   if (over_) return conclude();
   if (!ok || is_closing()) return;  // the read in flight tells the end
+  if (!leaving_.is_empty()) return pump();
   link_->on_written(*this, tickets_);
 }
 
@@ -145,6 +160,7 @@ void Channel::retire_if_idle() {
     deaf_ = true;
     if (wake_set_) return;  // its event is the last
   }
+  leaving_.drop();
   release();
   if (link_ != nullptr) link_->on_channel_down(*this, *reason_);
   owner_.retire(*this);

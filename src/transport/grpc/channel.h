@@ -14,6 +14,8 @@
 
 #include "square/transport.h"
 #include "transport/grpc/channel_owner.h"
+#include "transport/grpc/pieces.h"
+#include "transport/grpc/send_queue.h"
 
 namespace square::rpc {
 
@@ -37,7 +39,9 @@ class Channel : public std::enable_shared_from_this<Channel> {
     kFinish,
     kDeadline,
     kDialled,
-    kTick
+    kTick,
+    kRoom,
+    kProbe
   };
   struct Tag {
     Channel* channel = nullptr;
@@ -61,12 +65,20 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void proceed(Op op, bool ok);
   // On the queue's thread: begins to send what the link has, unless it sends already.
   void pump();
+  // On the queue's thread: bytes that the connection may take now. 0: none, and the channel pumps by itself
+  // when there is room again.
+  virtual std::size_t room() { return kMaxFrameBytes; }
+  // On the queue's thread: what TCP says of the connection; nothing is limited at a head.
+  virtual SocketFigures figures() { return {}; }
+  // On the queue's thread: has the link look closely from now on, as long as that says that there is more to
+  // see. False where there is nothing to see: the peer is on this machine.
+  virtual bool begin_close_looks() { return false; }
 
  protected:
   Channel(ChannelOwner& owner, LinkEnd end, grpc::CompletionQueue& queue);
 
   // The part of each end. begin() is called once, by the first wake-up of a tail; advance()
-  // for kStart, kMetadata, kFinish, kDeadline, kDialled and kTick; finish() once, when no read
+  // for kStart, kMetadata, kFinish, kDeadline, kDialled, kTick, kRoom and kProbe; finish() once, when no read
   // is in flight, and at the head no write either; release() once, when nothing is in flight.
   virtual void begin() {}
   virtual void advance(Op op, bool ok) = 0;
@@ -75,9 +87,9 @@ class Channel : public std::enable_shared_from_this<Channel> {
   virtual void cancel() = 0;
   virtual void finish() = 0;
   virtual void release() = 0;
-  // A message of so many bytes has arrived; a write has begun (true) or ended.
+  // A whole message of so many bytes has arrived; a write of so many has begun (true), or one has ended.
   virtual void note_message(std::size_t /*size_bytes*/) {}
-  virtual void note_write(bool /*begun*/) {}
+  virtual void note_write(bool /*begun*/, std::size_t /*size_bytes*/) {}
 
   // Before anything else of the link is called.
   void join(std::shared_ptr<Link> link, std::size_t number);
@@ -106,21 +118,25 @@ class Channel : public std::enable_shared_from_this<Channel> {
  private:
   void on_wake();
   void on_read(bool ok);
+  Status take_in();
   void on_write(bool ok);
   void begin_read();
   void retire_if_idle();
 
   const LinkEnd end_;
-  std::array<Tag, static_cast<std::size_t>(Op::kTick) + 1> tags_;
+  std::array<Tag, static_cast<std::size_t>(Op::kProbe) + 1> tags_;
 
   // The queue's thread only, but for number_, which does not change once others know it.
   std::shared_ptr<Link> link_;
   std::size_t number_ = 0;
   std::string peer_;
   grpc::ByteBuffer incoming_;
-  std::optional<Status> reason_;  // why the channel ends; set once
-  FrameTickets tickets_;          // of what is being written
-  int pending_ = 0;               // operations in flight, wake-ups aside
+  IncomingPieces arriving_;
+  std::size_t arrived_bytes_ = 0;  // of a message in pieces
+  OutgoingPieces leaving_;         // what the link has given and is not written yet
+  std::optional<Status> reason_;   // why the channel ends; set once
+  FrameTickets tickets_;           // of what is being written
+  int pending_ = 0;                // operations in flight, wake-ups aside
   bool begun_ = false;
   bool up_ = false;
   bool writing_ = false;

@@ -93,7 +93,7 @@ void HeadChannel::release() {
 
 void HeadChannel::note_message(std::size_t size_bytes) { connection_->note_message(size_bytes); }
 
-void HeadChannel::note_write(bool begun) { connection_->note_write(begun); }
+void HeadChannel::note_write(bool begun, std::size_t /*size_bytes*/) { connection_->note_write(begun); }
 
 void HeadChannel::cancel() {
   if (!called_) return;

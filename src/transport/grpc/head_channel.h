@@ -23,7 +23,7 @@ class HeadChannel final : public Channel {
   void finish() override;
   void release() override;
   void note_message(std::size_t size_bytes) override;
-  void note_write(bool begun) override;
+  void note_write(bool begun, std::size_t size_bytes) override;
 
   void on_call();
   void answer();

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "transport/grpc/limits.h"
+#include "transport/grpc/padding.h"
 
 namespace square::rpc {
 
@@ -102,7 +103,10 @@ std::optional<Link::Outgoing> Link::next(Channel& channel) {
     Slot& slot = slots_[channel.number()];
     slot.is_busy = true;
     if (const auto control = next_control(channel)) return Outgoing{to_message(*control), {}};
-    if (!may_send_frame(channel)) {
+    const bool is_idle = frames_.empty() && meter_.is_probed();
+    const std::size_t room = is_idle || may_send_frame(channel) ? channel.room() : 0;
+    if (is_idle && room > 0) return Outgoing{padding(room / 2), {}};
+    if (room == 0) {
       slot.is_busy = false;
       return std::nullopt;
     }
@@ -185,6 +189,7 @@ void Link::on_written(Channel& channel, const FrameTickets& tickets) {
 Status Link::on_message(Channel& channel, Buffer message) {
   if (end_ == LinkEnd::kTail) note_heard();
   if (is_control(message)) return on_control(channel, message);
+  if (end_ == LinkEnd::kHead && is_padding(message)) return Status::ok();
   do {
     SQUARE_ASSIGN_OR_RETURN(Frame frame, take_frame(message));
     frame.payload = unpinned(std::move(frame.payload));
@@ -250,10 +255,7 @@ Status Link::on_control(Channel& channel, const Buffer& message) {
         break;
     }
   }
-  if (round_trip.has_value()) {
-    const std::lock_guard handling(handler_mutex_);
-    owner_.handler().on_round_trip(handle_, *round_trip);
-  }
+  if (round_trip) tell([&](TransportHandler& node) { node.on_round_trip(handle_, *round_trip); });
   channel.pump();
   pump_idle();
   return Status::ok();
@@ -261,6 +263,11 @@ Status Link::on_control(Channel& channel, const Buffer& message) {
 
 void Link::on_wake(Channel& channel) {
   if (end_ == LinkEnd::kTail) open_missing();
+  if (channel.number() == 0) {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(wants_probe_, false) && channel.begin_close_looks())
+      meter_.begin_probe(steady_clock().now());
+  }
   channel.pump();
   pump_idle();
 }
@@ -272,17 +279,50 @@ void Link::begin_looks() {
 
 bool Link::look(Channel& channel, bool takes) {
   bool is_suspected = false;
+  std::optional<double> capacity_bps;
   {
     const std::lock_guard lock(mutex_);
     is_suspected = watch_.look(steady_clock().now(), takes);
+    if (!meter_.is_probed()) capacity_bps = meter_.look(figures(), steady_clock().now());
   }
-  if (is_suspected) {
-    const std::lock_guard handling(handler_mutex_);
-    owner_.handler().on_suspicion(handle_, true);
-  }
+  if (capacity_bps) tell([&](TransportHandler& node) { node.on_capacity(handle_, *capacity_bps, false); });
+  if (is_suspected) tell([&](TransportHandler& node) { node.on_suspicion(handle_, true); });
   channel.pump();  // may begin a use, for which the looks go on
   const std::lock_guard lock(mutex_);
   return !watch_.rests();
+}
+
+// Channels of a link share this thread.
+std::vector<SocketFigures> Link::figures() {
+  std::vector<SocketFigures> figures;
+  for (const Slot& slot : slots_) {
+    if (slot.is_up) figures.push_back(slot.channel->figures());
+  }
+  return figures;
+}
+
+void Link::probe() {
+  std::shared_ptr<Channel> first;
+  {
+    const std::lock_guard lock(mutex_);
+    if (reason_.has_value() || end_ == LinkEnd::kHead || slots_.empty() || !slots_.front().is_up) return;
+    wants_probe_ = true;
+    first = slots_.front().channel;
+  }
+  first->wake();
+}
+
+bool Link::look_closely(Channel& channel) {
+  std::optional<double> capacity_bps;
+  bool goes_on = false;
+  {
+    const std::lock_guard lock(mutex_);
+    capacity_bps = meter_.look_closely(figures(), steady_clock().now());
+    goes_on = meter_.is_probed();
+  }
+  if (capacity_bps) tell([&](TransportHandler& node) { node.on_capacity(handle_, *capacity_bps, true); });
+  channel.pump();
+  return goes_on;
 }
 
 void Link::note_heard() {
@@ -290,8 +330,7 @@ void Link::note_heard() {
     const std::lock_guard lock(mutex_);
     if (!watch_.note_heard()) return;
   }
-  const std::lock_guard handling(handler_mutex_);
-  owner_.handler().on_suspicion(handle_, false);
+  tell([&](TransportHandler& node) { node.on_suspicion(handle_, false); });
 }
 
 // At a tail, whose channels share this thread; a head sends on its first channel only.

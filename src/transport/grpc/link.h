@@ -18,6 +18,7 @@
 #include "transport/grpc/channel_owner.h"
 #include "transport/grpc/control.h"
 #include "transport/grpc/frame_order.h"
+#include "transport/grpc/link_meter.h"
 #include "transport/link_watch.h"
 
 namespace square::rpc {
@@ -46,6 +47,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void send(Frame frame);
   void set_channels(std::size_t channels);
   void close(Status reason);
+  void probe();
 
   // For the transport: a channel that a peer opened. Errors: ALREADY_EXISTS.
   Status add_channel(const std::shared_ptr<Channel>& channel, std::size_t number);
@@ -66,6 +68,8 @@ class Link : public std::enable_shared_from_this<Link> {
   // False if no more are needed until something is written.
   void begin_looks();
   bool look(Channel& channel, bool takes);
+  // The same every kProbeLook while the link is probed. False when that is over.
+  bool look_closely(Channel& channel);
   // The last call of a channel.
   void on_channel_down(Channel& channel, const Status& reason);
 
@@ -79,10 +83,16 @@ class Link : public std::enable_shared_from_this<Link> {
   void pump_idle();
   void open_missing();
   void note_heard();
+  template <typename Say>
+  void tell(const Say& say) {
+    const std::lock_guard handling(handler_mutex_);
+    say(owner_.handler());
+  }
   Status on_control(Channel& channel, const Buffer& message);
   Status on_frame(const Channel& channel, Frame frame);
   Status take_in_order(Frame frame);
   // With mutex_ held:
+  [[nodiscard]] std::vector<SocketFigures> figures();
   [[nodiscard]] std::size_t channels_up() const;
   [[nodiscard]] bool has_idle_channel() const;
   std::optional<Control> next_control(const Channel& channel);
@@ -109,6 +119,8 @@ class Link : public std::enable_shared_from_this<Link> {
   std::uint64_t last_sequence_ = 0;
   SendWindow window_;
   LinkWatch watch_;
+  LinkMeter meter_;
+  bool wants_probe_ = false;
   // Head: what the tail is to be told.
   std::deque<std::uint64_t> pongs_;
   bool tell_delivered_ = false;

@@ -25,6 +25,20 @@ bool is_refusal(const std::string& words) {
   return words.find(std::strerror(ECONNREFUSED)) != std::string::npos;
 }
 
+// A machine has no link to itself: what limits there is its processors.
+bool is_on_loopback(int socket) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof(peer);
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return true;
+  if (peer.ss_family == AF_INET6) {
+    const auto& address = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(&address);
+  }
+  const auto& address = reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
+  constexpr unsigned kLoopbackNetwork = 127;
+  return ntohl(address.s_addr) >> 24U == kLoopbackNetwork;
+}
+
 }  // namespace
 
 TailChannel::TailChannel(ChannelOwner& owner, std::shared_ptr<Link> link, std::size_t number,
@@ -67,8 +81,7 @@ void TailChannel::advance(Op op, bool ok) {
       return stream_->ReadInitialMetadata(expect(Op::kMetadata));
     case Op::kMetadata:
       if (!ok || is_closing() || !was_accepted()) return conclude();
-      deadline_.Cancel();
-      return go_up(to_.peer);
+      return on_accepted();
     case Op::kTick:
       if (!ok || is_closing() || has_ended()) return;
       is_ticking_ = link().look(*this, has_taken());
@@ -79,6 +92,11 @@ void TailChannel::advance(Op op, bool ok) {
       return fail(
           unavailable(fmt::format("cannot reach node \"{}\" at {}: no answer within {} ms; is it running?",
                                   to_.peer, to_.address, kConnectDeadline.count())));
+    case Op::kProbe:
+      looks_closely_ = ok && !is_closing() && !has_ended() && link().look_closely(*this);
+      if (looks_closely_) arm_probe();
+      return;
+    case Op::kRoom: waits_for_room_ = false; return pump();
     case Op::kDialled: return on_socket(dial_->take());
     case Op::kFinish:
       deadline_.Cancel();
@@ -88,15 +106,51 @@ void TailChannel::advance(Op op, bool ok) {
   }
 }
 
+void TailChannel::on_accepted() {
+  deadline_.Cancel();
+  if (socket_) queued_.begin(socket_.get());
+  is_local_ = is_on_loopback(socket_.get());
+  go_up(to_.peer);
+}
+
 void TailChannel::arm_tick() {
   tick_.Set(&queue_, std::chrono::system_clock::now() + kWatchInterval, expect(Op::kTick));
 }
 
 // The tail of a link that is not used has nothing to look for.
-void TailChannel::note_write(bool begun) {
+void TailChannel::note_write(bool begun, std::size_t size_bytes) {
+  if (begun) queued_.note_written(size_bytes);
   if (!begun || number() != 0 || std::exchange(is_ticking_, true)) return;
   link().begin_looks();
   arm_tick();
+}
+
+std::size_t TailChannel::room() {
+  if (!socket_) return kMaxFrameBytes;  // it is going
+  if (waits_for_room_) return 0;
+  const std::size_t room = queued_.room(steady_clock().now());
+  if (room > 0) return room;
+  waits_for_room_ = true;
+  const auto wait = std::chrono::duration_cast<std::chrono::system_clock::duration>(queued_.wait());
+  room_alarm_.Set(&queue_, std::chrono::system_clock::now() + wait, expect(Op::kRoom));
+  return 0;
+}
+
+void TailChannel::arm_probe() {
+  probe_alarm_.Set(&queue_, std::chrono::system_clock::now() + kProbeLook, expect(Op::kProbe));
+}
+
+bool TailChannel::begin_close_looks() {
+  if (is_local_) return false;
+  if (!std::exchange(looks_closely_, true)) arm_probe();
+  return true;
+}
+
+SocketFigures TailChannel::figures() {
+  if (!socket_) return {};
+  SocketFigures figures = queued_.figures(steady_clock().now());
+  figures.is_limited = figures.is_limited && !is_local_;
+  return figures;
 }
 
 // And more is in line: an answer may wait behind that. What a stopped process's kernel takes of little is

@@ -40,10 +40,15 @@ class TailChannel final : public Channel {
   void cancel() override;
   void finish() override;
   void release() override;
-  void note_write(bool begun) override;
+  void note_write(bool begun, std::size_t size_bytes) override;
+  std::size_t room() override;
+  SocketFigures figures() override;
+  bool begin_close_looks() override;
   void part();
 
+  void on_accepted();
   void arm_tick();
+  void arm_probe();
   [[nodiscard]] bool has_taken();
   void on_socket(Result<net::FileDescriptor> dialled);
   [[nodiscard]] bool was_accepted() const;
@@ -64,6 +69,12 @@ class TailChannel final : public Channel {
   grpc::Alarm tick_;
   bool is_ticking_ = false;
   std::uint64_t taken_bytes_ = 0;  // by the peer, as of the last tick
+  SendQueue queued_;
+  grpc::Alarm room_alarm_;
+  bool waits_for_room_ = false;
+  grpc::Alarm probe_alarm_;
+  bool looks_closely_ = false;
+  bool is_local_ = false;  // the peer is on this machine: no network limits
 };
 
 }  // namespace square::rpc

@@ -166,6 +166,10 @@ void GrpcTransport::set_channels(LinkHandle link, std::size_t channels) {
 
 void GrpcTransport::set_patience(Duration patience) { patience_ = patience.count(); }
 
+void GrpcTransport::probe(LinkHandle link) {
+  if (const auto found = find(link)) found->probe();
+}
+
 void GrpcTransport::close_link(LinkHandle link) {
   if (const auto found = find(link)) found->close(cancelled("this node closed the link"));
 }

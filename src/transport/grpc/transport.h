@@ -36,6 +36,7 @@ class GrpcTransport final : public Transport, private ChannelOwner {
   void send(LinkHandle link, Frame frame) override;
   void set_channels(LinkHandle link, std::size_t channels) override;
   void set_patience(Duration patience) override;
+  void probe(LinkHandle link) override;
   void close_link(LinkHandle link) override;
   void stop() override;
 

@@ -18,13 +18,21 @@ constexpr std::size_t kWindowUpdateBytes = kHttp2HeaderBytes + 4;
 
 constexpr std::size_t pieces(std::size_t total, std::size_t piece) { return (total + piece - 1) / piece; }
 
-// In the byte stream that TCP carries.
-constexpr std::size_t stream_bytes(std::size_t payload_bytes) {
-  const std::size_t message = kMessagePrefixBytes + kFrameHeaderBytes + payload_bytes;
-  return message + kHttp2HeaderBytes * pieces(message, kHttp2FrameBytes);
+std::size_t stream_bytes(std::size_t payload_bytes) {
+  return stream_bytes_of_message(kFrameHeaderBytes + payload_bytes);
 }
 
 }  // namespace
+
+std::size_t stream_bytes_of_message(std::size_t message_bytes) {
+  const std::size_t message = kMessagePrefixBytes + message_bytes;
+  return message + kHttp2HeaderBytes * pieces(message, kHttp2FrameBytes);
+}
+
+double stream_bits(std::uint64_t stream_bytes) {
+  constexpr double kWirePart = 1.0 + static_cast<double>(kPacketHeaderBytes) / kSegmentBytes;
+  return kBitsPerByte * kWirePart * static_cast<double>(stream_bytes);
+}
 
 double wire_bits(std::size_t payload_bytes) {
   const std::size_t stream = stream_bytes(payload_bytes);

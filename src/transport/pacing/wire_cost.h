@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace square {
 
@@ -9,6 +10,12 @@ namespace square {
 // frame headers (RFC 9113, 16 KiB frames), and TCP/IP and Ethernet headers of the
 // packets at MTU 9000 (design: emulated links).
 double wire_bits(std::size_t payload_bytes);
+
+// Bytes of a gRPC message in the byte stream that TCP carries.
+std::size_t stream_bytes_of_message(std::size_t message_bytes);
+
+// Bits on the wire of so much of that stream, in full packets.
+double stream_bits(std::uint64_t stream_bytes);
 
 // Bits that go back for such a frame without anybody's asking: TCP acknowledgements and an
 // HTTP/2 WINDOW_UPDATE.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "transport/pacing/wire_cost.h"
 
 namespace square {
 
@@ -119,6 +120,7 @@ void SimulatedTransport::look(LinkHandle link) {
   if (found == connections_.end()) return;
   LinkWatch& watch = found->second.watch;
   if (watch.look(simulation_.clock.time, false)) handler_->on_suspicion(link, true);
+  measure(link, found->second);
   if (watch.ping_is_due()) ping(found->second);
   found->second.is_watched = !watch.rests();
   if (!watch.rests()) later(simulation_.clock.time + kWatchInterval, [this, link] { look(link); });
@@ -167,13 +169,35 @@ LinkHandle SimulatedTransport::accept(SimulatedTransport& from, LinkHandle from_
   return link;
 }
 
-TimePoint SimulatedTransport::arrival(Connection& connection, const FrameHeader& header,
+TimePoint SimulatedTransport::departure(Connection& connection, std::size_t payload_bytes,
+                                        const LinkConditions& conditions) {
+  const TimePoint now = simulation_.clock.time;
+  if (connection.end == LinkEnd::kHead || conditions.capacity_bps == kUnlimited) return now;
+  const double bits = wire_bits(payload_bytes);
+  connection.ran_dry = connection.ran_dry || connection.busy_until <= now;
+  connection.busy_until = std::max(connection.busy_until, now) + from_seconds(bits / conditions.capacity_bps);
+  connection.sent_bits += bits;
+  return connection.busy_until;
+}
+
+void SimulatedTransport::measure(LinkHandle link, Connection& connection) {
+  const LinkConditions& wire = conditions(connection);
+  const Duration left = connection.busy_until - simulation_.clock.time;
+  const bool ran_dry = std::exchange(connection.ran_dry, left <= Duration(0));
+  if (wire.capacity_bps == kUnlimited) return;
+  const double waiting = std::max(0.0, to_seconds(left)) * wire.capacity_bps;
+  const auto capacity = connection.meter.add({simulation_.clock.time, connection.sent_bits - waiting,
+                                              2 * wire.delay, !ran_dry && left > Duration(0)});
+  if (capacity) handler_->on_capacity(link, *capacity, false);
+}
+
+TimePoint SimulatedTransport::arrival(Connection& connection, const FrameHeader& header, TimePoint left,
                                       const LinkConditions& conditions) {
   const Duration jitter = from_seconds(simulation_.draw() * to_seconds(conditions.jitter));
   const std::pair<std::uint64_t, std::uint64_t> stream{
       (std::uint64_t{header.epoch.value()} << 32U) | header.session.value(), header.stream.value()};
   TimePoint& last = connection.last_arrival[stream];
-  last = std::max(last, simulation_.clock.time + conditions.delay + jitter);
+  last = std::max(last, left + conditions.delay + jitter);
   return last;
 }
 
@@ -187,19 +211,27 @@ void SimulatedTransport::send(LinkHandle link, Frame frame) {
     connection.watch.note_use();
     watch(link);
   }
-  const Buffer pin = frame.payload;  // as long as it cannot leave
+  connection.leaving.push_back(frame.payload);  // as long as it cannot leave
   // The wire keeps no reference to the sender's memory.
   std::vector<std::byte> bytes(frame.payload.size_bytes());
   frame.payload.copy_to(bytes.data());
   frame.payload = Buffer::copy_of(bytes);
   const LinkConditions& now = conditions(connection);
   const bool lost = simulation_.draw() < now.loss;
-  const TimePoint when = arrival(connection, frame.header, now);
+  const TimePoint left = departure(connection, frame.payload.size_bytes(), now);
+  const TimePoint when = arrival(connection, frame.header, left, now);
   head->later(when, [head, to = connection.other_handle, frame = std::move(frame), lost] {
     head->happen(to, [head, to, frame, lost] { head->take(to, frame, lost); });
   });
-  later(simulation_.clock.time,
-        [this, link, pin] { happen(link, [this, link, pin] { handler_->on_sent(link); }); });
+  later(std::max(simulation_.clock.time, left - kSimulatedQueueTime),
+        [this, link] { happen(link, [this, link] { let_go(link); }); });
+}
+
+void SimulatedTransport::let_go(LinkHandle link) {
+  const auto found = connections_.find(link);
+  if (found == connections_.end()) return;
+  found->second.leaving.pop_front();
+  handler_->on_sent(link);
 }
 
 void SimulatedTransport::take(LinkHandle link, Frame frame, bool lost) {
@@ -227,6 +259,22 @@ void SimulatedTransport::deliver(LinkHandle link, Frame frame, bool lost) {
 
 void SimulatedTransport::break_link(LinkHandle link, Status reason) {
   if (connections_.erase(link) == 1) handler_->on_link_down(link, std::move(reason));
+}
+
+// Padding fills the wire for a while, behind what is there.
+void SimulatedTransport::probe(LinkHandle link) {
+  const auto found = connections_.find(link);
+  if (found == connections_.end()) return;
+  Connection& connection = found->second;
+  const LinkConditions& wire = conditions(connection);
+  if (connection.end == LinkEnd::kHead || wire.capacity_bps == kUnlimited || wire.is_stalled) return;
+  connection.busy_until = std::max(connection.busy_until, simulation_.clock.time) + kSimulatedProbeTime;
+  connection.sent_bits += wire.capacity_bps * to_seconds(kSimulatedProbeTime);
+  later(connection.busy_until + 2 * wire.delay, [this, link] {
+    const auto probed = connections_.find(link);
+    if (probed != connections_.end())
+      handler_->on_capacity(link, conditions(probed->second).capacity_bps, true);
+  });
 }
 
 void SimulatedTransport::close_link(LinkHandle link) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "square/simulation.h"
 #include "square/transport.h"
+#include "transport/capacity_meter.h"
 #include "transport/link_watch.h"
 #include "transport/sim/simulation_state.h"
 
@@ -22,6 +24,12 @@ inline constexpr Duration kSimulatedSilence = std::chrono::seconds(10);
 
 // What is lost of a connection's own is sent again after so long, or after a round trip.
 inline constexpr Duration kSimulatedResendTime = std::chrono::milliseconds(200);
+
+// A frame is out of the transport's hands when no more than so much is before the end of it on the wire.
+inline constexpr Duration kSimulatedQueueTime = std::chrono::milliseconds(100);
+
+// What a probe takes of the wire.
+inline constexpr Duration kSimulatedProbeTime = std::chrono::milliseconds(400);
 
 class SimulatedTransport final : public Transport {
  public:
@@ -37,6 +45,7 @@ class SimulatedTransport final : public Transport {
   void set_channels(LinkHandle /*link*/, std::size_t /*channels*/) override {}
   // Frames then come at multiples of it.
   void set_patience(Duration patience) override { patience_ = patience; }
+  void probe(LinkHandle link) override;
   void close_link(LinkHandle link) override;
   void stop() override;
 
@@ -56,9 +65,15 @@ class SimulatedTransport final : public Transport {
     std::string other_address;  // empty until connected
     LinkHandle other_handle;
     std::map<std::pair<std::uint64_t, std::uint64_t>, TimePoint> last_arrival{};
+    std::deque<Buffer> leaving{};           // payload that is in the transport's hands
     std::vector<Executor::Task> stalled{};  // what has come, or gone, meanwhile
     std::uint64_t stalls = 0;               // that it went through
-    LinkWatch watch{};                      // tail
+    // Tail:
+    LinkWatch watch{};
+    CapacityMeter meter{};
+    TimePoint busy_until{};  // the wire, with what was sent
+    double sent_bits = 0;
+    bool ran_dry = true;  // since the last look
     bool is_watched = false;
   };
 
@@ -66,6 +81,8 @@ class SimulatedTransport final : public Transport {
   LinkHandle accept(SimulatedTransport& from, LinkHandle from_handle);
   // At this end of a link, unless it is stalled: then when that is over.
   void happen(LinkHandle link, Executor::Task task);
+  // The oldest frame is out of the transport's hands.
+  void let_go(LinkHandle link);
   void take(LinkHandle link, Frame frame, bool lost);
   void watch(LinkHandle link);
   void look(LinkHandle link);
@@ -76,7 +93,11 @@ class SimulatedTransport final : public Transport {
   [[nodiscard]] TimePoint arrival_of_ping(const Connection& connection);
   void deliver(LinkHandle link, Frame frame, bool lost);
   void break_link(LinkHandle link, Status reason);
-  TimePoint arrival(Connection& connection, const FrameHeader& header, const LinkConditions& conditions);
+  // When the last bit of a frame that is sent now has left.
+  TimePoint departure(Connection& connection, std::size_t payload_bytes, const LinkConditions& conditions);
+  TimePoint arrival(Connection& connection, const FrameHeader& header, TimePoint left,
+                    const LinkConditions& conditions);
+  void measure(LinkHandle link, Connection& connection);
   [[nodiscard]] const LinkConditions& conditions(const Connection& connection) const;
   // The transport at the other end; null if it has stopped.
   [[nodiscard]] SimulatedTransport* other(const Connection& connection) const;

@@ -226,7 +226,7 @@ TEST_CASE("more shots give those who are not held back more") {
   }
 }
 
-TEST_CASE("links without a capacity are planned as the largest finite one, or 1 Gbit/s") {
+TEST_CASE("links without a capacity are planned as the lowest finite one, or 1 Gbit/s") {
   Topology topology = named_nodes({"p", "q"});
   REQUIRE(topology.add_link("p", "q", LinkProperties{}).is_ok());
   Scenario alone = scenario_on(topology);
@@ -240,6 +240,23 @@ TEST_CASE("links without a capacity are planned as the largest finite one, or 1 
   Scenario both = scenario_on(topology);
   add_collective(both, CollectiveOp::kBroadcast, {node(0), node(1)});
   CHECK(planned(both).plan.collectives[0].rate_bps == doctest::Approx(30 * kMbps));
+}
+
+TEST_CASE("of six links of which five are measured the sixth is given what the slowest would be") {
+  Topology topology = named_nodes({"root", "a", "b", "c", "d", "e", "f"});
+  double mbps = 50;
+  for (const char* name : {"a", "b", "c", "d", "e"}) link(topology, "root", name, mbps += 10);
+  REQUIRE(topology.add_link("root", "f", LinkProperties{}).is_ok());
+  for (const char* policy : {"exact", "square", "shortest-path"}) {
+    CAPTURE(policy);
+    Scenario scenario = scenario_on(topology);
+    scenario.policy.name = policy;
+    add_collective(scenario, CollectiveOp::kBroadcast, {node(0), node(6)});
+    const PlanResult result = planned(scenario);
+    CHECK(result.plan.collectives[0].rate_bps == doctest::Approx(60 * kMbps));
+    // It is not paced: what it carries is still to be seen.
+    CHECK(result.plan.links.back().capacity_bps == kUnlimited);
+  }
 }
 
 TEST_CASE("sessions, ranges and rates of each operation") {

@@ -123,7 +123,7 @@ TEST_CASE("levels: node limits and unlimited links count as in planning") {
   CHECK(all_violations(plan).find("its duals prove unlimited") != std::string::npos);
 
   Plan open = triangle().plan();
-  open.links[0].capacity_bps = kUnlimited;  // counts as the largest finite one
+  open.links[0].capacity_bps = kUnlimited;  // counts as the lowest finite one
   CHECK(all_violations(open) == "");
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from square.doctor.facts import Overlay
 from square.doctor.finding import Finding
 from square.doctor.rules.addresses import loopback_between_hosts, somebody_else_answers
-from square.doctor.rules.capacities import slower_than_planned
+from square.doctor.rules.capacities import slower_than_given, slower_than_planned
 from square.doctor.rules.clocks import clocks_differ
 from square.doctor.rules.limits import few_files, little_memory
 from square.doctor.rules.networks import congestion_differs, small_buffers
@@ -26,6 +26,7 @@ RULES: tuple[Rule, ...] = (
     not_reached,
     versions_differ,
     clocks_differ,
+    slower_than_given,
     slower_than_planned,
     small_buffers,
     congestion_differs,

@@ -1,0 +1,108 @@
+#include "transport/grpc/send_queue.h"
+
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "square/units.h"
+#include "transport/pacing/wire_cost.h"
+
+namespace square::rpc {
+namespace {
+
+// What carries a quarter more than before still grows (as BBR has it), for so many round trips.
+constexpr double kGrowth = 1.25;
+constexpr int kGrowingRoundTrips = 3;
+constexpr Duration kLeastGrowingTime = std::chrono::milliseconds(10);
+// A longer part of the time in which memory kept data back, and it is not the network that limits.
+constexpr double kMaxHeldPart = 0.1;
+
+std::uint64_t bytes_in(int socket, unsigned long what) {
+  int bytes = 0;
+  return ioctl(socket, what, &bytes) == 0 ? static_cast<std::uint64_t>(std::max(bytes, 0)) : 0;
+}
+
+Duration microseconds(std::uint64_t count) {
+  return std::chrono::microseconds(static_cast<std::int64_t>(count));
+}
+
+}  // namespace
+
+SendQueue::Reading SendQueue::read() const {
+  // The queue first: what leaves it meanwhile counts twice, not never.
+  const std::uint64_t queued = bytes_in(socket_, SIOCOUTQ);
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (getsockopt(socket_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
+  Reading reading;
+  reading.delivered_bytes = info.tcpi_bytes_acked;
+  reading.unsent_bytes = info.tcpi_notsent_bytes;
+  reading.taken_bytes = info.tcpi_bytes_acked + queued;
+  reading.rate = static_cast<double>(info.tcpi_delivery_rate);
+  // All ones before the first sample.
+  if (info.tcpi_min_rtt != ~std::uint32_t{0}) reading.round_trip = microseconds(info.tcpi_min_rtt);
+  reading.held = microseconds(info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited);
+  return reading;
+}
+
+void SendQueue::begin(int socket) {
+  socket_ = socket;
+  written_bytes_ = read().taken_bytes;
+}
+
+void SendQueue::note_written(std::size_t message_bytes) {
+  const std::size_t bytes = stream_bytes_of_message(message_bytes);
+  written_bytes_ += bytes;
+  unsent_bytes_ += bytes;
+}
+
+void SendQueue::refresh(TimePoint now) {
+  const Reading reading = read();
+  written_bytes_ = std::max(written_bytes_, reading.taken_bytes);
+  unsent_bytes_ = reading.unsent_bytes + (written_bytes_ - reading.taken_bytes);
+  if (!(rate_ > 0)) rates_.fill(reading.rate);
+  rates_[readings_++ % rates_.size()] = reading.rate;
+  const auto [low, high] = std::minmax(rates_[0], rates_[1]);
+  rate_ = std::clamp(rates_[2], low, high);
+  round_trip_ = reading.round_trip;
+  if (rate_ >= kGrowth * steady_rate_) {
+    steady_rate_ = rate_;
+    grew_at_ = now;
+  }
+  steady_rate_ = std::min(steady_rate_, 2 * rate_);
+}
+
+std::size_t SendQueue::allowance(TimePoint now) const {
+  const bool grows = now - grew_at_ < std::max(kLeastGrowingTime, kGrowingRoundTrips * round_trip_);
+  const double bytes = rate_ * to_seconds(kSendQueueTime) * (grows ? 2 : 1);
+  return std::max(kMinSendQueueBytes, static_cast<std::size_t>(bytes));
+}
+
+std::size_t SendQueue::room(TimePoint now) {
+  if (socket_ < 0) return kMinSendQueueBytes;
+  ran_dry_ = ran_dry_ || bytes_in(socket_, SIOCOUTQNSD) == 0;
+  if (unsent_bytes_ > allowance(now) / 2) refresh(now);
+  const std::size_t most = allowance(now);
+  if (unsent_bytes_ <= most / 2) return most - unsent_bytes_;
+  const double excess = static_cast<double>(unsent_bytes_ - most / 2);
+  wait_ =
+      rate_ > 0 ? std::clamp(from_seconds(excess / rate_), kMinQueueWait, kMaxQueueWait) : kUnknownQueueWait;
+  return 0;
+}
+
+SocketFigures SendQueue::figures(TimePoint now) {
+  if (socket_ < 0) return {};
+  const Reading reading = read();
+  const Duration step = now - std::exchange(told_at_, now);
+  const Duration held = reading.held - std::exchange(held_, reading.held);
+  const bool ran_dry = std::exchange(ran_dry_, reading.unsent_bytes == 0) || reading.unsent_bytes == 0;
+  const bool was_held = to_seconds(held) > kMaxHeldPart * to_seconds(step);
+  return {reading.delivered_bytes, reading.round_trip, !ran_dry && !was_held};
+}
+
+}  // namespace square::rpc

@@ -1,0 +1,77 @@
+// How much of a connection's data waits to be sent, and how much may.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "square/clock.h"
+
+namespace square::rpc {
+
+// What a connection may hold that the network has not taken: this much time of what it carries. As long as it
+// carries more and more, as a new one does, twice as much. Little enough that what is asked and answered on
+// a slow link is not late; enough that it never runs dry while there is something to send.
+inline constexpr Duration kSendQueueTime = std::chrono::milliseconds(100);
+// What it may hold in any case: before it is known what it carries, and where that is very little.
+inline constexpr std::size_t kMinSendQueueBytes = std::size_t{32} << 10U;
+// A full queue is looked at again when half of it should be gone, within these times.
+inline constexpr Duration kMinQueueWait = std::chrono::milliseconds(1);
+inline constexpr Duration kMaxQueueWait = std::chrono::milliseconds(25);
+// The same while nothing has been delivered yet.
+inline constexpr Duration kUnknownQueueWait = std::chrono::milliseconds(4);
+// Messages of no more bytes go whole.
+inline constexpr std::size_t kMinPieceBytes = kMinSendQueueBytes / 2;
+
+// What TCP says of a connection since it began.
+struct SocketFigures {
+  std::uint64_t delivered_bytes = 0;
+  Duration round_trip{0};  // the least of late; 0: not known
+  // Since the last figures: there was always something to send, and neither end's memory kept it.
+  bool is_limited = false;
+};
+
+// The sending side of one connection. Bytes that gRPC has taken and not given to the kernel count: they are
+// what was written less what the kernel has taken. gRPC writes a little of its own as well, so that would
+// become too little; it is set right whenever it is under nothing. Not thread-safe.
+class SendQueue {
+ public:
+  // The socket is open and connected for as long as anything else is called.
+  void begin(int socket);
+  void note_written(std::size_t message_bytes);
+  // Bytes that may be written now. 0: none; then wait() says when to ask again.
+  std::size_t room(TimePoint now);
+  [[nodiscard]] Duration wait() const { return wait_; }
+  SocketFigures figures(TimePoint now);
+
+ private:
+  // What the kernel says.
+  struct Reading {
+    std::uint64_t delivered_bytes = 0;
+    std::uint64_t unsent_bytes = 0;
+    std::uint64_t taken_bytes = 0;  // delivered, unsent and under way
+    double rate = 0;                // bytes a second of late
+    Duration round_trip{0};
+    Duration held{0};  // in all, by the memory of either end
+  };
+  [[nodiscard]] Reading read() const;
+  void refresh(TimePoint now);
+  [[nodiscard]] std::size_t allowance(TimePoint now) const;
+
+  int socket_ = -1;
+  std::uint64_t written_bytes_ = 0;
+  std::uint64_t unsent_bytes_ = 0;  // as of the last reading, and what was written since
+  // The last readings, by turns, and the median: one sample of TCP's may be far too high.
+  std::array<double, 3> rates_{};
+  std::size_t readings_ = 0;
+  double rate_ = 0;
+  double steady_rate_ = 0;  // it grows as long as this is exceeded by a quarter
+  TimePoint grew_at_{};
+  Duration round_trip_{0};
+  Duration wait_{0};
+  bool ran_dry_ = true;  // since the last figures
+  Duration held_{0};
+  TimePoint told_at_{};
+};
+
+}  // namespace square::rpc

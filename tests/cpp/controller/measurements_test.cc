@@ -1,0 +1,198 @@
+// What measured links do to what is planned.
+#include "controller/measurements.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "controller/fixture.h"
+
+using namespace square;
+using namespace square::controller;
+using namespace square::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr double kMbps = 1e6;
+
+// a -> b of 100 Mbit/s, a -> c without a capacity, b -> c fixed at 50 Mbit/s.
+struct Place {
+  Place() {
+    for (const char* name : {"a", "b", "c"}) REQUIRE(topology.add_node({name}).is_ok());
+    REQUIRE(topology.add_link("a", "b", {.capacity_bps = 100 * kMbps}).is_ok());
+    REQUIRE(topology.add_link("a", "c", {}).is_ok());
+    REQUIRE(topology.add_link("b", "c", {.capacity_bps = 50 * kMbps, .is_fixed = true}).is_ok());
+  }
+
+  // Whether plans may change.
+  bool say(const std::string& from, const std::string& to, double mbps) {
+    v1::Heartbeat beat;
+    beat.add_links()->set_peer(to);
+    beat.mutable_links(0)->set_capacity_bps(mbps * kMbps);
+    return measurements.note(from, beat, topology, now);
+  }
+  // The same a second after all before; whether a new plan is due.
+  bool replans(const std::string& from, const std::string& to, double mbps) {
+    now += kMeasuredPlanInterval;
+    say(from, to, mbps);
+    return measurements.absorb(topology, known, now);
+  }
+  [[nodiscard]] double planned_mbps(const std::string& from, const std::string& to) const {
+    Topology overlay = topology;
+    known.apply(overlay);
+    const auto link = overlay.find_link(*overlay.find_node(from), *overlay.find_node(to));
+    return overlay.link(*link).properties.capacity_bps / kMbps;
+  }
+
+  Topology topology;
+  MeasuredCapacities known;
+  Measurements measurements;
+  TimePoint now{};
+};
+
+// A node that measures its link with `peer`.
+std::unique_ptr<ControllerClient> measuring(const Controller& controller, const std::string& name,
+                                            const LinkReport& report, std::atomic<bool>& has_moved) {
+  ControllerEvents events;
+  events.measured = [report] { return std::vector{report}; };
+  events.on_activate = [&has_moved](Epoch, bool moves) { has_moved = has_moved || moves; };
+  auto made = ControllerClient::connect({controller.address(), "", name, name + ".example:1", kPatience},
+                                        std::move(events));
+  REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
+  return std::move(*made);
+}
+
+double planned_between(const Controller& controller, const std::string& from, const std::string& to) {
+  const auto plan = controller.plan();
+  for (const PlanLink& link : plan->links) {
+    if (plan->nodes[link.from.index()].name == from && plan->nodes[link.to.index()].name == to)
+      return link.capacity_bps;
+  }
+  return 0;
+}
+
+bool comes_true(const std::function<bool()>& condition) {
+  const auto give_up = std::chrono::steady_clock::now() + kPatience;
+  while (!condition() && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(5ms);
+  return condition();
+}
+
+}  // namespace
+
+TEST_CASE("a link that carries less than the topology says is planned with what it carries") {
+  Place place;
+  CHECK_FALSE(place.replans("a", "b", 95));
+  CHECK(place.planned_mbps("a", "b") == doctest::Approx(100));
+  CHECK(place.replans("a", "b", 20));
+  CHECK(place.planned_mbps("a", "b") == doctest::Approx(20));
+  CHECK(place.measurements.take_moves());
+  CHECK_FALSE(place.measurements.take_moves());
+  CHECK_FALSE(place.replans("a", "b", 21));
+  CHECK(place.planned_mbps("a", "b") == doctest::Approx(20));
+}
+
+TEST_CASE("never with more than the topology allows") {
+  Place place;
+  CHECK_FALSE(place.replans("a", "b", 300));
+  CHECK(place.replans("a", "b", 20));
+  CHECK(place.replans("a", "b", 300));
+  CHECK(place.planned_mbps("a", "b") == doctest::Approx(100));
+  CHECK(place.known.planned.empty());
+}
+
+TEST_CASE("a link without a capacity has the one that was measured, and none where machines limit") {
+  Place place;
+  CHECK(place.replans("a", "c", 400));
+  CHECK(place.planned_mbps("a", "c") == doctest::Approx(400));
+  CHECK_FALSE(place.replans("a", "c", 390));
+  CHECK(place.replans("a", "c", 500));
+  CHECK(place.replans("a", "c", 8000));
+  CHECK(place.planned_mbps("a", "c") * kMbps == kUnlimited);
+}
+
+TEST_CASE("a fixed capacity stays") {
+  Place place;
+  CHECK_FALSE(place.replans("b", "c", 5));
+  CHECK(place.planned_mbps("b", "c") == doctest::Approx(50));
+}
+
+TEST_CASE("measurements bring at most one plan a second") {
+  Place place;
+  CHECK(place.replans("a", "b", 20));
+  place.now += 100ms;
+  CHECK_FALSE(place.say("a", "b", 50));
+  CHECK_FALSE(place.measurements.absorb(place.topology, place.known, place.now));
+  const TimePoint due = place.measurements.next_end(TimePoint::max());
+  CHECK(due == place.now - 100ms + kMeasuredPlanInterval);
+  place.now = due;
+  CHECK(place.measurements.absorb(place.topology, place.known, place.now));
+  CHECK(place.planned_mbps("a", "b") == doctest::Approx(50));
+  CHECK(place.measurements.next_end(TimePoint::max()) == TimePoint::max());
+}
+
+TEST_CASE("what cannot be is not noted") {
+  Place place;
+  CHECK_FALSE(place.say("a", "nobody", 5));
+  CHECK_FALSE(place.say("nobody", "a", 5));
+  CHECK_FALSE(place.say("b", "a", 5));  // there is no such link
+  for (const double mbps : {0.0, -5.0, std::numeric_limits<double>::infinity(), std::nan("")})
+    CHECK_FALSE(place.say("a", "b", mbps));
+  CHECK_FALSE(place.replans("a", "b", 1e-9));
+}
+
+TEST_CASE("what was measured outlives the controller, and only so much of it") {
+  Place place;
+  for (int i = 0; i < kHistoryPoints + 50; ++i) place.replans("a", "b", i % 2 == 0 ? 20 : 40);
+  const LinkEnds ends{NodeId(0), NodeId(1)};
+  CHECK(place.known.history_of(ends).points_size() == kHistoryPoints);
+
+  v1::Past past;
+  for (const auto& [link, bytes] : place.known.history) {
+    v1::Past part;
+    REQUIRE(part.ParseFromString(*bytes));
+    past.MergeFrom(part);
+  }
+  MeasuredCapacities later;
+  later.take_up(past, place.topology);
+  CHECK(later.planned == place.known.planned);
+  CHECK(later.history_of(ends).points_size() == kHistoryPoints);
+}
+
+TEST_CASE("who asks is told of each link what the topology says, what was measured, and what is planned") {
+  Place place;
+  place.replans("a", "b", 20);
+  const v1::ListLinksResponse list = place.measurements.list(place.topology, place.known, place.now);
+  REQUIRE(list.links_size() == 3);
+  CHECK(list.nodes_size() == 3);
+  CHECK(list.links(0).capacity_bps() == 100 * kMbps);
+  CHECK(list.links(0).measured().capacity_bps() == 20 * kMbps);
+  CHECK(list.links(0).planned_bps() == 20 * kMbps);
+  CHECK_FALSE(list.links(1).has_measured());
+  CHECK(list.links(2).is_fixed());
+}
+
+TEST_CASE("what a node measures is planned, what runs moves to it, and who asks hears both figures") {
+  const auto controller = start(mesh({"a", "b"}));
+  std::atomic<bool> has_moved = false;
+  const auto node =
+      measuring(*controller, "a", {"b", 10ms, 20 * kMbps, false, steady_clock().now()}, has_moved);
+  CHECK(comes_true([&] { return planned_between(*controller, "a", "b") == 20 * kMbps; }));
+  CHECK(planned_between(*controller, "b", "a") == 100 * kMbps);
+  CHECK(comes_true([&] { return has_moved.load(); }));
+
+  const auto overlay = list_links(controller->address(), "", kPatience);
+  REQUIRE(overlay.is_ok());
+  CHECK(overlay->topology.node_count() == 2);
+  REQUIRE(overlay->links.size() == 2);
+  const LinkInformation& link = overlay->links[overlay->links[0].from == "a" ? 0 : 1];
+  CHECK(link.given.capacity_bps == 100 * kMbps);
+  CHECK(link.measured.capacity_bps == 20 * kMbps);
+  CHECK(link.measured.round_trip == 10ms);
+  CHECK(link.planned_bps == 20 * kMbps);
+  CHECK(link.history.size() == 1);
+}
