@@ -98,6 +98,7 @@ struct PlanLink {
   Duration latency{0};
   double price_usd_per_gb = 0;
   bool avoided = false;  // carries nothing
+  double most_bps = 0;   // may be sent where the capacity was measured; 0: the capacity
   double pace_bps = 0;   // what it may carry beside the other links of its ends; only in a node's part
 };
 

@@ -37,6 +37,8 @@ struct LinkProperties {
   double capacity_stddev_bps = 0.0;
   // The capacity stands, whatever is measured.
   bool is_fixed = false;
+  // What may be sent at most where the capacity was measured; 0: the capacity.
+  double most_bps = 0.0;
 };
 
 struct TopologyLink {
@@ -72,6 +74,8 @@ class Topology {
 
   // Replace what was set. Errors: INVALID_ARGUMENT as above.
   Status set_capacity(LinkId link, double capacity_bps);
+  // What was measured of a link, in place of the operator's capacity and its deviation. Errors: as above.
+  Status set_measured(LinkId link, double capacity_bps, double most_bps);
   Status set_limits(NodeId node, double egress_bps, double ingress_bps);
 
   [[nodiscard]] std::size_t node_count() const;

@@ -60,10 +60,9 @@ class TransportHandler {
   // At the tail: a new estimate of the link's round trip, the least of late measurements.
   // About once a second while the link is in use.
   virtual void on_round_trip(LinkHandle /*link*/, Duration /*round_trip*/) {}
-  // At the tail of a link in use: what it carries, bits per second as a kernel's shaper counts them, as seen of
-  // the last second or more in which the network alone kept more from leaving. Several times a second while
-  // that is so. Not of a link that stays on one machine.
-  // The same after probe().
+  // At the tail of a link in use: what it carries, bits per second as a kernel's shaper counts them, as seen
+  // of the last second or more in which the network alone kept more from leaving. Several times a second
+  // while that is so. Of a link that stays on one machine once, kUnlimited. The same after probe().
   virtual void on_capacity(LinkHandle /*link*/, double /*capacity_bps*/, bool /*is_probed*/) {}
   // At the tail of a link in use: the peer has not spoken for longer than the link's round trips explain, at
   // least a second, although it was asked; or it has spoken again. Nothing else changes: the link stays up.
@@ -105,8 +104,9 @@ class Transport {
   // runs it. 0 at first; a hint.
   virtual void set_patience(Duration /*patience*/) {}
 
-  // Has the tail of a link find out what it carries: for a second or so bytes that mean nothing fill it, behind
-  // what is sent, to half a second of what it carries. The outcome comes as on_capacity(), if there is one.
+  // Has the tail of a link find out what it carries: for a second or so bytes that mean nothing fill it,
+  // behind what is sent, to half a second of what it carries. The outcome comes as on_capacity(), if there is
+  // one.
   virtual void probe(LinkHandle /*link*/) {}
 
   // Drops what is queued and releases every payload of this link soon after.

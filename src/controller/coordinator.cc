@@ -356,10 +356,10 @@ TimePoint Coordinator::next_wake() const {
   TimePoint next = time() + kLongestSleep;
   next = members_.next_end(next);
   next = publication_.next_end(next);
-  next = measurements_.next_end(links_.next_end(absences_.next_end(next)));
+  next = links_.next_end(absences_.next_end(next));
   if (has_work_) return std::min(next, members_.return_end(time()).value_or(next));
   if (retry_) next = std::min(next, *retry_);
-  next = regroupings_.next_end(closed_.next_end(next));
+  next = measurements_.next_end(regroupings_.next_end(closed_.next_end(next)));
   // What is still pending without work at hand waits for its nodes.
   return requests_.next_end(next);
 }
@@ -456,7 +456,8 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     log_plan(plan);
     const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
     const bool avoids_links = links_.note_published(state_, admission.is_whole);
-    if (measurements_.take_moves() || avoids_nodes || avoids_links) admission.next = with_moves(*admission.next);
+    if (measurements_.take_moves() || avoids_nodes || avoids_links)
+      admission.next = with_moves(*admission.next);
   }
   // Also without a plan of their own those admitted wait until the active one is installed.
   if (!admission.next && !publication_.active() && !requests_.has_planned()) return;

@@ -11,6 +11,10 @@ namespace {
 
 // Less is no measurement.
 constexpr double kLeastMeasuredBps = 1;
+// Of what the topology says.
+constexpr double kNearlyAll = 0.97;
+// What is sent at most, of what was measured: who never sends more than that never sees more.
+constexpr double kMeasuredPace = 1.25;
 
 // A capacity that is not off by more than this much is the same.
 bool is_other(double bps, double than_bps) {
@@ -22,14 +26,20 @@ std::string in_words(double bps) {
   return bps == kUnlimited ? "unlimited" : fmt::format("{:.4g} Mbit/s", bps_to_mbps(bps));
 }
 
-// What plans are to take for the link; nothing: what the topology says.
-std::optional<double> wanted(const LinkProperties& link, double measured_bps) {
+// What plans are to take for the link; nothing: what the topology says. `before_bps` is what they take now:
+// the topology's figure comes back when nearly all of it was seen, or plans would go to and fro.
+std::optional<double> wanted(const LinkProperties& link, double measured_bps, double before_bps) {
   if (link.is_fixed || !(measured_bps > 0)) return std::nullopt;
-  if (link.capacity_bps == kUnlimited) {
-    return measured_bps > kMostMeasuredBps ? std::nullopt : std::optional(measured_bps);
-  }
-  const bool is_less = measured_bps < link.capacity_bps && is_other(measured_bps, link.capacity_bps);
-  return is_less ? std::optional(measured_bps) : std::nullopt;
+  if (link.capacity_bps == kUnlimited) return std::min(measured_bps, kMostMeasuredBps);
+  if (measured_bps >= kMostMeasuredBps) return std::nullopt;
+  const bool was_less = before_bps < link.capacity_bps;
+  const double enough = link.capacity_bps * (was_less ? kNearlyAll : 1 / (1 + kCapacityChange));
+  return measured_bps < enough ? std::optional(measured_bps) : std::nullopt;
+}
+
+// A figure of before stands only where the topology still leaves it to what is measured.
+bool counts(const LinkProperties& link, double planned_bps) {
+  return !link.is_fixed && planned_bps < link.capacity_bps;
 }
 
 // A topology that says otherwise is the operator's to mend.
@@ -47,6 +57,12 @@ void tell(const Topology& topology, const TopologyLink& link, double measured_bp
         in_words(measured_bps), in_words(before_bps));
   }
 }
+
+struct Change {
+  const TopologyLink* link;
+  double measured_bps;
+  double before_bps;
+};
 
 std::int64_t system_milliseconds() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -85,11 +101,23 @@ void keep_history(const Topology& topology, const TopologyLink& link, const Meas
 
 }  // namespace
 
+bool MeasuredCapacities::distinguish(const Topology& topology) const {
+  for (std::size_t i = 0; i < topology.link_count(); ++i) {
+    if (topology.link(LinkId(static_cast<LinkId::value_type>(i))).properties.capacity_bps != kUnlimited)
+      return true;
+  }
+  return std::ranges::any_of(planned, [](const auto& entry) { return entry.second < kMostMeasuredBps; });
+}
+
 void MeasuredCapacities::apply(Topology& topology) const {
+  if (planned.empty() || !distinguish(topology)) return;
   for (const auto& [ends, capacity_bps] : planned) {
     const auto link = topology.find_link(ends.first, ends.second);
     if (!link) continue;
-    const Status set = topology.set_capacity(*link, capacity_bps);
+    const LinkProperties& given = topology.link(*link).properties;
+    if (!counts(given, capacity_bps)) continue;
+    const double most = capacity_bps < kMostMeasuredBps ? kMeasuredPace * capacity_bps : kUnlimited;
+    const Status set = topology.set_measured(*link, capacity_bps, std::min(most, given.capacity_bps));
     SQUARE_CHECK(set.is_ok(), "a capacity that was measured is one");
   }
 }
@@ -98,12 +126,14 @@ void MeasuredCapacities::take_up(const v1::Past& past, const Topology& topology)
   for (const v1::LinkHistory& link : past.links()) {
     const auto from = topology.find_node(link.from());
     const auto to = topology.find_node(link.to());
-    if (!from || !to || !topology.find_link(*from, *to)) continue;
+    const auto known = from && to ? topology.find_link(*from, *to) : std::nullopt;
+    if (!known) continue;
     v1::Past part;
     *part.add_links() = link;
     history[{*from, *to}] = std::make_shared<const std::string>(part.SerializeAsString());
-    if (link.planned_bps() >= kLeastMeasuredBps && std::isfinite(link.planned_bps()))
-      planned[{*from, *to}] = link.planned_bps();
+    const double bps = link.planned_bps();
+    if (bps >= kLeastMeasuredBps && counts(topology.link(*known).properties, bps))
+      planned[{*from, *to}] = bps;
   }
 }
 
@@ -125,48 +155,52 @@ bool Measurements::note(const std::string& node, const v1::Heartbeat& beat, cons
     Estimate& estimate = estimates_[{*from, *to}];
     estimate.round_trip = Duration(static_cast<Duration::rep>(
         std::min<std::uint64_t>(link.round_trip_nanoseconds(), Duration(std::chrono::hours(1)).count())));
-    if (!(link.capacity_bps() >= kLeastMeasuredBps) || !std::isfinite(link.capacity_bps())) continue;
-    is_news = is_news || link.capacity_bps() != estimate.capacity_bps;
+    if (!(link.capacity_bps() >= kLeastMeasuredBps)) continue;
+    if (link.capacity_bps() != estimate.capacity_bps) {
+      is_news = true;
+      fresh_.insert({*from, *to});
+    }
     estimate.capacity_bps = link.capacity_bps();
     estimate.is_probed = link.is_probed();
     estimate.when = now - Duration(static_cast<Duration::rep>(std::min<std::uint64_t>(
                               link.age_nanoseconds(), Duration(std::chrono::hours(24)).count())));
   }
-  is_news_ = is_news_ || is_news;
   return is_news && next_end(TimePoint::max()) <= now;
 }
 
 bool Measurements::absorb(const Topology& topology, MeasuredCapacities& known, TimePoint now) {
   if (next_end(TimePoint::max()) > now) return false;
-  is_news_ = false;
-  bool is_due = false;
-  for (const auto& [ends, estimate] : estimates_) {
+  absorbed_at_ = now;
+  const bool did_distinguish = known.distinguish(topology);
+  std::vector<Change> changes;
+  for (const LinkEnds& ends : std::exchange(fresh_, {})) {
     const auto id = topology.find_link(ends.first, ends.second);
-    if (!id || !(estimate.capacity_bps > 0)) continue;
+    if (!id) continue;
     const TopologyLink& link = topology.link(*id);
+    const Estimate& estimate = estimates_.at(ends);
     const auto planned = known.planned.find(ends);
     const double before = planned == known.planned.end() ? link.properties.capacity_bps : planned->second;
-    const std::optional<double> capacity = wanted(link.properties, estimate.capacity_bps);
+    const std::optional<double> capacity = wanted(link.properties, estimate.capacity_bps, before);
     if (is_other(capacity.value_or(link.properties.capacity_bps), before)) {
-      tell(topology, link, estimate.capacity_bps, before);
-      is_due = true;
+      changes.push_back({&link, estimate.capacity_bps, before});
       if (capacity) {
         known.planned[ends] = *capacity;
       } else {
         known.planned.erase(ends);
       }
     }
-    keep_history(topology, link, estimate, known);
+    if (std::isfinite(estimate.capacity_bps)) keep_history(topology, link, estimate, known);
   }
-  if (!is_due) return false;
-  planned_at_ = now;
+  // Where all links are fast, or of one machine, plans take all for equal.
+  if (changes.empty() || !(did_distinguish || known.distinguish(topology))) return false;
+  for (const Change& change : changes) tell(topology, *change.link, change.measured_bps, change.before_bps);
   moves_ = true;
   return true;
 }
 
 TimePoint Measurements::next_end(TimePoint latest) const {
-  if (!is_news_) return latest;
-  return planned_at_ ? std::min(latest, *planned_at_ + kMeasuredPlanInterval) : TimePoint{};
+  if (fresh_.empty()) return latest;
+  return absorbed_at_ ? std::min(latest, *absorbed_at_ + kMeasuredPlanInterval) : TimePoint{};
 }
 
 v1::ListLinksResponse Measurements::list(const Topology& topology, const MeasuredCapacities& known,

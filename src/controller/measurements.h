@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +21,8 @@ namespace square::controller {
 inline constexpr double kCapacityChange = 0.1;
 // Measurements bring a new plan at most so often.
 inline constexpr Duration kMeasuredPlanInterval = std::chrono::seconds(1);
-// Where more comes through it is machines that limit, and the link counts as unlimited.
+// Where more comes through it is machines that limit. The link is planned with this much beside slower ones,
+// and not paced.
 inline constexpr double kMostMeasuredBps = 5e9;
 
 // Of each link so many points are kept: one where it differs from the last by kCapacityChange, or after a
@@ -40,6 +42,8 @@ struct MeasuredCapacities {
   // copied often.
   std::map<LinkEnds, std::shared_ptr<const std::string>> history;
 
+  // Whether some link is known to be slower than machines are; else all are alike.
+  [[nodiscard]] bool distinguish(const Topology& topology) const;
   // Gives the links of the topology what they are planned with.
   void apply(Topology& topology) const;
   // What an earlier controller's store has of links that the topology has.
@@ -54,7 +58,7 @@ struct MeasuredCapacities {
 class Measurements {
  public:
   struct Estimate {
-    double capacity_bps = 0;  // 0: not known
+    double capacity_bps = 0;  // 0: not known; kUnlimited: it stays on one machine
     bool is_probed = false;
     TimePoint when{};  // it was measured
     Duration round_trip{0};
@@ -64,8 +68,8 @@ class Measurements {
   // noted. Whether something may have changed for plans.
   bool note(const std::string& node, const v1::Heartbeat& beat, const Topology& topology, TimePoint now);
 
-  // Brings `known` up to date; whether a new plan is due. Not yet where the
-  // last was made for measurements, and just now: then next_end() says when.
+  // Brings `known` up to date; whether a new plan is due. Not so soon after the last time: then next_end()
+  // says when.
   bool absorb(const Topology& topology, MeasuredCapacities& known, TimePoint now);
   // The next time that absorb() is worth a call, `latest` if it is not.
   [[nodiscard]] TimePoint next_end(TimePoint latest) const;
@@ -78,9 +82,9 @@ class Measurements {
 
  private:
   std::map<LinkEnds, Estimate> estimates_;
-  bool is_news_ = false;
+  std::set<LinkEnds> fresh_;  // with another figure since the last absorb()
   bool moves_ = false;
-  std::optional<TimePoint> planned_at_;
+  std::optional<TimePoint> absorbed_at_;
 };
 
 }  // namespace square::controller

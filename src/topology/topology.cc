@@ -143,6 +143,15 @@ Status Topology::set_capacity(LinkId link, double capacity_bps) {
   return {};
 }
 
+Status Topology::set_measured(LinkId link, double capacity_bps, double most_bps) {
+  SQUARE_RETURN_IF_ERROR(set_capacity(link, capacity_bps));
+  SQUARE_RETURN_IF_ERROR(check_rate("the most that may be sent", most_bps));
+  LinkProperties& properties = graph_->links[link.index()].properties;
+  properties.most_bps = most_bps;
+  properties.capacity_stddev_bps = 0.0;
+  return {};
+}
+
 Status Topology::set_limits(NodeId node, double egress_bps, double ingress_bps) {
   if (node.index() >= node_count()) return invalid_argument("no node has this number");
   SQUARE_RETURN_IF_ERROR(check_rate("the egress limit", egress_bps));

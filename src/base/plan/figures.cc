@@ -94,7 +94,7 @@ std::vector<double> link_paces(const Plan& plan) {
   for (const PlanLink& link : plan.links) {
     const double egress = leaving[link.from.index()].of(link, plan.nodes[link.from.index()].egress_bps);
     const double ingress = entering[link.to.index()].of(link, plan.nodes[link.to.index()].ingress_bps);
-    const double pace = std::min({link.capacity_bps, egress, ingress});
+    const double pace = std::min({std::max(link.capacity_bps, link.most_bps), egress, ingress});
     paces.push_back(std::max(pace, kMinPacePart * std::min(link.capacity_bps, kAssumedCapacityBps)));
   }
   return paces;

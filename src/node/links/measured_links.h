@@ -36,8 +36,9 @@ class MeasuredLinks {
     link.report.capacity_bps = capacity_bps;
     link.report.is_probed = is_probed;
     link.report.when = now;
-    const double change = std::abs(capacity_bps - link.told_bps);
-    link.is_news = link.is_news || change > kReportedChange * capacity_bps;
+    const bool is_same = capacity_bps == link.told_bps ||
+                         std::abs(capacity_bps - link.told_bps) <= kReportedChange * capacity_bps;
+    link.is_news = link.is_news || !is_same;
   }
   // What is new since the last call, and some of what is not, in turn.
   std::vector<LinkReport> take() {

@@ -275,7 +275,10 @@ void Neighbours::on_round_trip(LinkHandle link, Duration round_trip) {
   const auto found = connections_.find(link);
   if (found == connections_.end()) return;
   found->second.round_trip = round_trip;
-  if (found->second.outgoing != nullptr) node_.measured.note_round_trip(found->second.peer(), round_trip);
+  if (found->second.outgoing != nullptr) {
+    node_.measured.note_round_trip(found->second.peer(), round_trip);
+    prober_.on_round_trip(found->second.peer(), round_trip);
+  }
   choose_channels(link, found->second);
 }
 

@@ -23,7 +23,13 @@ void Prober::on_down(const std::string& peer) { links_.erase(peer); }
 void Prober::on_measured(const std::string& peer) {
   const auto found = links_.find(peer);
   if (found == links_.end()) return;
-  found->second = {later(kProbeInterval), true};
+  found->second.due = later(found->second.interval());
+  found->second.is_measured = true;
+}
+
+void Prober::on_round_trip(const std::string& peer, Duration round_trip) {
+  const auto found = links_.find(peer);
+  if (found != links_.end()) found->second.round_trip = round_trip;
 }
 
 // For the link that is due first; late where it was measured meanwhile.
@@ -44,7 +50,7 @@ void Prober::run() {
     return std::tuple(entry.second.due > now, entry.second.is_measured, entry.second.due);
   });
   if (next != links_.end() && next->second.due <= now) {
-    next->second.due = later(kProbeInterval);
+    next->second.due = later(next->second.interval());
     free_at_ = now + kProbeSpacing;
     probe_(next->first);
   }

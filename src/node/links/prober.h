@@ -1,6 +1,7 @@
 // When a node has its links find out what they carry.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,12 +14,15 @@
 
 namespace square {
 
-// Between probes of a link, unless transfers tell; half a second of what it carries each, so a hundredth.
-// Each is up to kProbeJitter sooner or later, so that nodes do not probe at once.
+// Between probes of a link, unless transfers tell: half a second of what it carries each, or four round
+// trips, so a hundredth of it. Each is up to kProbeJitter sooner or later, so that nodes do not probe at
+// once.
 inline constexpr Duration kProbeInterval = std::chrono::seconds(50);
+inline constexpr int kProbeIntervalRoundTrips = 400;
 inline constexpr double kProbeJitter = 0.1;
-// Between any two probes of a node: the one before is over then.
-inline constexpr Duration kProbeSpacing = std::chrono::milliseconds(1500);
+// Between any two probes of a node: the one before is over then, and where all links share one way to the
+// network they take little of that.
+inline constexpr Duration kProbeSpacing = std::chrono::seconds(4);
 // A link without a capacity is probed so long after it is up; one whose capacity the plan knows later.
 inline constexpr Duration kFirstProbe = std::chrono::seconds(3);
 inline constexpr Duration kFirstKnownProbe = std::chrono::seconds(30);
@@ -35,6 +39,7 @@ class Prober {
   // The link is up. `is_known`: the plan has a capacity for it.
   void on_up(const std::string& peer, bool is_known);
   void on_down(const std::string& peer);
+  void on_round_trip(const std::string& peer, Duration round_trip);
   // By a transfer, or the probe.
   void on_measured(const std::string& peer);
 
@@ -42,6 +47,10 @@ class Prober {
   struct Link {
     TimePoint due{};
     bool is_measured = false;
+    Duration round_trip{0};
+    [[nodiscard]] Duration interval() const {
+      return std::max<Duration>(kProbeInterval, kProbeIntervalRoundTrips * round_trip);
+    }
   };
 
   [[nodiscard]] TimePoint later(Duration wait);

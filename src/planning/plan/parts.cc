@@ -54,6 +54,7 @@ void add_overlay(const Problem& problem, Plan& plan) {
     const TopologyLink& link = topology.link(LinkId(static_cast<std::uint32_t>(e)));
     plan.links.push_back({link.from, link.to, link.properties.capacity_bps, 0.0, link.properties.latency,
                           link.properties.price_usd_per_gb});
+    plan.links.back().most_bps = link.properties.most_bps;
   }
 }
 

@@ -23,8 +23,8 @@ bool are_same(const PlanNode& a, const PlanNode& b) {
 }
 
 bool are_same(const PlanLink& a, const PlanLink& b) {
-  return a.from == b.from && a.to == b.to && a.capacity_bps == b.capacity_bps && a.latency == b.latency &&
-         a.price_usd_per_gb == b.price_usd_per_gb && a.avoided == b.avoided;
+  return a.from == b.from && a.to == b.to && a.capacity_bps == b.capacity_bps && a.most_bps == b.most_bps &&
+         a.latency == b.latency && a.price_usd_per_gb == b.price_usd_per_gb && a.avoided == b.avoided;
 }
 
 class Extension {

@@ -292,13 +292,19 @@ bool Link::look(Channel& channel, bool takes) {
   return !watch_.rests();
 }
 
-// Channels of a link share this thread.
+// Channels of a link share this thread. Those that are not wanted any more have nothing to send.
 std::vector<SocketFigures> Link::figures() {
   std::vector<SocketFigures> figures;
-  for (const Slot& slot : slots_) {
-    if (slot.is_up) figures.push_back(slot.channel->figures());
+  for (std::size_t number = 0; number < slots_.size(); ++number) {
+    if (!slots_[number].is_up) continue;
+    figures.push_back(slots_[number].channel->figures());
+    if (number >= wanted_ && !meter_.is_probed()) figures.back().is_limited = true;
   }
   return figures;
+}
+
+void Link::note_local() {
+  tell([&](TransportHandler& node) { node.on_capacity(handle_, kUnlimited, false); });
 }
 
 void Link::probe() {

@@ -68,6 +68,8 @@ class Link : public std::enable_shared_from_this<Link> {
   // False if no more are needed until something is written.
   void begin_looks();
   bool look(Channel& channel, bool takes);
+  // It stays on this machine.
+  void note_local();
   // The same every kProbeLook while the link is probed. False when that is over.
   bool look_closely(Channel& channel);
   // The last call of a channel.

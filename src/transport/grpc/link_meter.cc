@@ -39,17 +39,21 @@ void LinkMeter::begin_probe(TimePoint now) {
 std::optional<double> LinkMeter::look_closely(Channels channels, TimePoint now) {
   if (!probe_) return std::nullopt;
   const CapacityMeter::Sample sample = this->sample(channels, now);
-  if (!probe_->first) probe_->first = sample;
+  if (!probe_->first) probe_->first = probe_->mark = sample;
   const std::optional<double> estimate = probe_->meter.add(sample);
   if (estimate) probe_->estimate = estimate;
-  const Duration time = now - probe_->begun;
-  const double bits = sample.delivered_bits - probe_->first->delivered_bits;
-  if (time > Duration(0))
-    probe_->most_bps = std::max(probe_->most_bps, estimate.value_or(bits / to_seconds(time)));
+  const Duration late = now - probe_->mark.when;
+  if (late >= std::max(kProbeLook, sample.round_trip)) {
+    const double rate = (sample.delivered_bits - probe_->mark.delivered_bits) / to_seconds(late);
+    probe_->most_bps = std::max(probe_->most_bps, rate);
+    probe_->mark = sample;
+  }
   const Duration most =
       std::clamp<Duration>(kProbeRoundTrips * sample.round_trip, kMinProbeTime, kMaxProbeTime);
-  const bool is_enough = bits > std::max(kMinProbeBits, probe_->most_bps * to_seconds(kProbeShare));
-  if (time < most && !is_enough) return std::nullopt;
+  const Duration share = std::max<Duration>(kProbeShare, kProbeShareRoundTrips * sample.round_trip);
+  const double bits = sample.delivered_bits - probe_->first->delivered_bits;
+  const bool is_enough = bits > std::max(kMinProbeBits, probe_->most_bps * to_seconds(share));
+  if (now - probe_->begun < most && !is_enough) return std::nullopt;
   const std::optional<double> outcome = probe_->estimate;
   probe_.reset();
   return outcome;

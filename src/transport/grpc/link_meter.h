@@ -11,12 +11,15 @@
 
 namespace square::rpc {
 
-// A probe has so long, or so many round trips: what a connection needs to find out what it may send.
+// A probe has so long, or so many round trips: what a connection needs to find out what it may send, from the
+// few packets that it begins with after a rest.
 inline constexpr Duration kMinProbeTime = std::chrono::milliseconds(400);
-inline constexpr Duration kMaxProbeTime = std::chrono::milliseconds(1200);
-inline constexpr int kProbeRoundTrips = 10;
-// And so much of what the link is seen to carry: who probes every 50 s takes a hundredth of it.
+inline constexpr Duration kMaxProbeTime = std::chrono::milliseconds(4000);
+inline constexpr int kProbeRoundTrips = 20;
+// And so much of what the link is seen to carry, or so many round trips of it, which it takes to see that it
+// does not grow any more: who probes every 50 s, or 400 round trips, takes a hundredth of it.
 inline constexpr Duration kProbeShare = std::chrono::milliseconds(500);
+inline constexpr int kProbeShareRoundTrips = 4;
 inline constexpr double kMinProbeBits = 1e6;
 inline constexpr Duration kProbeLook = std::chrono::milliseconds(50);
 // Who waits a larger part of the time for a processor does not know what the network does.
@@ -41,6 +44,7 @@ class LinkMeter {
     TimePoint begun{};
     CapacityMeter meter{kProbeLook, 0.5};
     std::optional<CapacityMeter::Sample> first;
+    CapacityMeter::Sample mark;  // from here the rate of late is taken
     double most_bps = 0;
     std::optional<double> estimate;
   };

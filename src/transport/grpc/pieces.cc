@@ -59,9 +59,10 @@ void OutgoingPieces::start(grpc::ByteBuffer message) {
 }
 
 grpc::ByteBuffer OutgoingPieces::take(std::size_t most_bytes) {
-  const std::size_t wanted = std::min(most_bytes, size_bytes_);
+  const bool is_whole = size_bytes_ <= most_bytes && !is_begun_;
+  const std::size_t most = is_whole ? size_bytes_ : std::min(most_bytes, kMaxFrameBytes - kPieceHeaderBytes);
+  const std::size_t wanted = std::min(most, size_bytes_);
   std::vector<grpc::Slice> piece;
-  const bool is_whole = wanted == size_bytes_ && !is_begun_;
   if (!is_whole) {
     const PieceHeader header = piece_header(size_bytes_ - wanted);
     piece.emplace_back(header.data(), header.size());

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "square/frame.h"
 #include "square/units.h"
 #include "transport/pacing/wire_cost.h"
 
@@ -34,15 +35,16 @@ Duration microseconds(std::uint64_t count) {
 }  // namespace
 
 SendQueue::Reading SendQueue::read() const {
-  // The queue first: what leaves it meanwhile counts twice, not never.
-  const std::uint64_t queued = bytes_in(socket_, SIOCOUTQ);
   tcp_info info{};
   socklen_t size = sizeof(info);
   if (getsockopt(socket_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
   Reading reading;
   reading.delivered_bytes = info.tcpi_bytes_acked;
   reading.unsent_bytes = info.tcpi_notsent_bytes;
-  reading.taken_bytes = info.tcpi_bytes_acked + queued;
+  // The queue last: what leaves it meanwhile is not counted as taken by this reading. The other way round it
+  // would be counted twice, and for ever.
+  reading.queued_bytes = bytes_in(socket_, SIOCOUTQ);
+  reading.taken_bytes = info.tcpi_bytes_acked + reading.queued_bytes;
   reading.rate = static_cast<double>(info.tcpi_delivery_rate);
   // All ones before the first sample.
   if (info.tcpi_min_rtt != ~std::uint32_t{0}) reading.round_trip = microseconds(info.tcpi_min_rtt);
@@ -52,18 +54,24 @@ SendQueue::Reading SendQueue::read() const {
 
 void SendQueue::begin(int socket) {
   socket_ = socket;
-  written_bytes_ = read().taken_bytes;
+  const Reading first = read();
+  written_bytes_ = first.taken_bytes;
+  // The stream is open, so bytes have been acknowledged. A kernel that does not tell is not asked again.
+  if (first.delivered_bytes == 0) socket_ = -1;
 }
 
-void SendQueue::note_written(std::size_t message_bytes) {
-  const std::size_t bytes = stream_bytes_of_message(message_bytes);
-  written_bytes_ += bytes;
-  unsent_bytes_ += bytes;
+void SendQueue::note_written(std::size_t message_bytes, TimePoint now) {
+  // As little as gRPC can make of it: what it adds, the kernel's counts will tell.
+  written_bytes_ += message_bytes;
+  unsent_bytes_ += message_bytes;
+  written_at_ = now;
 }
 
 void SendQueue::refresh(TimePoint now) {
   const Reading reading = read();
-  written_bytes_ = std::max(written_bytes_, reading.taken_bytes);
+  // Nothing is under way to the kernel any more: whatever the difference is, it is none.
+  const bool is_settled = reading.queued_bytes == 0 && now - written_at_ > kSettledTime;
+  written_bytes_ = is_settled ? reading.taken_bytes : std::max(written_bytes_, reading.taken_bytes);
   unsent_bytes_ = reading.unsent_bytes + (written_bytes_ - reading.taken_bytes);
   if (!(rate_ > 0)) rates_.fill(reading.rate);
   rates_[readings_++ % rates_.size()] = reading.rate;
@@ -84,7 +92,7 @@ std::size_t SendQueue::allowance(TimePoint now) const {
 }
 
 std::size_t SendQueue::room(TimePoint now) {
-  if (socket_ < 0) return kMinSendQueueBytes;
+  if (socket_ < 0) return kMaxFrameBytes;
   ran_dry_ = ran_dry_ || bytes_in(socket_, SIOCOUTQNSD) == 0;
   if (unsent_bytes_ > allowance(now) / 2) refresh(now);
   const std::size_t most = allowance(now);

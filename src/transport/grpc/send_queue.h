@@ -20,6 +20,8 @@ inline constexpr Duration kMinQueueWait = std::chrono::milliseconds(1);
 inline constexpr Duration kMaxQueueWait = std::chrono::milliseconds(25);
 // The same while nothing has been delivered yet.
 inline constexpr Duration kUnknownQueueWait = std::chrono::milliseconds(4);
+// After so long without a write gRPC has given the kernel all that it took.
+inline constexpr Duration kSettledTime = std::chrono::milliseconds(200);
 // Messages of no more bytes go whole.
 inline constexpr std::size_t kMinPieceBytes = kMinSendQueueBytes / 2;
 
@@ -32,13 +34,14 @@ struct SocketFigures {
 };
 
 // The sending side of one connection. Bytes that gRPC has taken and not given to the kernel count: they are
-// what was written less what the kernel has taken. gRPC writes a little of its own as well, so that would
-// become too little; it is set right whenever it is under nothing. Not thread-safe.
+// what was written less what the kernel has taken. gRPC adds a little of its own, so that would become too
+// little; it is set right whenever it is under nothing, and whenever all is quiet. Where the kernel does not
+// count what is acknowledged, nothing is known and everything allowed. Not thread-safe.
 class SendQueue {
  public:
   // The socket is open and connected for as long as anything else is called.
   void begin(int socket);
-  void note_written(std::size_t message_bytes);
+  void note_written(std::size_t message_bytes, TimePoint now);
   // Bytes that may be written now. 0: none; then wait() says when to ask again.
   std::size_t room(TimePoint now);
   [[nodiscard]] Duration wait() const { return wait_; }
@@ -49,8 +52,9 @@ class SendQueue {
   struct Reading {
     std::uint64_t delivered_bytes = 0;
     std::uint64_t unsent_bytes = 0;
-    std::uint64_t taken_bytes = 0;  // delivered, unsent and under way
-    double rate = 0;                // bytes a second of late
+    std::uint64_t queued_bytes = 0;  // unsent and under way
+    std::uint64_t taken_bytes = 0;   // delivered and queued
+    double rate = 0;                 // bytes a second of late
     Duration round_trip{0};
     Duration held{0};  // in all, by the memory of either end
   };
@@ -61,6 +65,7 @@ class SendQueue {
   int socket_ = -1;
   std::uint64_t written_bytes_ = 0;
   std::uint64_t unsent_bytes_ = 0;  // as of the last reading, and what was written since
+  TimePoint written_at_{};
   // The last readings, by turns, and the median: one sample of TCP's may be far too high.
   std::array<double, 3> rates_{};
   std::size_t readings_ = 0;

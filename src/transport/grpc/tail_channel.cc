@@ -25,18 +25,29 @@ bool is_refusal(const std::string& words) {
   return words.find(std::strerror(ECONNREFUSED)) != std::string::npos;
 }
 
+// The address without its port; IPv4's as IPv6 maps it.
+in6_addr address_of(const sockaddr_storage& name) {
+  if (name.ss_family == AF_INET6) return reinterpret_cast<const sockaddr_in6&>(name).sin6_addr;
+  in6_addr mapped{};
+  mapped.s6_addr[10] = mapped.s6_addr[11] = 0xff;
+  std::memcpy(mapped.s6_addr + 12, &reinterpret_cast<const sockaddr_in&>(name).sin_addr, sizeof(in_addr));
+  return mapped;
+}
+
 // A machine has no link to itself: what limits there is its processors.
-bool is_on_loopback(int socket) {
+bool is_on_this_machine(int socket) {
+  sockaddr_storage own{};
   sockaddr_storage peer{};
-  socklen_t size = sizeof(peer);
+  socklen_t size = sizeof(own);
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) != 0) return true;
+  size = sizeof(peer);
   if (getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return true;
-  if (peer.ss_family == AF_INET6) {
-    const auto& address = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
-    return IN6_IS_ADDR_LOOPBACK(&address);
-  }
-  const auto& address = reinterpret_cast<const sockaddr_in&>(peer).sin_addr;
-  constexpr unsigned kLoopbackNetwork = 127;
-  return ntohl(address.s_addr) >> 24U == kLoopbackNetwork;
+  const in6_addr there = address_of(peer);
+  const in6_addr here = address_of(own);
+  constexpr std::uint8_t kLoopbackNetwork = 127;
+  const bool is_loopback =
+      IN6_IS_ADDR_LOOPBACK(&there) || (IN6_IS_ADDR_V4MAPPED(&there) && there.s6_addr[12] == kLoopbackNetwork);
+  return is_loopback || IN6_ARE_ADDR_EQUAL(&there, &here);
 }
 
 }  // namespace
@@ -109,8 +120,9 @@ void TailChannel::advance(Op op, bool ok) {
 void TailChannel::on_accepted() {
   deadline_.Cancel();
   if (socket_) queued_.begin(socket_.get());
-  is_local_ = is_on_loopback(socket_.get());
+  is_local_ = is_on_this_machine(socket_.get());
   go_up(to_.peer);
+  if (is_local_ && number() == 0) link().note_local();
 }
 
 void TailChannel::arm_tick() {
@@ -119,7 +131,7 @@ void TailChannel::arm_tick() {
 
 // The tail of a link that is not used has nothing to look for.
 void TailChannel::note_write(bool begun, std::size_t size_bytes) {
-  if (begun) queued_.note_written(size_bytes);
+  if (begun) queued_.note_written(size_bytes, steady_clock().now());
   if (!begun || number() != 0 || std::exchange(is_ticking_, true)) return;
   link().begin_looks();
   arm_tick();

@@ -49,6 +49,13 @@ struct Place {
     return overlay.link(*link).properties.capacity_bps / kMbps;
   }
 
+  [[nodiscard]] double most_bps(const std::string& from, const std::string& to) const {
+    Topology overlay = topology;
+    known.apply(overlay);
+    return overlay.link(*overlay.find_link(*overlay.find_node(from), *overlay.find_node(to)))
+        .properties.most_bps;
+  }
+
   Topology topology;
   MeasuredCapacities known;
   Measurements measurements;
@@ -112,7 +119,56 @@ TEST_CASE("a link without a capacity has the one that was measured, and none whe
   CHECK_FALSE(place.replans("a", "c", 390));
   CHECK(place.replans("a", "c", 500));
   CHECK(place.replans("a", "c", 8000));
+  CHECK(place.planned_mbps("a", "c") == doctest::Approx(kMostMeasuredBps / kMbps));
+  CHECK(place.most_bps("a", "c") == kUnlimited);
+}
+
+TEST_CASE("more may be sent than was measured, and never more than the topology allows") {
+  Place place;
+  CHECK(place.replans("a", "c", 400));
+  CHECK(place.most_bps("a", "c") == doctest::Approx(500 * kMbps));
+  CHECK(place.replans("a", "b", 90));
+  CHECK(place.most_bps("a", "b") == doctest::Approx(100 * kMbps));
+}
+
+TEST_CASE("links that are all fast, or of one machine, are planned alike") {
+  Place place;
+  Topology open;
+  for (const char* name : {"a", "b", "c"}) REQUIRE(open.add_node({name}).is_ok());
+  for (const char* to : {"b", "c"}) REQUIRE(open.add_link("a", to, {}).is_ok());
+  place.topology = open;
+  CHECK_FALSE(place.replans("a", "b", kUnlimited));
+  CHECK_FALSE(place.replans("a", "c", 8000));
+  CHECK(place.planned_mbps("a", "b") * kMbps == kUnlimited);
   CHECK(place.planned_mbps("a", "c") * kMbps == kUnlimited);
+  CHECK(place.replans("a", "c", 100));
+  CHECK(place.planned_mbps("a", "b") == doctest::Approx(kMostMeasuredBps / kMbps));
+}
+
+TEST_CASE("noise about the figure of the topology brings no plans") {
+  Place place;
+  CHECK(place.replans("a", "b", 90));
+  CHECK_FALSE(place.replans("a", "b", 92));
+  CHECK_FALSE(place.replans("a", "b", 89));
+  CHECK(place.replans("a", "b", 99.5));
+  CHECK_FALSE(place.replans("a", "b", 92));
+}
+
+TEST_CASE("what an earlier controller measured counts no more where the topology says less, or is fixed") {
+  Place place;
+  CHECK(place.replans("a", "b", 50));
+  v1::Past past;
+  *past.add_links() =
+      place.known.history_of({*place.topology.find_node("a"), *place.topology.find_node("b")});
+  for (const LinkProperties& given : {LinkProperties{.capacity_bps = 10 * kMbps},
+                                      LinkProperties{.capacity_bps = 100 * kMbps, .is_fixed = true}}) {
+    Place next;
+    next.topology = Topology();
+    for (const char* name : {"a", "b"}) REQUIRE(next.topology.add_node({name}).is_ok());
+    REQUIRE(next.topology.add_link("a", "b", given).is_ok());
+    next.known.take_up(past, next.topology);
+    CHECK(next.planned_mbps("a", "b") * kMbps == doctest::Approx(given.capacity_bps));
+  }
 }
 
 TEST_CASE("a fixed capacity stays") {
@@ -140,8 +196,7 @@ TEST_CASE("what cannot be is not noted") {
   CHECK_FALSE(place.say("a", "nobody", 5));
   CHECK_FALSE(place.say("nobody", "a", 5));
   CHECK_FALSE(place.say("b", "a", 5));  // there is no such link
-  for (const double mbps : {0.0, -5.0, std::numeric_limits<double>::infinity(), std::nan("")})
-    CHECK_FALSE(place.say("a", "b", mbps));
+  for (const double mbps : {0.0, -5.0, std::nan("")}) CHECK_FALSE(place.say("a", "b", mbps));
   CHECK_FALSE(place.replans("a", "b", 1e-9));
 }
 

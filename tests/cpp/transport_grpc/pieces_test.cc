@@ -92,3 +92,13 @@ TEST_CASE("pieces that do not fit together are refused") {
   CHECK(refused({piece(0xffffffff, 1)}));
   CHECK(refused({piece(kMaxFrameBytes - 10, 10), piece(kMaxFrameBytes - 10, 0)}));
 }
+
+TEST_CASE("no piece is more than the largest message, however much room there is") {
+  std::mt19937_64 random(square::testing::test_seed());
+  const auto bytes = random_bytes(kMaxFrameBytes, random);
+  for (const std::size_t less : {std::size_t{0}, std::size_t{1}, kPieceHeaderBytes, kPieceHeaderBytes + 1}) {
+    OutgoingPieces outgoing;
+    outgoing.start(message_of(bytes, random));
+    while (!outgoing.is_empty()) CHECK(outgoing.take(kMaxFrameBytes - less).Length() <= kMaxFrameBytes);
+  }
+}

@@ -89,7 +89,7 @@ struct Sender {
     const std::size_t room = queue.room(steady_clock().now());
     if (room == 0) return std::this_thread::sleep_for(queue.wait());
     const std::size_t message = std::min(room, kMessageBytes);
-    queue.note_written(message);
+    queue.note_written(message, steady_clock().now());
     connection.write(stream_bytes_of_message(message));
     most_queued = std::max(most_queued, connection.queued());
   }
@@ -133,6 +133,25 @@ TEST_CASE("one that is not kept full, or whose peer does not read, is not limite
   sender.step();
   std::this_thread::sleep_for(50ms);
   CHECK_FALSE(sender.queue.figures(steady_clock().now()).is_limited);
-  sender.queue.note_written(10);
+  sender.queue.note_written(10, steady_clock().now());
   CHECK_FALSE(sender.queue.figures(steady_clock().now()).is_limited);
+}
+
+TEST_CASE("what was counted and never came to the kernel does not keep a connection shut") {
+  Sender sender;
+  sender.queue.note_written(100'000'000, steady_clock().now());
+  CHECK(sender.queue.room(steady_clock().now()) == 0);
+  const auto give_up = std::chrono::steady_clock::now() + square::testing::kPatience;
+  while (sender.queue.room(steady_clock().now()) == 0 && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::sleep_for(sender.queue.wait());
+  CHECK(sender.queue.room(steady_clock().now()) > 0);
+}
+
+TEST_CASE("a connection whose kernel counts nothing is not held back") {
+  const int unconnected = socket(AF_INET, SOCK_STREAM, 0);
+  SendQueue queue;
+  queue.begin(unconnected);
+  queue.note_written(100'000'000, steady_clock().now());
+  CHECK(queue.room(steady_clock().now()) > kMinSendQueueBytes);
+  close(unconnected);
 }

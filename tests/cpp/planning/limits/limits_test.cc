@@ -324,11 +324,11 @@ TEST_CASE("limits: a cut that is full, and a plan that proves nothing") {
   CHECK(limits.held_by.empty());
 }
 
-TEST_CASE("limits: an unlimited link counts as the widest that is limited") {
+TEST_CASE("limits: an unlimited link counts as the narrowest that is limited") {
   HandMade made = cut_only(10, 60);
   made.plan().links[1].capacity_bps = kUnlimited;
   const Limits limits = limits_at(made.plan(), 0);
-  CHECK(limits.cuts[0].carried_bps == mbps(60));
+  CHECK(limits.cuts[0].carried_bps == mbps(35));
 }
 
 TEST_CASE("limits: of all collectives, the levels' proofs shared") {
