@@ -449,6 +449,8 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
     const bool avoids_links = links_.note_published(state_, admission.is_whole);
     if (avoids_nodes || avoids_links) admission.next = with_moves(*admission.next);
+  } else if (admission.replan.is_ok() && planner_.note_kept()) {
+    note_work();
   }
   // Also without a plan of their own those admitted wait until the active one is installed.
   if (!admission.next && !publication_.active() && !requests_.has_planned()) return;
