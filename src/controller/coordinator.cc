@@ -128,7 +128,10 @@ Status Coordinator::take_up() {
   SQUARE_ASSIGN_OR_RETURN(const std::vector<std::string> nodes, succession_.take_up(state_, planner_));
   expect_all(nodes, members_, absences_, time());
   if (!open_ || !state_.registry.is_empty()) {
-    SQUARE_ASSIGN_OR_RETURN(PublishedPlanPtr first, planner_.make(state_.scenario()));
+    Admission made = admit(state_, {}, true, [this](const Scenario& one) { return planner_.make(one); });
+    SQUARE_RETURN_IF_ERROR(made.replan);
+    state_ = std::move(made.state);
+    const PublishedPlanPtr first = std::move(made.next);
     planner_.note_published(*first, false);
     // Those that may come back are waited for.
     nodes.empty() ? publication_.start_with(first) : publication_.begin(first, time());
