@@ -364,6 +364,7 @@ TimePoint Coordinator::next_wake() const {
 void Coordinator::expire(Deferred& deferred) {
   const TimePoint now = time();
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
+  members_.forget_silent([this](const std::string& name) { return state_.registry.uses(name); });
   const TimePoint next = regroupings_.next_end(requests_.next_end(TimePoint::max()));
   const bool waited_enough = next <= now || (retry_ && *retry_ <= now);
   if ((waited_enough || closed_.is_due(now)) && !has_work_) note_work();

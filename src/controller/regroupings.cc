@@ -237,6 +237,8 @@ std::string Regroupings::missing_for(const RegisteredGroup& group, const Survivo
   if (survivors.empty()) return "a node of it that is there";
   const std::set<std::string> others = rivals(
       group, [&](const std::string& node) { return survivors.contains(node); }, round.members);
+  // Their hosts may know better.
+  round.found.awaited.insert(others.begin(), others.end());
   if (!others.empty())
     return fmt::format("{}, which were not heard of for a lease, and may have gone on elsewhere",
                        describe(group, others));
@@ -295,9 +297,8 @@ std::map<std::string, std::string> Regroupings::settle(const GroupRegistry& regi
   }
   std::map<std::string, std::string> addresses;
   for (const std::string& node : found.awaited) {
-    const Member* const member = members.find(node);
-    if (member != nullptr && member->line == nullptr && !member->address.empty())
-      addresses.emplace(node, member->address);
+    std::string address = members.last_address(node);
+    if (!address.empty()) addresses.emplace(node, std::move(address));
   }
   return addresses;
 }

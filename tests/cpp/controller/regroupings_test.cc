@@ -173,6 +173,38 @@ TEST_CASE("regroupings: where controllers follow one another, those that may liv
   CHECK(go_on({"a", "b"}, "a", false));       // there is one controller
 }
 
+TEST_CASE("regroupings: a host that refuses one who was silent says that it does not live") {
+  Overlay overlay({"a", "b"}, true);
+  overlay.silence("a");
+  overlay.ask("b", {Rank(1)});
+  overlay.look();
+  CHECK(overlay.answers.empty());
+  CHECK(overlay.awaited == std::set<std::string>{"a"});  // it is dialled
+  CHECK(overlay.members.last_address("a") == "here:1");
+  CHECK_FALSE(overlay.members.leave_refused("a", "elsewhere:1"));
+  CHECK(overlay.members.leave_refused("a", "here:1"));
+  overlay.look();
+  CHECK(overlay.answers.at("b")->nodes == std::vector<std::string>{"b"});
+}
+
+TEST_CASE("regroupings: who was silent may live, however many leave after that, while a group has it") {
+  Overlay overlay({"a", "b"}, true);
+  overlay.silence("a");
+  for (std::size_t i = 0; i <= kMaxRememberedDepartures; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    overlay.members.join(hello_of(name, 1, "here:1"), std::make_shared<RecordedLine>(), overlay.now);
+    overlay.members.leave(name, "it left");
+  }
+  const auto matters = [&](const std::string& name) { return overlay.registry.uses(name); };
+  overlay.members.forget_silent(matters);
+  overlay.ask("b", {Rank(1)});
+  overlay.look();
+  CHECK(overlay.answers.empty());
+  overlay.registry = GroupRegistry(Scenario());
+  overlay.members.forget_silent(matters);
+  CHECK_FALSE(overlay.members.may_live("a"));
+}
+
 TEST_CASE("regroupings: groups have a name in common") {
   CHECK(common_name("g") == "g");
   CHECK(common_name("g~12") == "g");
