@@ -40,6 +40,7 @@ std::string next_name(const std::string& group, const GroupRegistry::Groups& gro
 GroupSpec spec_of(const std::string& name, const RegisteredGroup& group) {
   GroupSpec spec{name, group.tenant, group.nodes, {}};
   spec.origin = group.origin;
+  spec.number = group.number;
   return spec;
 }
 
@@ -288,8 +289,10 @@ std::map<std::string, std::string> Regroupings::settle(const GroupRegistry& regi
   Look found = look(registry, members, now, deferred);
   for (Decision& decision : found.decisions) {
     const auto told = [group = decision.group, replies = decision.replies](const Result<Answer>& answer) {
+      GroupSpec made = group;
+      if (answer.is_ok()) made.number = answer->group;
       for (const RegroupReply& one : replies)
-        one(answer.is_ok() ? Result<GroupSpec>(group) : Result<GroupSpec>(answer.status()));
+        one(answer.is_ok() ? Result<GroupSpec>(made) : Result<GroupSpec>(answer.status()));
     };
     Reply reply = told;
     const Status refused = requests.add(std::move(decision.group), reply, now);
