@@ -22,8 +22,10 @@ from square.torch.site import SITES, Site, is_lone
 
 # Where the store is, in as many bytes.
 _PLACE_BYTES = 512
-# Whoever has said so may be gone before all are connected, which torch does not tell from one that is late.
-_CONNECT_SECONDS = 10.0
+# Whoever has said so may be gone before all are connected, which torch does not tell from one that is late:
+# it tries two or three times as long.
+_CONNECT_SECONDS = 3.0
+_CONNECT_TRIES = 3
 _JOINER_STANDING = 1 << 16
 
 
@@ -138,7 +140,8 @@ def _common_store(communicator: square.Communicator, site: Site, timeout: timede
     if store is None:
         host, address, port = json.loads(place)
         address = hosts.LOOPBACK if host == hosts.host_key() else address
-        patience = timedelta(seconds=min(_CONNECT_SECONDS, max(0.001, end - time.monotonic())))
+        left = max(0.001, end - time.monotonic())
+        patience = timedelta(seconds=min(_CONNECT_SECONDS, left / _CONNECT_TRIES))
         store = dist.TCPStore(address, port, None, False, patience, wait_for_workers=False)
         store.set_timeout(timeout)
     return store
