@@ -14,10 +14,12 @@
 #include "gateway/group_table.h"
 #include "gateway/registrations.h"
 #include "gateway/segment_cache.h"
+#include "gateway/site.h"
 #include "gateway/staging.h"
 
 using namespace square;
 using namespace square::gateway;
+using testing::has;
 
 namespace {
 
@@ -30,10 +32,6 @@ Status open_own(const Segment& segment, std::uint64_t nonce, std::size_t size_by
   SegmentPlace place = place_of(segment);
   place.nonce = nonce;
   return open_segment(place, size_bytes, use).status();
-}
-
-bool has(const Status& status, const std::string& words) {
-  return status.message().find(words) != std::string::npos;
 }
 
 // The groups of its members never go on, until it stops.
