@@ -18,6 +18,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
 STEP := packaging/step
+# Much of the Python tests is waiting. Some look at times: no more than there are cores in CI.
+TEST_PROCESSES ?= 2
 # Simulated overlays under a sanitizer, where each takes ten times as long.
 SANITIZED_SEEDS ?= 100
 
@@ -136,17 +138,19 @@ tidy: build/tidy/build.ninja
 	  $(STEP) "clang-tidy" "mend what it names, or say in .clang-tidy why not" \
 	  xargs -P $(JOBS) -n 1 $(CLANG_TIDY) --quiet -p build/tidy
 
+# One more than there are cores: several of the programs wait half of their time.
 ## test-cpp: the C++ tests of build/dev
 .PHONY: test-cpp
 test-cpp: build
 	@$(STEP) "C++ tests" "the failing test printed its seed: SQUARE_SEED=N build/dev/tests/cpp/test_FOLDER runs it again" \
-	  ctest --preset dev --parallel $(JOBS)
+	  ctest --preset dev --parallel $$(($(JOBS) + 1))
 
 ## test-python: the Python tests but torch's, against the installed package and build/dev
 .PHONY: test-python
 test-python: python build
 	@$(STEP) "Python tests" "the failing test printed its seed; run it alone: $(BIN)/pytest -k NAME" \
-	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest --ignore tests/python/torch_backend
+	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest --ignore tests/python/torch_backend \
+	  --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 ## test-torch: install torch, some GB, and test the backend for it
 .PHONY: test-torch

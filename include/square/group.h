@@ -56,6 +56,8 @@ struct GroupSpec {
   std::uint64_t closed_number = 0;
   // Of a group that another one became.
   GroupOrigin origin{};
+  // Its own number, where the controller tells of a group; 0: unknown.
+  std::uint64_t number = 0;
 };
 
 // A member's wish to go on in another group, without members that are gone and with others that join.

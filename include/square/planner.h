@@ -102,7 +102,7 @@ class BackgroundPlanner {
   ~BackgroundPlanner();
 
   // In the place of what is under way, which is cancelled; where little is other the new plan is the last one
-  // with that on top, and what is under way goes on, a minute at most. Blocks for `patience`, unless planning
+  // with that on top, and what is under way goes on for a while. Blocks for `patience`, unless planning
   // is known to take longer, for what cancelling takes and for a quick plan; where there is none to be had,
   // until the plan is made. The next plan starts from the last that was made. Errors: as make_plan();
   // CANCELLED.

@@ -79,6 +79,8 @@ struct PolicySpec {
   std::vector<NodeId> avoid_nodes;
   // Links that carry nothing.
   std::vector<LinkId> avoid_links;
+
+  friend bool operator==(const PolicySpec&, const PolicySpec&) = default;
 };
 
 struct TenantSpec {

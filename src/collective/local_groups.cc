@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,7 @@ Result<GroupSpec> LocalGroups::regroup(const RegroupRequest& request, Duration t
   if (local == groups_.end()) return next;
   local->second.going_on.erase(request.ranks.front());
   if (local->second.going_on.empty()) local->second.asked.clear();
+  if (next.is_ok() && local->second.number == request.number) expect(local->second, *next);
   return next;
 }
 
@@ -104,15 +106,22 @@ Result<std::vector<Rank>> LocalGroups::meet(const RegroupRequest& request,
   std::optional<std::set<Rank>> others = missing(request);
   if (others) groups_.at(request.group).going_on.insert(member);
   changed_.notify_all();
+  // Its process may be gone while it waits.
+  const auto has_left = [&] { return groups_.at(request.group).closed.contains(member); };
   changed_.wait_until(lock, end, [&] {
     if (others) others = missing(request);
-    return is_stopped_ || !others || others->empty() || !groups_.at(request.group).asked.empty();
+    return is_stopped_ || !others || others->empty() || has_left() ||
+           !groups_.at(request.group).asked.empty();
   });
   if (is_stopped_) return cancelled(fmt::format("node \"{}\" was stopped", node_));
   if (!others) return failed_precondition(fmt::format("group \"{}\" has ended here", request.group));
   Local& local = groups_.at(request.group);
+  if (has_left()) {
+    local.going_on.erase(member);
+    return cancelled(fmt::format("rank {} has left group \"{}\"", member.value(), request.group));
+  }
   if (local.asked.empty() && others->empty())
-    local.asked.assign(local.going_on.begin(), local.going_on.end());
+    std::ranges::set_difference(local.going_on, local.closed, std::back_inserter(local.asked));
   if (!local.asked.empty()) return local.asked;
   local.going_on.erase(member);
   std::vector<std::uint32_t> names;
@@ -130,10 +139,38 @@ void LocalGroups::leave(const std::string& group, Rank member) {
   local.joined.erase(member);
   local.closed.insert(member);
   changed_.notify_all();  // others may go on without it
+  miss_next(local, member);
   end_if_closed(found);
 }
 
-void LocalGroups::end_if_closed(std::map<std::string, Local>::iterator group) {
+void LocalGroups::expect(Local& before, const GroupSpec& next) {
+  if (!before.next.empty() || next.number == 0) return;
+  Local& local = groups_[next.name];
+  // Another of that name is not closed yet, or the controller is out of its mind.
+  if ((local.number != 0 && local.number != next.number) || &local == &before) return;
+  local.number = next.number;
+  local.ranks = ranks_on(next, node_);
+  before.next = next.name;
+  before.next_number = next.number;
+  for (std::size_t i = 0; i < next.origin.ranks.size(); ++i) {
+    if (next.nodes[i] == node_)
+      before.next_ranks.emplace(next.origin.ranks[i], Rank(static_cast<Rank::value_type>(i)));
+  }
+  for (const Rank rank : before.closed) miss_next(before, rank);
+}
+
+void LocalGroups::miss_next(const Local& before, Rank member) {
+  const auto rank = before.next_ranks.find(member);
+  const auto next = groups_.find(before.next);
+  if (rank == before.next_ranks.end() || next == groups_.end()) return;
+  Local& local = next->second;
+  if (local.number != before.next_number || local.joined.contains(rank->second)) return;
+  local.closed.insert(rank->second);
+  changed_.notify_all();
+  end_if_closed(next);
+}
+
+void LocalGroups::end_if_closed(Locals::iterator group) {
   const Local& local = group->second;
   if (local.joining > 0 || !std::ranges::includes(local.closed, local.ranks)) return;
   // Under the mutex: who joins again must come after it. Nothing to close where nobody has joined.

@@ -30,7 +30,8 @@ class LocalGroups : public std::enable_shared_from_this<LocalGroups> {
   using Register = std::function<Result<GroupRegistration>(Duration timeout)>;
   Result<GroupPart> join(const GroupSpec& group, Rank member, Duration timeout, const Register& registers);
   // As MemberHost::regroup(), of a member: waits for the other ranks here, and then asks with all of them
-  // that go on. `asks` is given those, the same for each, and what is left of the time.
+  // that go on. `asks` is given those, the same for each, and what is left of the time. A rank that leaves
+  // the group without having joined the next one has closed that, too.
   using Asks = std::function<Result<GroupSpec>(const RegroupRequest& request, Duration timeout)>;
   Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout, const Asks& asks);
   // Who waits in join() or regroup() is told CANCELLED; nothing is closed any more.
@@ -47,7 +48,11 @@ class LocalGroups : public std::enable_shared_from_this<LocalGroups> {
     std::size_t joining = 0;  // calls of join() that register
     std::set<Rank> going_on;  // those in regroup()
     std::vector<Rank> asked;  // with these the controller is asked, until the last has its answer
+    std::string next;         // the group that it went on in, and its ranks there, by those here
+    std::uint64_t next_number = 0;
+    std::map<Rank, Rank> next_ranks;
   };
+  using Locals = std::map<std::string, Local>;
 
   Status wait_for_others(std::unique_lock<std::mutex>& lock, const GroupSpec& group, Rank member,
                          std::chrono::steady_clock::time_point end);
@@ -56,14 +61,18 @@ class LocalGroups : public std::enable_shared_from_this<LocalGroups> {
   // Of those that are to come to regroup() the ones that have not; nullopt where the group is not there.
   std::optional<std::set<Rank>> missing(const RegroupRequest& request) const;
   void leave(const std::string& group, Rank member);
-  void end_if_closed(std::map<std::string, Local>::iterator group);
+  // The group goes on in that one, whose ranks here are to join.
+  void expect(Local& before, const GroupSpec& next);
+  // The rank has left the group: it joins no next one any more.
+  void miss_next(const Local& before, Rank member);
+  void end_if_closed(Locals::iterator group);
 
   const std::string node_;
   const Close closes_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool is_stopped_ = false;
-  std::map<std::string, Local> groups_;
+  Locals groups_;
 };
 
 }  // namespace square

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "controller/overlay_change.h"
+#include "controller/trial.h"
 #include "square/planner.h"
 
 namespace square::controller {
@@ -33,7 +34,7 @@ struct Application {
 
   bool operator()(const PolicySpec& policy) {
     verdict.status = state.set_policy(policy);
-    if (verdict.status.is_ok()) ++state.revision;
+    if (verdict.status.is_ok()) note_change();
     return verdict.status.is_ok();
   }
 
@@ -44,8 +45,13 @@ struct Application {
       return false;
     }
     state.topology = std::move(*replaced);
-    ++state.revision;
+    note_change();
     return true;
+  }
+
+  void note_change() {
+    ++state.revision;
+    state.registry.try_again();
   }
 };
 
@@ -56,11 +62,19 @@ class Bisection {
       : admission_(admission), demands_(demands), replan_(replan), make_(make) {}
 
   void run() {
+    try_those_adopted();
     admit_range(0, demands_.size());
     if (replan_) admission_.replan = plan(admission_.state);
+    try_those_adopted();
   }
 
  private:
+  void try_those_adopted() {
+    PlanningState& state = admission_.state;
+    if (state.topology.node_count() == 0 || state.registry.untried().empty()) return;
+    (void)try_adopted(state, [this](const PlanningState& trial) { return plan(trial); });
+  }
+
   // Depth: the logarithm of the number of demands.
   void admit_range(std::size_t first, std::size_t last) {
     PlanningState trial = admission_.state;

@@ -128,7 +128,10 @@ Status Coordinator::take_up() {
   SQUARE_ASSIGN_OR_RETURN(const std::vector<std::string> nodes, succession_.take_up(state_, planner_));
   expect_all(nodes, members_, absences_, time());
   if (!open_ || !state_.registry.is_empty()) {
-    SQUARE_ASSIGN_OR_RETURN(PublishedPlanPtr first, planner_.make(state_.scenario()));
+    Admission made = admit(state_, {}, true, [this](const Scenario& one) { return planner_.make(one); });
+    SQUARE_RETURN_IF_ERROR(made.replan);
+    state_ = std::move(made.state);
+    const PublishedPlanPtr first = std::move(made.next);
     planner_.note_published(*first, false);
     // Those that may come back are waited for.
     nodes.empty() ? publication_.start_with(first) : publication_.begin(first, time());
@@ -367,6 +370,7 @@ TimePoint Coordinator::next_wake() const {
 void Coordinator::expire(Deferred& deferred) {
   const TimePoint now = time();
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
+  members_.forget_silent([this](const std::string& name) { return state_.registry.uses(name); });
   const TimePoint next = regroupings_.next_end(requests_.next_end(TimePoint::max()));
   const bool waited_enough = next <= now || (retry_ && *retry_ <= now);
   const bool is_due = waited_enough || closed_.is_due(now) || measurements_.next_end(TimePoint::max()) <= now;
@@ -458,6 +462,8 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     const bool avoids_links = links_.note_published(state_, admission.is_whole);
     if (measurements_.take_moves() || avoids_nodes || avoids_links)
       admission.next = with_moves(*admission.next);
+  } else if (admission.replan.is_ok() && planner_.note_kept()) {
+    note_work();
   }
   // Also without a plan of their own those admitted wait until the active one is installed.
   if (!admission.next && !publication_.active() && !requests_.has_planned()) return;

@@ -12,6 +12,7 @@
 namespace square::controller {
 
 Result<PublishedPlanPtr> EpochPlanner::make(const Scenario& scenario) {
+  is_given_up_ = is_given_up_ || (provisional_ != nullptr && provisional_ == published_);
   provisional_.reset();
   SQUARE_ASSIGN_OR_RETURN(PlanResult result, plans_->plan(scenario));
   SQUARE_ASSIGN_OR_RETURN(PublishedPlanPtr made, ready_to_publish(std::move(result.plan)));
@@ -41,6 +42,13 @@ bool EpochPlanner::note_published(const PublishedPlan& published, bool is_whole)
   last_ = published.plan->epoch;
   is_whole_ = is_whole;
   plan_again_ = published.plan->provisional && published.plan != provisional_;
+  published_ = published.plan == provisional_ ? provisional_ : nullptr;
+  is_given_up_ = false;
+  return plan_again_;
+}
+
+bool EpochPlanner::note_kept() {
+  plan_again_ = std::exchange(is_given_up_, false) || plan_again_;
   return plan_again_;
 }
 

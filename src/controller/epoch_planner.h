@@ -34,7 +34,10 @@ class EpochPlanner {
   // Plans made from now on have later epochs. `is_whole` as in Admission. Returns whether it must be planned
   // again: it is provisional, and no better one will come by itself.
   bool note_published(const PublishedPlan& published, bool is_whole);
-  // Whether note_published() said so since the last call.
+  // The same of a plan that stays, as nothing came of what was to follow it: the better one of it, which was
+  // under way, ended by that.
+  bool note_kept();
+  // Whether one of them said so since the last call.
   bool take_plan_again() { return std::exchange(plan_again_, false); }
   // Plans made from now on have later epochs than this one.
   void pass(Epoch epoch) { last_ = std::max(last_, epoch); }
@@ -47,6 +50,8 @@ class EpochPlanner {
   PlanOrigin origin_;
   std::unique_ptr<PlanSource> plans_;
   std::shared_ptr<const Plan> provisional_;  // the last that make() gave, if a better one is under way
+  std::shared_ptr<const Plan> published_;    // the last, while a better one of it is under way
+  bool is_given_up_ = false;                 // it was, and make() ended it
   SessionNumbers numbers_;
   Epoch last_{0};          // published, or passed
   bool is_whole_ = false;  // what was published last leads through nodes that are away

@@ -135,6 +135,11 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
       !is_new && !found->second->permanent &&
       (found->second->closed.contains(spec.registrant) || found->second->number == spec.closed_number);
   if (is_closed) return still_closing(*found->second, spec.name, spec.registrant);
+  if (!is_new && !found->second->unplannable.is_ok()) {
+    return failed_precondition(fmt::format(
+        "{} is of an earlier controller, and cannot be planned any more: {}; close it and make a new one",
+        context, found->second->unplannable.message()));
+  }
   RegisteredGroup group =
       is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, next_number_, {}, {}} : *found->second;
   if (is_new) group.origin = spec.origin;
@@ -249,7 +254,7 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
   if (changed) {
     made.number = group.number;
     made.closed = group.closed;
-    made.is_adopted = true;
+    made.is_adopted = made.is_untried = true;
     made.origin = spec.origin;
   }
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
@@ -258,7 +263,7 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
       continue;
     made.collectives.push_back({id, spec.collectives[i], AllReduceAlgorithm::kPlanned, {}, {}});
     give_none_below(CollectiveId(id.value() + 1), group.number + 1);
-    changed = true;
+    changed = made.is_untried = true;
   }
   if (changed) groups_[spec.name] = std::make_shared<const RegisteredGroup>(std::move(made));
   return changed;
@@ -284,6 +289,30 @@ bool GroupRegistry::replace(Groups::iterator at, RegisteredGroup group,
     at->second = std::make_shared<const RegisteredGroup>(std::move(group));
   }
   return ends;
+}
+
+std::vector<std::string> GroupRegistry::untried() const {
+  std::vector<std::string> names;
+  for (const auto& [name, group] : groups_) {
+    if (group->is_untried) names.push_back(name);
+  }
+  return names;
+}
+
+void GroupRegistry::set_aside(const std::string& name, const Status& why) {
+  RegisteredGroup group = *groups_.at(name);
+  group.is_untried = false;
+  group.unplannable = why;
+  groups_[name] = std::make_shared<const RegisteredGroup>(std::move(group));
+}
+
+void GroupRegistry::try_again() {
+  for (auto& [name, entry] : groups_) {
+    if (entry->unplannable.is_ok()) continue;
+    RegisteredGroup group = *entry;
+    group.is_untried = true;
+    entry = std::make_shared<const RegisteredGroup>(std::move(group));
+  }
 }
 
 bool GroupRegistry::miss(const std::string& name, const std::string& node,
@@ -353,6 +382,7 @@ void GroupRegistry::fill(Scenario& scenario) const {
   std::unordered_set<std::string> tenants;
   for (const TenantSpec& tenant : scenario.tenants) tenants.insert(tenant.name);
   for (const auto& [name, group] : groups_) {
+    if (!group->unplannable.is_ok()) continue;
     if (tenants.insert(group->tenant).second) scenario.tenants.push_back({group->tenant, 1.0});
     std::vector<NodeId> by_rank;
     for (const std::string& node : group->nodes) by_rank.push_back(node_id(scenario.topology, node));

@@ -39,6 +39,8 @@ struct RegisteredGroup {
   std::set<std::string> gone{};    // whose process left, and that no other has registered since
   bool is_adopted = false;         // registered with an earlier controller
   GroupOrigin origin{};            // the group that it was before
+  bool is_untried = false;         // adopted, and not known yet to be one that can be planned here
+  Status unplannable{};            // why it is set aside: then no plan has it
 
   // None of its nodes that is `still_there` has a part in it.
   [[nodiscard]] bool is_over(const std::function<bool(const std::string&)>& still_there) const;
@@ -84,6 +86,13 @@ class GroupRegistry {
 
   using Groups = std::map<std::string, std::shared_ptr<const RegisteredGroup>, std::less<>>;
   [[nodiscard]] const Groups& groups() const { return groups_; }
+
+  // Those adopted of which nobody knows yet whether they can be planned here.
+  [[nodiscard]] std::vector<std::string> untried() const;
+  // With a reason no plan has the group, and who calls it is told so; OK: plans have it. It counts as tried.
+  void set_aside(const std::string& name, const Status& why);
+  // Topology or policy are other ones: those set aside are untried again.
+  void try_again();
 
   // The node's members call nothing more in the group of that name and number. Whether that ends the
   // group: of the others none that is `still_there` has a part in it any more.

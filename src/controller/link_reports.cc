@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "controller/protocol.h"
 
 namespace square::controller {
 namespace {
@@ -29,15 +30,17 @@ bool LinkReports::note(const std::string& tail, const v1::BrokenLinks& report, c
   std::erase_if(heads_, [](const auto& entry) { return entry.second.tails.empty(); });
   for (const std::string& node : peers) {
     const Member* const member = members.find(node);
-    if (member == nullptr || node == tail) continue;
+    if (node == tail || node.size() > kMaxNodeNameBytes) continue;
     const auto [entry, is_new] = heads_.try_emplace(node);
     Head& head = entry->second;
     const bool is_first = head.tails.insert(tail).second;
-    is_news = is_first || is_news;
+    is_news = (is_first && member != nullptr) || is_news;
     // Another tail may have lost it because it is silent now, which it was not before.
     if (!is_new && !(is_first && head.fault == Fault::kLinks)) continue;
-    const bool is_heard = now - member->heard_at < kLastWord;
-    head.fault = member->line == nullptr ? Fault::kAway : is_heard ? Fault::kLinks : Fault::kAsked;
+    // Who has not joined yet may do so: the tail says this once.
+    const bool is_there = member != nullptr && member->line != nullptr;
+    const bool is_heard = is_there && now - member->heard_at < kLastWord;
+    head.fault = !is_there ? Fault::kAway : is_heard ? Fault::kLinks : Fault::kAsked;
     head.until = head.fault == Fault::kAsked ? now + kNextWord : TimePoint::max();
   }
   return is_news;

@@ -190,17 +190,29 @@ void Members::leave(const std::string& node, const std::string& reason) {
   members_.erase(node);
   const auto event = gone(node, reason);
   gone_.emplace_back(node, event);
-  if (gone_.size() > kMaxRememberedDepartures) {
-    silent_.erase(gone_.front().first);
-    gone_.pop_front();
-  }
+  if (gone_.size() > kMaxRememberedDepartures) gone_.pop_front();
   for (const auto& [name, member] : members_) {
     if (member.line && !is_planted(Bug::kGoneUntold)) member.line->send(event);
   }
 }
 
+std::string Members::last_address(const std::string& node) const {
+  if (const Member* const member = find(node)) return member->line ? std::string() : member->address;
+  const auto silent = silent_.find(node);
+  return silent == silent_.end() ? std::string() : silent->second;
+}
+
+void Members::forget_silent(const std::function<bool(const std::string&)>& matters) {
+  std::erase_if(silent_, [&](const auto& entry) { return !matters(entry.first); });
+}
+
 bool Members::leave_refused(const std::string& node, const std::string& address) {
   const Member* const member = find(node);
+  const auto silent = silent_.find(node);
+  if (member == nullptr && silent != silent_.end() && silent->second == address) {
+    silent_.erase(silent);
+    return true;
+  }
   if (member == nullptr || member->line != nullptr || member->address != address) return false;
   leave(node, fmt::format("it does not listen at {} any more", address));
   return true;
@@ -228,8 +240,9 @@ std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
   }
   const std::string reason = fmt::format("nobody has heard of it for {:.3g} s", to_seconds(lease_));
   for (const std::string& name : over) {
+    const std::string address = members_.find(name)->second.address;
     leave(name, reason);
-    silent_.insert(name);
+    silent_[name] = address;
   }
   return over;
 }

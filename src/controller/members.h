@@ -113,7 +113,8 @@ class Members {
   bool lose(const std::string& node, const NodeLine* line, TimePoint now);
   // The others are told why. Precondition: it is there.
   void leave(const std::string& node, const std::string& reason);
-  // Nobody listens at the address any more: whose it was leaves, if its line is broken. Whether it did.
+  // Nobody listens at the address any more: whose it was leaves, if its line is broken, and lives no more, if
+  // it has left because nobody heard of it. Whether that is news.
   bool leave_refused(const std::string& node, const std::string& address);
   // Those not heard of for a lease leave; their lines are to be closed. Returns their names. Call it by
   // next_end(): the time of a call that comes much later was not theirs but ours, for this process was
@@ -122,8 +123,12 @@ class Members {
   // As expire(), for who was busy meanwhile and would be late.
   void look(TimePoint now) { looked_at_ = now; }
   // It left because nobody heard of it, and may live; its process has not come back, nor another with its
-  // name.
+  // name, and its host has not refused it.
   [[nodiscard]] bool may_live(const std::string& node) const { return silent_.contains(node); }
+  // Where it was, if it is not connected but may live; empty: nobody knows.
+  [[nodiscard]] std::string last_address(const std::string& node) const;
+  // Whether such a node lives is of no interest where it is a member of no group.
+  void forget_silent(const std::function<bool(const std::string&)>& matters);
   // Some bring controllers that stand by: this one may have been followed by one of these.
   [[nodiscard]] bool has_successors() const;
   // Nobody is there any more, and nobody has left.
@@ -163,7 +168,7 @@ class Members {
   TimePoint looked_at_{};  // by expire(), while there is anybody
   std::uint64_t events_ = 0;
   std::vector<Departure> departures_;
-  std::set<std::string, std::less<>> silent_;
+  std::map<std::string, std::string, std::less<>> silent_;  // their addresses
   std::set<std::string> presumed_gone_;
   std::deque<std::pair<std::string, std::shared_ptr<const v1::ControllerEvent>>> gone_;  // oldest first
 };

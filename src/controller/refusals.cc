@@ -1,5 +1,6 @@
 #include "controller/refusals.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -39,14 +40,34 @@ void Refusals::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+std::map<std::string, bool> Refusals::dial(const std::map<std::string, std::string>& round) {
+  std::map<std::string, bool> refused;
+  std::mutex mutex;
+  auto next = round.begin();
+  const auto work = [&] {
+    std::unique_lock lock(mutex);
+    while (!stopping_ && next != round.end()) {
+      const auto& [node, address] = *next++;
+      lock.unlock();
+      const bool is_no_more = is_refused(address);
+      lock.lock();
+      refused[node] = is_no_more;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < std::min(round.size(), kMaxDials); ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return refused;
+}
+
 void Refusals::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     changed_.wait(lock, [this] { return stopping_ || !watched_.empty(); });
     const auto round = watched_;
     lock.unlock();
-    std::map<std::string, bool> refused;
-    for (const auto& [node, address] : round) refused[node] = is_refused(address);
+    const std::map<std::string, bool> refused = dial(round);
     lock.lock();
     std::vector<std::pair<std::string, std::string>> dead;
     for (const auto& [node, is_no_more] : refused) {
@@ -59,7 +80,7 @@ void Refusals::run() {
     lock.unlock();
     for (const auto& [node, address] : dead) found_(node, address);
     lock.lock();
-    changed_.wait_for(lock, kRefusalPause, [this] { return stopping_; });
+    changed_.wait_for(lock, kRefusalPause, [this]() -> bool { return stopping_; });
   }
 }
 

@@ -40,6 +40,7 @@ std::string next_name(const std::string& group, const GroupRegistry::Groups& gro
 GroupSpec spec_of(const std::string& name, const RegisteredGroup& group) {
   GroupSpec spec{name, group.tenant, group.nodes, {}};
   spec.origin = group.origin;
+  spec.number = group.number;
   return spec;
 }
 
@@ -237,6 +238,8 @@ std::string Regroupings::missing_for(const RegisteredGroup& group, const Survivo
   if (survivors.empty()) return "a node of it that is there";
   const std::set<std::string> others = rivals(
       group, [&](const std::string& node) { return survivors.contains(node); }, round.members);
+  // Their hosts may know better.
+  round.found.awaited.insert(others.begin(), others.end());
   if (!others.empty())
     return fmt::format("{}, which were not heard of for a lease, and may have gone on elsewhere",
                        describe(group, others));
@@ -286,8 +289,10 @@ std::map<std::string, std::string> Regroupings::settle(const GroupRegistry& regi
   Look found = look(registry, members, now, deferred);
   for (Decision& decision : found.decisions) {
     const auto told = [group = decision.group, replies = decision.replies](const Result<Answer>& answer) {
+      GroupSpec made = group;
+      if (answer.is_ok()) made.number = answer->group;
       for (const RegroupReply& one : replies)
-        one(answer.is_ok() ? Result<GroupSpec>(group) : Result<GroupSpec>(answer.status()));
+        one(answer.is_ok() ? Result<GroupSpec>(made) : Result<GroupSpec>(answer.status()));
     };
     Reply reply = told;
     const Status refused = requests.add(std::move(decision.group), reply, now);
@@ -295,9 +300,8 @@ std::map<std::string, std::string> Regroupings::settle(const GroupRegistry& regi
   }
   std::map<std::string, std::string> addresses;
   for (const std::string& node : found.awaited) {
-    const Member* const member = members.find(node);
-    if (member != nullptr && member->line == nullptr && !member->address.empty())
-      addresses.emplace(node, member->address);
+    std::string address = members.last_address(node);
+    if (!address.empty()) addresses.emplace(node, std::move(address));
   }
   return addresses;
 }

@@ -34,6 +34,14 @@ Status Registrations::check(AttachmentId attachment) const {
 }
 
 Status Registrations::check_regroup(AttachmentId attachment) const {
+  const auto all = static_cast<std::size_t>(
+      std::ranges::count_if(running_, [](const auto& entry) { return !entry.second.counts; }));
+  if (all >= kMaxRegroups) {
+    return resource_exhausted(fmt::format(
+        "{} members wait at the gateway of node \"{}\" for the groups that they go on in, as many as may; "
+        "try again",
+        all, node_.name()));
+  }
   if (count(attachment, false) < kMaxRegistrationsOfOne) return {};
   return resource_exhausted(
       fmt::format("{} groups of the process go on in others at the gateway of node \"{}\", "

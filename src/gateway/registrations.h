@@ -1,6 +1,7 @@
 // Registrations of groups that run: the controller may take as long as planning takes, so not on the loop.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,6 +15,10 @@
 
 namespace square::gateway {
 
+// Members whose groups go on wait on threads of their own, so many at once: also those whose process is gone,
+// until the controller has answered.
+inline constexpr std::size_t kMaxRegroups = 512;
+
 // Used on the loop's thread; destroyed when the loop has stopped.
 class Registrations final : public std::enable_shared_from_this<Registrations> {
  public:
@@ -26,8 +31,8 @@ class Registrations final : public std::enable_shared_from_this<Registrations> {
 
   // Errors: RESOURCE_EXHAUSTED if too many run, in all or of this attachment.
   [[nodiscard]] Status check(AttachmentId attachment) const;
-  // Groups that members go on in wait for one another: they do not count. Errors: RESOURCE_EXHAUSTED if too
-  // many run of this attachment.
+  // Groups that members go on in wait for one another: they do not count with the others. Errors:
+  // RESOURCE_EXHAUSTED if too many run, in all or of this attachment.
   [[nodiscard]] Status check_regroup(AttachmentId attachment) const;
   using Regrouped = std::function<void(const Result<GroupSpec>&)>;
   void begin_regroup(AttachmentId attachment, RegroupRequest request, Duration timeout, Regrouped done);

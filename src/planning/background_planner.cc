@@ -17,12 +17,22 @@ namespace {
 
 // Planning gives way to who waits for an answer.
 constexpr int kNiceness = 5;
-// An own plan goes on so long although there is something newer to plan: the newer is put on top of it.
+// An own plan goes on so long although there is something newer to plan: the newer is put on top of it. It
+// goes on longer where those before it took longer, or were given up: under steady changes there would be
+// none.
 constexpr Duration kLongestOverdue = std::chrono::seconds(60);
+constexpr int kMoreTime = 2;
 // Each plan that is put on top of others makes them less even; then all of it is planned quickly.
 constexpr int kMostExtensions = 32;
 
 }  // namespace
+
+// Which nodes and links are to be avoided a plan says itself.
+static bool have_same_aims(PolicySpec one, PolicySpec other) {
+  one.avoid_nodes = other.avoid_nodes = {};
+  one.avoid_links = other.avoid_links = {};
+  return one == other;
+}
 
 // What comes of a task. A newer one may have come while it was under way.
 struct OwnPlan {
@@ -46,8 +56,8 @@ class BackgroundPlanner::Worker {
     thread_.join();
   }
 
-  // In the place of what is under way.
-  void start(Scenario scenario) {
+  // In the place of what is under way. What has come of that in the last moment.
+  std::optional<OwnPlan> start(Scenario scenario) {
     const std::lock_guard lock(mutex_);
     if (begun_) note_time();
     budget_.cancel();
@@ -57,9 +67,9 @@ class BackgroundPlanner::Worker {
     next_.reset();
     begun_ = overdue_since_ = std::nullopt;
     ++number_;
-    answer_.reset();
     somebody_waits_ = true;
     changed_.notify_all();
+    return std::exchange(answer_, std::nullopt);
   }
 
   // After what is under way, if that may go on: false where there is nothing, or it has been overdue for
@@ -69,7 +79,8 @@ class BackgroundPlanner::Worker {
     const bool is_busy = task_.has_value() || begun_.has_value();
     const TimePoint now = steady_clock().now();
     if (!overdue_since_) overdue_since_ = now;
-    if (!is_busy || is_stopped_ || now - *overdue_since_ > kLongestOverdue) return false;
+    if (!is_busy || is_stopped_ || now - *overdue_since_ > std::max(kLongestOverdue, kMoreTime * last_time_))
+      return false;
     (task_ ? task_ : next_) = scenario;
     somebody_waits_ = false;
     return true;
@@ -212,6 +223,11 @@ struct BackgroundPlanner::History {
     base = plan;
     extensions = is_extension ? extensions + 1 : 0;
   }
+  // Plans that were made for something else are nothing to put others on top of.
+  void ask(const Scenario& scenario) {
+    if (newest && !have_same_aims(newest->policy, scenario.policy)) base.reset();
+    newest = scenario;
+  }
 };
 
 BackgroundPlanner::BackgroundPlanner(std::function<void()> ready)
@@ -223,11 +239,18 @@ BackgroundPlanner::~BackgroundPlanner() = default;
 Result<PlanResult> BackgroundPlanner::plan(Scenario scenario, Duration patience) {
   if (std::optional<OwnPlan> own = worker_->take(); own && own->plan.is_ok())
     history_->note(own->plan->plan, false);
+  history_->ask(scenario);
   const bool is_long = worker_->takes_longer(patience, scenario.collectives.size());
   std::optional<PlanResult> extended = is_long ? history_->extend(scenario) : std::nullopt;
-  history_->newest = scenario;
   const bool goes_on = extended && worker_->start_after(scenario);
-  if (!goes_on) worker_->start(scenario);
+  if (!goes_on) {
+    const std::optional<OwnPlan> own = worker_->start(scenario);
+    // Without a base it is of another policy, perhaps.
+    if (own && own->plan.is_ok() && history_->base) {
+      history_->note(own->plan->plan, false);
+      if (extended) extended = history_->extend(scenario);
+    }
+  }
   if (!goes_on && !is_long) {
     if (std::optional<Result<PlanResult>> made = worker_->wait_for(patience))
       return note(*std::move(made), false);

@@ -11,7 +11,28 @@ from square.run import namespaces
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+# These look for networks of the kernel that others left: one after another.
+NETWORKS = [
+    "test_doctor_netns",
+    "test_netns",
+    "test_netns_capacity",
+    "test_netns_links",
+    "test_netns_relay",
+    "test_netns_unmeasured",
+    "test_netns_wiring",
+]
+
+
+def keep_together(items: list[pytest.Item]) -> None:
+    """Where several processes test, the tests of a file run in one of them, in their order."""
+    for item in items:
+        group = "networks" if item.path.stem in NETWORKS else item.path.stem
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.pluginmanager.hasplugin("xdist"):
+        keep_together(items)
     if os.environ.get("SQUARE_LONG") == "1":
         return
     skip = pytest.mark.skip(reason="long; run `make test-long`")

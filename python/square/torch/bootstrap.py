@@ -410,15 +410,21 @@ def _node_address(controller: str, options: Options) -> str:
 
 
 def meet_again(
-    meeting: Rendezvous, site: Site, communicator: square.Communicator, terms: Terms | None
+    meeting: Rendezvous, site: Site, communicator: square.Communicator, terms: Terms | None, end: float
 ) -> Layout:
-    """The layout of a group that is there: where each rank is. Rank 0, there before, has its terms."""
+    """The layout of a group that is there: where each rank is. Rank 0, there before, has its terms.
+
+    Blocks until `end` (time.monotonic()) at most. Raises a barrier's errors, RuntimeError for the store's.
+    """
     if meeting.rank == 0 and terms is not None:
         meeting.put("terms", vars(terms))
     is_owner = isinstance(site.host, square.Node)
     place = [hosts.host_key(), site.name, presence.own_mark(), is_owner, site.has_controller]
     # As at any meeting: the cards tell who has come.
     meeting.put(f"card/{meeting.rank}", place)
+    meeting.has(f"card/{meeting.rank}")  # the store has it, then
+    # The group hears of a rank that dies, the store does not.
+    communicator.barrier(timeout=max(0.0, end - time.monotonic()))
     agreed = Terms(**meeting.get("terms"))
     if is_lone(site.key):  # another node than before, perhaps
         agreed = replace(agreed, controller=site.key)

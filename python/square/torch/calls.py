@@ -72,14 +72,15 @@ class Calls:
         site: Site,
         communicator: square.Communicator,
         terms: Terms | None,
+        end: float,
     ) -> "Calls":
         """On a group that another one became, or that this process joined without a store.
 
         `site` was acquired for it; `terms` are those of who was there before. All ranks meet in `store`,
-        which the new group serves itself.
+        which the new group serves itself, until `end` (time.monotonic()).
         """
         meeting = Rendezvous(store, communicator.rank, communicator.size, timeout)
-        layout = meet_again(meeting, site, communicator, terms)
+        layout = meet_again(meeting, site, communicator, terms, end)
         calls = cls.__new__(cls)
         calls._begin(Member(name, communicator.rank), timeout, meeting, site, layout, communicator)
         return calls
@@ -101,14 +102,17 @@ class Calls:
         self._recent: deque[Work] = deque(maxlen=RECENT_WORKS)
         self._barriers = 0
         self._closed_because = ""
+        self._goes_on = False
         self.meeting = meeting
         self._departure = Departure(meeting)
-        self._site = site
+        self.site = site
         self.terms = layout.terms
         self.algorithm = layout.algorithm  # of all_reduce
         self.compressor = Compressor(layout.compression)
         self.roll_call = self.who.roll_call = self._roll_call(layout)
+        self._places = self.roll_call.places
         self.communicator = communicator
+        self.origin = list(range(communicator.size))  # the ranks here of those the communicator is of
         ROLL_CALLS.add(self.roll_call)
         OPEN.add(self)
 
@@ -148,7 +152,7 @@ class Calls:
     @property
     def controller(self) -> str:
         """The address of the overlay's controller now."""
-        return self._site.controller or self.terms.controller
+        return self.site.controller or self.terms.controller
 
     def seconds(self, timeout: timedelta | None) -> float:
         given = timeout if timeout is not None and timeout > timedelta(0) else self.timeout
@@ -165,53 +169,49 @@ class Calls:
             work.cancel()
         self._leave(together=False)
 
-    def grow(self, joiners: int, seconds: float) -> tuple[Site, square.Communicator, list[int]]:
-        """The group that this one goes on in: its site, to be released, its communicator, and the ranks that
-        the first of its ranks had here. Nothing can be called here then.
+    def grow(self, joiners: int, seconds: float) -> None:
+        """Goes on in the next group: `site`, `communicator` and `origin` are of that one from then on.
 
-        It may be called again where it raises an error of square.
+        Nothing can be called here any more. It may be called again where it raises an error of square, and
+        where nothing comes of the next group, which goes on in another one then. Ends with let_go().
         """
-        self._close("it went on in another group")
+        if self._closed_because:
+            raise RuntimeError(f"the group cannot go on: {self._closed_because}")
+        self._goes_on = True
         for work in self._drain():
             work.cancel()
-        try:
-            found = self._next(joiners, seconds)
-        except BaseException:
-            self._closed_because = ""  # the communicator refuses by itself, and whoever leaves finds it
-            raise
-        OPEN.discard(self)
-        ROLL_CALLS.discard(self.roll_call)
-        # Of its failures none is the new group's.
-        self._site.has_failed = self.who.has_failed = False
-        del self.communicator
-        SITES.release(self._site)
-        return found
-
-    def _next(self, joiners: int, seconds: float) -> tuple[Site, square.Communicator, list[int]]:
         end = time.monotonic() + seconds
-        site = SITES.acquire(self._site.key, lambda: self._site)
         try:
             communicator = self.communicator.grow(joiners, timeout=seconds)
-            return site, communicator, communicator.origin
         except square.errors.UnavailableError:
-            SITES.release(site)
             # The node went with its process; where it stood alone, the others of the host found another.
-            if joiners or not is_lone(site.key) or isinstance(site.host, square.Node):
+            if joiners or not is_lone(self.site.key) or isinstance(self.site.host, square.Node):
                 raise
-        except BaseException:
-            SITES.release(site)
-            raise
+            self._refound_in_time(end)
+        else:
+            self._stand(communicator, communicator.origin)
+
+    def _refound_in_time(self, end: float) -> None:
+        # Who founds the node may be the next to go, and then another.
+        for left_over in reversed(range(len(self._places))):
+            try:
+                self._refound(end)
+                return
+            except square.errors.UnavailableError:
+                if not left_over or time.monotonic() >= end:
+                    raise
+
+    def _refound(self, end: float) -> None:
+        own, node = self.communicator.rank, self._places[self.communicator.rank].node
+        marks = [place.mark for place in self._places]
         left = max(0.0, end - time.monotonic())
-        places = self.roll_call.places
-        marks = [place.mark for place in places]
-        own = self.who.rank
-        found = refound(self.communicator.name, places[own].node, marks, own, self.terms.tenant, left)
+        found = refound(self.communicator.name, node, marks, own, self.terms.tenant, left)
         try:
             communicator = square.Communicator(
                 found.site.host,
                 found.name,
                 self.terms.tenant,
-                [places[own].node] * len(found.ranks),
+                [node] * len(found.ranks),
                 found.ranks.index(own),
                 collectives=AT_ONCE,
                 timeout=max(0.0, end - time.monotonic()),
@@ -219,7 +219,24 @@ class Calls:
         except BaseException:
             SITES.release(found.site)
             raise
-        return found.site, communicator, found.ranks
+        before, self.site = self.site, found.site
+        self._stand(communicator, found.ranks)
+        SITES.release(before)
+
+    def _stand(self, communicator: square.Communicator, ranks: list[int]) -> None:
+        """In a group of `ranks` of the one before, and of others behind them."""
+        self.communicator = communicator
+        self.origin = [self.origin[rank] for rank in ranks if rank < len(self.origin)]
+        self._places = [self._places[rank] for rank in ranks if rank < len(self._places)]
+
+    def let_go(self) -> None:
+        """The group has gone on: whoever has the next one has its site and communicator, too."""
+        self._close("it went on in another group")
+        OPEN.discard(self)
+        ROLL_CALLS.discard(self.roll_call)
+        # Of its failures none is the new group's.
+        self.site.has_failed = self.who.has_failed = False
+        del self.communicator
 
     def shutdown(self) -> None:
         """Lets what runs end, and leaves with the others, both for LEAVE_SECONDS at the most."""
@@ -231,16 +248,16 @@ class Calls:
                 work.cancel()
                 self.who.has_failed = True
         if self.has_failed:
-            self._site.has_failed = True
+            self.site.has_failed = True
             deadline = min(deadline, time.monotonic() + FAILED_LEAVE_SECONDS)
         self._leave(together=True, deadline=deadline)
 
     @property
     def has_failed(self) -> bool:
         """Whether any group of this process's place in the overlay has met with a failure."""
-        if self._site.has_failed or self.who.has_failed:
+        if self.site.has_failed or self.who.has_failed:
             return True
-        return any(calls.who.has_failed for calls in OPEN.newest_first() if calls._site is self._site)
+        return any(calls.who.has_failed for calls in OPEN.newest_first() if calls.site is self.site)
 
     def make_immortal(self) -> None:
         fork.make_immortal(self)
@@ -253,8 +270,8 @@ class Calls:
         fields = zip(layout.hosts, layout.nodes, layout.marks, layout.owners, strict=True)
         meeting = self.meeting  # no reference to this object: whoever drops it frees what it has
         # A node alone has no controller to ask, and nobody elsewhere to ask about.
-        controller = "" if is_lone(layout.controller) else self._site.controller or layout.controller
-        overlay = Overlay(controller, layout.token or self._site.token, layout.keeper)
+        controller = "" if is_lone(layout.controller) else self.site.controller or layout.controller
+        overlay = Overlay(controller, layout.token or self.site.token, layout.keeper)
         return RollCall(
             self.who.name,
             self.who.rank,
@@ -274,9 +291,11 @@ class Calls:
             self._works.extendleft(reversed(waiting))
 
     def _refuse_if_closed(self, operation: str) -> None:
-        if self._closed_because:
-            cause = RuntimeError(f"the group cannot be used any more: {self._closed_because}")
-            raise self.error(operation, cause)
+        why = self._closed_because
+        if self._goes_on and not why:
+            why = "it goes on in another one, but has not yet; call shrink() again"
+        if why:
+            raise self.error(operation, RuntimeError(f"the group cannot be used any more: {why}"))
 
     def _close(self, reason: str) -> bool:
         with self._lock:
@@ -299,9 +318,9 @@ class Calls:
         del self.communicator
         if together:
             # Whoever is slower to notice a failure must not take those that left for its reason.
-            wait = partial(self._departure.wait, stays=self._site.has_failed)
-            self._site.departures.append(wait)
-        SITES.release(self._site, deadline)
+            wait = partial(self._departure.wait, stays=self.site.has_failed)
+            self.site.departures.append(wait)
+        SITES.release(self.site, deadline)
 
 
 def _patiently(call: Callable[[], Result]) -> Result:

@@ -30,46 +30,55 @@ class Refounded:
 def refound(group: str, node: str, marks: list[str], own: int, tenant: str, seconds: float) -> Refounded:
     """The place where those ranks of the group go on whose processes live; `marks` are theirs, by rank.
 
-    The site is to be released. Raises DeadlineExceededError, which names the ranks that do not ask.
+    Where some have been in the next group already when its node went as well, others not, they meet all the
+    same: by what the groups' names have in common, and as processes. The site is to be released. Raises
+    DeadlineExceededError, which names the ranks that do not ask, and UnavailableError where who led is gone:
+    then it may be called again.
     """
     end = time.monotonic() + seconds
-    asked: set[int] = set()
+    subject = common_name(group)
+    asked: set[str] = set()
     while True:
         alive = [rank for rank, mark in enumerate(marks) if rank == own or presence.is_there(mark)]
         if alive[0] == own:
-            asked.update(message["ask"] for message in presence.heard(group) if "ask" in message)
-            awaited = [rank for rank in alive if rank != own and rank not in asked]
+            asked.update(message["ask"] for message in presence.heard(subject) if "ask" in message)
+            awaited = [rank for rank in alive if rank != own and marks[rank] not in asked]
             if not awaited:
-                return _lead(group, node, [(rank, marks[rank]) for rank in alive], own)
+                return _lead(group, node, marks, alive)
         else:
             awaited = alive[:1]
-            presence.say(marks[alive[0]], group, {"ask": own})
-            for message in presence.heard(group):
-                if "gateway" in message:
-                    return _follow(group, message, tenant)
+            presence.say(marks[alive[0]], subject, {"ask": marks[own]})
+            for message in presence.heard(subject):
+                if "gateway" in message and presence.is_there(message["marks"][0]):
+                    return _follow(message, marks, tenant)
         if time.monotonic() >= end:
             names = ", ".join(map(str, awaited))
             raise DeadlineExceededError(f"group {group!r} cannot go on yet: it waits for rank {names}")
         time.sleep(_PAUSE_SECONDS)
 
 
-def _lead(group: str, node: str, members: list[tuple[int, str]], own: int) -> Refounded:
-    key = lone_key()
+def _lead(group: str, node: str, marks: list[str], ranks: list[int]) -> Refounded:
+    key, name = lone_key(), next_name(group)
     site = SITES.acquire(key, lambda: Site(key, square.Node(node)))
-    ranks = [rank for rank, _ in members]
     gateway = site.gateway if len(ranks) > 1 else ""
-    for rank, mark in members:
-        if rank != own:
-            presence.say(mark, group, {"gateway": gateway, "key": key, "ranks": ranks})
-    return Refounded(site, next_name(group), ranks)
+    alive = [marks[rank] for rank in ranks]
+    for mark in alive[1:]:
+        message = {"gateway": gateway, "key": key, "name": name, "marks": alive}
+        presence.say(mark, common_name(group), message)
+    return Refounded(site, name, ranks)
 
 
-def _follow(group: str, message: dict[str, Any], tenant: str) -> Refounded:
+def _follow(message: dict[str, Any], marks: list[str], tenant: str) -> Refounded:
     key, gateway = message["key"], message["gateway"]
     site = SITES.acquire(
         key, lambda: Site(key, square.attach(gateway, tenant=tenant, timeout=ATTACH_SECONDS), gateway=gateway)
     )
-    return Refounded(site, next_name(group), message["ranks"])
+    return Refounded(site, message["name"], [marks.index(mark) for mark in message["marks"]])
+
+
+def common_name(group: str) -> str:
+    """What a group and those that it becomes have in common."""
+    return re.sub(r"~\d+$", "", group)
 
 
 def next_name(group: str) -> str:

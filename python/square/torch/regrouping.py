@@ -5,6 +5,7 @@ its rank 0 serves it, and tells the others where, through the group.
 """
 
 import json
+import time
 from datetime import timedelta
 from typing import Any
 
@@ -21,6 +22,10 @@ from square.torch.site import SITES, Site, is_lone
 
 # Where the store is, in as many bytes.
 _PLACE_BYTES = 512
+# Whoever has said so may be gone before all are connected, which torch does not tell from one that is late:
+# it tries two or three times as long.
+_CONNECT_SECONDS = 3.0
+_CONNECT_TRIES = 3
 _JOINER_STANDING = 1 << 16
 
 
@@ -29,9 +34,10 @@ def shrink(group: Any = None, timeout: timedelta | None = None) -> ProcessGroup:
 
     The survivors keep their order, and all get the same group; it needs neither the store of the old one nor
     its rank 0. Without `group`, the default group shrinks, and the new one takes its place: groups made of it
-    before go on, and count ranks as they did. The old group is closed. It may be called again where it fails.
+    before go on, and count ranks as they did. The old group is closed. Where another rank dies meanwhile the
+    rest go on without it, too. Where it fails it may be called again, and nothing else on that group.
     Raises torch's DistBackendError, which names the nodes of ranks that are neither here nor gone; TypeError
-    for a group of another backend. Blocks for `timeout`, the group's own without one.
+    for a group of another backend. Blocks for `timeout` in all, the group's own without one.
     """
     return grow(0, group, timeout)
 
@@ -40,13 +46,27 @@ def grow(joiners: int, group: Any = None, timeout: timedelta | None = None) -> P
     """As shrink(), and so many processes join behind the survivors, with join()."""
     old = _group_of(group)
     calls = old.calls
-    limit = timeout or calls.timeout
+    end = time.monotonic() + (timeout or calls.timeout).total_seconds()
     operation = "grow" if joiners else "shrink"
     try:
-        site, communicator, origin = calls.grow(joiners, limit.total_seconds())
-        return _finish(old, site, communicator, origin, calls.terms, limit)
-    except square.SquareError as error:
+        return _go_on(old, calls, joiners, end)
+    except (square.SquareError, RuntimeError) as error:
         raise calls.error(operation, error) from error
+
+
+def _go_on(old: ProcessGroup, calls: Calls, joiners: int, end: float) -> ProcessGroup:
+    # Those that join are asked for once. Otherwise each round that fails has lost a rank more.
+    for left_over in reversed(range(1 if joiners else old.size())):
+        calls.grow(joiners, max(0.0, end - time.monotonic()))
+        try:
+            made = _made(calls.site, calls.communicator, calls.terms, calls.timeout, end)
+            break
+        except (square.SquareError, RuntimeError):
+            if not left_over or time.monotonic() >= end:
+                raise
+    calls.let_go()
+    _take_place(old, made, calls.origin)
+    return made
 
 
 def invitation(group: Any = None) -> str:
@@ -72,16 +92,19 @@ def join(invited: str, options: Options | None = None, timeout: timedelta | None
     terms = Terms(**fields)
     own = Options.resolve(options)
     limit = timeout or c10d.default_pg_timeout
+    end = time.monotonic() + limit.total_seconds()
     site = SITES.acquire(
         terms.controller,
         lambda: join_overlay(own.node or hosts.unique_name(), controller, terms, own, _JOINER_STANDING),
     )
     try:
         communicator = square.Communicator.join(site.host, name, timeout=limit.total_seconds())
+        made = _made(site, communicator, None, limit, end)
     except BaseException:
         SITES.release(site)
         raise
-    return _finish(None, site, communicator, [], None, limit)
+    _take_place(None, made, [])
+    return made
 
 
 def _group_of(group: Any) -> ProcessGroup:
@@ -91,44 +114,42 @@ def _group_of(group: Any) -> ProcessGroup:
     return found
 
 
-def _finish(
-    old: ProcessGroup | None,
-    site: Site,
-    communicator: square.Communicator,
-    origin: list[int],
-    terms: Terms | None,
-    timeout: timedelta,
+def _made(
+    site: Site, communicator: square.Communicator, terms: Terms | None, timeout: timedelta, end: float
 ) -> ProcessGroup:
-    """The process group over a communicator that is there."""
-    name = communicator.name.rpartition("/")[2]
-    try:
-        store = _common_store(communicator, site, timeout)
-        calls = Calls.going_on(name, old.calls.timeout if old else timeout, store, site, communicator, terms)
-    except BaseException:
-        SITES.release(site)
-        raise
-    made = ProcessGroup(store, communicator.rank, communicator.size, calls)
-    _take_place(old, made, name, origin)
-    return made
+    """The process group over a communicator that is there, with `timeout`. Blocks until `end` at most."""
+    store = _common_store(communicator, site, timeout, end)
+    name = _name_of(communicator)
+    calls = Calls.going_on(name, timeout, store, site, communicator, terms, end)
+    return ProcessGroup(store, communicator.rank, communicator.size, calls)
 
 
-def _common_store(communicator: square.Communicator, site: Site, timeout: timedelta) -> Any:
+def _name_of(communicator: square.Communicator) -> str:
+    return communicator.name.rpartition("/")[2]
+
+
+def _common_store(communicator: square.Communicator, site: Site, timeout: timedelta, end: float) -> Any:
     place = bytearray(_PLACE_BYTES)
     store: Any = None
     if communicator.rank == 0:
         store = dist.TCPStore(hosts.LOOPBACK, 0, None, True, timeout, wait_for_workers=False)
         text = json.dumps([hosts.host_key(), hosts.reachable_address(site.address), store.port])
         place[:] = text.encode().ljust(_PLACE_BYTES)
-    communicator.broadcast(place, root=0, timeout=timeout.total_seconds())
+    left = max(0.001, end - time.monotonic())
+    communicator.broadcast(place, root=0, timeout=left)
     if store is None:
         host, address, port = json.loads(place)
         address = hosts.LOOPBACK if host == hosts.host_key() else address
-        store = dist.TCPStore(address, port, None, False, timeout, wait_for_workers=False)
+        left = max(0.001, end - time.monotonic())
+        patience = timedelta(seconds=min(_CONNECT_SECONDS, left / _CONNECT_TRIES))
+        store = dist.TCPStore(address, port, None, False, patience, wait_for_workers=False)
+        store.set_timeout(timeout)
     return store
 
 
-def _take_place(old: ProcessGroup | None, made: ProcessGroup, name: str, origin: list[int]) -> None:
+def _take_place(old: ProcessGroup | None, made: ProcessGroup, origin: list[int]) -> None:
     """Makes torch know the group, and forget the one that it was."""
+    name = _name_of(made.calls.communicator)
     world = c10d._world
     is_default = old is None or old is c10d._get_default_group()
     ranks = {rank: rank for rank in range(made.size())}

@@ -10,7 +10,8 @@ namespace square {
 
 void LivePlans::install(const std::shared_ptr<const Plan>& plan, Installed installed) {
   const Epoch epoch = plan->epoch;
-  if (node_.is_stopping || (!plans_.empty() && epoch <= plans_.rbegin()->first)) return installed(epoch);
+  if (node_.is_stopping) return installed(epoch);
+  if (!plans_.empty() && epoch <= plans_.rbegin()->first) return install_again(epoch, std::move(installed));
   const PlanPointer local = make(plan);
   plans_.emplace(epoch, local);
   follow();
@@ -20,6 +21,14 @@ void LivePlans::install(const std::shared_ptr<const Plan>& plan, Installed insta
       local->streams().size());
   pending_.push_back({node_.clock.now(), epoch, std::move(installed)});
   move_up();
+}
+
+// It comes over another line, to the controller as well, which must not know more by that than it would have.
+void LivePlans::install_again(Epoch epoch, Installed installed) {
+  const auto same = std::ranges::find(pending_, epoch, &Pending::epoch);
+  if (same == pending_.end()) return installed(epoch);
+  const TimePoint since = same->since;
+  pending_.push_back({since, epoch, std::move(installed)});
 }
 
 LivePlans::PlanPointer LivePlans::make(const std::shared_ptr<const Plan>& plan) {

@@ -45,7 +45,7 @@ class LivePlans {
 
   // `installed` is told once the node is ready and no operation of an older plan than the active one
   // runs, or kLongestMove is over. Told at once, without more, of an epoch that is not newer than those
-  // installed.
+  // installed, unless somebody waits for that already: then with them.
   void install(const std::shared_ptr<const Plan>& plan, Installed installed);
   // Ignored for a plan that is not installed, or not newer than the active one. The plans before the
   // one that was active until now go. With `moves`, operations of older plans move to it at once.
@@ -70,6 +70,7 @@ class LivePlans {
     Installed installed;
   };
 
+  void install_again(Epoch epoch, Installed installed);
   PlanPointer make(const std::shared_ptr<const Plan>& plan);
   void retire_before(Epoch epoch);
   void follow();

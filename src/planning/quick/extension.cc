@@ -86,13 +86,15 @@ class Extension {
     }
   }
 
-  // Whether the collective is in the base as it is now: then its demands have their streams.
+  // Whether the collective is in the base as it is now: then its demands have their streams. One that got
+  // nothing there gets a part here.
   bool keep(std::size_t c) {
     const CollectiveSpec& spec = problem_.scenario->collectives[c];
     const PlanCollective* const before = base_.find_collective(spec.id);
     const std::vector<std::size_t>& sessions = problem_.sessions_of[c];
     if (before == nullptr || before->op != spec.op || before->size_bytes != spec.size_bytes ||
-        before->weight != problem_.weight[c] || before->sessions.size() != sessions.size()) {
+        before->weight != problem_.weight[c] || before->sessions.size() != sessions.size() ||
+        before->rate_bps <= 0.0) {
       return false;
     }
     for (std::size_t k = 0; k < sessions.size(); ++k) {

@@ -8,26 +8,26 @@ using namespace square::test;
 
 namespace {
 
-constexpr std::size_t kRanks = 3;
-constexpr Reduction kSum{ElementType::kInt32, ReduceOp::kSum};
+constexpr std::size_t kCallRanks = 3;
+constexpr Reduction kCallSum{ElementType::kInt32, ReduceOp::kSum};
 
 // One member's buffers, and every operation with them.
 struct Caller {
   std::vector<std::byte> one = std::vector<std::byte>(40'000);
   std::vector<std::byte> other = std::vector<std::byte>(40'000);
-  std::vector<std::vector<std::byte>> many = std::vector<std::vector<std::byte>>(kRanks, one);
+  std::vector<std::vector<std::byte>> many = std::vector<std::vector<std::byte>>(kCallRanks, one);
   std::vector<std::vector<std::byte>> results = many;
 
   Status call(const std::string& name, Communicator& group) {
     std::vector<std::span<const std::byte>> inputs(many.begin(), many.end());
     std::vector<std::span<std::byte>> outputs(results.begin(), results.end());
     if (name == "broadcast") return group.broadcast(one, Rank(0), kLimit);
-    if (name == "reduce") return group.reduce(one, other, kSum, Rank(0), kLimit);
-    if (name == "all_reduce") return group.all_reduce(one, other, kSum, kLimit);
+    if (name == "reduce") return group.reduce(one, other, kCallSum, Rank(0), kLimit);
+    if (name == "all_reduce") return group.all_reduce(one, other, kCallSum, kLimit);
     if (name == "ring all_reduce")
-      return group.all_reduce(one, other, kSum, kLimit, AllReduceAlgorithm::kRing);
+      return group.all_reduce(one, other, kCallSum, kLimit, AllReduceAlgorithm::kRing);
     if (name == "all_gather") return group.all_gather(one, outputs, kLimit);
-    if (name == "reduce_scatter") return group.reduce_scatter(inputs, other, kSum, kLimit);
+    if (name == "reduce_scatter") return group.reduce_scatter(inputs, other, kCallSum, kLimit);
     if (name == "all_to_all") return group.all_to_all(inputs, outputs, kLimit);
     if (name == "gather") return group.gather(one, outputs, Rank(0), kLimit);
     if (name == "scatter") return group.scatter(inputs, other, Rank(0), kLimit);
@@ -38,10 +38,10 @@ struct Caller {
 void check_told(const Members& members, const std::string& first, const std::string& others) {
   CAPTURE(first);
   CAPTURE(others);
-  std::vector<Caller> callers(kRanks);
-  std::vector<Status> outcomes(kRanks);
+  std::vector<Caller> callers(kCallRanks);
+  std::vector<Status> outcomes(kCallRanks);
   std::vector<std::thread> threads;
-  for (std::size_t rank = 0; rank < kRanks; ++rank) {
+  for (std::size_t rank = 0; rank < kCallRanks; ++rank) {
     threads.emplace_back(
         [&, rank] { outcomes[rank] = callers[rank].call(rank == 0 ? first : others, *members[rank]); });
   }

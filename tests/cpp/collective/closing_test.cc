@@ -1,5 +1,6 @@
 // Communicators that are closed or let go of: what they wait for, and what is left of their groups.
 #include <algorithm>
+#include <atomic>
 
 #include "collective/local_groups.h"
 #include "collective/real_group.h"
@@ -182,4 +183,103 @@ TEST_CASE("a node closes a group with its last rank, and memberships may outlive
   groups.reset();
   late->membership.reset();
   CHECK(closed.size() == 1);
+}
+
+namespace {
+
+// Two ranks of node "a", and how the controller is asked for the group that they go on in.
+struct TwoRanks {
+  const GroupSpec group{"g", "alice", {"a", "a"}, {}};
+  const GroupSpec next = [] {
+    GroupSpec spec{"g~1", "alice", {"a", "a"}, {}};
+    spec.origin = {"g", 7, {Rank(0), Rank(1)}, {}};
+    spec.number = 8;
+    return spec;
+  }();
+  std::vector<std::string> closed;
+  std::shared_ptr<LocalGroups> groups = std::make_shared<LocalGroups>(
+      "a",
+      [this](const std::string& name, std::uint64_t number) { closed.push_back(group_label(name, number)); });
+
+  std::shared_ptr<const void> join(const GroupSpec& spec, std::uint32_t rank, std::uint64_t number) {
+    auto part = groups->join(spec, Rank(rank), kLimit, [&](Duration) {
+      return GroupRegistration{{}, Epoch(1), number};
+    });
+    REQUIRE_MESSAGE(part.is_ok(), part.status().to_string());
+    return part->membership;
+  }
+  std::vector<std::shared_ptr<const void>> join_all() { return {join(group, 0, 7), join(group, 1, 7)}; }
+  // The ranks with which it asks; `asked` runs meanwhile.
+  Result<std::vector<Rank>> regroup(
+      const std::string& name, std::uint64_t number, std::uint32_t rank,
+      const std::function<void()>& asked = [] {}) {
+    std::vector<Rank> ranks;
+    const auto answer = groups->regroup({name, number, {Rank(rank)}, 0, 0}, kLimit,
+                                        [&](const RegroupRequest& request, Duration) {
+                                          ranks = request.ranks;
+                                          asked();
+                                          return next;
+                                        });
+    if (!answer.is_ok()) return answer.status();
+    return ranks;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a rank that leaves while it waits for the others of its node does not go on with them") {
+  TwoRanks two;
+  auto memberships = two.join_all();
+  Result<std::vector<Rank>> left = std::vector<Rank>{};
+  std::atomic<bool> is_over = false;
+  std::thread waiting([&] {
+    left = two.regroup("g", 7, 1);
+    is_over = true;
+  });
+  // It waits for rank 0, until it leaves.
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  CHECK_FALSE(is_over);
+  memberships[1].reset();
+  waiting.join();
+  CHECK(left.status().code() == StatusCode::kCancelled);
+  const auto ranks = two.regroup("g", 7, 0);
+  REQUIRE_MESSAGE(ranks.is_ok(), ranks.status().to_string());
+  CHECK(*ranks == std::vector<Rank>{Rank(0)});
+}
+
+TEST_CASE(
+    "a rank that leaves before it has joined the next group is out of that, and holds up nobody there") {
+  for (const bool is_asking : {true, false}) {
+    TwoRanks two;
+    auto memberships = two.join_all();
+    Result<std::vector<Rank>> other = std::vector<Rank>{};
+    std::thread thread([&] { other = two.regroup("g", 7, 1); });
+    // While the controller is asked, or after it has answered.
+    const auto asked = two.regroup("g", 7, 0, [&] {
+      if (is_asking) memberships[1].reset();
+    });
+    thread.join();
+    REQUIRE(asked.is_ok());
+    memberships[1].reset();
+    auto next = two.join(two.next, 0, 8);
+    memberships[0].reset();
+    CHECK(two.closed == std::vector<std::string>{"g#7"});
+    const auto ranks = two.regroup("g~1", 8, 0);
+    REQUIRE_MESSAGE(ranks.is_ok(), ranks.status().to_string());
+    CHECK(*ranks == std::vector<Rank>{Rank(0)});
+    next.reset();
+    CHECK(two.closed == std::vector<std::string>{"g#7", "g~1#8"});
+    CHECK(two.groups->size() == 0);
+  }
+}
+
+TEST_CASE("a group that nobody of a node joins, though its ranks were to go on in it, is closed there") {
+  TwoRanks two;
+  auto memberships = two.join_all();
+  std::thread thread([&] { CHECK(two.regroup("g", 7, 1).is_ok()); });
+  CHECK(two.regroup("g", 7, 0).is_ok());
+  thread.join();
+  memberships.clear();
+  CHECK(two.closed == std::vector<std::string>{"g~1#8", "g#7"});
+  CHECK(two.groups->size() == 0);
 }

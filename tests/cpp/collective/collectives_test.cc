@@ -12,9 +12,7 @@ using namespace square::test;
 
 namespace {
 
-using Bytes = std::vector<std::byte>;
 using Numbers = std::vector<std::int32_t>;
-using Parts = std::vector<Bytes>;
 
 constexpr Reduction kSum{ElementType::kInt32, ReduceOp::kSum};
 // Rank 1 and rank 3 share a node.
@@ -25,8 +23,6 @@ constexpr std::size_t kRanks = 4;
 std::size_t size_between(std::size_t from, std::size_t to) { return (from * 7 + to * 3) % 5 * 20'011; }
 unsigned seed_between(std::size_t from, std::size_t to) { return static_cast<unsigned>(10 * from + to); }
 
-std::vector<std::span<std::byte>> outputs_of(Parts& parts) { return {parts.begin(), parts.end()}; }
-std::vector<std::span<const std::byte>> inputs_of(const Parts& parts) { return {parts.begin(), parts.end()}; }
 template <typename Value>
 std::span<std::byte> bytes(std::vector<Value>& values) {
   return std::as_writable_bytes(std::span(values));
@@ -50,7 +46,7 @@ void check_ok(const std::vector<Status>& outcomes) {
   for (const Status& outcome : outcomes) CHECK_MESSAGE(outcome.is_ok(), outcome.to_string());
 }
 // The same tests with ranks on three nodes, and all on one: that needs no link.
-struct Overlay {
+struct RealOverlay {
   Fixture fixture{{"a", "b", "c"}, "exact", 1e9};
   Members spread = fixture.group_on(kPlaces, "spread");
   Members local = fixture.group_on({2, 2, 2, 2}, "local");
@@ -59,7 +55,7 @@ struct Overlay {
 }  // namespace
 
 TEST_CASE("all-gather: uneven, with nothing of some, in place or not") {
-  Overlay overlay;
+  RealOverlay overlay;
   for (const Members* members : {&overlay.spread, &overlay.local}) {
     for (const bool in_place : {false, true}) {
       std::vector<Bytes> given;
@@ -80,7 +76,7 @@ TEST_CASE("all-gather: uneven, with nothing of some, in place or not") {
 }
 
 TEST_CASE("all-to-all: uneven, with nothing between some") {
-  Overlay overlay;
+  RealOverlay overlay;
   for (const Members* members : {&overlay.spread, &overlay.local}) {
     std::vector<Parts> given(kRanks);
     std::vector<Parts> got(kRanks);
@@ -104,7 +100,7 @@ TEST_CASE("all-to-all: uneven, with nothing between some") {
 }
 
 TEST_CASE("gather and scatter, to and from any root") {
-  Overlay overlay;
+  RealOverlay overlay;
   for (const Members* members : {&overlay.spread, &overlay.local}) {
     for (const std::uint32_t root : {0U, 3U}) {
       Parts given;
@@ -132,7 +128,7 @@ TEST_CASE("gather and scatter, to and from any root") {
 }
 
 TEST_CASE("reduce-scatter: uneven, with nothing for some, in place or not") {
-  Overlay overlay;
+  RealOverlay overlay;
   for (const Members* members : {&overlay.spread, &overlay.local}) {
     for (const bool in_place : {false, true}) {
       std::vector<std::vector<Numbers>> given(kRanks);
@@ -161,7 +157,7 @@ TEST_CASE("reduce-scatter: uneven, with nothing for some, in place or not") {
 }
 
 TEST_CASE("reduce, all-reduce and broadcast beside them, of nothing too") {
-  Overlay overlay;
+  RealOverlay overlay;
   for (const Members* members : {&overlay.spread, &overlay.local}) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{100'003}}) {
       std::vector<Numbers> given;
@@ -188,7 +184,7 @@ TEST_CASE("reduce, all-reduce and broadcast beside them, of nothing too") {
 }
 
 TEST_CASE("nobody leaves a barrier before all have come") {
-  Overlay overlay;
+  RealOverlay overlay;
   for (const Members* members : {&overlay.spread, &overlay.local}) {
     std::vector<std::shared_ptr<Work>> works;
     for (std::size_t rank = 0; rank + 1 < kRanks; ++rank)

@@ -15,38 +15,38 @@ using namespace square::test;
 
 namespace {
 
-using Numbers = std::vector<std::int64_t>;
-using Buffers = std::vector<Numbers>;  // one for every rank
+using RandomNumbers = std::vector<std::int64_t>;
+using Buffers = std::vector<RandomNumbers>;  // one for every rank
 
-constexpr Duration kTimeout = std::chrono::seconds(300);
-constexpr Reduction kSum{ElementType::kInt64, ReduceOp::kSum};
+constexpr Duration kRandomTimeout = std::chrono::seconds(300);
+constexpr Reduction kRandomSum{ElementType::kInt64, ReduceOp::kSum};
 
 struct Draw {
   std::mt19937_64 random;
   std::size_t below(std::size_t end) { return static_cast<std::size_t>(random() % end); }
   std::size_t size() { return below(5) == 0 ? below(3) : below(20'000); }
-  Numbers numbers(std::size_t count) {
-    Numbers drawn(count);
+  RandomNumbers numbers(std::size_t count) {
+    RandomNumbers drawn(count);
     for (std::int64_t& number : drawn) number = static_cast<std::int64_t>(random());
     return drawn;
   }
 };
 
-std::span<std::byte> bytes(Numbers& numbers) { return std::as_writable_bytes(std::span(numbers)); }
+std::span<std::byte> bytes(RandomNumbers& numbers) { return std::as_writable_bytes(std::span(numbers)); }
 std::vector<std::span<std::byte>> outputs_of(Buffers& buffers) {
   std::vector<std::span<std::byte>> spans;
-  for (Numbers& numbers : buffers) spans.push_back(bytes(numbers));
+  for (RandomNumbers& numbers : buffers) spans.push_back(bytes(numbers));
   return spans;
 }
 std::vector<std::span<const std::byte>> inputs_of(Buffers& buffers) {
   std::vector<std::span<const std::byte>> spans;
-  for (Numbers& numbers : buffers) spans.emplace_back(bytes(numbers));
+  for (RandomNumbers& numbers : buffers) spans.emplace_back(bytes(numbers));
   return spans;
 }
 
-Numbers sum_of(const std::vector<const Numbers*>& parts) {
-  Numbers sum(parts.front()->size());
-  for (const Numbers* part : parts) {
+RandomNumbers sum_of(const std::vector<const RandomNumbers*>& parts) {
+  RandomNumbers sum(parts.front()->size());
+  for (const RandomNumbers* part : parts) {
     for (std::size_t i = 0; i < sum.size(); ++i) {
       sum[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum[i]) +
                                          static_cast<std::uint64_t>((*part)[i]));
@@ -56,7 +56,7 @@ Numbers sum_of(const std::vector<const Numbers*>& parts) {
 }
 
 // One operation of a group: what every rank gives, what it should get, what it got.
-struct Call {
+struct RandomCall {
   std::string name;
   std::vector<Buffers> given;
   std::vector<Buffers> wanted;  // empty buffers: none of the rank's concern
@@ -64,14 +64,14 @@ struct Call {
   std::vector<std::shared_ptr<Work>> works;
   std::function<Result<std::shared_ptr<Work>>(Communicator&, Buffers& given, Buffers& got)> start;
 
-  explicit Call(std::string what, std::size_t ranks)
+  explicit RandomCall(std::string what, std::size_t ranks)
       : name(std::move(what)), given(ranks), wanted(ranks), works(ranks) {}
 
   // Where the results go: other numbers than those that are wanted.
   void make_room() {
     got = wanted;
     for (Buffers& buffers : got) {
-      for (Numbers& numbers : buffers) std::ranges::fill(numbers, -7);
+      for (RandomNumbers& numbers : buffers) std::ranges::fill(numbers, -7);
     }
   }
   std::string trouble() const {
@@ -86,87 +86,91 @@ struct Call {
   }
 };
 
-std::unique_ptr<Call> broadcast_call(Draw& draw, std::size_t ranks) {
-  auto call = std::make_unique<Call>("broadcast", ranks);
+std::unique_ptr<RandomCall> broadcast_call(Draw& draw, std::size_t ranks) {
+  auto call = std::make_unique<RandomCall>("broadcast", ranks);
   const Rank root(static_cast<std::uint32_t>(draw.below(ranks)));
-  const Numbers data = draw.numbers(draw.size());
+  const RandomNumbers data = draw.numbers(draw.size());
   for (std::size_t r = 0; r < ranks; ++r) call->wanted[r] = {data};
   call->make_room();
   call->got[root.index()] = {data};
   call->start = [root](Communicator& group, Buffers&, Buffers& got) {
-    return group.broadcast_async(bytes(got[0]), root, kTimeout);
+    return group.broadcast_async(bytes(got[0]), root, kRandomTimeout);
   };
   return call;
 }
 
-std::unique_ptr<Call> sum_call(Draw& draw, std::size_t ranks) {
+std::unique_ptr<RandomCall> sum_call(Draw& draw, std::size_t ranks) {
   const bool to_all = draw.below(3) != 0;
   const auto algorithm =
       to_all && draw.below(2) == 0 ? AllReduceAlgorithm::kRing : AllReduceAlgorithm::kPlanned;
   const bool is_ring = algorithm == AllReduceAlgorithm::kRing;
-  auto call = std::make_unique<Call>(is_ring ? "ring all-reduce" : to_all ? "all-reduce" : "reduce", ranks);
+  auto call = std::make_unique<RandomCall>(is_ring  ? "ring all-reduce"
+                                           : to_all ? "all-reduce"
+                                                    : "reduce",
+                                           ranks);
   const Rank root(static_cast<std::uint32_t>(draw.below(ranks)));
   const std::size_t count = draw.size();
-  std::vector<const Numbers*> parts;
+  std::vector<const RandomNumbers*> parts;
   for (auto& given : call->given) parts.push_back(&given.emplace_back(draw.numbers(count)));
-  const Numbers sum = sum_of(parts);
-  for (std::size_t r = 0; r < ranks; ++r) call->wanted[r] = {to_all || r == root.index() ? sum : Numbers()};
+  const RandomNumbers sum = sum_of(parts);
+  for (std::size_t r = 0; r < ranks; ++r)
+    call->wanted[r] = {to_all || r == root.index() ? sum : RandomNumbers()};
   call->make_room();
   const bool in_place = draw.below(2) == 0;
   if (in_place && to_all) call->got = call->given;
   call->start = [=](Communicator& group, Buffers& given, Buffers& got) {
     const auto input = in_place && to_all ? bytes(got[0]) : bytes(given[0]);
-    return to_all ? group.all_reduce_async(input, bytes(got[0]), kSum, kTimeout, algorithm)
-                  : group.reduce_async(input, bytes(got[0]), kSum, root, kTimeout);
+    return to_all ? group.all_reduce_async(input, bytes(got[0]), kRandomSum, kRandomTimeout, algorithm)
+                  : group.reduce_async(input, bytes(got[0]), kRandomSum, root, kRandomTimeout);
   };
   return call;
 }
 
-std::unique_ptr<Call> all_gather_call(Draw& draw, std::size_t ranks) {
-  auto call = std::make_unique<Call>("all-gather", ranks);
+std::unique_ptr<RandomCall> all_gather_call(Draw& draw, std::size_t ranks) {
+  auto call = std::make_unique<RandomCall>("all-gather", ranks);
   Buffers all;
   for (auto& given : call->given) all.push_back(given.emplace_back(draw.numbers(draw.size())));
   for (auto& wanted : call->wanted) wanted = all;
   call->make_room();
   call->start = [](Communicator& group, Buffers& given, Buffers& got) {
-    return group.all_gather_async(bytes(given[0]), outputs_of(got), kTimeout);
+    return group.all_gather_async(bytes(given[0]), outputs_of(got), kRandomTimeout);
   };
   return call;
 }
 
-std::unique_ptr<Call> reduce_scatter_call(Draw& draw, std::size_t ranks) {
-  auto call = std::make_unique<Call>("reduce-scatter", ranks);
+std::unique_ptr<RandomCall> reduce_scatter_call(Draw& draw, std::size_t ranks) {
+  auto call = std::make_unique<RandomCall>("reduce-scatter", ranks);
   for (std::size_t to = 0; to < ranks; ++to) {
     const std::size_t count = draw.size();
-    std::vector<Numbers> parts;
+    std::vector<RandomNumbers> parts;
     for (auto& given : call->given) parts.push_back(given.emplace_back(draw.numbers(count)));
-    std::vector<const Numbers*> views;
-    for (const Numbers& part : parts) views.push_back(&part);
+    std::vector<const RandomNumbers*> views;
+    for (const RandomNumbers& part : parts) views.push_back(&part);
     call->wanted[to] = {sum_of(views)};
   }
   call->make_room();
   call->start = [](Communicator& group, Buffers& given, Buffers& got) {
-    return group.reduce_scatter_async(inputs_of(given), bytes(got[0]), kSum, kTimeout);
+    return group.reduce_scatter_async(inputs_of(given), bytes(got[0]), kRandomSum, kRandomTimeout);
   };
   return call;
 }
 
-std::unique_ptr<Call> all_to_all_call(Draw& draw, std::size_t ranks) {
-  auto call = std::make_unique<Call>("all-to-all", ranks);
+std::unique_ptr<RandomCall> all_to_all_call(Draw& draw, std::size_t ranks) {
+  auto call = std::make_unique<RandomCall>("all-to-all", ranks);
   for (auto& given : call->given) {
     for (std::size_t to = 0; to < ranks; ++to)
       call->wanted[to].push_back(given.emplace_back(draw.numbers(draw.size() / 4)));
   }
   call->make_room();
   call->start = [](Communicator& group, Buffers& given, Buffers& got) {
-    return group.all_to_all_async(inputs_of(given), outputs_of(got), kTimeout);
+    return group.all_to_all_async(inputs_of(given), outputs_of(got), kRandomTimeout);
   };
   return call;
 }
 
-std::unique_ptr<Call> rooted_call(Draw& draw, std::size_t ranks) {
+std::unique_ptr<RandomCall> rooted_call(Draw& draw, std::size_t ranks) {
   const bool gathers = draw.below(2) == 0;
-  auto call = std::make_unique<Call>(gathers ? "gather" : "scatter", ranks);
+  auto call = std::make_unique<RandomCall>(gathers ? "gather" : "scatter", ranks);
   const Rank root(static_cast<std::uint32_t>(draw.below(ranks)));
   Buffers all;
   for (std::size_t r = 0; r < ranks; ++r) all.push_back(draw.numbers(draw.size()));
@@ -181,42 +185,42 @@ std::unique_ptr<Call> rooted_call(Draw& draw, std::size_t ranks) {
   }
   call->make_room();
   call->start = [=](Communicator& group, Buffers& given, Buffers& got) {
-    return gathers ? group.gather_async(bytes(given[0]), outputs_of(got), root, kTimeout)
-                   : group.scatter_async(inputs_of(given), bytes(got[0]), root, kTimeout);
+    return gathers ? group.gather_async(bytes(given[0]), outputs_of(got), root, kRandomTimeout)
+                   : group.scatter_async(inputs_of(given), bytes(got[0]), root, kRandomTimeout);
   };
   return call;
 }
 
-std::unique_ptr<Call> message_call(Draw& draw, std::size_t ranks) {
-  auto call = std::make_unique<Call>("message", ranks);
+std::unique_ptr<RandomCall> message_call(Draw& draw, std::size_t ranks) {
+  auto call = std::make_unique<RandomCall>("message", ranks);
   const Rank from(static_cast<std::uint32_t>(draw.below(ranks)));
   const Rank to(static_cast<std::uint32_t>((from.index() + 1 + draw.below(ranks - 1)) % ranks));
   // From any source: with a tag of its own, or it might get another call's message.
   const bool from_any = draw.below(3) == 0;
   const auto tag = static_cast<std::uint32_t>(from_any ? 2 + draw.below(1'000'000'000) : draw.below(2));
-  const Numbers data = draw.numbers(draw.size());
+  const RandomNumbers data = draw.numbers(draw.size());
   call->given[from.index()] = {data};
   call->wanted[to.index()] = {data};
   call->make_room();
   call->start = [=](Communicator& group, Buffers& given, Buffers& got) -> Result<std::shared_ptr<Work>> {
-    if (group.rank() == from) return group.send_async(bytes(given[0]), to, tag, kTimeout);
+    if (group.rank() == from) return group.send_async(bytes(given[0]), to, tag, kRandomTimeout);
     if (group.rank() == to) {
-      return from_any ? group.receive_any_async(bytes(got[0]), tag, kTimeout)
-                      : group.receive_async(bytes(got[0]), from, tag, kTimeout);
+      return from_any ? group.receive_any_async(bytes(got[0]), tag, kRandomTimeout)
+                      : group.receive_async(bytes(got[0]), from, tag, kRandomTimeout);
     }
     return JoinedWork::join({});
   };
   return call;
 }
 
-std::unique_ptr<Call> barrier_call(std::size_t ranks) {
-  auto call = std::make_unique<Call>("barrier", ranks);
+std::unique_ptr<RandomCall> barrier_call(std::size_t ranks) {
+  auto call = std::make_unique<RandomCall>("barrier", ranks);
   call->make_room();
-  call->start = [](Communicator& group, Buffers&, Buffers&) { return group.barrier_async(kTimeout); };
+  call->start = [](Communicator& group, Buffers&, Buffers&) { return group.barrier_async(kRandomTimeout); };
   return call;
 }
 
-std::unique_ptr<Call> random_call(Draw& draw, std::size_t ranks) {
+std::unique_ptr<RandomCall> random_call(Draw& draw, std::size_t ranks) {
   switch (draw.below(8)) {
     case 0: return broadcast_call(draw, ranks);
     case 1: return all_gather_call(draw, ranks);
@@ -229,9 +233,9 @@ std::unique_ptr<Call> random_call(Draw& draw, std::size_t ranks) {
   }
 }
 
-struct Group {
+struct RandomGroup {
   std::vector<std::unique_ptr<Communicator>> members;
-  std::vector<std::unique_ptr<Call>> calls;
+  std::vector<std::unique_ptr<RandomCall>> calls;
 };
 
 void set_random_conditions(Draw& draw, Overlay& overlay, std::size_t nodes) {
@@ -271,12 +275,13 @@ std::string run_seed(std::uint64_t seed) {
   for (std::size_t node = 0; node < nodes; ++node)
     hosts.push_back(std::make_unique<SimulatedHost>(controller, overlay.node(node)));
 
-  std::vector<Group> groups(1 + draw.below(2));
+  std::vector<RandomGroup> groups(1 + draw.below(2));
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const GroupSpec spec{"g" + std::to_string(g), g == 0 ? "alice" : "bob", random_nodes(draw, nodes), {}};
     for (std::uint32_t rank = 0; rank < spec.nodes.size(); ++rank) {
       const auto place = std::ranges::find(names, spec.nodes[rank]) - names.begin();
-      auto member = Communicator::create(*hosts[static_cast<std::size_t>(place)], spec, Rank(rank), kTimeout);
+      auto member =
+          Communicator::create(*hosts[static_cast<std::size_t>(place)], spec, Rank(rank), kRandomTimeout);
       if (!member.is_ok()) return member.status().to_string();
       groups[g].members.push_back(std::move(member).value());
     }
@@ -284,7 +289,7 @@ std::string run_seed(std::uint64_t seed) {
       groups[g].calls.push_back(random_call(draw, spec.nodes.size()));
   }
   std::vector<const Communicator*> members;
-  for (const Group& group : groups) {
+  for (const RandomGroup& group : groups) {
     for (const auto& member : group.members) members.push_back(member.get());
   }
   // Every member calls in the group's order, at moments of its own.
@@ -297,7 +302,7 @@ std::string run_seed(std::uint64_t seed) {
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> made;
   for (const auto& turn : turns) {
     const auto [g, rank] = turn;
-    Call& call = *groups[g].calls[made[turn]++];
+    RandomCall& call = *groups[g].calls[made[turn]++];
     if (draw.below(4) == 0) {
       const auto pause = std::chrono::milliseconds(draw.below(300));
       overlay.run([&] { return settle(hosts, members), false; }, pause);
@@ -306,13 +311,13 @@ std::string run_seed(std::uint64_t seed) {
     if (!work.is_ok()) return call.name + ": " + work.status().to_string();
     call.works[rank] = *std::move(work);
   }
-  const auto is_over = [](const Group& group) {
+  const auto is_over = [](const RandomGroup& group) {
     return std::ranges::all_of(group.calls, [](const auto& call) {
       return std::ranges::all_of(call->works, [](const auto& work) { return work->is_done(); });
     });
   };
   overlay.run([&] { return settle(hosts, members), std::ranges::all_of(groups, is_over); });
-  for (const Group& group : groups) {
+  for (const RandomGroup& group : groups) {
     for (const auto& call : group.calls) {
       if (std::string trouble = call->trouble(); !trouble.empty()) return trouble;
     }

@@ -28,6 +28,14 @@ inline Scenario mesh_scenario(const std::vector<std::string>& names, const std::
   return scenario;
 }
 
+using Bytes = std::vector<std::byte>;
+using Parts = std::vector<Bytes>;  // one for every rank
+
+inline std::vector<std::span<std::byte>> outputs_of(Parts& parts) { return {parts.begin(), parts.end()}; }
+inline std::vector<std::span<const std::byte>> inputs_of(const Parts& parts) {
+  return {parts.begin(), parts.end()};
+}
+
 using Members = std::vector<std::unique_ptr<Communicator>>;
 
 // A controller and one node for each name.

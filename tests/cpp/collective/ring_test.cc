@@ -15,11 +15,11 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 using Works = std::vector<std::shared_ptr<Work>>;
-constexpr Duration kTimeout = std::chrono::seconds(300);
+constexpr Duration kRingTimeout = std::chrono::seconds(300);
 
 // One rank on each node, or several on some.
-struct Place {
-  explicit Place(std::vector<std::size_t> nodes_of_ranks, std::uint64_t seed = 1)
+struct RingPlace {
+  explicit RingPlace(std::vector<std::size_t> nodes_of_ranks, std::uint64_t seed = 1)
       : overlay(seed, std::ranges::max(nodes_of_ranks) + 1),
         controller(overlay, *full_mesh(names(std::ranges::max(nodes_of_ranks) + 1), {100e6, {}, 0.0})) {
     GroupSpec spec{"g", "alice", {}, {}};
@@ -27,7 +27,7 @@ struct Place {
       hosts.push_back(std::make_unique<SimulatedHost>(controller, overlay.node(node)));
     for (const std::size_t node : nodes_of_ranks) spec.nodes.push_back(node_name(node));
     for (std::uint32_t rank = 0; rank < spec.nodes.size(); ++rank) {
-      auto made = Communicator::create(*hosts[nodes_of_ranks[rank]], spec, Rank(rank), kTimeout);
+      auto made = Communicator::create(*hosts[nodes_of_ranks[rank]], spec, Rank(rank), kRingTimeout);
       REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
       members.push_back(*std::move(made));
       everybody.push_back(members.back().get());
@@ -89,8 +89,8 @@ Bytes numbers(std::mt19937_64& random, Reduction reduction, std::size_t count) {
   return bytes;
 }
 
-Works start(Place& place, std::vector<Bytes>& inputs, std::vector<Bytes>& outputs, Reduction reduction,
-            AllReduceAlgorithm algorithm = AllReduceAlgorithm::kRing, Duration timeout = kTimeout) {
+Works start(RingPlace& place, std::vector<Bytes>& inputs, std::vector<Bytes>& outputs, Reduction reduction,
+            AllReduceAlgorithm algorithm = AllReduceAlgorithm::kRing, Duration timeout = kRingTimeout) {
   Works works;
   for (std::size_t rank = 0; rank < place.members.size(); ++rank) {
     auto work =
@@ -102,7 +102,7 @@ Works start(Place& place, std::vector<Bytes>& inputs, std::vector<Bytes>& output
 }
 
 // The same as planned, everywhere, and inputs as they were.
-void check_like_planned(Place& place, std::mt19937_64& random, Reduction reduction, std::size_t count,
+void check_like_planned(RingPlace& place, std::mt19937_64& random, Reduction reduction, std::size_t count,
                         bool in_place) {
   CAPTURE(to_string(reduction));
   CAPTURE(count);
@@ -171,7 +171,7 @@ TEST_CASE("a ring gives what the plan gives: every reduction, sizes, in place or
   std::mt19937_64 random(seed);
   const std::vector<std::vector<std::size_t>> places{{0}, {0, 1}, {0, 1, 2}, {0, 1, 0, 2, 1}, {0, 0}};
   for (const auto& nodes : places) {
-    Place place(nodes, random());
+    RingPlace place(nodes, random());
     CAPTURE(nodes.size());
     bool in_place = false;
     for (const Reduction& reduction : all_reductions()) {
@@ -207,7 +207,7 @@ TEST_CASE("a ring adds in the order of ranks, so its bits are always the same") 
     for (std::size_t k = 1; k < kRanks; ++k) wanted[i] += values[(first + k) % kRanks][i];
   }
   for (int run = 0; run < 2; ++run) {
-    Place place({0, 1, 2, 1}, random());
+    RingPlace place({0, 1, 2, 1}, random());
     for (std::size_t from = 0; from < 3; ++from)
       place.overlay.simulation.set_conditions(node_name(from), node_name((from + 1) % 3),
                                               {std::chrono::milliseconds(20), Duration(0), 0.03});
@@ -229,13 +229,14 @@ TEST_CASE("members of a ring that differ in size or type are all told, with both
         Other{400, {ElementType::kFloat32, ReduceOp::kSum}, "400 bytes of float32 (sum)"},
         Other{400, {ElementType::kInt32, ReduceOp::kMax}, "400 bytes of int32 (max)"},
         Other{0, kSum, "0 bytes of int32 (sum)"}}) {
-    Place place({0, 1, 2, 3});
+    RingPlace place({0, 1, 2, 3});
     std::vector<Bytes> data(4, Bytes(400));
     data[2].resize(other.bytes);
     Works works;
     for (std::size_t rank = 0; rank < 4; ++rank) {
-      works.push_back(*place.members[rank]->all_reduce_async(
-          data[rank], data[rank], rank == 2 ? other.reduction : kSum, kTimeout, AllReduceAlgorithm::kRing));
+      works.push_back(*place.members[rank]->all_reduce_async(data[rank], data[rank],
+                                                             rank == 2 ? other.reduction : kSum, kRingTimeout,
+                                                             AllReduceAlgorithm::kRing));
     }
     REQUIRE(place.run(works, std::chrono::seconds(10)));
     for (const auto& work : works) {
@@ -249,12 +250,12 @@ TEST_CASE("members of a ring that differ in size or type are all told, with both
 }
 
 TEST_CASE("a ring that cannot be is refused, and the group goes on") {
-  Place place({0, 1});
+  RingPlace place({0, 1});
   Bytes seven(7);
   Bytes eight(8);
   const auto refused = [&](const Bytes& input, Bytes& output, Reduction reduction) {
     return place.members[0]
-        ->all_reduce_async(input, output, reduction, kTimeout, AllReduceAlgorithm::kRing)
+        ->all_reduce_async(input, output, reduction, kRingTimeout, AllReduceAlgorithm::kRing)
         .status();
   };
   constexpr Reduction kSum{ElementType::kInt32, ReduceOp::kSum};
@@ -275,7 +276,7 @@ TEST_CASE("a ring ends everywhere: a member that died, that never calls, that ca
   constexpr Duration kShort = std::chrono::seconds(20);
   for (const std::string what : {"dies", "never calls", "cancels", "lets go"}) {
     CAPTURE(what);
-    Place place({0, 1, 2, 3});
+    RingPlace place({0, 1, 2, 3});
     std::vector<Bytes> data(4, Bytes(40'000'000));
     Works works;
     for (std::size_t rank = 0; rank < 4; ++rank) {

@@ -11,13 +11,7 @@ using namespace square::test;
 
 namespace {
 
-using Bytes = std::vector<std::byte>;
-using Parts = std::vector<Bytes>;
-
-constexpr Reduction kSum{ElementType::kInt32, ReduceOp::kSum};
-
-std::vector<std::span<std::byte>> outputs_of(Parts& parts) { return {parts.begin(), parts.end()}; }
-std::vector<std::span<const std::byte>> inputs_of(const Parts& parts) { return {parts.begin(), parts.end()}; }
+constexpr Reduction kWorkSum{ElementType::kInt32, ReduceOp::kSum};
 
 void check_refused(const Status& outcome, const std::string& words) {
   CHECK(outcome.code() == StatusCode::kInvalidArgument);
@@ -132,9 +126,9 @@ TEST_CASE("calls that cannot be right are refused before anything is sent; the g
   check_refused(member.all_to_all(inputs_of(two), outputs_of(three), kLimit), "3 outputs for the 2 members");
   check_refused(member.gather(own, outputs_of(three), Rank(0), kLimit), "3 outputs for the 2 members");
   check_refused(member.scatter(inputs_of(three), own, Rank(0), kLimit), "3 inputs for the 2 members");
-  check_refused(member.reduce_scatter(inputs_of(three), own, kSum, kLimit), "3 inputs for the 2 members");
+  check_refused(member.reduce_scatter(inputs_of(three), own, kWorkSum, kLimit), "3 inputs for the 2 members");
   for (const Status& outcome :
-       {member.broadcast(own, none, kLimit), member.reduce(own, own, kSum, none, kLimit),
+       {member.broadcast(own, none, kLimit), member.reduce(own, own, kWorkSum, none, kLimit),
         member.gather(own, outputs_of(two), none, kLimit),
         member.scatter(inputs_of(two), own, none, kLimit)}) {
     check_refused(outcome, "root 2 is not a rank of group \"g\" of 2");
@@ -154,9 +148,9 @@ TEST_CASE("sums that cannot be are refused where they are called") {
   const Members members = overlay.group("g");
   Bytes input(8);
   Bytes seven(7);
-  check_refused(members[0]->all_reduce(seven, seven, kSum, kLimit), "7 bytes are not a number of int32");
+  check_refused(members[0]->all_reduce(seven, seven, kWorkSum, kLimit), "7 bytes are not a number of int32");
   const Members again = overlay.group("h");
-  check_refused(again[0]->reduce_scatter({input}, seven, kSum, kLimit),
+  check_refused(again[0]->reduce_scatter({input}, seven, kWorkSum, kLimit),
                 "the output has 7 bytes, the input 8");
 }
 
@@ -196,7 +190,7 @@ TEST_CASE("members whose sizes differ are told which, and nobody hangs") {
     Parts got(3, Bytes(1'000));
     const auto outcomes = on_all(members, [&](Communicator& member) {
       const std::size_t rank = member.rank().index();
-      return member.reduce_scatter_async(inputs_of(given[rank]), got[rank], kSum, kLimit);
+      return member.reduce_scatter_async(inputs_of(given[rank]), got[rank], kWorkSum, kLimit);
     });
     for (const std::size_t rank : {0U, 1U}) {
       check_refused(outcomes[rank], "996 bytes of int32 (sum)");
@@ -208,7 +202,7 @@ TEST_CASE("members whose sizes differ are told which, and nobody hangs") {
     Parts given{Bytes(1'000), Bytes(1'000), Bytes(996)};
     const auto outcomes = on_all(members, [&](Communicator& member) {
       Bytes& own = given[member.rank().index()];
-      return member.all_reduce_async(own, own, kSum, kLimit);
+      return member.all_reduce_async(own, own, kWorkSum, kLimit);
     });
     for (const Status& outcome : outcomes)
       check_refused(
@@ -225,7 +219,7 @@ TEST_CASE("members whose sums differ are told which") {
   const auto outcomes = on_all(members, [&](Communicator& member) {
     Bytes& own = given[member.rank().index()];
     const Reduction reduction =
-        member.rank() == Rank(0) ? kSum : Reduction{ElementType::kFloat32, ReduceOp::kMax};
+        member.rank() == Rank(0) ? kWorkSum : Reduction{ElementType::kFloat32, ReduceOp::kMax};
     return member.all_reduce_async(own, own, reduction, kLimit);
   });
   for (const Status& outcome : outcomes) {
@@ -245,7 +239,7 @@ TEST_CASE("what fails in one operation fails the others in flight and all that f
   Parts sizes{Bytes(100), Bytes(96), Bytes(100)};
   const auto outcomes = on_all(members, [&](Communicator& member) {
     Bytes& own = sizes[member.rank().index()];
-    return member.reduce_async(own, own, kSum, Rank(0), kLimit);
+    return member.reduce_async(own, own, kWorkSum, Rank(0), kLimit);
   });
   for (const Status& outcome : outcomes) CHECK_FALSE(outcome.is_ok());
   check_refused(received->wait(), "96 bytes of int32");

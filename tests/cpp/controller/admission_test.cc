@@ -76,6 +76,53 @@ TEST_CASE("a demand that cannot be planned is refused alone") {
   }
 }
 
+TEST_CASE("adopted groups that cannot be planned are set aside by name, and are in nobody's way") {
+  for (const std::size_t count : {1, 8}) {
+    CAPTURE(count);
+    const auto is_bad = [&](std::size_t i) { return i == 3 || count == 1; };
+    PlanningState state = state_of({"a", "b"});
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const GroupSpec spec = group("g" + std::to_string(i), is_bad(i) ? "mallory" : "alice");
+      REQUIRE(state.registry.adopt({spec, {CollectiveId(i)}, i + 1}, state.topology).is_ok());
+    }
+    FakePlanner planner;
+    const Demand fresh = group("new");
+    Admission admission = admit(state, {&fresh}, true, planner.maker());
+    CHECK(admission.verdicts[0].status.is_ok());
+    CHECK(admission.replan.is_ok());
+    REQUIRE(admission.next != nullptr);
+    CHECK(admission.next->plan->collectives.size() == count);  // with the new one
+    CHECK(planner.calls <= 10);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const Demand again = group("g" + std::to_string(i), is_bad(i) ? "mallory" : "alice");
+      const Status said = admit(admission.state, {&again}, false, planner.maker()).verdicts[0].status;
+      CHECK(said.is_ok() == !is_bad(i));
+      if (!said.is_ok()) CHECK(said.message().find("no path") != std::string::npos);
+    }
+    // Another policy may plan it.
+    const Demand policy = PolicySpec{};
+    int calls = 0;
+    const auto plans_all = [&](const Scenario& scenario) -> Result<PublishedPlanPtr> {
+      ++calls;
+      auto plan = std::make_shared<Plan>();
+      plan->collectives.resize(scenario.collectives.size());
+      return std::make_shared<const PublishedPlan>(PublishedPlan{plan, nullptr});
+    };
+    admission = admit(admission.state, {&policy}, false, plans_all);
+    CHECK(admission.next->plan->collectives.size() == count + 1);
+    CHECK(calls == 2);
+  }
+}
+
+TEST_CASE("where nothing can be planned, adopted groups are not to blame") {
+  PlanningState state = state_of({"a", "b"});
+  REQUIRE(state.registry.adopt({group("g"), {CollectiveId(0)}, 1}, state.topology).is_ok());
+  const Admission admission =
+      admit(state, {}, true, [](const Scenario&) -> Result<PublishedPlanPtr> { return cancelled("stop"); });
+  CHECK(admission.replan.code() == StatusCode::kCancelled);
+  CHECK(admission.state.registry.untried() == std::vector<std::string>{"g"});
+}
+
 TEST_CASE("members of one batch that disagree are told so") {
   FakePlanner planner;
   const Demand first = group("g");

@@ -49,6 +49,17 @@ TEST_CASE("a group that takes long to plan has a plan at once, and then a better
   if (first->provisional) CHECK(last->epoch == Epoch(first->epoch.value() + 1));
 }
 
+TEST_CASE("a request that cannot be planned does not take the better plan from the others") {
+  Scenario scenario = uneven_mesh(16);
+  REQUIRE(scenario.topology.add_node({"island"}).is_ok());
+  const auto controller = start(scenario);
+  const auto registered = controller->register_group(all_reduce_group("large", 16));
+  REQUIRE_MESSAGE(registered.is_ok(), registered.status().to_string());
+  const auto refused = controller->register_group(broadcast_group("no way", {"n00", "island"}));
+  CHECK(refused.status().code() == StatusCode::kFailedPrecondition);
+  CHECK(eventually([&] { return !controller->plan()->provisional; }));
+}
+
 TEST_CASE("one tenant's plan of minutes holds up no other tenant, and not the end") {
   const auto controller = start(uneven_mesh(40));
   const auto large = controller->register_group(all_reduce_group("large", 40));

@@ -16,8 +16,8 @@ const Status kStanding = unavailable(kStandsBy);
 const Status kSilence = cancelled("given up");
 
 // Node "n1" of three, which brings the controller "one"; "zero" is the one that all have.
-struct Job {
-  explicit Job(std::uint32_t standing = 1, std::string node = "n1", std::string own = "one")
+struct Asking {
+  explicit Asking(std::uint32_t standing = 1, std::string node = "n1", std::string own = "one")
       : candidates(std::move(node), "zero",
                    SuccessorOptions{std::move(own), standing, [this] { return waiting; },
                                     [this](const std::vector<std::string>& nodes) {
@@ -61,7 +61,7 @@ TEST_CASE("candidates: without successors there is one address") {
 }
 
 TEST_CASE("candidates: where the controller's host refuses it twice the next one wakes") {
-  Job job;
+  Asking job;
   CHECK(job.round(kRefused) == std::vector<std::string>{"zero", "one", "two"});
   CHECK(job.round(kRefused) == std::vector<std::string>{"zero", "one", "two"});
   CHECK(job.woken == 0);
@@ -73,7 +73,7 @@ TEST_CASE("candidates: where the controller's host refuses it twice the next one
 }
 
 TEST_CASE("candidates: who does not come next waits for who does") {
-  Job job(2, "n2", "two");
+  Asking job(2, "n2", "two");
   for (int i = 0; i < 100; ++i) job.round(kRefused);
   CHECK(job.woken == 0);
   // It is welcomed where another has woken.
@@ -84,7 +84,7 @@ TEST_CASE("candidates: who does not come next waits for who does") {
 }
 
 TEST_CASE("candidates: a controller that answers again is not gone") {
-  Job job;
+  Asking job;
   job.round(kRefused);
   job.round(failed_precondition("no"));
   job.round(kRefused);
@@ -94,7 +94,7 @@ TEST_CASE("candidates: a controller that answers again is not gone") {
 
 TEST_CASE(
     "candidates: a controller that is silent is waited for, and then most of the nodes must have lost it") {
-  Job job;
+  Asking job;
   job.waiting = 1;  // this one
   job.candidates.lost(job.now);
   job.now += kSuccessionLease / 2;  // so long took the first attempt
@@ -108,7 +108,7 @@ TEST_CASE(
 }
 
 TEST_CASE("candidates: who has left is no candidate") {
-  Job job(2, "n2", "two");
+  Asking job(2, "n2", "two");
   job.candidates.forget("n1");
   job.round(kRefused);
   job.round(kRefused);

@@ -29,6 +29,22 @@ SessionId session_of(const PublishedPlan& published, std::uint32_t collective) {
   return published.plan->find_collective(CollectiveId(collective))->sessions.front();
 }
 
+// Its plans are provisional, until it fails.
+class Slow final : public PlanSource {
+ public:
+  explicit Slow(const bool& fails) : fails_(fails) {}
+  Result<PlanResult> plan(const Scenario& scenario) override {
+    if (fails_) return failed_precondition("no way");
+    auto made = make_quick_plan(scenario);
+    return made;
+  }
+  std::optional<Result<PlanResult>> take_better() override { return std::nullopt; }
+  void stop() override {}
+
+ private:
+  const bool& fails_;
+};
+
 }  // namespace
 
 TEST_CASE("epoch planner: only plans that were published count") {
@@ -55,4 +71,28 @@ TEST_CASE("epoch planner: what cannot be planned is an error and no epoch") {
   scenario.policy.name = "none such";
   CHECK_FALSE(planner.make(scenario).is_ok());
   CHECK((*planner.make(broadcasts({1})))->plan->epoch == Epoch(1));
+}
+
+TEST_CASE("epoch planner: a provisional plan that stays is planned again where its better one was given up") {
+  bool fails = false;
+  EpochPlanner planner({}, std::make_unique<Slow>(fails));
+  const auto first = planner.make(broadcasts({1}));
+  REQUIRE_MESSAGE(first.is_ok(), first.status().to_string());
+  CHECK_FALSE(planner.note_published(**first, false));
+  CHECK_FALSE(planner.note_kept());  // nothing was made since
+  fails = true;
+  CHECK_FALSE(planner.make(broadcasts({1, 2})).is_ok());
+  CHECK(planner.note_kept());
+  CHECK(planner.take_plan_again());
+  // That fails as well: once is enough.
+  CHECK_FALSE(planner.make(broadcasts({1})).is_ok());
+  CHECK_FALSE(planner.note_kept());
+
+  fails = false;
+  const auto second = planner.make(broadcasts({1}));
+  CHECK_FALSE(planner.note_published(**second, false));
+  // Made, and then not published.
+  CHECK(planner.make(broadcasts({1, 2})).is_ok());
+  planner.drop();
+  CHECK(planner.note_kept());
 }

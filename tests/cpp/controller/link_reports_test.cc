@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "controller/protocol.h"
 #include "controller/recorded_line.h"
 
 using namespace square;
@@ -64,6 +65,17 @@ struct Stage {
 };
 
 }  // namespace
+
+TEST_CASE("what is said of a node that has not joined counts when it has, and is not well by then") {
+  Stage stage({"a", "b", "c"}, {"a", "b", "c"});
+  CHECK_FALSE(stage.report("a", {"d", std::string(kMaxNodeNameBytes + 1, 'd')}));
+  CHECK_FALSE(stage.reports.absorb(stage.state));
+  stage.state = state_of({"a", "b", "c"}, *full_mesh(std::vector<std::string>{"a", "b", "c", "d"}, {}));
+  stage.join("d");
+  stage.pass(kRecovery);
+  REQUIRE(stage.reports.absorb(stage.state));
+  CHECK(stage.state.avoided_links() == Links{{"a", "d"}});
+}
 
 TEST_CASE("a broken link is left out of the plan while its head is heard, until its tail takes that back") {
   Stage stage;

@@ -24,7 +24,7 @@ PublishedPlanPtr plan_at(Epoch epoch) {
   return std::make_shared<const PublishedPlan>(PublishedPlan{plan, std::make_shared<const PlanParts>(plan)});
 }
 
-struct Stage {
+struct PublicationStage {
   Members members{std::chrono::hours(1)};
   Publication publication{members, kTimeout};
   Deferred deferred;
@@ -46,7 +46,7 @@ struct Stage {
 }  // namespace
 
 TEST_CASE("publication: a plan is active when every connected member has confirmed it") {
-  Stage stage;
+  PublicationStage stage;
   const auto a = stage.join("a");
   const auto b = stage.join("b");
   const auto c = stage.join("c");
@@ -76,7 +76,7 @@ TEST_CASE("publication: a plan is active when every connected member has confirm
 }
 
 TEST_CASE("publication: a member that is late is disconnected, and the others go on") {
-  Stage stage;
+  PublicationStage stage;
   const auto a = stage.join("a");
   const auto b = stage.join("b");
   stage.forget({a, b});
@@ -94,7 +94,7 @@ TEST_CASE("publication: a member that is late is disconnected, and the others go
 }
 
 TEST_CASE("publication: who was late is not waited for until it has installed a plan") {
-  Stage stage;
+  PublicationStage stage;
   const auto a = stage.join("a");
   stage.join("b");
   stage.publication.begin(plan_at(Epoch(1)), kBegin);
@@ -116,7 +116,7 @@ TEST_CASE("publication: who was late is not waited for until it has installed a 
 }
 
 TEST_CASE("publication: who comes during a change gets both plans, and each activation it has a plan for") {
-  Stage stage;
+  PublicationStage stage;
   stage.publication.start_with(plan_at(Epoch(1)));
   stage.publication.begin(plan_at(Epoch(2)), kBegin);
   const auto line = std::make_shared<RecordedLine>();
@@ -136,7 +136,7 @@ TEST_CASE("publication: who comes during a change gets both plans, and each acti
 }
 
 TEST_CASE("publication: where there is no plan yet it ends at once") {
-  Stage stage;
+  PublicationStage stage;
   const auto a = stage.join("a");
   stage.forget({a});
   stage.publication.begin(nullptr, kBegin);
@@ -147,7 +147,7 @@ TEST_CASE("publication: where there is no plan yet it ends at once") {
 }
 
 TEST_CASE("publication: who has confirmed the active plan on this line is told what is other than in it") {
-  Stage stage;
+  PublicationStage stage;
   stage.publication.start_with(plan_at(Epoch(1)));
   const auto a = stage.join("a");
   const auto b = stage.join("b");

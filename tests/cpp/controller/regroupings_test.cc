@@ -13,8 +13,8 @@ using square::test::RecordedLine;
 
 namespace {
 
-constexpr Duration kLease = std::chrono::seconds(2);
-constexpr Duration kPatience = std::chrono::seconds(5);
+constexpr Duration kRegroupingLease = std::chrono::seconds(2);
+constexpr Duration kRegroupingPatience = std::chrono::seconds(5);
 
 struct Overlay {
   explicit Overlay(const std::vector<std::string>& nodes, bool has_successors = false) {
@@ -32,7 +32,8 @@ struct Overlay {
 
   void ask(const std::string& node, const std::vector<Rank>& ranks, std::uint32_t joiners = 0) {
     RegroupReply reply = [this, node](Result<GroupSpec> result) { answers.emplace(node, std::move(result)); };
-    REQUIRE(regroupings.add({{"g", number, ranks, 0, joiners}, node, now + kPatience}, reply).is_ok());
+    REQUIRE(
+        regroupings.add({{"g", number, ranks, 0, joiners}, node, now + kRegroupingPatience}, reply).is_ok());
   }
 
   // What is decided is registered, and told.
@@ -50,7 +51,7 @@ struct Overlay {
 
   // Its lease ends, and the others' do not.
   void silence(const std::string& node) {
-    now += kLease;
+    now += kRegroupingLease;
     for (const auto& [name, member] : members) {
       if (name != node) members.hear(name, member.line.get(), now);
     }
@@ -62,7 +63,7 @@ struct Overlay {
   Members::TimePoint now{std::chrono::hours(1)};
   Topology topology;
   GroupRegistry registry{Scenario()};
-  Members members{kLease};
+  Members members{kRegroupingLease};
   Regroupings regroupings;
   std::vector<std::shared_ptr<RecordedLine>> lines;
   std::uint64_t number = 0;
@@ -99,7 +100,7 @@ TEST_CASE("regroupings: who is awaited is named when the time is over") {
   overlay.look();
   CHECK(overlay.answers.empty());
   CHECK(overlay.regroupings.next_end(Members::TimePoint::max()) == overlay.now + kRegroupLook);
-  overlay.now += kPatience;
+  overlay.now += kRegroupingPatience;
   overlay.look();
   const Status late = overlay.answers.at("a").status();
   CHECK(late.code() == StatusCode::kDeadlineExceeded);
@@ -138,7 +139,7 @@ TEST_CASE("regroupings: who joins is counted once, however often it asks, and no
     RegroupReply reply = [&answered, node](const Result<GroupSpec>& result) {
       answered.push_back(node + (result.is_ok() ? "" : " refused"));
     };
-    const Members::TimePoint end = overlay.now + kPatience;
+    const Members::TimePoint end = overlay.now + kRegroupingPatience;
     REQUIRE(overlay.regroupings.add({{"g", 0, {}, joiner, 0}, node, end}, reply).is_ok());
   };
   for (const std::string& node : {"j", "k", "l"}) REQUIRE(overlay.topology.add_node({node}).is_ok());
@@ -171,6 +172,38 @@ TEST_CASE("regroupings: where controllers follow one another, those that may liv
   CHECK(go_on({"a", "b"}, "b", true));
   CHECK_FALSE(go_on({"a", "b"}, "a", true));  // it would go on as well
   CHECK(go_on({"a", "b"}, "a", false));       // there is one controller
+}
+
+TEST_CASE("regroupings: a host that refuses one who was silent says that it does not live") {
+  Overlay overlay({"a", "b"}, true);
+  overlay.silence("a");
+  overlay.ask("b", {Rank(1)});
+  overlay.look();
+  CHECK(overlay.answers.empty());
+  CHECK(overlay.awaited == std::set<std::string>{"a"});  // it is dialled
+  CHECK(overlay.members.last_address("a") == "here:1");
+  CHECK_FALSE(overlay.members.leave_refused("a", "elsewhere:1"));
+  CHECK(overlay.members.leave_refused("a", "here:1"));
+  overlay.look();
+  CHECK(overlay.answers.at("b")->nodes == std::vector<std::string>{"b"});
+}
+
+TEST_CASE("regroupings: who was silent may live, however many leave after that, while a group has it") {
+  Overlay overlay({"a", "b"}, true);
+  overlay.silence("a");
+  for (std::size_t i = 0; i <= kMaxRememberedDepartures; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    overlay.members.join(hello_of(name, 1, "here:1"), std::make_shared<RecordedLine>(), overlay.now);
+    overlay.members.leave(name, "it left");
+  }
+  const auto matters = [&](const std::string& name) { return overlay.registry.uses(name); };
+  overlay.members.forget_silent(matters);
+  overlay.ask("b", {Rank(1)});
+  overlay.look();
+  CHECK(overlay.answers.empty());
+  overlay.registry = GroupRegistry(Scenario());
+  overlay.members.forget_silent(matters);
+  CHECK_FALSE(overlay.members.may_live("a"));
 }
 
 TEST_CASE("regroupings: groups have a name in common") {

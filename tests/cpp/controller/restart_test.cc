@@ -181,6 +181,29 @@ struct Waiting {
 
 }  // namespace
 
+TEST_CASE("a controller with another policy starts without the groups that it cannot plan, and says which") {
+  const StoreDirectory directory;
+  ControllerOptions options;
+  options.store = directory.file();
+  options.install_timeout = 100ms;  // so long registrations wait for nodes that may come back
+  Scenario scenario = mesh({"a", "b"});
+  scenario.policy.name = "exact";
+  {
+    const auto first = start(scenario, options);
+    REQUIRE(first->register_group(all_reduce_group("sums", {"a", "b"})).is_ok());
+    REQUIRE(first->register_group(broadcast_group("copies", {"a", "b"})).is_ok());
+  }
+  scenario.policy.name = "square";  // which plans no all-reduce
+  const auto next = start(scenario, options);
+  REQUIRE(eventually([&] { return next->plan() != nullptr; }));
+  CHECK(next->plan()->collectives.size() == 1);
+  CHECK(next->register_group(broadcast_group("copies", {"a", "b"})).is_ok());
+  CHECK(next->register_group(broadcast_group("more", {"a", "b"})).is_ok());
+  const Status refused = next->register_group(all_reduce_group("sums", {"a", "b"})).status();
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK(refused.message().find("group \"sums\"") != std::string::npos);
+}
+
 TEST_CASE("a controller that is started again hears from its nodes what they run") {
   Restarted controller(mesh({"a", "b", "c"}), "");
   check_goes_on(controller);

@@ -5,16 +5,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <random>
 #include <vector>
 
 #include "gateway/frame.h"
 #include "gateway/group_table.h"
+#include "gateway/registrations.h"
 #include "gateway/segment_cache.h"
+#include "gateway/site.h"
 #include "gateway/staging.h"
 
 using namespace square;
 using namespace square::gateway;
+using testing::has;
 
 namespace {
 
@@ -29,11 +34,50 @@ Status open_own(const Segment& segment, std::uint64_t nonce, std::size_t size_by
   return open_segment(place, size_bytes, use).status();
 }
 
-bool has(const Status& status, const std::string& words) {
-  return status.message().find(words) != std::string::npos;
-}
+// The groups of its members never go on, until it stops.
+class Patient final : public MemberHost {
+ public:
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  Result<GroupPart> join_group(const GroupSpec&, Rank, Duration) override { return unavailable("no"); }
+  Result<GroupRegistration> register_group(const GroupSpec&, Duration) override { return unavailable("no"); }
+  Result<GroupSpec> regroup(const RegroupRequest&, Duration) override {
+    is_over_.wait(false);
+    return unavailable("no");
+  }
+  void set_members(CollectiveId, std::string, std::vector<Rank>) override {}
+  void post(MemberOperation) override {}
+  void cancel(CollectiveId, OperationId) override {}
+  void fail(CollectiveId, OperationId, Status) override {}
+  void watch(CollectiveId, OperationId, Duration, std::function<void(Status)>) override {}
+  void stop() {
+    is_over_ = true;
+    is_over_.notify_all();
+  }
+
+ private:
+  const std::string name_ = "a";
+  std::atomic<bool> is_over_ = false;
+};
 
 }  // namespace
+
+TEST_CASE("members that wait for their groups to go on are bounded in all, whoever's they were") {
+  Patient host;
+  const auto loop = *EventLoop::make();
+  {
+    const auto registrations = std::make_shared<Registrations>(host, loop);
+    std::size_t begun = 0;
+    for (AttachmentId attachment = 1; registrations->check_regroup(attachment).is_ok(); ++attachment) {
+      REQUIRE(begun < 2 * kMaxRegroups);
+      registrations->begin_regroup(attachment, {"g", 1, {Rank(0)}, 0, 0}, std::chrono::hours(1),
+                                   [](const Result<GroupSpec>&) {});
+      ++begun;
+    }
+    CHECK(begun == kMaxRegroups);
+    CHECK(registrations->check_regroup(begun + 1).code() == StatusCode::kResourceExhausted);
+    host.stop();
+  }
+}
 
 TEST_CASE("a header is laid out as docs/gateway.md draws it, and any wrong byte is seen") {
   const std::vector<std::byte> body = {std::byte{1}, std::byte{2}, std::byte{3}};

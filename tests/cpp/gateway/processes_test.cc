@@ -14,6 +14,7 @@
 
 using namespace square;
 using testing::ChildProcess;
+using testing::has;
 using testing::join;
 using testing::kLimit;
 using testing::report;
@@ -28,10 +29,6 @@ std::vector<std::byte> pattern(std::size_t size, std::size_t seed) {
     bytes[i] = static_cast<std::byte>((i * 131 + seed * 7 + (i >> 9U)) & 0xffU);
   }
   return bytes;
-}
-
-bool has(const Status& status, const std::string& words) {
-  return status.message().find(words) != std::string::npos;
 }
 
 GroupSpec group_of(const std::string& name, const std::string& tenant, const std::string& nodes_of_ranks) {

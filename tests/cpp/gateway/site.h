@@ -16,6 +16,10 @@ namespace square::testing {
 
 inline constexpr Duration kLimit = std::chrono::seconds(20);
 
+inline bool has(const Status& status, const std::string& words) {
+  return status.message().find(words) != std::string::npos;
+}
+
 // Nodes a and b with a gateway each.
 struct Site {
   explicit Site(GatewayOptions options = {}, double capacity_bps = 1e9) {

@@ -8,13 +8,6 @@ using namespace square::test;
 
 namespace {
 
-constexpr double kMbps = 1e6;
-
-std::vector<std::byte> payload(std::size_t size, std::uint64_t seed = 11) {
-  std::mt19937_64 random(seed);
-  return random_bytes(random, size);
-}
-
 // n0 -> n1 -> n2, with n1 a destination too.
 std::shared_ptr<const Plan> chain_plan(double rate_bps, Epoch epoch = Epoch(1)) {
   PlanBuilder builder(3, epoch);

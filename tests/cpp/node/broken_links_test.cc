@@ -11,7 +11,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr double kMbps = 1e6;
 // Between attempts to dial, and until one that nobody answers is over.
 constexpr Duration kSimulatedDialTime = 2'500ms;
 using Peers = std::vector<std::string>;

@@ -10,7 +10,7 @@ using namespace square::test;
 namespace {
 
 // 1 and 2 send to 3, which relays to 0; 3 may be a member.
-std::shared_ptr<const Plan> star(bool relay_is_member) {
+std::shared_ptr<const Plan> told_star(bool relay_is_member) {
   PlanBuilder builder(4);
   for (const std::uint32_t from : {1U, 2U}) builder.add_link(from, 3, 80e6);
   builder.add_link(3, 0, 80e6);
@@ -26,7 +26,7 @@ void check_told(bool relay_is_member, const std::vector<std::uint32_t>& nodes,
   CAPTURE(relay_is_member);
   CAPTURE(order);
   Overlay overlay(1, 4);
-  REQUIRE(overlay.publish(star(relay_is_member)));
+  REQUIRE(overlay.publish(told_star(relay_is_member)));
   overlay.set_members(CollectiveId(0), nodes);
   std::vector<std::vector<float>> inputs;
   for (const CallKind kind : kinds) inputs.emplace_back(kind == CallKind::kBarrier ? 0 : 10'000);

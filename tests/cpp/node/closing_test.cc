@@ -8,8 +8,6 @@ using namespace square::test;
 
 namespace {
 
-constexpr double kMbps = 1e6;
-
 std::string label(std::uint32_t group) { return "group/" + std::to_string(group); }
 
 // Broadcasts over a line of three nodes, each of a group of its own, with these numbers.

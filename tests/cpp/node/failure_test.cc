@@ -8,7 +8,6 @@ using namespace square::test;
 
 namespace {
 
-constexpr double kMbps = 1e6;
 // Longer than a node waits for a member's link.
 constexpr Duration kMaxReturn = std::chrono::seconds(4);
 
@@ -18,11 +17,6 @@ std::shared_ptr<const Plan> star_plan() {
   builder.add_link(0, 2, 10 * kMbps);
   builder.add_broadcast(0, {0, 1, 2}, {{{{0, 1}, {0, 2}}, 10 * kMbps}});
   return builder.build();
-}
-
-std::vector<std::byte> payload(std::size_t size) {
-  std::mt19937_64 random(5);
-  return random_bytes(random, size);
 }
 
 }  // namespace

@@ -14,9 +14,9 @@
 namespace square::test {
 namespace {
 
-constexpr std::uint32_t kBlockBytes = 8192;
+constexpr std::uint32_t kLandedBlockBytes = 8192;
 constexpr SessionId kSession{3};
-constexpr OperationId kOperation{5};
+constexpr OperationId kLanding{5};
 
 std::vector<std::byte*> pointers_to(std::vector<std::vector<std::byte>>& buffers) {
   std::vector<std::byte*> pointers;
@@ -25,15 +25,15 @@ std::vector<std::byte*> pointers_to(std::vector<std::vector<std::byte>>& buffers
 }
 
 Frame block_of(const std::vector<std::byte>& data, std::size_t block) {
-  const std::size_t offset = block * kBlockBytes;
+  const std::size_t offset = block * kLandedBlockBytes;
   Frame frame;
   frame.header.session = kSession;
-  frame.header.operation = kOperation;
+  frame.header.operation = kLanding;
   frame.header.offset_bytes = offset;
   frame.header.total_bytes = data.size();
-  frame.header.block_bytes = kBlockBytes;
+  frame.header.block_bytes = kLandedBlockBytes;
   frame.payload = Buffer::copy_of(
-      std::span(data).subspan(offset, std::min<std::size_t>(kBlockBytes, data.size() - offset)));
+      std::span(data).subspan(offset, std::min<std::size_t>(kLandedBlockBytes, data.size() - offset)));
   return frame;
 }
 
@@ -61,8 +61,8 @@ TEST_CASE("every block counts once, whoever brings it and however often") {
   const std::uint64_t seed = seed_from_environment(std::random_device{}());
   INFO("SQUARE_SEED=" << seed);
   std::mt19937_64 random(seed);
-  const std::vector<std::byte> data = random_bytes(random, 200 * kBlockBytes + 1);
-  const BlockShape shape{data.size(), kBlockBytes, Epoch(0)};
+  const std::vector<std::byte> data = random_bytes(random, 200 * kLandedBlockBytes + 1);
+  const BlockShape shape{data.size(), kLandedBlockBytes, Epoch(0)};
   std::vector<std::vector<std::byte>> buffers(2, std::vector<std::byte>(data.size()));
   const auto zone = std::make_shared<CopyZone>(shape, pointers_to(buffers), [] {});
   Arrivals arrivals;
@@ -103,11 +103,11 @@ TEST_CASE("a closed zone says when the last copy is through, and nothing is writ
   const std::uint64_t seed = seed_from_environment(std::random_device{}());
   INFO("SQUARE_SEED=" << seed);
   std::mt19937_64 random(seed);
-  const std::vector<std::byte> data = random_bytes(random, 16 * kBlockBytes);
+  const std::vector<std::byte> data = random_bytes(random, 16 * kLandedBlockBytes);
   for (int trial = 0; trial < 50; ++trial) {
     std::vector<std::vector<std::byte>> buffers(1, std::vector<std::byte>(data.size()));
     std::atomic<int> drained = 0;
-    const auto zone = std::make_shared<CopyZone>(BlockShape{data.size(), kBlockBytes, Epoch(0)},
+    const auto zone = std::make_shared<CopyZone>(BlockShape{data.size(), kLandedBlockBytes, Epoch(0)},
                                                  pointers_to(buffers), [&] { ++drained; });
     std::atomic<bool> stop = false;
     std::atomic<std::size_t> landed = 0;
@@ -141,26 +141,26 @@ TEST_CASE("a closed zone says when the last copy is through, and nothing is writ
 }
 
 TEST_CASE("a zone that nobody writes to is drained as soon as it is closed") {
-  std::vector<std::byte> buffer(kBlockBytes);
-  std::vector<std::byte> data(kBlockBytes, std::byte{7});
+  std::vector<std::byte> buffer(kLandedBlockBytes);
+  std::vector<std::byte> data(kLandedBlockBytes, std::byte{7});
   int drained = 0;
   std::shared_ptr<LandingZone> zone =
-      std::make_shared<CopyZone>(BlockShape{data.size(), kBlockBytes, Epoch(0)},
+      std::make_shared<CopyZone>(BlockShape{data.size(), kLandedBlockBytes, Epoch(0)},
                                  std::vector<std::byte*>{buffer.data()}, [&] { ++drained; });
   zone->close();
   CHECK(zone->is_drained());
   CHECK(drained == 0);  // nobody was writing: who closed knows
   const Frame frame = block_of(data, 0);
   CHECK(zone->land(frame.header, frame.payload) == nullptr);
-  CHECK(buffer == std::vector<std::byte>(kBlockBytes));
+  CHECK(buffer == std::vector<std::byte>(kLandedBlockBytes));
 }
 
 struct Landings {
   LandingTable table;
-  std::vector<std::byte> data = std::vector<std::byte>(3 * kBlockBytes, std::byte{9});
-  std::vector<std::vector<std::byte>> buffers{std::vector<std::byte>(3 * kBlockBytes)};
-  std::shared_ptr<LandingZone> zone =
-      std::make_shared<CopyZone>(BlockShape{data.size(), kBlockBytes, Epoch(0)}, pointers_to(buffers), [] {});
+  std::vector<std::byte> data = std::vector<std::byte>(3 * kLandedBlockBytes, std::byte{9});
+  std::vector<std::vector<std::byte>> buffers{std::vector<std::byte>(3 * kLandedBlockBytes)};
+  std::shared_ptr<LandingZone> zone = std::make_shared<CopyZone>(
+      BlockShape{data.size(), kLandedBlockBytes, Epoch(0)}, pointers_to(buffers), [] {});
   static constexpr LinkHandle kFromParent{1};
   static constexpr LinkHandle kFromOther{2};
 
@@ -173,7 +173,7 @@ struct Landings {
     table.add_stream(stream);
     table.connect(kFromParent, "parent");
     table.connect(kFromOther, "other");
-    table.open(kSession, kOperation, zone);
+    table.open(kSession, kLanding, zone);
   }
   Frame block(std::size_t number) const {
     Frame frame = block_of(data, number);
@@ -190,20 +190,20 @@ TEST_CASE("a block lands in the zone of its operation, and its payload goes at o
   Frame frame = landings.block(1);
   const Landing landing = landings.table.land(Landings::kFromParent, frame);
   REQUIRE(landing != nullptr);
-  CHECK(landing->size_bytes() == kBlockBytes);
+  CHECK(landing->size_bytes() == kLandedBlockBytes);
   CHECK(frame.payload.size_bytes() == 0);
-  CHECK(landings.buffers[0][kBlockBytes] == std::byte{9});
+  CHECK(landings.buffers[0][kLandedBlockBytes] == std::byte{9});
   CHECK(landings.buffers[0][0] == std::byte{0});
   Frame again = landings.block(1);
   CHECK(landings.table.land(Landings::kFromParent, again) == nullptr);
-  CHECK(again.payload.size_bytes() == kBlockBytes);
+  CHECK(again.payload.size_bytes() == kLandedBlockBytes);
 }
 
 TEST_CASE("a relay keeps the payload to pass it on") {
   Landings landings(true);
   Frame frame = landings.block(0);
   CHECK(landings.table.land(Landings::kFromParent, frame) != nullptr);
-  CHECK(frame.payload.size_bytes() == kBlockBytes);
+  CHECK(frame.payload.size_bytes() == kLandedBlockBytes);
 }
 
 TEST_CASE("nobody but a parent of the stream writes to a zone") {
@@ -226,9 +226,9 @@ TEST_CASE("nobody but a parent of the stream writes to a zone") {
   CHECK(refuses(parent, [](Frame& frame) { frame.header.operation = OperationId(6); }));
   CHECK(refuses(parent, [](Frame& frame) { frame.header.layout = Epoch(1); }));
   CHECK(refuses(parent, [](Frame& frame) { frame.header.offset_bytes = 1; }));
-  CHECK(refuses(parent, [](Frame& frame) { frame.header.offset_bytes = 3 * kBlockBytes; }));
-  CHECK(
-      refuses(parent, [](Frame& frame) { frame.header.offset_bytes = ~std::uint64_t{0} - kBlockBytes + 1; }));
+  CHECK(refuses(parent, [](Frame& frame) { frame.header.offset_bytes = 3 * kLandedBlockBytes; }));
+  CHECK(refuses(parent,
+                [](Frame& frame) { frame.header.offset_bytes = ~std::uint64_t{0} - kLandedBlockBytes + 1; }));
   CHECK(refuses(parent, [](Frame& frame) { frame.header.total_bytes += 1; }));
   CHECK(refuses(parent, [](Frame& frame) { frame.header.block_bytes *= 2; }));
   CHECK(refuses(parent, [](Frame& frame) { frame.payload = frame.payload.range(0, 100); }));
@@ -241,16 +241,16 @@ TEST_CASE("nobody but a parent of the stream writes to a zone") {
 
 TEST_CASE("a zone that is closed is no longer found, and its successor stays") {
   Landings landings;
-  const auto next = std::make_shared<CopyZone>(BlockShape{landings.data.size(), kBlockBytes, Epoch(0)},
+  const auto next = std::make_shared<CopyZone>(BlockShape{landings.data.size(), kLandedBlockBytes, Epoch(0)},
                                                pointers_to(landings.buffers), [] {});
-  landings.table.open(kSession, kOperation, next);
-  landings.table.close(kSession, kOperation, landings.zone);
+  landings.table.open(kSession, kLanding, next);
+  landings.table.close(kSession, kLanding, landings.zone);
   CHECK(landings.zone->is_drained());
   Frame frame = landings.block(2);
   const Landing landing = landings.table.land(Landings::kFromParent, frame);
   REQUIRE(landing != nullptr);
   CHECK(landing->is_in(next));
-  landings.table.close(kSession, kOperation, next);
+  landings.table.close(kSession, kLanding, next);
   Frame late = landings.block(0);
   CHECK(landings.table.land(Landings::kFromParent, late) == nullptr);
 }

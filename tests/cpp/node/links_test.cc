@@ -10,7 +10,7 @@ using namespace square::test;
 
 namespace {
 
-constexpr LinkHandle kLink{7};
+constexpr LinkHandle kIncoming{7};
 
 // The tail of n0 -> n1 on n0.
 struct Tail : Alone {
@@ -19,7 +19,7 @@ struct Tail : Alone {
     node->traffic.follow("n0", {&plan->plan()}, nullptr);
     stream = link.add_stream(plan, plan->streams().begin()->second);
   }
-  [[nodiscard]] const std::vector<Frame>& sent() { return transport.sent[kLink]; }
+  [[nodiscard]] const std::vector<Frame>& sent() { return transport.sent[kIncoming]; }
   void put(std::uint64_t sequence) {
     Frame block = frame_on(stream->key(), FrameType::kBlock, 100);
     block.header.stream_sequence = sequence;
@@ -51,7 +51,7 @@ struct Head : Alone {
     plan = install(planned);
     for (const auto& [key, stream] : plan->streams()) link.add_stream(plan, stream);
   }
-  [[nodiscard]] std::vector<Frame>& sent() { return transport.sent[kLink]; }
+  [[nodiscard]] std::vector<Frame>& sent() { return transport.sent[kIncoming]; }
 
   std::shared_ptr<InstalledPlan> plan;
   Flush flush{*executor, [](const StreamKey&) {}};
@@ -63,7 +63,7 @@ struct Head : Alone {
 TEST_CASE(
     "what is put in line goes to the transport with the flush, as far as credit and the transport let it") {
   Tail tail;
-  tail.link.on_up(kLink);
+  tail.link.on_up(kIncoming);
   for (std::uint64_t i = 1; i <= 12; ++i) tail.put(i);
   tail.run();
   CHECK(tail.sent().empty());
@@ -92,7 +92,7 @@ TEST_CASE("a source fills the line in turn with the link, and is not called from
     while (next < 30 && tail.stream->has_room()) tail.put(++next);
     is_filling = false;
   };
-  tail.link.on_up(kLink);
+  tail.link.on_up(kIncoming);
   tail.link.on_credit(*tail.stream, 100);
   for (int round = 0; round < 40; ++round) {
     tail.run();
@@ -104,7 +104,7 @@ TEST_CASE("a source fills the line in turn with the link, and is not called from
 
 TEST_CASE("a stream without credit asks for it, once at a time, and aborts go ahead") {
   Tail tail;
-  tail.link.on_up(kLink);
+  tail.link.on_up(kIncoming);
   tail.put(1);
   tail.run(kMinCreditWait * 2);
   REQUIRE(tail.sent().size() == 1);
@@ -119,7 +119,7 @@ TEST_CASE("a stream without credit asks for it, once at a time, and aborts go ah
 
 TEST_CASE("a stream that was removed takes nothing, also from who kept it") {
   Tail tail;
-  tail.link.on_up(kLink);
+  tail.link.on_up(kIncoming);
   tail.link.on_credit(*tail.stream, 100);
   const auto slot = std::make_shared<int>(0);
   tail.stream->enqueue(frame_on(tail.stream->key(), FrameType::kBlock), slot);
@@ -135,7 +135,7 @@ TEST_CASE("a stream that was removed takes nothing, also from who kept it") {
 TEST_CASE("credit for more streams than a transport takes frames goes out as the transport has room") {
   constexpr std::size_t kStreams = 5'000;
   Head head(crowd(kStreams));
-  head.link.on_up(kLink);
+  head.link.on_up(kIncoming);
   std::size_t done = 0;
   std::map<SessionId, std::uint64_t> credit;
   while (done < kStreams) {
@@ -152,7 +152,7 @@ TEST_CASE("credit for more streams than a transport takes frames goes out as the
 
 TEST_CASE("credit that waits for the transport is one frame, the newest") {
   Head head(line_plan());
-  head.link.on_up(kLink);
+  head.link.on_up(kIncoming);
   const StreamKey key = head.plan->streams().begin()->first;
   IncomingStream& stream = *head.link.find(key);
   for (std::size_t i = 0; i < kMaxAnswersInTransport; ++i) head.link.answer(frame_on(key, FrameType::kAck));
@@ -183,7 +183,7 @@ TEST_CASE("credit that waits for the transport is one frame, the newest") {
 
 TEST_CASE("acknowledgements that wait are bounded, and a slot may outlive its link") {
   auto head = std::make_unique<Head>(line_plan());
-  head->link.on_up(kLink);
+  head->link.on_up(kIncoming);
   const StreamKey key = head->plan->streams().begin()->first;
   for (std::size_t i = 0; i < 2 * kMaxQueuedAnswers; ++i) head->link.answer(frame_on(key, FrameType::kAck));
   head->link.answer(frame_on(key, FrameType::kAbort));

@@ -68,13 +68,14 @@ TEST_CASE("a plan is confirmed when nothing runs before the active one, and told
   test.plans.activate(Epoch(2));
   test.host.oldest = Epoch(1);
   test.install(3);
+  test.install(3);  // over another line, say
   CHECK(test.installed == std::vector<std::uint64_t>{1, 2});
   test.host.said.clear();
   test.run(2 * kMoveWait + kMoveWait / 2);
   CHECK(test.host.said == std::vector<std::string>{"move to 2", "move to 2"});
   test.host.oldest = Epoch(2);
   test.plans.confirm();
-  CHECK(test.installed == std::vector<std::uint64_t>{1, 2, 3});
+  CHECK(test.installed == std::vector<std::uint64_t>{1, 2, 3, 3});
   test.host.said.clear();
   test.run(2 * kMoveWait);
   CHECK(test.host.said.size() <= 1);

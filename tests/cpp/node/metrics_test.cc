@@ -11,13 +11,7 @@ using namespace square::test;
 
 namespace {
 
-constexpr double kMbps = 1e6;
 using Trees = std::vector<std::pair<std::vector<std::pair<int, int>>, double>>;
-
-std::vector<std::byte> payload(std::size_t size, std::uint64_t seed = 11) {
-  std::mt19937_64 random(seed);
-  return random_bytes(random, size);
-}
 
 // Says whose the collectives are, in their order, and what that makes each tenant's rate.
 std::shared_ptr<const Plan> owned(const PlanBuilder& builder, const std::vector<std::string>& tenants) {

@@ -30,7 +30,7 @@ struct Middle : Alone {
   const StreamKey key = plan->streams().begin()->first;
 };
 
-constexpr LinkHandle kFrom{50};
+constexpr LinkHandle kOtherLine{50};
 
 }  // namespace
 
@@ -59,8 +59,8 @@ TEST_CASE("a link is dialled when its plan and its address are known, and again 
 
 TEST_CASE("a block's way on is known from its stream, and a link that comes again replaces the old one") {
   Middle test;
-  test.neighbours.on_link_up(kFrom, LinkEnd::kHead, "n0");
-  const Neighbours::Connection* connection = test.neighbours.find(kFrom);
+  test.neighbours.on_link_up(kOtherLine, LinkEnd::kHead, "n0");
+  const Neighbours::Connection* connection = test.neighbours.find(kOtherLine);
   REQUIRE(connection != nullptr);
   REQUIRE(connection->incoming != nullptr);
   const IncomingStream* stream = connection->incoming->find(test.key);
@@ -69,13 +69,13 @@ TEST_CASE("a block's way on is known from its stream, and a link that comes agai
   REQUIRE(stream->children().size() == 1);
   CHECK(stream->children().front() == test.neighbours.outgoing().at("n2")->find(test.key));
   test.neighbours.on_link_up(LinkHandle(51), LinkEnd::kHead, "n0");
-  CHECK(test.transport.closed == std::vector<LinkHandle>{kFrom});
-  test.neighbours.on_link_down(kFrom, cancelled("closed"));
+  CHECK(test.transport.closed == std::vector<LinkHandle>{kOtherLine});
+  test.neighbours.on_link_down(kOtherLine, cancelled("closed"));
   CHECK(test.host.said == std::vector<std::string>{"n0 up", "n0 up"});
   test.neighbours.on_link_down(LinkHandle(51), unavailable("died"));
   CHECK(test.neighbours.lost().describe(*test.plan, CollectiveId(0), test.node->clock.now()) ==
         "; link \"n0\" -> \"n1\" has been down for 0.0 s: died");
-  CHECK(test.neighbours.find(kFrom) == nullptr);
+  CHECK(test.neighbours.find(kOtherLine) == nullptr);
   test.neighbours.close_plan(*test.plan);
   CHECK(test.neighbours.outgoing().at("n2")->find(test.key) == nullptr);
 }
@@ -84,17 +84,17 @@ TEST_CASE("answers wait for the link that they go back on, and stopping for both
   Middle test;
   test.neighbours.answer("n0", frame_on(test.key, FrameType::kAck));  // not up
   test.neighbours.answer("nobody", frame_on(test.key, FrameType::kAck));
-  test.neighbours.on_link_up(kFrom, LinkEnd::kHead, "n0");
+  test.neighbours.on_link_up(kOtherLine, LinkEnd::kHead, "n0");
   test.run();
-  REQUIRE(test.transport.sent[kFrom].size() == 1);
-  CHECK(test.transport.sent[kFrom].front().header.type == FrameType::kCredit);
-  test.neighbours.on_sent(kFrom);
+  REQUIRE(test.transport.sent[kOtherLine].size() == 1);
+  CHECK(test.transport.sent[kOtherLine].front().header.type == FrameType::kCredit);
+  test.neighbours.on_sent(kOtherLine);
   CHECK(test.neighbours.is_idle());
   test.neighbours.answer("n0", frame_on(test.key, FrameType::kAck));
   CHECK_FALSE(test.neighbours.is_idle());
   test.run();
   CHECK_FALSE(test.neighbours.is_idle());
-  test.neighbours.on_sent(kFrom);
+  test.neighbours.on_sent(kOtherLine);
   CHECK(test.neighbours.is_idle());
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("who was silent when the link to it was lost is not heard before it sa
     test.neighbours.on_link_down(link, unavailable("no answer"));
     CHECK_FALSE(heard());  // though its own link is up, on which nothing comes
   };
-  test.neighbours.on_link_up(kFrom, LinkEnd::kHead, "n2");
+  test.neighbours.on_link_up(kOtherLine, LinkEnd::kHead, "n2");
   fall_silent(LinkHandle(1));
   test.neighbours.note_heard("n2");
   CHECK(heard());
@@ -158,14 +158,14 @@ TEST_CASE("who is suspected and said to be gone is believed to be, in either ord
     Middle test;
     test.neighbours.set_address("n2", "there");
     test.neighbours.on_link_up(LinkHandle(1), LinkEnd::kTail, "n2");
-    test.neighbours.on_link_up(kFrom, LinkEnd::kHead, "n2");
+    test.neighbours.on_link_up(kOtherLine, LinkEnd::kHead, "n2");
     if (is_said_first) test.neighbours.set_gone("n2", "nobody has heard of it");
     CHECK(test.transport.closed.empty());
     test.neighbours.on_suspicion(LinkHandle(1), true);
     if (!is_said_first) test.neighbours.set_gone("n2", "nobody has heard of it");
-    CHECK(test.transport.closed == std::vector<LinkHandle>{LinkHandle(1), kFrom});
+    CHECK(test.transport.closed == std::vector<LinkHandle>{LinkHandle(1), kOtherLine});
     test.neighbours.on_link_down(LinkHandle(1), cancelled("closed"));
-    test.neighbours.on_link_down(kFrom, cancelled("closed"));
+    test.neighbours.on_link_down(kOtherLine, cancelled("closed"));
     CHECK(test.host.said.back() == "n2 gone");
   }
 }
@@ -182,7 +182,7 @@ TEST_CASE("one that does not answer, or answers between, is not gone") {
   test.run(kMinRedialWait);
   test.neighbours.on_link_down(LinkHandle(4), not_found("nobody listens"));
   CHECK(test.host.said == std::vector<std::string>{"n2 up"});
-  test.neighbours.on_link_up(kFrom, LinkEnd::kHead, "n2");
+  test.neighbours.on_link_up(kOtherLine, LinkEnd::kHead, "n2");
   test.run(2 * kMinRedialWait);
   test.neighbours.on_link_down(LinkHandle(5), not_found("nobody listens"));
   CHECK(test.host.said == std::vector<std::string>{"n2 up", "n2 up"});
@@ -194,8 +194,8 @@ TEST_CASE("one that does not answer, or answers between, is not gone") {
 TEST_CASE("who only sends to this node is dialled when its link is lost and it does not come back") {
   Middle test;
   test.neighbours.set_address("n0", "here");
-  test.neighbours.on_link_up(kFrom, LinkEnd::kHead, "n0");
-  test.neighbours.on_link_down(kFrom, unavailable("died"));
+  test.neighbours.on_link_up(kOtherLine, LinkEnd::kHead, "n0");
+  test.neighbours.on_link_down(kOtherLine, unavailable("died"));
   CHECK(test.transport.dialled.empty());
   test.run(kComeBackTime);
   CHECK(test.transport.dialled == std::vector<std::string>{"n0@here"});

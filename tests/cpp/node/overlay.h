@@ -15,6 +15,8 @@
 
 namespace square::test {
 
+inline constexpr double kMbps = 1e6;
+
 inline std::string node_name(std::size_t index) { return "n" + std::to_string(index); }
 
 // A plan over `node_count` nodes with one broadcast per added collective.
@@ -316,6 +318,15 @@ struct Broadcast {
     return true;
   }
 };
+
+inline std::vector<std::byte> payload(std::size_t size, std::uint64_t seed = 11) {
+  std::mt19937_64 random(seed);
+  return random_bytes(random, size);
+}
+
+inline void pass(Overlay& overlay, Duration time) {
+  overlay.run([] { return false; }, time);
+}
 
 inline std::uint64_t seed_from_environment(std::uint64_t otherwise) {
   const char* text = std::getenv("SQUARE_SEED");

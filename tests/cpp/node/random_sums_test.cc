@@ -13,7 +13,7 @@ using namespace square::test;
 
 namespace {
 
-struct Draw {
+struct SumDraw {
   std::mt19937_64 random;
   std::size_t below(std::size_t end) { return static_cast<std::size_t>(random() % end); }
 };
@@ -21,7 +21,7 @@ struct Draw {
 using Tree = std::vector<std::pair<int, int>>;
 
 // A random tree from `root` that reaches the members; other nodes relay. In feeding order.
-Tree random_tree(Draw& draw, std::size_t nodes, std::uint32_t root,
+Tree random_tree(SumDraw& draw, std::size_t nodes, std::uint32_t root,
                  const std::vector<std::uint32_t>& members) {
   std::vector<int> order(nodes);
   std::iota(order.begin(), order.end(), 0);
@@ -56,7 +56,7 @@ struct Shape {
   std::vector<Collective> collectives;
 };
 
-PlanBuilder::Trees random_trees(Draw& draw, const Shape& shape, std::uint32_t root,
+PlanBuilder::Trees random_trees(SumDraw& draw, const Shape& shape, std::uint32_t root,
                                 const std::vector<std::uint32_t>& members, bool reduce) {
   PlanBuilder::Trees trees;
   for (std::size_t t = 1 + draw.below(3); t > 0; --t) {
@@ -66,7 +66,7 @@ PlanBuilder::Trees random_trees(Draw& draw, const Shape& shape, std::uint32_t ro
   return trees;
 }
 
-std::shared_ptr<const Plan> random_plan(Draw& draw, const Shape& shape, Epoch epoch) {
+std::shared_ptr<const Plan> random_plan(SumDraw& draw, const Shape& shape, Epoch epoch) {
   PlanBuilder builder(shape.nodes, epoch);
   for (std::uint32_t from = 0; from < shape.nodes; ++from) {
     for (std::uint32_t to = 0; to < shape.nodes; ++to) {
@@ -92,7 +92,7 @@ std::shared_ptr<const Plan> random_plan(Draw& draw, const Shape& shape, Epoch ep
   return builder.build();
 }
 
-Shape random_shape(Draw& draw) {
+Shape random_shape(SumDraw& draw) {
   Shape shape;
   shape.nodes = 2 + draw.below(5);
   for (std::size_t c = 2 + draw.below(3); c > 0; --c) {
@@ -112,7 +112,7 @@ Shape random_shape(Draw& draw) {
   return shape;
 }
 
-void set_random_conditions(Draw& draw, Overlay& overlay, std::size_t nodes) {
+void set_random_conditions(SumDraw& draw, Overlay& overlay, std::size_t nodes) {
   for (std::size_t from = 0; from < nodes; ++from) {
     for (std::size_t to = 0; to < nodes; ++to) {
       LinkConditions conditions;
@@ -138,7 +138,7 @@ struct Call {
   [[nodiscard]] const auto& outcomes() const { return broadcast ? broadcast->outcomes : sum->outcomes; }
 };
 
-Call random_call(Draw& draw, const Shape::Collective& collective, CollectiveId id, OperationId operation,
+Call random_call(SumDraw& draw, const Shape::Collective& collective, CollectiveId id, OperationId operation,
                  const std::vector<std::uint32_t>& ranks) {
   Call call;
   call.ranks = ranks;
@@ -158,17 +158,17 @@ Call random_call(Draw& draw, const Shape::Collective& collective, CollectiveId i
   return call;
 }
 
-struct Outcome {
+struct SumOutcome {
   bool all_right = false;
   std::uint64_t trace_hash = 0;
   std::uint64_t dropped = 0;
   std::string trouble;
 };
 
-enum class Lines { kStay, kBreak };
+enum class SumLines { kStay, kBreak };
 
-Outcome run_seed(std::uint64_t seed, Lines lines = Lines::kStay) {
-  Draw draw{std::mt19937_64(seed)};
+SumOutcome run_sums(std::uint64_t seed, SumLines lines = SumLines::kStay) {
+  SumDraw draw{std::mt19937_64(seed)};
   const Shape shape = random_shape(draw);
   Overlay overlay(seed, shape.nodes);
   set_random_conditions(draw, overlay, shape.nodes);
@@ -182,7 +182,7 @@ Outcome run_seed(std::uint64_t seed, Lines lines = Lines::kStay) {
       calls.push_back(random_call(draw, shape.collectives[c], CollectiveId(c), OperationId(o), ranks));
     }
   }
-  Outcome outcome;
+  SumOutcome outcome;
   if (!overlay.publish(random_plan(draw, shape, Epoch(1)))) {
     outcome.trouble = "the first plan was not installed";
     return outcome;
@@ -216,7 +216,7 @@ Outcome run_seed(std::uint64_t seed, Lines lines = Lines::kStay) {
   const auto is_over = [&] {
     return std::ranges::all_of(calls, [](const Call& call) { return call.is_over(); });
   };
-  if (lines == Lines::kBreak) Cuts(overlay, shape.nodes, seed).rage(is_over);
+  if (lines == SumLines::kBreak) Cuts(overlay, shape.nodes, seed).rage(is_over);
   overlay.run(is_over);
   outcome.all_right = true;
   for (const Call& call : calls) {
@@ -233,7 +233,7 @@ Outcome run_seed(std::uint64_t seed, Lines lines = Lines::kStay) {
   return outcome;
 }
 
-std::uint64_t seed_count() {
+std::uint64_t sum_seed_count() {
   if (std::getenv("SQUARE_SEED") != nullptr) return 1;
   const char* text = std::getenv("SQUARE_SEEDS");
   return text == nullptr ? 500 : std::strtoull(text, nullptr, 10);
@@ -244,18 +244,18 @@ std::uint64_t seed_count() {
 TEST_CASE("sums and broadcasts of several tenants at once, with loss, while plans change") {
   const std::uint64_t first = seed_from_environment(1);
   std::uint64_t dropped = 0;
-  for (std::uint64_t seed = first; seed < first + seed_count(); ++seed) {
-    const Outcome outcome = run_seed(seed);
+  for (std::uint64_t seed = first; seed < first + sum_seed_count(); ++seed) {
+    const SumOutcome outcome = run_sums(seed);
     dropped += outcome.dropped;
     CHECK_MESSAGE(outcome.all_right, "rerun with SQUARE_SEED=", seed, ": ", outcome.trouble);
   }
-  MESSAGE("seeds from ", first, ": ", seed_count(), " runs, ", dropped, " frames lost on the way");
+  MESSAGE("seeds from ", first, ": ", sum_seed_count(), " runs, ", dropped, " frames lost on the way");
 }
 
 TEST_CASE("lines that break and come back end no sum") {
   const std::uint64_t first = seed_from_environment(1);
-  for (std::uint64_t seed = first; seed < first + (seed_count() + 1) / 2; ++seed) {
-    const Outcome outcome = run_seed(seed, Lines::kBreak);
+  for (std::uint64_t seed = first; seed < first + (sum_seed_count() + 1) / 2; ++seed) {
+    const SumOutcome outcome = run_sums(seed, SumLines::kBreak);
     CHECK_MESSAGE(outcome.all_right, "rerun with SQUARE_SEED=", seed, ": ", outcome.trouble);
   }
 }
@@ -263,6 +263,6 @@ TEST_CASE("lines that break and come back end no sum") {
 TEST_CASE("the same seed gives the same trace, with sums too") {
   for (std::uint64_t seed = seed_from_environment(7); seed < seed_from_environment(7) + 3; ++seed) {
     CAPTURE(seed);
-    CHECK(run_seed(seed).trace_hash == run_seed(seed).trace_hash);
+    CHECK(run_sums(seed).trace_hash == run_sums(seed).trace_hash);
   }
 }

@@ -14,7 +14,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr double kMbps = 1e6;
 constexpr std::size_t kFloats = 2'500'000;
 // What the controller takes: from a report to the new plan at all nodes.
 constexpr Duration kPlanning = 200ms;

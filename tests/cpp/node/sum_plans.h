@@ -9,10 +9,6 @@
 
 namespace square::test {
 
-inline void pass(Overlay& overlay, Duration time) {
-  overlay.run([] { return false; }, time);
-}
-
 inline std::vector<std::vector<float>> inputs_of(std::uint64_t seed, std::size_t members, std::size_t count) {
   std::mt19937_64 random(seed);
   std::vector<std::vector<float>> inputs;

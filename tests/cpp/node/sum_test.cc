@@ -17,7 +17,7 @@ std::vector<std::vector<float>> random_inputs(std::uint64_t seed, std::size_t me
 }
 
 // 1 and 2 send to 3, which relays to 0; 3 may be a member.
-PlanBuilder star(bool relay_is_member) {
+PlanBuilder meshed_star(bool relay_is_member) {
   PlanBuilder builder(4);
   for (std::uint32_t from = 0; from < 4; ++from) {
     for (std::uint32_t to = 0; to < 4; ++to) {
@@ -58,7 +58,7 @@ TEST_CASE("a reduce adds every member's values at the root, over a relay that ad
       if (relay_is_member) ranks.push_back(3);
       Sum sum(CollectiveId(0), ranks, random_inputs(3, ranks.size(), count), 0, count != 1);
       overlay.set_members(CollectiveId(0), ranks);
-      REQUIRE(overlay.publish(star(relay_is_member).build()));
+      REQUIRE(overlay.publish(meshed_star(relay_is_member).build()));
       const TimePoint start = overlay.simulation.clock().now();
       sum.post_all(overlay);
       CHECK(overlay.run([&] { return sum.is_over(); }));
@@ -134,7 +134,7 @@ TEST_CASE("an all-reduce over two shares gives all the same bits, again and agai
 TEST_CASE("members that disagree are told who said what") {
   Overlay overlay(1, 4);
   overlay.set_members(CollectiveId(0), {0, 1, 2});
-  REQUIRE(overlay.publish(star(false).build()));
+  REQUIRE(overlay.publish(meshed_star(false).build()));
   Sum sum(CollectiveId(0), {0, 1, 2}, random_inputs(3, 3, 1'000), 0);
   sum.outputs[2].resize(999);
   sum.post_all(overlay);
@@ -150,7 +150,7 @@ TEST_CASE("members that disagree are told who said what") {
 TEST_CASE("a member that does not call is named by the root's timeout") {
   Overlay overlay(1, 4);
   overlay.set_members(CollectiveId(0), {0, 1, 2});
-  REQUIRE(overlay.publish(star(false).build()));
+  REQUIRE(overlay.publish(meshed_star(false).build()));
   Sum sum(CollectiveId(0), {0, 1, 2}, random_inputs(3, 3, 100'000), 0);
   sum.timeout = std::chrono::seconds(5);
   sum.post(overlay, 0);

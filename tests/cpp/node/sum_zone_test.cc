@@ -15,10 +15,10 @@
 namespace square::test {
 namespace {
 
-constexpr std::uint32_t kBlockBytes = 8192;
+constexpr std::uint32_t kZoneBlockBytes = 8192;
 constexpr std::size_t kBlocks = 64;
-constexpr std::size_t kElements = kBlocks * kBlockBytes / sizeof(std::int32_t);
-constexpr Reduction kReduction{ElementType::kInt32, ReduceOp::kSum};
+constexpr std::size_t kElements = kBlocks * kZoneBlockBytes / sizeof(std::int32_t);
+constexpr Reduction kZoneSum{ElementType::kInt32, ReduceOp::kSum};
 
 // Two streams of equal rates, in place: the member has ones, each part brings block + 2.
 struct Root {
@@ -29,31 +29,31 @@ struct Root {
 
   Root() {
     auto* bytes = reinterpret_cast<std::byte*>(numbers.data());
-    zone = std::make_shared<SumZone>(BlockShape{kBlocks * kBlockBytes, kBlockBytes, Epoch(0)},
-                                     SumBuffers{{bytes}, {bytes}, kReduction}, [] {});
+    zone = std::make_shared<SumZone>(BlockShape{kBlocks * kZoneBlockBytes, kZoneBlockBytes, Epoch(0)},
+                                     SumBuffers{{bytes}, {bytes}, kZoneSum}, [] {});
     zone->begin({Epoch(1), 0, interleave});
   }
   [[nodiscard]] Frame part(std::size_t block, Attempt attempt = {}) const {
-    const std::vector<std::int32_t> values(kBlockBytes / sizeof(std::int32_t),
+    const std::vector<std::int32_t> values(kZoneBlockBytes / sizeof(std::int32_t),
                                            static_cast<std::int32_t>(block + 2));
     Frame frame;
     frame.header.epoch = Epoch(1);
     frame.header.stream = StreamIndex(static_cast<std::uint16_t>(interleave->stream_of(block)));
     frame.header.attempt = to_wire(attempt);
-    frame.header.offset_bytes = block * kBlockBytes;
-    frame.header.total_bytes = kBlocks * kBlockBytes;
-    frame.header.block_bytes = kBlockBytes;
-    frame.header.element_type = static_cast<std::uint8_t>(kReduction.type);
-    frame.header.reduce_op = static_cast<std::uint8_t>(kReduction.op);
+    frame.header.offset_bytes = block * kZoneBlockBytes;
+    frame.header.total_bytes = kBlocks * kZoneBlockBytes;
+    frame.header.block_bytes = kZoneBlockBytes;
+    frame.header.element_type = static_cast<std::uint8_t>(kZoneSum.type);
+    frame.header.reduce_op = static_cast<std::uint8_t>(kZoneSum.op);
     frame.payload = Buffer::copy_of(std::as_bytes(std::span(values)));
     return frame;
   }
   bool lands(const Frame& frame) const { return zone->land(frame.header, frame.payload) != nullptr; }
   [[nodiscard]] bool has_sum(std::size_t block, bool added) const {
     const auto begin =
-        numbers.begin() + static_cast<std::ptrdiff_t>(block * kBlockBytes / sizeof(numbers[0]));
+        numbers.begin() + static_cast<std::ptrdiff_t>(block * kZoneBlockBytes / sizeof(numbers[0]));
     const auto expected = static_cast<std::int32_t>(added ? block + 3 : 1);
-    return std::all_of(begin, begin + kBlockBytes / sizeof(numbers[0]),
+    return std::all_of(begin, begin + kZoneBlockBytes / sizeof(numbers[0]),
                        [&](std::int32_t number) { return number == expected; });
   }
 };

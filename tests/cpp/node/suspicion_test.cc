@@ -9,13 +9,12 @@ using namespace square::test;
 
 namespace {
 
-constexpr double kMbps = 1e6;
 constexpr Duration kStall = std::chrono::seconds(3);
 // A second, the look that notices, and what another node hears of it later.
 constexpr Duration kNoticed = std::chrono::milliseconds(1500);
 
 // From n0 to n2 at 10 Mbit/s directly, and as much through n1.
-std::shared_ptr<const Plan> two_ways(Epoch epoch = Epoch(1)) {
+std::shared_ptr<const Plan> two_ways_round(Epoch epoch = Epoch(1)) {
   PlanBuilder builder(3, epoch);
   for (const auto& [from, to] : {std::pair(0, 1), std::pair(1, 2), std::pair(0, 2)}) {
     builder.add_link(static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), 10 * kMbps);
@@ -34,7 +33,7 @@ std::uint64_t blocks_resent(Overlay& overlay) {
 
 struct TwoWays {
   explicit TwoWays(std::uint64_t seed) : overlay(seed, 3) {
-    REQUIRE(overlay.publish(two_ways()));
+    REQUIRE(overlay.publish(two_ways_round()));
     overlay.set_members(CollectiveId(0), {0, 2});
   }
   // Begins a broadcast; it takes a second over both ways if not said otherwise.

@@ -10,8 +10,6 @@
 
 namespace square::test {
 
-inline constexpr double kMbps = 1e6;
-
 // Broadcasts along chains of nodes, each with a tenant of its own or a shared one.
 class TenantPlan {
  public:
@@ -62,20 +60,11 @@ class TenantPlan {
   Plan plan_;
 };
 
-inline std::vector<std::byte> payload(std::size_t size, std::uint64_t seed = 11) {
-  std::mt19937_64 random(seed);
-  return random_bytes(random, size);
-}
-
 inline NodeStatistics statistics_of(Overlay& overlay, std::size_t node) {
   std::optional<NodeStatistics> now;
   overlay.node(node).statistics([&](NodeStatistics statistics) { now = statistics; });
   overlay.run([&] { return now.has_value(); });
   return now.value_or(NodeStatistics{});
-}
-
-inline void pass(Overlay& overlay, Duration time) {
-  overlay.run([] { return false; }, time);
 }
 
 inline double seconds_between(TimePoint start, TimePoint end) { return to_seconds(end - start); }

@@ -126,6 +126,24 @@ TEST_CASE("while one change follows another the policy's own plan comes all the 
   CHECK_FALSE(is_provisional);
 }
 
+TEST_CASE("another policy is planned anew, and not put on top of a plan for the one before") {
+  Notices notices;
+  BackgroundPlanner planner(notices.notice());
+  Scenario scenario = all_reduce(40);
+  REQUIRE(planner.plan(scenario, Duration{0}).is_ok());
+  const auto most_streams = [&] {
+    const Result<PlanResult> made = planner.plan(scenario, Duration{0});
+    REQUIRE(made.is_ok());
+    std::size_t most = 0;
+    for (const PlanSession& session : made->plan.sessions) most = std::max(most, session.streams.size());
+    return most;
+  };
+  REQUIRE(most_streams() > 1);
+  scenario.policy.max_streams = 1;
+  CHECK(most_streams() == 1);
+  CHECK(most_streams() == 1);
+}
+
 TEST_CASE("cancelled, it says so, and the next plan is made; it goes away in the middle of a plan") {
   Notices notices;
   BackgroundPlanner planner(notices.notice());

@@ -106,6 +106,27 @@ void check_changes(std::mt19937_64& random, const std::string& label) {
   }
 }
 
+TEST_CASE("a collective that got nothing gets a part on top of the plan") {
+  Scenario scenario = scenario_on(mesh(4, seed()));
+  scenario.policy.name = "exact";
+  for (std::uint32_t id = 0; id < 3; ++id) {
+    CollectiveSpec& spec = scenario.collectives.emplace_back();
+    spec.id = CollectiveId(id);
+    spec.tenant = "t";
+    spec.members = {node(0), node(1), node(2)};
+  }
+  Plan base = quick(scenario);
+  for (PlanCollective& collective : base.collectives) {
+    if (collective.id == CollectiveId(1)) collective.rate_bps = 0;
+  }
+  for (PlanSession& session : base.sessions) {
+    if (session.collective == CollectiveId(1)) session.streams.clear();
+  }
+  const std::optional<PlanResult> made = planning::extended_plan(scenario, base);
+  REQUIRE(made.has_value());
+  CHECK(made->plan.find_collective(CollectiveId(1))->rate_bps > 0);
+}
+
 TEST_CASE("what shares no link with what is new keeps its rates, over many changes") {
   std::mt19937_64 random(seed());
   for (int k = 0; k < kOverlays; ++k)

@@ -14,13 +14,13 @@ namespace {
 
 using namespace square::testing;
 
-Scenario exact_on(Topology topology) {
+Scenario exactly_on(Topology topology) {
   Scenario scenario = scenario_on(std::move(topology));
   scenario.policy.name = "exact";
   return scenario;
 }
 
-Plan quick(const Scenario& scenario) {
+Plan checked(const Scenario& scenario) {
   Result<PlanResult> result = make_quick_plan(scenario);
   INFO(result.status().to_string());
   REQUIRE(result.is_ok());
@@ -63,14 +63,14 @@ std::vector<NodeId> some_nodes(std::size_t count, std::size_t n, std::mt19937_64
   return nodes;
 }
 
-Scenario random_scenario(std::uint64_t number) {
+Scenario numbered_scenario(std::uint64_t number) {
   static constexpr std::array kOps = {CollectiveOp::kBroadcast, CollectiveOp::kAllGather,
                                       CollectiveOp::kScatter,   CollectiveOp::kGather,
                                       CollectiveOp::kAllToAll,  CollectiveOp::kAllReduce,
                                       CollectiveOp::kReduce,    CollectiveOp::kReduceScatter};
   std::mt19937_64 random(number);
   const std::size_t n = 4 + random() % 7;
-  Scenario scenario = exact_on(random_overlay(n, random));
+  Scenario scenario = exactly_on(random_overlay(n, random));
   const std::size_t count = 1 + random() % 5;
   for (std::size_t c = 0; c < count; ++c) {
     CollectiveSpec& spec =
@@ -98,8 +98,8 @@ TEST_CASE("quick plans of random overlays are sound, and a good part of the exac
   double worst = 1.0;
   for (std::uint64_t k = 0; k < kScenarios; ++k) {
     CAPTURE(seed() + k);
-    const Scenario scenario = random_scenario(seed() + k);
-    const double part = least_level(quick(scenario)) / least_level(planned(scenario).plan);
+    const Scenario scenario = numbered_scenario(seed() + k);
+    const double part = least_level(checked(scenario)) / least_level(planned(scenario).plan);
     // With few streams a session the exact policy leaves out trees, and may leave out the better ones.
     CHECK((part <= 1.0 + 1e-6 || scenario.policy.max_streams > 0));
     sum += part;
@@ -111,8 +111,8 @@ TEST_CASE("quick plans of random overlays are sound, and a good part of the exac
 }
 
 TEST_CASE("the same scenario has the same quick plan") {
-  Plan first = quick(random_scenario(7));
-  Plan second = quick(random_scenario(7));
+  Plan first = checked(numbered_scenario(7));
+  Plan second = checked(numbered_scenario(7));
   first.solve_seconds = second.solve_seconds = 0.0;
   CHECK(to_json(first) == to_json(second));
 }
@@ -121,10 +121,10 @@ TEST_CASE("one link, two weights: filling is exact") {
   Topology topology = named_nodes({"a", "b", "c"});
   link(topology, "a", "b", 9);
   link(topology, "b", "c", 2);
-  Scenario scenario = exact_on(std::move(topology));
+  Scenario scenario = exactly_on(std::move(topology));
   add_collective(scenario, CollectiveOp::kBroadcast, {node(0), node(1)}).weight = 2.0;
   add_collective(scenario, CollectiveOp::kBroadcast, {node(0), node(1), node(2)});
-  const Plan plan = quick(scenario);
+  const Plan plan = checked(scenario);
   // The second stops at b-c; the first has what is left of a-b.
   CHECK(plan.collectives[1].rate_bps == doctest::Approx(2 * kMbps));
   CHECK(plan.collectives[0].rate_bps == doctest::Approx(7 * kMbps));
@@ -135,15 +135,15 @@ TEST_CASE("what the policy avoids is avoided, and what cannot be is refused") {
   link(topology, "a", "b", 1);
   link(topology, "a", "r", 100);
   link(topology, "r", "b", 100);
-  Scenario scenario = exact_on(std::move(topology));
+  Scenario scenario = exactly_on(std::move(topology));
   add_collective(scenario, CollectiveOp::kBroadcast, {node(0), node(1)});
-  CHECK(quick(scenario).min_rate_bps > 50 * kMbps);
+  CHECK(checked(scenario).min_rate_bps > 50 * kMbps);
   Scenario no_relay = scenario;
   no_relay.policy.avoid_nodes = {node(2)};
-  CHECK(quick(no_relay).min_rate_bps == doctest::Approx(1 * kMbps));
+  CHECK(checked(no_relay).min_rate_bps == doctest::Approx(1 * kMbps));
   Scenario no_link = scenario;
   no_link.policy.avoid_links = {*scenario.topology.find_link(node(0), node(1))};
-  const Plan around = quick(no_link);
+  const Plan around = checked(no_link);
   CHECK(around.sessions[0].streams.size() == 1);
   CHECK(around.sessions[0].streams[0].links.size() == 2);
   no_link.policy.avoid_nodes = {node(2)};
@@ -164,13 +164,13 @@ TEST_CASE("bounds on latency and a budget hold in quick plans") {
   join("a", "b", 1, 10);
   join("a", "r", 100, 10);
   join("r", "b", 100, 10);
-  Scenario scenario = exact_on(std::move(topology));
+  Scenario scenario = exactly_on(std::move(topology));
   add_collective(scenario, CollectiveOp::kBroadcast, {node(0), node(1)}).max_latency = {
       Duration::max(), std::chrono::milliseconds(15)};
-  CHECK(quick(scenario).min_rate_bps == doctest::Approx(1 * kMbps));
+  CHECK(checked(scenario).min_rate_bps == doctest::Approx(1 * kMbps));
   scenario.collectives[0].max_latency.clear();
   scenario.policy.budget_usd_per_hour = 0.5;
-  const Plan plan = quick(scenario);
+  const Plan plan = checked(scenario);
   CHECK(plan.cost_usd_per_hour <= 0.5 * (1 + 1e-6));
   CHECK(plan.min_rate_bps > 1 * kMbps);
 }
@@ -181,25 +181,25 @@ TEST_CASE("every policy has quick plans of its own sessions") {
     Scenario scenario = scenario_on(mesh(5, seed()));
     scenario.policy.name = policy;
     add_collective(scenario, CollectiveOp::kAllGather, everyone(scenario.topology));
-    const Plan plan = quick(scenario);
+    const Plan plan = checked(scenario);
     CHECK(plan.policy == policy);
     CHECK(plan.sessions.size() == (policy == "mcf" ? 20 : 5));
   }
 }
 
 TEST_CASE("a planned all-reduce of 64, an all-to-all of 64, 1,000 sessions: quick plans are sound") {
-  Scenario all_reduce = exact_on(mesh(64, seed()));
+  Scenario all_reduce = exactly_on(mesh(64, seed()));
   add_collective(all_reduce, CollectiveOp::kAllReduce, everyone(all_reduce.topology)).algorithm =
       AllReduceAlgorithm::kPlanned;
-  Scenario all_to_all = exact_on(mesh(64, seed()));
+  Scenario all_to_all = exactly_on(mesh(64, seed()));
   add_collective(all_to_all, CollectiveOp::kAllToAll, everyone(all_to_all.topology));
-  Scenario many = exact_on(mesh(64, seed()));
+  Scenario many = exactly_on(mesh(64, seed()));
   std::mt19937_64 random(seed());
   for (int c = 0; c < 1000; ++c) {
     add_collective(many, CollectiveOp::kBroadcast, some_nodes(2 + random() % 3, 64, random));
   }
   for (const Scenario* scenario : {&all_reduce, &all_to_all, &many}) {
-    const Plan plan = quick(*scenario);
+    const Plan plan = checked(*scenario);
     std::size_t streams = 0;
     for (const PlanSession& session : plan.sessions) streams += session.streams.size();
     MESSAGE(bps_to_mbps(plan.collectives[0].rate_bps), " Mbit/s, ", streams, " streams, ",
@@ -209,14 +209,14 @@ TEST_CASE("a planned all-reduce of 64, an all-to-all of 64, 1,000 sessions: quic
 }
 
 TEST_CASE("a quick plan can be cancelled, and says in JSON that it is provisional") {
-  const Scenario scenario = random_scenario(3);
+  const Scenario scenario = numbered_scenario(3);
   const Budget whole = Budget::until_cancelled();
   REQUIRE(make_quick_plan(scenario, {.budget = whole}).is_ok());
   for (std::uint64_t n = 0; n < whole.looks(); n += 1 + n / 4) {
     CHECK(make_quick_plan(scenario, {.budget = Budget::of_looks(n)}).status().code() ==
           StatusCode::kCancelled);
   }
-  const Plan plan = quick(scenario);
+  const Plan plan = checked(scenario);
   CHECK(plan_from_json(to_json(plan)).value().provisional);
   CHECK_FALSE(plan_from_json(to_json(planned(scenario).plan)).value().provisional);
 }

@@ -16,7 +16,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20U;
 // The aim is a second; a busy machine gets more.
 constexpr std::chrono::milliseconds kCloseTime = 5s;
 constexpr std::size_t kQuotaBytes = 64 * kMiB;

@@ -16,8 +16,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20U;
-
 std::string text_of(const Buffer& payload) {
   std::string text(payload.size_bytes(), '\0');
   payload.copy_to(reinterpret_cast<std::byte*>(text.data()));
@@ -26,7 +24,7 @@ std::string text_of(const Buffer& payload) {
 
 constexpr std::chrono::milliseconds kShortSilence = 500ms;
 
-GrpcTransportOptions impatient() {
+GrpcTransportOptions soon_impatient() {
   GrpcTransportOptions options;
   options.silence_deadline = kShortSilence;
   return options;
@@ -114,7 +112,7 @@ TEST_CASE("a stopped peer is suspected also where its host takes the little that
 }
 
 TEST_CASE("a peer that is silent for too long is given up, and what it never read is let go") {
-  Node parent("parent", impatient());
+  Node parent("parent", soon_impatient());
   const PeerProcess peer(parent.transport->address());
   const auto [in, address] = meet(parent);
   const LinkHandle out = parent.transport->open_link("peer", address);
@@ -141,7 +139,7 @@ TEST_CASE("a peer that is silent for too long is given up, and what it never rea
 }
 
 TEST_CASE("an idle link stays up, and pings find a peer that falls silent on it") {
-  Node parent("parent", impatient());
+  Node parent("parent", soon_impatient());
   const PeerProcess peer(parent.transport->address());
   const auto [in, address] = meet(parent);
   const LinkHandle out = parent.transport->open_link("peer", address);

@@ -25,6 +25,8 @@ namespace square::testing {
 // Longer than any correct run takes, on any machine.
 inline constexpr std::chrono::seconds kPatience{30};
 
+inline constexpr std::size_t kMiB = std::size_t{1} << 20U;
+
 inline std::uint64_t test_seed() {
   const char* given = std::getenv("SQUARE_SEED");
   const std::uint64_t seed = given != nullptr ? std::stoull(given) : std::random_device{}();

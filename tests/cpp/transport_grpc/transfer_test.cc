@@ -14,8 +14,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::size_t kMiB = std::size_t{1} << 20U;
-
 std::vector<std::byte> random_tensor(std::uint64_t seed, std::size_t size_bytes) {
   std::mt19937_64 random(seed);
   std::vector<std::byte> tensor(size_bytes);

@@ -107,7 +107,7 @@ def add_up(rank: int, size: int) -> str:
     tensor = torch.full((1000,), float(rank))
     dist.all_reduce(tensor)
     assert torch.equal(tensor, torch.full((1000,), sum(range(size)) * 1.0))
-    return str(dist.group.WORLD._calls._site.name)
+    return str(dist.group.WORLD._calls.site.name)
 
 
 def test_ranks_with_node_names_have_nodes_of_their_own() -> None:
@@ -186,7 +186,7 @@ def meet_on_more_nodes(rank: int, size: int) -> list[str]:
     tensor = torch.tensor([float(rank)])
     dist.all_reduce(tensor, group=everyone)
     assert tensor.item() == 3
-    return [str(group._calls._site.name) for group in (pair, everyone) if hasattr(group, "_calls")]
+    return [str(group._calls.site.name) for group in (pair, everyone) if hasattr(group, "_calls")]
 
 
 def test_a_node_alone_is_left_for_an_overlay_of_more_nodes() -> None:

@@ -61,6 +61,78 @@ def test_survivors_go_on_without_rank_0_and_its_store(is_one_node: bool) -> None
         assert (last_rank, last_size, last_sum) == (left.index(rank), 2, 3.0)
 
 
+def kill_self(*_: Any) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def be_killed_meanwhile(rank: int, size: int, victim: int, module: str, step: str) -> Any:
+    """Rank 0 dies first, then `victim`, who has a part in the next group already."""
+    total()
+    if rank == 0:
+        time.sleep(0.3)  # the others have what it sent
+        kill_self()
+    with pytest.raises(dist.DistBackendError):
+        dist.all_reduce(torch.ones(1000))
+    if rank == victim:
+        setattr(sys.modules[module], step, kill_self)
+    begun = time.monotonic()
+    square.torch.shrink(timeout=LIMIT)
+    assert time.monotonic() - begun < LIMIT.total_seconds()
+    assert total(dist.new_group([0, 1])) == 3.0  # by the store
+    return [dist.get_rank(), dist.get_world_size(), total()]
+
+
+@pytest.mark.parametrize(
+    ("is_one_node", "victim", "step"),
+    [
+        (False, 1, "calls.meet_again"),
+        (False, 2, "regrouping._common_store"),
+        (True, 1, "regrouping._common_store"),
+        (True, 2, "calls.meet_again"),
+    ],
+    ids=["whose store it is", "node", "whose node it is", "attached"],
+)
+def test_another_rank_dies_while_the_survivors_regroup(is_one_node: bool, victim: int, step: str) -> None:
+    nodes = [{"SQUARE_NODE": "site" if is_one_node else f"site{rank}"} for rank in range(4)]
+    module, _, name = f"square.torch.{step}".rpartition(".")
+    results = ranks.run(be_killed_meanwhile, 4, victim, module, name, environments=nodes, expect_deaths=True)
+    left = [rank for rank in (1, 2, 3) if rank != victim]
+    assert [results[rank] for rank in left] == [[0, 2, 3.0], [1, 2, 3.0]]
+
+
+def fail_at_first(rank: int, size: int, seconds: float) -> Any:
+    total()
+    if rank == 2:
+        time.sleep(0.3)
+        kill_self()
+    with pytest.raises(dist.DistBackendError):
+        dist.all_reduce(torch.ones(1000))
+    module: Any = sys.modules["square.torch.regrouping"]
+    works = module._common_store
+    if rank == 3:
+        # Whoever it is that has it cannot be reached.
+        module._common_store = lambda *_: (_ for _ in ()).throw(RuntimeError("no way to the store"))
+    begun = time.monotonic()
+    with pytest.raises(dist.DistBackendError) as failure:
+        square.torch.shrink(timeout=timedelta(seconds=seconds))
+    took = time.monotonic() - begun
+    module._common_store = works
+    with pytest.raises(dist.DistBackendError, match="shrink"):
+        total()
+    square.torch.shrink(timeout=LIMIT)
+    return [took, str(failure.value), dist.get_rank(), dist.get_world_size(), total()]
+
+
+def test_shrink_ends_in_its_time_and_may_be_called_again() -> None:
+    nodes = [{"SQUARE_NODE": f"site{rank}"} for rank in range(4)]
+    results = ranks.run(fail_at_first, 4, 4.0, environments=nodes, expect_deaths=True)
+    left = [results[rank] for rank in (0, 1, 3)]
+    assert [one[2:] for one in left] == [[0, 3, 6.0], [1, 3, 6.0], [2, 3, 6.0]]
+    # And what it takes to learn who is gone.
+    assert all(one[0] < 4.0 + 4.0 for one in left)
+    assert all("shrink" in one[1] for one in left)
+
+
 def shrink_a_subgroup(rank: int, size: int) -> Any:
     group = dist.new_group([1, 2, 3])
     if rank == 0:

@@ -17,7 +17,7 @@ namespace {
 
 std::uint32_t magnitude(float value) { return std::bit_cast<std::uint32_t>(value) & 0x7fff'ffffU; }
 
-std::vector<std::uint32_t> reference(const std::vector<float>& values, std::size_t chosen) {
+std::vector<std::uint32_t> largest(const std::vector<float>& values, std::size_t chosen) {
   std::vector<std::uint32_t> order(values.size());
   std::iota(order.begin(), order.end(), 0U);
   std::stable_sort(order.begin(), order.end(),
@@ -71,7 +71,7 @@ TEST_CASE("the largest are chosen, of equal ones the first") {
       CAPTURE(values.size());
       CAPTURE(wanted);
       const Chosen chosen = choose(values, wanted);
-      CHECK(chosen.indices == reference(values, wanted));
+      CHECK(chosen.indices == largest(values, wanted));
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < wanted; ++i) {
         if (chosen.values[i] != values[chosen.indices[i]]) ++wrong;

@@ -51,7 +51,7 @@ void both_ways(Topology& topology, std::string_view a, std::string_view b, doubl
   REQUIRE(topology.add_link(b, a, properties).is_ok());
 }
 
-Topology triangle() {
+Topology exact_triangle() {
   Topology topology = named_nodes({"a", "b", "c"});
   both_ways(topology, "a", "b", 10);
   both_ways(topology, "b", "c", 10);
@@ -78,8 +78,8 @@ TEST_CASE("a scenario that names no policy can plan sums over relays") {
   CHECK(plan.collectives[0].rate_bps == doctest::Approx(15e6));
 }
 
-TEST_CASE("exact: a broadcast and a reduce on a triangle take both directions of every link") {
-  Scenario scenario = exact_on(triangle());
+TEST_CASE("exact: a broadcast and a reduce on a exact_triangle take both directions of every link") {
+  Scenario scenario = exact_on(exact_triangle());
   add(scenario, CollectiveOp::kBroadcast, 0, everyone(scenario.topology));
   CHECK(checked_plan(scenario).collectives[0].rate_bps == doctest::Approx(20 * kMbps));
   add(scenario, CollectiveOp::kReduce, 0, everyone(scenario.topology));
@@ -147,7 +147,7 @@ TEST_CASE("exact: a latency bound keeps streams off the slow detour") {
 }
 
 TEST_CASE("exact: what is avoided relays and carries nothing") {
-  Scenario scenario = exact_on(triangle());
+  Scenario scenario = exact_on(exact_triangle());
   add(scenario, CollectiveOp::kBroadcast, 0, {node(0), node(1)});
   CHECK(checked_plan(scenario).collectives[0].rate_bps == doctest::Approx(20 * kMbps));
   scenario.policy.avoid_nodes = {node(2)};
@@ -282,7 +282,7 @@ TEST_CASE("exact: a bound on latency leaves a finite certificate") {
 }
 
 TEST_CASE("exact: free links carry no more than is asked for") {
-  Scenario scenario = exact_on(triangle());
+  Scenario scenario = exact_on(exact_triangle());
   add(scenario, CollectiveOp::kBroadcast, 0, everyone(scenario.topology)).required_bps = 5 * kMbps;
   scenario.policy.objective = Objective::kCost;
   CHECK(checked_plan(scenario).collectives[0].rate_bps == doctest::Approx(5 * kMbps));

@@ -23,7 +23,7 @@ using testing::seed;
 
 constexpr double kNoLimit = 1e12;
 
-struct Instance {
+struct PricedInstance {
   Digraph graph{0};
   std::vector<double> cost;
   int root = 0;
@@ -46,8 +46,8 @@ std::vector<double> random_cost(std::mt19937_64& random, std::size_t arcs) {
 }
 
 // Random arcs; some terminal may be out of reach.
-Instance random_instance(std::mt19937_64& random, int nodes, double density, int terminals) {
-  Instance instance{Digraph(nodes), {}, static_cast<int>(random() % nodes), {}};
+PricedInstance priced_instance(std::mt19937_64& random, int nodes, double density, int terminals) {
+  PricedInstance instance{Digraph(nodes), {}, static_cast<int>(random() % nodes), {}};
   std::uniform_real_distribution<double> number(0.0, 1.0);
   for (int u = 0; u < nodes; ++u) {
     for (int v = 0; v < nodes; ++v) {
@@ -64,7 +64,7 @@ Instance random_instance(std::mt19937_64& random, int nodes, double density, int
 }
 
 // The cheapest arborescence over each set of nodes that holds the root and the terminals.
-std::optional<double> cheapest_over_sets(const Instance& instance) {
+std::optional<double> cheapest_over_sets(const PricedInstance& instance) {
   const int nodes = instance.graph.node_count();
   std::optional<double> best;
   for (unsigned set = 0; set < (1U << nodes); ++set) {
@@ -92,7 +92,7 @@ std::optional<double> cheapest_over_sets(const Instance& instance) {
 }
 
 // In order, each node entered once, every leaf a terminal.
-void check_is_tree(const Instance& instance, const std::vector<int>& tree) {
+void check_priced_tree(const PricedInstance& instance, const std::vector<int>& tree) {
   std::set<int> reached = {instance.root};
   std::set<int> feeding;
   for (const int arc : tree) {
@@ -109,7 +109,7 @@ void check_is_tree(const Instance& instance, const std::vector<int>& tree) {
 }
 
 // Checks every claim of a packing; returns how long the cuts are that each arc enters.
-std::vector<double> check_is_packing(const Instance& instance, const CutPacking& packing) {
+std::vector<double> check_is_packing(const PricedInstance& instance, const CutPacking& packing) {
   std::vector<double> sum(instance.cost.size(), 0.0);
   std::set<std::vector<int>> sets;
   double length = 0.0;
@@ -139,7 +139,8 @@ TEST_CASE("a Steiner table finds the cheapest of all trees, for one cost after a
     CAPTURE(seed() + round);
     std::mt19937_64 random(seed() + round);
     const int nodes = 2 + static_cast<int>(random() % 6);
-    Instance instance = random_instance(random, nodes, 0.5, 1 + static_cast<int>(random() % (nodes - 1)));
+    PricedInstance instance =
+        priced_instance(random, nodes, 0.5, 1 + static_cast<int>(random() % (nodes - 1)));
     SteinerTable table(instance.graph, instance.root, instance.terminals);
     CHECK(table.work() > 0.0);
     for (int again = 0; again < 3; ++again) {
@@ -148,7 +149,7 @@ TEST_CASE("a Steiner table finds the cheapest of all trees, for one cost after a
       REQUIRE(tree.has_value() == expected.has_value());
       if (!tree.has_value()) break;
       ++reachable;
-      check_is_tree(instance, *tree);
+      check_priced_tree(instance, *tree);
       CHECK(tree_cost(*tree, instance.cost) == doctest::Approx(*expected).epsilon(1e-12));
       instance.cost = random_cost(random, instance.cost.size());
     }
@@ -157,7 +158,7 @@ TEST_CASE("a Steiner table finds the cheapest of all trees, for one cost after a
 }
 
 TEST_CASE("a Steiner table takes repeated terminals and the root among them") {
-  Instance instance{Digraph(3), {1.0, 2.0}, 0, {2, 0, 2}};
+  PricedInstance instance{Digraph(3), {1.0, 2.0}, 0, {2, 0, 2}};
   instance.graph.add_arc(0, 1);
   instance.graph.add_arc(1, 2);
   CHECK(SteinerTable(instance.graph, 0, {2, 0, 2}).cheapest(instance.cost) == std::vector<int>{0, 1});
@@ -173,7 +174,7 @@ TEST_CASE("a Steiner table of a long ladder parts where it is best to part") {
   for (std::uint64_t round = 0; round < 20; ++round) {
     CAPTURE(seed() + round);
     std::mt19937_64 random(seed() + round);
-    Instance instance{Digraph(2 * kRungs), {}, static_cast<int>(random() % (2 * kRungs)), {}};
+    PricedInstance instance{Digraph(2 * kRungs), {}, static_cast<int>(random() % (2 * kRungs)), {}};
     const auto both_ways = [&](int u, int v) {
       instance.graph.add_arc(u, v);
       instance.graph.add_arc(v, u);
@@ -189,7 +190,7 @@ TEST_CASE("a Steiner table of a long ladder parts where it is best to part") {
                           static_cast<int>(random() % (2 * kRungs))};
     const auto tree = SteinerTable(instance.graph, instance.root, instance.terminals).cheapest(instance.cost);
     REQUIRE(tree.has_value());
-    check_is_tree(instance, *tree);
+    check_priced_tree(instance, *tree);
     const Distances from_root = shortest_from(instance.graph, {instance.root}, instance.cost);
     double best = kUnreachable;
     for (int v = 0; v < 2 * kRungs; ++v) {
@@ -208,8 +209,8 @@ TEST_CASE("dual ascent packs cuts under the cost of every tree, and leaves a tre
     CAPTURE(seed() + round);
     std::mt19937_64 random(seed() + round);
     const int nodes = 2 + static_cast<int>(random() % 9);
-    const Instance instance =
-        random_instance(random, nodes, 0.4, 1 + static_cast<int>(random() % (nodes - 1)));
+    const PricedInstance instance =
+        priced_instance(random, nodes, 0.4, 1 + static_cast<int>(random() % (nodes - 1)));
     std::vector<double> reduced_cost;
     const CutPacking packing =
         dual_ascent(instance.graph, instance.root, instance.terminals, instance.cost, &reduced_cost);
@@ -227,7 +228,7 @@ TEST_CASE("dual ascent packs cuts under the cost of every tree, and leaves a tre
     const auto tree =
         ascent_tree(instance.graph, instance.root, instance.terminals, instance.cost, reduced_cost);
     REQUIRE(tree.has_value());
-    check_is_tree(instance, *tree);
+    check_priced_tree(instance, *tree);
     CHECK(tree_cost(*tree, instance.cost) >= least * (1.0 - 1e-12));
   }
   CHECK(reachable > 150);
@@ -241,7 +242,7 @@ TEST_CASE("dual ascent is exact for one terminal and for all nodes") {
     std::mt19937_64 random(seed() + round);
     const int nodes = 2 + static_cast<int>(random() % 14);
     const bool all = round % 2 == 0;
-    const Instance instance = random_instance(random, nodes, 0.5, all ? nodes - 1 : 1);
+    const PricedInstance instance = priced_instance(random, nodes, 0.5, all ? nodes - 1 : 1);
     std::vector<double> reduced_cost;
     const CutPacking packing =
         dual_ascent(instance.graph, instance.root, instance.terminals, instance.cost, &reduced_cost);
@@ -265,7 +266,7 @@ TEST_CASE("dual ascent is exact for one terminal and for all nodes") {
 }
 
 // That the flow and the packing cost the same proves both.
-void check_is_relaxation(const Instance& instance, const Relaxation& answer) {
+void check_is_relaxation(const PricedInstance& instance, const Relaxation& answer) {
   check_is_packing(instance, answer.packing);
   CHECK(std::abs(answer.cost - answer.packing.length) <= 1e-9 * answer.cost);
   double cost = 0.0;
@@ -299,8 +300,8 @@ TEST_CASE("the flow relaxation costs as much as its cuts are long, and no more t
     CAPTURE(seed() + round);
     std::mt19937_64 random(seed() + round);
     const int nodes = 2 + static_cast<int>(random() % 11);
-    const Instance instance =
-        random_instance(random, nodes, 0.35, 1 + static_cast<int>(random() % (nodes - 1)));
+    const PricedInstance instance =
+        priced_instance(random, nodes, 0.35, 1 + static_cast<int>(random() % (nodes - 1)));
     const Result<Relaxation> answer =
         steiner_relaxation(instance.graph, instance.root, instance.terminals, instance.cost, kNoLimit);
     const auto tree = exact_steiner_tree(instance.graph, instance.root, instance.terminals, instance.cost);
@@ -318,8 +319,8 @@ TEST_CASE("the flow relaxation costs as much as its cuts are long, and no more t
 
 // Each of the middle nodes serves all but two of the terminals, so two of them are needed
 // by a tree, and less than two by flows.
-Instance cover(int middle, std::mt19937_64& random) {
-  Instance instance{Digraph(1 + 2 * middle), {}, 0, {}};
+PricedInstance cover(int middle, std::mt19937_64& random) {
+  PricedInstance instance{Digraph(1 + 2 * middle), {}, 0, {}};
   std::uniform_real_distribution<double> number(0.9, 1.1);
   for (int m = 0; m < middle; ++m) {
     instance.graph.add_arc(0, 1 + m);
@@ -338,7 +339,7 @@ TEST_CASE("the flow relaxation is below every tree where flows can share the mid
   for (std::uint64_t round = 0; round < 10; ++round) {
     CAPTURE(seed() + round);
     std::mt19937_64 random(seed() + round);
-    const Instance instance = cover(5 + static_cast<int>(round), random);
+    const PricedInstance instance = cover(5 + static_cast<int>(round), random);
     const Result<Relaxation> answer =
         steiner_relaxation(instance.graph, 0, instance.terminals, instance.cost, kNoLimit);
     REQUIRE_MESSAGE(answer.is_ok(), answer.status().to_string());
@@ -352,7 +353,7 @@ TEST_CASE("the flow relaxation is below every tree where flows can share the mid
 TEST_CASE("the butterfly: the relaxation costs 3/2, the cheapest tree 2") {
   // The source, two nodes above, the bottleneck 3 -> 4, and the terminals 5 and 6. Costs are
   // the duals of its best packing of trees.
-  Instance instance{Digraph(7), {}, 0, {5, 6}};
+  PricedInstance instance{Digraph(7), {}, 0, {5, 6}};
   const auto arc = [&](int from, int to, double cost) {
     instance.graph.add_arc(from, to);
     instance.cost.push_back(cost);

@@ -17,7 +17,7 @@ namespace {
 
 using testing::seed;
 
-struct Instance {
+struct SpanningInstance {
   Digraph graph{0};
   std::vector<double> capacity;
   std::vector<SpanningGroup> groups;
@@ -30,10 +30,10 @@ struct Instance {
 
 // Small graphs of every kind: sparse to dense, parallel arcs and loops, arcs that carry nothing, capacities
 // that are equal, alike or decades apart; groups with several roots, some at one node.
-Instance random_instance(std::mt19937_64& random, int nodes) {
+SpanningInstance spanning_instance(std::mt19937_64& random, int nodes) {
   std::uniform_real_distribution<double> number(0.0, 1.0);
   const auto below = [&](int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); };
-  Instance instance{Digraph(nodes), {}, {}};
+  SpanningInstance instance{Digraph(nodes), {}, {}};
   const double density = 0.15 + 0.85 * number(random);
   const int kind = below(4);
   const auto draw = [&] {
@@ -59,7 +59,7 @@ Instance random_instance(std::mt19937_64& random, int nodes) {
   return instance;
 }
 
-long double capacity_into(const Instance& instance, const std::vector<bool>& inside) {
+long double capacity_into(const SpanningInstance& instance, const std::vector<bool>& inside) {
   long double capacity = 0.0;
   for (std::size_t e = 0; e < instance.capacity.size(); ++e) {
     const Digraph::Arc& arc = instance.graph.arcs[e];
@@ -74,7 +74,7 @@ long double fraction_outside(const SpanningGroup& group, const std::vector<bool>
   return fraction;
 }
 
-long double needed(const Instance& instance, const std::vector<double>& rate,
+long double needed(const SpanningInstance& instance, const std::vector<double>& rate,
                    const std::vector<bool>& inside) {
   long double sum = 0.0;
   for (std::size_t g = 0; g < rate.size(); ++g) {
@@ -91,7 +91,7 @@ std::vector<bool> set_of(unsigned mask, int nodes) {
 
 // The definition: raise all groups together until some set fills, stop those it limits, go on with the
 // others.
-std::vector<long double> rates_by_all_cuts(const Instance& instance) {
+std::vector<long double> rates_by_all_cuts(const SpanningInstance& instance) {
   const int nodes = instance.graph.node_count();
   const std::size_t count = instance.groups.size();
   std::vector<long double> rate(count, 0.0);
@@ -122,7 +122,7 @@ std::vector<long double> rates_by_all_cuts(const Instance& instance) {
 
 // What a level says: its groups have that level, its set is full, and of the groups with a root outside none
 // has more. Every group having such a set, with rates that are feasible, is lexicographic max-min.
-void check_levels(const Instance& instance, const SpanningAnswer& answer) {
+void check_levels(const SpanningInstance& instance, const SpanningAnswer& answer) {
   REQUIRE(answer.rate.size() == instance.groups.size());
   std::vector<int> stops(instance.groups.size(), 0);
   double before = 0.0;
@@ -150,7 +150,7 @@ void check_levels(const Instance& instance, const SpanningAnswer& answer) {
   CHECK(std::all_of(stops.begin(), stops.end(), [](int times) { return times == 1; }));
 }
 
-SpanningAnswer solve(const Instance& instance) {
+SpanningAnswer solve(const SpanningInstance& instance) {
   const Result<SpanningAnswer> answer = solve_spanning(instance.graph, instance.capacity, instance.groups);
   REQUIRE_MESSAGE(answer.is_ok(), answer.status().to_string());
   return *answer;
@@ -161,7 +161,7 @@ TEST_CASE("the amount and the cut of a maximum flow are the least of all cuts") 
     CAPTURE(seed() + round);
     std::mt19937_64 random(seed() + round);
     const int nodes = 1 + static_cast<int>(random() % 8);
-    const Instance instance = random_instance(random, nodes);
+    const SpanningInstance instance = spanning_instance(random, nodes);
     std::vector<double> supply(nodes, 0.0);
     for (const SpanningGroup& group : instance.groups) supply[group.roots[0].first] += 3.0 * group.weight;
     const int sink = static_cast<int>(random() % nodes);
@@ -210,7 +210,7 @@ TEST_CASE("spanning rates are those of all cuts") {
     CAPTURE(seed() + round);
     std::mt19937_64 random(seed() + round);
     const int nodes = 2 + static_cast<int>(random() % 7);
-    const Instance instance = random_instance(random, nodes);
+    const SpanningInstance instance = spanning_instance(random, nodes);
     const SpanningAnswer answer = solve(instance);
     check_levels(instance, answer);
     for (unsigned mask = 1; mask < (1U << nodes); ++mask) {
@@ -237,7 +237,7 @@ TEST_CASE("spanning rates of larger overlays fit, by a flow to each node") {
     CAPTURE(seed() + round);
     std::mt19937_64 random(seed() + round);
     const int nodes = 20 + static_cast<int>(random() % 40);
-    Instance instance = random_instance(random, nodes);
+    SpanningInstance instance = spanning_instance(random, nodes);
     for (int v = 0; v < nodes; ++v) instance.add_arc(v, (v + 1) % nodes, 0.01);
     const SpanningAnswer answer = solve(instance);
     check_levels(instance, answer);
@@ -256,7 +256,7 @@ TEST_CASE("spanning rates of larger overlays fit, by a flow to each node") {
 
 TEST_CASE("a full mesh of equal links gives each of its roots one link") {
   constexpr int kNodes = 16;
-  Instance instance{Digraph(kNodes), {}, {}};
+  SpanningInstance instance{Digraph(kNodes), {}, {}};
   for (int u = 0; u < kNodes; ++u) {
     instance.groups.push_back({1.0, {{u, 1.0}}});
     for (int v = 0; v < kNodes; ++v) {
@@ -269,7 +269,7 @@ TEST_CASE("a full mesh of equal links gives each of its roots one link") {
 TEST_CASE("each root of a one-way line may stop at a level of its own") {
   // The k-th forward arc is for the first k roots, and three times as wide as the one before.
   constexpr int kNodes = 12;
-  Instance instance{Digraph(kNodes), {}, {}};
+  SpanningInstance instance{Digraph(kNodes), {}, {}};
   for (int v = 0; v + 1 < kNodes; ++v) {
     instance.add_arc(v, v + 1, std::pow(3.0, v));
     instance.add_arc(v + 1, v, 1e7);
@@ -285,7 +285,7 @@ TEST_CASE("each root of a one-way line may stop at a level of its own") {
 }
 
 TEST_CASE("a root that cannot reach all nodes gets nothing, by a set that nothing leads into") {
-  Instance instance{Digraph(5), {}, {}};
+  SpanningInstance instance{Digraph(5), {}, {}};
   instance.add_arc(0, 1, 5.0);
   instance.add_arc(1, 0, 4.0);
   instance.add_arc(1, 2, 7.0);
@@ -302,7 +302,7 @@ TEST_CASE("a root that cannot reach all nodes gets nothing, by a set that nothin
 }
 
 TEST_CASE("spanning sessions name what they cannot take") {
-  Instance instance{Digraph(2), {}, {}};
+  SpanningInstance instance{Digraph(2), {}, {}};
   instance.add_arc(0, 1, 1.0);
   const auto message = [&](const std::vector<double>& capacity, const std::vector<SpanningGroup>& groups) {
     const Result<SpanningAnswer> answer = solve_spanning(instance.graph, capacity, groups);

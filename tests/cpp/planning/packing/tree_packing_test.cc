@@ -20,15 +20,15 @@ namespace {
 
 using testing::seed;
 
-struct Instance {
+struct PackedInstance {
   Digraph graph{0};
   std::vector<double> cost;
   std::vector<int> terminals;
 };
 
 // Random arcs and costs (some of them zero); may be disconnected.
-Instance random_instance(std::mt19937_64& random, int nodes, double density, int terminals) {
-  Instance instance{Digraph(nodes), {}, {}};
+PackedInstance random_instance(std::mt19937_64& random, int nodes, double density, int terminals) {
+  PackedInstance instance{Digraph(nodes), {}, {}};
   std::uniform_real_distribution<double> number(0.0, 1.0);
   for (int u = 0; u < nodes; ++u) {
     for (int v = 0; v < nodes; ++v) {
@@ -46,7 +46,7 @@ Instance random_instance(std::mt19937_64& random, int nodes, double density, int
 
 // Every arborescence from node 0 over exactly the nodes of a set that holds the terminals
 // and whose leaves are terminals, by choosing an arc into each node.
-void each_tree(const Instance& instance, const std::function<void(const std::vector<int>&)>& use) {
+void each_tree(const PackedInstance& instance, const std::function<void(const std::vector<int>&)>& use) {
   const int nodes = instance.graph.node_count();
   for (unsigned set = 1; set < (1U << nodes); set += 2) {
     const auto has = [&](int v) { return ((set >> v) & 1U) != 0; };
@@ -75,7 +75,7 @@ void each_tree(const Instance& instance, const std::function<void(const std::vec
   }
 }
 
-std::optional<double> cheapest(const Instance& instance) {
+std::optional<double> cheapest(const PackedInstance& instance) {
   std::optional<double> best;
   each_tree(instance, [&](const std::vector<int>& tree) {
     const double cost = tree_cost(tree, instance.cost);
@@ -84,7 +84,7 @@ std::optional<double> cheapest(const Instance& instance) {
   return best;
 }
 
-void check_is_tree(const Instance& instance, const std::vector<int>& tree) {
+void check_is_tree(const PackedInstance& instance, const std::vector<int>& tree) {
   std::set<int> reached = {0};
   for (const int arc : tree) {
     CHECK(reached.contains(instance.graph.arcs[arc].from));
@@ -98,7 +98,7 @@ TEST_CASE("minimum arborescences are the cheapest of all") {
     CAPTURE(seed() + round);
     std::mt19937_64 random(seed() + round);
     const int nodes = 2 + static_cast<int>(random() % 5);
-    const Instance instance = random_instance(random, nodes, 0.6, nodes - 1);
+    const PackedInstance instance = random_instance(random, nodes, 0.6, nodes - 1);
     const std::optional<double> expected = cheapest(instance);
     const auto tree = minimum_arborescence(instance.graph, 0, instance.cost);
     REQUIRE(tree.has_value() == expected.has_value());
@@ -114,7 +114,7 @@ TEST_CASE("exact Steiner trees are the cheapest of all, the heuristic ones are t
     std::mt19937_64 random(seed() + round);
     const int nodes = 3 + static_cast<int>(random() % 4);
     const int terminals = 1 + static_cast<int>(random() % (nodes - 1));
-    const Instance instance = random_instance(random, nodes, 0.5, terminals);
+    const PackedInstance instance = random_instance(random, nodes, 0.5, terminals);
     const std::optional<double> expected = cheapest(instance);
     const auto exact = exact_steiner_tree(instance.graph, 0, instance.terminals, instance.cost);
     const auto heuristic = heuristic_steiner_tree(instance.graph, 0, instance.terminals, instance.cost);
@@ -128,7 +128,7 @@ TEST_CASE("exact Steiner trees are the cheapest of all, the heuristic ones are t
   }
 }
 
-double best_packing(const Instance& instance, const std::vector<double>& capacity) {
+double best_packing(const PackedInstance& instance, const std::vector<double>& capacity) {
   LinearProgram program;
   for (const double limit : capacity) program.add_row({-kLpInfinity, limit});
   const int all = program.add_row({-kLpInfinity, 1.0});
@@ -149,7 +149,7 @@ TEST_CASE("packed trees reach the best of all packings, but for thin streams") {
     std::mt19937_64 random(seed() + round);
     const int nodes = 3 + static_cast<int>(random() % 3);
     const int terminals = 1 + static_cast<int>(random() % (nodes - 1));
-    const Instance instance = random_instance(random, nodes, 0.7, terminals);
+    const PackedInstance instance = random_instance(random, nodes, 0.7, terminals);
     PackingRequest request{instance.graph, 0, instance.terminals, {}, {}};
     std::uniform_real_distribution<double> number(0.05, 0.6);
     for (std::size_t a = 0; a < instance.cost.size(); ++a) request.capacity.push_back(number(random));

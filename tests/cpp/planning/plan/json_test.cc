@@ -118,7 +118,7 @@ TEST_CASE("keys that are not known are passed over") {
   CHECK(plan_from_json(json.dump()).is_ok());
 }
 
-void check_refused(const std::function<void(Json&)>& change, std::string_view expected) {
+void check_json_refused(const std::function<void(Json&)>& change, std::string_view expected) {
   static const std::string text = to_json(sample());
   Json json = Json::parse(text);
   change(json);
@@ -130,39 +130,41 @@ void check_refused(const std::function<void(Json&)>& change, std::string_view ex
 }
 
 TEST_CASE("what is missing, of another type or unknown is named") {
-  check_refused([](Json& json) { json.erase("epoch"); }, "epoch is missing");
-  check_refused([](Json& json) { json["epoch"] = -1; }, "epoch is not a whole number");
-  check_refused([](Json& json) { json["epoch"] = 1ULL << 40U; }, "epoch is too large");
-  check_refused([](Json& json) { json["format"] = "square.plan/2"; }, "square.plan/2");
-  check_refused([](Json& json) { json = Json::array(); }, "is not an object");
-  check_refused([](Json& json) { json["jain"] = nullptr; }, "jain is not a number");
-  check_refused([](Json& json) { json["sessions"] = 3; }, "sessions is not an array");
-  check_refused([](Json& json) { json["sessions"][1] = 3; }, "sessions[1] is not an object");
-  check_refused([](Json& json) { json["sessions"][0].erase("rate_mbps"); },
-                "sessions[0].rate_mbps is missing");
-  check_refused([](Json& json) { json["sessions"][0]["rate_mbps"] = "1"; }, "neither a number nor null");
-  check_refused([](Json& json) { json["sessions"][0]["root"] = "lon"; }, "sessions[0].root names \"lon\"");
-  check_refused([](Json& json) { json["sessions"][0]["root"] = 0; }, "sessions[0].root names 0");
-  check_refused([](Json& json) { json["sessions"][0]["id"] = 0; }, "sessions[0].id is not a string");
-  check_refused([](Json& json) { json["sessions"][0]["id"] = "x1"; }, "not an id");
-  check_refused([](Json& json) { json["sessions"][0]["id"] = "4294967296"; }, "not an id");
-  check_refused([](Json& json) { json["sessions"][0]["collective"] = "9"; }, "not a collective");
-  check_refused([](Json& json) { json["sessions"][0]["kind"] = "anycast"; }, "anycast");
-  check_refused([](Json& json) { json["sessions"][0]["pair"] = "9"; }, "sessions[0].pair is 9");
-  check_refused([](Json& json) { json["sessions"][0]["size_bytes"] = 1.5; },
-                "size_bytes is not a whole number");
-  check_refused([](Json& json) { json["sessions"][0]["streams"][0]["links"][0] = Json::array({"fra"}); },
-                "sessions[0].streams[0].links has an entry that is not a pair");
-  check_refused([](Json& json) { json["sessions"][0]["streams"][0]["coded"] = 0; },
-                "coded is not true or false");
-  check_refused([](Json& json) { json["sessions"][0]["paths"][0]["nodes"][0] = "lon"; }, "paths[0].nodes");
-  check_refused([](Json& json) { json["collectives"][0]["op"] = "sum"; }, "collectives[0].op");
-  check_refused([](Json& json) { json["collectives"][0]["sessions"][0] = "9"; },
-                "collectives[0].sessions names 9");
-  check_refused([](Json& json) { json["nodes"][1]["name"] = "fra"; }, "nodes[1].name");
-  check_refused([](Json& json) { json["links"][0]["latency_ms"] = -1; }, "links[0].latency_ms");
-  check_refused([](Json& json) { json["certificate"]["cuts"][0]["source_side"][0] = "lon"; },
-                "certificate.cuts[0].source_side");
+  check_json_refused([](Json& json) { json.erase("epoch"); }, "epoch is missing");
+  check_json_refused([](Json& json) { json["epoch"] = -1; }, "epoch is not a whole number");
+  check_json_refused([](Json& json) { json["epoch"] = 1ULL << 40U; }, "epoch is too large");
+  check_json_refused([](Json& json) { json["format"] = "square.plan/2"; }, "square.plan/2");
+  check_json_refused([](Json& json) { json = Json::array(); }, "is not an object");
+  check_json_refused([](Json& json) { json["jain"] = nullptr; }, "jain is not a number");
+  check_json_refused([](Json& json) { json["sessions"] = 3; }, "sessions is not an array");
+  check_json_refused([](Json& json) { json["sessions"][1] = 3; }, "sessions[1] is not an object");
+  check_json_refused([](Json& json) { json["sessions"][0].erase("rate_mbps"); },
+                     "sessions[0].rate_mbps is missing");
+  check_json_refused([](Json& json) { json["sessions"][0]["rate_mbps"] = "1"; }, "neither a number nor null");
+  check_json_refused([](Json& json) { json["sessions"][0]["root"] = "lon"; },
+                     "sessions[0].root names \"lon\"");
+  check_json_refused([](Json& json) { json["sessions"][0]["root"] = 0; }, "sessions[0].root names 0");
+  check_json_refused([](Json& json) { json["sessions"][0]["id"] = 0; }, "sessions[0].id is not a string");
+  check_json_refused([](Json& json) { json["sessions"][0]["id"] = "x1"; }, "not an id");
+  check_json_refused([](Json& json) { json["sessions"][0]["id"] = "4294967296"; }, "not an id");
+  check_json_refused([](Json& json) { json["sessions"][0]["collective"] = "9"; }, "not a collective");
+  check_json_refused([](Json& json) { json["sessions"][0]["kind"] = "anycast"; }, "anycast");
+  check_json_refused([](Json& json) { json["sessions"][0]["pair"] = "9"; }, "sessions[0].pair is 9");
+  check_json_refused([](Json& json) { json["sessions"][0]["size_bytes"] = 1.5; },
+                     "size_bytes is not a whole number");
+  check_json_refused([](Json& json) { json["sessions"][0]["streams"][0]["links"][0] = Json::array({"fra"}); },
+                     "sessions[0].streams[0].links has an entry that is not a pair");
+  check_json_refused([](Json& json) { json["sessions"][0]["streams"][0]["coded"] = 0; },
+                     "coded is not true or false");
+  check_json_refused([](Json& json) { json["sessions"][0]["paths"][0]["nodes"][0] = "lon"; },
+                     "paths[0].nodes");
+  check_json_refused([](Json& json) { json["collectives"][0]["op"] = "sum"; }, "collectives[0].op");
+  check_json_refused([](Json& json) { json["collectives"][0]["sessions"][0] = "9"; },
+                     "collectives[0].sessions names 9");
+  check_json_refused([](Json& json) { json["nodes"][1]["name"] = "fra"; }, "nodes[1].name");
+  check_json_refused([](Json& json) { json["links"][0]["latency_ms"] = -1; }, "links[0].latency_ms");
+  check_json_refused([](Json& json) { json["certificate"]["cuts"][0]["source_side"][0] = "lon"; },
+                     "certificate.cuts[0].source_side");
 }
 
 TEST_CASE("text that is not JSON, or too much of it, is refused") {

@@ -21,7 +21,7 @@ std::vector<NodeId> some_members(std::mt19937_64& random, const Topology& topolo
   return members;
 }
 
-Scenario random_scenario(std::mt19937_64& random) {
+Scenario random_valid_scenario(std::mt19937_64& random) {
   const std::size_t nodes = 2 + random() % 6;
   std::vector<std::string> names;
   for (std::size_t v = 0; v < nodes; ++v) names.push_back(fmt::format("n{}", v));
@@ -70,7 +70,7 @@ TEST_CASE("every plan of every policy is valid") {
   for (std::uint64_t round = 0; round < 300; ++round) {
     CAPTURE(seed() + round);
     std::mt19937_64 random(seed() + round);
-    Scenario scenario = random_scenario(random);
+    Scenario scenario = random_valid_scenario(random);
     for (const std::string_view policy : policy_names()) {
       CAPTURE(policy);
       scenario.policy.name = policy;

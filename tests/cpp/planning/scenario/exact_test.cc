@@ -4,18 +4,15 @@
 #include <cmath>
 #include <functional>
 
-#include "square/scenario.h"
+#include "planning/scenario/texts.h"
 
 using namespace square;
+using namespace square::testing;
 using namespace std::chrono_literals;
 
 namespace {
 
-Result<Scenario> parse(const std::string& text) { return parse_scenario(text, "demo.toml", "."); }
-
-const std::string kMesh = "[overlay]\nmesh = [\"a\", \"b\", \"c\"]\ncapacity_mbps = 10\n";
-
-std::string collective(const std::string& lines) {
+std::string square_collective(const std::string& lines) {
   return kMesh + "[policy]\nname = 'square'\n[[collective]]\n" + lines;
 }
 
@@ -24,15 +21,6 @@ std::string exact(const std::string& lines) { return kMesh + "[policy]\nname = '
 // A broadcast from a to b and c, under the policy "exact" with these lines.
 std::string exact_broadcast(const std::string& policy, const std::string& lines) {
   return exact(policy) + "\n[[collective]]\ntenant='x'\nop='broadcast'\nroot='a'\nbytes=1\n" + lines;
-}
-
-void check_refused(const std::string& text, std::string_view expected) {
-  CAPTURE(text);
-  const auto scenario = parse(text);
-  REQUIRE_FALSE(scenario.is_ok());
-  CHECK(scenario.status().code() == StatusCode::kInvalidArgument);
-  CHECK(scenario.status().message().starts_with("demo.toml:"));
-  CHECK_MESSAGE(scenario.status().message().find(expected) != std::string::npos, scenario.status().message());
 }
 
 }  // namespace
@@ -105,9 +93,9 @@ TEST_CASE("mistakes in what the policy exact knows are named with file, line and
     check_refused(kMesh + "[policy]\nname = 'mcf'\n" + line, "demo.toml:6: policy." + part);
   }
   const std::string broadcast = "tenant='x'\nop='broadcast'\nroot='a'\nbytes=1\n";
-  check_refused(collective(broadcast + "required_mbps = 1"),
+  check_refused(square_collective(broadcast + "required_mbps = 1"),
                 "demo.toml:11: collective.required_mbps: the policy \"square\" knows no required rate");
-  check_refused(collective(broadcast + "max_latency_ms = 1"),
+  check_refused(square_collective(broadcast + "max_latency_ms = 1"),
                 "demo.toml:11: collective.max_latency_ms: the policy \"square\" knows no bound on latency");
 
   for (const auto& [line, expected] : std::vector<std::pair<std::string, std::string>>{
@@ -187,7 +175,7 @@ const double kNan = std::nan("");
 }  // namespace
 
 TEST_CASE("scenarios made in code are checked for what only the policy exact knows") {
-  const Scenario square = *parse(collective("tenant='x'\nop='broadcast'\nroot='a'\nbytes=1"));
+  const Scenario square = *parse(square_collective("tenant='x'\nop='broadcast'\nroot='a'\nbytes=1"));
   refused(
       square, [](Scenario& s) { s.policy.objective = Objective::kCost; },
       "policy.objective: the policy \"square\" knows no objective: choose \"exact\"");

@@ -1,30 +1,17 @@
-#include "square/scenario.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <fstream>
 
+#include "planning/scenario/texts.h"
+
 using namespace square;
+using namespace square::testing;
 using namespace std::chrono_literals;
 
 namespace {
 
-Result<Scenario> parse(const std::string& text) { return parse_scenario(text, "demo.toml", "."); }
-
-// An overlay of three nodes; more tables may follow.
-const std::string kMesh = "[overlay]\nmesh = [\"a\", \"b\", \"c\"]\ncapacity_mbps = 10\n";
-
 std::string collective(const std::string& lines) { return kMesh + "[[collective]]\n" + lines; }
-
-void check_refused(const std::string& text, std::string_view expected) {
-  CAPTURE(text);
-  const auto scenario = parse(text);
-  REQUIRE_FALSE(scenario.is_ok());
-  CHECK(scenario.status().code() == StatusCode::kInvalidArgument);
-  CHECK(scenario.status().message().starts_with("demo.toml:"));
-  CHECK_MESSAGE(scenario.status().message().find(expected) != std::string::npos, scenario.status().message());
-}
 
 const LinkProperties& between(const Scenario& scenario, std::string_view from, std::string_view to) {
   const Topology& topology = scenario.topology;
