@@ -27,7 +27,7 @@ SEEN_SECONDS = 3.0
 PATIENCE = 10.0
 PART_OF_OPTIMUM = 1.15
 AGAIN_SECONDS = 60.0
-IS_LONG = "SQUARE_LONG" in os.environ
+IS_LONG = os.environ.get("SQUARE_LONG") == "1"
 
 
 def topology() -> square.Topology:

@@ -22,6 +22,9 @@ constexpr int kGrowingRoundTrips = 3;
 constexpr Duration kLeastGrowingTime = std::chrono::milliseconds(10);
 // A longer part of the time in which memory kept data back, and it is not the network that limits.
 constexpr double kMaxHeldPart = 0.1;
+// A round trip that is longer than the least has met a queue.
+constexpr double kQueuedRoundTrips = 1.5;
+constexpr Duration kQueuedTime = std::chrono::milliseconds(2);
 
 std::uint64_t bytes_in(int socket, unsigned long what) {
   int bytes = 0;
@@ -39,7 +42,8 @@ SendQueue::Reading SendQueue::read() const {
   socklen_t size = sizeof(info);
   if (getsockopt(socket_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
   Reading reading;
-  reading.delivered_bytes = info.tcpi_bytes_acked;
+  // What came behind a gap counts too, or a loss would look like a stall and then a burst.
+  reading.delivered_bytes = info.tcpi_bytes_acked + std::uint64_t{info.tcpi_sacked} * info.tcpi_snd_mss;
   reading.unsent_bytes = info.tcpi_notsent_bytes;
   // The queue last: what leaves it meanwhile is not counted as taken by this reading. The other way round it
   // would be counted twice, and for ever.
@@ -48,6 +52,8 @@ SendQueue::Reading SendQueue::read() const {
   reading.rate = static_cast<double>(info.tcpi_delivery_rate);
   // All ones before the first sample.
   if (info.tcpi_min_rtt != ~std::uint32_t{0}) reading.round_trip = microseconds(info.tcpi_min_rtt);
+  reading.smoothed_round_trip = microseconds(info.tcpi_rtt);
+  reading.busy = microseconds(info.tcpi_busy_time);
   reading.held = microseconds(info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited);
   return reading;
 }
@@ -69,6 +75,7 @@ void SendQueue::note_written(std::size_t message_bytes, TimePoint now) {
 
 void SendQueue::refresh(TimePoint now) {
   const Reading reading = read();
+  read_at_ = now;
   // Nothing is under way to the kernel any more: whatever the difference is, it is none.
   const bool is_settled = reading.queued_bytes == 0 && now - written_at_ > kSettledTime;
   written_bytes_ = is_settled ? reading.taken_bytes : std::max(written_bytes_, reading.taken_bytes);
@@ -94,7 +101,7 @@ std::size_t SendQueue::allowance(TimePoint now) const {
 std::size_t SendQueue::room(TimePoint now) {
   if (socket_ < 0) return kMaxFrameBytes;
   ran_dry_ = ran_dry_ || bytes_in(socket_, SIOCOUTQNSD) == 0;
-  if (unsent_bytes_ > allowance(now) / 2) refresh(now);
+  if (unsent_bytes_ > allowance(now) / 2 || now - read_at_ > kReadingAge) refresh(now);
   const std::size_t most = allowance(now);
   if (unsent_bytes_ <= most / 2) return most - unsent_bytes_;
   const double excess = static_cast<double>(unsent_bytes_ - most / 2);
@@ -108,9 +115,13 @@ SocketFigures SendQueue::figures(TimePoint now) {
   const Reading reading = read();
   const Duration step = now - std::exchange(told_at_, now);
   const Duration held = reading.held - std::exchange(held_, reading.held);
+  const Duration busy = reading.busy - std::exchange(busy_, reading.busy);
   const bool ran_dry = std::exchange(ran_dry_, reading.unsent_bytes == 0) || reading.unsent_bytes == 0;
   const bool was_held = to_seconds(held) > kMaxHeldPart * to_seconds(step);
-  return {reading.delivered_bytes, reading.round_trip, !ran_dry && !was_held};
+  const bool was_idle = to_seconds(busy) < (1 - kMaxHeldPart) * to_seconds(step);
+  // Who waits for credit may have given the kernel all that it has, and it waits in the network.
+  const bool is_queued = reading.smoothed_round_trip > kQueuedRoundTrips * reading.round_trip + kQueuedTime;
+  return {reading.delivered_bytes, reading.round_trip, !was_held && !was_idle && (!ran_dry || is_queued)};
 }
 
 }  // namespace square::rpc

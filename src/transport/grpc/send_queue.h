@@ -20,6 +20,8 @@ inline constexpr Duration kMinQueueWait = std::chrono::milliseconds(1);
 inline constexpr Duration kMaxQueueWait = std::chrono::milliseconds(25);
 // The same while nothing has been delivered yet.
 inline constexpr Duration kUnknownQueueWait = std::chrono::milliseconds(4);
+// What the kernel says counts for so long: one sample of its rate may be far too high.
+inline constexpr Duration kReadingAge = std::chrono::milliseconds(25);
 // After so long without a write gRPC has given the kernel all that it took.
 inline constexpr Duration kSettledTime = std::chrono::milliseconds(200);
 // Messages of no more bytes go whole.
@@ -29,7 +31,8 @@ inline constexpr std::size_t kMinPieceBytes = kMinSendQueueBytes / 2;
 struct SocketFigures {
   std::uint64_t delivered_bytes = 0;
   Duration round_trip{0};  // the least of late; 0: not known
-  // Since the last figures: there was always something to send, and neither end's memory kept it.
+  // Since the last figures: there was always something to send, or in a queue of the network, and neither end's
+  // memory kept it.
   bool is_limited = false;
 };
 
@@ -56,6 +59,8 @@ class SendQueue {
     std::uint64_t taken_bytes = 0;   // delivered and queued
     double rate = 0;                 // bytes a second of late
     Duration round_trip{0};
+    Duration smoothed_round_trip{0};
+    Duration busy{0};  // in all, with something to send or under way
     Duration held{0};  // in all, by the memory of either end
   };
   [[nodiscard]] Reading read() const;
@@ -65,6 +70,7 @@ class SendQueue {
   int socket_ = -1;
   std::uint64_t written_bytes_ = 0;
   std::uint64_t unsent_bytes_ = 0;  // as of the last reading, and what was written since
+  TimePoint read_at_{};
   TimePoint written_at_{};
   // The last readings, by turns, and the median: one sample of TCP's may be far too high.
   std::array<double, 3> rates_{};
@@ -76,6 +82,7 @@ class SendQueue {
   Duration wait_{0};
   bool ran_dry_ = true;  // since the last figures
   Duration held_{0};
+  Duration busy_{0};
   TimePoint told_at_{};
 };
 

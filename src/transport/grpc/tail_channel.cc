@@ -138,7 +138,7 @@ void TailChannel::note_write(bool begun, std::size_t size_bytes) {
 }
 
 std::size_t TailChannel::room() {
-  if (!socket_) return kMaxFrameBytes;  // it is going
+  if (!socket_ || is_local_) return kMaxFrameBytes;  // it is going, or nothing waits for a network
   if (waits_for_room_) return 0;
   const std::size_t room = queued_.room(steady_clock().now());
   if (room > 0) return room;

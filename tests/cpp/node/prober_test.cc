@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Node {
+struct ProbingNode {
   void pass(Duration time) {
     simulation.run_until([] { return false; }, simulation.clock().now() + time);
   }
@@ -35,7 +35,7 @@ struct Node {
 }  // namespace
 
 TEST_CASE("a link is probed every minute at least, and takes no more than its hundredth") {
-  Node node;
+  ProbingNode node;
   node.prober.on_up("a", false);
   node.pass(600s);
   REQUIRE(node.probes.size() > 2);
@@ -47,7 +47,7 @@ TEST_CASE("a link is probed every minute at least, and takes no more than its hu
 }
 
 TEST_CASE("probes of a node are one at a time, never measured links first") {
-  Node node;
+  ProbingNode node;
   for (const char* known : {"k", "l"}) node.prober.on_up(known, true);
   node.pass(29s / 2);
   for (const char* known : {"k", "l"}) node.prober.on_measured(known);
@@ -62,7 +62,7 @@ TEST_CASE("probes of a node are one at a time, never measured links first") {
 }
 
 TEST_CASE("a link that transfers measure is not probed, nor one that is down") {
-  Node node;
+  ProbingNode node;
   node.prober.on_up("a", false);
   for (int i = 0; i < 100; ++i) {
     node.pass(2s);

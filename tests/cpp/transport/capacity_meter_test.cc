@@ -13,7 +13,7 @@ namespace {
 constexpr double kCapacityBps = 20e6;
 
 // A tail that looks at its link.
-struct Tail {
+struct MeteredTail {
   // One look later, when the link has carried so much.
   std::optional<double> look(double rate_bps, bool is_limited = true, Duration step = kWatchInterval) {
     now += step;
@@ -40,7 +40,7 @@ struct Tail {
 }  // namespace
 
 TEST_CASE("a transfer that the network limits for a second tells what the link carries") {
-  Tail tail;
+  MeteredTail tail;
   const int looks = tail.looks_until_estimate(kCapacityBps);
   CHECK(looks * kWatchInterval <= 1500ms);
   CHECK(looks * kWatchInterval >= 1s);
@@ -49,12 +49,12 @@ TEST_CASE("a transfer that the network limits for a second tells what the link c
 }
 
 TEST_CASE("who ran dry once begins again") {
-  Tail tail;
+  MeteredTail tail;
   for (int i = 0; i < 100; ++i) CHECK_FALSE(tail.look(kCapacityBps, i % 4 != 0).has_value());
 }
 
 TEST_CASE("what still grows says nothing, nor what stalls") {
-  Tail tail;
+  MeteredTail tail;
   double rate = 1e6;
   for (int i = 0; i < 10; ++i, rate *= 1.5) CHECK_FALSE(tail.look(rate).has_value());
   CHECK(tail.looks_until_estimate(rate) > 0);
@@ -62,12 +62,12 @@ TEST_CASE("what still grows says nothing, nor what stalls") {
 }
 
 TEST_CASE("nothing that came through is no estimate of 0") {
-  Tail tail;
+  MeteredTail tail;
   for (int i = 0; i < 20; ++i) CHECK_FALSE(tail.look(0).has_value());
 }
 
 TEST_CASE("a drop is known within two seconds, and noise does not hide it") {
-  Tail tail;
+  MeteredTail tail;
   REQUIRE(tail.looks_until_estimate(100e6) > 0);
   std::optional<double> estimate;
   int looks = 0;
@@ -78,7 +78,7 @@ TEST_CASE("a drop is known within two seconds, and noise does not hide it") {
 }
 
 TEST_CASE("a look that comes late counts nothing") {
-  Tail tail;
+  MeteredTail tail;
   for (int i = 0; i < 100; ++i) {
     CHECK_FALSE(
         tail.look(kCapacityBps, true, i % 3 == 0 ? 2 * kMaxCapacityStep : kWatchInterval).has_value());
@@ -86,7 +86,7 @@ TEST_CASE("a look that comes late counts nothing") {
 }
 
 TEST_CASE("a long link is measured over its round trips") {
-  Tail tail;
+  MeteredTail tail;
   tail.round_trip = 600ms;
   const int looks = tail.looks_until_estimate(kCapacityBps);
   CHECK(looks * kWatchInterval >= 4 * tail.round_trip);
