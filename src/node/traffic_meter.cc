@@ -1,11 +1,41 @@
 #include "node/traffic_meter.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "transport/pacing/wire_cost.h"
 
 namespace square {
 
 std::string_view to_string(LinkDirection direction) {
   return direction == LinkDirection::kOut ? "out" : "in";
+}
+
+namespace {
+
+template <typename Key>
+void make_ordered(std::vector<Key>& keys) {
+  std::ranges::sort(keys);
+  keys.erase(std::ranges::unique(keys).begin(), keys.end());
+}
+
+}  // namespace
+
+void TrafficMeter::Present::order() {
+  make_ordered(links);
+  make_ordered(sessions);
+}
+
+void TrafficMeter::add(const std::string& self, const Plan& plan) {
+  const auto node = plan.find_node(self);
+  if (!node) return;
+  Present present;
+  note_links(plan, *node, false, present);
+  note_sessions(plan, *node, false, present);
+  present.order();
+  links_.add(present.links);
+  sessions_.add(present.sessions);
+  tenants_.add({present.tenants.begin(), present.tenants.end()});
 }
 
 void TrafficMeter::follow(const std::string& self, const std::vector<const Plan*>& live, const Plan* active) {
@@ -18,24 +48,25 @@ void TrafficMeter::follow(const std::string& self, const std::vector<const Plan*
     note_links(*plan, *node, plan == active, present);
     note_sessions(*plan, *node, plan == active, present);
   }
-  links_.keep(present.links);
-  sessions_.keep(present.sessions);
-  tenants_.keep(present.tenants);
+  present.order();
+  links_.keep(std::move(present.links));
+  sessions_.keep(std::move(present.sessions));
+  tenants_.keep({present.tenants.begin(), present.tenants.end()});
 }
 
 void TrafficMeter::forget_rates() {
-  for (const auto& [key, entry] : links_.entries()) {
+  for (const LinkKey& key : links_.here()) {
     LinkMetrics& link = links_[key]->counters;
     link.capacity_bps = 0;
     link.planned_bps = 0;
   }
-  for (const auto& [id, entry] : sessions_.entries()) {
+  for (const SessionId id : sessions_.here()) {
     SessionMetrics& session = sessions_[id]->counters;
     session.planned_bps = 0;
     session.planned_sent_bps = 0;
     session.planned_received_bps = 0;
   }
-  for (const auto& [name, entry] : tenants_.entries()) {
+  for (const std::string& name : tenants_.here()) {
     TenantMetrics& tenant = tenants_[name]->counters;
     tenant.planned_bps = 0;
     tenant.planned_sent_bps = 0;
@@ -52,7 +83,7 @@ void TrafficMeter::note_links(const Plan& plan, NodeId self, bool is_active, Pre
     LinkMetrics& link = links_[key]->counters;
     link.peer = peer;
     link.direction = key.second;
-    present.links.insert(key);
+    present.links.push_back(key);
     if (!is_active) continue;
     link.capacity_bps = planned.capacity_bps;
     link.planned_bps = planned.load_bps;
@@ -81,8 +112,8 @@ void TrafficMeter::note_sessions(const Plan& plan, NodeId self, bool is_active, 
     tally->tenant = tenants_[session.tenant];
     TenantMetrics& tenant = tally->tenant->counters;
     tenant.name = session.tenant;
-    present.sessions.insert(planned.id);
-    present.tenants.insert(session.tenant);
+    present.sessions.push_back(planned.id);
+    present.tenants.insert(collective == nullptr ? std::string_view() : collective->tenant);
     if (!is_active) continue;
     session.planned_bps = planned.rate_bps;
     session.planned_sent_bps = sent;

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,23 +35,56 @@ class Ledger {
   }
   [[nodiscard]] const std::map<Key, Entry>& entries() const { return entries_; }
 
-  // These are here, all others are not. One that still holds memory is never forgotten.
-  void keep(const std::set<Key>& here) {
-    for (const Key& key : here) entries_[key].left.reset();
-    std::vector<std::pair<std::uint64_t, Key>> departed;
-    for (auto& [key, entry] : entries_) {
-      if (here.contains(key)) continue;
-      if (!entry.left) entry.left = departures_++;
-      if (!entry.tally->holds_memory()) departed.emplace_back(*entry.left, key);
+  [[nodiscard]] const std::vector<Key>& here() const { return here_; }
+  // These have come; those that were here stay. Ordered, each once.
+  void add(const std::vector<Key>& come) {
+    const std::vector<Key> news = welcome(come);
+    const auto middle = here_.insert(here_.end(), news.begin(), news.end());
+    std::ranges::inplace_merge(here_, middle);
+  }
+  // These are here, ordered and each once, all others are not. One that still holds memory is never
+  // forgotten. Looks at what came and what left, not at all that left before.
+  void keep(std::vector<Key> here) {
+    std::vector<Key> gone;
+    std::ranges::set_difference(here_, here, std::back_inserter(gone));
+    welcome(here);
+    here_ = std::move(here);
+    for (const Key& key : gone) {
+      entries_[key].left = departures_;
+      departed_.emplace(departures_++, key);
     }
-    if (departed.size() <= kMaxDepartedCounters) return;
-    std::ranges::sort(departed);
-    departed.resize(departed.size() - kMaxDepartedCounters);
-    for (const auto& [left, key] : departed) entries_.erase(key);
+    if (!gone.empty() && departed_.size() > kMaxDepartedCounters) forget_oldest();
   }
 
  private:
+  // Returns those that were not here.
+  std::vector<Key> welcome(const std::vector<Key>& come) {
+    std::vector<Key> news;
+    std::ranges::set_difference(come, here_, std::back_inserter(news));
+    for (const Key& key : news) {
+      Entry& entry = entries_[key];
+      if (entry.left) departed_.erase(*entry.left);
+      entry.left.reset();
+    }
+    return news;
+  }
+  void forget_oldest() {
+    const auto may_go = [&](const auto& one) { return !entries_[one.second].tally->holds_memory(); };
+    auto count = static_cast<std::size_t>(std::ranges::count_if(departed_, may_go));
+    for (auto one = departed_.begin(); count > kMaxDepartedCounters;) {
+      const auto next = std::next(one);
+      if (may_go(*one)) {
+        entries_.erase(one->second);
+        departed_.erase(one);
+        --count;
+      }
+      one = next;
+    }
+  }
+
   std::map<Key, Entry> entries_;
+  std::vector<Key> here_;                  // in their order
+  std::map<std::uint64_t, Key> departed_;  // in the order in which they left
   std::uint64_t departures_ = 0;
 };
 
@@ -90,6 +126,8 @@ struct SessionTally {
 // this node are not counted.
 class TrafficMeter {
  public:
+  // One more plan is live here.
+  void add(const std::string& self, const Plan& plan);
   // Which plans are live here, and which of them is active, if any.
   void follow(const std::string& self, const std::vector<const Plan*>& live, const Plan* active);
 
@@ -105,11 +143,13 @@ class TrafficMeter {
 
  private:
   using LinkKey = std::pair<std::string, LinkDirection>;
-  // What a live plan leads through this node.
+  // What live plans lead through this node.
   struct Present {
-    std::set<LinkKey> links;
-    std::set<SessionId> sessions;
-    std::set<std::string> tenants;
+    std::vector<LinkKey> links;
+    std::vector<SessionId> sessions;
+    std::set<std::string_view> tenants;
+
+    void order();
   };
 
   void note_links(const Plan& plan, NodeId self, bool is_active, Present& present);

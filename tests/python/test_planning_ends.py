@@ -54,10 +54,13 @@ def test_ctrl_c_ends_planning(large: Path, how: str) -> None:
 def test_ctrl_c_ends_the_command(large: Path) -> None:
     command = [sys.executable, "-P", "-m", "square", "plan", str(large)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
-        time.sleep(2.0)
-        assert running.poll() is None
-        running.send_signal(signal.SIGINT)
-        _, said = running.communicate(timeout=10)
+        try:
+            time.sleep(2.0)
+            assert running.poll() is None
+            running.send_signal(signal.SIGINT)
+            _, said = running.communicate(timeout=10)
+        finally:
+            running.kill()  # it would plan for minutes, and be waited for
     assert running.returncode == 128 + signal.SIGINT
     assert "interrupted" in said
 

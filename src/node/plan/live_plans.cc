@@ -14,7 +14,7 @@ void LivePlans::install(const std::shared_ptr<const Plan>& plan, Installed insta
   if (!plans_.empty() && epoch <= plans_.rbegin()->first) return install_again(epoch, std::move(installed));
   const PlanPointer local = make(plan);
   plans_.emplace(epoch, local);
-  follow();
+  node_.traffic.add(node_.options.name, local->plan());
   host_.open_plan(local);
   log(LogLevel::kInfo, {.component = "node", .node = node_.options.name, .epoch = epoch},
       "{}: installed plan {} ({}), {} streams", node_.options.name, epoch.value(), plan->policy,
