@@ -3,9 +3,9 @@
 //   tun_relay LEFT RIGHT DELAY_US LOSS SEED [LEFT_DEVICE RIGHT_DEVICE]
 //
 // LEFT and RIGHT are files such as /proc/PID/ns/net. Makes a TUN device in each, named "delay" if nothing
-// else is said, MTU 9000 and up, says "ready", and moves packets between the two: each leaves DELAY_US after it
-// came, but for a part LOSS of them (0 to 1), drawn from SEED. Addresses and routes are the
-// caller's. Ends when its standard input does, and says then what it did.
+// else is said, MTU 9000 and up, says "ready", and moves packets between the two: each leaves DELAY_US after
+// it came, but for a part LOSS of them (0 to 1), drawn from SEED. Addresses and routes are the caller's. Ends
+// when its standard input does, and says then what it did.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/if.h>

@@ -31,8 +31,8 @@ inline constexpr std::size_t kMinPieceBytes = kMinSendQueueBytes / 2;
 struct SocketFigures {
   std::uint64_t delivered_bytes = 0;
   Duration round_trip{0};  // the least of late; 0: not known
-  // Since the last figures: there was always something to send, or in a queue of the network, and neither end's
-  // memory kept it.
+  // Since the last figures: there was always something to send, or in a queue of the network, and neither
+  // end's memory kept it.
   bool is_limited = false;
 };
 

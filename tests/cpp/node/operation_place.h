@@ -71,7 +71,9 @@ class OperationPlace final : public OperationHost {
   void fill_stream(const StreamKey& key) override { filled.insert(key); }
   [[nodiscard]] std::string lost_links(CollectiveId) const override { return {}; }
   void on_restart(const OperationKey&, SessionId) override { ++restarts; }
-  void announce_failure(const OperationKey&, const Status& cause, GroupCall) override { failures.push_back(cause); }
+  void announce_failure(const OperationKey&, const Status& cause, GroupCall) override {
+    failures.push_back(cause);
+  }
   void on_finished(const OperationKey&, const Status& outcome) override { outcomes.push_back(outcome); }
 
   Simulation simulation{1};
