@@ -72,8 +72,8 @@ def test_a_topology_that_contradicts_is_told_with_both_figures() -> None:
 
 
 def test_measured_needs_a_controller() -> None:
-    assert_clear_error(square("topology", "--measured"), "--controller")
-    assert_clear_error(square("topology"), "topology file")
+    assert_clear_error(square("topology", "--measured"), "--controller", code=2)
+    assert_clear_error(square("topology"), "topology file", code=2)
     assert_clear_error(
         square("topology", "--measured", "--controller", "127.0.0.1:1"), "controller at 127.0.0.1:1"
     )

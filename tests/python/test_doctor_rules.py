@@ -317,4 +317,4 @@ def test_a_controller_that_stands_by_is_told_from_one_that_is_not_there() -> Non
 
 
 def test_every_rule_is_used() -> None:
-    assert len(set(all_rules.RULES)) == len(all_rules.RULES) == 13
+    assert len(set(all_rules.RULES)) == len(all_rules.RULES) == 14

@@ -55,7 +55,7 @@ def add_parser(commands: arguments.Commands) -> None:
         metavar="N",
         help=f"rows of each table at most, {DEFAULT_ROWS} unless told; --json has all",
     )
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, parser=parser)
 
 
 def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None:
@@ -84,13 +84,11 @@ def read_topology(file: Path) -> Topology:
 def execute(options: argparse.Namespace) -> int:
     if options.measured:
         if options.controller is None or options.file is not None:
-            raise InvalidArgumentError("--measured needs --controller, and no file")
+            options.parser.error("--measured needs --controller, and no file")
         token = documents.read_token(options.token_file)
         return measured.execute(options.controller, token, options.output, as_json=options.json)
     if options.file is None or options.controller is not None or options.output is not None:
-        raise InvalidArgumentError(
-            "name a topology file, or ask a controller with --measured --controller ADDR"
-        )
+        options.parser.error("name a topology file, or ask a controller with --measured --controller ADDR")
     topology = read_topology(options.file)
     nodes, links = topology.nodes, topology.links
     reach = topology.reachability()

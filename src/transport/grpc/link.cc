@@ -308,24 +308,19 @@ void Link::note_local() {
 }
 
 void Link::probe() {
-  std::shared_ptr<Channel> first;
-  {
-    const std::lock_guard lock(mutex_);
-    if (reason_.has_value() || end_ == LinkEnd::kHead || slots_.empty() || !slots_.front().is_up) return;
-    wants_probe_ = true;
-    first = slots_.front().channel;
-  }
+  std::unique_lock lock(mutex_);
+  if (reason_.has_value() || end_ == LinkEnd::kHead || slots_.empty() || !slots_.front().is_up) return;
+  wants_probe_ = true;
+  const std::shared_ptr<Channel> first = slots_.front().channel;
+  lock.unlock();
   first->wake();
 }
 
 bool Link::look_closely(Channel& channel) {
-  std::optional<double> capacity_bps;
-  bool goes_on = false;
-  {
-    const std::lock_guard lock(mutex_);
-    capacity_bps = meter_.look_closely(figures(), steady_clock().now());
-    goes_on = meter_.is_probed();
-  }
+  std::unique_lock lock(mutex_);
+  const std::optional<double> capacity_bps = meter_.look_closely(figures(), steady_clock().now());
+  const bool goes_on = meter_.is_probed();
+  lock.unlock();
   if (capacity_bps) tell([&](TransportHandler& node) { node.on_capacity(handle_, *capacity_bps, true); });
   channel.pump();
   return goes_on;
