@@ -72,8 +72,10 @@ def test_a_topology_that_contradicts_is_told_with_both_figures() -> None:
 
 
 def test_measured_needs_a_controller() -> None:
-    assert_clear_error(square("topology", "--measured"), "--controller", code=2)
-    assert_clear_error(square("topology"), "topology file", code=2)
+    for words, fragment in ((["--measured"], "--controller"), ([], "topology file")):
+        wrong = square("topology", *words)
+        assert (wrong.returncode, wrong.stdout) == (2, "")
+        assert fragment in wrong.stderr
     assert_clear_error(
         square("topology", "--measured", "--controller", "127.0.0.1:1"), "controller at 127.0.0.1:1"
     )
