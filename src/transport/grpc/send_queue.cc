@@ -58,8 +58,9 @@ SendQueue::Reading SendQueue::read() const {
   return reading;
 }
 
-void SendQueue::begin(int socket) {
+void SendQueue::begin(int socket, std::size_t least_bytes) {
   socket_ = socket;
+  least_bytes_ = least_bytes;
   const Reading first = read();
   written_bytes_ = first.taken_bytes;
   // The stream is open, so bytes have been acknowledged. A kernel that does not tell is not asked again.
@@ -81,7 +82,10 @@ void SendQueue::refresh(TimePoint now) {
   written_bytes_ = is_settled ? reading.taken_bytes : std::max(written_bytes_, reading.taken_bytes);
   unsent_bytes_ = reading.unsent_bytes + (written_bytes_ - reading.taken_bytes);
   if (!(rate_ > 0)) rates_.fill(reading.rate);
-  rates_[readings_++ % rates_.size()] = reading.rate;
+  if (now - sampled_at_ >= kReadingAge) {
+    sampled_at_ = now;
+    rates_[readings_++ % rates_.size()] = reading.rate;
+  }
   const auto [low, high] = std::minmax(rates_[0], rates_[1]);
   rate_ = std::clamp(rates_[2], low, high);
   round_trip_ = reading.round_trip;
@@ -95,7 +99,7 @@ void SendQueue::refresh(TimePoint now) {
 std::size_t SendQueue::allowance(TimePoint now) const {
   const bool grows = now - grew_at_ < std::max(kLeastGrowingTime, kGrowingRoundTrips * round_trip_);
   const double bytes = rate_ * to_seconds(kSendQueueTime) * (grows ? 2 : 1);
-  return std::max(kMinSendQueueBytes, static_cast<std::size_t>(bytes));
+  return std::max(least_bytes_, static_cast<std::size_t>(bytes));
 }
 
 std::size_t SendQueue::room(TimePoint now) {

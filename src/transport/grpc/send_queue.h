@@ -13,14 +13,16 @@ namespace square::rpc {
 // carries more and more, as a new one does, twice as much. Little enough that what is asked and answered on
 // a slow link is not late; enough that it never runs dry while there is something to send.
 inline constexpr Duration kSendQueueTime = std::chrono::milliseconds(100);
-// What it may hold in any case: before it is known what it carries, and where that is very little.
+// What it may hold in any case: before it is known what it carries, and where that is very little. A link may
+// have many connections: the others than its first less.
 inline constexpr std::size_t kMinSendQueueBytes = std::size_t{32} << 10U;
+inline constexpr std::size_t kMinFurtherQueueBytes = std::size_t{8} << 10U;
 // A full queue is looked at again when half of it should be gone, within these times.
 inline constexpr Duration kMinQueueWait = std::chrono::milliseconds(1);
 inline constexpr Duration kMaxQueueWait = std::chrono::milliseconds(25);
 // The same while nothing has been delivered yet.
 inline constexpr Duration kUnknownQueueWait = std::chrono::milliseconds(4);
-// What the kernel says counts for so long: one sample of its rate may be far too high.
+// What the kernel says counts for so long.
 inline constexpr Duration kReadingAge = std::chrono::milliseconds(25);
 // After so long without a write gRPC has given the kernel all that it took.
 inline constexpr Duration kSettledTime = std::chrono::milliseconds(200);
@@ -42,8 +44,9 @@ struct SocketFigures {
 // count what is acknowledged, nothing is known and everything allowed. Not thread-safe.
 class SendQueue {
  public:
-  // The socket is open and connected for as long as anything else is called.
-  void begin(int socket);
+  // The socket is open and connected for as long as anything else is called. It may hold `least_bytes` in any
+  // case.
+  void begin(int socket, std::size_t least_bytes = kMinSendQueueBytes);
   void note_written(std::size_t message_bytes, TimePoint now);
   // Bytes that may be written now. 0: none; then wait() says when to ask again.
   std::size_t room(TimePoint now);
@@ -68,11 +71,13 @@ class SendQueue {
   [[nodiscard]] std::size_t allowance(TimePoint now) const;
 
   int socket_ = -1;
+  std::size_t least_bytes_ = kMinSendQueueBytes;
   std::uint64_t written_bytes_ = 0;
   std::uint64_t unsent_bytes_ = 0;  // as of the last reading, and what was written since
   TimePoint read_at_{};
+  TimePoint sampled_at_{};
   TimePoint written_at_{};
-  // The last readings, by turns, and the median: one sample of TCP's may be far too high.
+  // Readings a kReadingAge apart, by turns, and the median: one sample of TCP's may be far too high.
   std::array<double, 3> rates_{};
   std::size_t readings_ = 0;
   double rate_ = 0;

@@ -119,7 +119,7 @@ void TailChannel::advance(Op op, bool ok) {
 
 void TailChannel::on_accepted() {
   deadline_.Cancel();
-  if (socket_) queued_.begin(socket_.get());
+  if (socket_) queued_.begin(socket_.get(), number() == 0 ? kMinSendQueueBytes : kMinFurtherQueueBytes);
   is_local_ = is_on_this_machine(socket_.get());
   go_up(to_.peer);
   if (is_local_ && number() == 0) link().note_local();
