@@ -9,8 +9,8 @@ find_package(tomlplusplus REQUIRED)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(CLP REQUIRED IMPORTED_TARGET clp)
+# The module, not a config: Debian ships none for Protobuf, and gRPC's config needs it first.
+find_package(Protobuf REQUIRED)
 if(SQUARE_WITH_GRPC)
-  # The module, not a config: Debian ships none for Protobuf, and gRPC's config needs it first.
-  find_package(Protobuf REQUIRED)
   find_package(gRPC REQUIRED)
 endif()

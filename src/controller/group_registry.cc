@@ -250,7 +250,8 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
   bool changed = found == groups_.end();
   if (changed && groups_.size() >= kMaxGroups)
     return resource_exhausted(fmt::format("there are {} groups already", kMaxGroups));
-  RegisteredGroup made = changed ? RegisteredGroup{spec.tenant, spec.nodes} : *found->second;
+  RegisteredGroup made =
+      changed ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, 0, {}, {}} : *found->second;
   if (changed) {
     made.number = group.number;
     made.closed = group.closed;

@@ -8,11 +8,11 @@
 namespace square::controller {
 namespace {
 
-NodeId node_at(std::size_t index) { return NodeId(static_cast<NodeId::value_type>(index)); }
+NodeId kept_node(std::size_t index) { return NodeId(static_cast<NodeId::value_type>(index)); }
 
 void write_topology(const Topology& topology, v1::KeptOverlay& kept) {
   for (std::size_t i = 0; i < topology.node_count(); ++i) {
-    const TopologyNode& node = topology.node(node_at(i));
+    const TopologyNode& node = topology.node(kept_node(i));
     v1::KeptOverlay::Node& written = *kept.add_nodes();
     written.set_name(node.name);
     written.set_egress_bps(node.egress_bps);

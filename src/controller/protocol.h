@@ -1,8 +1,6 @@
 // What controller and client agree on beside the messages themselves.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -30,14 +28,15 @@ inline constexpr int kMaxRequestBytes = 32 << 20;
 inline constexpr std::size_t kPlanEnvelopeBytes = 1024;
 // Errors travel in trailers, which gRPC limits to 8 KiB after percent-encoding.
 inline constexpr std::size_t kMaxErrorBytes = 2048;
+// What a node says of itself and of its use.
+inline constexpr int kHeartbeatsPerLease = 4;
+// Also where leases are long: heartbeats say what is used.
+inline constexpr Duration kLongestBeat = std::chrono::seconds(1);
 // Longer times are as good as this one, and can be added to any clock.
 inline constexpr Duration kMaxWait = std::chrono::hours(24 * 30);
 
 // Takes as long for a wrong token as for a right one of the same length.
 bool tokens_equal(std::string_view given, std::string_view expected);
-
-grpc::Status to_grpc(const Status& status);
-Status from_grpc(const grpc::Status& status);
 
 v1::RegisterGroupRequest to_message(const GroupSpec& group);
 // Errors: INVALID_ARGUMENT for an unknown operation.

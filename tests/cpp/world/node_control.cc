@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/planted.h"
-#include "controller/client_line.h"
 #include "controller/protocol.h"
 
 namespace square::test {

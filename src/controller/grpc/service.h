@@ -8,7 +8,7 @@
 #include <string>
 
 #include "controller/coordinator.h"
-#include "controller/inquiries.h"
+#include "controller/grpc/inquiries.h"
 #include "square/v1/controller.grpc.pb.h"
 
 namespace square::controller {

@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "controller/coordinator_thread.h"
-#include "controller/fixture.h"
 #include "controller/recorded_line.h"
+#include "controller_grpc/fixture.h"
 
 using namespace square;
 using namespace square::test;

@@ -1,7 +1,7 @@
 // Broken links, from a node's report to the plan.
 #include <algorithm>
 
-#include "controller/fixture.h"
+#include "controller_grpc/fixture.h"
 
 using namespace square;
 using namespace square::test;

@@ -1,4 +1,4 @@
-#include "controller/inquiries.h"
+#include "controller/grpc/inquiries.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,8 @@
-#include "controller/attach_call.h"
+#include "controller/grpc/attach_call.h"
 
 #include <utility>
 
+#include "controller/grpc/status.h"
 #include "controller/protocol.h"
 
 namespace square::controller {

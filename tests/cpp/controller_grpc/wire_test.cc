@@ -3,8 +3,9 @@
 
 #include <optional>
 
-#include "controller/fixture.h"
+#include "controller/grpc/status.h"
 #include "controller/protocol.h"
+#include "controller_grpc/fixture.h"
 #include "square/v1/controller.grpc.pb.h"
 
 using namespace square;

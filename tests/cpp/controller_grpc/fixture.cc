@@ -1,18 +1,9 @@
-#include "controller/fixture.h"
+#include "controller_grpc/fixture.h"
 
 #include <algorithm>
 #include <thread>
 
 namespace square::test {
-
-Scenario mesh(const std::vector<std::string>& names) {
-  Scenario scenario;
-  scenario.name = "mesh";
-  auto topology = full_mesh(names, {mbps_to_bps(100), std::chrono::milliseconds(1), 0});
-  REQUIRE(topology.is_ok());
-  scenario.topology = *topology;
-  return scenario;
-}
 
 GroupSpec broadcast_group(const std::string& name, const std::vector<std::string>& nodes, Rank root) {
   return {name, "alice", nodes, {{CollectiveOp::kBroadcast, root, 1.0, 1'000'000}}};

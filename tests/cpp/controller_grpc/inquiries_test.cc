@@ -1,5 +1,5 @@
 // Questions and answers, without gRPC's lines; times are long, and nobody waits for them.
-#include "controller/inquiries.h"
+#include "controller/grpc/inquiries.h"
 
 #include <doctest/doctest.h>
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "controller/fixture.h"
+#include "controller_grpc/fixture.h"
 #include "square/validator.h"
 
 using namespace square;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "controller/mesh.h"
 #include "square/controller.h"
 #include "square/controller_client.h"
 
@@ -20,8 +21,6 @@ using namespace std::chrono_literals;
 // Long enough for a loaded machine; a test that works never waits for it.
 inline constexpr Duration kPatience = 20s;
 
-// A full mesh of 100 Mbit/s links, no collectives.
-Scenario mesh(const std::vector<std::string>& names);
 GroupSpec broadcast_group(const std::string& name, const std::vector<std::string>& nodes,
                           Rank root = Rank(0));
 

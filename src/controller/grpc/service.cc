@@ -1,12 +1,13 @@
-#include "controller/service.h"
+#include "controller/grpc/service.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "controller/attach_call.h"
 #include "controller/candidates.h"
+#include "controller/grpc/attach_call.h"
+#include "controller/grpc/status.h"
 #include "controller/protocol.h"
 
 namespace square::controller {

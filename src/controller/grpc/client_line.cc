@@ -1,4 +1,4 @@
-#include "controller/client_line.h"
+#include "controller/grpc/client_line.h"
 
 #include <fmt/format.h>
 
@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "controller/grpc/status.h"
 #include "controller/protocol.h"
 
 namespace square::controller {

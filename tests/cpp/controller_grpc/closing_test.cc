@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "controller/fixture.h"
 #include "controller/group_registry.h"
+#include "controller_grpc/fixture.h"
 
 using namespace square;
 using namespace square::test;

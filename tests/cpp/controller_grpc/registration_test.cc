@@ -1,7 +1,7 @@
 // Groups: the same from every member, one plan for many, none for what cannot be.
 #include <thread>
 
-#include "controller/fixture.h"
+#include "controller_grpc/fixture.h"
 #include "square/validator.h"
 
 using namespace square;

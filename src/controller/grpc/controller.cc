@@ -14,8 +14,8 @@
 #include "base/net/socket.h"
 #include "controller/candidates.h"
 #include "controller/coordinator_thread.h"
+#include "controller/grpc/service.h"
 #include "controller/protocol.h"
-#include "controller/service.h"
 #include "store/sqlite_store.h"
 
 namespace square {

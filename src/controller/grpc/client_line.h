@@ -26,11 +26,8 @@ namespace square::controller {
 
 // How long a line that is ended waits for the controller to see the goodbye.
 inline constexpr Duration kGoodbyeWait = std::chrono::milliseconds(200);
-inline constexpr int kHeartbeatsPerLease = 4;
 // A controller that is away is waited for so long by who wants something of it.
 inline constexpr Duration kLongestAbsence = std::chrono::seconds(30);
-// Also where leases are long: heartbeats say what is used.
-inline constexpr Duration kLongestBeat = std::chrono::seconds(1);
 
 // Two threads: one connects and reads, one writes and watches the time. Thread-safe.
 class ClientLine {

@@ -5,7 +5,7 @@
 #include <ctime>
 #include <future>
 
-#include "controller/fixture.h"
+#include "controller_grpc/fixture.h"
 
 using namespace square;
 using namespace square::test;

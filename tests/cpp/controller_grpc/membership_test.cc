@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "controller/fixture.h"
+#include "controller_grpc/fixture.h"
 #include "square/log.h"
 
 using namespace square;

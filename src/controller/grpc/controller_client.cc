@@ -17,8 +17,9 @@
 
 #include "base/check.h"
 #include "base/net/address.h"
-#include "controller/client_line.h"
-#include "controller/inquiries.h"
+#include "controller/grpc/client_line.h"
+#include "controller/grpc/inquiries.h"
+#include "controller/grpc/status.h"
 #include "controller/protocol.h"
 
 namespace square {

@@ -2,7 +2,7 @@
 #include <future>
 #include <thread>
 
-#include "controller/fixture.h"
+#include "controller_grpc/fixture.h"
 
 using namespace square;
 using namespace square::test;
