@@ -21,19 +21,18 @@ std::string names_of(const std::set<LinkName>& links) {
 
 bool LinkReports::note(const std::string& tail, const v1::BrokenLinks& report, const Members& members,
                        TimePoint now) {
-  bool is_news = false;
   const int count = std::min(report.peers_size(), kMaxReportedLinks);
   const std::set<std::string> peers(report.peers().begin(), report.peers().begin() + count);
-  for (auto& [node, head] : heads_) {
-    if (!peers.contains(node)) is_news = head.tails.erase(tail) > 0 || is_news;
-  }
-  std::erase_if(heads_, [](const auto& entry) { return entry.second.tails.empty(); });
+  note_well(tail, peers, now);
+  bool is_news = end_holds(now);
   for (const std::string& node : peers) {
     const Member* const member = members.find(node);
     if (node == tail || node.size() > kMaxNodeNameBytes) continue;
     const auto [entry, is_new] = heads_.try_emplace(node);
     Head& head = entry->second;
-    const bool is_first = head.tails.insert(tail).second;
+    const auto [believed, is_first] = head.tails.try_emplace(tail, TimePoint::max());
+    if (is_first || believed->second != TimePoint::max()) note_broken({tail, node}, now);
+    believed->second = TimePoint::max();
     is_news = (is_first && member != nullptr) || is_news;
     // Another tail may have lost it because it is silent now, which it was not before.
     if (!is_new && !(is_first && head.fault == Fault::kLinks)) continue;
@@ -44,6 +43,40 @@ bool LinkReports::note(const std::string& tail, const v1::BrokenLinks& report, c
     head.until = head.fault == Fault::kAsked ? now + kNextWord : TimePoint::max();
   }
   return is_news;
+}
+
+void LinkReports::note_broken(const LinkName& link, TimePoint now) {
+  std::erase_if(flaps_, [&](const auto& entry) { return now - entry.second.last > kFlapMemory; });
+  Flaps& flaps = flaps_[link];
+  ++flaps.breaks;
+  flaps.last = now;
+}
+
+Duration LinkReports::hold_of(const LinkName& link) const {
+  const auto found = flaps_.find(link);
+  Duration hold{0};
+  for (int i = 1; found != flaps_.end() && i < found->second.breaks && hold < kLongestHold; ++i)
+    hold = hold == Duration(0) ? kFirstHold : 2 * hold;
+  return hold;
+}
+
+// Its other links.
+void LinkReports::note_well(const std::string& tail, const std::set<std::string>& broken, TimePoint now) {
+  for (auto& [node, head] : heads_) {
+    const auto believed = head.tails.find(tail);
+    if (believed == head.tails.end() || broken.contains(node)) continue;
+    // Where the node was silent, it is not the link that comes and goes.
+    const Duration hold = head.fault == Fault::kLinks ? hold_of({tail, node}) : Duration(0);
+    believed->second = std::min(believed->second, now + hold);
+  }
+}
+
+bool LinkReports::end_holds(TimePoint now) {
+  std::size_t ended = 0;
+  for (auto& [node, head] : heads_)
+    ended += std::erase_if(head.tails, [&](const auto& entry) { return entry.second <= now; });
+  std::erase_if(heads_, [](const auto& entry) { return entry.second.tails.empty(); });
+  return ended > 0;
 }
 
 bool LinkReports::note_heard(const std::string& node, TimePoint now) {
@@ -71,6 +104,8 @@ void LinkReports::note_lost(const std::string& node) {
 }
 
 bool LinkReports::forget(const std::string& node) {
+  std::erase_if(flaps_,
+                [&](const auto& entry) { return entry.first.first == node || entry.first.second == node; });
   bool is_news = heads_.erase(node) > 0;
   for (auto& [name, head] : heads_) is_news = head.tails.erase(node) > 0 || is_news;
   std::erase_if(heads_, [](const auto& entry) { return entry.second.tails.empty(); });
@@ -78,7 +113,7 @@ bool LinkReports::forget(const std::string& node) {
 }
 
 bool LinkReports::fade(Members& members, TimePoint now) {
-  bool is_news = false;
+  bool is_news = end_holds(now);
   for (auto& [node, head] : heads_) {
     if (head.until > now) continue;
     is_news = true;
@@ -90,7 +125,10 @@ bool LinkReports::fade(Members& members, TimePoint now) {
 }
 
 LinkReports::TimePoint LinkReports::next_end(TimePoint latest) const {
-  for (const auto& [node, head] : heads_) latest = std::min(latest, head.until);
+  for (const auto& [node, head] : heads_) {
+    latest = std::min(latest, head.until);
+    for (const auto& [tail, until] : head.tails) latest = std::min(latest, until);
+  }
   return latest;
 }
 
@@ -100,7 +138,7 @@ bool LinkReports::absorb(PlanningState& state) const {
   for (const auto& [node, head] : heads_) {
     if (head.fault == Fault::kSilent || head.fault == Fault::kRecovering) silent.insert(node);
     if (head.fault != Fault::kLinks) continue;
-    for (const std::string& tail : head.tails) broken.emplace(tail, node);
+    for (const auto& [tail, until] : head.tails) broken.emplace(tail, node);
   }
   if (broken == state.broken && silent == state.silent) return false;
   const auto avoided = [&] {

@@ -21,6 +21,12 @@ inline constexpr Duration kLastWord = std::chrono::seconds(1);
 inline constexpr Duration kNextWord = std::chrono::milliseconds(250);
 // Links to a node that speaks again are found well within so long, or are broken.
 inline constexpr Duration kRecovery = std::chrono::seconds(3);
+// A link that breaks again and again (each time within the first of these of the time before) is not planned
+// with as soon as its tail finds it well: every plan costs the nodes, and where those are short of CPU the
+// next one would break it again. The time doubles from the second break on.
+inline constexpr Duration kFlapMemory = std::chrono::seconds(60);
+inline constexpr Duration kFirstHold = std::chrono::seconds(4);
+inline constexpr Duration kLongestHold = std::chrono::seconds(32);
 
 // A link is broken when its tail says so and its head is heard here; a head that is not is silent, and one
 // that is not connected is somebody else's to judge (Absences). Not thread-safe.
@@ -60,11 +66,23 @@ class LinkReports {
   struct Head {
     Fault fault = Fault::kLinks;
     TimePoint until{};
-    std::set<std::string> tails{};
+    // Until when it is believed: those that do not say so any more are held for a while.
+    std::map<std::string, TimePoint> tails{};
+  };
+  // Of a link.
+  struct Flaps {
+    int breaks = 0;
+    TimePoint last{};
   };
 
+  void note_broken(const LinkName& link, TimePoint now);
+  [[nodiscard]] Duration hold_of(const LinkName& link) const;
+  void note_well(const std::string& tail, const std::set<std::string>& broken, TimePoint now);
+  bool end_holds(TimePoint now);
+
   std::map<std::string, Head> heads_;
-  std::set<LinkName> avoided_;  // by the plan that was published last
+  std::map<LinkName, Flaps> flaps_;  // of links that broke of late
+  std::set<LinkName> avoided_;       // by the plan that was published last
 };
 
 }  // namespace square::controller

@@ -77,6 +77,35 @@ TEST_CASE("what is said of a node that has not joined counts when it has, and is
   CHECK(stage.state.avoided_links() == Links{{"a", "d"}});
 }
 
+TEST_CASE("a link that breaks again and again is left out for longer each time") {
+  Stage stage;
+  const auto breaks_for = [&](Duration least) {
+    stage.report("a", {"d"});
+    stage.reports.absorb(stage.state);
+    CHECK(stage.state.avoided_links() == Links{{"a", "d"}});
+    stage.report("a", {});
+    const Members::TimePoint well = stage.now;
+    while (stage.now - well < 2 * kLongestHold && !stage.state.avoided_links().empty()) {
+      stage.pass(50ms);
+      stage.reports.absorb(stage.state);
+    }
+    CHECK(stage.now - well >= least);
+    CHECK(stage.now - well <= least + 100ms);
+  };
+  breaks_for(0s);
+  breaks_for(kFirstHold);
+  breaks_for(2 * kFirstHold);
+  breaks_for(4 * kFirstHold);
+  breaks_for(kLongestHold);
+  // Another process at that name has a new beginning, and so has a link that held for long.
+  stage.reports.forget("d");
+  stage.join("d");
+  breaks_for(0s);
+  breaks_for(kFirstHold);
+  stage.pass(kFlapMemory);
+  breaks_for(0s);
+}
+
 TEST_CASE("a broken link is left out of the plan while its head is heard, until its tail takes that back") {
   Stage stage;
   stage.pass(2s);
