@@ -70,8 +70,12 @@ void Neighbours::open_stream(const std::shared_ptr<const InstalledPlan>& plan, c
 void Neighbours::set_paces(const InstalledPlan& plan) {
   const bool is_paced = node_.options.paced;
   egress_.set_rate(is_paced ? plan.egress_bps() : kUnlimited);
-  for (const auto& [peer, link] : outgoing_) link->set_pace(is_paced ? plan.pace_bps(peer) : kUnlimited);
-  for (const auto& [peer, link] : incoming_) link->set_pace(is_paced ? plan.pace_from_bps(peer) : kUnlimited);
+  // A link that the plan goes around is as fast as it was.
+  const auto set = [&](auto& link, std::optional<double> pace) {
+    if (!is_paced || pace) link.set_pace(is_paced ? *pace : kUnlimited);
+  };
+  for (const auto& [peer, link] : outgoing_) set(*link, plan.pace_bps(peer));
+  for (const auto& [peer, link] : incoming_) set(*link, plan.pace_from_bps(peer));
   for (auto& [link, connection] : connections_) choose_channels(link, connection);
 }
 
@@ -112,6 +116,7 @@ void Neighbours::redial_later(const std::string& peer) {
 void Neighbours::choose_channels(LinkHandle link, Connection& connection) {
   if (connection.outgoing == nullptr || !connection.round_trip) return;
   OutgoingLink& outgoing = *connection.outgoing;
+  if (!outgoing.has_streams()) return;  // a plan without it says nothing of its capacity
   const double round_trip = to_seconds(*connection.round_trip);
   // An unlimited link is as fast as credit allows, and a plan has a quarter of the head's window.
   double bytes = outgoing.pace_bps() * round_trip / kBitsPerByte;

@@ -114,18 +114,19 @@ const PlanSession* InstalledPlan::session(SessionId session) const {
   return found == sessions_.end() ? nullptr : found->second;
 }
 
-double InstalledPlan::pace_bps(const std::string& peer) const {
+std::optional<double> InstalledPlan::pace_bps(const std::string& peer) const {
   return pace_between(self_, plan_->find_node(peer));
 }
 
-double InstalledPlan::pace_from_bps(const std::string& peer) const {
+std::optional<double> InstalledPlan::pace_from_bps(const std::string& peer) const {
   return pace_between(plan_->find_node(peer), self_);
 }
 
-double InstalledPlan::pace_between(std::optional<NodeId> tail, std::optional<NodeId> head) const {
-  if (!tail || !head) return kUnlimited;
+std::optional<double> InstalledPlan::pace_between(std::optional<NodeId> tail,
+                                                  std::optional<NodeId> head) const {
+  if (!tail || !head) return std::nullopt;
   const auto found = paces_.find({*tail, *head});
-  return found == paces_.end() ? kUnlimited : found->second;
+  return found == paces_.end() ? std::nullopt : std::optional(found->second);
 }
 
 double InstalledPlan::egress_bps() const {

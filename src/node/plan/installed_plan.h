@@ -91,17 +91,19 @@ class InstalledPlan {
     return block_sizes_.of(session).coarse;
   }
   // What this node may send to `peer`, bits per second: the capacity, and where this node
-  // or the peer has a limit no more than leaves the other links their planned load.
-  [[nodiscard]] double pace_bps(const std::string& peer) const;
+  // or the peer has a limit no more than leaves the other links their planned load. Nothing for a link that
+  // the plan does not know: it is down, or its peer is.
+  [[nodiscard]] std::optional<double> pace_bps(const std::string& peer) const;
   // What `peer` may send to this node, by the same rule.
-  [[nodiscard]] double pace_from_bps(const std::string& peer) const;
+  [[nodiscard]] std::optional<double> pace_from_bps(const std::string& peer) const;
   [[nodiscard]] double egress_bps() const;
   // The most that one of the links which this node uses may carry; 0 if it uses none.
   [[nodiscard]] double fastest_link_bps() const { return fastest_link_bps_; }
 
  private:
   void note_links();
-  [[nodiscard]] double pace_between(std::optional<NodeId> tail, std::optional<NodeId> head) const;
+  [[nodiscard]] std::optional<double> pace_between(std::optional<NodeId> tail,
+                                                   std::optional<NodeId> head) const;
   void add_stream(const PlanSession& session, std::size_t index, const TenantWeights& weights,
                   const LinkLatencies& latencies);
 

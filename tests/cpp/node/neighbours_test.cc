@@ -115,6 +115,33 @@ TEST_CASE("an unlimited link takes as many channels as its round trip asks for")
   CHECK(out.channels == 3);
 }
 
+TEST_CASE("a link that a plan goes around keeps its pace") {
+  Alone test("n1", true);
+  Listening host;
+  Neighbours neighbours(test.node, host);
+  const auto open = [&](Epoch epoch, bool has_link) {
+    PlanBuilder builder(3, epoch);
+    builder.add_link(0, 1, 8e6);
+    if (has_link) builder.add_link(1, 2, 8e6);
+    builder.add_broadcast(0, {0, 1}, {{{{0, 1}}, 8e6}});
+    if (has_link) builder.add_broadcast(1, {1, 2}, {{{{1, 2}}, 8e6}});
+    neighbours.open_plan(test.install(builder.build()));
+  };
+  open(Epoch(1), true);
+  CHECK(neighbours.outgoing().at("n2")->pace_bps() == 8e6);
+  open(Epoch(2), false);
+  CHECK(neighbours.outgoing().at("n2")->pace_bps() == 8e6);
+}
+
+TEST_CASE("a link that no plan uses any more keeps its channels") {
+  Middle test;
+  test.neighbours.set_address("n2", "there");
+  test.neighbours.on_link_up(LinkHandle(1), LinkEnd::kTail, "n2");
+  test.neighbours.close_plan(*test.plan);
+  test.neighbours.on_round_trip(LinkHandle(1), std::chrono::seconds(1));
+  CHECK(test.transport.channels_of.empty());
+}
+
 TEST_CASE("a neighbour is gone when its host says twice that nobody listens, and no link of it is up") {
   Middle test;
   const auto absent = not_found("nobody listens");
