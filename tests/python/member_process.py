@@ -8,6 +8,7 @@ Writes a line of JSON for each operation and for the end: {"group", "op", "begun
 
 import functools
 import json
+import logging
 import queue
 import signal
 import sys
@@ -86,6 +87,8 @@ def tell(what: dict[str, Any]) -> None:
 def main() -> None:
     name, controller = sys.argv[1:]
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.basicConfig(level=logging.DEBUG)
+    square.log.connect(logging.DEBUG)
     with square.Node(name, controller) as node:
         member = Member(node, name)
         threading.Thread(target=member.read, daemon=True).start()

@@ -20,22 +20,34 @@ KEPT_LINES = 20_000
 
 
 class Running:
-    """One process that prints lines."""
+    """One process that prints lines. What it complains of stands in `log` as well, with the time."""
 
-    def __init__(self, command: list[str]) -> None:
+    def __init__(self, command: list[str], log: Path) -> None:
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         self.lines: list[str] = []
         self.complaints: list[str] = []
-        for stream, kept in ((self.process.stdout, self.lines), (self.process.stderr, self.complaints)):
-            threading.Thread(target=self._keep, args=(stream, kept), daemon=True).start()
+        threading.Thread(target=self._keep, args=(self.process.stdout, self.lines), daemon=True).start()
+        threading.Thread(target=self._keep_complaints, args=(log,), daemon=True).start()
 
     @staticmethod
     def _keep(stream: Any, kept: list[str]) -> None:
         for line in stream:
             kept.append(line)
             del kept[:-KEPT_LINES]
+
+    def _keep_complaints(self, log: Path) -> None:
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"{time.monotonic():.3f} process {self.process.pid} begins\n")
+
+            def stamped() -> Iterator[str]:
+                for line in self.process.stderr or ():
+                    file.write(f"{time.monotonic():.3f} {line}")
+                    file.flush()
+                    yield line
+
+            self._keep(stamped(), self.complaints)
 
     def say(self, what: dict[str, Any]) -> None:
         assert self.process.stdin is not None
@@ -73,23 +85,28 @@ class Overlay:
 
     def __init__(self, topology: Path, members: list[str], relays: list[str], store: Path | None) -> None:
         self.members, self.relays = members, relays
-        self._controller_command = [*COMMAND, "controller", "--topology", str(topology)]
+        self._folder = topology.parent
+        self._controller_command = [*COMMAND, "controller", "--verbose", "--topology", str(topology)]
         if store is not None:
             self._controller_command += ["--store", str(store)]
         self.processes: dict[str, Running] = {}
         self.address = "127.0.0.1:0"
 
     def start_controller(self) -> None:
-        started = self.processes["controller"] = Running([*self._controller_command, "--bind", self.address])
+        command = [*self._controller_command, "--bind", self.address]
+        started = self.processes["controller"] = self._run("controller", command)
         self.address = started.wait_for_line().split()[-1]
 
     def start(self, name: str) -> Running:
         if name in self.relays:
-            command = [*COMMAND, "node", "--name", name, "--controller", self.address]
+            command = [*COMMAND, "node", "--verbose", "--name", name, "--controller", self.address]
         else:
             command = [sys.executable, "-P", str(PROGRAM), name, self.address]
-        self.processes[name] = Running(command)
+        self.processes[name] = self._run(name, command)
         return self.processes[name]
+
+    def _run(self, name: str, command: list[str]) -> Running:
+        return Running(command, self._folder / f"{name}.log")
 
     def start_all(self) -> None:
         self.start_controller()
