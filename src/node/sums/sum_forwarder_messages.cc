@@ -1,4 +1,6 @@
 // What a forwarder of sums does when the root asks, and what it tells the root.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/check.h"
@@ -137,7 +139,12 @@ void SumForwarder::ask() {
 }
 
 std::string SumForwarder::describe_missing() const {
-  return done_ ? "" : "no word from the root that it has every sum";
+  if (done_) return "";
+  const PlanSession* const session = plan_->session(label_.session);
+  const std::string root =
+      session == nullptr ? std::string("the root")
+                         : fmt::format("the root \"{}\"", plan_->plan().nodes[session->root.index()].name);
+  return fmt::format("no word from {} that it has every sum", root);
 }
 
 }  // namespace square

@@ -191,6 +191,22 @@ TEST_CASE("a reduce whose root rank does not say that it is the root ends with a
   CHECK_FALSE(sum.outcomes[0]->is_ok());
 }
 
+TEST_CASE("a contributor that waits in vain names the root") {
+  Overlay overlay(1, 3);
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  PlanBuilder builder = full_mesh(3);
+  builder.add_reduce(2, {0, 1, 2}, {{{{0, 2}, {1, 2}}, 40e6}});
+  REQUIRE(overlay.publish(builder.build()));
+  Sum sum(CollectiveId(0), {0, 1, 2}, inputs_of(3, 3, 5'000), 2);
+  sum.timeout = std::chrono::seconds(5);
+  overlay.simulation.pause(node_name(2), std::chrono::seconds(30));
+  sum.post(overlay, 0);
+  REQUIRE(overlay.run([&] { return sum.outcomes[0].has_value(); }, std::chrono::seconds(6)));
+  CHECK(sum.outcomes[0]->code() == StatusCode::kDeadlineExceeded);
+  CAPTURE(sum.outcomes[0]->message());
+  CHECK(sum.outcomes[0]->message().find("no word from the root \"n2\"") != std::string::npos);
+}
+
 TEST_CASE("a report of an operation that nobody called costs little") {
   // What a frame claims must not be allocated before a member has said the same.
   Overlay overlay(1, 4);
