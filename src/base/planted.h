@@ -19,6 +19,7 @@ enum class Bug {
   kLineIsLife,
   kCloseUnheard,
   kGoneUntold,
+  kLaggardHoldsUpAll,
   // Nodes.
   kLossesNotFound,
   kCreditOfLastConnection,
@@ -51,6 +52,7 @@ inline constexpr std::array kBugs = {
     std::pair<Bug, std::string_view>{Bug::kLineIsLife, "line-is-life"},
     std::pair<Bug, std::string_view>{Bug::kCloseUnheard, "close-unheard"},
     std::pair<Bug, std::string_view>{Bug::kGoneUntold, "gone-untold"},
+    std::pair<Bug, std::string_view>{Bug::kLaggardHoldsUpAll, "laggard-holds-up-all"},
     std::pair<Bug, std::string_view>{Bug::kLossesNotFound, "losses-not-found"},
     std::pair<Bug, std::string_view>{Bug::kCreditOfLastConnection, "credit-of-last-connection"},
     std::pair<Bug, std::string_view>{Bug::kSuspicionNeverEnds, "suspicion-never-ends"},

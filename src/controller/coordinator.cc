@@ -215,7 +215,7 @@ void Coordinator::broken_links(const std::string& node, const NodeLine* line, co
 void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch epoch) {
   const std::lock_guard lock(mutex_);
   Member* const member = members_.hear(node, line, time());
-  if (member == nullptr || !publication_.confirm(*member, epoch)) return;
+  if (member == nullptr || !publication_.confirm(*member, epoch, time())) return;
   // An older plan than the active one it may have had before.
   const bool is_current = publication_.active() && epoch >= publication_.active()->plan->epoch;
   if (is_current && absences_.note_installed(node)) note_work();
@@ -340,7 +340,7 @@ std::optional<TimePoint> Coordinator::step() {
     expire(deferred);
     if (absences_.fade(time())) note_work();
     if (links_.fade(members_, time())) note_work();
-    if (publication_.is_under_way()) settle(deferred);
+    settle(deferred);
     if (!publication_.is_under_way() && has_work_) {
       has_news_ = absorb_pasts(deferred) || has_news_;
       // What others run that may be back at once must be in the next plan: it would end otherwise.
@@ -378,14 +378,14 @@ void Coordinator::expire(Deferred& deferred) {
 }
 
 void Coordinator::settle(Deferred& deferred) {
-  const std::optional<Activation> activation = publication_.settle(time(), deferred);
-  if (!activation) return;
-  for (const std::string& late : activation->late) {
-    const Member* const member = members_.find(late);
-    if (member != nullptr && member->is_late) note_away(late);
+  const Settlement settlement = publication_.settle(time(), deferred);
+  for (const std::string& late : settlement.late) note_away(late);
+  requests_.note_late(settlement.late);
+  if (settlement.activated) {
+    requests_.note_active(*settlement.activated);
+    surroundings_.wake();
   }
-  requests_.answer_planned(*activation, deferred);
-  surroundings_.wake();
+  requests_.answer_planned([this](Epoch epoch) { return publication_.awaited(epoch); }, deferred);
 }
 
 void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) {

@@ -77,7 +77,8 @@ class Coordinator {
   void lost(const std::string& node, const NodeLine* line);
   void goodbye(const std::string& node, const NodeLine* line);
 
-  // Calls `reply` once: when the demand's plan is active on every connected node, or with the error.
+  // Calls `reply` once: when the demand's plan is active, on the connected nodes that have a part in it at
+  // least, or with the error.
   void submit(Demand demand, Reply reply);
 
   // See ControllerClient::regroup(), and Members::leave_refused(). `reply` is called once, within `patience`.

@@ -135,7 +135,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   member.floor = member.sent = member.installed = member.activated = Epoch(0);
   member.lease_end = now + lease_;
   member.heard_at = now;
-  member.is_silent = false;
+  member.is_silent = member.is_lagging = false;
   log(LogLevel::kInfo, {.component = "controller", .node = name}, "node {} {} at {}", name,
       is_new ? "joined" : "is back", member.address);
   line->send(welcome(lease_));

@@ -43,7 +43,8 @@ struct Member {
   Epoch activated{0};
   Epoch last_activated{0};  // also over an earlier line
   TimePoint install_end;
-  bool is_late = false;  // with one, and has installed none since: nobody waits for it
+  bool is_lagging = false;  // with those sent: plans become active without it, its own groups wait
+  bool is_late = false;     // with one, and has installed none since: nobody waits for it
 };
 
 // expire() looks so often in a lease; a look that is late by more of them found this process stopped.

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/planted.h"
 
 namespace square::controller {
 namespace {
@@ -19,14 +20,29 @@ std::shared_ptr<const v1::ControllerEvent> activation_event(Epoch epoch, bool mo
   return event;
 }
 
-// An expected one only until its time is over, once.
-bool is_waited_for(const Member& member, Epoch epoch) {
-  if (member.incarnation == 0) return member.install_end != Member::TimePoint{};
+// It has a line, over which it may still say that it has installed the plan.
+bool may_install(const Member& member, Epoch epoch) {
   return member.line && member.installed < epoch && member.floor < epoch && !member.is_late &&
          !member.is_silent;
 }
 
 }  // namespace
+
+Publication::Publication(Members& members, Duration install_timeout)
+    : members_(members),
+      install_timeout_(install_timeout),
+      patience_(is_planted(Bug::kLaggardHoldsUpAll) ? install_timeout
+                                                    : std::min(kInstallPatience, install_timeout)) {}
+
+// An expected one only until its time is over, once.
+bool Publication::is_waited_for(const Member& member, Epoch epoch) const {
+  if (member.incarnation == 0) return member.install_end != TimePoint{};
+  return may_install(member, epoch) && !member.is_lagging;
+}
+
+Publication::TimePoint Publication::patience_end(const Member& member) const {
+  return member.incarnation == 0 ? member.install_end : member.install_end - install_timeout_ + patience_;
+}
 
 void Publication::begin(PublishedPlanPtr next, TimePoint now) {
   SQUARE_CHECK(!under_way_, "one plan at a time");
@@ -36,7 +52,7 @@ void Publication::begin(PublishedPlanPtr next, TimePoint now) {
   for (auto& [name, member] : members_) {
     if (!member.line) continue;
     send(member, *next_, now);
-    member.install_end = now + install_timeout_;
+    if (!member.is_lagging) member.install_end = now + install_timeout_;
   }
 }
 
@@ -48,7 +64,7 @@ void Publication::greet(Member& member, TimePoint now) {
 void Publication::send(Member& member, const PublishedPlan& plan, TimePoint now) {
   if (member.sent >= plan.plan->epoch || member.floor >= plan.plan->epoch) return;
   member.sent = plan.plan->epoch;
-  member.install_end = now + install_timeout_;
+  if (!member.is_lagging) member.install_end = now + install_timeout_;
   // What an earlier line confirmed does not count: Members::join().
   const bool has_active = active_ && member.installed == active_->plan->epoch;
   member.line->send(plan.parts->event_for(member.node, has_active ? active_->parts.get() : nullptr));
@@ -61,10 +77,13 @@ void Publication::send_whole(const Member& member, Epoch epoch) const {
   }
 }
 
-bool Publication::confirm(Member& member, Epoch epoch) {
+bool Publication::confirm(Member& member, Epoch epoch, TimePoint now) {
   if (epoch > member.sent || epoch <= member.installed) return false;
   member.installed = epoch;
   member.is_late = false;
+  // One after the other: who lagged goes on with the next.
+  if (member.is_lagging) member.install_end = now + install_timeout_;
+  member.is_lagging = member.is_lagging && member.installed < member.sent;
   activate(member);
   return true;
 }
@@ -82,35 +101,52 @@ void Publication::activate(Member& member) {
   member.line->send(activation_event(epoch, moves));
 }
 
-std::optional<Activation> Publication::settle(TimePoint now, Deferred& deferred) {
-  SQUARE_CHECK(under_way_, "no plan is under way");
+bool Publication::note_lagging(TimePoint now) {
   const Epoch epoch = epoch_under_way();
-  bool waiting = false;
+  bool is_done = true;
   for (auto& [name, member] : members_) {
     if (!is_waited_for(member, epoch)) continue;
-    if (now < member.install_end) {
-      waiting = true;
-      continue;
-    }
-    if (member.incarnation == 0) {
+    if (now < patience_end(member)) {
+      is_done = false;
+    } else if (member.incarnation == 0) {
       member.install_end = {};
-      continue;
+    } else {
+      member.is_lagging = true;
+      log(LogLevel::kInfo, {.component = "controller", .node = name, .epoch = epoch},
+          "node {} has not installed plan {} within {:.3g} s: it becomes active for the others", name,
+          epoch.value(), to_seconds(patience_));
     }
+  }
+  return is_done;
+}
+
+void Publication::end_late(TimePoint now, std::vector<std::string>& late, Deferred& deferred) {
+  for (auto& [name, member] : members_) {
+    // Who is silent may come back with its line.
+    if (member.is_silent || !member.line) member.is_lagging = false;
+    if (!member.is_lagging || now < member.install_end) continue;
+    const Epoch epoch = member.sent;
     log(LogLevel::kWarning, {.component = "controller", .node = name, .epoch = epoch},
         "node {} did not install plan {} within {:.3g} s and is disconnected", name, epoch.value(),
         to_seconds(install_timeout_));
     member.is_late = true;
-    late_.push_back(name);
+    late.push_back(name);
     deferred.push_back([line = std::exchange(member.line, nullptr), epoch] {
       line->close(deadline_exceeded(fmt::format("plan {} was not installed in time", epoch.value())), true);
     });
   }
-  if (waiting) return std::nullopt;
+}
+
+Settlement Publication::settle(TimePoint now, Deferred& deferred) {
+  Settlement settlement;
+  const bool is_done = !under_way_ || note_lagging(now);
+  end_late(now, settlement.late, deferred);
+  if (!under_way_ || !is_done) return settlement;
   // Back since, and as slow as ever.
   for (const auto& [name, member] : members_) {
-    const bool is_known = std::ranges::find(late_, name) != late_.end();
-    if (member.is_late && member.line && !is_known) late_.push_back(name);
+    if (member.is_late && member.line) settlement.late.push_back(name);
   }
+  const Epoch epoch = epoch_under_way();
   if (next_ != active_) {
     active_ = next_;
     if (active_->moves) last_move_ = epoch;
@@ -119,14 +155,23 @@ std::optional<Activation> Publication::settle(TimePoint now, Deferred& deferred)
   next_ = nullptr;
   under_way_ = false;
   for (auto& [name, member] : members_) activate(member);
-  return Activation{epoch, std::exchange(late_, {})};
+  settlement.activated = epoch;
+  return settlement;
+}
+
+std::vector<std::string> Publication::awaited(Epoch epoch) const {
+  std::vector<std::string> names;
+  for (const auto& [name, member] : members_) {
+    if (may_install(member, epoch)) names.push_back(name);
+  }
+  return names;
 }
 
 Publication::TimePoint Publication::next_end(TimePoint latest) const {
-  if (!under_way_) return latest;
   const Epoch epoch = epoch_under_way();
   for (const auto& [name, member] : members_) {
-    if (is_waited_for(member, epoch)) latest = std::min(latest, member.install_end);
+    if (under_way_ && is_waited_for(member, epoch)) latest = std::min(latest, patience_end(member));
+    if (member.is_lagging && member.line && !member.is_silent) latest = std::min(latest, member.install_end);
   }
   return latest;
 }

@@ -1,6 +1,7 @@
 // A plan becomes active in two phases: install and confirm, then activate.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,23 +12,29 @@
 
 namespace square::controller {
 
-// What came of a publication.
-struct Activation {
-  Epoch epoch;                    // the active plan's; 0: none yet
-  std::vector<std::string> late;  // nodes that did not install it in time, and were disconnected once
+// A plan becomes active without those that have not installed it within so long: they may be stopped, and
+// nobody else is to wait for them.
+inline constexpr Duration kInstallPatience = std::chrono::seconds(1);
+
+// What came of a publication by now.
+struct Settlement {
+  // Nodes that did not install a plan in time, and were disconnected once.
+  std::vector<std::string> late;
+  // The plan under way is active, or the one before once more: its epoch; 0: there is none yet.
+  std::optional<Epoch> activated;
 };
 
 // The active plan, and the one on its way to the members. Each is sent what concerns it; who has confirmed
 // the active plan on this line, only what is other than in that. No plan is active anywhere before every
-// connected member has installed it or was given up: one that was late is waited for again once it has
-// installed a plan. Not thread-safe, as Members.
+// connected member has installed it or lags: who does is waited for again once it has installed all that it
+// was sent, and is disconnected when it has not in `install_timeout`. Who was late by that is waited for
+// again once it has installed a plan. Not thread-safe, as Members.
 class Publication {
  public:
   using TimePoint = Members::TimePoint;
 
   // `members` must live longer.
-  Publication(Members& members, Duration install_timeout)
-      : members_(members), install_timeout_(install_timeout) {}
+  Publication(Members& members, Duration install_timeout);
 
   [[nodiscard]] const PublishedPlanPtr& active() const { return active_; }
   // The active one, and the one on its way.
@@ -49,28 +56,35 @@ class Publication {
   // Sends it all of its part of the plan, which it could not put together.
   void send_whole(const Member& member, Epoch epoch) const;
   // The member has installed the plan. Returns whether that is news.
-  bool confirm(Member& member, Epoch epoch);
+  bool confirm(Member& member, Epoch epoch, TimePoint now);
   // Second phase, when no member is waited for any more: nothing before that. Disconnects who is late.
-  // Precondition: is_under_way().
-  std::optional<Activation> settle(TimePoint now, Deferred& deferred);
+  Settlement settle(TimePoint now, Deferred& deferred);
+  // Members that have still to install the plan, and may do so in time.
+  [[nodiscard]] std::vector<std::string> awaited(Epoch epoch) const;
 
-  // When the next member is late; `latest` at the latest.
+  // When the next member lags or is late; `latest` at the latest.
   [[nodiscard]] TimePoint next_end(TimePoint latest) const;
   // Of the names, those not connected or without the active plan.
   [[nodiscard]] std::vector<std::string> missing(const std::vector<std::string>& names) const;
 
  private:
   [[nodiscard]] Epoch epoch_under_way() const { return next_ ? next_->plan->epoch : Epoch(0); }
+  [[nodiscard]] bool is_waited_for(const Member& member, Epoch epoch) const;
+  // When it is taken to lag, or, not having come, is not waited for any more.
+  [[nodiscard]] TimePoint patience_end(const Member& member) const;
   void send(Member& member, const PublishedPlan& plan, TimePoint now);
   void activate(Member& member);
+  // Nobody is waited for any more.
+  bool note_lagging(TimePoint now);
+  void end_late(TimePoint now, std::vector<std::string>& late, Deferred& deferred);
 
   Members& members_;
   const Duration install_timeout_;
+  const Duration patience_;
   PublishedPlanPtr active_;
   bool under_way_ = false;
   PublishedPlanPtr next_;  // under way; null where there is no plan yet
-  std::vector<std::string> late_;
-  Epoch last_move_{0};  // the last active plan to which what runs was to move
+  Epoch last_move_{0};     // the last active plan to which what runs was to move
 };
 
 }  // namespace square::controller

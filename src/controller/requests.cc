@@ -16,16 +16,6 @@ Status refusal(const char* what, const std::vector<std::string>& nodes, Duration
                                        fmt::join(nodes, ", ")));
 }
 
-// Of the late nodes, the members of the group; all of them where it is no group that was asked for.
-std::vector<std::string> late_members(const GroupSpec* group, const std::vector<std::string>& late) {
-  if (group == nullptr) return late;
-  std::vector<std::string> members;
-  for (const std::string& name : late) {
-    if (std::ranges::find(group->nodes, name) != group->nodes.end()) members.push_back(name);
-  }
-  return members;
-}
-
 }  // namespace
 
 Status Requests::add(Demand demand, Reply& reply, TimePoint now) {
@@ -56,8 +46,8 @@ void Requests::judge(std::vector<Verdict> verdicts, Deferred& deferred) {
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     Verdict& verdict = verdicts[i];
     if (verdict.status.is_ok()) {
-      planned_.emplace_back(std::move(batch_[i]),
-                            Answer{std::move(verdict.collectives), Epoch(0), verdict.group});
+      planned_.push_back(
+          {std::move(batch_[i]), Answer{std::move(verdict.collectives), Epoch(0), verdict.group}});
     } else {
       answer(batch_[i], verdict.status, deferred);
     }
@@ -65,25 +55,58 @@ void Requests::judge(std::vector<Verdict> verdicts, Deferred& deferred) {
   batch_.clear();
 }
 
-void Requests::answer_planned(const Activation& activation, Deferred& deferred) {
-  for (auto& [request, planned] : planned_) {
-    const GroupSpec* const group = std::get_if<GroupSpec>(&request->demand);
-    const std::vector<std::string> late = late_members(group, activation.late);
-    if (late.empty()) {
-      planned.epoch = activation.epoch;
-      answer(request, std::move(planned), deferred);
-    } else {
-      answer(request, refusal(group != nullptr ? "members of the group" : "nodes", late, patience_),
-             deferred);
+// The members of the group; all of them where it is no group that was asked for.
+std::vector<std::string> Requests::of_interest(const Request& request,
+                                               const std::vector<std::string>& nodes) {
+  const GroupSpec* const group = std::get_if<GroupSpec>(&request.demand);
+  if (group == nullptr) return nodes;
+  std::vector<std::string> members;
+  for (const std::string& name : nodes) {
+    if (std::ranges::find(group->nodes, name) != group->nodes.end()) members.push_back(name);
+  }
+  return members;
+}
+
+bool Requests::has_planned() const {
+  return std::ranges::any_of(planned_, [](const Planned& planned) { return !planned.active; });
+}
+
+void Requests::note_active(Epoch epoch) {
+  for (Planned& planned : planned_) {
+    if (!planned.active) planned.active = epoch;
+  }
+}
+
+void Requests::note_late(const std::vector<std::string>& nodes) {
+  for (Planned& planned : planned_) {
+    for (const std::string& name : of_interest(*planned.request, nodes)) {
+      if (std::ranges::find(planned.late, name) == planned.late.end()) planned.late.push_back(name);
     }
   }
-  planned_.clear();
+}
+
+void Requests::answer_planned(const std::function<std::vector<std::string>(Epoch)>& awaited,
+                              Deferred& deferred) {
+  std::erase_if(planned_, [&](Planned& planned) {
+    if (!planned.active) return false;
+    const Request& request = *planned.request;
+    if (planned.late.empty()) {
+      if (!of_interest(request, awaited(*planned.active)).empty()) return false;
+      planned.made.epoch = *planned.active;
+      answer(planned.request, std::move(planned.made), deferred);
+    } else {
+      const bool is_group = std::holds_alternative<GroupSpec>(request.demand);
+      answer(planned.request, refusal(is_group ? "members of the group" : "nodes", planned.late, patience_),
+             deferred);
+    }
+    return true;
+  });
 }
 
 void Requests::fail_all(const Status& reason, Deferred& deferred) {
   for (const RequestPtr& request : pending_) answer(request, reason, deferred);
   for (const RequestPtr& request : batch_) answer(request, reason, deferred);
-  for (const auto& [request, planned] : planned_) answer(request, reason, deferred);
+  for (const Planned& planned : planned_) answer(planned.request, reason, deferred);
   pending_.clear();
   planned_.clear();
 }

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "controller/admission.h"
@@ -43,9 +43,14 @@ class Requests {
   // One verdict for each demand of the batch. Refusals are answered.
   void judge(std::vector<Verdict> verdicts, Deferred& deferred);
   // There are some that wait for their plan.
-  [[nodiscard]] bool has_planned() const { return !planned_.empty(); }
-  // Answers what is planned: DEADLINE_EXCEEDED where a late node matters to it.
-  void answer_planned(const Activation& activation, Deferred& deferred);
+  [[nodiscard]] bool has_planned() const;
+  // What is planned is so in the plan that is active now.
+  void note_active(Epoch epoch);
+  // The nodes do not install what was planned.
+  void note_late(const std::vector<std::string>& nodes);
+  // Answers what is active and has no node any more that is awaited and matters to it: DEADLINE_EXCEEDED
+  // where a late one does. `awaited` says who has still to install a plan.
+  void answer_planned(const std::function<std::vector<std::string>(Epoch)>& awaited, Deferred& deferred);
   // Answers all with the error. The batch stays until judge(), as it may be in use.
   void fail_all(const Status& reason, Deferred& deferred);
 
@@ -60,13 +65,21 @@ class Requests {
     bool answered = false;
   };
   using RequestPtr = std::shared_ptr<Request>;
+  struct Planned {
+    RequestPtr request;
+    Answer made;                       // but for the epoch
+    std::optional<Epoch> active = {};  // the plan that was active first
+    std::vector<std::string> late = {};
+  };
 
+  // Those that matter to the request.
+  static std::vector<std::string> of_interest(const Request& request, const std::vector<std::string>& nodes);
   static void answer(const RequestPtr& request, Result<Answer> result, Deferred& deferred);
 
   const Duration patience_;
   std::vector<RequestPtr> pending_;
   std::vector<RequestPtr> batch_;
-  std::vector<std::pair<RequestPtr, Answer>> planned_;  // but for the epoch
+  std::vector<Planned> planned_;
 };
 
 }  // namespace square::controller

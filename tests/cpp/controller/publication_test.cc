@@ -39,7 +39,7 @@ struct PublicationStage {
     for (const auto& line : lines) line->said.clear();
   }
   bool confirm(const std::string& name, const std::shared_ptr<RecordedLine>& line, Epoch epoch) {
-    return publication.confirm(*members.hear(name, line.get(), kBegin), epoch);
+    return publication.confirm(*members.hear(name, line.get(), kBegin), epoch, kBegin);
   }
 };
 
@@ -58,16 +58,16 @@ TEST_CASE("publication: a plan is active when every connected member has confirm
   CHECK_FALSE(stage.confirm("a", a, Epoch(2)));  // of which it cannot know
   CHECK(stage.confirm("a", a, Epoch(1)));
   CHECK_FALSE(stage.confirm("a", a, Epoch(1)));
-  CHECK_FALSE(stage.publication.settle(kBegin, stage.deferred).has_value());
+  CHECK_FALSE(stage.publication.settle(kBegin, stage.deferred).activated);
   CHECK(stage.publication.active() == nullptr);
   CHECK(a->heard().empty());
-  CHECK(stage.publication.next_end(Members::TimePoint::max()) == kBegin + kTimeout);
+  CHECK(stage.publication.next_end(Members::TimePoint::max()) == kBegin + kInstallPatience);
 
   CHECK(stage.confirm("b", b, Epoch(1)));
-  const auto activation = stage.publication.settle(kBegin, stage.deferred);
-  REQUIRE(activation.has_value());
-  CHECK(activation->epoch == Epoch(1));
-  CHECK(activation->late.empty());
+  const Settlement settlement = stage.publication.settle(kBegin, stage.deferred);
+  REQUIRE(settlement.activated);
+  CHECK(settlement.activated == Epoch(1));
+  CHECK(settlement.late.empty());
   CHECK(stage.publication.active()->plan->epoch == Epoch(1));
   CHECK(a->heard() == Said{"activate 1"});
   CHECK(b->heard() == Said{"plan 1", "activate 1"});
@@ -82,9 +82,9 @@ TEST_CASE("publication: a member that is late is disconnected, and the others go
   stage.forget({a, b});
   stage.publication.begin(plan_at(Epoch(1)), kBegin);
   REQUIRE(stage.confirm("a", a, Epoch(1)));
-  const auto activation = stage.publication.settle(kBegin + kTimeout, stage.deferred);
-  REQUIRE(activation.has_value());
-  CHECK(activation->late == Said{"b"});
+  const Settlement settlement = stage.publication.settle(kBegin + kTimeout, stage.deferred);
+  REQUIRE(settlement.activated);
+  CHECK(settlement.late == Said{"b"});
   CHECK(a->heard() == Said{"plan 1", "activate 1"});
   CHECK(b->heard() == Said{"plan 1"});
   CHECK(stage.members.find("b")->line == nullptr);
@@ -93,26 +93,74 @@ TEST_CASE("publication: a member that is late is disconnected, and the others go
   CHECK(b->reason == deadline_exceeded("plan 1 was not installed in time"));
 }
 
+TEST_CASE("publication: a plan becomes active without who lags, which has the time of the timeout") {
+  PublicationStage stage;
+  const auto a = stage.join("a");
+  const auto b = stage.join("b");
+  stage.forget({a, b});
+  stage.publication.begin(plan_at(Epoch(1)), kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(1)));
+  CHECK_FALSE(stage.publication.settle(kBegin, stage.deferred).activated);
+  const auto patience = kBegin + kInstallPatience;
+  const Settlement first = stage.publication.settle(patience, stage.deferred);
+  CHECK(first.activated == Epoch(1));
+  CHECK(first.late.empty());
+  CHECK(a->heard() == Said{"plan 1", "activate 1"});
+  CHECK(b->heard() == Said{"plan 1"});
+  CHECK(stage.members.find("b")->line == b);
+  CHECK(stage.publication.awaited(Epoch(1)) == Said{"b"});
+  CHECK(stage.publication.next_end(Members::TimePoint::max()) == kBegin + kTimeout);
+  // Nor is it waited for by the next, whose time is the first one's.
+  stage.publication.begin(plan_at(Epoch(2)), patience);
+  REQUIRE(stage.confirm("a", a, Epoch(2)));
+  CHECK(stage.publication.settle(patience, stage.deferred).activated == Epoch(2));
+  CHECK(stage.publication.next_end(Members::TimePoint::max()) == kBegin + kTimeout);
+  SUBCASE("it is activated when it has installed the plan, and waited for again") {
+    REQUIRE(stage.publication.confirm(*stage.members.hear("b", b.get(), patience), Epoch(1), patience));
+    CHECK(b->heard() == Said{"plan 2"});
+    CHECK(stage.publication.awaited(Epoch(1)).empty());
+    CHECK(stage.publication.awaited(Epoch(2)) == Said{"b"});
+    // It goes on: it has as long for the next.
+    CHECK(stage.publication.next_end(Members::TimePoint::max()) == patience + kTimeout);
+    REQUIRE(stage.publication.confirm(*stage.members.hear("b", b.get(), patience), Epoch(2), patience));
+    CHECK(b->heard() == Said{"activate 2"});
+    CHECK(stage.publication.next_end(Members::TimePoint::max()) == Members::TimePoint::max());
+    stage.publication.begin(plan_at(Epoch(3)), patience);
+    REQUIRE(stage.confirm("a", a, Epoch(3)));
+    CHECK_FALSE(stage.publication.settle(patience, stage.deferred).activated);
+  }
+  SUBCASE("it is disconnected when its time is over, also without a plan under way") {
+    CHECK(stage.publication.settle(kBegin + kTimeout, stage.deferred).late == Said{"b"});
+    CHECK(stage.members.find("b")->line == nullptr);
+    CHECK(stage.publication.awaited(Epoch(1)).empty());
+  }
+  SUBCASE("who turns out to be silent is not") {
+    stage.members.note_silent("b");
+    CHECK(stage.publication.settle(kBegin + kTimeout, stage.deferred).late.empty());
+    CHECK(stage.publication.awaited(Epoch(1)).empty());
+  }
+}
+
 TEST_CASE("publication: who was late is not waited for until it has installed a plan") {
   PublicationStage stage;
   const auto a = stage.join("a");
   stage.join("b");
   stage.publication.begin(plan_at(Epoch(1)), kBegin);
   REQUIRE(stage.confirm("a", a, Epoch(1)));
-  REQUIRE(stage.publication.settle(kBegin + kTimeout, stage.deferred).has_value());
+  REQUIRE(stage.publication.settle(kBegin + kTimeout, stage.deferred).activated);
   const auto back = stage.join("b");
   stage.publication.begin(plan_at(Epoch(2)), kBegin);
-  CHECK(stage.publication.next_end(Members::TimePoint::max()) == kBegin + kTimeout);  // for a
+  CHECK(stage.publication.next_end(Members::TimePoint::max()) == kBegin + kInstallPatience);  // for a
   REQUIRE(stage.confirm("a", a, Epoch(2)));
   CHECK(stage.publication.next_end(Members::TimePoint::max()) == Members::TimePoint::max());
-  const auto activation = stage.publication.settle(kBegin, stage.deferred);
-  REQUIRE(activation.has_value());
-  CHECK(activation->late == Said{"b"});
+  const Settlement settlement = stage.publication.settle(kBegin, stage.deferred);
+  REQUIRE(settlement.activated);
+  CHECK(settlement.late == Said{"b"});
   CHECK(stage.members.find("b")->line == back);  // it may still do it
   REQUIRE(stage.confirm("b", back, Epoch(2)));
   stage.publication.begin(plan_at(Epoch(3)), kBegin);
   REQUIRE(stage.confirm("a", a, Epoch(3)));
-  CHECK_FALSE(stage.publication.settle(kBegin, stage.deferred).has_value());
+  CHECK_FALSE(stage.publication.settle(kBegin, stage.deferred).activated);
 }
 
 TEST_CASE("publication: who comes during a change gets both plans, and each activation it has a plan for") {
@@ -124,14 +172,14 @@ TEST_CASE("publication: who comes during a change gets both plans, and each acti
   CHECK(line->heard() == Said{"welcome", "plan 1", "plan 2"});
   CHECK(stage.confirm("a", line, Epoch(1)));
   CHECK(line->heard() == Said{"activate 1"});
-  CHECK_FALSE(stage.publication.settle(kBegin, stage.deferred).has_value());
+  CHECK_FALSE(stage.publication.settle(kBegin, stage.deferred).activated);
   CHECK(stage.confirm("a", line, Epoch(2)));
-  CHECK(stage.publication.settle(kBegin, stage.deferred)->epoch == Epoch(2));
+  CHECK(stage.publication.settle(kBegin, stage.deferred).activated == Epoch(2));
   CHECK(line->heard() == Said{"activate 2"});
 
   // The active plan once more: nothing is sent again.
   stage.publication.begin(nullptr, kBegin);
-  CHECK(stage.publication.settle(kBegin, stage.deferred)->epoch == Epoch(2));
+  CHECK(stage.publication.settle(kBegin, stage.deferred).activated == Epoch(2));
   CHECK(line->heard().empty());
 }
 
@@ -140,7 +188,7 @@ TEST_CASE("publication: where there is no plan yet it ends at once") {
   const auto a = stage.join("a");
   stage.forget({a});
   stage.publication.begin(nullptr, kBegin);
-  CHECK(stage.publication.settle(kBegin, stage.deferred)->epoch == Epoch(0));
+  CHECK(stage.publication.settle(kBegin, stage.deferred).activated == Epoch(0));
   CHECK(stage.publication.active() == nullptr);
   CHECK(stage.publication.missing({"a"}).empty());
   CHECK(a->heard().empty());

@@ -18,6 +18,7 @@ GroupSpec group_at(const std::string& name, std::vector<std::string> nodes) {
 struct Client {
   Requests requests{kPatienceOfRequests};
   std::vector<Result<Answer>> answers;
+  std::vector<std::string> awaited;
   Deferred deferred;
 
   void ask(Demand demand) {
@@ -27,6 +28,9 @@ struct Client {
   // Of those whose first node is not "absent".
   std::vector<const Demand*> take(Requests::TimePoint now = kArrival) {
     return requests.take_batch(now, [](const GroupSpec& group) { return group.nodes[0] == "absent"; });
+  }
+  void answer_planned() {
+    requests.answer_planned([this](Epoch) { return awaited; }, deferred);
   }
   std::vector<Result<Answer>> answered() {
     for (const auto& action : deferred) action();
@@ -49,7 +53,10 @@ TEST_CASE("requests: what is admitted waits for its plan, what is refused does n
   auto answers = client.answered();
   REQUIRE(answers.size() == 1);
   CHECK(answers[0].status() == invalid_argument("no such policy"));
-  client.requests.answer_planned({Epoch(3), {}}, client.deferred);
+  client.answer_planned();
+  CHECK(client.answered().empty());  // not active yet
+  client.requests.note_active(Epoch(3));
+  client.answer_planned();
   CHECK_FALSE(client.requests.has_planned());
   answers = client.answered();
   REQUIRE(answers.size() == 1);
@@ -66,7 +73,9 @@ TEST_CASE("requests: late nodes matter to their groups, and to all that is no gr
   client.ask(PolicySpec{});
   REQUIRE(client.take().size() == 3);
   client.requests.judge(std::vector<Verdict>(3), client.deferred);
-  client.requests.answer_planned({Epoch(1), {"late", "later"}}, client.deferred);
+  client.requests.note_late({"late", "later"});
+  client.requests.note_active(Epoch(1));
+  client.answer_planned();
   const auto answers = client.answered();
   REQUIRE(answers.size() == 3);
   CHECK(answers[0].status() ==
@@ -75,6 +84,41 @@ TEST_CASE("requests: late nodes matter to their groups, and to all that is no gr
   CHECK(answers[1].is_ok());
   CHECK(answers[2].status() ==
         deadline_exceeded("nodes did not install the plan within 5 s and were disconnected: late, later"));
+}
+
+TEST_CASE(
+    "requests: an active plan is waited for by the groups of those that lag, and by all that is no group") {
+  Client client;
+  client.ask(group_at("with", {"a", "lag"}));
+  client.ask(group_at("without", {"a", "b"}));
+  client.ask(PolicySpec{});
+  REQUIRE(client.take().size() == 3);
+  client.requests.judge(std::vector<Verdict>(3), client.deferred);
+  client.requests.note_active(Epoch(1));
+  client.awaited = {"lag"};
+  client.answer_planned();
+  CHECK(client.answered().size() == 1);
+  client.requests.note_active(Epoch(2));  // a later one: the first is what they asked for
+  client.answer_planned();
+  CHECK(client.answered().empty());
+  SUBCASE("until it has installed the plan") {
+    client.awaited = {"other"};
+    client.answer_planned();
+    const auto answers = client.answered();
+    REQUIRE(answers.size() == 1);
+    REQUIRE(answers[0].is_ok());
+    CHECK(answers[0]->epoch == Epoch(1));
+    client.awaited = {};
+    client.answer_planned();
+    CHECK(client.answered().size() == 1);
+  }
+  SUBCASE("or is late") {
+    client.requests.note_late({"lag"});
+    client.answer_planned();
+    const auto answers = client.answered();
+    REQUIRE(answers.size() == 2);
+    for (const auto& answer : answers) CHECK(answer.status().code() == StatusCode::kDeadlineExceeded);
+  }
 }
 
 TEST_CASE("requests: a group waits for its nodes, but not for ever") {

@@ -186,6 +186,28 @@ TEST_CASE("a node that does not install in time is named and disconnected") {
   CHECK(controller->plan()->policy == "shortest-path");
 }
 
+TEST_CASE("a node that is stopped holds up its own groups alone") {
+  const auto controller = start(mesh({"a", "b", "c"}));
+  FakeNode::Options by_hand;
+  by_hand.installs = false;
+  const auto a = FakeNode::join(*controller, "a");
+  const auto b = FakeNode::join(*controller, "b", by_hand);
+  const auto began = std::chrono::steady_clock::now();
+  auto own = std::async(std::launch::async, [&] {
+    return controller->register_group(broadcast_group("own", {"a", "b"}));
+  });
+  REQUIRE(b->wait_for([](const auto& events) { return has_plan(events, Epoch(2)); }));
+  REQUIRE(controller->register_group(broadcast_group("g", {"a", "c"})).is_ok());
+  REQUIRE(controller->register_group(broadcast_group("h", {"a", "c"})).is_ok());
+  CHECK(std::chrono::steady_clock::now() - began < 5s);  // install_timeout is 10 s
+  CHECK(a->wait_for_active(controller->plan()->epoch));
+  CHECK(own.wait_for(100ms) == std::future_status::timeout);
+  b->install();
+  const auto registered = own.get();
+  REQUIRE_MESSAGE(registered.is_ok(), registered.status().to_string());
+  CHECK(b->wait_for_active(registered->epoch));
+}
+
 TEST_CASE("a policy that cannot be is refused and the old plan stays") {
   const auto controller = start(mesh({"a", "b", "c"}));
   const auto a = FakeNode::join(*controller, "a");
