@@ -131,7 +131,8 @@ Status Coordinator::take_up() {
     Admission made = admit(state_, {}, true, [this](const Scenario& one) { return planner_.make(one); });
     SQUARE_RETURN_IF_ERROR(made.replan);
     state_ = std::move(made.state);
-    const PublishedPlanPtr first = std::move(made.next);
+    // Nodes may have had different plans of the controller before.
+    const PublishedPlanPtr first = publication_.is_lacked() ? with_moves(*made.next) : std::move(made.next);
     planner_.note_published(*first, false);
     // Those that may come back are waited for.
     nodes.empty() ? publication_.start_with(first) : publication_.begin(first, time());
@@ -460,7 +461,7 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     log_plan(plan);
     const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
     const bool avoids_links = links_.note_published(state_, admission.is_whole);
-    if (measurements_.take_moves() || avoids_nodes || avoids_links)
+    if (measurements_.take_moves() || avoids_nodes || avoids_links || publication_.is_lacked())
       admission.next = with_moves(*admission.next);
   } else if (admission.replan.is_ok() && planner_.note_kept()) {
     note_work();

@@ -26,6 +26,19 @@ bool may_install(const Member& member, Epoch epoch) {
          !member.is_silent;
 }
 
+// It is a member of one of the plan's sessions, or passes on what they send.
+bool takes_part(const Plan& plan, const std::string& name) {
+  const std::optional<NodeId> node = plan.find_node(name);
+  return node && std::ranges::any_of(plan.sessions, [&](const PlanSession& session) {
+           const auto is_on = [&](const PlanStream& stream) {
+             return std::ranges::any_of(
+                 stream.links, [&](const auto& link) { return link.first == *node || link.second == *node; });
+           };
+           return std::ranges::find(session.members, *node) != session.members.end() ||
+                  std::ranges::any_of(session.streams, is_on);
+         });
+}
+
 }  // namespace
 
 Publication::Publication(Members& members, Duration install_timeout)
@@ -54,6 +67,15 @@ void Publication::begin(PublishedPlanPtr next, TimePoint now) {
     send(member, *next_, now);
     if (!member.is_lagging) member.install_end = now + install_timeout_;
   }
+}
+
+bool Publication::is_lacked() const {
+  if (is_planted(Bug::kLackedPlanStays)) return false;
+  return std::ranges::any_of(members_, [&](const auto& entry) {
+    const Member& member = entry.second;
+    if (!active_) return member.incarnation == 0 || member.floor > Epoch(0);
+    return member.installed < active_->plan->epoch && takes_part(*active_->plan, entry.first);
+  });
 }
 
 void Publication::greet(Member& member, TimePoint now) {

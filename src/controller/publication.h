@@ -51,6 +51,9 @@ class Publication {
   // Precondition: !is_under_way().
   void begin(PublishedPlanPtr next, TimePoint now);
   [[nodiscard]] bool is_under_way() const { return under_way_; }
+  // Somebody with a part in the active plan, or in one of an earlier controller, may never have that: what
+  // runs under it elsewhere, and is refused there, must move to the next.
+  [[nodiscard]] bool is_lacked() const;
   // Sends a member that has joined what is active and what is under way.
   void greet(Member& member, TimePoint now);
   // Sends it all of its part of the plan, which it could not put together.

@@ -24,6 +24,28 @@ PublishedPlanPtr plan_at(Epoch epoch) {
   return std::make_shared<const PublishedPlan>(PublishedPlan{plan, std::make_shared<const PlanParts>(plan)});
 }
 
+// Of one session among the nodes, beside "idle", which has no part in it.
+PublishedPlanPtr plan_among(Epoch epoch, const std::vector<std::string>& nodes) {
+  auto plan = std::make_shared<Plan>();
+  plan->epoch = epoch;
+  PlanSession session;
+  session.id = SessionId(0);
+  session.collective = CollectiveId(0);
+  for (const std::string& node : nodes) {
+    session.members.emplace_back(static_cast<NodeId::value_type>(plan->nodes.size()));
+    plan->nodes.push_back({node});
+  }
+  plan->nodes.push_back({"relay"});
+  plan->nodes.push_back({"idle"});
+  session.root = NodeId(0);
+  const NodeId relay(static_cast<NodeId::value_type>(nodes.size()));
+  session.streams.push_back({{{NodeId(0), relay}, {relay, NodeId(1)}}, 1e6});
+  plan->collectives.push_back({CollectiveId(0), "tenant", "g"});
+  plan->collectives.back().sessions = {session.id};
+  plan->sessions.push_back(std::move(session));
+  return std::make_shared<const PublishedPlan>(PublishedPlan{plan, std::make_shared<const PlanParts>(plan)});
+}
+
 struct PublicationStage {
   Members members{std::chrono::hours(1)};
   Publication publication{members, kTimeout};
@@ -218,4 +240,35 @@ TEST_CASE("publication: who has confirmed the active plan on this line is told w
   REQUIRE(back->parts.size() == 2);
   CHECK(back->parts.front().base_epoch() == 0);
   CHECK(back->parts.back().base_epoch() == 0);
+}
+
+TEST_CASE("publication: what runs under a plan that a node of it never had must leave it") {
+  for (const std::string& who : std::vector<std::string>{"b", "relay", "idle"}) {
+    CAPTURE(who);
+    PublicationStage stage;
+    const auto a = stage.join("a");
+    const auto line = stage.join(who);
+    CHECK_FALSE(stage.publication.is_lacked());
+    stage.publication.begin(plan_among(Epoch(1), {"a", "b"}), kBegin);
+    CHECK_FALSE(stage.publication.is_lacked());  // nothing runs under it
+    REQUIRE(stage.confirm("a", a, Epoch(1)));
+    REQUIRE(stage.members.lose(who, line.get(), kBegin));
+    REQUIRE(stage.publication.settle(kBegin, stage.deferred).activated);
+    CHECK(stage.publication.is_lacked() == (who != "idle"));
+    const auto back = stage.join(who);
+    CHECK(stage.publication.is_lacked() == (who != "idle"));
+    REQUIRE(stage.confirm(who, back, Epoch(1)));
+    CHECK_FALSE(stage.publication.is_lacked());
+  }
+}
+
+TEST_CASE("publication: nodes that another controller had may have had different plans of it") {
+  PublicationStage stage;
+  CHECK_FALSE(stage.publication.is_lacked());
+  REQUIRE(stage.members.expect("a", kBegin));
+  CHECK(stage.publication.is_lacked());
+  stage.join("a");
+  CHECK_FALSE(stage.publication.is_lacked());
+  stage.members.hear("a", stage.members.find("a")->line.get(), kBegin)->floor = Epoch(7);
+  CHECK(stage.publication.is_lacked());
 }
