@@ -50,7 +50,9 @@ struct ExamineQuestion {
 // What the controller says. Called one at a time from a thread of the client; must not
 // block for long and must not destroy the client.
 struct ControllerEvents {
-  std::function<void(const std::string& peer, const std::string& address)> on_address;
+  // `incarnation` is that of the process which is there.
+  std::function<void(const std::string& peer, const std::string& address, std::uint64_t incarnation)>
+      on_address;
   // First phase; call `installed` (from any thread, once) when it is done.
   std::function<void(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed)> on_plan;
   // Second phase; with `moves`, operations that run are to move to the plan at once.

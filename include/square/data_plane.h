@@ -108,8 +108,10 @@ class DataPlane {
   void stop(std::function<void()> stopped);
   static constexpr Duration kDrainTime = std::chrono::seconds(1);
 
-  // Where the other nodes listen; replaces what was known for that name.
-  void set_address(std::string peer, std::string address);
+  // Where the other nodes listen; replaces what was known for that name. `incarnation` tells the process that
+  // is there from others; 0: nobody knows. Where it was another one before, that is no more, and operations
+  // that it was a member of end as by set_gone().
+  void set_address(std::string peer, std::string address, std::uint64_t incarnation = 0);
 
   // Its process is no more, says who ought to know: operations that it is a member of end with UNAVAILABLE
   // and its name. Not believed while this node has a link with it that is up, but once the last is lost.

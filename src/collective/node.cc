@@ -28,9 +28,8 @@ std::uint32_t draw_incarnation() {
 
 ControllerEvents events_for(DataPlane& node) {
   ControllerEvents events;
-  events.on_address = [&node](const std::string& peer, const std::string& address) {
-    node.set_address(peer, address);
-  };
+  events.on_address = [&node](const std::string& peer, const std::string& address,
+                              std::uint64_t incarnation) { node.set_address(peer, address, incarnation); };
   events.on_plan = [&node](std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
     node.install_plan(std::move(plan), std::move(installed));
   };

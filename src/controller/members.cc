@@ -25,6 +25,7 @@ std::shared_ptr<const v1::ControllerEvent> address_of(const std::string& peer, c
   event->mutable_address()->set_address(member.address);
   event->mutable_address()->set_successor(member.successor);
   event->mutable_address()->set_standing(member.standing);
+  if (!is_planted(Bug::kIncarnationUntold)) event->mutable_address()->set_incarnation(member.incarnation);
   return event;
 }
 

@@ -51,6 +51,12 @@ std::set<std::string> running_groups(const v1::Past& past) {
   return names;
 }
 
+// 0 where it is not known.
+std::uint64_t incarnation_of(const std::string& node, const std::vector<v1::Address>& addresses) {
+  const auto found = std::ranges::find(addresses, node, [](const auto& address) { return address.peer(); });
+  return found == addresses.end() ? 0 : found->incarnation();
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> Succession::take_up(PlanningState& state, EpochPlanner& planner) {
@@ -133,6 +139,11 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
       const bool is_new = !before.contains(name) || nodes.contains(node);
       if (is_new && known != running_.end() && !known->second.contains(name))
         absorbed.missing.push_back({name, node});
+      if (before.contains(name)) continue;
+      for (const Brought& brought : absorbed.brought) {
+        if (const std::uint64_t former = incarnation_of(node, brought.addresses); former != 0)
+          absorbed.missing.push_back({name, node, former});
+      }
     }
   }
   return absorbed;
@@ -151,8 +162,12 @@ bool Succession::spread(const Absorbed& absorbed, PlanningState& state, Members&
     for (const v1::Closed& part : brought.closed) closed.note(brought.node, part.group(), part.number());
   }
   const auto is_there = [&](const std::string& name) { return members.contains(name); };
-  for (const auto& [group, node] : absorbed.missing)
-    replan = state.registry.miss(group, node, is_there) || replan;
+  for (const auto& [group, node, incarnation] : absorbed.missing) {
+    const Member* const member = members.find(node);
+    const bool is_another =
+        member != nullptr && member->incarnation != 0 && member->incarnation != incarnation;
+    if (incarnation == 0 || is_another) replan = state.registry.miss(group, node, is_there) || replan;
+  }
   return replan;
 }
 

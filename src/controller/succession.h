@@ -53,10 +53,12 @@ class Succession {
   struct Missing {
     std::string group;
     std::string node;
+    std::uint64_t incarnation = 0;  // of the process that had a part in it; 0: it is nobody's
   };
   struct Absorbed {
     std::vector<Brought> brought;
-    // Who has no part in what: it has closed it, and nobody who heard that is left, or has not begun.
+    // Who has no part in what: it has closed it, and nobody who heard that is left, or has not begun; or
+    // where another process has its name by now.
     std::vector<Missing> missing;
   };
   Absorbed absorb(PlanningState& state, EpochPlanner& planner, bool has_plan);

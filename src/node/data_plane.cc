@@ -27,10 +27,9 @@ void DataPlane::stop(std::function<void()> stopped) {
       [stopped = std::move(stopped)](Dispatcher& dispatcher) { dispatcher.stop(stopped); });
 }
 
-void DataPlane::set_address(std::string peer, std::string address) {
-  dispatcher_->on_strand([peer = std::move(peer), address = std::move(address)](Dispatcher& dispatcher) {
-    dispatcher.set_address(peer, address);
-  });
+void DataPlane::set_address(std::string peer, std::string address, std::uint64_t incarnation) {
+  dispatcher_->on_strand([peer = std::move(peer), address = std::move(address), incarnation](
+                             Dispatcher& dispatcher) { dispatcher.set_address(peer, address, incarnation); });
 }
 
 void DataPlane::set_gone(std::string peer, std::string reason) {

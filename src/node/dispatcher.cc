@@ -56,8 +56,9 @@ void DataPlane::Dispatcher::on_strand(std::function<void(Dispatcher&)> task) {
   node_.executor.post(life_.bind([this, task = std::move(task)] { task(*this); }));
 }
 
-void DataPlane::Dispatcher::set_address(const std::string& peer, const std::string& address) {
-  neighbours_.set_address(peer, address);
+void DataPlane::Dispatcher::set_address(const std::string& peer, const std::string& address,
+                                        std::uint64_t incarnation) {
+  neighbours_.set_address(peer, address, incarnation);
 }
 
 void DataPlane::Dispatcher::install_plan(const std::shared_ptr<const Plan>& plan,

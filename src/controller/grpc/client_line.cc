@@ -293,7 +293,8 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
     case Event::kAddress:
       candidates_.learn(event.address().peer(), event.address().standing(), event.address().successor());
       recollection_.note_address(event.address());
-      if (events_.on_address) events_.on_address(event.address().peer(), event.address().address());
+      if (events_.on_address)
+        events_.on_address(event.address().peer(), event.address().address(), event.address().incarnation());
       break;
     case Event::kPlan: return handle_plan(event.plan(), connection);
     case Event::kActivate: {

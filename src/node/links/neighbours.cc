@@ -86,7 +86,12 @@ void Neighbours::close_plan(const InstalledPlan& plan) {
   }
 }
 
-void Neighbours::set_address(const std::string& peer, const std::string& address) {
+void Neighbours::set_address(const std::string& peer, const std::string& address, std::uint64_t incarnation) {
+  const auto [known, is_first] = incarnations_.try_emplace(peer, incarnation);
+  // It may be back at its address, and its links up again, before anybody has seen it absent.
+  if (incarnation != 0 && std::exchange(known->second, incarnation) != incarnation && !is_first &&
+      !node_.is_stopping)
+    take_for_gone(peer, "another process has its name");
   if (std::exchange(addresses_[peer], address) != address) broken_.forget(peer);
   if (const auto dial = dials_.find(peer); dial != dials_.end()) dial->second.absences = 0;
   lost_.forget_gone(peer);

@@ -74,7 +74,8 @@ class Neighbours {
   // Links and streams that the plan needs; those of a plan that goes.
   void open_plan(const std::shared_ptr<const InstalledPlan>& plan);
   void close_plan(const InstalledPlan& plan);
-  void set_address(const std::string& peer, const std::string& address);
+  // Where the process that is there is another than before, that one is no more.
+  void set_address(const std::string& peer, const std::string& address, std::uint64_t incarnation = 0);
   // Somebody says that its process is no more. While a link of it is up here and it is not suspected that is
   // not believed; when it is, or the last link is lost, it is.
   void set_gone(const std::string& peer, const std::string& reason);
@@ -133,6 +134,7 @@ class Neighbours {
   Pacer egress_{kUnlimited};
   Flush flush_;
   std::map<std::string, std::string> addresses_;
+  std::map<std::string, std::uint64_t> incarnations_;  // of those whose address is known
   std::map<std::string, Dial> dials_;
   std::map<LinkHandle, Connection> connections_;
   OutgoingLinks outgoing_;

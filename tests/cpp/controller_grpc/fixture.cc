@@ -20,7 +20,8 @@ Result<std::unique_ptr<FakeNode>> FakeNode::join(const std::string& controller, 
   auto node = std::make_unique<FakeNode>();
   FakeNode* const self = node.get();
   ControllerEvents events;
-  events.on_address = [self](const std::string& peer, const std::string& address) {
+  events.on_address = [self](const std::string& peer, const std::string& address,
+                             std::uint64_t /*incarnation*/) {
     self->add({Event::Kind::kAddress, peer + "@" + address, Epoch(0), nullptr});
   };
   events.on_plan = [self, installs = options.installs](std::shared_ptr<const Plan> plan,

@@ -344,10 +344,10 @@ TEST_CASE("a member that has closed a group is not put back into it by the next 
   CHECK(again->collectives != job.made.collectives);
 }
 
-TEST_CASE("what a node closed and registers anew ends, in whatever order the nodes come back") {
-  auto made = CoordinatorThread::create(10s, 10s, mesh({"a", "b"}));
-  REQUIRE(made.is_ok());
-  Coordinator& coordinator = (*made)->coordinator();
+namespace {
+
+// Of two nodes, a and b, that another controller had, and which both know.
+v1::Past past_of_two() {
   v1::Past past;
   past.set_store(77);
   past.set_term(1);
@@ -356,15 +356,64 @@ TEST_CASE("what a node closed and registers anew ends, in whatever order the nod
   past.add_nodes("b");
   past.set_next_group(8);
   past.set_next_collective(3);
-  v1::Hello a = hello_of("a", 1, "a:1");
-  *a.mutable_past() = past;
-  a.mutable_past()->add_registering("job");
-  v1::Hello b = hello_of("b", 1, "b:1");
-  *b.mutable_past() = past;
-  v1::RunningGroup& running = *b.mutable_past()->add_groups();
+  return past;
+}
+
+void add_job(v1::Past& past) {
+  v1::RunningGroup& running = *past.add_groups();
   *running.mutable_group() = controller::to_message(all_reduce_group("job", {"a", "b"}));
   running.add_collectives(2);
   running.set_number(7);
+}
+
+}  // namespace
+
+TEST_CASE("a process that is new has no part in what the one before ran under another controller") {
+  for (const bool is_first : {false, true}) {
+    CAPTURE(is_first);
+    auto made = CoordinatorThread::create(10s, 10s, mesh({"a", "b"}));
+    REQUIRE(made.is_ok());
+    Coordinator& coordinator = (*made)->coordinator();
+    v1::Hello a = hello_of("a", 1, "a:1");
+    *a.mutable_past() = past_of_two();
+    add_job(*a.mutable_past());
+    v1::Address& known = *a.mutable_past()->add_addresses();
+    known.set_peer("b");
+    known.set_address("b:1");
+    known.set_incarnation(1);
+    const v1::Hello b = hello_of("b", 2, "b:1");
+    const auto to_a = std::make_shared<RecordedLine>();
+    const auto to_b = std::make_shared<RecordedLine>();
+    if (is_first) REQUIRE(coordinator.join(b, to_b).is_ok());
+    REQUIRE(coordinator.join(a, to_a).is_ok());
+    std::this_thread::sleep_for(20ms);  // what it brings is absorbed
+    if (!is_first) REQUIRE(coordinator.join(b, to_b).is_ok());
+    const auto has_group = [&] {
+      for (std::uint32_t epoch = 5; epoch < 12; ++epoch) {
+        coordinator.installed("a", to_a.get(), Epoch(epoch));
+        coordinator.installed("b", to_b.get(), Epoch(epoch));
+      }
+      return coordinator.active()->plan->find_collective(CollectiveId(2)) != nullptr;
+    };
+    REQUIRE(eventually(has_group));
+    v1::Closed closed;
+    closed.set_group("job");
+    closed.set_number(7);
+    coordinator.closed("a", to_a.get(), closed);
+    CHECK(eventually([&] { return !has_group(); }));
+  }
+}
+
+TEST_CASE("what a node closed and registers anew ends, in whatever order the nodes come back") {
+  auto made = CoordinatorThread::create(10s, 10s, mesh({"a", "b"}));
+  REQUIRE(made.is_ok());
+  Coordinator& coordinator = (*made)->coordinator();
+  v1::Hello a = hello_of("a", 1, "a:1");
+  *a.mutable_past() = past_of_two();
+  a.mutable_past()->add_registering("job");
+  v1::Hello b = hello_of("b", 1, "b:1");
+  *b.mutable_past() = past_of_two();
+  add_job(*b.mutable_past());
   const auto install = [&](const std::string& name, const RecordedLine& line) {
     for (std::uint32_t epoch = 5; epoch < 12; ++epoch) coordinator.installed(name, &line, Epoch(epoch));
   };

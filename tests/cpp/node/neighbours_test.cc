@@ -197,6 +197,21 @@ TEST_CASE("who is suspected and said to be gone is believed to be, in either ord
   }
 }
 
+TEST_CASE("a process that is another than the one before says that this is gone") {
+  Middle test;
+  test.neighbours.set_address("n2", "there", 1);
+  test.neighbours.on_link_up(LinkHandle(1), LinkEnd::kTail, "n2");
+  test.neighbours.set_address("n2", "there", 1);
+  test.neighbours.set_address("n2", "there");  // nobody knows
+  CHECK(test.host.said == std::vector<std::string>{"n2 up"});
+  // Back at its address before this node saw that it was not there.
+  test.neighbours.set_address("n2", "there", 2);
+  CHECK(test.host.said == std::vector<std::string>{"n2 up", "n2 gone"});
+  CHECK_FALSE(test.neighbours.lost().is_gone("n2"));  // another is there
+  test.neighbours.set_address("n2", "there", 2);
+  CHECK(test.host.said.size() == 2);
+}
+
 TEST_CASE("one that does not answer, or answers between, is not gone") {
   Middle test;
   test.neighbours.set_address("n2", "there");

@@ -34,6 +34,7 @@ void Faults::plan(std::size_t count, Duration within) {
                                              &Faults::kill_controller,
                                              &Faults::kill_controller,
                                              &Faults::kill_controller_at_write,
+                                             &Faults::kill_member_and_controller,
                                              &Faults::block_way_to_controller,
                                              &Faults::break_line_to_controller};
   for (; count > 0; --count) {
@@ -138,6 +139,22 @@ void Faults::kill_controller_at_write() {
   const bool keeps = dice_.one_in(2);
   note(fmt::format("the controller is killed when it writes next, {} that", keeps ? "after" : "before"));
   world_.controller().kill_at_write(keeps, dice_.between(1ms, 6'000ms));
+}
+
+// Both may be back before anybody has seen that they were gone.
+void Faults::kill_member_and_controller() {
+  const std::vector<std::size_t> members = world_.members();
+  if (!members_may_die_ || members.size() < 2 || !world_.controller().is_alive()) return;
+  const std::size_t site = dice_.one_of(members);
+  const Duration back = dice_.between(1ms, dice_.one_in(2) ? 100ms : 3'000ms);
+  const Duration controller_back = dice_.between(1ms, dice_.one_in(2) ? 100ms : 6'000ms);
+  note(fmt::format("n{} and the controller are killed, and started again {:.3f} s and {:.3f} s later", site,
+                   to_seconds(back), to_seconds(controller_back)));
+  has_killed_ = true;
+  world_.controller().kill();
+  world_.kill(site, false);
+  after(back, [this, site] { world_.restart(site); });
+  after(controller_back, [this] { world_.start_controller(); });
 }
 
 void Faults::block_way_to_controller() {

@@ -37,6 +37,7 @@ class Faults {
   void kill_member();
   void kill_controller();
   void kill_controller_at_write();
+  void kill_member_and_controller();
   void block_way_to_controller();
   void break_line_to_controller();
 

@@ -15,6 +15,9 @@ namespace {
 constexpr Duration kGrace = std::chrono::seconds(1);
 // Registrations that end late, of one member.
 constexpr int kPatience = 5;
+// So long after a member's death nobody waits for it any more: leases are over then, whatever happened to the
+// controller.
+constexpr Duration kLongestHearing = std::chrono::seconds(70);
 
 bool is_sum(CollectiveOp op) { return op != CollectiveOp::kBroadcast; }
 
@@ -143,6 +146,9 @@ void Job::ended(std::size_t rank, std::size_t index, Status outcome) {
     return call_next(rank);
   }
   if (!is_excused(outcome)) complain(rank, fmt::format("call {}: {}", index, outcome.to_string()));
+  if (outcome.code() == StatusCode::kDeadlineExceeded && !waited_for().empty())
+    complain(rank,
+             fmt::format("call {} waited for {}, long dead: {}", index, waited_for(), outcome.message()));
   // Like a program that gives its group up.
   member.round = script_.rounds - 1;
   later(rank, Duration(0), [this, rank] { close(rank); });
@@ -168,7 +174,7 @@ void Job::note_death(std::size_t site) {
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     if (script_.sites[rank] != site) continue;
     // Others may wait for its last word also when it is through.
-    dead_.push_back(sites_[site]->name());
+    dead_.emplace(sites_[site]->name(), simulation_.clock().now());
     if (members_[rank].phase != Phase::kClosed) members_[rank].phase = Phase::kDead;
   }
 }
@@ -183,7 +189,13 @@ bool Job::may_come_back(std::size_t site) const {
 // Only the death of a member ends an operation, and who fails hears its name.
 bool Job::is_excused(const Status& failure) const {
   return std::ranges::any_of(
-      dead_, [&](const std::string& name) { return failure.message().find(name) != std::string::npos; });
+      dead_, [&](const auto& one) { return failure.message().find(one.first) != std::string::npos; });
+}
+
+std::string Job::waited_for() const {
+  const auto found = std::ranges::find_if(
+      dead_, [&](const auto& one) { return simulation_.clock().now() - one.second > kLongestHearing; });
+  return found == dead_.end() ? std::string() : found->first;
 }
 
 void Job::complain(std::size_t rank, const std::string& what) {

@@ -77,6 +77,8 @@ class Job {
   void check_result(std::size_t rank, const Call& call);
   void complain(std::size_t rank, const std::string& what);
   [[nodiscard]] bool is_excused(const Status& failure) const;
+  // One that was dead for long when the time was over.
+  [[nodiscard]] std::string waited_for() const;
   [[nodiscard]] bool is_here(std::size_t rank) const;
   void later(std::size_t rank, Duration wait, Executor::Task task);
 
@@ -86,7 +88,7 @@ class Job {
   Script script_;
   std::vector<std::vector<Call>> calls_;  // by round
   std::vector<Member> members_;
-  std::vector<std::string> dead_;  // names
+  std::map<std::string, TimePoint> dead_;  // by name: when it died first
   Complaints complaints_;
   std::uint64_t digest_ = 0xcbf29ce484222325U;
 };

@@ -148,13 +148,18 @@ void NodeControl::hear(const v1::ControllerEvent& event) {
   using Event = v1::ControllerEvent::EventCase;
   switch (event.event_case()) {
     case Event::kWelcome: return welcome(event.welcome());
-    case Event::kAddress: return events_.on_address(event.address().peer(), event.address().address());
+    case Event::kAddress:
+      recollection_.note_address(event.address());
+      return events_.on_address(event.address().peer(), event.address().address(),
+                                event.address().incarnation());
     case Event::kPlan: return install(event.plan());
     case Event::kActivate:
       activated_ = Epoch(event.activate().epoch());
       events_.on_activate(activated_, event.activate().moves());
       return look_at_registrations();
-    case Event::kGone: return events_.on_gone(event.gone().peer(), event.gone().reason());
+    case Event::kGone:
+      recollection_.forget_address(event.gone().peer());
+      return events_.on_gone(event.gone().peer(), event.gone().reason());
     case Event::kClosed:
       closing_.erase({event.closed().group(), event.closed().number()});
       return look_at_registrations();

@@ -28,9 +28,8 @@ class Site {
     network_.set_process(name_, executor_.get());
     ControllerEvents events;
     DataPlane& node = *node_;
-    events.on_address = [&node](const std::string& peer, const std::string& address) {
-      node.set_address(peer, address);
-    };
+    events.on_address = [&node](const std::string& peer, const std::string& address,
+                                std::uint64_t incarnation) { node.set_address(peer, address, incarnation); };
     events.on_plan = [&node](std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
       node.install_plan(std::move(plan), std::move(installed));
     };
