@@ -209,6 +209,10 @@ void Coordinator::broken_links(const std::string& node, const NodeLine* line, co
   const TimePoint now = time();
   if (members_.hear(node, line, now) == nullptr) return;
   const bool is_news = links_.note(node, report, members_, now);
+  for (const std::string& peer : report.peers()) {
+    // The topology has it, and it has not come: nobody else would say so.
+    if (!open_ && !members_.contains(peer) && state_.topology.find_node(peer)) note_away(peer);
+  }
   if (links_.note_heard(node, now) || is_news) note_work();
   surroundings_.wake();  // somebody may have to say something by then
 }

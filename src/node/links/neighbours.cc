@@ -102,7 +102,9 @@ void Neighbours::set_address(const std::string& peer, const std::string& address
 void Neighbours::dial(const std::string& peer) {
   Dial& dial = dials_[peer];
   const auto address = addresses_.find(peer);
-  if (dial.is_open || node_.is_stopping || address == addresses_.end()) return;
+  if (dial.is_open || node_.is_stopping) return;
+  // Who never comes has none: plans go around it as around a link that does not come up.
+  if (address == addresses_.end()) return broken_.note_bad(peer, kFirstGrace);
   dial.is_open = true;
   broken_.note_bad(peer, kFirstGrace);
   connections_[node_.transport.open_link(peer, address->second)] = {.outgoing = &outgoing_to(peer)};

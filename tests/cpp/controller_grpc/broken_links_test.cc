@@ -85,3 +85,20 @@ TEST_CASE("a link that is reported broken leaves the plan, what runs moves, and 
     return plan && !plan->sessions.empty() && Active{plan}.uses("a", "b");
   }));
 }
+
+TEST_CASE("a node that has not come is planned around when another has looked for it in vain") {
+  const auto controller = start(mesh({"a", "b", "c"}));
+  const auto a = FakeNode::join(*controller, "a");
+  const auto b = FakeNode::join(*controller, "b");
+  REQUIRE(a->client().register_group(broadcast_group("g", {"a", "b"}), kPatience).is_ok());
+  const auto uses_c = [&] {
+    const Active active{controller->plan()};
+    return active.uses("a", "c") && active.uses("c", "b");
+  };
+  CHECK(uses_c());
+  a->client().report_broken_links({"c"});
+  CHECK(eventually([&] { return !uses_c(); }));
+  const auto c = FakeNode::join(*controller, "c");
+  a->client().report_broken_links({});
+  CHECK(eventually(uses_c));
+}

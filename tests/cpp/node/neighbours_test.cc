@@ -212,6 +212,19 @@ TEST_CASE("a process that is another than the one before says that this is gone"
   CHECK(test.host.said.size() == 2);
 }
 
+TEST_CASE("a neighbour whose address nobody tells is reported, until it is told") {
+  Middle test;
+  std::vector<std::vector<std::string>> reports;
+  test.neighbours.broken().set_report([&](const auto& peers) { reports.push_back(peers); });
+  test.run(kFirstGrace - kMinRedialWait);
+  CHECK(reports.empty());
+  test.run(2 * kMinRedialWait);
+  CHECK(reports == std::vector<std::vector<std::string>>{{"n2"}});
+  test.neighbours.set_address("n2", "there");
+  CHECK(reports.back().empty());
+  CHECK(test.transport.dialled.size() == 1);
+}
+
 TEST_CASE("one that does not answer, or answers between, is not gone") {
   Middle test;
   test.neighbours.set_address("n2", "there");

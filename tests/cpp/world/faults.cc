@@ -127,7 +127,7 @@ void Faults::kill_member() {
 }
 
 void Faults::kill_controller() {
-  if (!world_.controller().is_alive()) return;
+  if (!world_.controller().is_alive() || (has_killed_ && world_.may_forget_groups())) return;
   const Duration time = dice_.between(1ms, 6'000ms);
   note(fmt::format("the controller is killed, and started again {:.3f} s later", to_seconds(time)));
   world_.controller().kill();
@@ -145,6 +145,7 @@ void Faults::kill_controller_at_write() {
 void Faults::kill_member_and_controller() {
   const std::vector<std::size_t> members = world_.members();
   if (!members_may_die_ || members.size() < 2 || !world_.controller().is_alive()) return;
+  if (world_.may_forget_groups()) return;
   const std::size_t site = dice_.one_of(members);
   const Duration back = dice_.between(1ms, dice_.one_in(2) ? 100ms : 3'000ms);
   const Duration controller_back = dice_.between(1ms, dice_.one_in(2) ? 100ms : 6'000ms);

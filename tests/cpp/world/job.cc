@@ -179,6 +179,10 @@ void Job::note_death(std::size_t site) {
   }
 }
 
+bool Job::has_begun() const {
+  return std::ranges::all_of(members_, [](const Member& member) { return member.has_registered; });
+}
+
 bool Job::may_come_back(std::size_t site) const {
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     if (script_.sites[rank] == site && !members_[rank].has_registered) return false;

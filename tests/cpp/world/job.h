@@ -46,6 +46,8 @@ class Job {
   [[nodiscard]] bool is_over() const;
   // The process of a member is no more.
   void note_death(std::size_t site);
+  // Every member has its number, or has had it.
+  [[nodiscard]] bool has_begun() const;
   // Its process may be started again: a group that it was to register would wait for it for ever.
   [[nodiscard]] bool may_come_back(std::size_t site) const;
   // What members have seen that nobody should.

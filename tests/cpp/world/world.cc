@@ -137,6 +137,11 @@ void World::restart(std::size_t index) {
   if (may && !site(index).is_alive()) site(index).start();
 }
 
+bool World::may_forget_groups() const {
+  const bool has_begun = std::ranges::all_of(jobs_, [](const auto& job) { return job->has_begun(); });
+  return !controller_->has_store() && !has_begun;
+}
+
 void World::start_controller() {
   if (controller_->is_alive()) return;
   const Status started = controller_->start();

@@ -44,6 +44,10 @@ class World {
   void change_line(std::size_t from, std::size_t to, const std::function<void(LinkConditions&)>& change);
   void kill(std::size_t site, bool silently);
   void restart(std::size_t site);
+  // Known: a controller without a store, that follows another, hears of a group from those alone that are
+  // still in it. Where the others are dead, or through with it, who is late registers another one under the
+  // name.
+  [[nodiscard]] bool may_forget_groups() const;
   void start_controller();
   // Alive, and member of no group, or of one.
   [[nodiscard]] std::vector<std::size_t> relays() const { return alive(false); }
