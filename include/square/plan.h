@@ -75,6 +75,9 @@ struct PlanCollective {
   double completion_seconds = 0;
   double cost_usd_per_hour = 0;  // of its streams, by the prices of the links
   std::vector<SessionId> sessions;
+  // The first plan of the same origin in which it is as it is, its sessions too; only in a node's part.
+  // Nothing: this one.
+  std::optional<Epoch> since = std::nullopt;
 };
 
 struct PlanTenant {

@@ -1699,4 +1699,4 @@ def validate(plan: Plan) -> None:
     """
 
 __version__: str = "0.1.0"
-kProtocolVersion: int = 6
+kProtocolVersion: int = 7

@@ -40,6 +40,7 @@ bool EpochPlanner::take_better(std::optional<Admission>& admission, const Planni
 
 bool EpochPlanner::note_published(const PublishedPlan& published, bool is_whole) {
   last_ = published.plan->epoch;
+  last_parts_ = published.parts;
   is_whole_ = is_whole;
   plan_again_ = published.plan->provisional && published.plan != provisional_;
   published_ = published.plan == provisional_ ? provisional_ : nullptr;
@@ -59,7 +60,7 @@ Result<PublishedPlanPtr> EpochPlanner::ready_to_publish(Plan plan) {
   plan.epoch = Epoch(last_.value() + 1);
   plan.origin = origin_;
   auto made = std::make_shared<const Plan>(std::move(plan));
-  auto parts = std::make_shared<const PlanParts>(made);
+  auto parts = std::make_shared<const PlanParts>(made, last_parts_.get(), passed_);
   if (parts->size_bytes() > kMaxPlanBytes) {
     return resource_exhausted(
         fmt::format("the plan takes {} bytes, more than {}", parts->size_bytes(), kMaxPlanBytes));

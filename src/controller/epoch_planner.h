@@ -39,8 +39,12 @@ class EpochPlanner {
   bool note_kept();
   // Whether one of them said so since the last call.
   bool take_plan_again() { return std::exchange(plan_again_, false); }
-  // Plans made from now on have later epochs than this one.
-  void pass(Epoch epoch) { last_ = std::max(last_, epoch); }
+  // Plans made from now on have later epochs than this one, which a node has had from an earlier controller,
+  // and nothing in them is as it is since that one or before.
+  void pass(Epoch epoch) {
+    last_ = std::max(last_, epoch);
+    passed_ = std::max(passed_, epoch);
+  }
   [[nodiscard]] Epoch last() const { return last_; }
   [[nodiscard]] SessionNumbers& numbers() { return numbers_; }
 
@@ -53,8 +57,10 @@ class EpochPlanner {
   std::shared_ptr<const Plan> published_;    // the last, while a better one of it is under way
   bool is_given_up_ = false;                 // it was, and make() ended it
   SessionNumbers numbers_;
-  Epoch last_{0};          // published, or passed
-  bool is_whole_ = false;  // what was published last leads through nodes that are away
+  Epoch last_{0};  // published, or passed
+  Epoch passed_{0};
+  std::shared_ptr<const PlanParts> last_parts_;  // published
+  bool is_whole_ = false;                        // what was published last leads through nodes that are away
   bool plan_again_ = false;
 };
 

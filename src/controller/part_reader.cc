@@ -62,6 +62,7 @@ Result<PlanCollective> value_of(const v1::PartCollective& record) {
   collective.weight = record.weight();
   collective.size_bytes = record.size_bytes();
   collective.rate_bps = record.rate_bps();
+  collective.since = Epoch(record.since());
   if (record.op() > static_cast<std::uint32_t>(CollectiveOp::kScatter)) return broken("an unknown operation");
   if (!are_amounts({collective.weight, collective.rate_bps}))
     return broken("a collective with a wrong figure");
@@ -153,6 +154,10 @@ Status check_numbers(const Plan& plan) {
   const auto are_nodes = [&](const Link& link) { return is_node(link.first) && is_node(link.second); };
   for (const PlanLink& link : plan.links) {
     if (!are_nodes(key_of(link))) return broken("a link of an unknown node");
+  }
+  for (const PlanCollective& collective : plan.collectives) {
+    if (collective.since == Epoch(0) || collective.since > plan.epoch)
+      return broken("a collective since a plan that cannot be");
   }
   for (const PlanSession& session : plan.sessions) {
     if (!is_node(session.root) || !std::ranges::all_of(session.members, is_node)) {

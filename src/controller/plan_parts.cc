@@ -80,7 +80,8 @@ void PlanParts::Records<Key>::add(Key key, const google::protobuf::MessageLite& 
   bytes.push_back(record.SerializeAsString());
 }
 
-PlanParts::PlanParts(const std::shared_ptr<const Plan>& plan) {
+PlanParts::PlanParts(const std::shared_ptr<const Plan>& plan, const PlanParts* base, Epoch after)
+    : oldest_(plan->epoch) {
   // As nodes make them of the whole plan, whose links only this side has.
   const std::shared_ptr<const Plan> whole = with_lifelines(plan);
   head_.set_epoch(whole->epoch.value());
@@ -100,8 +101,11 @@ PlanParts::PlanParts(const std::shared_ptr<const Plan>& plan) {
   shares_.resize(nodes_.size());
   add_tenants(*whole);
   add_links(*whole);
-  add_collectives(*whole);
   add_sessions(*whole);
+  const bool has_base = base != nullptr && base->head_.store() == head_.store() &&
+                        base->head_.term() == head_.term() && has_same_nodes(*base);
+  add_collectives(*whole, has_base ? base : nullptr, after);
+  share_out(*whole);
   for (Share& share : shares_) {
     std::ranges::sort(share.tenants);
     share.tenants.erase(std::ranges::unique(share.tenants).begin(), share.tenants.end());
@@ -115,6 +119,7 @@ void PlanParts::add_tenants(const Plan& plan) {
     record.set_name(tenant.name);
     record.set_weight(tenant.weight);
     record.set_rate_bps(tenant.rate_bps);
+    weights_.push_back(tenant.weight);
     tenants_.add(tenant.name, record);
   }
 }
@@ -137,8 +142,86 @@ void PlanParts::add_links(const Plan& plan) {
   }
 }
 
-// Which nodes they concern, too.
-void PlanParts::add_collectives(const Plan& plan) {
+void PlanParts::add_collectives(const Plan& plan, const PlanParts* base, Epoch after) {
+  CollectiveId::value_type next = 0;
+  for (const std::size_t i :
+       order_of(plan.collectives, [](const PlanCollective& collective) { return collective.id; })) {
+    const PlanCollective& collective = plan.collectives[i];
+    next = collective.id.value() + 1;
+    v1::PartCollective record;
+    record.set_id(collective.id.value());
+    record.set_tenant(collective.tenant);
+    record.set_group(collective.group);
+    record.set_op(static_cast<std::uint32_t>(collective.op));
+    record.set_weight(collective.weight);
+    record.set_size_bytes(collective.size_bytes);
+    record.set_rate_bps(collective.rate_bps);
+    since_.push_back(since(collective, record, base, after));
+    oldest_ = std::min(oldest_, since_.back());
+    record.set_since(since_.back().value());
+    collectives_.add(collective.id, record);
+  }
+  head_.set_next_collective(next);
+}
+
+Epoch PlanParts::since(const PlanCollective& collective, v1::PartCollective record, const PlanParts* base,
+                       Epoch after) const {
+  const Epoch now(head_.epoch());
+  if (base == nullptr) return now;
+  const auto known = std::ranges::lower_bound(base->collectives_.keys, collective.id);
+  if (known == base->collectives_.keys.end() || *known != collective.id) return now;
+  const auto position = static_cast<std::size_t>(known - base->collectives_.keys.begin());
+  const Epoch before = base->since_[position];
+  record.set_since(before.value());
+  const bool is_same = before > after && base->collectives_.bytes[position] == record.SerializeAsString() &&
+                       has_same_weight(collective.tenant, *base) && has_same_sessions(collective.id, *base);
+  return is_same ? before : now;
+}
+
+// Those of the base have the same numbers here.
+bool PlanParts::has_same_nodes(const PlanParts& base) const {
+  return std::ranges::all_of(base.numbers_, [&](const auto& node) {
+    const auto here = numbers_.find(node.first);
+    return here != numbers_.end() && here->second == node.second;
+  });
+}
+
+bool PlanParts::has_same_weight(const std::string& tenant, const PlanParts& base) const {
+  const auto weight_in = [&](const PlanParts& parts) {
+    const auto found = std::ranges::lower_bound(parts.tenants_.keys, tenant);
+    const bool is_there = found != parts.tenants_.keys.end() && *found == tenant;
+    return is_there ? parts.weights_[static_cast<std::size_t>(found - parts.tenants_.keys.begin())] : 1.0;
+  };
+  return weight_in(*this) == weight_in(base);
+}
+
+bool PlanParts::has_same_sessions(CollectiveId collective, const PlanParts& base) const {
+  static const std::vector<std::uint32_t> kNone;
+  const auto positions_in = [&](const PlanParts& parts) -> const std::vector<std::uint32_t>& {
+    const auto found = parts.sessions_of_.find(collective);
+    return found == parts.sessions_of_.end() ? kNone : found->second;
+  };
+  return std::ranges::equal(positions_in(*this), positions_in(base),
+                            [&](std::size_t here, std::size_t there) {
+                              return sessions_.bytes[here] == base.sessions_.bytes[there];
+                            });
+}
+
+void PlanParts::add_sessions(const Plan& plan) {
+  const std::vector<double> limits = block_limits(plan);
+  const LinkLatencies latencies(plan);
+  SessionId::value_type next = 0;
+  for (const std::size_t i : order_of(plan.sessions, [](const PlanSession& session) { return session.id; })) {
+    const PlanSession& session = plan.sessions[i];
+    next = session.id.value() + 1;
+    sessions_of_[session.collective].push_back(static_cast<std::uint32_t>(sessions_.keys.size()));
+    sessions_.add(session.id, record_of(session, limits[i], latencies));
+  }
+  head_.set_next_session(next);
+}
+
+// Which nodes collectives concern, their tenants and sessions with them.
+void PlanParts::share_out(const Plan& plan) {
   std::map<CollectiveId, std::vector<bool>> concerned;
   for (const PlanSession& session : plan.sessions) {
     std::vector<bool>& nodes = concerned[session.collective];
@@ -148,48 +231,24 @@ void PlanParts::add_collectives(const Plan& plan) {
       for (const auto& [from, to] : stream.links) nodes[from.index()] = nodes[to.index()] = true;
     }
   }
-  CollectiveId::value_type next = 0;
-  for (const std::size_t i :
-       order_of(plan.collectives, [](const PlanCollective& collective) { return collective.id; })) {
-    const PlanCollective& collective = plan.collectives[i];
-    next = collective.id.value() + 1;
+  for (const PlanCollective& collective : plan.collectives) {
+    const auto position = static_cast<std::size_t>(
+        std::ranges::lower_bound(collectives_.keys, collective.id) - collectives_.keys.begin());
     const auto tenant = std::ranges::lower_bound(tenants_.keys, collective.tenant);
     const bool has_tenant = tenant != tenants_.keys.end() && *tenant == collective.tenant;
     const auto nodes = concerned.find(collective.id);
     for (std::size_t v = 0; v < shares_.size(); ++v) {
       if (nodes != concerned.end() && !nodes->second[v]) continue;
-      add_once(shares_[v].collectives, collectives_.keys.size());
+      shares_[v].collectives.push_back(static_cast<std::uint32_t>(position));
       if (has_tenant) add_once(shares_[v].tenants, static_cast<std::size_t>(tenant - tenants_.keys.begin()));
     }
-    v1::PartCollective record;
-    record.set_id(collective.id.value());
-    record.set_tenant(collective.tenant);
-    record.set_group(collective.group);
-    record.set_op(static_cast<std::uint32_t>(collective.op));
-    record.set_weight(collective.weight);
-    record.set_size_bytes(collective.size_bytes);
-    record.set_rate_bps(collective.rate_bps);
-    collectives_.add(collective.id, record);
   }
-  head_.set_next_collective(next);
-}
-
-void PlanParts::add_sessions(const Plan& plan) {
-  const std::vector<double> limits = block_limits(plan);
-  const LinkLatencies latencies(plan);
-  SessionId::value_type next = 0;
-  std::map<CollectiveId, std::vector<std::uint32_t>> positions;
-  for (const std::size_t i : order_of(plan.sessions, [](const PlanSession& session) { return session.id; })) {
-    const PlanSession& session = plan.sessions[i];
-    next = session.id.value() + 1;
-    positions[session.collective].push_back(static_cast<std::uint32_t>(sessions_.keys.size()));
-    sessions_.add(session.id, record_of(session, limits[i], latencies));
-  }
-  head_.set_next_session(next);
   for (Share& share : shares_) {
+    std::ranges::sort(share.collectives);
     for (const std::uint32_t collective : share.collectives) {
-      const std::vector<std::uint32_t>& its = positions[collectives_.keys[collective]];
-      share.sessions.insert(share.sessions.end(), its.begin(), its.end());
+      const auto its = sessions_of_.find(collectives_.keys[collective]);
+      if (its != sessions_of_.end())
+        share.sessions.insert(share.sessions.end(), its->second.begin(), its->second.end());
     }
     std::ranges::sort(share.sessions);
   }

@@ -22,7 +22,14 @@ class PlanParts {
  public:
   using EventPtr = std::shared_ptr<const v1::ControllerEvent>;
 
-  explicit PlanParts(const std::shared_ptr<const Plan>& plan);
+  // `base`: those of the plan published before, if there is one. A collective that is as it was there, with
+  // its sessions and its tenant's weight, is so since that plan says, if that is after the plan `after`;
+  // others are since this one.
+  explicit PlanParts(const std::shared_ptr<const Plan>& plan, const PlanParts* base = nullptr,
+                     Epoch after = Epoch(0));
+
+  // Of the collective that is as it is for longest; the plan's own where there is none.
+  [[nodiscard]] Epoch oldest() const { return oldest_; }
 
   // All that concerns `node`; where it has its part of `base`, a plan of the same origin, only what is other
   // than in that. A node that the plan does not know gets the nodes' names.
@@ -52,7 +59,14 @@ class PlanParts {
   void add_tenants(const Plan& plan);
   void add_links(const Plan& plan);
   void add_sessions(const Plan& plan);
-  void add_collectives(const Plan& plan);
+  void add_collectives(const Plan& plan, const PlanParts* base, Epoch after);
+  void share_out(const Plan& plan);
+  // Since when the plan's collective, whose record this is, is as it is.
+  [[nodiscard]] Epoch since(const PlanCollective& collective, v1::PartCollective record,
+                            const PlanParts* base, Epoch after) const;
+  [[nodiscard]] bool has_same_sessions(CollectiveId collective, const PlanParts& base) const;
+  [[nodiscard]] bool has_same_nodes(const PlanParts& base) const;
+  [[nodiscard]] bool has_same_weight(const std::string& tenant, const PlanParts& base) const;
   [[nodiscard]] const Share& share_of(const std::string& node) const;
 
   // The fields of the message that are the same for all nodes, and no records.
@@ -63,6 +77,10 @@ class PlanParts {
   Records<Link> links_;
   Records<CollectiveId> collectives_;
   Records<SessionId> sessions_;
+  std::vector<double> weights_;                                     // of tenants
+  std::vector<Epoch> since_;                                        // of collectives
+  std::map<CollectiveId, std::vector<std::uint32_t>> sessions_of_;  // positions
+  Epoch oldest_;
   std::vector<Share> shares_;  // by node
 };
 

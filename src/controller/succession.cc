@@ -101,7 +101,9 @@ bool Succession::note(const v1::Hello& hello, Member& member,
   if (!has_other_past(hello, origin())) return false;
   member.floor = Epoch(hello.past().epoch());
   for (const PublishedPlanPtr& made : published) {
-    if (is_planted(Bug::kPastGetsAnyPlan) || has_all(*made->plan, hello.past())) continue;
+    // Nor is anything to be as it is since one that it has had.
+    const bool is_later = made->parts->oldest() > Epoch(hello.past().epoch());
+    if (is_planted(Bug::kPastGetsAnyPlan) || (is_later && has_all(*made->plan, hello.past()))) continue;
     member.floor = std::max(member.floor, made->plan->epoch);
     if (made == published.back()) without_plan_.insert(hello.node());
   }

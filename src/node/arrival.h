@@ -5,14 +5,14 @@
 #include <string_view>
 
 #include "node/landing/landing.h"
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "square/frame.h"
 
 namespace square {
 
 struct Arrival {
   // The frame's epoch, and its stream there.
-  std::shared_ptr<const InstalledPlan> plan{};
+  std::shared_ptr<const InstalledCollective> plan{};
   const LocalStream* stream = nullptr;
   // The neighbour that sent it: a name that the plan holds, and its place among the stream's
   // parents, or its children if it is one of those.

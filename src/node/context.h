@@ -20,7 +20,7 @@
 #include "node/links/heard_peers.h"
 #include "node/links/measured_links.h"
 #include "node/links/tick.h"
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "node/traffic_meter.h"
 #include "square/clock.h"
 #include "square/data_plane.h"
@@ -35,7 +35,7 @@ struct NodeContext {
   Transport& transport;
   Executor& executor;
   NodeStatistics statistics{};
-  TrafficMeter traffic{};
+  TrafficMeter traffic{options.name};
   LandingTable landing{};
   HeardPeers heard{};
   MeasuredLinks measured{};

@@ -15,12 +15,12 @@ namespace square {
 namespace {
 
 // Does the plan give this node the part that the call asks for?
-Status check_part(const InstalledPlan& plan, const MemberOperation& call, const std::string& self) {
-  const auto& sessions = plan.sessions_of(call.collective);
+Status check_part(const InstalledCollective& plan, const MemberOperation& call, const std::string& self) {
+  const auto& sessions = plan.sessions();
   if (sessions.empty()) return Status::ok();  // all members live on one node
-  for (const PlanSession* session : sessions) {
-    const bool is_member = std::ranges::find(session->members, plan.self()) != session->members.end();
-    if (call.is_root ? plan.self() == session->root : is_member) return Status::ok();
+  for (const PlanSession& session : sessions) {
+    const bool is_member = std::ranges::find(session.members, plan.self()) != session.members.end();
+    if (call.is_root ? plan.self() == session.root : is_member) return Status::ok();
   }
   return invalid_argument(fmt::format("no session of collective {} {} node \"{}\"", call.collective.value(),
                                       call.is_root ? "starts at" : "reaches", self));
@@ -66,17 +66,17 @@ void DataPlane::Dispatcher::install_plan(const std::shared_ptr<const Plan>& plan
   plans_.install(plan, std::move(installed));
 }
 
-void DataPlane::Dispatcher::open_plan(const PlanPointer& plan) {
-  groups_.learn(plan->plan());
-  neighbours_.open_plan(plan);
-  for (const auto& [key, stream] : plan->streams()) node_.landing.add_stream(stream);
+void DataPlane::Dispatcher::open(const CollectivePointer& collective) {
+  groups_.learn(collective->planned());
+  neighbours_.open(collective);
+  for (const LocalStream& stream : collective->streams()) node_.landing.add_stream(stream);
 }
 
-void DataPlane::Dispatcher::close_plan(const InstalledPlan& plan) {
-  for (const auto& [key, stream] : plan.streams()) node_.landing.remove_stream(key);
-  neighbours_.close_plan(plan);
-  relayed_sums_.drop_before(Epoch(plan.epoch().value() + 1));
-  for (const PlanCollective& collective : plan.plan().collectives) forget_if_over(collective.id);
+void DataPlane::Dispatcher::close(const CollectivePointer& collective) {
+  for (const LocalStream& stream : collective->streams()) node_.landing.remove_stream(stream.key);
+  neighbours_.close(*collective);
+  relayed_sums_.drop_closed(*collective);
+  forget_if_over(collective->id());
 }
 
 void DataPlane::Dispatcher::set_members(CollectiveId id, const std::string& group, std::vector<Rank> ranks) {
@@ -109,8 +109,8 @@ Status DataPlane::Dispatcher::check_call(const MemberOperation& call, const Coll
     return is_late ? *collective.failure : collective.failed_before(call.collective);
   }
   if (collective.is_closed) return Collective::closed_before(call.collective, self);
-  const PlanPointer plan = plans_.active();
-  if (!plan || plan->plan().find_collective(call.collective) == nullptr) {
+  const CollectivePointer plan = plans_.active(call.collective);
+  if (!plan) {
     return not_found(
         fmt::format("no active plan on node \"{}\" knows collective {}", self, call.collective.value()));
   }
@@ -120,7 +120,7 @@ Status DataPlane::Dispatcher::check_call(const MemberOperation& call, const Coll
   }
   if (collective.has_finished(call.operation)) return called_already(call);
   SQUARE_RETURN_IF_ERROR(check_part(*plan, call, self));
-  return square::check_call(call, plan->plan());
+  return square::check_call(call, *plan);
 }
 
 void DataPlane::Dispatcher::post(MemberOperation call) {
@@ -134,7 +134,7 @@ void DataPlane::Dispatcher::post(MemberOperation call) {
     if (collective.failure) failures_.announce(key, Status(*collective.failure), call.call);
     return refuse(right);
   }
-  const PlanPointer plan = plans_.active();
+  const CollectivePointer plan = plans_.active(key.collective);
   const auto operation = operations_.open(key, *plan);
   if (!operation) {
     return refuse(resource_exhausted(fmt::format("more than {} operations are open on node \"{}\"",
@@ -143,9 +143,10 @@ void DataPlane::Dispatcher::post(MemberOperation call) {
   if (operation->has_posted(call.rank)) return refuse(called_already(call));
   // Before any buffer is compared: whoever called something else must hear that, not of sizes.
   if (!agreement_.on_call(key, call.rank, call.call)) return refuse(*groups_.look(call.collective).failure);
-  operations_.on_call(key, *plan, std::max(call.input.size(), call.output.size()));
+  operations_.on_call(key, *plan, plans_.active()->fastest_link_bps(),
+                      std::max(call.input.size(), call.output.size()));
   operation->post(std::move(call), plan);
-  const Status there = neighbours_.lost().check_members(*plan, key.collective);
+  const Status there = neighbours_.lost().check_members(*plan);
   if (!there.is_ok()) operation->fail(there, true);
 }
 
@@ -197,22 +198,21 @@ void DataPlane::Dispatcher::on_finished(const OperationKey& key, const Status& o
 }
 
 void DataPlane::Dispatcher::fill_sources(const StreamKey& key) {
-  const PlanPointer plan = plans_.find(key.epoch);
-  const LocalStream* stream = plan ? plan->find(key) : nullptr;
+  const CollectivePointer collective = plans_.find(key);
+  const LocalStream* stream = collective ? collective->find(key) : nullptr;
   if (stream != nullptr && stream->starts_here()) operations_.fill(stream->collective, key);
 }
 
 void DataPlane::Dispatcher::on_link_back(LinkEnd end, const std::string& peer) {
   operations_.hurry([&](CollectiveId collective) {
-    return std::ranges::any_of(plans_.all(), [&](const auto& entry) {
-      return LostLinks::uses(*entry.second, collective, end, peer);
-    });
+    return std::ranges::any_of(plans_.ways_of(collective),
+                               [&](const auto& way) { return LostLinks::uses(*way, end, peer); });
   });
 }
 
 std::string DataPlane::Dispatcher::lost_links(CollectiveId collective) const {
-  const PlanPointer plan = plans_.active();
-  return plan ? neighbours_.lost().describe(*plan, collective, node_.clock.now()) : std::string();
+  const CollectivePointer plan = plans_.active(collective);
+  return plan ? neighbours_.lost().describe(*plan, node_.clock.now()) : std::string();
 }
 
 void DataPlane::Dispatcher::stop(std::function<void()> stopped) {

@@ -62,8 +62,12 @@ class DataPlane::Dispatcher final : public TransportHandler,
 
   // OperationHost:
   Neighbours::OutgoingLinks& links() override { return neighbours_.outgoing(); }
-  std::shared_ptr<const InstalledPlan> plan_of(Epoch epoch) override { return plans_.find(epoch); }
-  std::shared_ptr<const InstalledPlan> active_plan() override { return plans_.active(); }
+  std::shared_ptr<const InstalledCollective> collective_of(CollectiveId collective, Epoch since) override {
+    return plans_.find(collective, since);
+  }
+  std::shared_ptr<const InstalledCollective> active(CollectiveId collective) override {
+    return plans_.active(collective);
+  }
   void answer(const LocalStream& stream, Frame frame) override { frames_.answer(stream, frame); }
   void fill_stream(const StreamKey& key) override { neighbours_.flush().mark_room(key); }
   [[nodiscard]] std::string lost_links(CollectiveId collective) const override;
@@ -75,12 +79,16 @@ class DataPlane::Dispatcher final : public TransportHandler,
 
  private:
   using PlanPointer = std::shared_ptr<const InstalledPlan>;
+  using CollectivePointer = std::shared_ptr<const InstalledCollective>;
 
   // LivePlans::Host:
-  void open_plan(const PlanPointer& plan) override;
-  void close_plan(const InstalledPlan& plan) override;
-  void move_up(const PlanPointer& plan) override { operations_.migrate(plan); }
-  [[nodiscard]] bool runs_before(Epoch epoch) const override { return operations_.runs_before(epoch); }
+  void open(const CollectivePointer& collective) override;
+  void close(const CollectivePointer& collective) override;
+  void open_plan(const PlanPointer& plan) override { neighbours_.set_paces(*plan); }
+  void move_up(const PlanPointer& plan) override { operations_.migrate(*plan); }
+  [[nodiscard]] bool runs_before(const InstalledPlan& plan) const override {
+    return operations_.runs_before(plan);
+  }
 
   // Neighbours::Host:
   void fill_sources(const StreamKey& key) override;

@@ -1,6 +1,8 @@
 #include "node/traffic_meter.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
 #include <utility>
 
 #include "transport/pacing/wire_cost.h"
@@ -11,120 +13,53 @@ std::string_view to_string(LinkDirection direction) {
   return direction == LinkDirection::kOut ? "out" : "in";
 }
 
-namespace {
-
-template <typename Key>
-void make_ordered(std::vector<Key>& keys) {
-  std::ranges::sort(keys);
-  keys.erase(std::ranges::unique(keys).begin(), keys.end());
-}
-
-}  // namespace
-
-void TrafficMeter::Present::order() {
-  make_ordered(links);
-  make_ordered(sessions);
-}
-
-void TrafficMeter::add(const std::string& self, const Plan& plan) {
-  const auto node = plan.find_node(self);
-  if (!node) return;
-  Present present;
-  note_links(plan, *node, false, present);
-  note_sessions(plan, *node, false, present);
-  present.order();
-  links_.add(present.links);
-  sessions_.add(present.sessions);
-  tenants_.add({present.tenants.begin(), present.tenants.end()});
-}
-
-void TrafficMeter::follow(const std::string& self, const std::vector<const Plan*>& live, const Plan* active) {
-  forget_rates();
-  epoch_ = active == nullptr ? std::nullopt : std::optional(active->epoch);
-  Present present;
-  for (const Plan* plan : live) {
-    const auto node = plan->find_node(self);
-    if (!node) continue;
-    note_links(*plan, *node, plan == active, present);
-    note_sessions(*plan, *node, plan == active, present);
+std::vector<TrafficMeter::LinkKey> TrafficMeter::links_of(const Plan& plan) const {
+  std::vector<LinkKey> keys;
+  const auto self = plan.find_node(self_);
+  for (const PlanLink& link : plan.links) {
+    if (link.from == self) keys.emplace_back(plan.nodes[link.to.index()].name, LinkDirection::kOut);
+    if (link.to == self) keys.emplace_back(plan.nodes[link.from.index()].name, LinkDirection::kIn);
   }
-  present.order();
-  links_.keep(std::move(present.links));
-  sessions_.keep(std::move(present.sessions));
-  tenants_.keep({present.tenants.begin(), present.tenants.end()});
+  return keys;
 }
 
-void TrafficMeter::forget_rates() {
-  for (const LinkKey& key : links_.here()) {
-    LinkMetrics& link = links_[key]->counters;
-    link.capacity_bps = 0;
-    link.planned_bps = 0;
-  }
-  for (const SessionId id : sessions_.here()) {
-    SessionMetrics& session = sessions_[id]->counters;
-    session.planned_bps = 0;
-    session.planned_sent_bps = 0;
-    session.planned_received_bps = 0;
-  }
-  for (const std::string& name : tenants_.here()) {
-    TenantMetrics& tenant = tenants_[name]->counters;
-    tenant.planned_bps = 0;
-    tenant.planned_sent_bps = 0;
-    tenant.planned_received_bps = 0;
-  }
-}
-
-void TrafficMeter::note_links(const Plan& plan, NodeId self, bool is_active, Present& present) {
-  for (const PlanLink& planned : plan.links) {
-    if (planned.from != self && planned.to != self) continue;
-    const bool is_out = planned.from == self;
-    const std::string& peer = plan.nodes[(is_out ? planned.to : planned.from).index()].name;
-    const LinkKey key{peer, is_out ? LinkDirection::kOut : LinkDirection::kIn};
-    LinkMetrics& link = links_[key]->counters;
-    link.peer = peer;
+void TrafficMeter::add_links(const Plan& plan) {
+  for (const LinkKey& key : links_of(plan)) {
+    LinkMetrics& link = links_.come(key)->counters;
+    link.peer = key.first;
     link.direction = key.second;
-    present.links.push_back(key);
-    if (!is_active) continue;
-    link.capacity_bps = planned.capacity_bps;
-    link.planned_bps = planned.load_bps;
   }
 }
 
-void TrafficMeter::note_sessions(const Plan& plan, NodeId self, bool is_active, Present& present) {
-  for (const PlanSession& planned : plan.sessions) {
-    double sent = 0;
-    double received = 0;
-    for (const PlanStream& stream : planned.streams) {
-      for (const auto& [from, to] : stream.links) {
-        if (from == self) sent += stream.rate_bps;
-        if (to == self) received += stream.rate_bps;
-      }
-    }
-    const bool is_member = std::ranges::find(planned.members, self) != planned.members.end();
-    if (sent == 0 && received == 0 && !is_member) continue;
-    const PlanCollective* collective = plan.find_collective(planned.collective);
-    const auto tally = sessions_[planned.id];
+void TrafficMeter::remove_links(const Plan& plan) {
+  for (const LinkKey& key : links_of(plan)) links_.leave(key);
+}
+
+// Leads through this node, or has members here.
+bool TrafficMeter::concerns(const InstalledCollective& collective, const PlanSession& session) {
+  return std::ranges::find(session.members, collective.self()) != session.members.end() ||
+         !collective.streams_of(session.id).empty();
+}
+
+void TrafficMeter::add(const InstalledCollective& collective) {
+  for (const PlanSession& planned : collective.sessions()) {
+    if (!concerns(collective, planned)) continue;
+    const auto tally = sessions_.come(planned.id);
     SessionMetrics& session = tally->counters;
     session.id = planned.id;
     session.collective = planned.collective;
     session.kind = planned.kind;
-    session.tenant = collective == nullptr ? std::string() : collective->tenant;
-    tally->tenant = tenants_[session.tenant];
-    TenantMetrics& tenant = tally->tenant->counters;
-    tenant.name = session.tenant;
-    present.sessions.push_back(planned.id);
-    present.tenants.insert(collective == nullptr ? std::string_view() : collective->tenant);
-    if (!is_active) continue;
-    session.planned_bps = planned.rate_bps;
-    session.planned_sent_bps = sent;
-    session.planned_received_bps = received;
-    tenant.planned_sent_bps += sent;
-    tenant.planned_received_bps += received;
+    session.tenant = collective.planned().tenant;
+    tally->tenant = tenants_.come(session.tenant);
+    tally->tenant->counters.name = session.tenant;
   }
-  if (!is_active) return;
-  for (const PlanTenant& planned : plan.tenants) {
-    if (present.tenants.contains(planned.name))
-      tenants_[planned.name]->counters.planned_bps = planned.rate_bps;
+}
+
+void TrafficMeter::remove(const InstalledCollective& collective) {
+  for (const PlanSession& planned : collective.sessions()) {
+    if (!concerns(collective, planned)) continue;
+    sessions_.leave(planned.id);
+    tenants_.leave(collective.planned().tenant);
   }
 }
 
@@ -193,7 +128,6 @@ void SessionTally::on_let_go(std::size_t bytes) {
 
 NodeMetrics TrafficMeter::snapshot() const {
   NodeMetrics metrics;
-  metrics.epoch = epoch_;
   for (const auto& [key, entry] : links_.entries()) {
     if (entry.left) continue;
     LinkMetrics link = entry.tally->counters;
@@ -205,7 +139,58 @@ NodeMetrics TrafficMeter::snapshot() const {
   }
   // Past ones too: what they were sent is worth knowing after their last group left.
   for (const auto& [name, entry] : tenants_.entries()) metrics.tenants.push_back(entry.tally->counters);
+  if (active_) add_planned(metrics);
   return metrics;
+}
+
+namespace {
+
+// In what is ordered by the key.
+template <typename Metrics, typename Key, typename KeyOf>
+Metrics* find_by(std::vector<Metrics>& all, const Key& key, const KeyOf& key_of) {
+  const auto found = std::ranges::lower_bound(all, key, {}, key_of);
+  return found == all.end() || std::invoke(key_of, *found) != key ? nullptr : &*found;
+}
+
+}  // namespace
+
+void TrafficMeter::add_planned(NodeMetrics& metrics) const {
+  const Plan& plan = *active_;
+  metrics.epoch = plan.epoch;
+  const auto self = plan.find_node(self_);
+  if (!self) return;
+  for (const PlanLink& planned : plan.links) {
+    const bool is_out = planned.from == self;
+    if (!is_out && planned.to != self) continue;
+    const LinkKey key{plan.nodes[(is_out ? planned.to : planned.from).index()].name,
+                      is_out ? LinkDirection::kOut : LinkDirection::kIn};
+    LinkMetrics* const link = find_by(metrics.links, key, [](const LinkMetrics& one) {
+      return LinkKey{one.peer, one.direction};
+    });
+    if (link == nullptr) continue;
+    link->capacity_bps = planned.capacity_bps;
+    link->planned_bps = planned.load_bps;
+  }
+  std::set<const TenantMetrics*> served;
+  for (const PlanSession& planned : plan.sessions) {
+    SessionMetrics* const session = find_by(metrics.sessions, planned.id, &SessionMetrics::id);
+    if (session == nullptr) continue;
+    for (const PlanStream& stream : planned.streams) {
+      for (const auto& [from, to] : stream.links) {
+        if (from == self) session->planned_sent_bps += stream.rate_bps;
+        if (to == self) session->planned_received_bps += stream.rate_bps;
+      }
+    }
+    session->planned_bps = planned.rate_bps;
+    TenantMetrics* const tenant = find_by(metrics.tenants, session->tenant, &TenantMetrics::name);
+    tenant->planned_sent_bps += session->planned_sent_bps;
+    tenant->planned_received_bps += session->planned_received_bps;
+    served.insert(tenant);
+  }
+  for (const PlanTenant& planned : plan.tenants) {
+    TenantMetrics* const tenant = find_by(metrics.tenants, planned.name, &TenantMetrics::name);
+    if (served.contains(tenant)) tenant->planned_bps = planned.rate_bps;
+  }
 }
 
 }  // namespace square

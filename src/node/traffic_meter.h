@@ -2,17 +2,17 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "node/plan/installed_collective.h"
 #include "square/metrics.h"
 #include "square/plan.h"
 
@@ -25,51 +25,36 @@ class Ledger {
  public:
   struct Entry {
     std::shared_ptr<Tally> tally = std::make_shared<Tally>();
+    std::size_t uses = 0;
     std::optional<std::uint64_t> left;  // how many left before; nothing while it is here
   };
 
-  std::shared_ptr<Tally> operator[](const Key& key) { return entries_[key].tally; }
   [[nodiscard]] std::shared_ptr<Tally> find(const Key& key) const {
     const auto found = entries_.find(key);
     return found == entries_.end() ? nullptr : found->second.tally;
   }
   [[nodiscard]] const std::map<Key, Entry>& entries() const { return entries_; }
 
-  [[nodiscard]] const std::vector<Key>& here() const { return here_; }
-  // These have come; those that were here stay. Ordered, each once.
-  void add(const std::vector<Key>& come) {
-    const std::vector<Key> news = welcome(come);
-    const auto middle = here_.insert(here_.end(), news.begin(), news.end());
-    std::ranges::inplace_merge(here_, middle);
+  // One more of those who have it is here: its counters.
+  std::shared_ptr<Tally> come(const Key& key) {
+    Entry& entry = entries_[key];
+    ++entry.uses;
+    if (entry.left) departed_.erase(*entry.left);
+    entry.left.reset();
+    return entry.tally;
   }
-  // These are here, ordered and each once, all others are not. One that still holds memory is never
-  // forgotten. Looks at what came and what left, not at all that left before.
-  void keep(std::vector<Key> here) {
-    std::vector<Key> gone;
-    std::ranges::set_difference(here_, here, std::back_inserter(gone));
-    welcome(here);
-    here_ = std::move(here);
-    for (const Key& key : gone) {
-      entries_[key].left = departures_;
-      departed_.emplace(departures_++, key);
-    }
-    if (!gone.empty() && departed_.size() > kMaxDepartedCounters) forget_oldest();
+  // One of them goes. With the last its counters have left; those that still hold memory are never forgotten.
+  void leave(const Key& key) {
+    Entry& entry = entries_.at(key);
+    if (--entry.uses > 0) return;
+    entry.left = departures_;
+    departed_.emplace(departures_++, key);
+    if (departed_.size() > kMaxDepartedCounters) forget_oldest();
   }
 
  private:
-  // Returns those that were not here.
-  std::vector<Key> welcome(const std::vector<Key>& come) {
-    std::vector<Key> news;
-    std::ranges::set_difference(come, here_, std::back_inserter(news));
-    for (const Key& key : news) {
-      Entry& entry = entries_[key];
-      if (entry.left) departed_.erase(*entry.left);
-      entry.left.reset();
-    }
-    return news;
-  }
   void forget_oldest() {
-    const auto may_go = [&](const auto& one) { return !entries_[one.second].tally->holds_memory(); };
+    const auto may_go = [&](const auto& one) { return !entries_.at(one.second).tally->holds_memory(); };
     auto count = static_cast<std::size_t>(std::ranges::count_if(departed_, may_go));
     for (auto one = departed_.begin(); count > kMaxDepartedCounters;) {
       const auto next = std::next(one);
@@ -83,7 +68,6 @@ class Ledger {
   }
 
   std::map<Key, Entry> entries_;
-  std::vector<Key> here_;                  // in their order
   std::map<std::uint64_t, Key> departed_;  // in the order in which they left
   std::uint64_t departures_ = 0;
 };
@@ -126,10 +110,15 @@ struct SessionTally {
 // this node are not counted.
 class TrafficMeter {
  public:
-  // One more plan is live here.
-  void add(const std::string& self, const Plan& plan);
-  // Which plans are live here, and which of them is active, if any.
-  void follow(const std::string& self, const std::vector<const Plan*>& live, const Plan* active);
+  explicit TrafficMeter(std::string self = {}) : self_(std::move(self)) {}
+
+  // What live plans lead through this node: the links of each, and each way in which one has a collective.
+  void add_links(const Plan& plan);
+  void remove_links(const Plan& plan);
+  void add(const InstalledCollective& collective);
+  void remove(const InstalledCollective& collective);
+  // The active one, whose figures go with what is counted.
+  void follow(std::shared_ptr<const Plan> active) { active_ = std::move(active); }
 
   // The counters to keep for a stream of a live plan. Of what is not counted, some that nobody sees.
   [[nodiscard]] std::shared_ptr<LinkTally> link(const std::string& peer, LinkDirection direction) const;
@@ -143,20 +132,12 @@ class TrafficMeter {
 
  private:
   using LinkKey = std::pair<std::string, LinkDirection>;
-  // What live plans lead through this node.
-  struct Present {
-    std::vector<LinkKey> links;
-    std::vector<SessionId> sessions;
-    std::set<std::string_view> tenants;
+  [[nodiscard]] std::vector<LinkKey> links_of(const Plan& plan) const;
+  [[nodiscard]] static bool concerns(const InstalledCollective& collective, const PlanSession& session);
+  void add_planned(NodeMetrics& metrics) const;
 
-    void order();
-  };
-
-  void note_links(const Plan& plan, NodeId self, bool is_active, Present& present);
-  void note_sessions(const Plan& plan, NodeId self, bool is_active, Present& present);
-  void forget_rates();
-
-  std::optional<Epoch> epoch_;
+  std::string self_;
+  std::shared_ptr<const Plan> active_;
   Ledger<LinkKey, LinkTally> links_;
   Ledger<SessionId, SessionTally> sessions_;
   Ledger<std::string, TenantTally> tenants_;

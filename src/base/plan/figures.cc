@@ -1,6 +1,7 @@
 #include "base/plan/figures.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace square {
 namespace {
@@ -77,7 +78,8 @@ std::vector<double> block_limits(const Plan& plan) {
         smallest = std::min(smallest, window / entering.weight / blocks);
       }
     }
-    limits.push_back(smallest);
+    const double largest = std::exp2(std::floor(std::log2(smallest)));
+    limits.push_back(std::max(largest, static_cast<double>(kMinBlockBytes)));
   }
   return limits;
 }

@@ -11,6 +11,7 @@
 
 namespace square {
 
+inline constexpr std::size_t kMinBlockBytes = std::size_t{8} << 10U;
 inline constexpr std::size_t kMaxBlockBytes = std::size_t{1} << 20U;
 inline constexpr std::size_t kPlanWindowBytes = std::size_t{16} << 20U;
 // Two blocks a stream are reserved even where memory is short.
@@ -30,7 +31,8 @@ class TenantWeights {
 };
 
 // By position in Plan::sessions: the largest block, in bytes, of which two a stream fit into the tenant's
-// part of kPlanWindowBytes at every node that the session leads to; kMaxBlockBytes at most.
+// part of kPlanWindowBytes at every node that the session leads to; kMaxBlockBytes at most, kMinBlockBytes at
+// least, and a power of two, so that it stays as it is while a few more streams come.
 std::vector<double> block_limits(const Plan& plan);
 
 // By position in Plan::links, bits per second: the capacity, and where an end has a limit no more than leaves

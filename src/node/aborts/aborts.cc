@@ -45,26 +45,27 @@ Abort Aborts::end_session(SessionId session, const Status& cause) {
   return abort;
 }
 
-void Aborts::pass_on(const InstalledPlan& plan, const Abort& abort, const std::string& except) const {
+void Aborts::pass_on(const InstalledCollective& collective, const Abort& abort,
+                     const std::string& except) const {
   std::set<std::string> told{except};
-  tell(plan, abort, [&](const std::string& peer) { return told.insert(peer).second; });
+  tell(collective, abort, [&](const std::string& peer) { return told.insert(peer).second; });
 }
 
-void Aborts::repeat(const Plans& plans, const std::string& peer) const {
+void Aborts::repeat(const WaysOf& ways_of, const std::string& peer) const {
   const std::size_t first = aborts_.size() - std::min(aborts_.size(), kRepeatedAborts);
   for (std::size_t i = first; i < aborts_.size(); ++i) {
     if (aborts_[i].operation == kEveryOperation) continue;  // what ran then, not what runs now
-    for (const auto& [epoch, plan] : plans) {
+    for (const auto& collective : ways_of(aborts_[i].session)) {
       bool is_told = false;
-      tell(*plan, aborts_[i],
+      tell(*collective, aborts_[i],
            [&](const std::string& other) { return other == peer && !std::exchange(is_told, true); });
     }
   }
 }
 
-void Aborts::tell(const InstalledPlan& plan, const Abort& abort,
+void Aborts::tell(const InstalledCollective& collective, const Abort& abort,
                   const std::function<bool(const std::string& peer)>& hears) const {
-  for (const LocalStream* stream : plan.streams_of(abort.session)) {
+  for (const LocalStream* stream : collective.streams_of(abort.session)) {
     for (const std::string& parent : stream->parents) {
       if (hears(parent)) ways_.to_parent(parent, frame_of(abort, stream->key));
     }

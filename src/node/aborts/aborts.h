@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "square/frame.h"
 #include "square/ids.h"
 #include "square/status.h"
@@ -34,7 +34,8 @@ struct Abort {
 // Used on the node's strand.
 class Aborts {
  public:
-  using Plans = std::map<Epoch, std::shared_ptr<const InstalledPlan>>;
+  // Whose session it is, in each way in which a live plan has it.
+  using WaysOf = std::function<std::vector<std::shared_ptr<const InstalledCollective>>(SessionId session)>;
   // How a frame goes to a neighbour.
   struct Ways {
     std::function<void(const std::string& peer, Frame frame)> to_parent;
@@ -47,13 +48,14 @@ class Aborts {
   [[nodiscard]] bool remember(const Abort& abort);
   // Of whatever runs in the session; remembered. Its number is this node's own.
   Abort end_session(SessionId session, const Status& cause);
-  // To the session's neighbours in a plan: all but `except`.
-  void pass_on(const InstalledPlan& plan, const Abort& abort, const std::string& except = "") const;
+  // To the session's neighbours in its collective: all but `except`.
+  void pass_on(const InstalledCollective& collective, const Abort& abort,
+               const std::string& except = "") const;
   // A neighbour that was out of reach may have missed why its operations will not end.
-  void repeat(const Plans& plans, const std::string& peer) const;
+  void repeat(const WaysOf& ways_of, const std::string& peer) const;
 
  private:
-  void tell(const InstalledPlan& plan, const Abort& abort,
+  void tell(const InstalledCollective& collective, const Abort& abort,
             const std::function<bool(const std::string& peer)>& hears) const;
 
   Ways ways_;

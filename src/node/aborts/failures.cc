@@ -38,12 +38,12 @@ void Failures::announce(const OperationKey& key, const Status& cause, GroupCall 
         "{}: collective {}: {}", self, key.collective.value(), cause.to_string());
   }
   std::set<SessionId> told;
-  for (const auto& [epoch, plan] : parts_.plans.all()) {
-    for (const PlanSession* session : plan->sessions_of(key.collective)) {
-      const Abort abort{session->id, key.operation, 0, cause, to_bits(call)};
-      if (!aborts_.remember(abort) && !told.contains(session->id)) continue;
-      told.insert(session->id);
-      aborts_.pass_on(*plan, abort);
+  for (const auto& collective : parts_.plans.ways_of(key.collective)) {
+    for (const PlanSession& session : collective->sessions()) {
+      const Abort abort{session.id, key.operation, 0, cause, to_bits(call)};
+      if (!aborts_.remember(abort) && !told.contains(session.id)) continue;
+      told.insert(session.id);
+      aborts_.pass_on(*collective, abort);
     }
   }
 }
@@ -69,13 +69,12 @@ void Failures::take(const Arrival& arrival) {
 
 void Failures::on_neighbour_gone(const std::string& peer) {
   std::map<SessionId, Status> ended;
-  for (const auto& [epoch, plan] : parts_.plans.all()) {
-    const auto gone = plan->plan().find_node(peer);
-    for (const auto& [key, stream] : plan->streams()) {
-      const auto& members = stream.session->members;
-      if (std::ranges::find(members, gone) == members.end()) continue;
-      ended.emplace(key.session, parts_.neighbours.lost().check_members(plan->plan(), *stream.session));
-    }
+  for (const auto& [id, collective] : parts_.plans.sessions()) {
+    if (collective->streams_of(id).empty()) continue;
+    const PlanSession& session = *collective->session(id);
+    const auto is_gone = [&](NodeId member) { return collective->name_of(member) == peer; };
+    if (std::ranges::none_of(session.members, is_gone)) continue;
+    ended.emplace(id, parts_.neighbours.lost().check_members(*collective, session));
   }
   for (const auto& [session, cause] : ended) end_session(session, cause);
 }
@@ -84,12 +83,9 @@ void Failures::on_neighbour_gone(const std::string& peer) {
 void Failures::end_session(SessionId session, const Status& cause) {
   const Abort abort = aborts_.end_session(session, cause);
   parts_.sums.drop_session(session);
-  const auto plans = parts_.plans.all();
-  for (const auto& [epoch, plan] : plans) {
-    const PlanSession* planned = plan->session(session);
-    if (planned == nullptr) continue;
-    parts_.operations.fail(planned->collective, cause);
-    aborts_.pass_on(*plan, abort);
+  for (const auto& collective : parts_.plans.ways_of(session)) {
+    parts_.operations.fail(collective->id(), cause);
+    aborts_.pass_on(*collective, abort);
   }
 }
 

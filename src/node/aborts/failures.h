@@ -41,7 +41,9 @@ class Failures {
 
   // A neighbour's process is no more: what runs in the sessions that it is a member of cannot end.
   void on_neighbour_gone(const std::string& peer);
-  void on_neighbour_up(const std::string& peer) { aborts_.repeat(parts_.plans.all(), peer); }
+  void on_neighbour_up(const std::string& peer) {
+    aborts_.repeat([this](SessionId session) { return parts_.plans.ways_of(session); }, peer);
+  }
 
  private:
   void end_session(SessionId session, const Status& cause);

@@ -122,7 +122,7 @@ std::shared_ptr<Operation> FrameHandler::operation_for(const Arrival& arrival, C
   const FrameHeader& header = arrival.header();
   const OperationKey key = operation_of(arrival);
   const NodeId root = arrival.stream->session->root;
-  const std::string& root_name = arrival.plan->plan().nodes[root.index()].name;
+  const std::string& root_name = arrival.plan->name_of(root);
   const Status alive =
       parts_.groups.check_life(key.collective, {header.session, root, root_name}, header.incarnation);
   if (!alive.is_ok()) parts_.failures.poison(key, alive);
@@ -151,7 +151,7 @@ bool FrameHandler::refuses(const OperationKey& key) {
 Status FrameHandler::check_members(const Arrival& arrival) const {
   const LostLinks& lost = parts_.neighbours.lost();
   if (arrival.stream->is_member || !lost.has_gone()) return Status::ok();
-  return lost.check_members(arrival.plan->plan(), *arrival.stream->session);
+  return lost.check_members(*arrival.plan, *arrival.stream->session);
 }
 
 Frame FrameHandler::abort_of(const Arrival& arrival, const Status& cause) {

@@ -39,7 +39,7 @@ void FrameHandler::take_request(const Arrival& arrival) {
   }
   if (!arrival.stream->is_member) return parts_.sums.on_request(arrival);
   const NodeId root = arrival.stream->session->root;
-  const std::string& root_name = arrival.plan->plan().nodes[root.index()].name;
+  const std::string& root_name = arrival.plan->name_of(root);
   const Status alive =
       parts_.groups.check_life(key.collective, {header.session, root, root_name}, header.incarnation);
   if (!alive.is_ok()) return parts_.failures.announce(key, alive);
@@ -61,7 +61,7 @@ void FrameHandler::take_report(Arrival arrival) {
   }
   if (!stream.is_member) return parts_.sums.on_report(std::move(arrival));
   const OperationKey key{stream.collective, arrival.header().operation};
-  const std::string& contributor = arrival.plan->plan().nodes[report->contributor.index()].name;
+  const std::string& contributor = arrival.plan->name_of(report->contributor);
   if (stream.is_root) {
     const Groups::Speaker speaker{stream.key.session, report->contributor, contributor};
     const Status alive = parts_.groups.check_life(key.collective, speaker, arrival.header().incarnation);

@@ -66,12 +66,10 @@ Collective& Groups::set_members(CollectiveId id, const std::string& group, std::
   return collective;
 }
 
-void Groups::learn(const Plan& plan) {
-  for (const PlanCollective& planned : plan.collectives) {
-    if (planned.group.empty()) continue;
-    Collective& collective = collectives_[planned.id];
-    if (collective.group.empty() && !collective.is_closed) set_group(planned.id, collective, planned.group);
-  }
+void Groups::learn(const PlanCollective& planned) {
+  if (planned.group.empty()) return;
+  Collective& collective = collectives_[planned.id];
+  if (collective.group.empty() && !collective.is_closed) set_group(planned.id, collective, planned.group);
 }
 
 std::vector<CollectiveId> Groups::close(const std::string& group) {

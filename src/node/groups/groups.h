@@ -60,7 +60,7 @@ class Groups {
   Collective& set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);
   // What another member calls first is of the group, too, before the members here know of it: so they
   // are told of its failure, and their calls are compared with it.
-  void learn(const Plan& plan);
+  void learn(const PlanCollective& planned);
 
   // Members here call nothing more in the group: its collectives have none any more, and what else is
   // said of them is of no group. Gives those that were not closed before.

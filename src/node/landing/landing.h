@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "square/frame.h"
 #include "square/transport.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "node/lifetime.h"
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "square/executor.h"
 
 namespace square {

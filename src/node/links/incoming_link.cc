@@ -18,7 +18,7 @@ IncomingLink::~IncomingLink() {
   for (const auto& [key, stream] : streams_) stream->close();
 }
 
-IncomingStream& IncomingLink::add_stream(const std::shared_ptr<const InstalledPlan>& plan,
+IncomingStream& IncomingLink::add_stream(const std::shared_ptr<const InstalledCollective>& plan,
                                          const LocalStream& stream) {
   const auto parent = std::ranges::find(stream.parents, peer_) - stream.parents.begin();
   const auto added =

@@ -48,7 +48,8 @@ class IncomingLink final : public Flush::Link {
   void set_pace(double rate_bps) { police_.set_rate(rate_bps); }
 
   // Precondition: the neighbour is one of the stream's parents.
-  IncomingStream& add_stream(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream);
+  IncomingStream& add_stream(const std::shared_ptr<const InstalledCollective>& plan,
+                             const LocalStream& stream);
   void remove_stream(const StreamKey& key);
   // Nothing for a stream that was not added, or was removed.
   [[nodiscard]] IncomingStream* find(const StreamKey& key) const;

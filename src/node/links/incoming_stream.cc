@@ -19,7 +19,7 @@ constexpr double kUrgentFactor = 1.5;
 }  // namespace
 
 IncomingStream::IncomingStream(std::shared_ptr<NodeContext> node, IncomingLink& link,
-                               std::shared_ptr<const InstalledPlan> plan, const LocalStream& stream,
+                               std::shared_ptr<const InstalledCollective> plan, const LocalStream& stream,
                                std::size_t parent)
     : node_(std::move(node)),
       link_(link),
@@ -61,7 +61,9 @@ std::shared_ptr<void> IncomingStream::take(std::uint64_t hop_sequence, std::size
   return {static_cast<void*>(this), [self = shared_from_this(), bytes](void*) { self->release(bytes); }};
 }
 
-bool IncomingStream::tells_with_next() const { return limit() + 1 >= announced_ + local_.credit_blocks; }
+bool IncomingStream::tells_with_next() const {
+  return limit() + 1 >= announced_ + local_.window->credit_blocks;
+}
 
 void IncomingStream::release(std::size_t bytes) {
   --taken_;
@@ -79,16 +81,17 @@ void IncomingStream::on_credit_request(std::uint64_t sent) {
 
 void IncomingStream::grant(bool always) {
   if (!flow_) return;
-  if (!always && limit() < announced_ + local_.credit_blocks) return;
+  if (!always && limit() < announced_ + local_.window->credit_blocks) return;
   granted_ = std::max(granted_, limit());
-  const auto urgent = static_cast<std::uint64_t>(kUrgentFactor * static_cast<double>(local_.credit_blocks));
+  const auto urgent =
+      static_cast<std::uint64_t>(kUrgentFactor * static_cast<double>(local_.window->credit_blocks));
   const bool may_wait = !always && granted_ < announced_ + urgent && freed_bytes_ < kCheapCreditBytes;
   if (!std::exchange(is_due_, true)) link_.add_credit(*this);
   link_.speak(may_wait);
 }
 
 std::uint64_t IncomingStream::limit() const {
-  const std::uint64_t window = local_.window_blocks;
+  const std::uint64_t window = local_.window->blocks;
   // Slots still taken from an earlier connection count too.
   const std::uint64_t used = taken_ + waiting_;
   return received_ + (window - std::min(window, used));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "node/context.h"
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "square/frame.h"
 #include "transport/pacing/link_scheduler.h"
 
@@ -25,10 +25,11 @@ class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
  public:
   // `parent` is the link's neighbour's place among the stream's parents. The plan is kept.
   IncomingStream(std::shared_ptr<NodeContext> node, IncomingLink& link,
-                 std::shared_ptr<const InstalledPlan> plan, const LocalStream& stream, std::size_t parent);
+                 std::shared_ptr<const InstalledCollective> plan, const LocalStream& stream,
+                 std::size_t parent);
 
   [[nodiscard]] const StreamKey& key() const { return local_.key; }
-  [[nodiscard]] const std::shared_ptr<const InstalledPlan>& plan() const { return plan_; }
+  [[nodiscard]] const std::shared_ptr<const InstalledCollective>& plan() const { return plan_; }
   [[nodiscard]] const LocalStream& local() const { return local_; }
   [[nodiscard]] std::size_t parent() const { return parent_; }
   [[nodiscard]] SessionTally& tally() const { return *tally_; }
@@ -63,7 +64,7 @@ class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
 
   std::shared_ptr<NodeContext> node_;
   IncomingLink& link_;  // used while up
-  const std::shared_ptr<const InstalledPlan> plan_;
+  const std::shared_ptr<const InstalledCollective> plan_;
   const LocalStream& local_;
   const std::size_t parent_;
   const std::shared_ptr<SessionTally> tally_;

@@ -17,19 +17,16 @@ bool leads_over(const LocalStream& stream, LinkEnd end, const std::string& peer)
 
 }  // namespace
 
-bool LostLinks::uses(const InstalledPlan& plan, CollectiveId collective, LinkEnd end,
-                     const std::string& peer) {
-  return std::ranges::any_of(plan.sessions_of(collective), [&](const PlanSession* session) {
-    return std::ranges::any_of(plan.streams_of(session->id),
-                               [&](const LocalStream* stream) { return leads_over(*stream, end, peer); });
-  });
+bool LostLinks::uses(const InstalledCollective& collective, LinkEnd end, const std::string& peer) {
+  return std::ranges::any_of(collective.streams(),
+                             [&](const LocalStream& stream) { return leads_over(stream, end, peer); });
 }
 
-std::string LostLinks::describe(const InstalledPlan& plan, CollectiveId collective, TimePoint now) const {
+std::string LostLinks::describe(const InstalledCollective& collective, TimePoint now) const {
   std::string text;
   for (const auto& [link, loss] : lost_) {
     const auto& [end, peer] = link;
-    if (!uses(plan, collective, end, peer)) continue;
+    if (!uses(collective, end, peer)) continue;
     const bool is_tail = end == LinkEnd::kTail;
     text += fmt::format("; link \"{}\" -> \"{}\" has been down for {:.1f} s: {}", is_tail ? node_ : peer,
                         is_tail ? peer : node_, to_seconds(now - loss.since), loss.reason);
@@ -41,19 +38,19 @@ void LostLinks::note_gone(const std::string& peer, const std::string& reason) {
   gone_[peer] = unavailable(fmt::format("node \"{}\" is gone: {}", peer, reason));
 }
 
-Status LostLinks::check_members(const Plan& plan, const PlanSession& session) const {
+Status LostLinks::check_members(const InstalledCollective& collective, const PlanSession& session) const {
   if (is_planted(Bug::kRelayDeathAborts) && !gone_.empty()) return gone_.begin()->second;
   for (const NodeId member : session.members) {
-    const auto gone = gone_.find(plan.nodes[member.index()].name);
+    const auto gone = gone_.find(collective.name_of(member));
     if (gone != gone_.end()) return gone->second;
   }
   return Status::ok();
 }
 
-Status LostLinks::check_members(const InstalledPlan& plan, CollectiveId collective) const {
+Status LostLinks::check_members(const InstalledCollective& collective) const {
   if (gone_.empty()) return Status::ok();
-  for (const PlanSession* session : plan.sessions_of(collective)) {
-    SQUARE_RETURN_IF_ERROR(check_members(plan.plan(), *session));
+  for (const PlanSession& session : collective.sessions()) {
+    SQUARE_RETURN_IF_ERROR(check_members(collective, session));
   }
   return Status::ok();
 }

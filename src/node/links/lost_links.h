@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "square/clock.h"
 #include "square/status.h"
 #include "square/transport.h"
@@ -20,7 +20,7 @@ class LostLinks {
   explicit LostLinks(std::string node) : node_(std::move(node)) {}
 
   // Whether a stream of the collective uses the link, of which this node is the `end`.
-  static bool uses(const InstalledPlan& plan, CollectiveId collective, LinkEnd end, const std::string& peer);
+  static bool uses(const InstalledCollective& collective, LinkEnd end, const std::string& peer);
 
   // Links that have not been up yet are not lost.
   void note(LinkEnd end, const std::string& peer, const std::string& reason, TimePoint now) {
@@ -30,7 +30,7 @@ class LostLinks {
   bool forget(LinkEnd end, const std::string& peer) { return lost_.erase({end, peer}) > 0; }
   // Those that the collective's streams here use, for who waits in vain: "; link ... is down ...". Empty
   // where there is none.
-  [[nodiscard]] std::string describe(const InstalledPlan& plan, CollectiveId collective, TimePoint now) const;
+  [[nodiscard]] std::string describe(const InstalledCollective& collective, TimePoint now) const;
 
   void note_gone(const std::string& peer, const std::string& reason);
   // Something came from it, or it has a new address.
@@ -38,8 +38,8 @@ class LostLinks {
   [[nodiscard]] bool has_gone() const { return !gone_.empty(); }
   [[nodiscard]] bool is_gone(const std::string& peer) const { return gone_.contains(peer); }
   // UNAVAILABLE with the name of a member of the session, or of one of the collective's, that is gone.
-  [[nodiscard]] Status check_members(const Plan& plan, const PlanSession& session) const;
-  [[nodiscard]] Status check_members(const InstalledPlan& plan, CollectiveId collective) const;
+  [[nodiscard]] Status check_members(const InstalledCollective& collective, const PlanSession& session) const;
+  [[nodiscard]] Status check_members(const InstalledCollective& collective) const;
 
  private:
   struct Loss {

@@ -51,19 +51,19 @@ IncomingLink& Neighbours::incoming_from(const std::string& peer) {
   return *link;
 }
 
-void Neighbours::open_plan(const std::shared_ptr<const InstalledPlan>& plan) {
-  for (const auto& [key, stream] : plan->streams()) open_stream(plan, stream);
-  set_paces(*plan);
+void Neighbours::open(const std::shared_ptr<const InstalledCollective>& collective) {
+  for (const LocalStream& stream : collective->streams()) open_stream(collective, stream);
 }
 
-void Neighbours::open_stream(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream) {
+void Neighbours::open_stream(const std::shared_ptr<const InstalledCollective>& collective,
+                             const LocalStream& stream) {
   std::vector<std::shared_ptr<OutgoingStream>> children;
   for (const std::string& child : stream.children) {
-    children.push_back(outgoing_to(child).add_stream(plan, stream));
+    children.push_back(outgoing_to(child).add_stream(collective, stream));
     dial(child);
   }
   for (const std::string& parent : stream.parents) {
-    incoming_from(parent).add_stream(plan, stream).set_children(children);
+    incoming_from(parent).add_stream(collective, stream).set_children(children);
   }
 }
 
@@ -79,10 +79,10 @@ void Neighbours::set_paces(const InstalledPlan& plan) {
   for (auto& [link, connection] : connections_) choose_channels(link, connection);
 }
 
-void Neighbours::close_plan(const InstalledPlan& plan) {
-  for (const auto& [key, stream] : plan.streams()) {
-    for (const std::string& child : stream.children) outgoing_to(child).remove_stream(key);
-    for (const std::string& parent : stream.parents) incoming_from(parent).remove_stream(key);
+void Neighbours::close(const InstalledCollective& collective) {
+  for (const LocalStream& stream : collective.streams()) {
+    for (const std::string& child : stream.children) outgoing_to(child).remove_stream(stream.key);
+    for (const std::string& parent : stream.parents) incoming_from(parent).remove_stream(stream.key);
   }
 }
 

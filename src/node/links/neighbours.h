@@ -71,9 +71,10 @@ class Neighbours {
   // Those that are to be avoided.
   [[nodiscard]] BrokenLinks& broken() { return broken_; }
 
-  // Links and streams that the plan needs; those of a plan that goes.
-  void open_plan(const std::shared_ptr<const InstalledPlan>& plan);
-  void close_plan(const InstalledPlan& plan);
+  // Links and streams that the collective needs; those of one that goes.
+  void open(const std::shared_ptr<const InstalledCollective>& collective);
+  void close(const InstalledCollective& collective);
+  void set_paces(const InstalledPlan& plan);
   // Where the process that is there is another than before, that one is no more.
   void set_address(const std::string& peer, const std::string& address, std::uint64_t incarnation = 0);
   // Somebody says that its process is no more. While a link of it is up here and it is not suspected that is
@@ -110,8 +111,7 @@ class Neighbours {
 
   OutgoingLink& outgoing_to(const std::string& peer);
   IncomingLink& incoming_from(const std::string& peer);
-  void open_stream(const std::shared_ptr<const InstalledPlan>& plan, const LocalStream& stream);
-  void set_paces(const InstalledPlan& plan);
+  void open_stream(const std::shared_ptr<const InstalledCollective>& collective, const LocalStream& stream);
   void dial(const std::string& peer);
   void redial_later(const std::string& peer);
   // As many as carry the link's rate over its round trip.

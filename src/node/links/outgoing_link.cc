@@ -16,8 +16,8 @@ OutgoingLink::~OutgoingLink() {
   set_backlogged(false, node_.clock.now());
 }
 
-std::shared_ptr<OutgoingStream> OutgoingLink::add_stream(const std::shared_ptr<const InstalledPlan>& plan,
-                                                         const LocalStream& stream) {
+std::shared_ptr<OutgoingStream> OutgoingLink::add_stream(
+    const std::shared_ptr<const InstalledCollective>& plan, const LocalStream& stream) {
   const FlowId flow = scheduler_.add_flow(stream.share());
   const auto child = std::ranges::find(stream.children, peer_) - stream.children.begin();
   const auto added =

@@ -42,7 +42,7 @@ class OutgoingLink final : public Flush::Link {
   [[nodiscard]] double pace_bps() const { return pacer_.rate_bps(); }
 
   // Precondition: the neighbour is one of the stream's children.
-  std::shared_ptr<OutgoingStream> add_stream(const std::shared_ptr<const InstalledPlan>& plan,
+  std::shared_ptr<OutgoingStream> add_stream(const std::shared_ptr<const InstalledCollective>& plan,
                                              const LocalStream& stream);
   void remove_stream(const StreamKey& key);
   // Nothing for a stream that was not added, or was removed.

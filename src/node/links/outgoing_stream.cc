@@ -19,7 +19,7 @@ bool is_same_block(const Frame& frame, OperationId operation, std::uint64_t stre
 
 }  // namespace
 
-OutgoingStream::OutgoingStream(OutgoingLink& link, std::shared_ptr<const InstalledPlan> plan,
+OutgoingStream::OutgoingStream(OutgoingLink& link, std::shared_ptr<const InstalledCollective> plan,
                                const LocalStream& stream, std::size_t child, FlowId flow)
     : link_(link),
       plan_(std::move(plan)),

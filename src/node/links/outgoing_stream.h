@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "node/lifetime.h"
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "node/traffic_meter.h"
 #include "square/executor.h"
 #include "square/frame.h"
@@ -35,11 +35,11 @@ inline constexpr Duration kMaxCreditWait = std::chrono::seconds(2);
 class OutgoingStream {
  public:
   // `child` is the link's neighbour's place among the stream's children. The plan is kept.
-  OutgoingStream(OutgoingLink& link, std::shared_ptr<const InstalledPlan> plan, const LocalStream& stream,
-                 std::size_t child, FlowId flow);
+  OutgoingStream(OutgoingLink& link, std::shared_ptr<const InstalledCollective> plan,
+                 const LocalStream& stream, std::size_t child, FlowId flow);
 
   [[nodiscard]] const StreamKey& key() const { return local_.key; }
-  [[nodiscard]] const std::shared_ptr<const InstalledPlan>& plan() const { return plan_; }
+  [[nodiscard]] const std::shared_ptr<const InstalledCollective>& plan() const { return plan_; }
   [[nodiscard]] const LocalStream& local() const { return local_; }
   [[nodiscard]] std::size_t child() const { return child_; }
   [[nodiscard]] FlowId flow() const { return flow_; }
@@ -91,7 +91,7 @@ class OutgoingStream {
   void ask_later();
 
   OutgoingLink& link_;
-  const std::shared_ptr<const InstalledPlan> plan_;
+  const std::shared_ptr<const InstalledCollective> plan_;
   const LocalStream& local_;
   const std::size_t child_;
   const std::shared_ptr<SessionTally> tally_;

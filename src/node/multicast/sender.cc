@@ -30,7 +30,7 @@ Duration slow_delivery(const LocalStream& stream, double seconds_per_block) {
 
 }  // namespace
 
-Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledPlan> plan,
+Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledCollective> plan,
                const PlanSession& session, Cargo cargo, std::function<void()> on_done)
     : node_(node),
       links_(links),
@@ -79,7 +79,7 @@ void Sender::open_streams() {
   look_later();
 }
 
-void Sender::migrate(std::shared_ptr<const InstalledPlan> plan) {
+void Sender::migrate(std::shared_ptr<const InstalledCollective> plan) {
   for (const auto& [peer, link] : links_) link->drop_operation(session_, cargo_.operation);
   plan_ = std::move(plan);
   std::ranges::fill(last_, LastAssignment{});
@@ -411,8 +411,8 @@ std::string Sender::describe_missing() const {
   for (const Destination& d : destinations_) {
     if (d.done) continue;
     if (!text.empty()) text += ", ";
-    text += fmt::format("\"{}\" ({} of {} blocks{})", plan_->plan().nodes[d.node.index()].name,
-                        d.have.count(), d.have.size(), d.accepting ? "" : ", not called yet");
+    text += fmt::format("\"{}\" ({} of {} blocks{})", plan_->name_of(d.node), d.have.count(), d.have.size(),
+                        d.accepting ? "" : ", not called yet");
   }
   return text;
 }

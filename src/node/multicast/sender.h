@@ -49,7 +49,7 @@ class Sender {
     GroupCall call;  // said with every frame
     std::optional<Sums> sums{};
   };
-  Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledPlan> plan,
+  Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledCollective> plan,
          const PlanSession& session, Cargo cargo, std::function<void()> on_done);
   ~Sender();
 
@@ -62,7 +62,7 @@ class Sender {
   void hurry();
   // Goes on under a newer plan that has the same session: what the old plan's streams
   // still carry may arrive; after a while the rest is sent again.
-  void migrate(std::shared_ptr<const InstalledPlan> plan);
+  void migrate(std::shared_ptr<const InstalledCollective> plan);
 
   [[nodiscard]] bool is_done() const { return waiting_ == 0; }
   [[nodiscard]] Epoch epoch() const { return plan_->epoch(); }
@@ -104,7 +104,7 @@ class Sender {
 
   NodeContext& node_;
   Links& links_;
-  std::shared_ptr<const InstalledPlan> plan_;
+  std::shared_ptr<const InstalledCollective> plan_;
   SessionId session_;
   const Cargo cargo_;
   std::function<void()> on_done_;

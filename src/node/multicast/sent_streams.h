@@ -8,7 +8,7 @@
 
 #include "node/links/outgoing_stream.h"
 #include "node/multicast/block_set.h"
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "square/clock.h"
 #include "square/ids.h"
 

@@ -24,18 +24,18 @@ Caller caller_of(const MemberOperation& call) {
 
 std::string describe(const MemberOperation& call) { return to_string(description_of(call)); }
 
-Status check_call(const MemberOperation& call, const Plan& plan) {
-  const PlanCollective* collective = plan.find_collective(call.collective);
-  if (collective->op == CollectiveOp::kBroadcast) return Status::ok();
-  if (collective->op != CollectiveOp::kReduce && collective->op != CollectiveOp::kAllReduce) {
-    return unimplemented(fmt::format("nodes do not run {} yet", to_string(collective->op)));
+Status check_call(const MemberOperation& call, const InstalledCollective& collective) {
+  const CollectiveOp op = collective.planned().op;
+  if (op == CollectiveOp::kBroadcast) return Status::ok();
+  if (op != CollectiveOp::kReduce && op != CollectiveOp::kAllReduce) {
+    return unimplemented(fmt::format("nodes do not run {} yet", to_string(op)));
   }
-  for (const PlanSession& session : plan.sessions) {
-    if (session.collective == call.collective && session.kind == SessionKind::kUnicast) {
+  for (const PlanSession& session : collective.sessions()) {
+    if (session.kind == SessionKind::kUnicast) {
       return unimplemented("nodes do not run ring all-reduces yet: plan it with algorithm \"planned\"");
     }
   }
-  SQUARE_RETURN_IF_ERROR(check_reduction(call.reduction).with_context(to_string(collective->op)));
+  SQUARE_RETURN_IF_ERROR(check_reduction(call.reduction).with_context(to_string(op)));
   if (call.reduction.op == ReduceOp::kAverage && call.group_size == 0) {
     return invalid_argument(
         fmt::format("rank {}: an average needs group_size, the number of members", call.rank.value()));
@@ -46,7 +46,7 @@ Status check_call(const MemberOperation& call, const Plan& plan) {
                                         call.rank.value(), call.input.size(), to_string(call.reduction.type),
                                         element));
   }
-  const bool has_result = collective->op == CollectiveOp::kAllReduce || call.is_root;
+  const bool has_result = op == CollectiveOp::kAllReduce || call.is_root;
   if (has_result && call.output.size() != call.input.size()) {
     return invalid_argument(fmt::format("rank {}: the output has {} bytes, the input {}", call.rank.value(),
                                         call.output.size(), call.input.size()));

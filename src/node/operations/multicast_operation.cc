@@ -7,33 +7,34 @@
 namespace square {
 
 void MulticastOperation::on_post(const MemberOperation& call,
-                                 const std::shared_ptr<const InstalledPlan>& plan) {
+                                 const std::shared_ptr<const InstalledCollective>& plan) {
   if (call.is_root) send(call, plan);
   if (operation_.is_over()) return;
   open();
   if (has_source_ && operation_.all_posted() && !copied_) copy_to_neighbours();
 }
 
-void MulticastOperation::send(const MemberOperation& call, const std::shared_ptr<const InstalledPlan>& plan) {
+void MulticastOperation::send(const MemberOperation& call,
+                              const std::shared_ptr<const InstalledCollective>& plan) {
   has_source_ = true;
   plan_ = plan;
   const auto pin = operation_.make_pin(call.input.data());
   const CollectiveId collective = operation_.key().collective;
-  for (const PlanSession* session : plan->sessions_of(collective)) {
-    if (plan->self() != session->root || session->members.size() == 1) continue;
-    const ByteRange range = session_range(plan->plan(), *session, call.input.size());
+  for (const PlanSession& session : plan->sessions()) {
+    if (plan->self() != session.root || session.members.size() == 1) continue;
+    const ByteRange range = session_range(plan->planned(), session, call.input.size());
     const Receiver::Shape shape{range.size_bytes,
-                                static_cast<std::uint32_t>(plan->block_bytes(session->id, range.size_bytes))};
+                                static_cast<std::uint32_t>(plan->block_bytes(session.id, range.size_bytes))};
     Status ready = Receiver::check(shape);
-    if (ready.is_ok() && session->streams.empty()) {
+    if (ready.is_ok() && session.streams.empty()) {
       ready = failed_precondition(
           fmt::format("the plan of policy {} gives collective {} no rate from \"{}\"; "
                       "choose another policy or other paths",
-                      plan->plan().policy, collective.value(), operation_.node()->options.name));
+                      plan->policy(), collective.value(), operation_.node()->options.name));
     }
     if (!ready.is_ok()) return operation_.fail(ready, true);
-    open_.insert(session->id);
-    multicasts_.send(plan, *session, {pin, call.input.data() + range.offset_bytes, range.size_bytes},
+    open_.insert(session.id);
+    multicasts_.send(plan, session, {pin, call.input.data() + range.offset_bytes, range.size_bytes},
                      call.call);
   }
   multicasts_.fill_all();
@@ -68,9 +69,9 @@ void MulticastOperation::on_arrival(Arrival arrival) {
     if (receiver == nullptr) return;
     if (!plan_) {
       plan_ = arrival.plan;
-      for (const PlanSession* planned : plan_->sessions_of(operation_.key().collective)) {
-        const bool is_member = std::ranges::find(planned->members, *plan_->self()) != planned->members.end();
-        if (is_member && planned->root != *plan_->self()) open_.insert(planned->id);
+      for (const PlanSession& planned : plan_->sessions()) {
+        const bool is_member = std::ranges::find(planned.members, *plan_->self()) != planned.members.end();
+        if (is_member && planned.root != *plan_->self()) open_.insert(planned.id);
       }
     }
     if (operation_.all_posted()) open_receiver(session, *receiver);
@@ -94,10 +95,9 @@ void MulticastOperation::open_receiver(SessionId session, Receiver& receiver) {
     return operation_.fail(
         data_loss(fmt::format("session {} is not one of the broadcast's", session.value())), true);
   }
-  multicasts_.open(receiver, plan_->plan().nodes[planned->root.index()].name,
-                   [&](const MemberOperation& call) {
-                     return session_range(plan_->plan(), *planned, call.output.size());
-                   });
+  multicasts_.open(receiver, plan_->name_of(planned->root), [&](const MemberOperation& call) {
+    return session_range(plan_->planned(), *planned, call.output.size());
+  });
 }
 
 void MulticastOperation::on_done(SessionId session) {

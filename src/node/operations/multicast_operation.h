@@ -16,13 +16,13 @@ class MulticastOperation final : public OperationWork {
       : operation_(operation), multicasts_(operation, [this](SessionId session) { on_done(session); }) {}
 
   [[nodiscard]] Status check_neighbours(const MemberOperation&) const override { return Status::ok(); }
-  void on_post(const MemberOperation& call, const std::shared_ptr<const InstalledPlan>& plan) override;
+  void on_post(const MemberOperation& call, const std::shared_ptr<const InstalledCollective>& plan) override;
   void open() override;
   void on_arrival(Arrival arrival) override;
   void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack) override {
     multicasts_.on_acknowledgement(header, ack);
   }
-  void on_layout(const InstalledPlan&, const FrameHeader&) override {}  // no plan cuts its buffer
+  void on_layout(const InstalledCollective&, const FrameHeader&) override {}  // no plan cuts its buffer
   bool fill(const StreamKey& key) override {
     multicasts_.fill(key.session);
     return true;
@@ -30,7 +30,7 @@ class MulticastOperation final : public OperationWork {
   void shed(SessionId) override {}
   void hurry() override { multicasts_.hurry(); }
   [[nodiscard]] bool runs_before(Epoch epoch) const override { return multicasts_.runs_before(epoch); }
-  void migrate(const std::shared_ptr<const InstalledPlan>& plan) override { multicasts_.migrate(plan); }
+  void migrate(const std::shared_ptr<const InstalledCollective>& plan) override { multicasts_.migrate(plan); }
 
   [[nodiscard]] bool is_done() const override;
   [[nodiscard]] bool is_quiet() const override { return multicasts_.is_quiet(); }
@@ -39,7 +39,7 @@ class MulticastOperation final : public OperationWork {
   void abandon() override { multicasts_.abandon(); }
 
  private:
-  void send(const MemberOperation& source, const std::shared_ptr<const InstalledPlan>& plan);
+  void send(const MemberOperation& source, const std::shared_ptr<const InstalledCollective>& plan);
   void copy_to_neighbours();
   void open_receiver(SessionId session, Receiver& receiver);
   void on_done(SessionId session);
@@ -47,7 +47,7 @@ class MulticastOperation final : public OperationWork {
   Operation& operation_;
   Multicasts multicasts_;
   // Of the source, or of the first frame.
-  std::shared_ptr<const InstalledPlan> plan_;
+  std::shared_ptr<const InstalledCollective> plan_;
   std::set<SessionId> open_;  // what the members here wait for
   bool has_source_ = false;   // one of them
   bool copied_ = false;

@@ -12,7 +12,7 @@ std::function<void()> Multicasts::done_of(SessionId session) {
   };
 }
 
-void Multicasts::send(const std::shared_ptr<const InstalledPlan>& plan, const PlanSession& session,
+void Multicasts::send(const std::shared_ptr<const InstalledCollective>& plan, const PlanSession& session,
                       Buffer data, GroupCall call, std::optional<Sender::Sums> sums) {
   operation_.show_to_neighbours(*plan, session.id);
   Sender::Cargo cargo{operation_.key().operation, std::move(data), call, sums};
@@ -87,7 +87,7 @@ bool Multicasts::runs_before(Epoch epoch) const {
   return std::ranges::any_of(senders_, [&](const auto& entry) { return entry.second->epoch() < epoch; });
 }
 
-void Multicasts::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
+void Multicasts::migrate(const std::shared_ptr<const InstalledCollective>& plan) {
   for (const auto& [id, sender] : senders_) {
     if (sender->is_done() || !(sender->epoch() < plan->epoch())) continue;
     if (plan->streams_of(id).empty()) {

@@ -26,7 +26,7 @@ class Multicasts {
       : operation_(operation), on_done_(std::move(on_done)) {}
 
   // Starts a session whose root is here. `data` shows its bytes. Call fill() next.
-  void send(const std::shared_ptr<const InstalledPlan>& plan, const PlanSession& session, Buffer data,
+  void send(const std::shared_ptr<const InstalledCollective>& plan, const PlanSession& session, Buffer data,
             GroupCall call, std::optional<Sender::Sums> sums = std::nullopt);
   [[nodiscard]] Sender* sender(SessionId session) const;
   void fill(SessionId session);
@@ -45,7 +45,7 @@ class Multicasts {
   void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack);
   [[nodiscard]] bool runs_before(Epoch epoch) const;
   void hurry() const;
-  void migrate(const std::shared_ptr<const InstalledPlan>& plan);
+  void migrate(const std::shared_ptr<const InstalledCollective>& plan);
 
   [[nodiscard]] bool is_done(SessionId session) const;
   [[nodiscard]] bool has_delivered() const;

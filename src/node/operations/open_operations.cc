@@ -10,11 +10,11 @@ OpenOperations::~OpenOperations() {
   for (const auto& [key, operation] : operations_) operation->abandon();
 }
 
-OpenOperations::OperationPointer OpenOperations::open(const OperationKey& key, const InstalledPlan& plan) {
+OpenOperations::OperationPointer OpenOperations::open(const OperationKey& key,
+                                                      const InstalledCollective& collective) {
   if (auto known = find(key)) return known;
   if (operations_.size() >= kMaxOpenOperations) return nullptr;
-  auto operation =
-      std::make_shared<Operation>(node_, host_, key, plan.plan().find_collective(key.collective)->op);
+  auto operation = std::make_shared<Operation>(node_, host_, key, collective.planned().op);
   operation->set_member_count(groups_.look(key.collective).ranks.size());
   operations_.emplace(key, operation);
   patience_.begin(key);
@@ -79,17 +79,17 @@ void OpenOperations::hurry(const std::function<bool(CollectiveId)>& is_concerned
   }
 }
 
-void OpenOperations::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
+void OpenOperations::migrate(const InstalledPlan& plan) {
   const auto operations = operations_;
   for (const auto& [key, operation] : operations) {
-    if (plan->plan().find_collective(key.collective) != nullptr) {
-      operation->migrate(plan);
-    } else if (operation->runs_before(plan->epoch())) {
+    if (const auto collective = plan.find(key.collective)) {
+      operation->migrate(collective);
+    } else if (operation->runs_before(plan.epoch())) {
       // It could never move, and would hold up whoever waits for the next plan. Where nobody has called
       // nobody is to be told: members elsewhere may have another plan, and those here may call under one to
       // come.
       if (operation->has_calls()) {
-        operation->fail(not_found(fmt::format("plan {} no longer knows collective {}", plan->epoch().value(),
+        operation->fail(not_found(fmt::format("plan {} no longer knows collective {}", plan.epoch().value(),
                                               key.collective.value())),
                         true);
       } else {
@@ -100,9 +100,11 @@ void OpenOperations::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
   }
 }
 
-bool OpenOperations::runs_before(Epoch epoch) const {
-  return std::ranges::any_of(operations_,
-                             [&](const auto& entry) { return entry.second->runs_before(epoch); });
+bool OpenOperations::runs_before(const InstalledPlan& plan) const {
+  return std::ranges::any_of(operations_, [&](const auto& entry) {
+    const auto collective = plan.find(entry.first.collective);
+    return entry.second->runs_before(collective ? collective->epoch() : plan.epoch());
+  });
 }
 
 }  // namespace square

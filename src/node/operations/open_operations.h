@@ -12,6 +12,7 @@
 #include "node/operations/operation.h"
 #include "node/operations/operation_key.h"
 #include "node/operations/patience.h"
+#include "node/plan/installed_plan.h"
 
 namespace square {
 
@@ -31,9 +32,9 @@ class OpenOperations {
   OpenOperations(const OpenOperations&) = delete;
   OpenOperations& operator=(const OpenOperations&) = delete;
 
-  // The one that runs, or a new one of a collective that the plan knows: members who watch for it are
-  // told. None if too many run.
-  OperationPointer open(const OperationKey& key, const InstalledPlan& plan);
+  // The one that runs, or a new one of this collective: members who watch for it are told. None if too
+  // many run.
+  OperationPointer open(const OperationKey& key, const InstalledCollective& collective);
   [[nodiscard]] OperationPointer find(const OperationKey& key) const;
   [[nodiscard]] const std::map<OperationKey, OperationPointer>& all() const { return operations_; }
   [[nodiscard]] bool has(CollectiveId collective) const;
@@ -43,8 +44,9 @@ class OpenOperations {
     patience_.end(key);
   }
   // A member has called it, on so many bytes.
-  void on_call(const OperationKey& key, const InstalledPlan& plan, std::size_t bytes) {
-    patience_.set(key, pace_of(plan, key.collective, bytes));
+  void on_call(const OperationKey& key, const InstalledCollective& collective, double fastest_link_bps,
+               std::size_t bytes) {
+    patience_.set(key, pace_of(collective, fastest_link_bps, bytes));
   }
 
   void on_frame() { patience_.on_frame(); }
@@ -63,8 +65,10 @@ class OpenOperations {
   void shed_after(const OperationKey& key, SessionId session);
   // A link came back that these collectives use: what was lost on it is to be found soon.
   void hurry(const std::function<bool(CollectiveId)>& is_concerned) const;
-  void migrate(const std::shared_ptr<const InstalledPlan>& plan);
-  [[nodiscard]] bool runs_before(Epoch epoch) const;
+  // To their collectives as the plan has them, where those are newer.
+  void migrate(const InstalledPlan& plan);
+  // Whether one runs in a collective as it was before this plan had it.
+  [[nodiscard]] bool runs_before(const InstalledPlan& plan) const;
 
  private:
   std::shared_ptr<NodeContext> node_;

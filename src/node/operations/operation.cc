@@ -59,7 +59,7 @@ void Operation::on_acknowledgement(const FrameHeader& header, const Acknowledgem
   work_->on_acknowledgement(header, ack);
 }
 
-void Operation::on_layout(const InstalledPlan& plan, const FrameHeader& header) {
+void Operation::on_layout(const InstalledCollective& plan, const FrameHeader& header) {
   if (!outcome_) work_->on_layout(plan, header);
 }
 
@@ -72,7 +72,7 @@ std::shared_ptr<const void> Operation::make_pin(const void* buffer) {
   return {buffer, [unpin, executor = &node_->executor](const void*) { executor->post(unpin); }};
 }
 
-void Operation::show_to_neighbours(const InstalledPlan& plan, SessionId session) {
+void Operation::show_to_neighbours(const InstalledCollective& plan, SessionId session) {
   for (const LocalStream* stream : plan.streams_of(session)) {
     receivers_of_frames_.insert(stream->children.begin(), stream->children.end());
   }

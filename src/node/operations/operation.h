@@ -25,7 +25,7 @@ namespace square {
 // held by a shared_ptr.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
-  using PlanPointer = std::shared_ptr<const InstalledPlan>;
+  using PlanPointer = std::shared_ptr<const InstalledCollective>;
   struct Member {
     MemberOperation call;
     Executor::TimerId timer = 0;
@@ -44,7 +44,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void on_arrival(Arrival arrival);
   void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack);
   // Somebody called under a newer plan, which cuts the buffer.
-  void on_layout(const InstalledPlan& plan, const FrameHeader& header);
+  void on_layout(const InstalledCollective& plan, const FrameHeader& header);
   // A stream that starts here may take another block. False if the operations that come
   // after this one must wait.
   bool fill(const StreamKey& key) { return work_->fill(key); }
@@ -80,7 +80,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // Keeps the operation's buffers pinned until the last copy of it is gone, on any thread.
   std::shared_ptr<const void> make_pin(const void* buffer);
   // Frames that show the buffers go to the session's neighbours.
-  void show_to_neighbours(const InstalledPlan& plan, SessionId session);
+  void show_to_neighbours(const InstalledCollective& plan, SessionId session);
   // From member to member on this node, without a link.
   void give_locally(FanOut job);
   // Looks whether all is done, or all is drained. May end the operation.

@@ -7,7 +7,7 @@
 
 #include "node/links/outgoing_link.h"
 #include "node/operations/operation_key.h"
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "square/frame.h"
 
 namespace square {
@@ -16,9 +16,9 @@ class OperationHost {
  public:
   virtual ~OperationHost() = default;
   virtual std::map<std::string, std::unique_ptr<OutgoingLink>>& links() = 0;
-  // An installed plan, or none.
-  virtual std::shared_ptr<const InstalledPlan> plan_of(Epoch epoch) = 0;
-  virtual std::shared_ptr<const InstalledPlan> active_plan() = 0;
+  // As an installed plan has it since this epoch, and as the active one has it; or none.
+  virtual std::shared_ptr<const InstalledCollective> collective_of(CollectiveId collective, Epoch since) = 0;
+  virtual std::shared_ptr<const InstalledCollective> active(CollectiveId collective) = 0;
   // Sends an answer to the parents of a stream.
   virtual void answer(const LocalStream& stream, Frame frame) = 0;
   // Lets the operations of the stream's session put blocks on it, the oldest first.

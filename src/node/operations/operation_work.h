@@ -22,21 +22,22 @@ class OperationWork {
   // Does this call go with those of the other members here? Errors: INVALID_ARGUMENT.
   [[nodiscard]] virtual Status check_neighbours(const MemberOperation& call) const = 0;
   // A member has posted; `plan` is the active one.
-  virtual void on_post(const MemberOperation& call, const std::shared_ptr<const InstalledPlan>& plan) = 0;
+  virtual void on_post(const MemberOperation& call,
+                       const std::shared_ptr<const InstalledCollective>& plan) = 0;
   // The number of members became known: perhaps all have posted.
   virtual void open() = 0;
   // A frame of a stream that this work is about; what does not belong here is left.
   virtual void on_arrival(Arrival arrival) = 0;
   virtual void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack) = 0;
   // Somebody called under a newer plan, which cuts the buffer.
-  virtual void on_layout(const InstalledPlan& plan, const FrameHeader& header) = 0;
+  virtual void on_layout(const InstalledCollective& plan, const FrameHeader& header) = 0;
 
   // As in Operation.
   virtual bool fill(const StreamKey& key) = 0;
   virtual void shed(SessionId session) = 0;
   virtual void hurry() = 0;
   [[nodiscard]] virtual bool runs_before(Epoch epoch) const = 0;
-  virtual void migrate(const std::shared_ptr<const InstalledPlan>& plan) = 0;
+  virtual void migrate(const std::shared_ptr<const InstalledCollective>& plan) = 0;
 
   // All that the members here wait for is done, but for what they give each other. Costs nothing: it
   // is asked with every block.

@@ -13,17 +13,16 @@ Duration at_least(Duration patience) {
 
 }  // namespace
 
-PlannedPace pace_of(const InstalledPlan& plan, CollectiveId collective, std::size_t bytes) {
-  const PlanCollective* planned = plan.plan().find_collective(collective);
-  const double fastest_bps = plan.fastest_link_bps();
-  if (planned == nullptr || !(planned->rate_bps > 0) || !(fastest_bps > 0)) return {};
+PlannedPace pace_of(const InstalledCollective& collective, double fastest_link_bps, std::size_t bytes) {
+  const double planned_bps = collective.planned().rate_bps;
+  if (!(planned_bps > 0) || !(fastest_link_bps > 0)) return {};
   const double seconds =
-      std::min({kBitsPerByte * static_cast<double>(bytes) / planned->rate_bps * kPatiencePart,
-                kBitsPerByte * kGatheredBytes / fastest_bps, to_seconds(kMostPatience)});
+      std::min({kBitsPerByte * static_cast<double>(bytes) / planned_bps * kPatiencePart,
+                kBitsPerByte * kGatheredBytes / fastest_link_bps, to_seconds(kMostPatience)});
   PlannedPace pace{at_least(from_seconds(seconds))};
-  for (const PlanSession* session : plan.sessions_of(collective)) {
-    pace.sessions.push_back(session->id);
-    for (const LocalStream* stream : plan.streams_of(session->id)) {
+  for (const PlanSession& session : collective.sessions()) {
+    pace.sessions.push_back(session.id);
+    for (const LocalStream* stream : collective.streams_of(session.id)) {
       pace.load_bps +=
           stream->rate_bps * static_cast<double>(stream->parents.size() + stream->children.size());
     }

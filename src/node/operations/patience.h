@@ -9,7 +9,7 @@
 #include "node/context.h"
 #include "node/lifetime.h"
 #include "node/operations/operation_key.h"
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 
 namespace square {
 
@@ -36,7 +36,8 @@ struct PlannedPace {
   double load_bps = 0;   // what the node sends and receives for it
   std::vector<SessionId> sessions{};
 };
-PlannedPace pace_of(const InstalledPlan& plan, CollectiveId collective, std::size_t bytes);
+// `fastest_link_bps`: of the links that the node uses.
+PlannedPace pace_of(const InstalledCollective& collective, double fastest_link_bps, std::size_t bytes);
 
 // Has the transport wait as the least patient of a node's operations allows, and the less the more the
 // fastest of its collectives runs ahead of its plan. Not at all while none runs, or one that no member here

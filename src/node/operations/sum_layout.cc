@@ -7,29 +7,29 @@ namespace {
 
 // Of the session that tells, without bytes, that all have called: the first reduce of the plan that
 // would carry bytes.
-const PlanSession* telling_session(const std::vector<const PlanSession*>& sessions) {
-  const auto tells = [](const PlanSession* session) {
-    const bool has_bytes = !session->pair || session->size_bytes > 0;
-    return session->kind == SessionKind::kReduce && !session->streams.empty() && has_bytes;
+const PlanSession* telling_session(const std::vector<PlanSession>& sessions) {
+  const auto tells = [](const PlanSession& session) {
+    const bool has_bytes = !session.pair || session.size_bytes > 0;
+    return session.kind == SessionKind::kReduce && !session.streams.empty() && has_bytes;
   };
   const auto found = std::ranges::find_if(sessions, tells);
-  return found == sessions.end() ? nullptr : *found;
+  return found == sessions.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
-SumLayout::SumLayout(const InstalledPlan& plan, CollectiveId collective, const MemberOperation& call) {
+SumLayout::SumLayout(const InstalledCollective& collective, const MemberOperation& call) {
   const std::size_t element = element_bytes(call.reduction.type);
-  const auto& sessions = plan.sessions_of(collective);
+  const auto& sessions = collective.sessions();
   is_local_ = sessions.empty();
   const PlanSession* telling = call.input.empty() ? telling_session(sessions) : nullptr;
-  for (const PlanSession* session : sessions) {
-    if (session->streams.empty()) continue;
-    const ByteRange elements = session_range(plan.plan(), *session, call.input.size() / element);
-    const bool tells = telling != nullptr && (telling == session || telling->pair == session->id);
+  for (const PlanSession& session : sessions) {
+    if (session.streams.empty()) continue;
+    const ByteRange elements = session_range(collective.planned(), session, call.input.size() / element);
+    const bool tells = telling != nullptr && (telling == &session || telling->pair == session.id);
     if (elements.size_bytes == 0 && !tells) continue;
-    shares_.push_back({session,
-                       session->pair ? plan.session(*session->pair) : nullptr,
+    shares_.push_back({&session,
+                       session.pair ? collective.session(*session.pair) : nullptr,
                        {elements.offset_bytes * element, elements.size_bytes * element}});
   }
 }

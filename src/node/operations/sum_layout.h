@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "square/data_plane.h"
 
 namespace square {
 
-// A buffer cut by a plan into the shares of its roots. Keeps pointers into the plan.
+// A buffer cut by a plan into the shares of its roots. Keeps pointers into the collective.
 class SumLayout {
  public:
   struct Share {
@@ -18,7 +18,7 @@ class SumLayout {
   };
 
   // `call` is a member's: all have buffers of the same size and elements.
-  SumLayout(const InstalledPlan& plan, CollectiveId collective, const MemberOperation& call);
+  SumLayout(const InstalledCollective& collective, const MemberOperation& call);
 
   // The sessions that carry something, in the plan's order. An operation without bytes still tells
   // everybody that all have called it: in one reduce, and its pair.

@@ -34,9 +34,9 @@ bool SumOperation::agrees_on_layout(const FrameHeader& header) {
   if (plan_ && header.layout <= plan_->epoch()) return header.layout == plan_->epoch();
   // Everybody has given its part under this cut: a lie.
   if (sums_.has_results() || multicasts_.has_delivered()) return false;
-  PlanPointer newer = operation_.host().plan_of(header.layout);
+  PlanPointer newer = operation_.host().collective_of(operation_.key().collective, header.layout);
   // That plan is gone here already: a newer one will do as well, and the others follow.
-  if (!newer && is_open_) newer = operation_.host().active_plan();
+  if (!newer && is_open_) newer = operation_.host().active(operation_.key().collective);
   if (!newer || newer->epoch() < header.layout) return false;
   cut_by(newer);
   return !operation_.is_over() && newer->epoch() == header.layout;
@@ -50,7 +50,7 @@ void SumOperation::cut_by(const PlanPointer& plan) {
   if (!operation_.all_posted()) return;
   open_sums(plan);
   // The plan that cuts the buffer may be an older one, whose streams are gone, or go soon.
-  const auto active = operation_.host().active_plan();
+  const auto active = operation_.host().active(operation_.key().collective);
   if (!operation_.is_over() && active && active->epoch() > plan->epoch()) migrate(active);
 }
 
@@ -59,14 +59,14 @@ void SumOperation::open_sums(const PlanPointer& plan) {
   if (plan_ && plan_->epoch() < plan->epoch()) return cut_by(plan);
   if (!plan_) plan_ = plan;
   is_open_ = true;
-  layout_.emplace(*plan_, operation_.key().collective, first_call());
+  layout_.emplace(*plan_, first_call());
   waiting_.clear();
   if (layout_->is_local()) return sum_locally();
   if (layout_->shares().empty()) {
     return operation_.fail(
         failed_precondition(fmt::format("the plan of policy {} gives collective {} no rate; choose "
                                         "another policy or other paths",
-                                        plan_->plan().policy, operation_.key().collective.value())),
+                                        plan_->policy(), operation_.key().collective.value())),
         true);
   }
   for (const SumLayout::Share& share : layout_->shares()) waiting_.insert(share.session->id);
@@ -144,7 +144,7 @@ void SumOperation::open_receiver(SessionId session, Receiver& receiver) {
   const SumLayout::Share* const share = layout_->find(session);
   const PlanSession* const planned = plan_->session(session);
   const ByteRange range = share == nullptr ? ByteRange{} : share->range;
-  multicasts_.open(receiver, planned == nullptr ? "" : plan_->plan().nodes[planned->root.index()].name,
+  multicasts_.open(receiver, planned == nullptr ? "" : plan_->name_of(planned->root),
                    [&](const MemberOperation&) { return range; });
 }
 

@@ -16,7 +16,7 @@ namespace square {
 
 class SumOperation final : public OperationWork {
  public:
-  using PlanPointer = std::shared_ptr<const InstalledPlan>;
+  using PlanPointer = std::shared_ptr<const InstalledCollective>;
 
   SumOperation(CollectiveOp op, Operation& operation);
 
@@ -27,7 +27,7 @@ class SumOperation final : public OperationWork {
   void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack) override {
     multicasts_.on_acknowledgement(header, ack);
   }
-  void on_layout(const InstalledPlan&, const FrameHeader& header) override {
+  void on_layout(const InstalledCollective&, const FrameHeader& header) override {
     static_cast<void>(agrees_on_layout(header));
   }
   bool fill(const StreamKey& key) override;

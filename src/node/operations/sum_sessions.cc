@@ -12,7 +12,7 @@ std::shared_ptr<SumSession> SumSessions::find(SessionId session) const {
   return found == sums_.end() ? nullptr : found->second;
 }
 
-std::shared_ptr<SumSession> SumSessions::add(const std::shared_ptr<const InstalledPlan>& plan,
+std::shared_ptr<SumSession> SumSessions::add(const std::shared_ptr<const InstalledCollective>& plan,
                                              const PlanSession& session, const SumShape& shape) {
   OperationHost& host = operation_.host();
   const auto answer = [&host](const LocalStream& stream, const Frame& frame) { host.answer(stream, frame); };
@@ -57,7 +57,7 @@ void SumSessions::hurry() const {
   for (const auto& [id, sums] : sums_) sums->hurry();
 }
 
-void SumSessions::migrate(const std::shared_ptr<const InstalledPlan>& plan) const {
+void SumSessions::migrate(const std::shared_ptr<const InstalledCollective>& plan) const {
   for (const auto& [id, sums] : sums_) sums->migrate(plan);
 }
 

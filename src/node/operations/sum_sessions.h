@@ -26,7 +26,7 @@ class SumSessions {
 
   [[nodiscard]] std::shared_ptr<SumSession> find(SessionId session) const;
   // The node's part in a session of this plan: its root, or a forwarder.
-  std::shared_ptr<SumSession> add(const std::shared_ptr<const InstalledPlan>& plan,
+  std::shared_ptr<SumSession> add(const std::shared_ptr<const InstalledCollective>& plan,
                                   const PlanSession& session, const SumShape& shape);
 
   // As in Operation.
@@ -34,7 +34,7 @@ class SumSessions {
   void shed(SessionId session) const;
   [[nodiscard]] bool runs_before(Epoch epoch) const;
   void hurry() const;
-  void migrate(const std::shared_ptr<const InstalledPlan>& plan) const;
+  void migrate(const std::shared_ptr<const InstalledCollective>& plan) const;
 
   [[nodiscard]] bool is_done(SessionId session) const;
   [[nodiscard]] bool has_results() const;

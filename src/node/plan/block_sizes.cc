@@ -26,19 +26,14 @@ std::size_t whole_block(double bytes) {
 
 }  // namespace
 
-BlockSizes::BlockSizes(const Plan& plan) {
-  const std::vector<double> limits = plan.part ? std::vector<double>() : block_limits(plan);
-  for (std::size_t i = 0; i < plan.sessions.size(); ++i) {
-    const PlanSession& session = plan.sessions[i];
-    if (session.streams.empty()) continue;
-    const double typical_bps = typical_rate_bps(session);
-    const double most = plan.part ? session.block_limit_bytes : limits[i];
-    const auto block_of = [&](double seconds) {
-      return whole_block(std::min(typical_bps * seconds / kBitsPerByte, most));
-    };
-    sizes_[session.id] = {block_of(kBlockSeconds), block_of(kCoarseBlockSeconds),
-                          typical_bps / total_rate_bps(session), session.streams.size()};
-  }
+void BlockSizes::add(const PlanSession& session, double limit_bytes) {
+  if (session.streams.empty()) return;
+  const double typical_bps = typical_rate_bps(session);
+  const auto block_of = [&](double seconds) {
+    return whole_block(std::min(typical_bps * seconds / kBitsPerByte, limit_bytes));
+  };
+  sizes_[session.id] = {block_of(kBlockSeconds), block_of(kCoarseBlockSeconds),
+                        typical_bps / total_rate_bps(session), session.streams.size()};
 }
 
 const BlockSizes::Sizes& BlockSizes::of(SessionId session) const {

@@ -20,11 +20,10 @@ inline constexpr double kBlockSeconds = 0.010;
 inline constexpr double kCoarseBlockSeconds = 0.040;
 inline constexpr double kBlockPartOfOperation = 0.0075;
 inline constexpr std::size_t kBlocksPerStream = 8;
-inline constexpr std::size_t kMinBlockBytes = std::size_t{8} << 10U;
 // Blocks end where elements of every type do, and where cache lines do.
 inline constexpr std::size_t kBlockGranuleBytes = 64;
 
-// The same on every node that has the plan.
+// Of one collective. The same on every node that has the plan.
 class BlockSizes {
  public:
   // For operations that are over soon, and for long ones; and what the typical stream carries
@@ -36,8 +35,8 @@ class BlockSizes {
     std::size_t streams = 1;
   };
 
-  BlockSizes() = default;
-  explicit BlockSizes(const Plan& plan);
+  // `limit_bytes`: what fits into the memory of all the session's nodes.
+  void add(const PlanSession& session, double limit_bytes);
 
   // The smallest sizes for a session without streams.
   [[nodiscard]] const Sizes& of(SessionId session) const;

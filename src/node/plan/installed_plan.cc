@@ -3,53 +3,60 @@
 #include <algorithm>
 
 #include "base/plan/lifeline.h"
-#include "node/plan/stream_windows.h"
 
 namespace square {
+namespace {
 
-StreamKey key_of(const FrameHeader& header) {
-  return {header.epoch, header.session, header.stream, header.origin};
+NodeNames names_of(const Plan& plan, const NodeNames& before) {
+  const auto is_same = [](const PlanNode& node, const std::string& name) { return node.name == name; };
+  if (before && std::ranges::equal(plan.nodes, *before, is_same)) return before;
+  std::vector<std::string> names;
+  for (const PlanNode& node : plan.nodes) names.push_back(node.name);
+  return std::make_shared<const std::vector<std::string>>(std::move(names));
 }
 
-void set_stream(FrameHeader& header, const StreamKey& key) {
-  header.epoch = key.epoch;
-  header.session = key.session;
-  header.stream = key.stream;
-  header.origin = key.origin;
-}
-
-std::size_t depth_of(const PlanStream& stream, SessionKind kind) {
-  std::map<NodeId, std::size_t> hops;
-  std::size_t deepest = 0;
-  const auto reach = [&](NodeId near, NodeId far) {
-    deepest = std::max(deepest, hops[far] = hops[near] + 1);
-  };
-  if (kind == SessionKind::kReduce) {
-    for (auto link = stream.links.rbegin(); link != stream.links.rend(); ++link)
-      reach(link->second, link->first);
-  } else {
-    for (const auto& [from, to] : stream.links) reach(from, to);
-  }
-  return deepest;
-}
+}  // namespace
 
 InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string& self,
-                             std::size_t window_bytes)
+                             std::size_t window_bytes, const InstalledPlan* base)
     : plan_(plan->part ? std::move(plan) : with_lifelines(plan)), self_(plan_->find_node(self)) {
-  for (const PlanSession& session : plan_->sessions) {
-    sessions_.emplace(session.id, &session);
-    sessions_of_[session.collective].push_back(&session);
-  }
+  names_ = names_of(*plan_, base == nullptr ? nullptr : base->names_);
+  if (base != nullptr && base->plan_->origin == plan_->origin && base->self_ == self_) share(*base);
+  add_collectives();
   if (!self_) return;
-  const TenantWeights weights(*plan_);
-  const LinkLatencies latencies(*plan_);
-  block_sizes_ = BlockSizes(*plan_);
-  for (const PlanSession& session : plan_->sessions) {
-    for (std::size_t i = 0; i < session.streams.size(); ++i) add_stream(session, i, weights, latencies);
-  }
-  fit_windows(streams_, *plan_, *self_, block_sizes_, window_bytes);
-  for (const auto& [key, stream] : streams_) streams_of_[key.session].push_back(&stream);
   note_links();
+  fit(window_bytes, base);
+}
+
+// What has not changed since a plan that is not newer than the base is in it as it is.
+void InstalledPlan::share(const InstalledPlan& base) {
+  for (const PlanCollective& planned : plan_->collectives) {
+    const Part* const before = planned.since ? base.part_of(planned.id) : nullptr;
+    if (before != nullptr && before->collective->epoch() == *planned.since) parts_.push_back(*before);
+  }
+  std::ranges::sort(parts_, {}, [](const Part& part) { return part.collective->id(); });
+}
+
+void InstalledPlan::add_collectives() {
+  std::map<CollectiveId, std::vector<InstalledCollective::Session>> fresh;
+  for (const PlanCollective& planned : plan_->collectives) {
+    if (part_of(planned.id) == nullptr) fresh.try_emplace(planned.id);
+  }
+  if (fresh.empty()) return;
+  const std::vector<double> limits = plan_->part ? std::vector<double>() : block_limits(*plan_);
+  for (std::size_t i = 0; i < plan_->sessions.size(); ++i) {
+    const PlanSession& session = plan_->sessions[i];
+    const auto found = fresh.find(session.collective);
+    if (found == fresh.end()) continue;
+    found->second.push_back({&session, plan_->part ? session.block_limit_bytes : limits[i]});
+  }
+  const PlanFrame frame(*plan_, names_, self_);
+  for (const PlanCollective& planned : plan_->collectives) {
+    const auto found = fresh.find(planned.id);
+    if (found == fresh.end()) continue;
+    parts_.push_back({std::make_shared<const InstalledCollective>(frame, planned, found->second), nullptr});
+  }
+  std::ranges::sort(parts_, {}, [](const Part& part) { return part.collective->id(); });
 }
 
 void InstalledPlan::note_links() {
@@ -58,6 +65,8 @@ void InstalledPlan::note_links() {
     const PlanLink& link = plan_->links[i];
     if (link.from != *self_ && link.to != *self_) continue;
     paces_.insert_or_assign({link.from, link.to}, plan_->part ? link.pace_bps : paces[i]);
+    if (link.to == *self_)
+      links_in_.emplace((*names_)[link.from.index()], LinkIn{link.latency, link.capacity_bps == kUnlimited});
     if (!(link.load_bps > 0)) continue;
     fastest_link_bps_ =
         std::max(fastest_link_bps_, std::min({link.capacity_bps, plan_->nodes[link.from.index()].egress_bps,
@@ -65,53 +74,44 @@ void InstalledPlan::note_links() {
   }
 }
 
-void InstalledPlan::add_stream(const PlanSession& session, std::size_t index, const TenantWeights& weights,
-                               const LinkLatencies& latencies) {
-  const PlanStream& stream = session.streams[index];
-  LocalStream local;
-  for (const auto& [from, to] : stream.links) {
-    if (to == *self_) local.parents.push_back(plan_->nodes[from.index()].name);
-    if (from == *self_) local.children.push_back(plan_->nodes[to.index()].name);
+void InstalledPlan::fit(std::size_t window_bytes, const InstalledPlan* base) {
+  const bool are_same_links = base != nullptr && base->links_in_ == links_in_;
+  WindowClaims claims(window_bytes);
+  for (Part& part : parts_) {
+    if (!part.needs || !are_same_links)
+      part.needs = std::make_shared<const std::vector<WindowNeed>>(window_needs(*part.collective, links_in_));
+    claims.add(*part.collective, *part.needs);
   }
-  if (local.parents.empty() && local.children.empty()) return;
-  local.key = {plan_->epoch, session.id, StreamIndex(static_cast<std::uint16_t>(index)),
-               tag_of(plan_->origin)};
-  local.collective = session.collective;
-  local.tenant = tenant_of(*plan_, session);
-  local.tenant_weight = weights.of(local.tenant);
-  local.kind = session.kind;
-  local.rate_bps = stream.rate_bps;
-  const PlanCollective* collective = plan_->find_collective(session.collective);
-  local.weight = (collective == nullptr ? 1.0 : collective->weight) * stream.rate_bps / session.rate_bps;
-  local.depth = depth_of(stream, session.kind);
-  if (session.root == *self_) local.latency = stream.latency.value_or(latencies.longest(stream));
-  local.session = &session;
-  local.is_root = session.root == *self_;
-  local.is_member = std::ranges::find(session.members, *self_) != session.members.end();
-  local.is_destination = local.is_member && !local.is_root;
-  streams_.emplace(local.key, std::move(local));
+  claims.fit();
 }
 
-const LocalStream* InstalledPlan::find(const StreamKey& key) const {
-  const auto found = streams_.find(key);
-  return found == streams_.end() ? nullptr : &found->second;
+const InstalledPlan::Part* InstalledPlan::part_of(CollectiveId collective) const {
+  const auto found = std::ranges::lower_bound(parts_, collective, {},
+                                              [](const Part& part) { return part.collective->id(); });
+  return found == parts_.end() || found->collective->id() != collective ? nullptr : &*found;
 }
 
-const std::vector<const LocalStream*>& InstalledPlan::streams_of(SessionId session) const {
-  static const std::vector<const LocalStream*> kNone;
-  const auto found = streams_of_.find(session);
-  return found == streams_of_.end() ? kNone : found->second;
+InstalledPlan::CollectivePointer InstalledPlan::find(CollectiveId collective) const {
+  const Part* const part = part_of(collective);
+  return part == nullptr ? nullptr : part->collective;
 }
 
-const std::vector<const PlanSession*>& InstalledPlan::sessions_of(CollectiveId collective) const {
-  static const std::vector<const PlanSession*> kNone;
-  const auto found = sessions_of_.find(collective);
-  return found == sessions_of_.end() ? kNone : found->second;
+void InstalledPlan::each_not_in(const InstalledPlan* other,
+                                const std::function<void(const CollectivePointer& collective)>& act) const {
+  std::size_t i = 0;
+  for (const Part& part : parts_) {
+    const std::size_t count = other == nullptr ? 0 : other->parts_.size();
+    while (i < count && other->parts_[i].collective->id() < part.collective->id()) ++i;
+    if (i == count || other->parts_[i].collective != part.collective) act(part.collective);
+  }
 }
 
-const PlanSession* InstalledPlan::session(SessionId session) const {
-  const auto found = sessions_.find(session);
-  return found == sessions_.end() ? nullptr : found->second;
+std::vector<const LocalStream*> InstalledPlan::streams() const {
+  std::vector<const LocalStream*> streams;
+  for (const Part& part : parts_) {
+    for (const LocalStream& stream : part.collective->streams()) streams.push_back(&stream);
+  }
+  return streams;
 }
 
 std::optional<double> InstalledPlan::pace_bps(const std::string& peer) const {
@@ -131,18 +131,6 @@ std::optional<double> InstalledPlan::pace_between(std::optional<NodeId> tail,
 
 double InstalledPlan::egress_bps() const {
   return self_ ? plan_->nodes[self_->index()].egress_bps : kUnlimited;
-}
-
-ByteRange session_range(const Plan& plan, const PlanSession& session, std::uint64_t operation_bytes) {
-  const PlanCollective* collective = plan.find_collective(session.collective);
-  const std::uint64_t planned = collective == nullptr ? 0 : collective->size_bytes;
-  if (planned == 0 || planned == session.size_bytes) return {0, operation_bytes};
-  __extension__ using Wide = unsigned __int128;
-  const auto scale = [&](std::uint64_t position) {
-    return static_cast<std::uint64_t>(Wide{position} * operation_bytes / planned);
-  };
-  const std::uint64_t begin = scale(session.offset_bytes);
-  return {begin, scale(session.offset_bytes + session.size_bytes) - begin};
 }
 
 }  // namespace square

@@ -12,10 +12,10 @@ void LivePlans::install(const std::shared_ptr<const Plan>& plan, Installed insta
   const Epoch epoch = plan->epoch;
   if (node_.is_stopping) return installed(epoch);
   if (!plans_.empty() && epoch <= plans_.rbegin()->first) return install_again(epoch, std::move(installed));
+  const PlanPointer base = plans_.empty() ? nullptr : plans_.rbegin()->second;
   const PlanPointer local = make(plan);
   plans_.emplace(epoch, local);
-  node_.traffic.add(node_.options.name, local->plan());
-  host_.open_plan(local);
+  open(local, base.get());
   log(LogLevel::kInfo, {.component = "node", .node = node_.options.name, .epoch = epoch},
       "{}: installed plan {} ({}), {} streams", node_.options.name, epoch.value(), plan->policy,
       local->streams().size());
@@ -33,22 +33,40 @@ void LivePlans::install_again(Epoch epoch, Installed installed) {
 
 LivePlans::PlanPointer LivePlans::make(const std::shared_ptr<const Plan>& plan) {
   // Half of the window holds blocks in transit, and two plans may be live.
-  return std::make_shared<InstalledPlan>(plan, node_.options.name, node_.options.window_bytes / 4);
+  return std::make_shared<InstalledPlan>(plan, node_.options.name, node_.options.window_bytes / 4,
+                                         plans_.empty() ? nullptr : plans_.rbegin()->second.get());
 }
 
-void LivePlans::follow() {
-  std::vector<const Plan*> live;
-  for (const auto& [epoch, plan] : plans_) live.push_back(&plan->plan());
-  const PlanPointer now = active();
-  node_.traffic.follow(node_.options.name, live, now ? &now->plan() : nullptr);
+void LivePlans::open(const PlanPointer& plan, const InstalledPlan* base) {
+  node_.traffic.add_links(plan->plan());
+  plan->each_not_in(base, [&](const CollectivePointer& collective) {
+    for (const PlanSession& session : collective->sessions())
+      sessions_.emplace(SessionKey{session.id, collective->epoch(), collective->origin()}, collective);
+    node_.traffic.add(*collective);
+    host_.open(collective);
+  });
+  host_.open_plan(plan);
+}
+
+// What the oldest plan shares with a later one it shares with the next.
+void LivePlans::close(const PlanPointer& plan) {
+  const InstalledPlan* const next = plans_.empty() ? nullptr : plans_.begin()->second.get();
+  node_.traffic.remove_links(plan->plan());
+  plan->each_not_in(next, [&](const CollectivePointer& collective) {
+    for (const PlanSession& session : collective->sessions())
+      sessions_.erase({session.id, collective->epoch(), collective->origin()});
+    node_.traffic.remove(*collective);
+    host_.close(collective);
+  });
 }
 
 // Operations of a plan before the active one move up, so that it can go. What holds a sum
 // back may be another node, which was told in a frame that got lost: said again until it works.
 void LivePlans::move_up() {
-  if (const PlanPointer now = active()) host_.move_up(now);
+  if (const PlanPointer plan = active()) host_.move_up(plan);
   confirm();
-  is_moving_ = is_moving_ && active_ && host_.runs_before(*active_);
+  const PlanPointer now = active();
+  is_moving_ = is_moving_ && now && host_.runs_before(*now);
   if ((pending_.empty() && !is_moving_) || move_timer_ != 0) return;
   move_timer_ = node_.executor.post_at(node_.clock.now() + kMoveWait, life_.bind([this] {
     move_timer_ = 0;
@@ -59,7 +77,8 @@ void LivePlans::move_up() {
 void LivePlans::confirm() {
   if (pending_.empty()) return;
   const bool has_waited = node_.clock.now() >= pending_.front().since + kLongestMove;
-  if (!has_waited && active_ && host_.runs_before(*active_)) return;
+  const PlanPointer now = active();
+  if (!has_waited && now && host_.runs_before(*now)) return;
   const auto pending = std::exchange(pending_, {});
   for (const Pending& install : pending) install.installed(install.epoch);
 }
@@ -68,12 +87,12 @@ void LivePlans::activate(Epoch epoch, bool moves) {
   if (!plans_.contains(epoch) || (active_ && epoch <= *active_)) return;
   const std::optional<Epoch> previous = std::exchange(active_, epoch);
   if (previous) retire_before(*previous);
-  follow();
+  node_.traffic.follow(active()->shared_plan());
   confirm();
   // Others have let go of the plan before the one that they had in between.
   const bool has_missed_one =
       !is_planted(Bug::kMissedPlanUnnoticed) && previous && previous->value() + 1 < epoch.value();
-  is_moving_ = is_moving_ || moves || has_missed_one || (previous && host_.runs_before(*previous));
+  is_moving_ = is_moving_ || moves || has_missed_one || (previous && host_.runs_before(*find(*previous)));
   if (is_moving_) move_up();
 }
 
@@ -81,7 +100,7 @@ void LivePlans::retire_before(Epoch epoch) {
   while (!plans_.empty() && plans_.begin()->first < epoch) {
     const PlanPointer plan = plans_.begin()->second;
     plans_.erase(plans_.begin());
-    host_.close_plan(*plan);
+    close(plan);
   }
 }
 
@@ -92,13 +111,53 @@ std::size_t LivePlans::session_count() const {
 }
 
 bool LivePlans::knows(CollectiveId collective) const {
-  return std::ranges::any_of(
-      plans_, [&](const auto& entry) { return entry.second->plan().find_collective(collective) != nullptr; });
+  return std::ranges::any_of(plans_,
+                             [&](const auto& entry) { return entry.second->find(collective) != nullptr; });
 }
 
 LivePlans::PlanPointer LivePlans::find(Epoch epoch) const {
   const auto found = plans_.find(epoch);
   return found == plans_.end() ? nullptr : found->second;
+}
+
+LivePlans::CollectivePointer LivePlans::find(CollectiveId collective, Epoch since) const {
+  for (const CollectivePointer& way : ways_of(collective)) {
+    if (way->epoch() == since) return way;
+  }
+  return nullptr;
+}
+
+LivePlans::CollectivePointer LivePlans::find(const StreamKey& stream) const {
+  const auto found = sessions_.find({stream.session, stream.epoch, stream.origin});
+  return found == sessions_.end() ? nullptr : found->second;
+}
+
+std::vector<LivePlans::CollectivePointer> LivePlans::ways_of(CollectiveId collective) const {
+  std::vector<CollectivePointer> ways;
+  for (const auto& [epoch, plan] : plans_) {
+    CollectivePointer way = plan->find(collective);
+    if (way && (ways.empty() || ways.back() != way)) ways.push_back(std::move(way));
+  }
+  return ways;
+}
+
+std::vector<LivePlans::CollectivePointer> LivePlans::ways_of(SessionId session) const {
+  std::vector<CollectivePointer> ways;
+  auto next = sessions_.lower_bound({session, Epoch(0), OriginTag{}});
+  for (; next != sessions_.end() && std::get<SessionId>(next->first) == session; ++next)
+    ways.push_back(next->second);
+  return ways;
+}
+
+std::vector<std::pair<SessionId, LivePlans::CollectivePointer>> LivePlans::sessions() const {
+  std::vector<std::pair<SessionId, CollectivePointer>> all;
+  for (const auto& [key, collective] : sessions_) all.emplace_back(std::get<SessionId>(key), collective);
+  return all;
+}
+
+LivePlans::CollectivePointer LivePlans::active(CollectiveId collective) const {
+  const PlanPointer plan = active();
+  return plan ? plan->find(collective) : nullptr;
 }
 
 }  // namespace square

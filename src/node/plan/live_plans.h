@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "node/context.h"
@@ -25,20 +27,23 @@ inline constexpr Duration kLongestMove = std::chrono::seconds(2);
 class LivePlans {
  public:
   using PlanPointer = std::shared_ptr<const InstalledPlan>;
+  using CollectivePointer = std::shared_ptr<const InstalledCollective>;
   using Installed = std::function<void(Epoch)>;
 
   // What the rest of the node does about plans.
   class Host {
    public:
     virtual ~Host() = default;
-    // Makes ready to relay and receive under the plan.
+    // Makes ready to relay and receive in a collective as no live plan had it.
+    virtual void open(const CollectivePointer& collective) = 0;
+    // No live plan has it like this any more: nothing runs so.
+    virtual void close(const CollectivePointer& collective) = 0;
+    // All of the plan's collectives are open.
     virtual void open_plan(const PlanPointer& plan) = 0;
-    // The plan goes: nothing runs under it.
-    virtual void close_plan(const InstalledPlan& plan) = 0;
-    // Operations of older plans move to this one, those that can.
+    // Operations of collectives as older plans had them move to this one, those that can.
     virtual void move_up(const PlanPointer& plan) = 0;
-    // Whether an operation runs under a plan that is older than this.
-    [[nodiscard]] virtual bool runs_before(Epoch epoch) const = 0;
+    // Whether an operation runs in a collective as it was before this plan had it.
+    [[nodiscard]] virtual bool runs_before(const InstalledPlan& plan) const = 0;
   };
 
   LivePlans(NodeContext& node, Host& host) : node_(node), host_(host) {}
@@ -60,8 +65,19 @@ class LivePlans {
   [[nodiscard]] std::size_t session_count() const;
   // Whether one of them has it.
   [[nodiscard]] bool knows(CollectiveId collective) const;
+  // As one of them has it since this epoch, or none.
+  [[nodiscard]] CollectivePointer find(CollectiveId collective, Epoch since) const;
+  // Whose stream it is, or none.
+  [[nodiscard]] CollectivePointer find(const StreamKey& stream) const;
+  // In each way in which one of them has it, oldest first.
+  [[nodiscard]] std::vector<CollectivePointer> ways_of(CollectiveId collective) const;
+  [[nodiscard]] std::vector<CollectivePointer> ways_of(SessionId session) const;
+  // Each session, once for each way in which there is one.
+  [[nodiscard]] std::vector<std::pair<SessionId, CollectivePointer>> sessions() const;
   // None before the first activate().
   [[nodiscard]] PlanPointer active() const { return active_ ? find(*active_) : nullptr; }
+  // As the active plan has it.
+  [[nodiscard]] CollectivePointer active(CollectiveId collective) const;
 
  private:
   struct Pending {
@@ -72,13 +88,17 @@ class LivePlans {
 
   void install_again(Epoch epoch, Installed installed);
   PlanPointer make(const std::shared_ptr<const Plan>& plan);
+  void open(const PlanPointer& plan, const InstalledPlan* base);
+  void close(const PlanPointer& plan);
   void retire_before(Epoch epoch);
-  void follow();
   void move_up();
 
   NodeContext& node_;
   Host& host_;
+  using SessionKey = std::tuple<SessionId, Epoch, OriginTag>;
+
   std::map<Epoch, PlanPointer> plans_;
+  std::map<SessionKey, CollectivePointer> sessions_;  // of all plans
   std::optional<Epoch> active_;
   std::vector<Pending> pending_;
   bool is_moving_ = false;  // whatever runs is to leave the plans before the active one

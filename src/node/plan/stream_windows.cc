@@ -3,21 +3,18 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <string_view>
 
 namespace square {
 namespace {
-
-using LinksIn = std::map<std::string, const PlanLink*>;  // by the tail's name
 
 double round_trip_seconds(const LocalStream& stream, const LinksIn& links) {
   double seconds = 0;
   for (const std::string& parent : stream.parents) {
     const auto link = links.find(parent);
-    if (link == links.end() || link->second->latency == Duration(0)) {
+    if (link == links.end() || link->second.latency == Duration(0)) {
       seconds = std::max(seconds, kAssumedRoundTripSeconds);
     } else {
-      seconds = std::max(seconds, 2 * to_seconds(link->second->latency));
+      seconds = std::max(seconds, 2 * to_seconds(link->second.latency));
     }
   }
   return seconds;
@@ -26,7 +23,7 @@ double round_trip_seconds(const LocalStream& stream, const LinksIn& links) {
 bool has_unlimited_hop(const LocalStream& stream, const LinksIn& links) {
   return std::ranges::any_of(stream.parents, [&](const std::string& parent) {
     const auto link = links.find(parent);
-    return link != links.end() && link->second->capacity_bps == kUnlimited;
+    return link != links.end() && link->second.is_unlimited;
   });
 }
 
@@ -53,50 +50,44 @@ std::vector<double> share_out(double total, const std::vector<Claim>& claims) {
   return given;
 }
 
-void fit_windows(std::map<StreamKey, LocalStream>& streams, const Plan& plan, NodeId self,
-                 const BlockSizes& sizes, std::size_t window_bytes) {
-  LinksIn links;
-  for (const PlanLink& link : plan.links) {
-    if (link.to == self) links.emplace(plan.nodes[link.from.index()].name, &link);
-  }
-  struct Reserved {
-    LocalStream* stream;
-    double bytes;
-    double credit_part;  // of the window
-    double block_bytes;
-  };
-  std::map<std::string_view, std::vector<Reserved>> tenants;
-  std::map<std::string_view, double> weights;
-  for (auto& [key, stream] : streams) {
+std::vector<WindowNeed> window_needs(const InstalledCollective& collective, const LinksIn& links) {
+  std::vector<WindowNeed> needs;
+  for (const LocalStream& stream : collective.streams()) {
     if (stream.parents.empty()) continue;
-    const BlockSizes::Sizes& blocks_of = sizes.of(key.session);
+    const BlockSizes::Sizes& sizes = collective.block_sizes().of(stream.key.session);
+    const auto fine = static_cast<double>(sizes.fine);
     const double rate = has_unlimited_hop(stream, links) ? kUnlimitedWindowBps : stream.rate_bps;
     const double seconds = round_trip_seconds(stream, links) + kWindowSlackSeconds;
-    const double under_way = rate * seconds / kBitsPerByte / static_cast<double>(blocks_of.fine);
+    const double under_way = rate * seconds / kBitsPerByte / fine;
     const auto most = static_cast<double>(kMaxWindowBlocks - kSpareWindowBlocks);
-    stream.window_blocks =
-        kSpareWindowBlocks + static_cast<std::size_t>(std::ceil(std::min(most, under_way)));
-    const auto blocks = static_cast<double>(stream.parents.size() * stream.window_blocks);
-    weights[stream.tenant] = stream.tenant_weight;
-    const double credit_part = kCreditPartOfSlack * kWindowSlackSeconds / seconds;
-    tenants[stream.tenant].push_back({&stream, blocks * static_cast<double>(blocks_of.coarse), credit_part,
-                                      static_cast<double>(blocks_of.fine)});
+    const double blocks = static_cast<double>(kSpareWindowBlocks) + std::ceil(std::min(most, under_way));
+    const auto hops = static_cast<double>(stream.parents.size());
+    needs.push_back({stream.window.get(), blocks, hops * blocks * static_cast<double>(sizes.coarse),
+                     kCreditPartOfSlack * kWindowSlackSeconds / seconds, fine});
   }
+  return needs;
+}
+
+void WindowClaims::add(const InstalledCollective& collective, const std::vector<WindowNeed>& needs) {
+  if (needs.empty()) return;
+  const auto [number, is_new] = numbers_.try_emplace(collective.planned().tenant, tenants_.size());
+  if (is_new) tenants_.push_back({{0, collective.streams().front().tenant_weight}, {}});
+  Tenant& tenant = tenants_[number->second];
+  for (const WindowNeed& need : needs) tenant.claim.wanted += need.bytes;
+  tenant.needs.push_back(&needs);
+}
+
+void WindowClaims::fit() const {
   std::vector<Claim> claims;
-  for (const auto& [tenant, reserved] : tenants) {
-    Claim claim{0, weights.at(tenant)};
-    for (const Reserved& one : reserved) claim.wanted += one.bytes;
-    claims.push_back(claim);
-  }
-  const std::vector<double> given = share_out(static_cast<double>(window_bytes), claims);
-  std::size_t number = 0;
-  for (const auto& [tenant, reserved] : tenants) {
-    const double part = given[number] / claims[number].wanted;
-    ++number;
-    for (const Reserved& one : reserved) {
-      const auto blocks = static_cast<std::size_t>(static_cast<double>(one.stream->window_blocks) * part);
-      one.stream->window_blocks = std::max(kMinWindowBlocks, blocks);
-      one.stream->credit_blocks = credit_blocks(one.stream->window_blocks, one.credit_part, one.block_bytes);
+  for (const Tenant& tenant : tenants_) claims.push_back(tenant.claim);
+  const std::vector<double> given = share_out(static_cast<double>(window_bytes_), claims);
+  for (std::size_t i = 0; i < tenants_.size(); ++i) {
+    const double part = given[i] / claims[i].wanted;
+    for (const std::vector<WindowNeed>* needs : tenants_[i].needs) {
+      for (const WindowNeed& need : *needs) {
+        need.window->blocks = std::max(kMinWindowBlocks, static_cast<std::size_t>(need.blocks * part));
+        need.window->credit_blocks = credit_blocks(need.window->blocks, need.credit_part, need.block_bytes);
+      }
     }
   }
 }

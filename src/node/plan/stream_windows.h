@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
+#include "square/clock.h"
 
 namespace square {
 
@@ -33,9 +37,43 @@ struct Claim {
 };
 std::vector<double> share_out(double total, const std::vector<Claim>& claims);
 
-// Sets `window_blocks` and `credit_blocks` of the streams that come into the node `self`: what all
-// their hops reserve together is at most `window_bytes`, but for two blocks a stream.
-void fit_windows(std::map<StreamKey, LocalStream>& streams, const Plan& plan, NodeId self,
-                 const BlockSizes& sizes, std::size_t window_bytes);
+// A link into the node, as far as windows depend on it.
+struct LinkIn {
+  Duration latency{0};
+  bool is_unlimited = false;
+  friend bool operator==(const LinkIn&, const LinkIn&) = default;
+};
+using LinksIn = std::map<std::string, LinkIn, std::less<>>;  // by the tail's name
+
+// What one stream's hops into the node would reserve if memory were plenty.
+struct WindowNeed {
+  StreamWindow* window = nullptr;
+  double blocks = 0;       // of each hop
+  double bytes = 0;        // of all hops together, in the largest blocks
+  double credit_part = 0;  // of the window
+  double block_bytes = 0;  // the smallest
+};
+std::vector<WindowNeed> window_needs(const InstalledCollective& collective, const LinksIn& links);
+
+// Sets the windows of the streams that come into a node: what all their hops reserve together is at most
+// `window_bytes`, but for two blocks a stream. What was granted is not taken back: a window that is smaller
+// than it was is reached as blocks come.
+class WindowClaims {
+ public:
+  explicit WindowClaims(std::size_t window_bytes) : window_bytes_(window_bytes) {}
+  // Both must stay where they are.
+  void add(const InstalledCollective& collective, const std::vector<WindowNeed>& needs);
+  void fit() const;
+
+ private:
+  struct Tenant {
+    Claim claim;
+    std::vector<const std::vector<WindowNeed>*> needs;
+  };
+
+  std::size_t window_bytes_;
+  std::unordered_map<std::string_view, std::size_t> numbers_;
+  std::vector<Tenant> tenants_;
+};
 
 }  // namespace square

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <queue>
 
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 
 namespace square {
 namespace {

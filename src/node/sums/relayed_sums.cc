@@ -115,10 +115,12 @@ void RelayedSums::drop_session(SessionId session) {
   }
 }
 
-void RelayedSums::drop_before(Epoch epoch) {
-  for (auto next = sums_.begin(); next != sums_.end();) {
-    const auto sum = next++;
-    if (sum->second->epoch() < epoch) {
+void RelayedSums::drop_closed(const InstalledCollective& collective) {
+  for (const PlanSession& session : collective.sessions()) {
+    auto next = sums_.lower_bound({session.id, OperationId(0)});
+    while (next != sums_.end() && next->first.first == session.id) {
+      const auto sum = next++;
+      if (sum->second->epoch() > collective.epoch()) continue;
       sum->second->cancel();
       sums_.erase(sum);
     }

@@ -35,10 +35,11 @@ class RelayedSums {
   void on_request(const Arrival& arrival);
   void on_report(Arrival arrival);
 
-  // What was under way is over: of one operation, of a session, of plans before this one.
+  // What was under way is over: of one operation, of a session, of a collective as no
+  // live plan has it any more.
   void drop(SessionId session, OperationId operation);
   void drop_session(SessionId session);
-  void drop_before(Epoch epoch);
+  void drop_closed(const InstalledCollective& collective);
 
  private:
   using Key = std::pair<SessionId, OperationId>;

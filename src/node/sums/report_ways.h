@@ -2,7 +2,7 @@
 #pragma once
 
 #include "node/links/outgoing_link.h"
-#include "node/plan/installed_plan.h"
+#include "node/plan/installed_collective.h"
 #include "square/frame.h"
 
 namespace square {

@@ -10,7 +10,7 @@
 namespace square {
 
 SumForwarder::SumForwarder(std::shared_ptr<NodeContext> node, Links& links,
-                           std::shared_ptr<const InstalledPlan> plan, const SumLabel& label, Host host)
+                           std::shared_ptr<const InstalledCollective> plan, const SumLabel& label, Host host)
     : SumSession(label),
       node_(std::move(node)),
       links_(links),
@@ -41,8 +41,9 @@ void SumForwarder::drop_everything() {
 }
 
 // Begins, or begins again, under a plan with what is not done.
-void SumForwarder::enter(std::shared_ptr<const InstalledPlan> plan, const std::vector<bool>& done_before,
-                         const std::vector<bool>& left, bool knows_start) {
+void SumForwarder::enter(std::shared_ptr<const InstalledCollective> plan,
+                         const std::vector<bool>& done_before, const std::vector<bool>& left,
+                         bool knows_start) {
   drop_everything();
   plan_ = std::move(plan);
   passed_.clear();
@@ -57,7 +58,8 @@ void SumForwarder::deal() {
 }
 
 // Follows the root, or a contributor that begins, to a newer beginning.
-Status SumForwarder::adopt(const std::shared_ptr<const InstalledPlan>& plan, const FrameHeader& header) {
+Status SumForwarder::adopt(const std::shared_ptr<const InstalledCollective>& plan,
+                           const FrameHeader& header) {
   const SumShape shape = shape_of(header);
   SQUARE_RETURN_IF_ERROR(check(shape));
   if (own_ && own_->is_open()) SQUARE_RETURN_IF_ERROR(label_.shape.check_same(shape));

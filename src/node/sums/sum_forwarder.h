@@ -38,8 +38,8 @@ class SumForwarder final : public SumSession {
   };
 
   // Contributes if the node is a member of the session; else it only passes on what comes.
-  SumForwarder(std::shared_ptr<NodeContext> node, Links& links, std::shared_ptr<const InstalledPlan> plan,
-               const SumLabel& label, Host host);
+  SumForwarder(std::shared_ptr<NodeContext> node, Links& links,
+               std::shared_ptr<const InstalledCollective> plan, const SumLabel& label, Host host);
   ~SumForwarder() override;
 
   // Of a contributor only.
@@ -49,7 +49,7 @@ class SumForwarder final : public SumSession {
   Status on_report(Arrival arrival) override;
   bool fill(const StreamKey& key) override;
   void shed() override;
-  void migrate(const std::shared_ptr<const InstalledPlan>& plan) override;
+  void migrate(const std::shared_ptr<const InstalledCollective>& plan) override;
   void hurry() override;
   void cancel() override;
 
@@ -71,11 +71,11 @@ class SumForwarder final : public SumSession {
   };
 
   // Beginnings
-  void enter(std::shared_ptr<const InstalledPlan> plan, const std::vector<bool>& done_before,
+  void enter(std::shared_ptr<const InstalledCollective> plan, const std::vector<bool>& done_before,
              const std::vector<bool>& left, bool knows_start);
   void deal();
-  Status adopt(const std::shared_ptr<const InstalledPlan>& plan, const FrameHeader& header);
-  Status begin_by(const SumRequest& request, const std::shared_ptr<const InstalledPlan>& plan);
+  Status adopt(const std::shared_ptr<const InstalledCollective>& plan, const FrameHeader& header);
+  Status begin_by(const SumRequest& request, const std::shared_ptr<const InstalledCollective>& plan);
   void drop_everything();
   [[nodiscard]] OutgoingLink& link_of(const Stream& stream) const {
     return *links_.at(stream.local->children.front());
@@ -104,7 +104,7 @@ class SumForwarder final : public SumSession {
 
   std::shared_ptr<NodeContext> node_;
   Links& links_;
-  std::shared_ptr<const InstalledPlan> plan_;
+  std::shared_ptr<const InstalledCollective> plan_;
   Host host_;
   std::optional<Contribution> own_;  // of members here; none at a relay
   bool is_cancelled_ = false;

@@ -33,7 +33,8 @@ Status SumForwarder::on_request(const Arrival& arrival) {
 }
 
 // It says what the sums leave out.
-Status SumForwarder::begin_by(const SumRequest& request, const std::shared_ptr<const InstalledPlan>& plan) {
+Status SumForwarder::begin_by(const SumRequest& request,
+                              const std::shared_ptr<const InstalledCollective>& plan) {
   if (request.first_missing > label_.shape.block_count())
     return data_loss("a request is about blocks that there are not");
   std::vector<bool> done_before(request.first_missing, true);
@@ -99,7 +100,7 @@ Status SumForwarder::on_report(Arrival arrival) {
   return Status::ok();
 }
 
-void SumForwarder::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
+void SumForwarder::migrate(const std::shared_ptr<const InstalledCollective>& plan) {
   if (!own_ || is_cancelled_ || done_ || plan->epoch() <= plan_->epoch()) return;
   // Tells the root, in case it does not know yet, that there is a newer plan.
   for (const LocalStream* local : plan->streams_of(label_.session)) {

@@ -9,7 +9,7 @@
 
 namespace square {
 
-SumRoot::SumRoot(std::shared_ptr<NodeContext> node, std::shared_ptr<const InstalledPlan> plan,
+SumRoot::SumRoot(std::shared_ptr<NodeContext> node, std::shared_ptr<const InstalledCollective> plan,
                  const SumLabel& label, Host host)
     : SumSession(label),
       node_(std::move(node)),
@@ -38,7 +38,7 @@ void SumRoot::drop_everything() {
 }
 
 // Begins, or begins again, under a plan with what is not done.
-void SumRoot::enter(std::shared_ptr<const InstalledPlan> plan, const std::vector<bool>& done_before) {
+void SumRoot::enter(std::shared_ptr<const InstalledCollective> plan, const std::vector<bool>& done_before) {
   drop_everything();
   if (plan != plan_) left_.clear();
   plan_ = std::move(plan);
@@ -185,7 +185,7 @@ std::string SumRoot::describe_missing() const {
   const PlanSession& session = planned();
   for (const NodeId member : session.members) {
     if (member == session.root || called_.contains(member)) continue;
-    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", plan_->plan().nodes[member.index()].name);
+    names += fmt::format("{}\"{}\"", names.empty() ? "" : ", ", plan_->name_of(member));
   }
   return fmt::format(
       "{} of {} sums are there{}", results_.count_added(), label_.shape.block_count(),

@@ -38,8 +38,8 @@ class SumRoot final : public SumSession {
     std::function<void()> on_restart;
   };
 
-  SumRoot(std::shared_ptr<NodeContext> node, std::shared_ptr<const InstalledPlan> plan, const SumLabel& label,
-          Host host);
+  SumRoot(std::shared_ptr<NodeContext> node, std::shared_ptr<const InstalledCollective> plan,
+          const SumLabel& label, Host host);
   ~SumRoot() override;
 
   void open(SumBuffers buffers, std::shared_ptr<const void> pin) override;
@@ -48,7 +48,7 @@ class SumRoot final : public SumSession {
   Status on_report(Arrival arrival) override;
   bool fill(const StreamKey&) override { return true; }  // no stream starts at its root
   void shed() override { parts_.clear(); }
-  void migrate(const std::shared_ptr<const InstalledPlan>& plan) override;
+  void migrate(const std::shared_ptr<const InstalledCollective>& plan) override;
   void hurry() override;
   void cancel() override;
 
@@ -65,7 +65,7 @@ class SumRoot final : public SumSession {
     LossWatch losses;
   };
 
-  void enter(std::shared_ptr<const InstalledPlan> plan, const std::vector<bool>& done_before);
+  void enter(std::shared_ptr<const InstalledCollective> plan, const std::vector<bool>& done_before);
   void deal();
   [[nodiscard]] const PlanSession& planned() const { return *plan_->session(label_.session); }
   [[nodiscard]] Stream* find(StreamIndex index);
@@ -94,10 +94,10 @@ class SumRoot final : public SumSession {
     return index.index() < left_.size() && left_[index.index()];
   }
   [[nodiscard]] bool all_have_called() const;
-  void begin_again(std::shared_ptr<const InstalledPlan> plan);
+  void begin_again(std::shared_ptr<const InstalledCollective> plan);
 
   std::shared_ptr<NodeContext> node_;
-  std::shared_ptr<const InstalledPlan> plan_;
+  std::shared_ptr<const InstalledCollective> plan_;
   Host host_;
   bool is_open_ = false;
   bool is_cancelled_ = false;

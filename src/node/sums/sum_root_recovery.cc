@@ -93,13 +93,13 @@ Status SumRoot::on_report(Arrival arrival) {
   return Status::ok();
 }
 
-void SumRoot::migrate(const std::shared_ptr<const InstalledPlan>& plan) {
+void SumRoot::migrate(const std::shared_ptr<const InstalledCollective>& plan) {
   const bool goes_on = !is_cancelled_ && !done_ && plan->epoch() > plan_->epoch();
   if (goes_on && !plan->streams_of(label_.session).empty()) begin_again(plan);
 }
 
 // What is done stays; everything else is sent again, by everybody in the same order.
-void SumRoot::begin_again(std::shared_ptr<const InstalledPlan> plan) {
+void SumRoot::begin_again(std::shared_ptr<const InstalledCollective> plan) {
   if (label_.generation == std::numeric_limits<std::uint16_t>::max()) {
     return host_.fail(
         unavailable(fmt::format("the sums of a reduce began again {} times", label_.generation)));

@@ -40,7 +40,7 @@ class SumSession {
   virtual void shed() = 0;
   // A newer plan is active: the root begins again with what is not done, a contributor that
   // sent under an older plan tells the root where it is.
-  virtual void migrate(const std::shared_ptr<const InstalledPlan>& plan) = 0;
+  virtual void migrate(const std::shared_ptr<const InstalledCollective>& plan) = 0;
   // A link came back: what was asked, or said, may have been lost on it. Asks again soon.
   virtual void hurry() = 0;
   // Nothing more is sent, taken or added.

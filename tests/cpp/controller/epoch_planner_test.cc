@@ -65,6 +65,23 @@ TEST_CASE("epoch planner: only plans that were published count") {
   CHECK(session_of(**second, 2) != session_of(**first, 4));
 }
 
+TEST_CASE("epoch planner: what stays as it was says so, but to who has had other plans of these numbers") {
+  EpochPlanner planner({}, make_background_plan_source([] {}));
+  const auto next = [&] {
+    const auto made = planner.make(broadcasts({4}));
+    REQUIRE(made.is_ok());
+    planner.note_published(**made, false);
+    return (*made)->parts->oldest();
+  };
+  CHECK(next() == Epoch(1));
+  CHECK(next() == Epoch(1));
+  planner.pass(Epoch(1));
+  CHECK(next() == Epoch(3));
+  CHECK(next() == Epoch(3));
+  planner.pass(Epoch(9));
+  CHECK(next() == Epoch(10));
+}
+
 TEST_CASE("epoch planner: what cannot be planned is an error and no epoch") {
   EpochPlanner planner({}, make_background_plan_source([] {}));
   Scenario scenario = broadcasts({1});

@@ -130,7 +130,7 @@ bool are_equal(const LocalStream& a, const LocalStream& b) {
          a.weight == b.weight && a.parents == b.parents && a.children == b.children &&
          a.session->id == b.session->id && a.is_member == b.is_member && a.is_root == b.is_root &&
          a.is_destination == b.is_destination && a.depth == b.depth && a.latency == b.latency &&
-         a.window_blocks == b.window_blocks && a.credit_blocks == b.credit_blocks;
+         a.window->blocks == b.window->blocks && a.window->credit_blocks == b.window->credit_blocks;
 }
 
 bool are_equal(const PlanSession& a, const PlanSession& b) {
@@ -141,16 +141,17 @@ bool are_equal(const PlanSession& a, const PlanSession& b) {
 
 std::vector<SessionId> ids_of(const InstalledPlan& plan, CollectiveId collective) {
   std::vector<SessionId> ids;
-  for (const PlanSession* session : plan.sessions_of(collective)) ids.push_back(session->id);
+  if (const auto installed = plan.find(collective)) {
+    for (const PlanSession& session : installed->sessions()) ids.push_back(session.id);
+  }
   return ids;
 }
 
 // What a node does otherwise by its part than by the whole, or nothing.
 std::string difference(const InstalledPlan& whole, const InstalledPlan& part) {
   if (whole.self() != part.self() || whole.epoch() != part.epoch()) return "who and when";
-  if (!std::ranges::equal(whole.streams(), part.streams(), [](const auto& a, const auto& b) {
-        return a.first == b.first && are_equal(a.second, b.second);
-      })) {
+  if (!std::ranges::equal(whole.streams(), part.streams(),
+                          [](const LocalStream* a, const LocalStream* b) { return are_equal(*a, *b); })) {
     return "streams";
   }
   for (const PlanNode& peer : whole.plan().nodes) {
@@ -169,16 +170,17 @@ std::string difference(const InstalledPlan& whole, const InstalledPlan& part) {
     }
   }
   for (const PlanSession& session : whole.plan().sessions) {
-    const PlanSession* const same = part.session(session.id);
+    const auto& its = *whole.find(session.collective);
+    const auto parts = part.find(session.collective);
+    const PlanSession* const same = parts ? parts->session(session.id) : nullptr;
     const bool is_member = std::ranges::find(session.members, whole.self()) != session.members.end();
-    if (same == nullptr && (is_member || !whole.streams_of(session.id).empty()))
-      return "a session is missing";
+    if (same == nullptr && (is_member || !its.streams_of(session.id).empty())) return "a session is missing";
     if (same == nullptr) continue;
     if (!are_equal(session, *same)) return "a session";
     for (const std::uint64_t bytes : {1U << 10U, 1U << 20U, 1U << 30U}) {
-      if (whole.block_bytes(session.id, bytes) != part.block_bytes(session.id, bytes)) return "block sizes";
+      if (its.block_bytes(session.id, bytes) != parts->block_bytes(session.id, bytes)) return "block sizes";
     }
-    if (whole.largest_block_bytes(session.id) != part.largest_block_bytes(session.id)) return "block sizes";
+    if (its.largest_block_bytes(session.id) != parts->largest_block_bytes(session.id)) return "block sizes";
   }
   return {};
 }
@@ -239,12 +241,12 @@ TEST_CASE("plan parts: what stays the same is not told again") {
   Plan later = *plan;
   later.epoch = Epoch(plan->epoch.value() + 1);
   const PlanParts before(plan);
-  const PlanParts same(std::make_shared<const Plan>(later));
+  const PlanParts same(std::make_shared<const Plan>(later), &before);
   const v1::PlanPart part = same.event_for("n0", &before)->plan();
   CHECK(part.base_epoch() == plan->epoch.value());
   CHECK(part.nodes_size() + part.links_size() + part.sessions_size() + part.collectives_size() == 0);
   later.links.front().capacity_bps *= 2;
-  const PlanParts faster(std::make_shared<const Plan>(later));
+  const PlanParts faster(std::make_shared<const Plan>(later), &before);
   CHECK(faster.event_for("n0", &before)->plan().links_size() > 0);
   CHECK(faster.event_for("n0", &before)->plan().sessions_size() == 0);
 
@@ -252,6 +254,71 @@ TEST_CASE("plan parts: what stays the same is not told again") {
   later.origin = {7, 4};
   const PlanParts others(std::make_shared<const Plan>(later));
   CHECK(others.event_for("n0", &before)->plan().base_epoch() == 0);
+}
+
+TEST_CASE(
+    "plan parts: a collective is since the plan that changed it, or what it weighs, or who its nodes are") {
+  ChangingOverlay overlay(1);
+  Plan plan = *overlay.next();
+  REQUIRE(plan.collectives.size() > 1);
+  plan.collectives.back().tenant = plan.collectives.front().tenant == "t0" ? "t1" : "t0";
+  plan.epoch = Epoch(1);
+  PlanParts base(std::make_shared<const Plan>(plan));
+  CHECK(base.oldest() == Epoch(1));
+  // By numbers, as told to whoever has a part in all of them.
+  const auto since = [&](const PlanParts& parts, const PlanCollective& collective) {
+    for (const std::string& name : overlay.names()) {
+      PartReader reader(name);
+      const PlanPtr part = read(reader, parts, name, nullptr);
+      if (const PlanCollective* const told = part->find_collective(collective.id))
+        return told->since->value();
+    }
+    return Epoch::value_type{0};
+  };
+  const auto next = [&](Epoch::value_type epoch, const auto& change) {
+    Plan later = plan;
+    later.epoch = Epoch(epoch);
+    change(later);
+    return PlanParts(std::make_shared<const Plan>(later), &base, Epoch(0));
+  };
+  const auto& first = plan.collectives.front();
+  const auto& last = plan.collectives.back();
+  const PlanParts same = next(2, [](Plan&) {});
+  CHECK(same.oldest() == Epoch(1));
+  const PlanParts third = PlanParts(
+      [&] {
+        Plan later = plan;
+        later.epoch = Epoch(3);
+        return std::make_shared<const Plan>(later);
+      }(),
+      &same);
+  CHECK(third.oldest() == Epoch(1));
+  const PlanParts slower = next(2, [](Plan& later) { later.collectives.front().rate_bps /= 2; });
+  CHECK(since(slower, first) == 2);
+  CHECK(since(slower, last) == 1);
+  const PlanParts other_way = next(2, [&](Plan& later) {
+    for (PlanSession& session : later.sessions) {
+      if (session.collective == last.id) session.rate_bps /= 2;
+    }
+  });
+  CHECK(since(other_way, first) == 1);
+  CHECK(since(other_way, last) == 2);
+  const PlanParts heavier = next(2, [&](Plan& later) {
+    for (PlanTenant& tenant : later.tenants) tenant.weight *= tenant.name == last.tenant ? 2 : 1;
+  });
+  CHECK(since(heavier, first) == 1);
+  CHECK(since(heavier, last) == 2);
+  CHECK(next(2, [](Plan& later) { later.nodes.front().name = "other"; }).oldest() == Epoch(2));
+  CHECK(next(2, [](Plan& later) { later.nodes.push_back({"more"}); }).oldest() == Epoch(1));
+  CHECK(next(2, [](Plan& later) { later.origin.term += 1; }).oldest() == Epoch(2));
+  CHECK(PlanParts(
+            [&] {
+              Plan later = plan;
+              later.epoch = Epoch(2);
+              return std::make_shared<const Plan>(later);
+            }(),
+            &base, Epoch(1))
+            .oldest() == Epoch(2));
 }
 
 TEST_CASE("part reader: what no plan can be is an error, and so is a base that is not here") {

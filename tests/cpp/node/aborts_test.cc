@@ -12,10 +12,10 @@ using namespace square::test;
 namespace {
 
 // n0 feeds n1, n1 feeds n2 and n3; a second tree goes through them the other way.
-std::shared_ptr<InstalledPlan> cross(const Alone& alone) {
+std::shared_ptr<const InstalledCollective> cross(const Alone& alone) {
   PlanBuilder builder(4);
   builder.add_broadcast(0, {0, 1, 2, 3}, {{{{0, 1}, {1, 2}, {1, 3}}, 1e6}, {{{0, 2}, {2, 1}, {1, 3}}, 1e6}});
-  return alone.install(builder.build());
+  return alone.install_one(builder.build());
 }
 
 struct Told {
@@ -68,16 +68,16 @@ TEST_CASE("an abort is news once, as long as it is remembered, and all sessions 
 
 TEST_CASE("a neighbour that comes up hears the last aborts again, but not of what ran when a link died") {
   const Alone alone("n1");
-  const Aborts::Plans plans{{Epoch(1), cross(alone)}};
+  const auto ways_of = [way = cross(alone)](SessionId) { return std::vector{way}; };
   Told told;
   Aborts aborts("n1", told.ways());
   static_cast<void>(aborts.remember(kAbort));
   static_cast<void>(aborts.end_session(SessionId(0), kAbort.cause));
-  aborts.repeat(plans, "n2");
+  aborts.repeat(ways_of, "n2");
   CHECK(told.peers == std::vector<std::string>{"down to n2"});
   for (std::uint64_t i = 0; i < 2 * kRepeatedAborts; ++i)
     static_cast<void>(aborts.remember({SessionId(0), OperationId(10 + i), 0, kAbort.cause}));
   told.peers.clear();
-  aborts.repeat(plans, "n2");
+  aborts.repeat(ways_of, "n2");
   CHECK(told.peers.size() == kRepeatedAborts);
 }

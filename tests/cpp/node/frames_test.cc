@@ -43,8 +43,10 @@ struct Node : Alone, OperationHost, LivePlans::Host, Neighbours::Host {
   }
 
   Neighbours::OutgoingLinks& links() override { return neighbours.outgoing(); }
-  std::shared_ptr<const InstalledPlan> plan_of(Epoch epoch) override { return plans.find(epoch); }
-  std::shared_ptr<const InstalledPlan> active_plan() override { return plans.active(); }
+  std::shared_ptr<const InstalledCollective> collective_of(CollectiveId id, Epoch since) override {
+    return plans.find(id, since);
+  }
+  std::shared_ptr<const InstalledCollective> active(CollectiveId id) override { return plans.active(id); }
   void answer(const LocalStream& stream, Frame frame) override { frames.answer(stream, frame); }
   void fill_stream(const StreamKey&) override {}
   [[nodiscard]] std::string lost_links(CollectiveId) const override { return {}; }
@@ -53,10 +55,11 @@ struct Node : Alone, OperationHost, LivePlans::Host, Neighbours::Host {
     failures.announce(failed, cause);
   }
   void on_finished(const OperationKey& over, const Status&) override { operations.remove(over); }
-  void open_plan(const LivePlans::PlanPointer& plan) override { neighbours.open_plan(plan); }
-  void close_plan(const InstalledPlan& plan) override { neighbours.close_plan(plan); }
+  void open(const LivePlans::CollectivePointer& collective) override { neighbours.open(collective); }
+  void close(const LivePlans::CollectivePointer& collective) override { neighbours.close(*collective); }
+  void open_plan(const LivePlans::PlanPointer& plan) override { neighbours.set_paces(*plan); }
   void move_up(const LivePlans::PlanPointer&) override {}
-  [[nodiscard]] bool runs_before(Epoch) const override { return false; }
+  [[nodiscard]] bool runs_before(const InstalledPlan&) const override { return false; }
   void fill_sources(const StreamKey&) override {}
   void on_neighbour_up(const std::string&) override {}
   void on_link_back(LinkEnd /*end*/, const std::string& /*peer*/) override {}

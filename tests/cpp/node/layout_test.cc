@@ -84,7 +84,10 @@ TEST_CASE("members of a reduce that call under plans with other block sizes agre
   const auto plan_of = [](std::uint32_t epoch) { return reduce_plan(epoch, epoch % 2 == 0 ? 80e6 : 20e6); };
   const InstalledPlan slow(plan_of(1), "n0", kMinWindowBytes);
   const InstalledPlan fast(plan_of(2), "n0", kMinWindowBytes);
-  REQUIRE(slow.block_bytes(SessionId(0), 1U << 20U) != fast.block_bytes(SessionId(0), 1U << 20U));
+  const auto block_bytes = [](const InstalledPlan& plan) {
+    return plan.find(CollectiveId(0))->block_bytes(SessionId(0), 1U << 20U);
+  };
+  REQUIRE(block_bytes(slow) != block_bytes(fast));
   check_changing_plans(plan_of, 0);
 }
 

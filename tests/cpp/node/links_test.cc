@@ -15,9 +15,11 @@ constexpr LinkHandle kIncoming{7};
 // The tail of n0 -> n1 on n0.
 struct Tail : Alone {
   Tail() : Alone("n0") {
-    plan = install(line_plan());
-    node->traffic.follow("n0", {&plan->plan()}, nullptr);
-    stream = link.add_stream(plan, plan->streams().begin()->second);
+    whole = install(line_plan());
+    plan = whole->find(CollectiveId(0));
+    node->traffic.add_links(whole->plan());
+    node->traffic.add(*plan);
+    stream = link.add_stream(plan, plan->streams().front());
   }
   [[nodiscard]] const std::vector<Frame>& sent() { return transport.sent[kIncoming]; }
   void put(std::uint64_t sequence) {
@@ -26,7 +28,8 @@ struct Tail : Alone {
     stream->enqueue(std::move(block), nullptr);
   }
 
-  std::shared_ptr<InstalledPlan> plan;
+  std::shared_ptr<const InstalledPlan> whole;
+  std::shared_ptr<const InstalledCollective> plan;
   Pacer egress{kUnlimited};
   std::vector<StreamKey> rooms;
   std::function<void()> source;
@@ -49,7 +52,8 @@ std::shared_ptr<const Plan> crowd(std::uint32_t sessions) {
 struct Head : Alone {
   explicit Head(const std::shared_ptr<const Plan>& planned) : Alone("n1") {
     plan = install(planned);
-    for (const auto& [key, stream] : plan->streams()) link.add_stream(plan, stream);
+    for (const LocalStream* stream : plan->streams())
+      link.add_stream(plan->find(stream->collective), *stream);
   }
   [[nodiscard]] std::vector<Frame>& sent() { return transport.sent[kIncoming]; }
 
@@ -153,12 +157,12 @@ TEST_CASE("credit for more streams than a transport takes frames goes out as the
 TEST_CASE("credit that waits for the transport is one frame, the newest") {
   Head head(line_plan());
   head.link.on_up(kIncoming);
-  const StreamKey key = head.plan->streams().begin()->first;
+  const StreamKey key = head.plan->streams().front()->key;
   IncomingStream& stream = *head.link.find(key);
   for (std::size_t i = 0; i < kMaxAnswersInTransport; ++i) head.link.answer(frame_on(key, FrameType::kAck));
   head.run();
   REQUIRE(head.sent().size() == kMaxAnswersInTransport);
-  const std::uint64_t window = head.plan->streams().begin()->second.window_blocks;
+  const std::uint64_t window = head.plan->streams().front()->window->blocks;
   const auto last_credit = [&] {
     const auto credit = std::find_if(head.sent().rbegin(), head.sent().rend(), [](const Frame& frame) {
       return frame.header.type == FrameType::kCredit;
@@ -184,7 +188,7 @@ TEST_CASE("credit that waits for the transport is one frame, the newest") {
 TEST_CASE("acknowledgements that wait are bounded, and a slot may outlive its link") {
   auto head = std::make_unique<Head>(line_plan());
   head->link.on_up(kIncoming);
-  const StreamKey key = head->plan->streams().begin()->first;
+  const StreamKey key = head->plan->streams().front()->key;
   for (std::size_t i = 0; i < 2 * kMaxQueuedAnswers; ++i) head->link.answer(frame_on(key, FrameType::kAck));
   head->link.answer(frame_on(key, FrameType::kAbort));
   std::size_t done = 0;

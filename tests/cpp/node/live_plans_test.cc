@@ -11,16 +11,17 @@ using namespace square::test;
 namespace {
 
 struct Watching final : LivePlans::Host {
-  void open_plan(const LivePlans::PlanPointer& plan) override {
-    said.push_back("open " + std::to_string(plan->epoch().value()));
+  void open(const LivePlans::CollectivePointer& collective) override {
+    said.push_back("open " + std::to_string(collective->epoch().value()));
   }
-  void close_plan(const InstalledPlan& plan) override {
-    said.push_back("close " + std::to_string(plan.epoch().value()));
+  void close(const LivePlans::CollectivePointer& collective) override {
+    said.push_back("close " + std::to_string(collective->epoch().value()));
   }
+  void open_plan(const LivePlans::PlanPointer& /*plan*/) override {}
   void move_up(const LivePlans::PlanPointer& plan) override {
     said.push_back("move to " + std::to_string(plan->epoch().value()));
   }
-  [[nodiscard]] bool runs_before(Epoch epoch) const override { return oldest < epoch; }
+  [[nodiscard]] bool runs_before(const InstalledPlan& plan) const override { return oldest < plan.epoch(); }
 
   std::vector<std::string> said;
   Epoch oldest{1'000};  // of what runs

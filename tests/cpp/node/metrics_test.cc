@@ -249,7 +249,8 @@ TEST_CASE("what is sent again is counted where it went, and sums hold with loss 
 }
 
 TEST_CASE("a node remembers a bounded number of what left, and forgets nothing that holds memory") {
-  TrafficMeter meter;
+  TrafficMeter meter("n1");
+  std::shared_ptr<const InstalledPlan> here;
   const auto plan_with = [](std::uint32_t number) {
     PlanBuilder builder(2, Epoch(number + 1));
     builder.add_link(0, 1, kMbps);
@@ -258,12 +259,21 @@ TEST_CASE("a node remembers a bounded number of what left, and forgets nothing t
     plan.collectives[0].id = CollectiveId(number);
     plan.sessions[0].id = SessionId(number);
     plan.sessions[0].collective = CollectiveId(number);
-    return plan;
+    return std::make_shared<const Plan>(std::move(plan));
+  };
+  const auto follow = [&](const std::shared_ptr<const Plan>& plan) {
+    const auto before =
+        std::exchange(here, std::make_shared<const InstalledPlan>(plan, "n1", kMinWindowBytes));
+    meter.add_links(*plan);
+    meter.add(*here->find(plan->collectives[0].id));
+    meter.follow(plan);
+    if (!before) return;
+    meter.remove_links(before->plan());
+    meter.remove(*before->find(before->plan().collectives[0].id));
   };
   constexpr auto kSessions = static_cast<std::uint32_t>(2 * kMaxDepartedCounters);
   for (std::uint32_t number = 0; number < kSessions; ++number) {
-    const Plan plan = plan_with(number);
-    meter.follow("n1", {&plan}, &plan);
+    follow(plan_with(number));
     meter.link("n0", LinkDirection::kIn)->on_block(100);
     meter.session(SessionId(number))->on_received(100);
     if (number == 0) meter.session(SessionId(0))->on_taken(100);
@@ -275,8 +285,7 @@ TEST_CASE("a node remembers a bounded number of what left, and forgets nothing t
   CHECK(metrics.tenants.size() == kMaxDepartedCounters + 2);  // the one here and the one with memory
   CHECK(tenant_of(metrics, "tenant 0").bytes_in_transit == 100);
   meter.session(SessionId(0))->on_released(100);
-  const Plan again = plan_with(kSessions - 2);
-  meter.follow("n1", {&again}, &again);
+  follow(plan_with(kSessions - 2));
   metrics = meter.snapshot();
   CHECK(metrics.sessions[0].bytes_received == 100);  // goes on
   CHECK(metrics.tenants.size() == kMaxDepartedCounters + 1);

@@ -23,11 +23,15 @@ struct Listening final : Neighbours::Host {
 
 // n1 of n0 -> n1 -> n2.
 struct Middle : Alone {
-  explicit Middle(bool paced = false) : Alone("n1", paced) { neighbours.open_plan(plan); }
+  explicit Middle(bool paced = false) : Alone("n1", paced) {
+    neighbours.open(plan);
+    neighbours.set_paces(*whole);
+  }
   Listening host;
   Neighbours neighbours{node, host};
-  std::shared_ptr<InstalledPlan> plan = install(line_plan());
-  const StreamKey key = plan->streams().begin()->first;
+  std::shared_ptr<InstalledPlan> whole = install(line_plan());
+  std::shared_ptr<const InstalledCollective> plan = whole->find(CollectiveId(0));
+  const StreamKey key = plan->streams().front().key;
 };
 
 constexpr LinkHandle kOtherLine{50};
@@ -50,7 +54,7 @@ TEST_CASE("a link is dialled when its plan and its address are known, and again 
   test.run(kMinRedialWait);
   CHECK(test.transport.dialled.size() == 3);
   // It was never up.
-  CHECK(test.neighbours.lost().describe(*test.plan, CollectiveId(0), test.node->clock.now()).empty());
+  CHECK(test.neighbours.lost().describe(*test.plan, test.node->clock.now()).empty());
   test.node->is_stopping = true;
   test.neighbours.on_link_down(LinkHandle(3), unavailable("refused"));
   test.run(kMaxRedialWait);
@@ -73,10 +77,10 @@ TEST_CASE("a block's way on is known from its stream, and a link that comes agai
   test.neighbours.on_link_down(kOtherLine, cancelled("closed"));
   CHECK(test.host.said == std::vector<std::string>{"n0 up", "n0 up"});
   test.neighbours.on_link_down(LinkHandle(51), unavailable("died"));
-  CHECK(test.neighbours.lost().describe(*test.plan, CollectiveId(0), test.node->clock.now()) ==
+  CHECK(test.neighbours.lost().describe(*test.plan, test.node->clock.now()) ==
         "; link \"n0\" -> \"n1\" has been down for 0.0 s: died");
   CHECK(test.neighbours.find(kOtherLine) == nullptr);
-  test.neighbours.close_plan(*test.plan);
+  test.neighbours.close(*test.plan);
   CHECK(test.neighbours.outgoing().at("n2")->find(test.key) == nullptr);
 }
 
@@ -106,7 +110,8 @@ TEST_CASE("an unlimited link takes as many channels as its round trip asks for")
   CHECK(test.transport.channels_of.empty());
   test.neighbours.on_round_trip(LinkHandle(1), std::chrono::milliseconds(10));
   CHECK(test.transport.channels_of.at(LinkHandle(1)) == 3);
-  test.node->traffic.follow("n1", {&test.plan->plan()}, &test.plan->plan());
+  test.node->traffic.add_links(test.whole->plan());
+  test.node->traffic.follow(test.whole->shared_plan());
   NodeMetrics metrics = test.node->traffic.snapshot();
   test.neighbours.describe(metrics);
   REQUIRE(metrics.links.size() == 2);
@@ -125,7 +130,9 @@ TEST_CASE("a link that a plan goes around keeps its pace") {
     if (has_link) builder.add_link(1, 2, 8e6);
     builder.add_broadcast(0, {0, 1}, {{{{0, 1}}, 8e6}});
     if (has_link) builder.add_broadcast(1, {1, 2}, {{{{1, 2}}, 8e6}});
-    neighbours.open_plan(test.install(builder.build()));
+    const auto installed = test.install(builder.build());
+    installed->each_not_in(nullptr, [&](const auto& collective) { neighbours.open(collective); });
+    neighbours.set_paces(*installed);
   };
   open(Epoch(1), true);
   CHECK(neighbours.outgoing().at("n2")->pace_bps() == 8e6);
@@ -137,7 +144,7 @@ TEST_CASE("a link that no plan uses any more keeps its channels") {
   Middle test;
   test.neighbours.set_address("n2", "there");
   test.neighbours.on_link_up(LinkHandle(1), LinkEnd::kTail, "n2");
-  test.neighbours.close_plan(*test.plan);
+  test.neighbours.close(*test.plan);
   test.neighbours.on_round_trip(LinkHandle(1), std::chrono::seconds(1));
   CHECK(test.transport.channels_of.empty());
 }
@@ -151,13 +158,13 @@ TEST_CASE("a neighbour is gone when its host says twice that nobody listens, and
   CHECK(test.host.said.empty());
   test.neighbours.on_link_down(LinkHandle(2), absent);
   CHECK(test.host.said == std::vector<std::string>{"n2 gone"});
-  const Status why = test.neighbours.lost().check_members(*test.plan, CollectiveId(0));
+  const Status why = test.neighbours.lost().check_members(*test.plan);
   CHECK(why.message() == "node \"n2\" is gone: it does not listen at there any more");
   test.run(2 * kMinRedialWait);
   test.neighbours.on_link_down(LinkHandle(3), absent);
   CHECK(test.host.said.size() == 1);  // said once
   test.neighbours.set_address("n2", "elsewhere");
-  CHECK(test.neighbours.lost().check_members(*test.plan, CollectiveId(0)).is_ok());
+  CHECK(test.neighbours.lost().check_members(*test.plan).is_ok());
 }
 
 TEST_CASE("who was silent when the link to it was lost is not heard before it says something") {

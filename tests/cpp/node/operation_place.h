@@ -25,10 +25,11 @@ class OperationPlace final : public OperationHost {
       : executor(simulation.make_executor()),
         transport(simulation.make_transport(node_name(number))),
         node(new NodeContext{{.name = node_name(number)}, simulation.clock(), *transport, *executor}),
-        plan(std::make_shared<const InstalledPlan>(std::move(planned), node_name(number), kMinWindowBytes)),
+        installed(std::make_shared<const InstalledPlan>(planned, node_name(number), kMinWindowBytes)),
+        plan(installed->find(planned->collectives.front().id)),
         flush(*executor, [](const StreamKey&) {}) {
     node->hold_limit_bytes = kMinWindowBytes;
-    for (const auto& [key, stream] : plan->streams()) {
+    for (const LocalStream& stream : plan->streams()) {
       for (const std::string& child : stream.children) {
         auto& link = outgoing[child];
         if (!link) link = std::make_unique<OutgoingLink>(*node, child, egress, flush);
@@ -63,10 +64,10 @@ class OperationPlace final : public OperationHost {
   }
 
   std::map<std::string, std::unique_ptr<OutgoingLink>>& links() override { return outgoing; }
-  std::shared_ptr<const InstalledPlan> plan_of(Epoch epoch) override {
-    return epoch == plan->epoch() ? plan : nullptr;
+  std::shared_ptr<const InstalledCollective> collective_of(CollectiveId, Epoch since) override {
+    return since == plan->epoch() ? plan : nullptr;
   }
-  std::shared_ptr<const InstalledPlan> active_plan() override { return plan; }
+  std::shared_ptr<const InstalledCollective> active(CollectiveId) override { return plan; }
   void answer(const LocalStream&, Frame frame) override { answers.push_back(std::move(frame)); }
   void fill_stream(const StreamKey& key) override { filled.insert(key); }
   [[nodiscard]] std::string lost_links(CollectiveId) const override { return {}; }
@@ -80,7 +81,8 @@ class OperationPlace final : public OperationHost {
   std::unique_ptr<Executor> executor;
   std::unique_ptr<Transport> transport;
   std::shared_ptr<NodeContext> node;
-  std::shared_ptr<const InstalledPlan> plan;
+  std::shared_ptr<const InstalledPlan> installed;
+  std::shared_ptr<const InstalledCollective> plan;
   Pacer egress{kUnlimited};
   Flush flush;
   std::map<std::string, std::unique_ptr<OutgoingLink>> outgoing;

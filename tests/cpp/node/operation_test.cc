@@ -222,7 +222,7 @@ TEST_CASE("the root adds its own to the parts of the tree, asks for what a paren
   const SumLabel label = label_of(4 * kBlockBytes);
   const auto root = std::make_shared<SumRoot>(host.node, host.plan, label, std::move(said));
   root->open({{bytes}, {bytes}, kReduction, 3}, nullptr);
-  const auto interleave = deal_out(host.plan->plan().sessions.front(), 4, {});
+  const auto interleave = deal_out(host.plan->sessions().front(), 4, {});
   const auto part = [&](std::size_t block, std::uint64_t sequence, std::uint16_t retry, std::size_t parent) {
     const StreamIndex stream(static_cast<std::uint16_t>(interleave->stream_of(block)));
     FrameHeader header = label.block_header({Epoch(1), SessionId(0), stream}, block, retry);
@@ -307,9 +307,10 @@ TEST_CASE("shares carry bytes in the plan's order, and an empty operation tells 
   const PlanBuilder::Trees to_first{{{{1, 0}}, 1e8}};
   const PlanBuilder::Trees to_second{{{{0, 1}}, 1e8}};
   builder.add_all_reduce({0, 1}, {{0, 3'000, to_first, to_second}, {1, 1'000, to_second, to_first}});
-  const InstalledPlan plan(builder.build(), "n0", kMinWindowBytes);
+  const InstalledPlan installed(builder.build(), "n0", kMinWindowBytes);
+  const InstalledCollective& plan = *installed.find(CollectiveId(0));
   std::vector<std::byte> data(400);
-  const SumLayout layout(plan, CollectiveId(0), call_of(Rank(0), data, false));
+  const SumLayout layout(plan, call_of(Rank(0), data, false));
   REQUIRE(layout.shares().size() == 4);
   CHECK(layout.shares()[0].range.size_bytes == 300);
   CHECK(layout.shares()[2].range.offset_bytes == 300);
@@ -319,10 +320,12 @@ TEST_CASE("shares carry bytes in the plan's order, and an empty operation tells 
     CHECK(layout.find(share.pair->id)->pair == share.session);
   }
   CHECK(layout.find(SessionId(99)) == nullptr);
-  const SumLayout empty(plan, CollectiveId(0), call_of(Rank(0), {}, false));
+  const SumLayout empty(plan, call_of(Rank(0), {}, false));
   REQUIRE(empty.shares().size() == 2);
   CHECK(empty.shares()[0].pair == empty.shares()[1].session);
-  CHECK(SumLayout(plan, CollectiveId(7), call_of(Rank(0), data, false)).is_local());
+  const PlanFrame frame(installed.plan(), nullptr, NodeId(0));
+  const InstalledCollective local(frame, PlanCollective{}, {});
+  CHECK(SumLayout(local, call_of(Rank(0), data, false)).is_local());
 }
 
 }  // namespace square::test

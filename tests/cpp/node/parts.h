@@ -39,6 +39,7 @@ class RecordingTransport final : public Transport {
 struct Alone {
   explicit Alone(const std::string& name, bool paced = false) {
     node->options.name = name;
+    node->traffic = TrafficMeter(name);
     node->options.paced = paced;
     node->hold_limit_bytes = node->options.window_bytes / 2;
   }
@@ -52,6 +53,11 @@ struct Alone {
   }
   [[nodiscard]] std::shared_ptr<InstalledPlan> install(const std::shared_ptr<const Plan>& plan) const {
     return std::make_shared<InstalledPlan>(plan, node->options.name, node->options.window_bytes / 4);
+  }
+  // The plan's first collective.
+  [[nodiscard]] std::shared_ptr<const InstalledCollective> install_one(
+      const std::shared_ptr<const Plan>& plan) const {
+    return install(plan)->find(plan->collectives.front().id);
   }
 
   Simulation simulation{1};

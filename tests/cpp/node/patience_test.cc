@@ -26,7 +26,7 @@ Plan slow_plan(double capacity_bps = 20e6) {
 
 Duration patience_under(const Plan& plan, std::size_t bytes) {
   const InstalledPlan installed(std::make_shared<const Plan>(plan), "n1", std::size_t{64} << 20U);
-  return pace_of(installed, CollectiveId(0), bytes).patience;
+  return pace_of(*installed.find(CollectiveId(0)), installed.fastest_link_bps(), bytes).patience;
 }
 
 OperationKey operation(std::uint32_t number) { return {CollectiveId(0), OperationId(number)}; }
@@ -35,7 +35,10 @@ OperationKey operation(std::uint32_t number) { return {CollectiveId(0), Operatio
 struct Hurry {
   static constexpr std::uint32_t kCollectives = 10;
 
-  Hurry() { alone.node->traffic.follow("n1", {&installed.plan()}, &installed.plan()); }
+  Hurry() {
+    for (const PlanCollective& planned : installed.plan().collectives)
+      alone.node->traffic.add(*installed.find(planned.id));
+  }
 
   static Plan plan() {
     PlanBuilder builder(3);
@@ -50,7 +53,8 @@ struct Hurry {
   }
 
   [[nodiscard]] PlannedPace pace_of(std::uint32_t collective) const {
-    PlannedPace pace = square::pace_of(installed, CollectiveId(collective), kTwoSeconds);
+    PlannedPace pace =
+        square::pace_of(*installed.find(CollectiveId(collective)), installed.fastest_link_bps(), kTwoSeconds);
     pace.patience = kMostPatience;
     return pace;
   }

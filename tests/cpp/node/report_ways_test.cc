@@ -25,8 +25,8 @@ std::shared_ptr<const Plan> two_ways() {
 // The tail of n3 -> n0 on n3, whose stream has a block in line and no credit.
 struct Held : Alone {
   Held() : Alone("n3") {
-    plan = install(two_ways());
-    stream = link.add_stream(plan, plan->streams().begin()->second);
+    plan = install_one(two_ways());
+    stream = link.add_stream(plan, plan->streams().front());
     link.on_up(kLink);
     stream->enqueue(frame_on(stream->key(), FrameType::kBlock, 100), nullptr);
     run();
@@ -45,7 +45,7 @@ struct Held : Alone {
     return reports;
   }
 
-  std::shared_ptr<InstalledPlan> plan;
+  std::shared_ptr<const InstalledCollective> plan;
   Pacer egress{kUnlimited};
   Flush flush{*executor, [](const StreamKey&) {}};
   OutgoingLink link{*node, "n0", egress, flush};

@@ -26,8 +26,10 @@ std::shared_ptr<const Plan> crowded_plan(std::size_t crowd, double a_bps, double
 
 std::size_t reserved_bytes(const InstalledPlan& plan, std::string_view tenant) {
   std::size_t bytes = 0;
-  for (const auto& [key, stream] : plan.streams()) {
-    if (stream.tenant == tenant) bytes += stream.window_blocks * plan.largest_block_bytes(key.session);
+  for (const LocalStream* stream : plan.streams()) {
+    if (stream->tenant == tenant)
+      bytes +=
+          stream->window->blocks * plan.find(stream->collective)->largest_block_bytes(stream->key.session);
   }
   return bytes;
 }
@@ -87,8 +89,11 @@ TEST_CASE("five hundred streams of one tenant leave the other its part of the wi
   CHECK(reserved_bytes(node, "a") + reserved_bytes(node, "b") <= kWindow + (kWindow / 10));
   // All nodes cut blocks alike, whatever memory they have.
   const InstalledPlan source(plan, "n0", kMinWindowBytes / 4);
-  for (const auto& [key, stream] : node.streams())
-    CHECK(source.block_bytes(key.session, 100'000'000) == node.block_bytes(key.session, 100'000'000));
+  const auto block_bytes = [](const InstalledPlan& at, const LocalStream& stream) {
+    return at.find(stream.collective)->block_bytes(stream.key.session, 100'000'000);
+  };
+  for (const LocalStream* stream : node.streams())
+    CHECK(block_bytes(source, *stream) == block_bytes(node, *stream));
 }
 
 TEST_CASE("absent members of one tenant leave room for those of another") {

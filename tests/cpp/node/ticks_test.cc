@@ -68,8 +68,8 @@ LocalStream stream_of(std::uint16_t index, std::size_t window_blocks) {
   stream.key = {Epoch(1), SessionId(index), StreamIndex(0)};
   stream.tenant = "tenant";
   stream.rate_bps = 10e6;
-  stream.window_blocks = window_blocks;
-  stream.credit_blocks = window_blocks / 2;
+  stream.window->blocks = window_blocks;
+  stream.window->credit_blocks = window_blocks / 2;
   return stream;
 }
 
