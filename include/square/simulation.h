@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "square/clock.h"
@@ -24,6 +25,10 @@ struct LinkConditions {
   bool is_cut = false;
   // Nothing passes for a while, and nothing breaks: what is under way waits, and nobody answers who dials.
   bool is_stalled = false;
+  // The same of what this end says: what the other says arrives.
+  std::optional<LinkEnd> mute{};
+  double duplication = 0.0;  // probability that a frame arrives twice
+  double corruption = 0.0;   // probability that a bit of a frame is another when it arrives
   // Of frames from its tail to its head, one behind the other; kUnlimited: all at once.
   double capacity_bps = kUnlimited;
 };
@@ -38,6 +43,9 @@ class Simulation {
   Simulation& operator=(const Simulation&) = delete;
 
   [[nodiscard]] const Clock& clock() const;
+  // As the node's processes see it: ahead by what step_clock() said. Timers that run keep their time.
+  std::unique_ptr<Clock> make_clock(std::string node_name) const;
+  void step_clock(const std::string& node_name, Duration ahead);
 
   // One a node. Payload work takes a random moment, so that seeds explore orders.
   std::unique_ptr<Executor> make_executor(std::string node_name = {});
@@ -65,6 +73,7 @@ class Simulation {
  private:
   friend class SimulatedTransport;
   friend class SimulatedExecutor;
+  friend class SimulatedClock;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -39,6 +39,7 @@ enum class Bug {
   kMoveLosesBlocks,
   kMissedPlanUnnoticed,
   // What tests have in the place of disks and of gRPC.
+  kStoreNotSynced,
   kRegistrationNotRepeated,
   kCloseSaidOnce,
   kPastUntold,
@@ -72,6 +73,7 @@ inline constexpr std::array kBugs = {
     std::pair<Bug, std::string_view>{Bug::kNeverDialledAgain, "never-dialled-again"},
     std::pair<Bug, std::string_view>{Bug::kMoveLosesBlocks, "move-loses-blocks"},
     std::pair<Bug, std::string_view>{Bug::kMissedPlanUnnoticed, "missed-plan-unnoticed"},
+    std::pair<Bug, std::string_view>{Bug::kStoreNotSynced, "store-not-synced"},
     std::pair<Bug, std::string_view>{Bug::kRegistrationNotRepeated, "registration-not-repeated"},
     std::pair<Bug, std::string_view>{Bug::kCloseSaidOnce, "close-said-once"},
     std::pair<Bug, std::string_view>{Bug::kPastUntold, "past-untold"},

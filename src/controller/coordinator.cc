@@ -79,6 +79,16 @@ std::shared_ptr<const v1::ControllerEvent> heard_event(const v1::Closed& part) {
   return heard;
 }
 
+// The topology has them, and they have not come, or not come back: nobody else would say so.
+std::vector<std::string> absent_of(const v1::BrokenLinks& report, const Members& members,
+                                   const Topology& topology) {
+  std::vector<std::string> absent;
+  for (const std::string& peer : report.peers()) {
+    if (!members.contains(peer) && topology.find_node(peer)) absent.push_back(peer);
+  }
+  return absent;
+}
+
 void log_replanning(const Status& replan) {
   if (replan.is_ok()) return;
   log(LogLevel::kError, "controller", "cannot plan again, the old plan stays: {}", replan.to_string());
@@ -209,10 +219,7 @@ void Coordinator::broken_links(const std::string& node, const NodeLine* line, co
   const TimePoint now = time();
   if (members_.hear(node, line, now) == nullptr) return;
   const bool is_news = links_.note(node, report, members_, now);
-  for (const std::string& peer : report.peers()) {
-    // The topology has it, and it has not come: nobody else would say so.
-    if (!open_ && !members_.contains(peer) && state_.topology.find_node(peer)) note_away(peer);
-  }
+  for (const std::string& peer : absent_of(report, members_, state_.topology)) note_away(peer);
   if (links_.note_heard(node, now) || is_news) note_work();
   surroundings_.wake();  // somebody may have to say something by then
 }
@@ -385,11 +392,8 @@ void Coordinator::expire(Deferred& deferred) {
 void Coordinator::settle(Deferred& deferred) {
   const Settlement settlement = publication_.settle(time(), deferred);
   for (const std::string& late : settlement.late) note_away(late);
-  requests_.note_late(settlement.late);
-  if (settlement.activated) {
-    requests_.note_active(*settlement.activated);
-    surroundings_.wake();
-  }
+  requests_.note(settlement);
+  if (settlement.activated) surroundings_.wake();
   requests_.answer_planned([this](Epoch epoch) { return publication_.awaited(epoch); }, deferred);
 }
 

@@ -86,6 +86,17 @@ RegroupRequest from_message(const v1::RegroupRequest& message) {
   return request;
 }
 
+v1::MeasuredLink to_message(const LinkReport& report, TimePoint now) {
+  v1::MeasuredLink link;
+  link.set_peer(report.peer);
+  link.set_round_trip_nanoseconds(static_cast<std::uint64_t>(report.round_trip.count()));
+  link.set_capacity_bps(report.capacity_bps);
+  link.set_is_probed(report.is_probed);
+  if (report.capacity_bps > 0)
+    link.set_age_nanoseconds(static_cast<std::uint64_t>(std::max<Duration>(now - report.when, {}).count()));
+  return link;
+}
+
 Duration bounded(Duration wait) { return std::clamp(wait, Duration{0}, kMaxWait); }
 
 std::int64_t wall_nanoseconds() {

@@ -6,7 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "square/clock.h"
 #include "square/group.h"
+#include "square/link_report.h"
 #include "square/status.h"
 #include "square/units.h"
 #include "square/v1/controller.pb.h"
@@ -45,6 +47,8 @@ Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message);
 // Without the node and the time.
 v1::RegroupRequest to_message(const RegroupRequest& request);
 RegroupRequest from_message(const v1::RegroupRequest& message);
+
+v1::MeasuredLink to_message(const LinkReport& report, TimePoint now);
 
 // Between 0 and kMaxWait.
 Duration bounded(Duration wait);

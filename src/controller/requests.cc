@@ -71,17 +71,12 @@ bool Requests::has_planned() const {
   return std::ranges::any_of(planned_, [](const Planned& planned) { return !planned.active; });
 }
 
-void Requests::note_active(Epoch epoch) {
+void Requests::note(const Settlement& settlement) {
   for (Planned& planned : planned_) {
-    if (!planned.active) planned.active = epoch;
-  }
-}
-
-void Requests::note_late(const std::vector<std::string>& nodes) {
-  for (Planned& planned : planned_) {
-    for (const std::string& name : of_interest(*planned.request, nodes)) {
+    for (const std::string& name : of_interest(*planned.request, settlement.late)) {
       if (std::ranges::find(planned.late, name) == planned.late.end()) planned.late.push_back(name);
     }
+    if (!planned.active) planned.active = settlement.activated;
   }
 }
 

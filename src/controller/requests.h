@@ -44,10 +44,8 @@ class Requests {
   void judge(std::vector<Verdict> verdicts, Deferred& deferred);
   // There are some that wait for their plan.
   [[nodiscard]] bool has_planned() const;
-  // What is planned is so in the plan that is active now.
-  void note_active(Epoch epoch);
-  // The nodes do not install what was planned.
-  void note_late(const std::vector<std::string>& nodes);
+  // What is planned is so in a plan that became active; nodes that are late do not install it.
+  void note(const Settlement& settlement);
   // Answers what is active and has no node any more that is awaited and matters to it: DEADLINE_EXCEEDED
   // where a late one does. `awaited` says who has still to install a plan.
   void answer_planned(const std::function<std::vector<std::string>(Epoch)>& awaited, Deferred& deferred);

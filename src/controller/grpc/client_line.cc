@@ -46,15 +46,6 @@ v1::NodeEvent broken_links_event(const std::vector<std::string>& peers) {
   return event;
 }
 
-void note_link(const LinkReport& report, TimePoint now, v1::MeasuredLink& link) {
-  link.set_peer(report.peer);
-  link.set_round_trip_nanoseconds(static_cast<std::uint64_t>(report.round_trip.count()));
-  link.set_capacity_bps(report.capacity_bps);
-  link.set_is_probed(report.is_probed);
-  if (report.capacity_bps > 0)
-    link.set_age_nanoseconds(static_cast<std::uint64_t>(std::max<Duration>(now - report.when, {}).count()));
-}
-
 // Whether the controller itself has said no, rather than that there is none.
 bool is_refusal(StatusCode code) {
   return code == StatusCode::kUnauthenticated || code == StatusCode::kFailedPrecondition ||
@@ -403,7 +394,7 @@ v1::NodeEvent ClientLine::heartbeat_event() {
   }
   if (events_.measured) {
     const TimePoint now = steady_clock().now();
-    for (const LinkReport& report : events_.measured()) note_link(report, now, *beat.add_links());
+    for (const LinkReport& report : events_.measured()) *beat.add_links() = to_message(report, now);
   }
   const std::lock_guard lock(use_mutex_);
   for (const auto& [collective, bytes] : std::exchange(used_, {})) {

@@ -30,18 +30,24 @@ void SimulatedTransport::later(TimePoint when, Executor::Task task) {
   });
 }
 
-void SimulatedTransport::happen(LinkHandle link, Executor::Task task) {
+void SimulatedTransport::happen(LinkHandle link, Executor::Task task, bool is_own) {
   const auto found = connections_.find(link);
   if (found == connections_.end()) return;
-  if (!conditions(found->second).is_stalled) return task();
-  found->second.stalled.push_back(std::move(task));
+  if (!is_held(found->second, is_own)) return task();
+  found->second.stalled.push_back({std::move(task), is_own});
+}
+
+bool SimulatedTransport::is_held(const Connection& connection, bool is_own) const {
+  const LinkConditions& now = conditions(connection);
+  return now.is_stalled || (now.mute && (*now.mute == connection.end) == is_own);
 }
 
 void SimulatedTransport::resume(LinkEnd end, const std::string& peer) {
   for (auto& [link, connection] : connections_) {
     if (connection.end != end || connection.peer != peer) continue;
-    for (Executor::Task& task : std::exchange(connection.stalled, {})) {
-      later(simulation_.clock.time, [this, link = link, task = std::move(task)] { happen(link, task); });
+    for (Held& held : std::exchange(connection.stalled, {})) {
+      later(simulation_.clock.time,
+            [this, link = link, held = std::move(held)] { happen(link, held.task, held.is_own); });
     }
   }
 }
@@ -55,7 +61,8 @@ void SimulatedTransport::mind_silence(LinkEnd end, const std::string& peer) {
             [this, link = link, stall, is_idle] {
               const auto found = connections_.find(link);
               if (found == connections_.end() || found->second.stalls != stall) return;
-              if (!conditions(found->second).is_stalled) return;
+              const LinkConditions& now = conditions(found->second);
+              if (!now.is_stalled && !now.mute) return;
               if (is_idle || !found->second.stalled.empty())
                 break_link(link, unavailable("the peer fell silent"));
             });
@@ -87,7 +94,8 @@ LinkHandle SimulatedTransport::open_link(std::string_view peer, std::string_view
 void SimulatedTransport::connect(LinkHandle link, const std::string& peer, const std::string& address) {
   const auto found = connections_.find(link);
   if (found == connections_.end()) return;  // closed meanwhile
-  if (conditions(found->second).is_cut || conditions(found->second).is_stalled) {
+  const LinkConditions& line = conditions(found->second);
+  if (line.is_cut || line.is_stalled || line.mute) {
     return later(simulation_.clock.time + kSimulatedConnectTime, [this, link, peer] {
       break_link(link, unavailable(fmt::format("node \"{}\" does not answer", peer)));
     });
@@ -220,11 +228,41 @@ void SimulatedTransport::send(LinkHandle link, Frame frame) {
   const bool lost = simulation_.draw() < now.loss;
   const TimePoint left = departure(connection, frame.payload.size_bytes(), now);
   const TimePoint when = arrival(connection, frame.header, left, now);
-  head->later(when, [head, to = connection.other_handle, frame = std::move(frame), lost] {
-    head->happen(to, [head, to, frame, lost] { head->take(to, frame, lost); });
+  const bool is_damaged = now.corruption > 0 && simulation_.draw() < now.corruption;
+  const double where = is_damaged ? simulation_.draw() : 0.0;
+  const int copies = now.duplication > 0 && simulation_.draw() < now.duplication ? 2 : 1;
+  for (int copy = 0; copy < copies; ++copy) {
+    head->later(when, [head, to = connection.other_handle, frame, lost, is_damaged, where] {
+      head->happen(to, [head, to, frame, lost, is_damaged, where] {
+        is_damaged ? head->take_damaged(to, frame, where) : head->take(to, frame, lost);
+      });
+    });
+  }
+  later(std::max(simulation_.clock.time, left - kSimulatedQueueTime), [this, link] {
+    happen(
+        link, [this, link] { let_go(link); }, true);
   });
-  later(std::max(simulation_.clock.time, left - kSimulatedQueueTime),
-        [this, link] { happen(link, [this, link] { let_go(link); }); });
+}
+
+void SimulatedTransport::take_damaged(LinkHandle link, const Frame& frame, double where) {
+  const auto header = encode_header(frame);
+  std::vector<std::byte> bytes(header.begin(), header.end());
+  bytes.resize(header.size() + frame.payload.size_bytes());
+  frame.payload.copy_to(bytes.data() + header.size());
+  const auto bit = static_cast<std::size_t>(where * 8.0 * static_cast<double>(bytes.size()));
+  bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+  Buffer message = Buffer::copy_of(bytes);
+  Result<Frame> taken = take_frame(message);
+  if (taken.is_ok()) return take(link, *std::move(taken), false);
+  const auto found = connections_.find(link);
+  if (found == connections_.end()) return;
+  if (SimulatedTransport* const far = other(found->second); far != nullptr) {
+    far->later(simulation_.clock.time + conditions(found->second).delay,
+               [far, to = found->second.other_handle, reason = taken.status()] {
+                 far->happen(to, [far, to, reason] { far->break_link(to, reason); });
+               });
+  }
+  break_link(link, taken.status());
 }
 
 void SimulatedTransport::let_go(LinkHandle link) {

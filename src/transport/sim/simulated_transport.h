@@ -57,6 +57,11 @@ class SimulatedTransport final : public Transport {
   void mind_silence(LinkEnd end, const std::string& peer);
 
  private:
+  // What waits for a stalled line.
+  struct Held {
+    Executor::Task task;
+    bool is_own = false;
+  };
   // One direction of a connection. Frames of a stream keep their order: none arrives
   // before the one that was sent before it.
   struct Connection {
@@ -65,9 +70,9 @@ class SimulatedTransport final : public Transport {
     std::string other_address;  // empty until connected
     LinkHandle other_handle;
     std::map<std::pair<std::uint64_t, std::uint64_t>, TimePoint> last_arrival{};
-    std::deque<Buffer> leaving{};           // payload that is in the transport's hands
-    std::vector<Executor::Task> stalled{};  // what has come, or gone, meanwhile
-    std::uint64_t stalls = 0;               // that it went through
+    std::deque<Buffer> leaving{};  // payload that is in the transport's hands
+    std::vector<Held> stalled{};   // what has come, or gone, meanwhile
+    std::uint64_t stalls = 0;      // that it went through
     // Tail:
     LinkWatch watch{};
     CapacityMeter meter{};
@@ -79,11 +84,15 @@ class SimulatedTransport final : public Transport {
 
   void connect(LinkHandle link, const std::string& peer, const std::string& address);
   LinkHandle accept(SimulatedTransport& from, LinkHandle from_handle);
-  // At this end of a link, unless it is stalled: then when that is over.
-  void happen(LinkHandle link, Executor::Task task);
+  // At this end of a link, unless it is stalled: then when that is over. `is_own`: it is about what this end
+  // has said.
+  void happen(LinkHandle link, Executor::Task task, bool is_own = false);
+  [[nodiscard]] bool is_held(const Connection& connection, bool is_own) const;
   // The oldest frame is out of the transport's hands.
   void let_go(LinkHandle link);
   void take(LinkHandle link, Frame frame, bool lost);
+  // One with a bit that is not as it was sent: as transports do who look at its checksums.
+  void take_damaged(LinkHandle link, const Frame& frame, double where);
   void watch(LinkHandle link);
   void look(LinkHandle link);
   void ping(Connection& connection);

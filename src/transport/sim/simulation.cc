@@ -57,7 +57,7 @@ class SimulatedExecutor final : public Executor {
   TimerId post_at(TimePoint when, Task task) override {
     const TimerId timer = ++last_timer_;
     timers_.insert(timer);
-    schedule(when, [this, timer, task = std::move(task)] {
+    schedule(when - simulation_.ahead(node_), [this, timer, task = std::move(task)] {
       if (timers_.erase(timer) == 1) task();
     });
     return timer;
@@ -84,10 +84,29 @@ class SimulatedExecutor final : public Executor {
   TimerId last_timer_ = 0;
 };
 
+class SimulatedClock final : public Clock {
+ public:
+  SimulatedClock(const Simulation::State& simulation, std::string node)
+      : simulation_(simulation), node_(std::move(node)) {}
+  [[nodiscard]] TimePoint now() const override { return simulation_.clock.time + simulation_.ahead(node_); }
+
+ private:
+  const Simulation::State& simulation_;
+  const std::string node_;
+};
+
 Simulation::Simulation(std::uint64_t seed) : state_(std::make_unique<State>(seed)) {}
 Simulation::~Simulation() = default;
 
 const Clock& Simulation::clock() const { return state_->clock; }
+
+std::unique_ptr<Clock> Simulation::make_clock(std::string node_name) const {
+  return std::make_unique<SimulatedClock>(*state_, std::move(node_name));
+}
+
+void Simulation::step_clock(const std::string& node_name, Duration ahead) {
+  state_->clocks_ahead[node_name] += ahead;
+}
 
 std::unique_ptr<Executor> Simulation::make_executor(std::string node_name) {
   return std::make_unique<SimulatedExecutor>(*state_, std::move(node_name));
@@ -102,11 +121,11 @@ void Simulation::set_conditions(const std::string& from, const std::string& to, 
   const auto tail = state_->transports.find(SimulatedTransport::address_of(from));
   const auto head = state_->transports.find(SimulatedTransport::address_of(to));
   if (conditions.is_cut && tail != state_->transports.end()) tail->second->cut(to);
-  if (conditions.is_stalled) {
+  if (conditions.is_stalled || conditions.mute) {
     if (tail != state_->transports.end()) tail->second->mind_silence(LinkEnd::kTail, to);
     if (head != state_->transports.end()) head->second->mind_silence(LinkEnd::kHead, from);
-    return;
   }
+  if (conditions.is_stalled) return;
   if (tail != state_->transports.end()) tail->second->resume(LinkEnd::kTail, to);
   if (head != state_->transports.end()) head->second->resume(LinkEnd::kHead, from);
 }

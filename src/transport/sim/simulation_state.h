@@ -50,7 +50,12 @@ struct Simulation::State {
   std::uint64_t next_order = 0;
   LinkConditions default_conditions;
   std::map<std::pair<std::string, std::string>, LinkConditions> link_conditions;
-  std::map<std::string, TimePoint> paused_until;          // by node
+  std::map<std::string, TimePoint> paused_until;  // by node
+  std::map<std::string, Duration> clocks_ahead;   // by node
+  [[nodiscard]] Duration ahead(const std::string& node) const {
+    const auto found = clocks_ahead.find(node);
+    return found == clocks_ahead.end() ? Duration(0) : found->second;
+  }
   std::map<std::string, SimulatedTransport*> transports;  // by address
   std::uint64_t trace_hash = 0xcbf29ce484222325U;
   std::uint64_t delivered = 0;

@@ -55,7 +55,7 @@ TEST_CASE("requests: what is admitted waits for its plan, what is refused does n
   CHECK(answers[0].status() == invalid_argument("no such policy"));
   client.answer_planned();
   CHECK(client.answered().empty());  // not active yet
-  client.requests.note_active(Epoch(3));
+  client.requests.note({{}, Epoch(3)});
   client.answer_planned();
   CHECK_FALSE(client.requests.has_planned());
   answers = client.answered();
@@ -73,8 +73,7 @@ TEST_CASE("requests: late nodes matter to their groups, and to all that is no gr
   client.ask(PolicySpec{});
   REQUIRE(client.take().size() == 3);
   client.requests.judge(std::vector<Verdict>(3), client.deferred);
-  client.requests.note_late({"late", "later"});
-  client.requests.note_active(Epoch(1));
+  client.requests.note({{"late", "later"}, Epoch(1)});
   client.answer_planned();
   const auto answers = client.answered();
   REQUIRE(answers.size() == 3);
@@ -94,11 +93,11 @@ TEST_CASE(
   client.ask(PolicySpec{});
   REQUIRE(client.take().size() == 3);
   client.requests.judge(std::vector<Verdict>(3), client.deferred);
-  client.requests.note_active(Epoch(1));
+  client.requests.note({{}, Epoch(1)});
   client.awaited = {"lag"};
   client.answer_planned();
   CHECK(client.answered().size() == 1);
-  client.requests.note_active(Epoch(2));  // a later one: the first is what they asked for
+  client.requests.note({{}, Epoch(2)});  // a later one: the first is what they asked for
   client.answer_planned();
   CHECK(client.answered().empty());
   SUBCASE("until it has installed the plan") {
@@ -113,7 +112,7 @@ TEST_CASE(
     CHECK(client.answered().size() == 1);
   }
   SUBCASE("or is late") {
-    client.requests.note_late({"lag"});
+    client.requests.note({{"lag"}, std::nullopt});
     client.answer_planned();
     const auto answers = client.answered();
     REQUIRE(answers.size() == 2);

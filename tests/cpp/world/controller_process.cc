@@ -65,14 +65,14 @@ class ControllerProcess::Plans final : public controller::PlanSource {
     Result<PlanResult> quick = make_quick_plan(scenario);
     if (!quick.is_ok()) return planner_.plan(scenario);
     better_ = scenario;
-    ready_at_ = owner_.simulation_.clock().now() +
+    ready_at_ = owner_.clock_->now() +
                 owner_.dice_.between(std::chrono::milliseconds(10), std::chrono::milliseconds(3'000));
     owner_.executor_->post_at(ready_at_, ready_);
     return quick;
   }
 
   std::optional<Result<PlanResult>> take_better() override {
-    if (!better_ || owner_.simulation_.clock().now() < ready_at_) return std::nullopt;
+    if (!better_ || owner_.clock_->now() < ready_at_) return std::nullopt;
     const Scenario scenario = *std::exchange(better_, std::nullopt);
     return planner_.plan(scenario);
   }
@@ -90,7 +90,11 @@ class ControllerProcess::Plans final : public controller::PlanSource {
 
 ControllerProcess::ControllerProcess(Simulation& simulation, ControlNetwork& network, Settings settings,
                                      std::uint64_t seed)
-    : simulation_(simulation), network_(network), settings_(std::move(settings)), dice_(seed) {
+    : simulation_(simulation),
+      network_(network),
+      settings_(std::move(settings)),
+      dice_(seed),
+      clock_(simulation.make_clock(kControllerHost)) {
   disk_.id = dice_.number();
 }
 
@@ -105,7 +109,7 @@ Status ControllerProcess::start() {
   alive_ = std::make_shared<bool>(true);
   is_woken_ = false;
   Coordinator::Surroundings surroundings{
-      simulation_.clock(), [this] { wake(); },
+      *clock_, [this] { wake(); },
       [this](std::function<void()> ready) { return std::make_unique<Plans>(*this, std::move(ready)); }};
   Status started;
   try {
@@ -133,6 +137,15 @@ void ControllerProcess::kill() {
   end_connections();
   coordinator_.reset();
   executor_.reset();
+}
+
+void ControllerProcess::lose_power() {
+  if (alive_) *alive_ = false;
+  network_.set_process(kControllerHost, nullptr);
+  lines_.clear();
+  coordinator_.reset();
+  executor_.reset();
+  disk_.lose_power();
 }
 
 void ControllerProcess::kill_at_write(bool keeps_it, Duration until_next) {

@@ -34,6 +34,8 @@ class ControllerProcess {
   Status start();
   // As SIGKILL does: what it has not said by then is not said.
   void kill();
+  // Its host loses power: what its store has not synced is lost, and nobody hears of it.
+  void lose_power();
   // The next write to the store is its last moment; `on_death` hears so.
   void kill_at_write(bool keeps_it, Duration until_next);
   std::function<void(Duration until_next)> on_death;
@@ -55,6 +57,7 @@ class ControllerProcess {
   void hear(std::uint64_t connection, const v1::NodeEvent& event);
   void call(std::uint64_t connection, std::uint64_t call, const v1::RegisterGroupRequest& request);
   void lose(std::uint64_t connection);
+  [[nodiscard]] bool has(std::uint64_t connection) const { return lines_.contains(connection); }
 
   // Everything that was ever active, for who looks whether numbers were given twice.
   std::function<void(const Plan&)> on_plan;
@@ -71,6 +74,7 @@ class ControllerProcess {
   ControlNetwork& network_;
   const Settings settings_;
   Dice dice_;
+  const std::unique_ptr<Clock> clock_;
   Disk disk_;
   std::uint64_t incarnation_ = 0;
 

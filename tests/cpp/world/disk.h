@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/planted.h"
 #include "store/store.h"
 
 namespace square::test {
@@ -15,11 +16,15 @@ namespace square::test {
 // Thrown by a write during which the process is killed.
 struct KilledWhileWriting {};
 
-// What is on the disk: a write is, once it has returned.
+// What a write has given to the disk, and what of that the disk still has when the host loses power: all of
+// it, once the write has returned.
 struct Disk {
   std::uint64_t id = 0;
   std::uint64_t term = 0;
   std::map<std::string, std::string> records;
+  std::map<std::string, std::string> durable;
+  void sync() { durable = records; }
+  void lose_power() { records = durable; }
   // The process is killed at a write: when so many more have begun, and before or after that one is on the
   // disk.
   std::optional<int> writes_until_death;
@@ -44,6 +49,7 @@ class DiskStore final : public store::Store {
         }
       }
     }
+    if (!is_planted(Bug::kStoreNotSynced)) disk_.sync();
     if (dies) {
       disk_.writes_until_death.reset();
       throw KilledWhileWriting();

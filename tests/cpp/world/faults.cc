@@ -25,6 +25,15 @@ void Faults::plan(std::size_t count, Duration within) {
                                              &Faults::stall_line,
                                              &Faults::stall_line,
                                              &Faults::worsen_line,
+                                             &Faults::slow_line,
+                                             &Faults::slow_line,
+                                             &Faults::mute_line,
+                                             &Faults::mute_line,
+                                             &Faults::damage_line,
+                                             &Faults::double_line,
+                                             &Faults::stall_receiver,
+                                             &Faults::step_clock,
+                                             &Faults::cut_power_of_controller,
                                              &Faults::pause_node,
                                              &Faults::pause_node,
                                              &Faults::pause_controller,
@@ -35,6 +44,7 @@ void Faults::plan(std::size_t count, Duration within) {
                                              &Faults::kill_controller,
                                              &Faults::kill_controller_at_write,
                                              &Faults::kill_member_and_controller,
+                                             &Faults::kill_member_and_controller,
                                              &Faults::block_way_to_controller,
                                              &Faults::break_line_to_controller};
   for (; count > 0; --count) {
@@ -44,10 +54,19 @@ void Faults::plan(std::size_t count, Duration within) {
 }
 
 std::pair<std::size_t, std::size_t> Faults::any_line() {
-  const std::size_t from = dice_.below(world_.size());
-  const std::size_t to = (from + 1 + dice_.below(world_.size() - 1)) % world_.size();
+  const std::size_t from = any_site();
+  const std::size_t to = (from + 1 + dice_.below(reach() - 1)) % reach();
   return {from, to};
 }
+
+std::size_t Faults::reach() const { return reach_.value_or(world_.size()); }
+
+std::vector<std::size_t> Faults::within_reach(std::vector<std::size_t> sites) const {
+  std::erase_if(sites, [this](std::size_t site) { return site >= reach(); });
+  return sites;
+}
+
+bool Faults::has_controller() const { return !reach_ && world_.controller().is_alive(); }
 
 void Faults::cut_line() {
   const auto [from, to] = any_line();
@@ -89,8 +108,84 @@ void Faults::worsen_line() {
   });
 }
 
+void Faults::change_line_for(Duration time, std::size_t from, std::size_t to,
+                             std::function<void(LinkConditions&)> set,
+                             std::function<void(LinkConditions&)> reset) {
+  world_.change_line(from, to, set);
+  after(time, [this, from, to, reset = std::move(reset)] { world_.change_line(from, to, reset); });
+}
+
+void Faults::slow_line() {
+  const auto [from, to] = any_line();
+  const Duration time = dice_.between(500ms, 10'000ms);
+  const double capacity = dice_.one_in(3) ? dice_.between(50e3, 500e3) : dice_.between(500e3, 10e6);
+  note(fmt::format("line n{} to n{} carries {:.2f} Mbit/s for {:.3f} s", from, to, capacity / 1e6,
+                   to_seconds(time)));
+  change_line_for(
+      time, from, to, [capacity](LinkConditions& line) { line.capacity_bps = capacity; },
+      [](LinkConditions& line) { line.capacity_bps = kUnlimited; });
+}
+
+// A host's words go on the line that it is the tail of and as answers on the other.
+void Faults::set_mute(std::size_t from, std::size_t to, bool is_mute) {
+  const auto end = [is_mute](LinkEnd own) { return is_mute ? std::optional(own) : std::nullopt; };
+  world_.change_line(from, to, [&](LinkConditions& line) { line.mute = end(LinkEnd::kTail); });
+  world_.change_line(to, from, [&](LinkConditions& line) { line.mute = end(LinkEnd::kHead); });
+}
+
+void Faults::mute_line() {
+  const auto [from, to] = any_line();
+  const Duration time = dice_.between(50ms, 8'000ms);
+  note(fmt::format("nothing comes from n{} to n{} for {:.3f} s", from, to, to_seconds(time)));
+  set_mute(from, to, true);
+  after(time, [this, from = from, to = to] { set_mute(from, to, false); });
+}
+
+// It runs, and speaks, and reads nothing.
+void Faults::stall_receiver() {
+  const std::size_t site = any_site();
+  const Duration time = dice_.between(50ms, 6'000ms);
+  note(fmt::format("n{} reads nothing for {:.3f} s", site, to_seconds(time)));
+  const auto set = [this, site](bool is_stalled) {
+    for (std::size_t other = 0; other < reach(); ++other) {
+      if (other != site) set_mute(other, site, is_stalled);
+    }
+  };
+  set(true);
+  after(time, [set] { set(false); });
+}
+
+void Faults::damage_line() {
+  const auto [from, to] = any_line();
+  const Duration time = dice_.between(500ms, 8'000ms);
+  const double part = dice_.between(0.0, 0.05);
+  note(fmt::format("line n{} to n{} damages {:.3f} for {:.3f} s", from, to, part, to_seconds(time)));
+  change_line_for(
+      time, from, to, [part](LinkConditions& line) { line.corruption = part; },
+      [](LinkConditions& line) { line.corruption = 0.0; });
+}
+
+void Faults::double_line() {
+  const auto [from, to] = any_line();
+  const Duration time = dice_.between(500ms, 8'000ms);
+  const double part = dice_.between(0.0, 0.2);
+  note(fmt::format("line n{} to n{} doubles {:.3f} for {:.3f} s", from, to, part, to_seconds(time)));
+  change_line_for(
+      time, from, to, [part](LinkConditions& line) { line.duplication = part; },
+      [](LinkConditions& line) { line.duplication = 0.0; });
+}
+
+// As where a machine was suspended: what its processes see of time jumps.
+void Faults::step_clock() {
+  const std::size_t which = dice_.below(reach() + (has_controller() ? 1 : 0));
+  const std::string host = which == reach() ? kControllerHost : world_.site(which).name();
+  const Duration step = dice_.between(100ms, 30'000ms);
+  note(fmt::format("the clock of {} steps {:.3f} s ahead", host, to_seconds(step)));
+  world_.simulation().step_clock(host, step);
+}
+
 void Faults::pause_node() {
-  const std::size_t site = dice_.below(world_.size());
+  const std::size_t site = any_site();
   const Duration time = dice_.between(100ms, 8'000ms);
   note(fmt::format("n{} is stopped for {:.3f} s", site, to_seconds(time)));
   after(time, [] {});
@@ -98,6 +193,7 @@ void Faults::pause_node() {
 }
 
 void Faults::pause_controller() {
+  if (!has_controller()) return;
   const Duration time = dice_.between(500ms, 20'000ms);
   note(fmt::format("the controller is stopped for {:.3f} s", to_seconds(time)));
   after(time, [] {});
@@ -116,26 +212,34 @@ void Faults::kill(std::size_t site) {
 }
 
 void Faults::kill_relay() {
-  const std::vector<std::size_t> relays = world_.relays();
+  const std::vector<std::size_t> relays = within_reach(world_.relays());
   if (!relays.empty()) kill(dice_.one_of(relays));
 }
 
 void Faults::kill_member() {
   if (!members_may_die_) return;
-  const std::vector<std::size_t> members = world_.members();
+  const std::vector<std::size_t> members = within_reach(world_.members());
   if (members.size() > 1) kill(dice_.one_of(members));
 }
 
 void Faults::kill_controller() {
-  if (!world_.controller().is_alive() || (has_killed_ && world_.may_forget_groups())) return;
+  if (!has_controller() || (has_killed_ && world_.may_forget_groups())) return;
   const Duration time = dice_.between(1ms, 6'000ms);
   note(fmt::format("the controller is killed, and started again {:.3f} s later", to_seconds(time)));
   world_.controller().kill();
   after(time, [this] { world_.start_controller(); });
 }
 
+void Faults::cut_power_of_controller() {
+  if (!has_controller() || (has_killed_ && world_.may_forget_groups())) return;
+  const Duration time = dice_.between(1ms, 6'000ms);
+  note(fmt::format("the controller's host loses power, and is there again {:.3f} s later", to_seconds(time)));
+  world_.controller().lose_power();
+  after(time, [this] { world_.start_controller(); });
+}
+
 void Faults::kill_controller_at_write() {
-  if (!world_.controller().is_alive()) return;
+  if (!has_controller()) return;
   const bool keeps = dice_.one_in(2);
   note(fmt::format("the controller is killed when it writes next, {} that", keeps ? "after" : "before"));
   world_.controller().kill_at_write(keeps, dice_.between(1ms, 6'000ms));
@@ -143,11 +247,11 @@ void Faults::kill_controller_at_write() {
 
 // Both may be back before anybody has seen that they were gone.
 void Faults::kill_member_and_controller() {
-  const std::vector<std::size_t> members = world_.members();
-  if (!members_may_die_ || members.size() < 2 || !world_.controller().is_alive()) return;
+  const std::vector<std::size_t> members = within_reach(world_.members());
+  if (!members_may_die_ || members.size() < 2 || !has_controller()) return;
   if (world_.may_forget_groups()) return;
   const std::size_t site = dice_.one_of(members);
-  const Duration back = dice_.between(1ms, dice_.one_in(2) ? 100ms : 3'000ms);
+  const Duration back = dice_.between(1ms, dice_.one_in(4) ? 3'000ms : 100ms);
   const Duration controller_back = dice_.between(1ms, dice_.one_in(2) ? 100ms : 6'000ms);
   note(fmt::format("n{} and the controller are killed, and started again {:.3f} s and {:.3f} s later", site,
                    to_seconds(back), to_seconds(controller_back)));
@@ -159,7 +263,7 @@ void Faults::kill_member_and_controller() {
 }
 
 void Faults::block_way_to_controller() {
-  const std::size_t site = dice_.below(world_.size());
+  const std::size_t site = any_site();
   // Known: a controller without a store, that follows another, can learn of a group whose registration was
   // answered to one member only from that member; once its lease is over, the name is given anew.
   const Duration time = dice_.between(100ms, world_.controller().has_store() ? 20'000ms : 8'000ms);
@@ -176,7 +280,7 @@ void Faults::block_way_to_controller() {
 }
 
 void Faults::break_line_to_controller() {
-  const std::size_t site = dice_.below(world_.size());
+  const std::size_t site = any_site();
   if (!world_.site(site).is_alive()) return;
   note(fmt::format("the line of n{} to the controller breaks", site));
   world_.site(site).control().break_line();

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "square/simulation.h"
 #include "world/draw.h"
 
 namespace square::test {
@@ -18,6 +20,8 @@ class Faults {
 
   // Members may be killed, too: what runs ends with them.
   void let_members_die() { members_may_die_ = true; }
+  // Only to the first so many sites, and the lines between these.
+  void confine(std::size_t sites) { reach_ = sites; }
   // So many faults within the time, each taken back after a while of its own.
   void plan(std::size_t count, Duration within);
   // When the last of them is over.
@@ -31,6 +35,12 @@ class Faults {
   void cut_line();
   void stall_line();
   void worsen_line();
+  void slow_line();
+  void mute_line();
+  void damage_line();
+  void double_line();
+  void stall_receiver();
+  void step_clock();
   void pause_node();
   void pause_controller();
   void kill_relay();
@@ -38,16 +48,28 @@ class Faults {
   void kill_controller();
   void kill_controller_at_write();
   void kill_member_and_controller();
+  void cut_power_of_controller();
   void block_way_to_controller();
   void break_line_to_controller();
 
   [[nodiscard]] std::pair<std::size_t, std::size_t> any_line();
+  [[nodiscard]] std::size_t reach() const;
+  [[nodiscard]] std::size_t any_site() { return dice_.below(reach()); }
+  [[nodiscard]] std::vector<std::size_t> within_reach(std::vector<std::size_t> sites) const;
+  // There is one that something may happen to.
+  [[nodiscard]] bool has_controller() const;
+  // As set() says, and as reset() says after a while.
+  void change_line_for(Duration time, std::size_t from, std::size_t to,
+                       std::function<void(LinkConditions&)> set, std::function<void(LinkConditions&)> reset);
+  // What one host says does not reach the other.
+  void set_mute(std::size_t from, std::size_t to, bool is_mute);
   void note(const std::string& what);
   void kill(std::size_t site);
   void after(Duration wait, std::function<void()> task);
 
   World& world_;
   Dice dice_;
+  std::optional<std::size_t> reach_;
   bool members_may_die_ = false;
   bool has_killed_ = false;
   TimePoint end_{};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "controller/publication.h"
 #include "node/sums.h"
 
 namespace square::test {
@@ -18,6 +19,12 @@ constexpr int kPatience = 5;
 // So long after a member's death nobody waits for it any more: leases are over then, whatever happened to the
 // controller.
 constexpr Duration kLongestHearing = std::chrono::seconds(70);
+
+// What others may cost a tenant that shares nothing with them: a registration waits for whoever lags twice,
+// for the plan that is under way and for its own; an operation begins again under new plans.
+constexpr Duration kLongestRegistration = 2 * controller::kInstallPatience + std::chrono::milliseconds(1'500);
+constexpr Duration kLongestDelay = std::chrono::seconds(2);
+constexpr double kSlowness = 1.5;
 
 bool is_sum(CollectiveOp op) { return op != CollectiveOp::kBroadcast; }
 
@@ -62,6 +69,7 @@ void Job::begin(std::size_t rank) {
   Site& site = *sites_[script_.sites[rank]];
   if (!site.is_alive()) return note_death(script_.sites[rank]);
   members_[rank].phase = Phase::kRegistering;
+  if (members_[rank].asked_at == TimePoint{}) members_[rank].asked_at = simulation_.clock().now();
   site.control().register_group(
       script_.group, script_.timeout,
       [this, rank](const Result<GroupRegistration>& made) { registered(rank, made); });
@@ -84,7 +92,7 @@ void Job::registered(std::size_t rank, const Result<GroupRegistration>& made) {
   member.made = *made;
   member.label = group_label(script_.group.name, made->number);
   member.phase = Phase::kCalling;
-  member.has_registered = true;
+  if (!std::exchange(member.has_registered, true)) member.answered_at = simulation_.clock().now();
   member.next = 0;
   DataPlane& node = sites_[script_.sites[rank]]->node();
   for (std::size_t i = 0; i < made->collectives.size(); ++i)
@@ -174,9 +182,37 @@ void Job::note_death(std::size_t site) {
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     if (script_.sites[rank] != site) continue;
     // Others may wait for its last word also when it is through.
-    dead_.emplace(sites_[site]->name(), simulation_.clock().now());
+    dead_.insert(sites_[site]->name());
+    // Who had not come to the group may come still, for all that the others know.
+    if (members_[rank].has_registered)
+      registered_then_died_.emplace(sites_[site]->name(), simulation_.clock().now());
     if (members_[rank].phase != Phase::kClosed) members_[rank].phase = Phase::kDead;
   }
+}
+
+Complaints Job::delays(const LeastRate& rate) const {
+  Complaints found;
+  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+    const Member& member = members_[rank];
+    const Duration took = member.answered_at - member.asked_at;
+    if (member.has_registered && took > kLongestRegistration)
+      found.push_back(fmt::format("{} of {}: a registration took {:.3f} s through the trouble of others",
+                                  rank, script_.group.name, to_seconds(took)));
+  }
+  for (std::size_t index = 0; index < calls_[0].size(); ++index) {
+    const Call& call = calls_[0][index];
+    const auto is_ok = [](const auto& outcome) { return outcome && outcome->is_ok(); };
+    if (!std::ranges::all_of(call.outcomes, is_ok)) continue;
+    const TimePoint begin = *std::ranges::max_element(call.called_at);
+    const TimePoint end = *std::ranges::max_element(call.ended_at);
+    const double bits = 32.0 * static_cast<double>(call.inputs.front().size());
+    const double planned = bits / rate(members_[0].made.collectives[call.collective], begin, end);
+    if (end - begin > from_seconds(kSlowness * planned) + kLongestDelay)
+      found.push_back(
+          fmt::format("call {} of {} took {:.3f} s through the trouble of others, {:.3f} s by plan", index,
+                      script_.group.name, to_seconds(end - begin), planned));
+  }
+  return found;
 }
 
 bool Job::has_begun() const {
@@ -193,13 +229,14 @@ bool Job::may_come_back(std::size_t site) const {
 // Only the death of a member ends an operation, and who fails hears its name.
 bool Job::is_excused(const Status& failure) const {
   return std::ranges::any_of(
-      dead_, [&](const auto& one) { return failure.message().find(one.first) != std::string::npos; });
+      dead_, [&](const std::string& name) { return failure.message().find(name) != std::string::npos; });
 }
 
 std::string Job::waited_for() const {
-  const auto found = std::ranges::find_if(
-      dead_, [&](const auto& one) { return simulation_.clock().now() - one.second > kLongestHearing; });
-  return found == dead_.end() ? std::string() : found->first;
+  const auto found = std::ranges::find_if(registered_then_died_, [&](const auto& one) {
+    return simulation_.clock().now() - one.second > kLongestHearing;
+  });
+  return found == registered_then_died_.end() ? std::string() : found->first;
 }
 
 void Job::complain(std::size_t rank, const std::string& what) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,11 @@ class Job {
     std::vector<Call> calls;
     std::vector<Duration> begins;  // by rank
     Duration timeout = std::chrono::seconds(120);
-    int rounds = 1;  // so often the group is registered, used and closed
+    int rounds = 1;        // so often the group is registered, used and closed
+    bool is_calm = false;  // nothing ever happens to its members, or to whom they share a link or relay with
   };
+  // The bits per second that the active plans gave a collective at least, from one time to another.
+  using LeastRate = std::function<double(CollectiveId, TimePoint, TimePoint)>;
 
   Job(Simulation& simulation, Executor& world, std::vector<std::unique_ptr<Site>>& sites, Script script);
 
@@ -48,6 +52,8 @@ class Job {
   void note_death(std::size_t site);
   // Every member has its number, or has had it.
   [[nodiscard]] bool has_begun() const;
+  // Of one that is calm: what took longer than it may, whatever happens to others.
+  [[nodiscard]] Complaints delays(const LeastRate& rate) const;
   // Its process may be started again: a group that it was to register would wait for it for ever.
   [[nodiscard]] bool may_come_back(std::size_t site) const;
   // What members have seen that nobody should.
@@ -67,6 +73,8 @@ class Job {
     GroupRegistration made;
     std::string label;
     bool has_registered = false;
+    TimePoint asked_at{};
+    TimePoint answered_at{};
     int late_registrations = 0;
   };
 
@@ -90,7 +98,8 @@ class Job {
   Script script_;
   std::vector<std::vector<Call>> calls_;  // by round
   std::vector<Member> members_;
-  std::map<std::string, TimePoint> dead_;  // by name: when it died first
+  std::set<std::string> dead_;                             // names
+  std::map<std::string, TimePoint> registered_then_died_;  // by name: when first
   Complaints complaints_;
   std::uint64_t digest_ = 0xcbf29ce484222325U;
 };

@@ -93,9 +93,15 @@ void NodeControl::ping(std::uint64_t connection) {
   const auto pong = [this, alive = std::weak_ptr(alive_), connection, number] {
     if (alive.lock() && connection_ == connection) pongs_ = std::max(pongs_, number);
   };
+  // The process that is there now may know nothing of the connection.
+  const auto reset = [this, alive = std::weak_ptr(alive_), connection] {
+    if (alive.lock() && connection_ == connection) lost(unavailable("connection reset by peer"));
+  };
   network_.carry(channel, identity_.node, kControllerHost,
-                 [&network = network_, channel, node = identity_.node, pong] {
-                   network.carry(channel, kControllerHost, node, pong);
+                 [&network = network_, &controller = controller_, connection, channel, node = identity_.node,
+                  pong, reset] {
+                   if (controller.has(connection)) return network.carry(channel, kControllerHost, node, pong);
+                   network.carry(channel, kControllerHost, node, reset);
                  });
   later(kKeepaliveTimeout, [this, connection, number] {
     if (connection_ == connection && pongs_ < number) lost(unavailable("keepalive timeout"));
@@ -203,6 +209,8 @@ void NodeControl::beat(std::uint64_t connection) {
   v1::NodeEvent event;
   v1::Heartbeat& heartbeat = *event.mutable_heartbeat();
   for (const std::string& peer : events_.heard()) heartbeat.add_heard(peer);
+  for (const LinkReport& report : events_.measured())
+    *heartbeat.add_links() = controller::to_message(report, clock_.now());
   for (const auto& [collective, bytes] : std::exchange(used_, {})) {
     v1::CollectiveUse& use = *heartbeat.add_used();
     use.set_collective(collective.value());

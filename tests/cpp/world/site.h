@@ -20,10 +20,11 @@ class Site {
     ++incarnation_;
     executor_ = simulation_.make_executor(name_);
     transport_ = simulation_.make_transport(name_);
+    clock_ = simulation_.make_clock(name_);
     DataPlaneOptions options;
     options.name = name_;
     options.incarnation = incarnation_;
-    node_ = std::make_unique<DataPlane>(options, simulation_.clock(), *transport_, *executor_);
+    node_ = std::make_unique<DataPlane>(options, *clock_, *transport_, *executor_);
     if (!node_->start().is_ok()) std::abort();
     network_.set_process(name_, executor_.get());
     ControllerEvents events;
@@ -38,8 +39,9 @@ class Site {
       node.set_gone(peer, reason);
     };
     events.heard = [&node] { return node.heard(); };
+    events.measured = [&node] { return node.take_measured(); };
     control_ = std::make_unique<NodeControl>(
-        network_, controller_, simulation_.clock(), *executor_,
+        network_, controller_, *clock_, *executor_,
         NodeControl::Identity{name_, transport_->address(), incarnation_}, std::move(events));
     node.report_broken_links([&control = *control_](std::vector<std::string> peers) {
       control.report_broken_links(std::move(peers));
@@ -70,6 +72,7 @@ class Site {
   ControllerProcess& controller_;
   const std::string name_;
   std::uint32_t incarnation_ = 0;
+  std::unique_ptr<Clock> clock_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<DataPlane> node_;

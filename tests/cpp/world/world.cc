@@ -37,6 +37,7 @@ World::World(std::uint64_t seed)
   settings.has_store = dice_.one_in(2);
   settings.provisional_in = dice_.one_in(2) ? 3 : 0;
   for (std::size_t i = 0; i < count; ++i) sites_.push_back(nullptr);
+  troubled_ = count >= 4 && dice_.one_in(4) ? 2 + dice_.below(count - 3) : count;
   settings.scenario = draw_scenario();
   controller_ =
       std::make_unique<ControllerProcess>(simulation_, network_, std::move(settings), dice_.number());
@@ -60,15 +61,22 @@ Scenario World::draw_scenario() {
   Scenario scenario;
   scenario.name = "world";
   scenario.policy.name = "exact";
-  if (dice_.one_in(4)) return scenario;  // the nodes make the overlay
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < sites_.size(); ++i) names.push_back(node_name(i));
-  scenario.topology = *full_mesh(names, {kUnlimited, {}, 0.0});
-  for (std::size_t from = 0; from < names.size(); ++from) {
-    for (const LinkId link : scenario.topology.out_links(NodeId(static_cast<std::uint32_t>(from))))
-      (void)scenario.topology.set_capacity(link, 1e6 * static_cast<double>(1 + dice_.below(20)));
-  }
+  if (troubled_ == size() && dice_.one_in(4)) return scenario;  // the nodes make the overlay
+  scenario.topology = draw_topology();
   return scenario;
+}
+
+Topology World::draw_topology() {
+  Topology topology;
+  for (std::size_t i = 0; i < size(); ++i) (void)topology.add_node({node_name(i)});
+  for (std::size_t from = 0; from < size(); ++from) {
+    for (std::size_t to = 0; to < size(); ++to) {
+      if (from != to && are_linked(from, to))
+        (void)topology.add_link(node_name(from), node_name(to),
+                                {1e6 * static_cast<double>(1 + dice_.below(20)), {}, 0.0});
+    }
+  }
+  return topology;
 }
 
 void World::draw_lines() {
@@ -78,7 +86,7 @@ void World::draw_lines() {
       change_line(from, to, [&](LinkConditions& line) {
         line.delay = dice_.between(100us, 60ms);
         line.jitter = dice_.between(Duration(0), 10ms);
-        line.loss = dice_.one_in(3) ? dice_.between(0.0, 0.03) : 0.0;
+        line.loss = from < troubled_ && dice_.one_in(3) ? dice_.between(0.0, 0.03) : 0.0;
       });
     }
   }
@@ -87,20 +95,27 @@ void World::draw_lines() {
 void World::draw_jobs() {
   const bool is_mortal = dice_.one_in(3);
   if (is_mortal) faults_.let_members_die();
-  std::vector<std::size_t> all(size());
-  std::iota(all.begin(), all.end(), 0U);
+  std::vector<std::size_t> troubled(troubled_);
+  std::iota(troubled.begin(), troubled.end(), 0U);
+  std::vector<std::size_t> calm(size() - troubled_);
+  std::iota(calm.begin(), calm.end(), troubled_);
   // Some nodes are there to relay only.
-  std::ranges::shuffle(all, dice_.generator());
-  all.resize(2 + dice_.below(size() - 1));
-  const std::size_t count = 1 + dice_.below(3);
+  std::ranges::shuffle(troubled, dice_.generator());
+  troubled.resize(2 + dice_.below(troubled_ - 1));
+  const std::size_t count = 1 + dice_.below(3) + (calm.empty() ? 0 : 1);
+  if (!calm.empty()) faults_.confine(troubled_);
   for (std::size_t j = 0; j < count; ++j) {
+    const bool is_calm = !calm.empty() && (j == 0 || dice_.one_in(3));
+    std::vector<std::size_t>& all = is_calm ? calm : troubled;
     std::ranges::shuffle(all, dice_.generator());
     const std::vector<std::size_t> members(
         all.begin(), all.begin() + static_cast<std::ptrdiff_t>(2 + dice_.below(all.size() - 1)));
     Job::Script script =
         random_script(dice_, fmt::format("g{}", j), fmt::format("tenant{}", dice_.below(2)), members, sites_);
     // Who has not heard of a death would wait in the next round for who has.
-    if (is_mortal) script.rounds = 1;
+    if (is_mortal || is_calm) script.rounds = 1;
+    script.is_calm = is_calm;
+    if (is_calm) script.group.tenant = "calm";
     jobs_.push_back(std::make_unique<Job>(simulation_, *executor_, sites_, std::move(script)));
     jobs_.back()->on_registered = [this](const GroupSpec& group, const GroupRegistration& made) {
       note_numbers(group, made);
@@ -174,11 +189,27 @@ void World::note_numbers(const GroupSpec& group, const GroupRegistration& made) 
 }
 
 void World::note_plan(const Plan& plan) {
+  if (troubled_ < size()) {
+    std::map<CollectiveId, double> rates;
+    for (const PlanCollective& collective : plan.collectives) rates[collective.id] = collective.rate_bps;
+    if (rates_.empty() || rates_.back().second != rates) rates_.emplace_back(now(), std::move(rates));
+  }
   const std::size_t digest = std::hash<std::string>()(to_json(plan));
   const std::uint64_t origin = plan.origin.store * 31 + plan.origin.term;
   const auto [known, is_new] = plans_.emplace(std::pair(origin, plan.epoch.value()), digest);
   if (!is_new && known->second != digest)
     complain(fmt::format("epoch {} was given twice", plan.epoch.value()));
+}
+
+double World::least_rate(CollectiveId collective, TimePoint begin, TimePoint end) const {
+  double least = kUnlimited;
+  for (std::size_t i = 0; i < rates_.size(); ++i) {
+    const bool is_over = i + 1 < rates_.size() && rates_[i + 1].first < begin;
+    const auto found = rates_[i].second.find(collective);
+    if (!is_over && rates_[i].first <= end && found != rates_[i].second.end())
+      least = std::min(least, found->second);
+  }
+  return least;
 }
 
 bool World::run_until(const std::function<bool()>& finished, Duration limit) {
@@ -196,6 +227,11 @@ Verdict World::run() {
   (void)run_until(is_over, kLongestRun);
   for (const auto& job : jobs_) {
     for (const std::string& complaint : job->complaints()) complain(complaint);
+    if (!job->script().is_calm) continue;
+    const auto rate = [this](CollectiveId id, TimePoint begin, TimePoint end) {
+      return least_rate(id, begin, end);
+    };
+    for (const std::string& complaint : job->delays(rate)) complain(complaint);
   }
   // Leases of the dead do not run while the controller is stopped.
   (void)run_until([this] { return now() >= faults_.end() + (faults_.has_killed() ? kLeases : Duration(0)); },
@@ -216,8 +252,9 @@ void World::sweep() {
   for (std::size_t i = 0; i < size(); ++i) {
     if (sites_[i]->is_alive()) live.push_back(i);
   }
-  if (live.size() < 2) return;
-  Job::Script script = random_script(dice_, "sweep", "sweeper", {live[0], live[1]}, sites_);
+  // The last two: calm where there is such an island.
+  if (live.size() < 2 || !are_linked(live[live.size() - 2], live.back())) return;
+  Job::Script script = random_script(dice_, "sweep", "sweeper", {live[live.size() - 2], live.back()}, sites_);
   script.rounds = 2;
   script.timeout = kCalmTime;
   script.group.collectives = {{CollectiveOp::kBroadcast, Rank(0), 1.0, 1'000, {}, 0}};

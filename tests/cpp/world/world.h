@@ -58,6 +58,11 @@ class World {
   void draw_lines();
   void draw_jobs();
   [[nodiscard]] Scenario draw_scenario();
+  [[nodiscard]] Topology draw_topology();
+  [[nodiscard]] bool are_linked(std::size_t from, std::size_t to) const {
+    return (from < troubled_) == (to < troubled_);
+  }
+  [[nodiscard]] double least_rate(CollectiveId collective, TimePoint begin, TimePoint end) const;
   void note_plan(const Plan& plan);
   void note_numbers(const GroupSpec& group, const GroupRegistration& made);
   void sweep();
@@ -77,6 +82,10 @@ class World {
   std::map<std::uint64_t, std::string> groups_;
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t>
       plans_;  // by origin and epoch: what is in it
+  // Where there are two islands, with one controller: the first so many sites are one, and faults are there
+  // alone. Else all of them.
+  std::size_t troubled_ = 0;
+  std::vector<std::pair<TimePoint, std::map<CollectiveId, double>>> rates_;  // of the active plans
   Verdict verdict_;
 };
 
