@@ -140,7 +140,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   log(LogLevel::kInfo, {.component = "controller", .node = name}, "node {} {} at {}", name,
       is_new ? "joined" : "is back", member.address);
   line->send(welcome(lease_));
-  std::erase_if(gone_, [&](const auto& entry) { return entry.first == name; });
+  std::erase_if(gone_, [&](const auto& one) { return one.first == name; });
   for (const auto& [left, event] : gone_) line->send(event);
   send_addresses(name, member, moved);
   return {member, std::move(replaced)};
