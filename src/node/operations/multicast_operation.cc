@@ -8,6 +8,8 @@ namespace square {
 
 void MulticastOperation::on_post(const MemberOperation& call,
                                  const std::shared_ptr<const InstalledCollective>& plan) {
+  const auto& sessions = plan->sessions();
+  if (!sessions.empty()) source_ = fmt::format(" \"{}\"", plan->name_of(sessions.front().root));
   if (call.is_root) send(call, plan);
   if (operation_.is_over()) return;
   open();
@@ -113,8 +115,8 @@ bool MulticastOperation::is_done() const {
 std::string MulticastOperation::describe_missing() const {
   std::vector<std::string> texts = multicasts_.unconfirmed();
   std::ranges::copy(multicasts_.unfinished(true), std::back_inserter(texts));
-  return texts.empty() ? "nothing arrived from the source; has it called the operation?"
-                       : fmt::format("{}", fmt::join(texts, "; "));
+  if (!texts.empty()) return fmt::format("{}", fmt::join(texts, "; "));
+  return fmt::format("nothing arrived from the source{}; has it called the operation?", source_);
 }
 
 }  // namespace square

@@ -48,6 +48,7 @@ class MulticastOperation final : public OperationWork {
   Multicasts multicasts_;
   // Of the source, or of the first frame.
   std::shared_ptr<const InstalledCollective> plan_;
+  std::string source_;        // its name, for who waits for it
   std::set<SessionId> open_;  // what the members here wait for
   bool has_source_ = false;   // one of them
   bool copied_ = false;

@@ -217,7 +217,7 @@ void Faults::kill_relay() {
 }
 
 void Faults::kill_member() {
-  if (!members_may_die_) return;
+  if (!members_may_die_ || (has_killed_controller_ && world_.may_forget_groups())) return;
   const std::vector<std::size_t> members = within_reach(world_.members());
   if (members.size() > 1) kill(dice_.one_of(members));
 }
@@ -226,6 +226,7 @@ void Faults::kill_controller() {
   if (!has_controller() || (has_killed_ && world_.may_forget_groups())) return;
   const Duration time = dice_.between(1ms, 6'000ms);
   note(fmt::format("the controller is killed, and started again {:.3f} s later", to_seconds(time)));
+  has_killed_controller_ = true;
   world_.controller().kill();
   after(time, [this] { world_.start_controller(); });
 }
@@ -234,14 +235,16 @@ void Faults::cut_power_of_controller() {
   if (!has_controller() || (has_killed_ && world_.may_forget_groups())) return;
   const Duration time = dice_.between(1ms, 6'000ms);
   note(fmt::format("the controller's host loses power, and is there again {:.3f} s later", to_seconds(time)));
+  has_killed_controller_ = true;
   world_.controller().lose_power();
   after(time, [this] { world_.start_controller(); });
 }
 
 void Faults::kill_controller_at_write() {
-  if (!has_controller()) return;
+  if (!has_controller() || (has_killed_ && world_.may_forget_groups())) return;
   const bool keeps = dice_.one_in(2);
   note(fmt::format("the controller is killed when it writes next, {} that", keeps ? "after" : "before"));
+  has_killed_controller_ = true;
   world_.controller().kill_at_write(keeps, dice_.between(1ms, 6'000ms));
 }
 
@@ -256,6 +259,7 @@ void Faults::kill_member_and_controller() {
   note(fmt::format("n{} and the controller are killed, and started again {:.3f} s and {:.3f} s later", site,
                    to_seconds(back), to_seconds(controller_back)));
   has_killed_ = true;
+  has_killed_controller_ = true;
   world_.controller().kill();
   world_.kill(site, false);
   after(back, [this, site] { world_.restart(site); });

@@ -72,6 +72,7 @@ class Faults {
   std::optional<std::size_t> reach_;
   bool members_may_die_ = false;
   bool has_killed_ = false;
+  bool has_killed_controller_ = false;
   TimePoint end_{};
   std::vector<std::string> log_;
 };

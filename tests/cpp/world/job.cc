@@ -154,9 +154,9 @@ void Job::ended(std::size_t rank, std::size_t index, Status outcome) {
     return call_next(rank);
   }
   if (!is_excused(outcome)) complain(rank, fmt::format("call {}: {}", index, outcome.to_string()));
-  if (outcome.code() == StatusCode::kDeadlineExceeded && !waited_for().empty())
-    complain(rank,
-             fmt::format("call {} waited for {}, long dead: {}", index, waited_for(), outcome.message()));
+  const std::string dead = waited_for(call.called_at[rank]);
+  if (outcome.code() == StatusCode::kDeadlineExceeded && !dead.empty())
+    complain(rank, fmt::format("call {} waited for {}, long dead: {}", index, dead, outcome.message()));
   // Like a program that gives its group up.
   member.round = script_.rounds - 1;
   later(rank, Duration(0), [this, rank] { close(rank); });
@@ -232,9 +232,9 @@ bool Job::is_excused(const Status& failure) const {
       dead_, [&](const std::string& name) { return failure.message().find(name) != std::string::npos; });
 }
 
-std::string Job::waited_for() const {
+std::string Job::waited_for(TimePoint called_at) const {
   const auto found = std::ranges::find_if(registered_then_died_, [&](const auto& one) {
-    return simulation_.clock().now() - one.second > kLongestHearing;
+    return called_at < one.second && simulation_.clock().now() - one.second > kLongestHearing;
   });
   return found == registered_then_died_.end() ? std::string() : found->first;
 }
