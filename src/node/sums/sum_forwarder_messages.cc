@@ -142,9 +142,8 @@ void SumForwarder::ask() {
 std::string SumForwarder::describe_missing() const {
   if (done_) return "";
   const PlanSession* const session = plan_->session(label_.session);
-  const std::string root =
-      session == nullptr ? std::string("the root")
-                         : fmt::format("the root \"{}\"", plan_->plan().nodes[session->root.index()].name);
+  const std::string root = session == nullptr ? std::string("the root")
+                                              : fmt::format("the root \"{}\"", plan_->name_of(session->root));
   return fmt::format("no word from {} that it has every sum", root);
 }
 
