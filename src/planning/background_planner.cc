@@ -16,7 +16,7 @@ namespace square {
 namespace {
 
 // Planning gives way to who waits for an answer.
-constexpr int kNiceness = 5;
+constexpr int kNiceness = 10;
 // An own plan goes on so long although there is something newer to plan: the newer is put on top of it. It
 // goes on longer where those before it took longer, or were given up: under steady changes there would be
 // none.
