@@ -91,11 +91,25 @@ class OldVersion(Program):
         host, _, port = self.node.rpartition(":")
         with socket.create_connection((host, int(port))) as node:
             threading.Thread(target=pump, args=(node, connection, bytes), daemon=True).start()
-            pump(connection, node, self._age)
+            pump(connection, node, self._age())
 
-    def _age(self, data: bytes) -> bytes:
-        before, name, after = data.partition(self.NAME)
-        return before + name + (b"9" + after[1:] if name else after)
+    def _age(self) -> Callable[[bytes], bytes]:
+        """The name may come in two pieces: what may be its beginning is held back."""
+        held = b""
+
+        def change(data: bytes) -> bytes:
+            nonlocal held
+            before, name, after = (held + data).partition(self.NAME)
+            if name and after:
+                held = b""
+                return before + name + b"9" + after[1:]
+            all_of_it = held + data
+            sizes = range(min(len(self.NAME), len(all_of_it)), 0, -1)
+            size = next((size for size in sizes if all_of_it.endswith(self.NAME[:size])), 0)
+            held = all_of_it[len(all_of_it) - size :]
+            return all_of_it[: len(all_of_it) - size]
+
+        return change
 
 
 def pump(source: socket.socket, sink: socket.socket, change: Callable[[bytes], bytes]) -> None:
