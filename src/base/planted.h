@@ -10,8 +10,7 @@ namespace square {
 enum class Bug {
   kNone,
   // The controller.
-  kFirstPlanWaitsForNobody,
-  kPastGetsAnyPlan,
+  kPastIgnored,
   kExpectedNameIsAnother,
   kNumbersAgain,
   kEpochsAgain,
@@ -27,6 +26,7 @@ enum class Bug {
   kCreditOfLastConnection,
   kSuspicionNeverEnds,
   kSuspectIsGone,
+  kReplacedIsBack,
   kLostLinkIsDeath,
   kRelayDeathAborts,
   kPartsOfOldSums,
@@ -37,7 +37,6 @@ enum class Bug {
   kAskOnce,
   kNeverDialledAgain,
   kMoveLosesBlocks,
-  kMissedPlanUnnoticed,
   // What tests have in the place of disks and of gRPC.
   kStoreNotSynced,
   kRegistrationNotRepeated,
@@ -46,8 +45,7 @@ enum class Bug {
 };
 
 inline constexpr std::array kBugs = {
-    std::pair<Bug, std::string_view>{Bug::kFirstPlanWaitsForNobody, "first-plan-waits-for-nobody"},
-    std::pair<Bug, std::string_view>{Bug::kPastGetsAnyPlan, "past-gets-any-plan"},
+    std::pair<Bug, std::string_view>{Bug::kPastIgnored, "past-ignored"},
     std::pair<Bug, std::string_view>{Bug::kExpectedNameIsAnother, "expected-name-is-another"},
     std::pair<Bug, std::string_view>{Bug::kNumbersAgain, "numbers-again"},
     std::pair<Bug, std::string_view>{Bug::kEpochsAgain, "epochs-again"},
@@ -62,6 +60,7 @@ inline constexpr std::array kBugs = {
     std::pair<Bug, std::string_view>{Bug::kCreditOfLastConnection, "credit-of-last-connection"},
     std::pair<Bug, std::string_view>{Bug::kSuspicionNeverEnds, "suspicion-never-ends"},
     std::pair<Bug, std::string_view>{Bug::kSuspectIsGone, "suspect-is-gone"},
+    std::pair<Bug, std::string_view>{Bug::kReplacedIsBack, "replaced-is-back"},
     std::pair<Bug, std::string_view>{Bug::kLostLinkIsDeath, "lost-link-is-death"},
     std::pair<Bug, std::string_view>{Bug::kRelayDeathAborts, "relay-death-aborts"},
     std::pair<Bug, std::string_view>{Bug::kPartsOfOldSums, "parts-of-old-sums"},
@@ -72,7 +71,6 @@ inline constexpr std::array kBugs = {
     std::pair<Bug, std::string_view>{Bug::kAskOnce, "ask-once"},
     std::pair<Bug, std::string_view>{Bug::kNeverDialledAgain, "never-dialled-again"},
     std::pair<Bug, std::string_view>{Bug::kMoveLosesBlocks, "move-loses-blocks"},
-    std::pair<Bug, std::string_view>{Bug::kMissedPlanUnnoticed, "missed-plan-unnoticed"},
     std::pair<Bug, std::string_view>{Bug::kStoreNotSynced, "store-not-synced"},
     std::pair<Bug, std::string_view>{Bug::kRegistrationNotRepeated, "registration-not-repeated"},
     std::pair<Bug, std::string_view>{Bug::kCloseSaidOnce, "close-said-once"},

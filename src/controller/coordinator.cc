@@ -356,7 +356,7 @@ std::optional<TimePoint> Coordinator::step() {
     if (!publication_.is_under_way() && has_work_) {
       has_news_ = absorb_pasts(deferred) || has_news_;
       // What others run that may be back at once must be in the next plan: it would end otherwise.
-      if (!members_.return_end(time()) || is_planted(Bug::kFirstPlanWaitsForNobody)) begin(lock, deferred);
+      if (!members_.return_end(time()) || is_planted(Bug::kPastIgnored)) begin(lock, deferred);
     }
     if (deferred.empty() && !is_deposed_) return next_wake();
     lock.unlock();

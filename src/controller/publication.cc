@@ -73,7 +73,9 @@ bool Publication::is_lacked() const {
   if (is_planted(Bug::kLackedPlanStays)) return false;
   return std::ranges::any_of(members_, [&](const auto& entry) {
     const Member& member = entry.second;
-    if (!active_) return member.incarnation == 0 || member.floor > Epoch(0);
+    // What it runs is of a controller before this one, and others may have had other plans of that.
+    if (member.floor > (active_ ? active_->plan->epoch : Epoch(0))) return true;
+    if (!active_) return member.incarnation == 0;
     return member.installed < active_->plan->epoch && takes_part(*active_->plan, entry.first);
   });
 }

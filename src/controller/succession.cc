@@ -103,7 +103,7 @@ bool Succession::note(const v1::Hello& hello, Member& member,
   for (const PublishedPlanPtr& made : published) {
     // Nor is anything to be as it is since one that it has had.
     const bool is_later = made->parts->oldest() > Epoch(hello.past().epoch());
-    if (is_planted(Bug::kPastGetsAnyPlan) || (is_later && has_all(*made->plan, hello.past()))) continue;
+    if (is_planted(Bug::kPastIgnored) || (is_later && has_all(*made->plan, hello.past()))) continue;
     member.floor = std::max(member.floor, made->plan->epoch);
     if (made == published.back()) without_plan_.insert(hello.node());
   }

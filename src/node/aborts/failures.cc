@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/log.h"
+#include "base/planted.h"
 #include "node/messages/answers.h"
 
 namespace square {
@@ -77,6 +78,16 @@ void Failures::on_neighbour_gone(const std::string& peer) {
     ended.emplace(id, parts_.neighbours.lost().check_members(*collective, session));
   }
   for (const auto& [session, cause] : ended) end_session(session, cause);
+}
+
+void Failures::on_neighbour_replaced(const std::string& peer, const Status& cause) {
+  if (is_planted(Bug::kReplacedIsBack)) return;
+  std::set<CollectiveId> ended;
+  for (const auto& [id, collective] : parts_.plans.sessions()) {
+    const auto is_it = [&](NodeId member) { return collective->name_of(member) == peer; };
+    if (std::ranges::any_of(collective->session(id)->members, is_it)) ended.insert(collective->id());
+  }
+  for (const CollectiveId id : ended) poison({id, kEveryOperation}, cause);
 }
 
 // Tells everybody.

@@ -87,11 +87,11 @@ void Neighbours::close(const InstalledCollective& collective) {
 }
 
 void Neighbours::set_address(const std::string& peer, const std::string& address, std::uint64_t incarnation) {
-  const auto [known, is_first] = incarnations_.try_emplace(peer, incarnation);
   // It may be back at its address, and its links up again, before anybody has seen it absent.
-  if (incarnation != 0 && std::exchange(known->second, incarnation) != incarnation && !is_first &&
-      !node_.is_stopping)
+  if (incarnations_.note(peer, incarnation) && !node_.is_stopping) {
     take_for_gone(peer, "another process has its name");
+    host_.on_neighbour_replaced(peer, lost_.why_gone(peer));
+  }
   if (std::exchange(addresses_[peer], address) != address) broken_.forget(peer);
   if (const auto dial = dials_.find(peer); dial != dials_.end()) dial->second.absences = 0;
   lost_.forget_gone(peer);
@@ -269,11 +269,13 @@ void Neighbours::take_for_gone(const std::string& peer, const std::string& reaso
   host_.on_neighbour_gone(peer);
 }
 
-bool Neighbours::is_up(const std::string& peer) const {
+std::vector<LinkHandle> Neighbours::links_up(const std::string& peer) const {
+  std::vector<LinkHandle> up;
   const auto outgoing = outgoing_.find(peer);
   const auto incoming = incoming_.find(peer);
-  return (outgoing != outgoing_.end() && outgoing->second->is_up()) ||
-         (incoming != incoming_.end() && incoming->second->is_up());
+  if (outgoing != outgoing_.end() && outgoing->second->is_up()) up.push_back(*outgoing->second->handle());
+  if (incoming != incoming_.end() && incoming->second->is_up()) up.push_back(*incoming->second->handle());
+  return up;
 }
 
 void Neighbours::on_sent(LinkHandle link) {
@@ -332,12 +334,7 @@ bool Neighbours::is_suspected(const std::string& peer) const {
 }
 
 void Neighbours::close_links(const std::string& peer) {
-  const auto outgoing = outgoing_.find(peer);
-  const auto incoming = incoming_.find(peer);
-  if (outgoing != outgoing_.end() && outgoing->second->is_up())
-    node_.transport.close_link(*outgoing->second->handle());
-  if (incoming != incoming_.end() && incoming->second->is_up())
-    node_.transport.close_link(*incoming->second->handle());
+  for (const LinkHandle link : links_up(peer)) node_.transport.close_link(link);
 }
 
 void Neighbours::answer(const std::string& peer, Frame frame) {

@@ -8,11 +8,13 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "node/context.h"
 #include "node/lifetime.h"
 #include "node/links/broken_links.h"
 #include "node/links/flush.h"
+#include "node/links/incarnations.h"
 #include "node/links/incoming_link.h"
 #include "node/links/lost_links.h"
 #include "node/links/outgoing_link.h"
@@ -50,6 +52,8 @@ class Neighbours {
     virtual void on_link_back(LinkEnd end, const std::string& peer) = 0;
     // Its process is no more, and no link of it is up.
     virtual void on_neighbour_gone(const std::string& peer) = 0;
+    // Another process has its name, whatever is said of the link from now on.
+    virtual void on_neighbour_replaced(const std::string& peer, const Status& cause) = 0;
   };
 
   Neighbours(std::shared_ptr<NodeContext> node, Host& host);
@@ -126,7 +130,8 @@ class Neighbours {
   void close_links(const std::string& peer);
   [[nodiscard]] bool is_needed(const std::string& peer) const;
   [[nodiscard]] bool may_avoid(const std::string& peer) const;
-  [[nodiscard]] bool is_up(const std::string& peer) const;
+  [[nodiscard]] std::vector<LinkHandle> links_up(const std::string& peer) const;
+  [[nodiscard]] bool is_up(const std::string& peer) const { return !links_up(peer).empty(); }
 
   std::shared_ptr<NodeContext> shared_node_;
   NodeContext& node_;
@@ -134,7 +139,7 @@ class Neighbours {
   Pacer egress_{kUnlimited};
   Flush flush_;
   std::map<std::string, std::string> addresses_;
-  std::map<std::string, std::uint64_t> incarnations_;  // of those whose address is known
+  Incarnations incarnations_;  // of those whose address is known
   std::map<std::string, Dial> dials_;
   std::map<LinkHandle, Connection> connections_;
   OutgoingLinks outgoing_;

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/planted.h"
 
 namespace square {
 
@@ -90,8 +89,7 @@ void LivePlans::activate(Epoch epoch, bool moves) {
   node_.traffic.follow(active()->shared_plan());
   confirm();
   // Others have let go of the plan before the one that they had in between.
-  const bool has_missed_one =
-      !is_planted(Bug::kMissedPlanUnnoticed) && previous && previous->value() + 1 < epoch.value();
+  const bool has_missed_one = previous && previous->value() + 1 < epoch.value();
   is_moving_ = is_moving_ || moves || has_missed_one || (previous && host_.runs_before(*find(*previous)));
   if (is_moving_) move_up();
 }

@@ -272,3 +272,15 @@ TEST_CASE("publication: nodes that another controller had may have had different
   stage.members.hear("a", stage.members.find("a")->line.get(), kBegin)->floor = Epoch(7);
   CHECK(stage.publication.is_lacked());
 }
+
+TEST_CASE("publication: also where the controller began with a plan of its own") {
+  PublicationStage stage;
+  stage.publication.start_with(plan_at(Epoch(1)));
+  Member& member = *stage.members.hear("a", stage.join("a").get(), kBegin);
+  CHECK_FALSE(stage.publication.is_lacked());
+  member.floor = Epoch(7);
+  CHECK(stage.publication.is_lacked());
+  stage.publication.begin(plan_at(Epoch(8)), kBegin);
+  REQUIRE(stage.publication.settle(kBegin + std::chrono::minutes(1), stage.deferred).activated);
+  CHECK_FALSE(stage.publication.is_lacked());
+}

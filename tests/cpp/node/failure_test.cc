@@ -344,6 +344,26 @@ TEST_CASE("a source that was restarted and counts from 0 again is not told that 
   }
 }
 
+TEST_CASE("nobody waits for a member that ended between two calls, though another process has its name") {
+  Overlay overlay(4, 3);
+  REQUIRE(overlay.publish(star_plan()));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  for (const std::size_t other : {0U, 1U})
+    overlay.node(other).set_address("n2", overlay.transport(2).address(), 1);
+  Broadcast first(CollectiveId(0), {0, 1, 2}, payload(1'000));
+  first.post_all(overlay);
+  REQUIRE(overlay.run([&] { return first.is_over(); }));
+  overlay.restart(2, 77);
+  for (const std::size_t other : {0U, 1U})
+    overlay.node(other).set_address("n2", overlay.transport(2).address(), 2);
+  Broadcast next(CollectiveId(0), {0, 1, 2}, payload(1'000));
+  next.operation = OperationId(1);
+  for (const std::uint32_t rank : {0U, 1U}) next.post(overlay, rank);
+  REQUIRE(overlay.run([&] { return next.outcomes[0] && next.outcomes[1]; }, std::chrono::seconds(1)));
+  for (const std::size_t rank : {0U, 1U})
+    CHECK(next.outcomes[rank]->message().find("\"n2\" is gone") != std::string::npos);
+}
+
 TEST_CASE("a call that the plan gives no part to is refused") {
   Overlay overlay(5, 3);
   REQUIRE(overlay.publish(star_plan()));

@@ -17,6 +17,9 @@ struct Listening final : Neighbours::Host {
   void on_link_back(LinkEnd /*end*/, const std::string& /*peer*/) override { ++backs; }
   int backs = 0;
   void on_neighbour_gone(const std::string& peer) override { said.push_back(peer + " gone"); }
+  void on_neighbour_replaced(const std::string& peer, const Status& /*cause*/) override {
+    said.push_back(peer + " replaced");
+  }
   std::vector<StreamKey> rooms;
   std::vector<std::string> said;
 };
@@ -213,10 +216,10 @@ TEST_CASE("a process that is another than the one before says that this is gone"
   CHECK(test.host.said == std::vector<std::string>{"n2 up"});
   // Back at its address before this node saw that it was not there.
   test.neighbours.set_address("n2", "there", 2);
-  CHECK(test.host.said == std::vector<std::string>{"n2 up", "n2 gone"});
+  CHECK(test.host.said == std::vector<std::string>{"n2 up", "n2 gone", "n2 replaced"});
   CHECK_FALSE(test.neighbours.lost().is_gone("n2"));  // another is there
   test.neighbours.set_address("n2", "there", 2);
-  CHECK(test.host.said.size() == 2);
+  CHECK(test.host.said.size() == 3);
 }
 
 TEST_CASE("a neighbour whose address nobody tells is reported, until it is told") {

@@ -23,8 +23,16 @@ struct Disk {
   std::uint64_t term = 0;
   std::map<std::string, std::string> records;
   std::map<std::string, std::string> durable;
-  void sync() { durable = records; }
-  void lose_power() { records = durable; }
+  std::uint64_t durable_term = 0;
+  void sync() {
+    if (is_planted(Bug::kStoreNotSynced)) return;
+    durable = records;
+    durable_term = term;
+  }
+  void lose_power() {
+    records = durable;
+    term = durable_term;
+  }
   // The process is killed at a write: when so many more have begun, and before or after that one is on the
   // disk.
   std::optional<int> writes_until_death;
@@ -33,7 +41,7 @@ struct Disk {
 
 class DiskStore final : public store::Store {
  public:
-  explicit DiskStore(Disk& disk) : disk_(disk), term_(++disk.term) {}
+  explicit DiskStore(Disk& disk) : disk_(disk), term_(++disk.term) { disk.sync(); }
   [[nodiscard]] store::StoreId id() const override { return disk_.id; }
   [[nodiscard]] std::uint64_t term() const override { return term_; }
   Result<std::map<std::string, std::string>> read() override { return disk_.records; }
@@ -49,7 +57,7 @@ class DiskStore final : public store::Store {
         }
       }
     }
-    if (!is_planted(Bug::kStoreNotSynced)) disk_.sync();
+    disk_.sync();
     if (dies) {
       disk_.writes_until_death.reset();
       throw KilledWhileWriting();

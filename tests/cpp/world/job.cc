@@ -234,7 +234,7 @@ bool Job::is_excused(const Status& failure) const {
 
 std::string Job::waited_for(TimePoint called_at) const {
   const auto found = std::ranges::find_if(registered_then_died_, [&](const auto& one) {
-    return called_at < one.second && simulation_.clock().now() - one.second > kLongestHearing;
+    return simulation_.clock().now() - std::max(called_at, one.second) > kLongestHearing;
   });
   return found == registered_then_died_.end() ? std::string() : found->first;
 }
@@ -287,9 +287,14 @@ Job::Script random_script(Dice& dice, const std::string& name, const std::string
     call.collective = dice.below(script.group.collectives.size());
     call.operation = OperationId(operations[call.collective]++);
     const std::size_t count = dice.one_in(6) ? dice.below(3) : dice.below(150'000);
+    const bool all_think = dice.one_in(8);  // then nothing of the group runs
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       call.inputs.push_back(whole_floats(dice.generator(), count));
-      call.thought.push_back(dice.one_in(3) ? dice.between(Duration(0), 2'000ms) : Duration(0));
+      if (all_think) {
+        call.thought.push_back(dice.between(3'000ms, 8'000ms));
+      } else {
+        call.thought.push_back(dice.one_in(3) ? dice.between(Duration(0), 2'000ms) : Duration(0));
+      }
     }
     call.outputs.resize(ranks);
     call.outcomes.resize(ranks);

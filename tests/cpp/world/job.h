@@ -87,7 +87,7 @@ class Job {
   void check_result(std::size_t rank, const Call& call);
   void complain(std::size_t rank, const std::string& what);
   [[nodiscard]] bool is_excused(const Status& failure) const;
-  // One that died after the call, and was dead for long when the time was over.
+  // One that had died, and was dead for long when the time was over.
   [[nodiscard]] std::string waited_for(TimePoint called_at) const;
   [[nodiscard]] bool is_here(std::size_t rank) const;
   void later(std::size_t rank, Duration wait, Executor::Task task);

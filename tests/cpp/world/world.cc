@@ -262,6 +262,9 @@ void World::sweep() {
   script.calls[0].collective = 0;
   jobs_.push_back(std::make_unique<Job>(simulation_, *executor_, sites_, std::move(script)));
   const Job& job = *jobs_.back();
+  // Who hears of no other plan keeps the last one but one.
+  const auto is_back = [](const auto& site) { return !site->is_alive() || site->control().is_welcome(); };
+  (void)run_until([&] { return std::ranges::all_of(sites_, is_back); }, kCalmTime);
   jobs_.back()->start();
   (void)run_until([&] { return job.is_over(); }, kCalmTime);
   for (const std::string& complaint : job.complaints()) complain(complaint);
