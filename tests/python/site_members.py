@@ -59,11 +59,12 @@ class SiteMembers:
         return any([tail, head] in stream["links"] for session in sessions for stream in session["streams"])
 
     def planned_bps(self, tail: str, head: str) -> float:
-        """What the plan that is active takes the link to carry."""
+        """What the plan that is active takes the link to carry; 0 where it goes around it."""
         plan = self.controller.plan()
-        return next(
+        capacities = (
             link.capacity_bps for link in plan.links if (link.from_node, link.to_node) == (tail, head)
         )
+        return next(capacities, 0.0)
 
     def say_end(self) -> None:
         """The operation under way is the last."""

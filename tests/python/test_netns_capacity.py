@@ -65,7 +65,7 @@ def test_a_link_that_fades_under_a_broadcast_is_planned_as_it_is(sites: Sites) -
         time.sleep(UNDISTURBED_SECONDS)
         faded_at = time.monotonic()
         shape(sites, FADING, FADED_BPS)
-        is_seen = wait_until(lambda: job.planned_bps(*FADING) < 1.1 * FADED_BPS, PATIENCE)
+        is_seen = wait_until(lambda: 0 < job.planned_bps(*FADING) < 1.1 * FADED_BPS, PATIENCE)
         seen = time.monotonic() - faded_at
         measured = job.planned_bps(*FADING)
         operations = job.wait()

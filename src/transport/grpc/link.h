@@ -72,6 +72,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void note_local();
   // The same every kProbeLook while the link is probed. False when that is over.
   bool look_closely(Channel& channel);
+  // Used on the queue's thread.
+  [[nodiscard]] const std::shared_ptr<LinkQueue>& send_queue() const { return send_queue_; }
   // The last call of a channel.
   void on_channel_down(Channel& channel, const Status& reason);
 
@@ -107,6 +109,7 @@ class Link : public std::enable_shared_from_this<Link> {
   const LinkEnd end_;
   const std::string id_;
   const MakeChannel make_channel_;
+  const std::shared_ptr<LinkQueue> send_queue_ = std::make_shared<LinkQueue>();
 
   std::mutex mutex_;
   std::vector<Slot> slots_;  // by number

@@ -35,6 +35,15 @@ Duration microseconds(std::uint64_t count) {
   return std::chrono::microseconds(static_cast<std::int64_t>(count));
 }
 
+// Half of `most` is to be gone before more comes: little by little would cost as many writes.
+std::size_t room_under(std::size_t most, std::size_t held) { return held <= most / 2 ? most - held : 0; }
+
+// How long so much takes. The rate is in bytes a second.
+Duration queue_wait(std::size_t bytes, double rate) {
+  if (!(rate > 0)) return kUnknownQueueWait;
+  return std::clamp(from_seconds(static_cast<double>(bytes) / rate), kMinQueueWait, kMaxQueueWait);
+}
+
 }  // namespace
 
 SendQueue::Reading SendQueue::read() const {
@@ -58,13 +67,43 @@ SendQueue::Reading SendQueue::read() const {
   return reading;
 }
 
-void SendQueue::begin(int socket, std::size_t least_bytes) {
+LinkQueue::Room LinkQueue::room(TimePoint now) const {
+  double remembered = 0;
+  double carried = 0;
+  bool grows = false;
+  std::size_t unsent = 0;
+  for (SendQueue* const queue : queues_) {
+    if (now - queue->read_at_ > kReadingAge) queue->refresh(now);
+    remembered = std::max(remembered, queue->rate_);
+    carried += queue->carried_rate_;
+    grows = grows || queue->grows(now);
+    unsent += queue->unsent_bytes_;
+  }
+  const double rate = std::max(remembered, carried);
+  const auto most = static_cast<std::size_t>(rate * to_seconds(kSendQueueTime) * (grows ? 2 : 1));
+  const std::size_t part = most / (2 * queues_.size());
+  if (unsent <= most / 2) return {most - unsent, part, {}};
+  return {0, part, queue_wait(unsent - most / 2, rate)};
+}
+
+void SendQueue::begin(int socket, std::shared_ptr<LinkQueue> link, std::size_t least_bytes) {
   socket_ = socket;
   least_bytes_ = least_bytes;
   const Reading first = read();
   written_bytes_ = first.taken_bytes;
+  carried_bytes_ = first.delivered_bytes;
   // The stream is open, so bytes have been acknowledged. A kernel that does not tell is not asked again.
-  if (first.delivered_bytes == 0) socket_ = -1;
+  if (first.delivered_bytes == 0) {
+    socket_ = -1;
+    return;
+  }
+  link_ = std::move(link);
+  link_->add(*this);
+}
+
+void SendQueue::end() {
+  if (const auto link = std::exchange(link_, nullptr)) link->remove(*this);
+  socket_ = -1;
 }
 
 void SendQueue::note_written(std::size_t message_bytes, TimePoint now) {
@@ -83,11 +122,12 @@ void SendQueue::refresh(TimePoint now) {
   unsent_bytes_ = reading.unsent_bytes + (written_bytes_ - reading.taken_bytes);
   if (!(rate_ > 0)) rates_.fill(reading.rate);
   if (now - sampled_at_ >= kReadingAge) {
-    sampled_at_ = now;
+    note_carried(reading, now - std::exchange(sampled_at_, now));
     rates_[readings_++ % rates_.size()] = reading.rate;
   }
   const auto [low, high] = std::minmax(rates_[0], rates_[1]);
-  rate_ = std::clamp(rates_[2], low, high);
+  rate_ = std::min(std::clamp(rates_[2], low, high),
+                   std::max(kMostOfCarried * carried_rate_, kMostOfFull * full_rate_));
   round_trip_ = reading.round_trip;
   if (rate_ >= kGrowth * steady_rate_) {
     steady_rate_ = rate_;
@@ -96,9 +136,22 @@ void SendQueue::refresh(TimePoint now) {
   steady_rate_ = std::min(steady_rate_, 2 * rate_);
 }
 
+void SendQueue::note_carried(const Reading& reading, Duration step) {
+  const std::uint64_t before =
+      std::exchange(carried_bytes_, std::max(carried_bytes_, reading.delivered_bytes));
+  const double rate = static_cast<double>(carried_bytes_ - before) / to_seconds(step);
+  const double weight = std::min(1.0, to_seconds(step) / to_seconds(kCarriedTime));
+  const bool is_full = reading.unsent_bytes > 0;
+  carried_rate_ += weight * (rate - carried_rate_);
+  if (std::exchange(was_full_, is_full) && is_full) full_rate_ += weight * (rate - full_rate_);
+}
+
+bool SendQueue::grows(TimePoint now) const {
+  return now - grew_at_ < std::max(kLeastGrowingTime, kGrowingRoundTrips * round_trip_);
+}
+
 std::size_t SendQueue::allowance(TimePoint now) const {
-  const bool grows = now - grew_at_ < std::max(kLeastGrowingTime, kGrowingRoundTrips * round_trip_);
-  const double bytes = rate_ * to_seconds(kSendQueueTime) * (grows ? 2 : 1);
+  const double bytes = rate_ * to_seconds(kSendQueueTime) * (grows(now) ? 2 : 1);
   return std::max(least_bytes_, static_cast<std::size_t>(bytes));
 }
 
@@ -107,11 +160,13 @@ std::size_t SendQueue::room(TimePoint now) {
   ran_dry_ = ran_dry_ || bytes_in(socket_, SIOCOUTQNSD) == 0;
   if (unsent_bytes_ > allowance(now) / 2 || now - read_at_ > kReadingAge) refresh(now);
   const std::size_t most = allowance(now);
-  if (unsent_bytes_ <= most / 2) return most - unsent_bytes_;
-  const double excess = static_cast<double>(unsent_bytes_ - most / 2);
-  wait_ =
-      rate_ > 0 ? std::clamp(from_seconds(excess / rate_), kMinQueueWait, kMaxQueueWait) : kUnknownQueueWait;
-  return 0;
+  const std::size_t own = room_under(most, unsent_bytes_);
+  if (own == 0) wait_ = queue_wait(unsent_bytes_ - most / 2, rate_);
+  if (own == 0 || !link_->is_shared()) return own;
+  const LinkQueue::Room shared = link_->room(now);
+  wait_ = shared.wait;
+  return std::min(own,
+                  std::max(shared.bytes, room_under(std::max(least_bytes_, shared.part), unsent_bytes_)));
 }
 
 SocketFigures SendQueue::figures(TimePoint now) {

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "square/clock.h"
 
@@ -26,6 +28,12 @@ inline constexpr Duration kUnknownQueueWait = std::chrono::milliseconds(4);
 inline constexpr Duration kReadingAge = std::chrono::milliseconds(25);
 // After so long without a write gRPC has given the kernel all that it took.
 inline constexpr Duration kSettledTime = std::chrono::milliseconds(200);
+// Over so long is taken what a connection carries.
+inline constexpr Duration kCarriedTime = std::chrono::milliseconds(100);
+// TCP's own samples count up to so many times that, or what it carried when it was last full, and a little:
+// the last packets before a rest may seem to have flown.
+inline constexpr double kMostOfCarried = 2;
+inline constexpr double kMostOfFull = 1.25;
 // Messages of no more bytes go whole.
 inline constexpr std::size_t kMinPieceBytes = kMinSendQueueBytes / 2;
 
@@ -38,15 +46,42 @@ struct SocketFigures {
   bool is_limited = false;
 };
 
+class SendQueue;
+
+// The connections of one link. A connection that has rested remembers what it carried, maybe alone: if each
+// held so much, the link would hold it as often as it has connections. Used on the thread of its connections.
+class LinkQueue {
+ public:
+  void add(SendQueue& queue) { queues_.push_back(&queue); }
+  void remove(SendQueue& queue) { std::erase(queues_, &queue); }
+
+  struct Room {
+    std::size_t bytes = 0;  // that any one of them may add
+    std::size_t part = 0;   // that each may hold in any case
+    Duration wait{0};       // where there are none
+  };
+  // Precondition: it has more connections than one.
+  [[nodiscard]] Room room(TimePoint now) const;
+  [[nodiscard]] bool is_shared() const { return queues_.size() > 1; }
+
+ private:
+  std::vector<SendQueue*> queues_;
+};
+
 // The sending side of one connection. Bytes that gRPC has taken and not given to the kernel count: they are
 // what was written less what the kernel has taken. gRPC adds a little of its own, so that would become too
 // little; it is set right whenever it is under nothing, and whenever all is quiet. Where the kernel does not
 // count what is acknowledged, nothing is known and everything allowed. Not thread-safe.
 class SendQueue {
  public:
-  // The socket is open and connected for as long as anything else is called. It may hold `least_bytes` in any
-  // case.
-  void begin(int socket, std::size_t least_bytes = kMinSendQueueBytes);
+  SendQueue() = default;
+  ~SendQueue() { end(); }
+  SendQueue(const SendQueue&) = delete;
+  SendQueue& operator=(const SendQueue&) = delete;
+
+  // The socket is open and connected until end(). It may hold `least_bytes` in any case.
+  void begin(int socket, std::shared_ptr<LinkQueue> link, std::size_t least_bytes = kMinSendQueueBytes);
+  void end();
   void note_written(std::size_t message_bytes, TimePoint now);
   // Bytes that may be written now. 0: none; then wait() says when to ask again.
   std::size_t room(TimePoint now);
@@ -54,6 +89,8 @@ class SendQueue {
   SocketFigures figures(TimePoint now);
 
  private:
+  friend class LinkQueue;
+
   // What the kernel says.
   struct Reading {
     std::uint64_t delivered_bytes = 0;
@@ -68,8 +105,11 @@ class SendQueue {
   };
   [[nodiscard]] Reading read() const;
   void refresh(TimePoint now);
+  void note_carried(const Reading& reading, Duration step);
+  [[nodiscard]] bool grows(TimePoint now) const;
   [[nodiscard]] std::size_t allowance(TimePoint now) const;
 
+  std::shared_ptr<LinkQueue> link_;
   int socket_ = -1;
   std::size_t least_bytes_ = kMinSendQueueBytes;
   std::uint64_t written_bytes_ = 0;
@@ -83,6 +123,10 @@ class SendQueue {
   double rate_ = 0;
   double steady_rate_ = 0;  // it grows as long as this is exceeded by a quarter
   TimePoint grew_at_{};
+  std::uint64_t carried_bytes_ = 0;
+  double carried_rate_ = 0;  // of late
+  double full_rate_ = 0;     // when there was last always something to send
+  bool was_full_ = false;
   Duration round_trip_{0};
   Duration wait_{0};
   bool ran_dry_ = true;  // since the last figures

@@ -119,7 +119,10 @@ void TailChannel::advance(Op op, bool ok) {
 
 void TailChannel::on_accepted() {
   deadline_.Cancel();
-  if (socket_) queued_.begin(socket_.get(), number() == 0 ? kMinSendQueueBytes : kMinFurtherQueueBytes);
+  if (socket_) {
+    queued_.begin(socket_.get(), link().send_queue(),
+                  number() == 0 ? kMinSendQueueBytes : kMinFurtherQueueBytes);
+  }
   is_local_ = is_on_this_machine(socket_.get());
   go_up(to_.peer);
   if (is_local_ && number() == 0) link().note_local();
@@ -197,10 +200,13 @@ void TailChannel::cancel() {
 
 // Before any event says that the call is over: where a write is stuck, none does.
 void TailChannel::part() {
-  if (is_up() && socket_) owner_.part(std::move(socket_));
+  if (!is_up() || !socket_) return;
+  queued_.end();
+  owner_.part(std::move(socket_));
 }
 
 void TailChannel::release() {
+  queued_.end();
   stream_.reset();
   context_.reset();
   channel_.reset();

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -82,7 +84,9 @@ class SlowConnection {
 
 // A sender that has always more.
 struct Sender {
-  Sender() { queue.begin(connection.tail); }
+  explicit Sender(const std::shared_ptr<LinkQueue>& link = std::make_shared<LinkQueue>()) {
+    queue.begin(connection.tail, link);
+  }
 
   // What there is room for, or the wait.
   void step() {
@@ -107,6 +111,29 @@ TEST_CASE("a connection holds no more than a fifth of a second of what it carrie
   while (std::chrono::steady_clock::now() < end) sender.step();
   CAPTURE(sender.most_queued);
   CHECK(sender.most_queued < 1.25 * kRate / 5 + kMinSendQueueBytes + kMessageBytes);
+}
+
+TEST_CASE("two connections of one link hold little more than one, though each remembers what it carried") {
+  const auto link = std::make_shared<LinkQueue>();
+  std::array<Sender, 2> senders{Sender(link), Sender(link)};
+  for (Sender& alone : senders) {
+    const auto end = std::chrono::steady_clock::now() + 1s;
+    while (std::chrono::steady_clock::now() < end) alone.step();
+  }
+  std::this_thread::sleep_for(2 * kCarriedTime);
+  std::array<std::size_t, 2> held{};
+  for (std::size_t i = 0; i < senders.size(); ++i) {
+    SendQueue& queue = senders[i].queue;
+    while (const std::size_t room = queue.room(steady_clock().now())) {
+      queue.note_written(room, steady_clock().now());
+      held[i] += room;
+    }
+  }
+  const double most = kRate * to_seconds(kSendQueueTime);
+  CAPTURE(held[1]);
+  CHECK(held[0] > most / 2);
+  CHECK(held[1] > 0);
+  CHECK(held[0] + held[1] < 1.6 * most + 2 * kMinSendQueueBytes);
 }
 
 TEST_CASE("a connection that is kept full tells what it carries") {
@@ -150,7 +177,7 @@ TEST_CASE("what was counted and never came to the kernel does not keep a connect
 TEST_CASE("a connection whose kernel counts nothing is not held back") {
   const int unconnected = socket(AF_INET, SOCK_STREAM, 0);
   SendQueue queue;
-  queue.begin(unconnected);
+  queue.begin(unconnected, std::make_shared<LinkQueue>());
   queue.note_written(100'000'000, steady_clock().now());
   CHECK(queue.room(steady_clock().now()) > kMinSendQueueBytes);
   close(unconnected);
