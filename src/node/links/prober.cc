@@ -29,7 +29,9 @@ void Prober::on_measured(const std::string& peer) {
 
 void Prober::on_round_trip(const std::string& peer, Duration round_trip) {
   const auto found = links_.find(peer);
-  if (found != links_.end()) found->second.round_trip = round_trip;
+  if (found == links_.end()) return;
+  Duration& least = found->second.round_trip;
+  least = least > Duration(0) ? std::min(least, round_trip) : round_trip;
 }
 
 // For the link that is due first; late where it was measured meanwhile.

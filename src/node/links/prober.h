@@ -47,6 +47,7 @@ class Prober {
   struct Link {
     TimePoint due{};
     bool is_measured = false;
+    // The least: where it was longer data waited, and who has seen that would wait for long to see it gone.
     Duration round_trip{0};
     [[nodiscard]] Duration interval() const {
       return std::max<Duration>(kProbeInterval, kProbeIntervalRoundTrips * round_trip);

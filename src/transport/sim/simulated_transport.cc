@@ -305,9 +305,12 @@ void SimulatedTransport::probe(LinkHandle link) {
   if (found == connections_.end()) return;
   Connection& connection = found->second;
   const LinkConditions& wire = conditions(connection);
-  if (connection.end == LinkEnd::kHead || wire.capacity_bps == kUnlimited || wire.is_stalled) return;
-  connection.busy_until = std::max(connection.busy_until, simulation_.clock.time) + kSimulatedProbeTime;
-  connection.sent_bits += wire.capacity_bps * to_seconds(kSimulatedProbeTime);
+  if (connection.end == LinkEnd::kHead || wire.is_stalled) return;
+  connection.busy_until = std::max(connection.busy_until, simulation_.clock.time);
+  if (wire.capacity_bps < kUnlimited) {
+    connection.busy_until += kSimulatedProbeTime;
+    connection.sent_bits += wire.capacity_bps * to_seconds(kSimulatedProbeTime);
+  }
   later(connection.busy_until + 2 * wire.delay, [this, link] {
     const auto probed = connections_.find(link);
     if (probed != connections_.end())

@@ -46,6 +46,17 @@ TEST_CASE("a link is probed every minute at least, and takes no more than its hu
   }
 }
 
+TEST_CASE("a link over which data waited is probed as soon as any other") {
+  ProbingNode node;
+  node.prober.on_up("a", true);
+  node.prober.on_round_trip("a", 20ms);
+  node.pass(10s);
+  node.prober.on_round_trip("a", 2s);
+  node.prober.on_measured("a");
+  node.pass(60s);
+  CHECK(node.probes_of("a") == 1);
+}
+
 TEST_CASE("probes of a node are one at a time, never measured links first") {
   ProbingNode node;
   for (const char* known : {"k", "l"}) node.prober.on_up(known, true);

@@ -81,6 +81,8 @@ void Job::registered(std::size_t rank, const Result<GroupRegistration>& made) {
   const bool is_late = made.status().code() == StatusCode::kDeadlineExceeded;
   if (is_late && dead_.empty() && ++member.late_registrations < kPatience) return begin(rank);
   if (!made.is_ok()) {
+    log(LogLevel::kInfo, "job", "{} of {} at {}: does not register: {}", rank, script_.group.name,
+        sites_[script_.sites[rank]]->name(), made.status().to_string());
     if (!is_excused(made.status())) complain(rank, "registers: " + made.status().to_string());
     member.phase = Phase::kClosed;
     return;
