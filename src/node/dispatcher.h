@@ -95,9 +95,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   void on_neighbour_up(const std::string& peer) override { failures_.on_neighbour_up(peer); }
   void on_link_back(LinkEnd end, const std::string& peer) override;
   void on_neighbour_gone(const std::string& peer) override { failures_.on_neighbour_gone(peer); }
-  void on_neighbour_replaced(const std::string& peer, const Status& cause) override {
-    failures_.on_neighbour_replaced(peer, cause);
-  }
+  void on_neighbour_replaced(const std::string& peer) override { failures_.on_neighbour_replaced(peer); }
 
   // What keeps a call from becoming an operation.
   [[nodiscard]] Status check_call(const MemberOperation& call, const Collective& collective) const;

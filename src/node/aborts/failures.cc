@@ -80,14 +80,14 @@ void Failures::on_neighbour_gone(const std::string& peer) {
   for (const auto& [session, cause] : ended) end_session(session, cause);
 }
 
-void Failures::on_neighbour_replaced(const std::string& peer, const Status& cause) {
+void Failures::on_neighbour_replaced(const std::string& peer) {
   if (is_planted(Bug::kReplacedIsBack)) return;
   std::set<CollectiveId> ended;
   for (const auto& [id, collective] : parts_.plans.sessions()) {
     const auto is_it = [&](NodeId member) { return collective->name_of(member) == peer; };
     if (std::ranges::any_of(collective->session(id)->members, is_it)) ended.insert(collective->id());
   }
-  for (const CollectiveId id : ended) poison({id, kEveryOperation}, cause);
+  for (const CollectiveId id : ended) poison({id, kEveryOperation}, lost_count(peer));
 }
 
 // Tells everybody.

@@ -42,7 +42,7 @@ class Failures {
   // A neighbour's process is no more: what runs in the sessions that it is a member of cannot end.
   void on_neighbour_gone(const std::string& peer);
   // And nothing will bring it back: nor can what is called later, in the groups that it had a part in.
-  void on_neighbour_replaced(const std::string& peer, const Status& cause);
+  void on_neighbour_replaced(const std::string& peer);
   void on_neighbour_up(const std::string& peer) {
     aborts_.repeat([this](SessionId session) { return parts_.plans.ways_of(session); }, peer);
   }

@@ -36,6 +36,11 @@ Status Collective::closed_before(CollectiveId id, const std::string& node) {
       "the group of collective {} was closed on node \"{}\"; make a new group", id.value(), node));
 }
 
+Status lost_count(const std::string& node) {
+  return failed_precondition(fmt::format(
+      "node \"{}\" was restarted and has lost count of the group's operations; make a new group", node));
+}
+
 const Collective& Groups::look(CollectiveId collective) const {
   static const Collective kNone;
   const auto found = collectives_.find(collective);
@@ -115,9 +120,7 @@ Status Groups::check_life(CollectiveId collective, const Speaker& speaker, std::
   auto& lives = collectives_[collective].lives;
   const auto [life, is_new] = lives.try_emplace({speaker.session, speaker.node}, incarnation);
   if (life->second == incarnation) return Status::ok();
-  return failed_precondition(
-      fmt::format("node \"{}\" was restarted and has lost count of the group's operations; make a new group",
-                  speaker.name));
+  return lost_count(speaker.name);
 }
 
 }  // namespace square

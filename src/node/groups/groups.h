@@ -45,6 +45,9 @@ struct Collective {
   [[nodiscard]] static Status closed_before(CollectiveId id, const std::string& node);
 };
 
+// FAILED_PRECONDITION: another process has the node's name.
+Status lost_count(const std::string& node);
+
 // Knows nothing of links and plans. Used on the node's strand; references stay valid.
 class Groups {
  public:

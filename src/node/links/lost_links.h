@@ -37,8 +37,6 @@ class LostLinks {
   void forget_gone(const std::string& peer) { gone_.erase(peer); }
   [[nodiscard]] bool has_gone() const { return !gone_.empty(); }
   [[nodiscard]] bool is_gone(const std::string& peer) const { return gone_.contains(peer); }
-  // Precondition: it is.
-  [[nodiscard]] const Status& why_gone(const std::string& peer) const { return gone_.at(peer); }
   // UNAVAILABLE with the name of a member of the session, or of one of the collective's, that is gone.
   [[nodiscard]] Status check_members(const InstalledCollective& collective, const PlanSession& session) const;
   [[nodiscard]] Status check_members(const InstalledCollective& collective) const;

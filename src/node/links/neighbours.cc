@@ -90,7 +90,7 @@ void Neighbours::set_address(const std::string& peer, const std::string& address
   // It may be back at its address, and its links up again, before anybody has seen it absent.
   if (incarnations_.note(peer, incarnation) && !node_.is_stopping) {
     take_for_gone(peer, "another process has its name");
-    host_.on_neighbour_replaced(peer, lost_.why_gone(peer));
+    host_.on_neighbour_replaced(peer);
   }
   if (std::exchange(addresses_[peer], address) != address) broken_.forget(peer);
   if (const auto dial = dials_.find(peer); dial != dials_.end()) dial->second.absences = 0;

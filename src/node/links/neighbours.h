@@ -53,7 +53,7 @@ class Neighbours {
     // Its process is no more, and no link of it is up.
     virtual void on_neighbour_gone(const std::string& peer) = 0;
     // Another process has its name, whatever is said of the link from now on.
-    virtual void on_neighbour_replaced(const std::string& peer, const Status& cause) = 0;
+    virtual void on_neighbour_replaced(const std::string& peer) = 0;
   };
 
   Neighbours(std::shared_ptr<NodeContext> node, Host& host);

@@ -361,7 +361,7 @@ TEST_CASE("nobody waits for a member that ended between two calls, though anothe
   for (const std::uint32_t rank : {0U, 1U}) next.post(overlay, rank);
   REQUIRE(overlay.run([&] { return next.outcomes[0] && next.outcomes[1]; }, std::chrono::seconds(1)));
   for (const std::size_t rank : {0U, 1U})
-    CHECK(next.outcomes[rank]->message().find("\"n2\" is gone") != std::string::npos);
+    CHECK(next.outcomes[rank]->message().find("\"n2\" was restarted") != std::string::npos);
 }
 
 TEST_CASE("a call that the plan gives no part to is refused") {

@@ -64,9 +64,7 @@ struct Node : Alone, OperationHost, LivePlans::Host, Neighbours::Host {
   void on_neighbour_up(const std::string&) override {}
   void on_link_back(LinkEnd /*end*/, const std::string& /*peer*/) override {}
   void on_neighbour_gone(const std::string& peer) override { failures.on_neighbour_gone(peer); }
-  void on_neighbour_replaced(const std::string& peer, const Status& cause) override {
-    failures.on_neighbour_replaced(peer, cause);
-  }
+  void on_neighbour_replaced(const std::string& peer) override { failures.on_neighbour_replaced(peer); }
 
   const StreamKey key{Epoch(1), SessionId(0), StreamIndex(0)};
   Neighbours neighbours{node, *this};

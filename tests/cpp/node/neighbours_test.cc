@@ -17,9 +17,7 @@ struct Listening final : Neighbours::Host {
   void on_link_back(LinkEnd /*end*/, const std::string& /*peer*/) override { ++backs; }
   int backs = 0;
   void on_neighbour_gone(const std::string& peer) override { said.push_back(peer + " gone"); }
-  void on_neighbour_replaced(const std::string& peer, const Status& /*cause*/) override {
-    said.push_back(peer + " replaced");
-  }
+  void on_neighbour_replaced(const std::string& peer) override { said.push_back(peer + " replaced"); }
   std::vector<StreamKey> rooms;
   std::vector<std::string> said;
 };
