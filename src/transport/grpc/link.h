@@ -72,7 +72,6 @@ class Link : public std::enable_shared_from_this<Link> {
   void note_local();
   // The same every kProbeLook while the link is probed. False when that is over.
   bool look_closely(Channel& channel);
-  // Used on the queue's thread.
   [[nodiscard]] const std::shared_ptr<LinkQueue>& send_queue() const { return send_queue_; }
   // The last call of a channel.
   void on_channel_down(Channel& channel, const Status& reason);
