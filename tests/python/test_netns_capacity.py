@@ -52,7 +52,7 @@ def sites() -> Iterator[Sites]:
 
 def shape(sites: Sites, link: tuple[str, str], bps: float) -> None:
     tail, head = link
-    line = f"qdisc change dev to{NAMES.index(head)} root {shaper(bps)}"
+    line = f"qdisc change dev to{NAMES.index(head)} root {shaper(bps, FULL_BPS)}"
     sites.network(tail).run(lambda: namespaces.run_batch("tc", [line]))
 
 

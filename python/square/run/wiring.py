@@ -134,10 +134,14 @@ class Wiring:
         return f"to{self._numbers[neighbour]}"
 
 
-def shaper(rate_bps: float) -> str:
-    """The token bucket of one direction; tc counts its rate in whole bits, here never more than asked."""
+def shaper(rate_bps: float, burst_bps: float | None = None) -> str:
+    """The token bucket of one direction; tc counts its rate in whole bits, here never more than asked.
+
+    With the burst of the rate `burst_bps` for one that it is changed to and back: what waits in it is cut
+    for the burst of before, and what is larger than the new one would never leave.
+    """
     rate = max(8, math.floor(rate_bps))
-    burst = max(MIN_BURST_BYTES, math.ceil(rate * BURST_SECONDS / 8))
+    burst = max(MIN_BURST_BYTES, math.ceil((burst_bps or rate) * BURST_SECONDS / 8))
     return f"tbf rate {rate}bit burst {burst} latency {LATENCY_SECONDS * 1000:.0f}ms"
 
 
