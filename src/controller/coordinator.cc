@@ -121,11 +121,12 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(Surroundings surroundin
 Coordinator::Coordinator(Surroundings surroundings, Duration lease, Duration install_timeout,
                          PlanningState state, bool open, std::unique_ptr<store::Store> store)
     : surroundings_(std::move(surroundings)),
+      agenda_(surroundings_.wake),
       state_(std::move(state)),
       succession_(std::move(store), open),
       planner_(succession_.origin(), surroundings_.plans([this] {
         const std::lock_guard lock(mutex_);
-        note_work();
+        agenda_.note(Urgency::kCanWait);
       })),
       members_(lease),
       publication_(members_, install_timeout),
@@ -175,12 +176,12 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
     const TimePoint now = time();
     Members::Joined joined = members_.join(hello, line, now);
     replaced = std::move(joined.replaced);
-    if (succession_.note(hello, joined.member, publication_.published())) note_work();
+    if (succession_.note(hello, joined.member, publication_.published())) agenda_.note();
     publication_.greet(joined.member, now);
     absences_.note_line(hello.node(), publication_.active() != nullptr);
     if (open_) open_->join(hello.node(), state_.topology);
     // Also for registrations that wait for this node.
-    if (links_.note_heard(hello.node(), now) || open_) note_work();
+    if (links_.note_heard(hello.node(), now) || open_) agenda_.note();
     surroundings_.wake();
   }
   if (replaced) replaced->close(aborted("the same process has connected again"), true);
@@ -204,23 +205,23 @@ void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const
   const std::lock_guard lock(mutex_);
   const TimePoint now = time();
   if (members_.hear(node, line, now) == nullptr) return;
-  if (links_.note_heard(node, now)) note_work();
+  if (links_.note_heard(node, now)) agenda_.note();
   for (const std::string& peer : beat.heard()) members_.hear_of(peer, now);
-  if (measurements_.note(node, beat, state_.topology, now)) note_work();
+  if (measurements_.note(node, beat, state_.topology, now)) agenda_.note(Urgency::kCanWait);
   if (beat.used().empty()) return;
   if (publication_.active()) note_uses(beat, *publication_.active()->plan, demand_, now);
   if (now < next_demand_) return;
   next_demand_ = now + kDemandInterval;
-  note_work();
+  agenda_.note(Urgency::kCanWait);
 }
 
 void Coordinator::broken_links(const std::string& node, const NodeLine* line, const v1::BrokenLinks& report) {
   const std::lock_guard lock(mutex_);
   const TimePoint now = time();
   if (members_.hear(node, line, now) == nullptr) return;
-  const bool is_news = links_.note(node, report, members_, now);
+  const Urgency urgency = links_.note(node, report, members_, now);
   for (const std::string& peer : absent_of(report, members_, state_.topology)) note_away(peer);
-  if (links_.note_heard(node, now) || is_news) note_work();
+  agenda_.note(links_.note_heard(node, now) ? Urgency::kAtOnce : urgency);
   surroundings_.wake();  // somebody may have to say something by then
 }
 
@@ -230,7 +231,7 @@ void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch
   if (member == nullptr || !publication_.confirm(*member, epoch, time())) return;
   // An older plan than the active one it may have had before.
   const bool is_current = publication_.active() && epoch >= publication_.active()->plan->epoch;
-  if (is_current && absences_.note_installed(node)) note_work();
+  if (is_current && absences_.note_installed(node)) agenda_.note(Urgency::kCanWait);
   surroundings_.wake();
 }
 
@@ -248,7 +249,7 @@ void Coordinator::closed(const std::string& node, const NodeLine* line, const v1
   if (!is_planted(Bug::kCloseUnheard)) closed_.note(node, part.group(), part.number());
   succession_.note_closed(node, part.group());
   member->line->send(heard_event(part));
-  note_work();
+  agenda_.note();
 }
 
 void Coordinator::lost(const std::string& node, const NodeLine* line) {
@@ -274,7 +275,7 @@ void Coordinator::submit(Demand demand, Reply reply) {
     note_closed_before(demand, closed_);
     refused =
         stopping_ ? unavailable("the controller stopped") : requests_.add(std::move(demand), reply, time());
-    if (refused.is_ok()) return note_work();
+    if (refused.is_ok()) return agenda_.note();
   }
   reply(refused);
 }
@@ -284,7 +285,7 @@ void Coordinator::regroup(RegroupRequest request, std::string node, Duration pat
   const Status refused =
       stopping_ ? unavailable("the controller stopped")
                 : regroupings_.add({std::move(request), std::move(node), time() + patience}, reply);
-  if (refused.is_ok()) return note_work();
+  if (refused.is_ok()) return agenda_.note();
   lock.unlock();
   reply(refused);
 }
@@ -301,8 +302,7 @@ PublishedPlanPtr Coordinator::active() const {
 
 std::vector<NodeInformation> Coordinator::nodes() const {
   const std::lock_guard lock(mutex_);
-  return members_.list(state_.topology,
-                       [this](const std::string& name) { return open_ && open_->is_gone(name); });
+  return members_.list(state_.topology, [this](const std::string& name) { return is_gone(name); });
 }
 
 v1::ListLinksResponse Coordinator::links() const {
@@ -313,7 +313,7 @@ v1::ListLinksResponse Coordinator::links() const {
 std::vector<Attendant> Coordinator::attendance() const {
   const std::lock_guard lock(mutex_);
   return take_attendance(members_, state_.topology,
-                         [this](const std::string& name) { return open_ && open_->is_gone(name); });
+                         [this](const std::string& name) { return is_gone(name); });
 }
 
 std::vector<std::string> Coordinator::missing(const std::vector<std::string>& names) const {
@@ -328,7 +328,7 @@ bool Coordinator::is_stopping() const {
 
 void Coordinator::note_departure(const std::string& node) {
   // Also of who was away before: groups may end by it.
-  note_work();
+  agenda_.note();
   (void)links_.forget(node);
   if (!open_) return note_away(node);
   // While a group names it, it is in the topology, and relays nothing.
@@ -337,12 +337,7 @@ void Coordinator::note_departure(const std::string& node) {
 }
 
 void Coordinator::note_away(const std::string& node) {
-  if (absences_.note_away(node)) note_work();
-}
-
-void Coordinator::note_work() {
-  has_work_ = true;
-  surroundings_.wake();
+  if (absences_.note_away(node)) agenda_.note();
 }
 
 std::optional<TimePoint> Coordinator::step() {
@@ -350,10 +345,10 @@ std::optional<TimePoint> Coordinator::step() {
   while (!stopping_) {
     Deferred deferred;
     expire(deferred);
-    if (absences_.fade(time())) note_work();
-    if (links_.fade(members_, time())) note_work();
+    if (absences_.fade(time())) agenda_.note();
+    agenda_.note(links_.fade(members_, time()));
     settle(deferred);
-    if (!publication_.is_under_way() && has_work_) {
+    if (!publication_.is_under_way() && agenda_.is_due(publication_.rest_end(), time())) {
       has_news_ = absorb_pasts(deferred) || has_news_;
       // What others run that may be back at once must be in the next plan: it would end otherwise.
       if (!members_.return_end(time()) || is_planted(Bug::kPastIgnored)) begin(lock, deferred);
@@ -368,13 +363,14 @@ std::optional<TimePoint> Coordinator::step() {
 }
 
 TimePoint Coordinator::next_wake() const {
-  TimePoint next = time() + kLongestSleep;
-  next = members_.next_end(next);
-  next = publication_.next_end(next);
-  next = links_.next_end(absences_.next_end(next));
-  if (has_work_) return std::min(next, members_.return_end(time()).value_or(next));
+  TimePoint next = members_.next_end(time() + kLongestSleep);
+  next = links_.next_end(absences_.next_end(publication_.next_end(next)));
+  if (agenda_.is_urgent()) return std::min(next, members_.return_end(time()).value_or(next));
   if (retry_) next = std::min(next, *retry_);
-  next = measurements_.next_end(regroupings_.next_end(closed_.next_end(next)));
+  if (!agenda_.has_change()) next = measurements_.next_end(next);
+  if (agenda_.has_change() && !publication_.is_under_way())
+    next = std::min(next, std::max(publication_.rest_end(), members_.return_end(time()).value_or(time())));
+  next = regroupings_.next_end(closed_.next_end(next));
   // What is still pending without work at hand waits for its nodes.
   return requests_.next_end(next);
 }
@@ -385,8 +381,9 @@ void Coordinator::expire(Deferred& deferred) {
   members_.forget_silent([this](const std::string& name) { return state_.registry.uses(name); });
   const TimePoint next = regroupings_.next_end(requests_.next_end(TimePoint::max()));
   const bool waited_enough = next <= now || (retry_ && *retry_ <= now);
-  const bool is_due = waited_enough || closed_.is_due(now) || measurements_.next_end(TimePoint::max()) <= now;
-  if (is_due && !has_work_) note_work();
+  if ((waited_enough || closed_.is_due(now)) && !agenda_.is_urgent()) agenda_.note();
+  if (measurements_.next_end(TimePoint::max()) <= now && !agenda_.has_change())
+    agenda_.note(Urgency::kCanWait);
 }
 
 void Coordinator::settle(Deferred& deferred) {
@@ -394,11 +391,15 @@ void Coordinator::settle(Deferred& deferred) {
   for (const std::string& late : settlement.late) note_away(late);
   requests_.note(settlement);
   if (settlement.activated) surroundings_.wake();
-  requests_.answer_planned([this](Epoch epoch) { return publication_.awaited(epoch); }, deferred);
+  const auto awaited = [this](Epoch epoch) { return publication_.awaited(epoch); };
+  const auto is_there = [this](const std::string& name) { return members_.contains(name); };
+  if (!absorb(requests_.answer_planned(awaited, deferred), state_.registry, is_there)) return;
+  has_news_ = true;
+  agenda_.note();
 }
 
 void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) {
-  has_work_ = false;
+  agenda_.clear();
   bool replan = std::exchange(retry_, std::nullopt).has_value();
   replan = std::exchange(has_news_, false) || replan;
   const TimePoint now = time();
@@ -465,14 +466,14 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
   state_ = std::move(admission.state);
   if (admission.next) {
     const Plan& plan = *admission.next->plan;
-    if (planner_.note_published(*admission.next, admission.is_whole)) note_work();
+    if (planner_.note_published(*admission.next, admission.is_whole)) agenda_.note(Urgency::kCanWait);
     log_plan(plan);
     const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
     const bool avoids_links = links_.note_published(state_, admission.is_whole);
     if (measurements_.take_moves() || avoids_nodes || avoids_links || publication_.is_lacked())
       admission.next = with_moves(*admission.next);
   } else if (admission.replan.is_ok() && planner_.note_kept()) {
-    note_work();
+    agenda_.note(Urgency::kCanWait);
   }
   // Also without a plan of their own those admitted wait until the active one is installed.
   if (!admission.next && !publication_.active() && !requests_.has_planned()) return;

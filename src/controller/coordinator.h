@@ -12,6 +12,7 @@
 
 #include "controller/absences.h"
 #include "controller/admission.h"
+#include "controller/agenda.h"
 #include "controller/attendance.h"
 #include "controller/closed_parts.h"
 #include "controller/deferred.h"
@@ -118,15 +119,15 @@ class Coordinator {
   void note_departure(const std::string& node);
   void note_away(const std::string& node);
   // Who left an open overlay: without links.
+  [[nodiscard]] bool is_gone(const std::string& node) const { return open_ && open_->is_gone(node); }
   [[nodiscard]] Absences::Nodes gone() const { return open_ ? open_->gone() : Absences::Nodes(); }
-  void note_work();
   [[nodiscard]] TimePoint time() const { return surroundings_.clock.now(); }
 
   const Surroundings surroundings_;
   mutable std::mutex mutex_;
+  Agenda agenda_;
   bool stopping_ = false;
-  bool has_work_ = false;
-  bool has_news_ = false;  // from an earlier controller's nodes
+  bool has_news_ = false;  // groups came from an earlier controller's nodes, or ended
 
   // Written by step(), which alone may read it without the mutex.
   PlanningState state_;

@@ -322,7 +322,27 @@ bool GroupRegistry::miss(const std::string& name, const std::string& node,
   if (found == groups_.end() || found->second->permanent) return false;
   RegisteredGroup group = *found->second;
   group.gone.insert(node);
+  group.told.erase(node);
   return replace(found, std::move(group), still_there);
+}
+
+void GroupRegistry::note_told(const std::string& name, std::uint64_t number,
+                              const std::vector<std::string>& nodes) {
+  const auto found = groups_.find(name);
+  if (found == groups_.end() || found->second->number != number) return;
+  RegisteredGroup group = *found->second;
+  group.told.insert(nodes.begin(), nodes.end());
+  found->second = std::make_shared<const RegisteredGroup>(std::move(group));
+}
+
+bool GroupRegistry::note_failed(const std::string& name, std::uint64_t number, const std::string& node,
+                                const std::function<bool(const std::string&)>& still_there) {
+  const auto found = groups_.find(name);
+  if (found == groups_.end() || found->second->number != number) return false;
+  // Who was told by an earlier controller is not known here, nor for whom somebody else registered it.
+  const std::set<std::string>& told = found->second->told;
+  if (found->second->is_adopted || told.contains(node) || told.contains("")) return false;
+  return miss(name, node, still_there);
 }
 
 bool GroupRegistry::close(const std::string& name, std::uint64_t number, const std::string& node,
@@ -347,6 +367,7 @@ std::vector<std::string> GroupRegistry::remove_abandoned(
     } else if (!group.gone.contains(left)) {
       RegisteredGroup changed = group;
       changed.gone.insert(left);
+      changed.told.erase(left);
       entry->second = std::make_shared<const RegisteredGroup>(std::move(changed));
     }
   }

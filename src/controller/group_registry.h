@@ -36,7 +36,8 @@ struct RegisteredGroup {
   bool permanent = false;  // of the scenario: stays when its nodes leave, or close it
   std::uint64_t number = 0;
   std::set<std::string> closed{};  // nodes whose members call nothing more
-  std::set<std::string> gone{};    // whose process left, and that no other has registered since
+  std::set<std::string> gone{};    // that have no part in it, until one there registers it
+  std::set<std::string> told{};    // whose members were told here that they have a part in it
   bool is_adopted = false;         // registered with an earlier controller
   GroupOrigin origin{};            // the group that it was before
   bool is_untried = false;         // adopted, and not known yet to be one that can be planned here
@@ -103,6 +104,12 @@ class GroupRegistry {
   // that ends the group.
   bool miss(const std::string& name, const std::string& node,
             const std::function<bool(const std::string&)>& still_there);
+
+  // Members on these nodes were told that their registrations succeeded.
+  void note_told(const std::string& name, std::uint64_t number, const std::vector<std::string>& nodes);
+  // One there was told that it failed, and no other waits for a word: miss(), unless one had it before.
+  bool note_failed(const std::string& name, std::uint64_t number, const std::string& node,
+                   const std::function<bool(const std::string&)>& still_there);
 
   // Removes the groups that `left` was the last member of, as `still_there` tells of the others, which may
   // have closed it. Returns their names.

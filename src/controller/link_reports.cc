@@ -19,21 +19,22 @@ std::string names_of(const std::set<LinkName>& links) {
 
 }  // namespace
 
-bool LinkReports::note(const std::string& tail, const v1::BrokenLinks& report, const Members& members,
-                       TimePoint now) {
+Urgency LinkReports::note(const std::string& tail, const v1::BrokenLinks& report, const Members& members,
+                          TimePoint now) {
   const int count = std::min(report.peers_size(), kMaxReportedLinks);
   const std::set<std::string> peers(report.peers().begin(), report.peers().begin() + count);
   note_well(tail, peers, now);
-  bool is_news = end_holds(now);
+  Urgency urgency = end_holds(now) ? Urgency::kCanWait : Urgency::kNone;
   for (const std::string& node : peers) {
     const Member* const member = members.find(node);
     if (node == tail || node.size() > kMaxNodeNameBytes) continue;
     const auto [entry, is_new] = heads_.try_emplace(node);
     Head& head = entry->second;
     const auto [believed, is_first] = head.tails.try_emplace(tail, TimePoint::max());
-    if (is_first || believed->second != TimePoint::max()) note_broken({tail, node}, now);
+    const bool is_break = is_first || believed->second != TimePoint::max();
+    const Urgency broken = is_break ? note_broken({tail, node}, now) : Urgency::kNone;
     believed->second = TimePoint::max();
-    is_news = (is_first && member != nullptr) || is_news;
+    if (is_first && member != nullptr) urgency = std::max(urgency, broken);
     // Another tail may have lost it because it is silent now, which it was not before.
     if (!is_new && !(is_first && head.fault == Fault::kLinks)) continue;
     // Who has not joined yet may do so: the tail says this once.
@@ -42,14 +43,15 @@ bool LinkReports::note(const std::string& tail, const v1::BrokenLinks& report, c
     head.fault = !is_there ? Fault::kAway : is_heard ? Fault::kLinks : Fault::kAsked;
     head.until = head.fault == Fault::kAsked ? now + kNextWord : TimePoint::max();
   }
-  return is_news;
+  return urgency;
 }
 
-void LinkReports::note_broken(const LinkName& link, TimePoint now) {
+Urgency LinkReports::note_broken(const LinkName& link, TimePoint now) {
   std::erase_if(flaps_, [&](const auto& entry) { return now - entry.second.last > kFlapMemory; });
   Flaps& flaps = flaps_[link];
   ++flaps.breaks;
   flaps.last = now;
+  return flaps.breaks == 1 ? Urgency::kAtOnce : Urgency::kCanWait;
 }
 
 Duration LinkReports::hold_of(const LinkName& link) const {
@@ -112,16 +114,17 @@ bool LinkReports::forget(const std::string& node) {
   return is_news;
 }
 
-bool LinkReports::fade(Members& members, TimePoint now) {
-  bool is_news = end_holds(now);
+Urgency LinkReports::fade(Members& members, TimePoint now) {
+  Urgency urgency = end_holds(now) ? Urgency::kCanWait : Urgency::kNone;
   for (auto& [node, head] : heads_) {
     if (head.until > now) continue;
-    is_news = true;
+    const bool is_silent = head.fault == Fault::kAsked;
     head.until = TimePoint::max();
-    head.fault = head.fault == Fault::kAsked ? Fault::kSilent : Fault::kLinks;
-    if (head.fault == Fault::kSilent) members.note_silent(node);
+    head.fault = is_silent ? Fault::kSilent : Fault::kLinks;
+    if (is_silent) members.note_silent(node);
+    urgency = std::max(urgency, is_silent ? Urgency::kAtOnce : Urgency::kCanWait);
   }
-  return is_news;
+  return urgency;
 }
 
 LinkReports::TimePoint LinkReports::next_end(TimePoint latest) const {

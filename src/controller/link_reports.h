@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "controller/admission.h"
+#include "controller/agenda.h"
 #include "controller/detours.h"
 #include "controller/members.h"
 #include "square/clock.h"
@@ -34,17 +35,17 @@ class LinkReports {
  public:
   using TimePoint = Members::TimePoint;
 
-  // All that the tail has to report, in the place of what it said before. Returns whether that is news, as
-  // those below do.
-  bool note(const std::string& tail, const v1::BrokenLinks& report, const Members& members, TimePoint now);
-  // It said something over its line; that may have come up.
+  // All that the tail has to report, in the place of what it said before. One that breaks for the first time
+  // in kFlapMemory is planned around at once.
+  Urgency note(const std::string& tail, const v1::BrokenLinks& report, const Members& members, TimePoint now);
+  // It said something over its line; that may have come up. Returns whether that is news, as those below do.
   bool note_heard(const std::string& node, TimePoint now);
   // Its line broke.
   void note_lost(const std::string& node);
   // It has left: it reports nothing, and no link to it is any.
   bool forget(const std::string& node);
-  // What was to be waited for is over. Who is found silent is marked so.
-  bool fade(Members& members, TimePoint now);
+  // What was to be waited for is over. Who is found silent is marked so, and planned around at once.
+  Urgency fade(Members& members, TimePoint now);
   // When fade() is due; `latest` at the latest.
   [[nodiscard]] TimePoint next_end(TimePoint latest) const;
 
@@ -75,7 +76,7 @@ class LinkReports {
     TimePoint last{};
   };
 
-  void note_broken(const LinkName& link, TimePoint now);
+  [[nodiscard]] Urgency note_broken(const LinkName& link, TimePoint now);
   [[nodiscard]] Duration hold_of(const LinkName& link) const;
   void note_well(const std::string& tail, const std::set<std::string>& broken, TimePoint now);
   bool end_holds(TimePoint now);

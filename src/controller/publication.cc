@@ -69,6 +69,12 @@ void Publication::begin(PublishedPlanPtr next, TimePoint now) {
   }
 }
 
+Publication::TimePoint Publication::rest_end() const {
+  const bool is_lagging = std::ranges::any_of(
+      members_, [](const auto& entry) { return entry.second.is_lagging && entry.second.line; });
+  return is_lagging ? active_since_ + kRest : TimePoint::min();
+}
+
 bool Publication::is_lacked() const {
   if (is_planted(Bug::kLackedPlanStays)) return false;
   return std::ranges::any_of(members_, [&](const auto& entry) {
@@ -173,6 +179,7 @@ Settlement Publication::settle(TimePoint now, Deferred& deferred) {
   const Epoch epoch = epoch_under_way();
   if (next_ != active_) {
     active_ = next_;
+    active_since_ = now;
     if (active_->moves) last_move_ = epoch;
     log(LogLevel::kInfo, {.component = "controller", .epoch = epoch}, "plan {} is active", epoch.value());
   }

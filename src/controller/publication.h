@@ -15,6 +15,10 @@ namespace square::controller {
 // A plan becomes active without those that have not installed it within so long: they may be stopped, and
 // nobody else is to wait for them.
 inline constexpr Duration kInstallPatience = std::chrono::seconds(1);
+// From then on a plan that can wait does so for those without it, but no longer than this: each plan moves
+// what runs, and where one follows another before all have it, one half of the members waits for the other by
+// turns and nothing ends.
+inline constexpr Duration kRest = std::chrono::seconds(1);
 
 // What came of a publication by now.
 struct Settlement {
@@ -51,6 +55,8 @@ class Publication {
   // Precondition: !is_under_way().
   void begin(PublishedPlanPtr next, TimePoint now);
   [[nodiscard]] bool is_under_way() const { return under_way_; }
+  // From when on the next may begin that can wait: the past, where nobody lags.
+  [[nodiscard]] TimePoint rest_end() const;
   // Somebody with a part in the active plan, or in one of an earlier controller, may never have that: what
   // runs under it elsewhere, and is refused there, must move to the next.
   [[nodiscard]] bool is_lacked() const;
@@ -85,6 +91,7 @@ class Publication {
   const Duration install_timeout_;
   const Duration patience_;
   PublishedPlanPtr active_;
+  TimePoint active_since_{};
   bool under_way_ = false;
   PublishedPlanPtr next_;  // under way; null where there is no plan yet
   Epoch last_move_{0};     // the last active plan to which what runs was to move

@@ -80,13 +80,19 @@ void Requests::note(const Settlement& settlement) {
   }
 }
 
-void Requests::answer_planned(const std::function<std::vector<std::string>(Epoch)>& awaited,
-                              Deferred& deferred) {
+Requests::TheTold Requests::answer_planned(const std::function<std::vector<std::string>(Epoch)>& awaited,
+                                           Deferred& deferred) {
+  TheTold told;
   std::erase_if(planned_, [&](Planned& planned) {
     if (!planned.active) return false;
     const Request& request = *planned.request;
-    if (planned.late.empty()) {
-      if (!of_interest(request, awaited(*planned.active)).empty()) return false;
+    const bool is_late = !planned.late.empty();
+    if (!is_late && !of_interest(request, awaited(*planned.active)).empty()) return false;
+    if (const GroupSpec* const group = std::get_if<GroupSpec>(&request.demand)) {
+      Told& members = told[{group->name, planned.made.group}];
+      (is_late ? members.out : members.in).push_back(group->registrant);
+    }
+    if (!is_late) {
       planned.made.epoch = *planned.active;
       answer(planned.request, std::move(planned.made), deferred);
     } else {
@@ -95,6 +101,16 @@ void Requests::answer_planned(const std::function<std::vector<std::string>(Epoch
              deferred);
     }
     return true;
+  });
+  for (auto& [group, members] : told)
+    std::erase_if(members.out, [&](const std::string& node) { return is_waiting(group.first, node); });
+  return told;
+}
+
+bool Requests::is_waiting(const std::string& group, const std::string& node) const {
+  return std::ranges::any_of(planned_, [&](const Planned& planned) {
+    const GroupSpec* const spec = std::get_if<GroupSpec>(&planned.request->demand);
+    return spec != nullptr && spec->name == group && spec->registrant == node;
   });
 }
 
@@ -114,6 +130,18 @@ void Requests::answer(const RequestPtr& request, Result<Answer> result, Deferred
 Requests::TimePoint Requests::next_end(TimePoint latest) const {
   for (const RequestPtr& request : pending_) latest = std::min(latest, request->received + patience_);
   return latest;
+}
+
+bool absorb(const Requests::TheTold& told, GroupRegistry& registry,
+            const std::function<bool(const std::string&)>& is_there) {
+  bool has_ended = false;
+  for (const auto& [group, members] : told) {
+    const auto& [name, number] = group;
+    if (!members.in.empty()) registry.note_told(name, number, members.in);
+    for (const std::string& node : members.out)
+      has_ended = registry.note_failed(name, number, node, is_there) || has_ended;
+  }
+  return has_ended;
 }
 
 }  // namespace square::controller

@@ -3,13 +3,16 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "controller/admission.h"
 #include "controller/deferred.h"
+#include "controller/group_registry.h"
 #include "controller/publication.h"
 #include "square/clock.h"
 
@@ -46,9 +49,16 @@ class Requests {
   [[nodiscard]] bool has_planned() const;
   // What is planned is so in a plan that became active; nodes that are late do not install it.
   void note(const Settlement& settlement);
+  // Of which nodes members were told that they have a part in a group of this name and number, and of which
+  // they were told that they have none, while no other there waits for a word.
+  struct Told {
+    std::vector<std::string> in{};
+    std::vector<std::string> out{};
+  };
+  using TheTold = std::map<std::pair<std::string, std::uint64_t>, Told>;
   // Answers what is active and has no node any more that is awaited and matters to it: DEADLINE_EXCEEDED
   // where a late one does. `awaited` says who has still to install a plan.
-  void answer_planned(const std::function<std::vector<std::string>(Epoch)>& awaited, Deferred& deferred);
+  TheTold answer_planned(const std::function<std::vector<std::string>(Epoch)>& awaited, Deferred& deferred);
   // Answers all with the error. The batch stays until judge(), as it may be in use.
   void fail_all(const Status& reason, Deferred& deferred);
 
@@ -70,6 +80,7 @@ class Requests {
     std::vector<std::string> late = {};
   };
 
+  [[nodiscard]] bool is_waiting(const std::string& group, const std::string& node) const;
   // Those that matter to the request.
   static std::vector<std::string> of_interest(const Request& request, const std::vector<std::string>& nodes);
   static void answer(const RequestPtr& request, Result<Answer> result, Deferred& deferred);
@@ -79,5 +90,10 @@ class Requests {
   std::vector<RequestPtr> batch_;
   std::vector<Planned> planned_;
 };
+
+// Members that were told that they have no part will not close their group. Returns whether one ended by
+// that.
+bool absorb(const Requests::TheTold& told, GroupRegistry& registry,
+            const std::function<bool(const std::string&)>& is_there);
 
 }  // namespace square::controller

@@ -161,10 +161,10 @@ def process_node(
 
 
 @contextmanager
-def busy_loops() -> Iterator[None]:
-    """One on each processor."""
+def busy_loops(each: int = 1) -> Iterator[None]:
+    """So many on each processor."""
     loops = []
-    for processor in os.sched_getaffinity(0):
+    for processor in each * list(os.sched_getaffinity(0)):
         loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
         os.sched_setaffinity(loop.pid, {processor})
         loops.append(loop)

@@ -14,6 +14,8 @@ namespace square {
 
 // Who was asked on a stream for how far it is has so long to answer there.
 inline constexpr Duration kLeastAnswerTime = std::chrono::seconds(1);
+// Who has not answered for so long is in doubt: others are to show whether it lives.
+inline constexpr Duration kDoubtTime = kLeastAnswerTime / 2;
 
 // A contributor that does not answer on one stream and answers on another lives: what does not let its
 // answers through is the stream, of which the root moves the blocks to others. One that is silent on all is
@@ -34,9 +36,11 @@ class StreamSilence {
   }
   // A part came on it: something moves there.
   void on_part(StreamIndex stream) { waiting_.erase(stream); }
-  // Somebody has not answered on a stream yet: others are to show whether it lives.
-  [[nodiscard]] bool is_in_doubt() const {
-    return std::ranges::any_of(waiting_, [](const auto& entry) { return !entry.second.empty(); });
+  [[nodiscard]] bool is_in_doubt(TimePoint now) const {
+    return std::ranges::any_of(waiting_, [&](const auto& entry) {
+      return std::ranges::any_of(entry.second,
+                                 [&](const auto& asked) { return now - asked.second >= kDoubtTime; });
+    });
   }
 
   // Of the streams those to be left, if on all others every contributor has answered since; else none.

@@ -88,6 +88,7 @@ class SumRoot final : public SumSession {
   void arm_ask();
   void ask();
   void poll();
+  void poll_soon();
   [[nodiscard]] bool leave_silent_streams();
   [[nodiscard]] std::vector<NodeId> contributors() const;
   [[nodiscard]] bool is_left(StreamIndex index) const {
@@ -115,6 +116,8 @@ class SumRoot final : public SumSession {
   std::uint32_t request_count_ = 0;
   AskTimer ask_timer_;
   Lifetime life_;
+  TimePoint polled_at_ = TimePoint::min();
+  bool is_poll_due_ = false;
   int idle_asks_ = 0;
   bool may_have_lost_ = false;     // a link was lost, here or at a contributor, since all began
   int idle_limit_ = kMaxIdleAsks;  // twice as many after each beginning that brought nothing

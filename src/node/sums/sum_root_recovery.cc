@@ -82,7 +82,7 @@ Status SumRoot::on_report(Arrival arrival) {
   } else if (age > present) {
     migrate(arrival.plan);
   } else if (report->is_behind || age < present) {
-    poll();
+    poll_soon();
   } else if (report->may_have_lost) {
     hurry();
   } else if (Stream* stream = find(arrival.key().stream)) {
@@ -171,19 +171,33 @@ std::vector<NodeId> SumRoot::contributors() const {
 bool SumRoot::all_have_called() const { return called_.size() + 1 >= planned().members.size(); }
 
 // Asks everybody, on every stream that is not through, how far they are; and on the others where somebody
-// owes an answer.
+// owes an answer for long.
 void SumRoot::poll() {
-  const bool is_in_doubt = silence_.is_in_doubt();
+  polled_at_ = node_->clock.now();
+  is_poll_due_ = false;
+  const bool is_in_doubt = silence_.is_in_doubt(polled_at_);
   for (auto& [index, stream] : streams_) {
     if (is_left(index)) continue;
     const auto& order = interleave_->order(index.index());
     const auto is_through = [&](std::uint32_t block) { return results_.has(block); };
     if (is_open_ && !is_in_doubt && std::ranges::all_of(order, is_through)) continue;
-    silence_.on_question(index, contributors(), node_->clock.now());
+    silence_.on_question(index, contributors(), polled_at_);
     SumRequest request;
     request.number = ++request_count_;
     send_request(stream, std::move(request));
   }
+}
+
+// Somebody does not know what the last question said. Where it is on its way yet all of them say so, on every
+// stream, and each of those would bring as many answers again.
+void SumRoot::poll_soon() {
+  if (is_cancelled_ || done_) return;
+  const TimePoint when = polled_at_ + kMinAskWait;
+  if (node_->clock.now() >= when) return poll();
+  if (std::exchange(is_poll_due_, true)) return;
+  node_->executor.post_at(when, life_.bind([this] {
+    if (std::exchange(is_poll_due_, false)) poll_soon();
+  }));
 }
 
 }  // namespace square

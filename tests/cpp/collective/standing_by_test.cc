@@ -83,7 +83,9 @@ TEST_CASE("a controller that stands by serves nobody, and wakes once") {
   auto made = Controller::stand_by({}, {});
   REQUIRE(made.is_ok());
   Controller& controller = **made;
-  NodeOptions options{"n", controller.address()};
+  NodeOptions options;
+  options.name = "n";
+  options.controller_address = controller.address();
   CHECK(list_nodes(controller.address(), "", kLimit).status().code() == StatusCode::kUnavailable);
   CHECK(controller.register_group({"g", "alice", {"n"}, {}}).status().code() == StatusCode::kUnavailable);
   CHECK(controller.wake().is_ok());

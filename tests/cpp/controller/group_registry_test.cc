@@ -136,3 +136,33 @@ TEST_CASE("each node has its own ranks of a collective's members") {
   CHECK(members_on(group, message(0, 1), "c").empty());
   CHECK(members_on(group, GroupCollective{}, "b") == std::vector{Rank(0), Rank(2)});
 }
+
+TEST_CASE("a group ends when all of its members heard that their registrations failed") {
+  Registry registry;
+  const auto is_there = [](const std::string&) { return true; };
+  const auto added = registry.add(group_of({among(CollectiveOp::kAllReduce, 0, {})}));
+  REQUIRE(added.is_ok());
+  const std::uint64_t number = added->number;
+  CHECK_FALSE(registry.registry.note_failed("g", number, "a", is_there));
+  CHECK_FALSE(registry.registry.note_failed("g", number + 1, "b", is_there));
+  CHECK_FALSE(registry.registry.note_failed("other", number, "b", is_there));
+  SUBCASE("one tries again") {
+    GroupSpec again = group_of({among(CollectiveOp::kAllReduce, 0, {})});
+    again.registrant = "a";
+    CHECK(registry.add(again)->number == number);
+    CHECK_FALSE(registry.registry.note_failed("g", number, "b", is_there));
+    CHECK_FALSE(registry.registry.note_failed("g", number, "c", is_there));
+    CHECK(registry.registry.note_failed("g", number, "a", is_there));
+  }
+  SUBCASE("a member there was told before that it has a part") {
+    registry.registry.note_told("g", number, {"b"});
+    CHECK_FALSE(registry.registry.note_failed("g", number, "b", is_there));
+    CHECK_FALSE(registry.registry.note_failed("g", number, "c", is_there));
+    CHECK(registry.registry.close("g", number, "b", is_there));
+  }
+  SUBCASE("somebody registered it for others") {
+    registry.registry.note_told("g", number, {""});
+    for (const char* node : {"b", "c", "a"})
+      CHECK_FALSE(registry.registry.note_failed("g", number, node, is_there));
+  }
+}

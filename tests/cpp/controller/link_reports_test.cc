@@ -36,10 +36,13 @@ struct Stage {
     members.join(hello_of(name, 1, "x:1"), lines[name], now);
     reports.note_heard(name, now);
   }
-  bool report(const std::string& tail, const std::vector<std::string>& peers) {
+  Urgency urgency_of(const std::string& tail, const std::vector<std::string>& peers) {
     v1::BrokenLinks report;
     *report.mutable_peers() = {peers.begin(), peers.end()};
     return reports.note(tail, report, members, now);
+  }
+  bool report(const std::string& tail, const std::vector<std::string>& peers) {
+    return urgency_of(tail, peers) != Urgency::kNone;
   }
   bool say(const std::string& node) {
     members.hear(node, lines.at(node).get(), now);
@@ -252,4 +255,17 @@ TEST_CASE("ways around broken links, in a chain") {
   // Several on one way.
   CHECK(planned({"a", "b"}, {{"a", "r"}, {"s", "b"}, {"r", "s"}}) == Links{{"r", "s"}});
   CHECK(planned({"a", "b"}, {{"a", "nobody"}, {"a", "b"}}).empty());
+}
+
+TEST_CASE("a link that breaks is planned around at once, and the next time in a minute when there is time") {
+  Stage stage;
+  CHECK(stage.urgency_of("a", {"b"}) == Urgency::kAtOnce);
+  CHECK(stage.urgency_of("a", {"b"}) == Urgency::kNone);
+  stage.urgency_of("a", {});
+  stage.pass(1s);
+  CHECK(stage.urgency_of("a", {"b"}) == Urgency::kCanWait);
+  CHECK(stage.urgency_of("a", {"b", "c"}) == Urgency::kAtOnce);
+  stage.urgency_of("a", {});
+  stage.pass(2 * kFlapMemory);
+  CHECK(stage.urgency_of("a", {"b"}) == Urgency::kAtOnce);
 }

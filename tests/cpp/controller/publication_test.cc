@@ -40,8 +40,11 @@ PublishedPlanPtr plan_among(Epoch epoch, const std::vector<std::string>& nodes) 
   session.root = NodeId(0);
   const NodeId relay(static_cast<NodeId::value_type>(nodes.size()));
   session.streams.push_back({{{NodeId(0), relay}, {relay, NodeId(1)}}, 1e6});
-  plan->collectives.push_back({CollectiveId(0), "tenant", "g"});
-  plan->collectives.back().sessions = {session.id};
+  PlanCollective& collective = plan->collectives.emplace_back();
+  collective.id = CollectiveId(0);
+  collective.tenant = "tenant";
+  collective.group = "g";
+  collective.sessions = {session.id};
   plan->sessions.push_back(std::move(session));
   return std::make_shared<const PublishedPlan>(PublishedPlan{plan, std::make_shared<const PlanParts>(plan)});
 }
@@ -132,6 +135,7 @@ TEST_CASE("publication: a plan becomes active without who lags, which has the ti
   CHECK(stage.members.find("b")->line == b);
   CHECK(stage.publication.awaited(Epoch(1)) == Said{"b"});
   CHECK(stage.publication.next_end(Members::TimePoint::max()) == kBegin + kTimeout);
+  CHECK(stage.publication.rest_end() == patience + kRest);
   // Nor is it waited for by the next, whose time is the first one's.
   stage.publication.begin(plan_at(Epoch(2)), patience);
   REQUIRE(stage.confirm("a", a, Epoch(2)));
@@ -147,6 +151,7 @@ TEST_CASE("publication: a plan becomes active without who lags, which has the ti
     REQUIRE(stage.publication.confirm(*stage.members.hear("b", b.get(), patience), Epoch(2), patience));
     CHECK(b->heard() == Said{"activate 2"});
     CHECK(stage.publication.next_end(Members::TimePoint::max()) == Members::TimePoint::max());
+    CHECK(stage.publication.rest_end() < patience);
     stage.publication.begin(plan_at(Epoch(3)), patience);
     REQUIRE(stage.confirm("a", a, Epoch(3)));
     CHECK_FALSE(stage.publication.settle(patience, stage.deferred).activated);

@@ -142,8 +142,8 @@ TEST_CASE("regroupings: who joins is counted once, however often it asks, and no
     const Members::TimePoint end = overlay.now + kRegroupingPatience;
     REQUIRE(overlay.regroupings.add({{"g", 0, {}, joiner, 0}, node, end}, reply).is_ok());
   };
-  for (const std::string& node : {"j", "k", "l"}) REQUIRE(overlay.topology.add_node({node}).is_ok());
-  for (const std::string& node : {"j", "k"})
+  for (const char* const node : {"j", "k", "l"}) REQUIRE(overlay.topology.add_node({node}).is_ok());
+  for (const char* const node : {"j", "k"})
     overlay.members.join(hello_of(node, 1, "here:1"), std::make_shared<RecordedLine>(), overlay.now);
   overlay.ask("a", {Rank(0)}, 2);
   join("j", 7);

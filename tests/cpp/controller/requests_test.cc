@@ -120,6 +120,41 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("requests: who is told what of a group is known, and nobody has failed while another there waits") {
+  Client client;
+  const auto ask = [&](const std::string& node, std::vector<std::string> nodes) {
+    GroupSpec spec = group_at("g", std::move(nodes));
+    spec.registrant = node;
+    client.ask(spec);
+  };
+  using Names = std::vector<std::string>;
+  const auto check_told = [&](const Names& in, const Names& out) {
+    const auto told = client.requests.answer_planned([&](Epoch) { return client.awaited; }, client.deferred);
+    REQUIRE(told.size() == 1);
+    CHECK(told.begin()->first == std::pair(std::string("g"), std::uint64_t{4}));
+    CHECK(told.begin()->second.in == in);
+    CHECK(told.begin()->second.out == out);
+  };
+  const auto judge = [&](std::size_t count) {
+    REQUIRE(client.take().size() == count);
+    client.requests.judge(std::vector<Verdict>(count, Verdict{Status::ok(), {}, 4}), client.deferred);
+  };
+  ask("b", {"a", "b", "late"});
+  judge(1);
+  client.requests.note({{"late"}, Epoch(1)});
+  ask("a", {"a", "b"});
+  ask("b", {"a", "b"});
+  judge(2);
+  check_told({}, {});  // another member on b waits for its plan
+  client.requests.note({{}, Epoch(2)});
+  check_told({"a", "b"}, {});
+  ask("b", {"a", "b", "late"});
+  ask("a", {"a", "b"});
+  judge(2);
+  client.requests.note({{"late"}, Epoch(3)});
+  check_told({"a"}, {"b"});
+}
+
 TEST_CASE("requests: a group waits for its nodes, but not for ever") {
   Client client;
   client.ask(group_at("early", {"absent"}));

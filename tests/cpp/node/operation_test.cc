@@ -209,6 +209,41 @@ TEST_CASE("an operation that failed says so once, answers the root's questions, 
   CHECK(host.outcomes.front().code() == StatusCode::kCancelled);
 }
 
+TEST_CASE("the root answers many that are behind with one question, and with one more after a while") {
+  OperationPlace host(reduce_plan(), 0);
+  SumRoot::Host said;
+  said.answer = [&](const LocalStream&, const Frame& frame) { host.answers.push_back(frame); };
+  said.progress = [] {};
+  said.on_sum = [](std::size_t) {};
+  std::vector<std::byte> data(4 * kBlockBytes);
+  const SumLabel label = label_of(data.size());
+  const auto root = std::make_shared<SumRoot>(host.node, host.plan, label, std::move(said));
+  root->open({{data.data()}, {data.data()}, kReduction, 3}, nullptr);
+  const std::size_t streams = host.plan->sessions().front().streams.size();
+  const auto come_behind = [&](int times) {
+    SumReport report{NodeId(1), 0, true, true, 0};
+    const FrameHeader header = label.header(FrameType::kReport, {Epoch(1), SessionId(0), kStream});
+    for (int i = 0; i < times; ++i)
+      CHECK(root->on_report(host.arrival(header, encode_report(report))).is_ok());
+  };
+  come_behind(100);
+  CHECK(host.answers.size() == streams);
+  // A part comes: nothing else makes the root ask soon.
+  const auto interleave = deal_out(host.plan->sessions().front(), 4, {});
+  FrameHeader part = label.block_header({Epoch(1), SessionId(0), StreamIndex(0)}, interleave->order(0)[0], 0);
+  part.stream_sequence = 1;
+  CHECK(root->on_block(host.arrival(part, numbers(kBlockBytes / 4, 10), 0)).is_ok());
+  const auto pass = [&](Duration time) {
+    host.simulation.run_until([] { return false; }, host.simulation.clock().now() + time);
+  };
+  pass(kMinAskWait);
+  CHECK(host.answers.size() == 2 * streams);
+  pass(kMinAskWait / 4);
+  come_behind(100);
+  CHECK(host.answers.size() == 2 * streams);
+  root->cancel();
+}
+
 TEST_CASE("the root adds its own to the parts of the tree, asks for what a parent passed over, and is done") {
   OperationPlace host(reduce_plan(), 0);
   const std::size_t count = 4 * kBlockBytes / sizeof(std::int32_t);

@@ -174,7 +174,8 @@ TEST_CASE("which streams of a sum are silent") {
   const TimePoint begin{1h};
   StreamSilence silence;
   silence.on_question(a, both, begin);
-  CHECK(silence.is_in_doubt());
+  CHECK_FALSE(silence.is_in_doubt(begin + kDoubtTime - 1ms));
+  CHECK(silence.is_in_doubt(begin + kDoubtTime));
   CHECK(silence.find(patience, both, begin + 5s).empty());  // nobody is known to live
   silence.on_question(b, both, begin + 1s);
   silence.on_answer(b, NodeId(1), begin + 2s);
@@ -190,7 +191,7 @@ TEST_CASE("which streams of a sum are silent") {
   CHECK(silence.find(patience, both, begin + 5s) == std::set<StreamIndex>{a});
   // What was said before the silence proves nothing.
   silence.on_part(a);
-  CHECK_FALSE(silence.is_in_doubt());
+  CHECK_FALSE(silence.is_in_doubt(begin + 5s));
   silence.on_question(a, both, begin + 6s);
   CHECK(silence.find(patience, both, begin + 9s).empty());
   silence.on_answer(b, NodeId(1), begin + 7s);

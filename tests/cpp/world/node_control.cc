@@ -169,6 +169,7 @@ void NodeControl::hear(const v1::ControllerEvent& event) {
     case Event::kClosed:
       closing_.erase({event.closed().group(), event.closed().number()});
       return look_at_registrations();
+    case Event::kExamine:  // nobody does in the simulation
     case Event::EVENT_NOT_SET: break;
   }
 }
