@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,6 +79,10 @@ class Running:
             "threads": len(list((folder / "task").iterdir())),
             "descriptors": len(list((folder / "fd").iterdir())),
         }
+
+    def thread_names(self) -> Counter[str]:
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return Counter((task / "comm").read_text().strip() for task in tasks)
 
 
 class Overlay:
