@@ -71,12 +71,11 @@ class Running:
         return self.lines[0].strip()
 
     def use(self) -> dict[str, float]:
-        """Of memory in MiB, threads and descriptors."""
+        """Of memory in MiB, and descriptors."""
         folder = Path(f"/proc/{self.process.pid}")
         pages = int((folder / "statm").read_text().split()[1])
         return {
             "mib": pages * os.sysconf("SC_PAGE_SIZE") / 2**20,
-            "threads": len(list((folder / "task").iterdir())),
             "descriptors": len(list((folder / "fd").iterdir())),
         }
 

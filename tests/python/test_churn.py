@@ -21,8 +21,17 @@ CHURN_SECONDS = float(os.environ.get("SQUARE_CHURN_SECONDS", 30 * 60))
 STALL_SECONDS = 5.0
 LONGEST_PAUSE_SECONDS = 3.0
 END_SECONDS = 60.0
-# Of a process that lives on: what allocators take and give back.
-GROWTH = {"mib": 40.0, "threads": 4.0, "descriptors": 16.0}
+# Of a process that lives on: what allocators take and give back. Threads are those of no pool.
+GROWTH = {"mib": 40.0, "threads": 1.0, "descriptors": 16.0}
+# Threads of gRPC, by the names that the kernel shows: its pools grow under load, up to a size of their own,
+# and not all of them shrink again.
+PROCESSORS = os.cpu_count() or 1
+POOLS = {
+    "default-executo": 2 * PROCESSORS,
+    "grpc_global_tim": 4 * PROCESSORS,
+    "event_engine": 4 * PROCESSORS,
+    "nexting_thread": max(2, PROCESSORS // 2),
+}
 
 
 @pytest.fixture
@@ -117,7 +126,11 @@ class Churn:
             uses = self._uses.setdefault(name, [])
             if uses and uses[0][0] != running.process.pid:
                 uses.clear()
-            uses.append((running.process.pid, running.use()))
+            threads = running.thread_names()
+            over = {pool: threads[pool] for pool, most in POOLS.items() if threads[pool] > most}
+            assert not over, (name, over, self.events[-10:])
+            others = sum(count for thread, count in threads.items() if thread not in POOLS)
+            uses.append((running.process.pid, running.use() | {"threads": float(others)}))
 
     def check_growth(self) -> None:
         """Of the processes that lived for long: the last tenth against the second one."""

@@ -9,26 +9,6 @@
 #include "base/planted.h"
 
 namespace square {
-namespace {
-
-// The time from a block's start on its first link to its arrival is what it takes on so many
-// links, or on all of the stream's tree where that is deeper.
-constexpr double kMinDeliveryLinks = 2.0;
-// A stream is not silent before so many times what a block should take.
-constexpr double kSlowDelivery = 4.0;
-constexpr Duration kLongestDelivery = std::chrono::minutes(1);
-
-double delivery_links(const LocalStream& stream) {
-  return std::max(kMinDeliveryLinks, static_cast<double>(stream.depth));
-}
-
-// What a block may take where nothing holds it up, as far as the plan tells.
-Duration slow_delivery(const LocalStream& stream, double seconds_per_block) {
-  const double hop = seconds_per_block + 2 * to_seconds(stream.latency);
-  return from_seconds(std::min(kSlowDelivery * delivery_links(stream) * hop, to_seconds(kLongestDelivery)));
-}
-
-}  // namespace
 
 Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledCollective> plan,
                const PlanSession& session, Cargo cargo, std::function<void()> on_done)
@@ -63,7 +43,7 @@ void Sender::open_streams() {
   streams_.clear();
   for (const LocalStream* local : plan_->streams_of(session_)) {
     Stream stream{local, {}, 1, {}, {}};
-    stream.least_patience = std::max(kMinSilentTime, slow_delivery(*local, seconds_per_block(stream)));
+    stream.least_patience = std::max(kMinSilentTime, stream.slow_delivery(block_bytes_));
     stream.patience = stream.least_patience;
     for (const std::string& child : local->children) {
       stream.hops.push_back(links_.at(child)->find(local->key));
@@ -79,12 +59,34 @@ void Sender::open_streams() {
   look_later();
 }
 
+// How long the streams need for what is under way on them, as far as the plan tells.
+Duration Sender::time_under_way() const {
+  Duration longest = kMinProbeWait;
+  for (const Stream& stream : streams_) longest = std::max(longest, stream.time_under_way(block_bytes_));
+  return std::min(longest, kMaxProbeWait);
+}
+
+// What has not left yet never will.
+void Sender::send_queued_again() {
+  for (const Stream& stream : streams_) {
+    for (const Assignment& assignment : stream.in_flight) {
+      const auto waits = [&](const auto& hop) {
+        return hop->is_queued(cargo_.operation, assignment.sequence);
+      };
+      if (is_newest(stream, assignment) && std::ranges::any_of(stream.hops, waits))
+        send_again(assignment.block);
+    }
+  }
+}
+
 void Sender::migrate(std::shared_ptr<const InstalledCollective> plan) {
+  const TimePoint carried_at = node_.clock.now() + time_under_way();
+  send_queued_again();
   for (const auto& [peer, link] : links_) link->drop_operation(session_, cargo_.operation);
   plan_ = std::move(plan);
   std::ranges::fill(last_, LastAssignment{});
   open_streams();
-  node_.executor.post_at(node_.clock.now() + kMaxProbeWait, life_.bind([this, taken = taken_] {
+  node_.executor.post_at(carried_at, life_.bind([this, taken = taken_] {
     for (std::size_t block = 0; block < block_count_ && !is_planted(Bug::kMoveLosesBlocks); ++block) {
       if (taken[block] && last_[block].sequence == 0 && !everyone_has(block)) send_again(block);
     }
@@ -92,29 +94,10 @@ void Sender::migrate(std::shared_ptr<const InstalledCollective> plan) {
   }));
 }
 
-bool Sender::has_room(const Stream& stream) const {
-  return std::ranges::all_of(stream.hops, [](const auto& hop) { return hop->has_room(); });
-}
-
-bool Sender::is_usable(const Stream& stream) {
-  return !stream.is_silent &&
-         std::ranges::all_of(stream.hops, [](const auto& hop) { return hop->is_usable(); });
-}
-
-std::size_t Sender::queued(const Stream& stream) const {
-  std::size_t most = 0;
-  for (const auto& hop : stream.hops) most = std::max(most, hop->queued_blocks());
-  return most;
-}
-
 std::size_t Sender::unassigned() const { return again_.size() + (block_count_ - next_block_); }
 
 bool Sender::all_refuse() const {
   return std::ranges::all_of(destinations_, [](const Destination& d) { return d.done || !d.accepting; });
-}
-
-double Sender::seconds_per_block(const Stream& stream) const {
-  return static_cast<double>(block_bytes_) * kBitsPerByte / stream.local->rate_bps;
 }
 
 // Would the faster streams be through with all that is left before this one has delivered
@@ -125,17 +108,17 @@ bool Sender::is_too_slow(const Stream& stream) const {
   const LocalStream* fastest = nullptr;
   for (const Stream& other : streams_) {
     if (other.local->rate_bps <= stream.local->rate_bps) continue;
-    if (!is_usable(other) || now - other.last_assignment > kPassOverTime)
+    if (!other.is_usable() || now - other.last_assignment > kPassOverTime)
       continue;  // no longer moving, or never did
     faster_bps += other.local->rate_bps;
     if (fastest == nullptr || other.local->rate_bps > fastest->rate_bps) fastest = other.local;
   }
   if (fastest == nullptr) return false;
   const double bits = static_cast<double>(block_bytes_) * kBitsPerByte;
-  const double own =
-      (static_cast<double>(queued(stream)) + delivery_links(*stream.local)) * bits / stream.local->rate_bps;
+  const double own = (static_cast<double>(stream.queued_blocks()) + sending::delivery_links(*stream.local)) *
+                     bits / stream.local->rate_bps;
   const double others = static_cast<double>(unassigned()) * bits / faster_bps +
-                        delivery_links(*fastest) * bits / fastest->rate_bps;
+                        sending::delivery_links(*fastest) * bits / fastest->rate_bps;
   return own > others;
 }
 
@@ -143,12 +126,13 @@ Sender::Stream* Sender::choose_stream() {
   Stream* best = nullptr;
   double best_wait = 0;
   for (Stream& stream : streams_) {
-    if (!has_room(stream)) {
+    if (!stream.has_room()) {
       for (const auto& hop : stream.hops) hop->want_room();
       continue;
     }
     if (stream.is_silent || is_too_slow(stream)) continue;
-    const double wait = static_cast<double>(queued(stream) + 1) * seconds_per_block(stream);
+    const double wait =
+        static_cast<double>(stream.queued_blocks() + 1) * stream.seconds_per_block(block_bytes_);
     if (best == nullptr || wait < best_wait) {
       best = &stream;
       best_wait = wait;
@@ -201,7 +185,7 @@ void Sender::fill() {
 
 // Near the end: a block that still waits on a slower stream moves to this one.
 bool Sender::steal_for(Stream& faster) {
-  if (queued(faster) > 0) return false;
+  if (faster.queued_blocks() > 0) return false;
   for (Stream& slower : streams_) {
     if (slower.local->rate_bps >= faster.local->rate_bps || slower.in_flight.empty()) continue;
     const Assignment last = slower.in_flight.back();
@@ -237,7 +221,7 @@ void Sender::assign(Stream& stream, std::size_t block) {
   frame.header.stream_sequence = stream.next_sequence++;
   if (stream.in_flight.empty()) stream.moved_at = node_.clock.now();
   stream.in_flight.push_back({frame.header.stream_sequence, block, node_.clock.now()});
-  last_[block] = {static_cast<std::size_t>(&stream - streams_.data()), frame.header.stream_sequence};
+  last_[block] = {index_of(stream), frame.header.stream_sequence};
   stream.last_assignment = node_.clock.now();
   send_on(stream, frame);
 }
@@ -322,10 +306,9 @@ void Sender::find_losses(Destination& destination) {
     for (const Assignment& assignment : streams_[stream].in_flight) {
       if (assignment.sequence > destination.seen[stream]) break;
       if (assignment.sequence <= destination.checked[stream] || destination.done) continue;
-      const LastAssignment& last = last_[assignment.block];
-      const bool is_newest = last.stream == stream && last.sequence == assignment.sequence;
-      if (is_newest && !destination.have.contains(assignment.block) && !is_planted(Bug::kLossesNotFound))
-        send_again(assignment.block);
+      const bool is_lost =
+          is_newest(streams_[stream], assignment) && !destination.have.contains(assignment.block);
+      if (is_lost && !is_planted(Bug::kLossesNotFound)) send_again(assignment.block);
     }
     destination.checked[stream] = std::max(destination.checked[stream], destination.seen[stream]);
     forget_settled(stream);
@@ -349,7 +332,7 @@ bool Sender::do_others_move(const Stream& stream) const {
   const bool all_speak =
       std::ranges::all_of(destinations_, [&](const auto& d) { return d.done || d.heard_at > since; });
   return std::ranges::any_of(streams_, [&](const Stream& other) {
-    if (&other == &stream || !is_usable(other)) return false;
+    if (&other == &stream || !other.is_usable()) return false;
     if (other.in_flight.empty()) return all_speak;
     return other.settled_at > since && now - other.settled_at < other.patience / 2;
   });
@@ -375,12 +358,14 @@ void Sender::find_silent_streams() {
 
 // What is under way on the stream.
 void Sender::send_again(Stream& stream) {
-  const auto index = static_cast<std::size_t>(&stream - streams_.data());
   for (const Assignment& assignment : std::exchange(stream.in_flight, {})) {
-    const LastAssignment& last = last_[assignment.block];
-    const bool is_newest = last.stream == index && last.sequence == assignment.sequence;
-    if (is_newest && !everyone_has(assignment.block)) send_again(assignment.block);
+    if (is_newest(stream, assignment) && !everyone_has(assignment.block)) send_again(assignment.block);
   }
+}
+
+bool Sender::is_newest(const Stream& stream, const Assignment& assignment) const {
+  const LastAssignment& last = last_[assignment.block];
+  return last.stream == index_of(stream) && last.sequence == assignment.sequence;
 }
 
 void Sender::send_again(std::size_t block) {

@@ -80,14 +80,10 @@ class Sender {
   void probe();
   void probe(Stream& stream);
   void look_later();
-  [[nodiscard]] bool has_room(const Stream& stream) const;
-  [[nodiscard]] static bool is_usable(const Stream& stream);
-  [[nodiscard]] std::size_t queued(const Stream& stream) const;
   [[nodiscard]] std::size_t unassigned() const;
   [[nodiscard]] bool all_refuse() const;
   Stream* choose_stream();
   [[nodiscard]] bool is_too_slow(const Stream& stream) const;
-  [[nodiscard]] double seconds_per_block(const Stream& stream) const;
   [[nodiscard]] bool take_block(std::size_t& block);
   [[nodiscard]] bool everyone_has(std::size_t block) const;
   bool steal_for(Stream& faster);
@@ -99,6 +95,13 @@ class Sender {
   void find_silent_streams();
   [[nodiscard]] bool do_others_move(const Stream& stream) const;
   void send_again(Stream& stream);
+  void send_queued_again();
+  // What carries the assignment's block was put on the stream last of all.
+  [[nodiscard]] bool is_newest(const Stream& stream, const Assignment& assignment) const;
+  [[nodiscard]] std::size_t index_of(const Stream& stream) const {
+    return static_cast<std::size_t>(&stream - streams_.data());
+  }
+  [[nodiscard]] Duration time_under_way() const;
   void send_again(std::size_t block);
   void forget_settled(std::size_t stream);
 

@@ -22,6 +22,9 @@ inline constexpr Duration kMaxSilentTime = std::chrono::seconds(8);
 
 namespace sending {
 
+// A block reaches everybody in about so many times what it takes on its first link.
+double delivery_links(const LocalStream& stream);
+
 struct Assignment {
   std::uint64_t sequence;
   std::size_t block;
@@ -42,6 +45,16 @@ struct Stream {
   Duration patience = kMinSilentTime;
   bool is_silent = false;
   std::uint64_t silent_from = 0;  // until all has been looked at that was sent up to here
+
+  [[nodiscard]] bool has_room() const;
+  [[nodiscard]] bool is_usable() const;
+  // Of one first link, that where most are in line.
+  [[nodiscard]] std::size_t queued_blocks() const;
+  [[nodiscard]] double seconds_per_block(std::size_t block_bytes) const;
+  // What a block may take where nothing holds it up, and all that is under way (0: nothing is), as far as the
+  // plan tells.
+  [[nodiscard]] Duration slow_delivery(std::size_t block_bytes) const;
+  [[nodiscard]] Duration time_under_way(std::size_t block_bytes) const;
 };
 
 struct Destination {

@@ -18,7 +18,7 @@ SumForwarder::SumForwarder(std::shared_ptr<NodeContext> node, Links& links,
       ask_timer_(node_->executor, node_->clock) {
   const auto& members = plan->session(label.session)->members;
   if (std::ranges::find(members, *plan->self()) != members.end()) own_.emplace();
-  enter(std::move(plan), {}, {}, true);
+  enter(std::move(plan), true);
 }
 
 SumForwarder::~SumForwarder() {
@@ -41,13 +41,11 @@ void SumForwarder::drop_everything() {
 }
 
 // Begins, or begins again, under a plan with what is not done.
-void SumForwarder::enter(std::shared_ptr<const InstalledCollective> plan,
-                         const std::vector<bool>& done_before, const std::vector<bool>& left,
-                         bool knows_start) {
+void SumForwarder::enter(std::shared_ptr<const InstalledCollective> plan, bool knows_start) {
   drop_everything();
   plan_ = std::move(plan);
   passed_.clear();
-  if (own_) own_->begin(done_before, left, knows_start);
+  if (own_) own_->begin({}, {}, knows_start);
   deal();
   for (const LocalStream* local : plan_->streams_of(label_.session))
     streams_.emplace(local->key.stream, Stream{local, links_.at(local->children.front())->find(local->key)});
@@ -66,7 +64,7 @@ Status SumForwarder::adopt(const std::shared_ptr<const InstalledCollective>& pla
   label_.shape = shape;
   label_.generation = attempt_from_wire(header.attempt).generation;
   // Of the first generation everybody knows where it begins.
-  enter(plan, {}, {}, label_.generation == 0);
+  enter(plan, label_.generation == 0);
   host_.on_restart();
   return Status::ok();
 }

@@ -71,11 +71,10 @@ class SumForwarder final : public SumSession {
   };
 
   // Beginnings
-  void enter(std::shared_ptr<const InstalledCollective> plan, const std::vector<bool>& done_before,
-             const std::vector<bool>& left, bool knows_start);
+  void enter(std::shared_ptr<const InstalledCollective> plan, bool knows_start);
   void deal();
   Status adopt(const std::shared_ptr<const InstalledCollective>& plan, const FrameHeader& header);
-  Status begin_by(const SumRequest& request, const std::shared_ptr<const InstalledCollective>& plan);
+  Status begin_by(const SumRequest& request);
   void drop_everything();
   [[nodiscard]] OutgoingLink& link_of(const Stream& stream) const {
     return *links_.at(stream.local->children.front());

@@ -24,28 +24,29 @@ Status SumForwarder::on_request(const Arrival& arrival) {
   const SumAge age = age_of(arrival.header());
   const SumAge present = label_.age(plan_->epoch());
   if (age < present) return Status::ok();
-  const bool begins = age > present;
-  if (begins) SQUARE_RETURN_IF_ERROR(adopt(arrival.plan, arrival.header()));
-  if (begins || (own_ && !own_->knows_start())) SQUARE_RETURN_IF_ERROR(begin_by(*request, arrival.plan));
+  if (age > present) SQUARE_RETURN_IF_ERROR(adopt(arrival.plan, arrival.header()));
+  if (own_ && !own_->knows_start()) SQUARE_RETURN_IF_ERROR(begin_by(*request));
   if (Stream* stream = find(arrival.key().stream)) follow(*stream, *request);
   fill_all();
   return Status::ok();
 }
 
 // It says what the sums leave out.
-Status SumForwarder::begin_by(const SumRequest& request,
-                              const std::shared_ptr<const InstalledCollective>& plan) {
+Status SumForwarder::begin_by(const SumRequest& request) {
   if (request.first_missing > label_.shape.block_count())
     return data_loss("a request is about blocks that there are not");
   std::vector<bool> done_before(request.first_missing, true);
   done_before.insert(done_before.end(), request.bits.begin(), request.bits.end());
   done_before.resize(std::min(done_before.size(), label_.shape.block_count()));
-  const auto streams = std::ssize(plan->session(label_.session)->streams);
+  const auto streams = std::ssize(plan_->session(label_.session)->streams);
   const auto left = std::ranges::count(request.left, true);
   if (std::ssize(request.left) > streams || (left > 0 && left == streams))
     return data_loss("a request leaves streams that there are not, or all");
-  // Parts that came ahead of this are kept by those who sent them: the root asks again.
-  enter(plan, done_before, request.left, true);
+  // Parts of this generation that came ahead of this stay: who waits for the others' may have no room left
+  // for what would be sent again.
+  own_->begin(std::move(done_before), request.left, true);
+  deal();
+  parts_.drop_if([&](const WaitingParts::Place& place) { return !belongs_to(place.block, place.stream); });
   return Status::ok();
 }
 

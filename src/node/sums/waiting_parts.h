@@ -23,6 +23,10 @@ struct SumPart {
 // Not thread-safe: used on the node's strand.
 class WaitingParts {
  public:
+  struct Place {
+    std::size_t block;
+    StreamIndex stream;
+  };
   // False if this parent's part is here already. Precondition: parent < parents.
   bool add(std::size_t block, StreamIndex stream, std::size_t parents, std::size_t parent, SumPart part);
   [[nodiscard]] bool has(std::size_t block, std::size_t parent) const;
@@ -35,13 +39,15 @@ class WaitingParts {
   // All parts of a block, by parent; it waits no more. Precondition: one is here.
   std::vector<SumPart> take(std::size_t block);
   void drop(std::size_t block) { blocks_.erase(block); }
+  template <typename Predicate>
+  void drop_if(const Predicate& is_wrong) {
+    std::erase_if(blocks_, [&](const auto& entry) {
+      return is_wrong(Place{entry.first, entry.second.stream});
+    });
+  }
   void clear() { blocks_.clear(); }
 
   // What waits, in the order in which its streams carry it: so what passes keeps it.
-  struct Place {
-    std::size_t block;
-    StreamIndex stream;
-  };
   [[nodiscard]] std::vector<Place> in_order() const;
 
  private:

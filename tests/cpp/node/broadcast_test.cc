@@ -38,6 +38,31 @@ TEST_CASE("a paced broadcast takes what the plan says, headers included") {
   }
 }
 
+// What is under way on a stream of the plan before the last is refused.
+TEST_CASE("plans that follow one another cost a broadcast a quarter of a second each at most") {
+  constexpr std::uint32_t kMoves = 4;
+  const auto seconds = [&](std::uint32_t moves) {
+    Overlay overlay(5, 3);
+    overlay.simulation.set_default_conditions({.delay = std::chrono::milliseconds(20)});
+    REQUIRE(overlay.publish(chain_plan(100 * kMbps)));
+    overlay.set_members(CollectiveId(0), {0, 1, 2});
+    pass(overlay, std::chrono::seconds(1));
+    Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(2'500'000));
+    const TimePoint start = overlay.simulation.clock().now();
+    broadcast.post_all(overlay);
+    pass(overlay, std::chrono::milliseconds(150));
+    for (std::uint32_t epoch = 2; epoch < 2 + moves; ++epoch)
+      REQUIRE(overlay.publish(chain_plan(100 * kMbps, Epoch(epoch)), true));
+    REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+    CHECK(broadcast.is_right());
+    return seconds_since(start, std::ranges::max(broadcast.finished_at));
+  };
+  const double undisturbed = seconds(0);
+  const double moved = seconds(kMoves);
+  MESSAGE("undisturbed ", undisturbed, " s, with ", kMoves, " moves ", moved, " s");
+  CHECK(moved < undisturbed + 0.25 * kMoves);
+}
+
 TEST_CASE("two streams of unequal rate carry their sum") {
   Overlay overlay(2, 3);
   PlanBuilder builder(3);

@@ -80,6 +80,15 @@ SumLabel label_of(std::size_t size) {
   return {SessionId(0), kOperation, 1, 0, {size, kBlockBytes, kReduction, Epoch(1)}, 0};
 }
 
+std::shared_ptr<SumForwarder> forwarder_of(OperationPlace& host, const SumLabel& label) {
+  SumForwarder::Host said;
+  said.answer = [&host](const LocalStream&, const Frame& frame) { host.answers.push_back(frame); };
+  said.progress = [] {};
+  said.fill = [&host](const StreamKey& key) { host.filled.insert(key); };
+  said.on_restart = [&host] { ++host.restarts; };
+  return std::make_shared<SumForwarder>(host.node, host.links(), host.plan, label, std::move(said));
+}
+
 // What a transport says of its links.
 struct LinkLog final : TransportHandler {
   void on_link_up(LinkHandle link, LinkEnd, std::string_view) override { up.push_back(link); }
@@ -298,14 +307,6 @@ TEST_CASE("the root adds its own to the parts of the tree, asks for what a paren
 TEST_CASE("a node without a member passes parts on, a member waits until it has called") {
   const std::size_t size = 2 * kBlockBytes;
   const SumLabel label = label_of(size);
-  const auto forwarder_of = [&](OperationPlace& host) {
-    SumForwarder::Host said;
-    said.answer = [&host](const LocalStream&, const Frame& frame) { host.answers.push_back(frame); };
-    said.progress = [] {};
-    said.fill = [&host](const StreamKey& key) { host.filled.insert(key); };
-    said.on_restart = [&host] { ++host.restarts; };
-    return std::make_shared<SumForwarder>(host.node, host.links(), host.plan, label, std::move(said));
-  };
   const auto part_on = [&](OperationPlace& host, std::uint16_t stream, std::size_t block) {
     FrameHeader header = label.block_header({Epoch(1), SessionId(0), StreamIndex(stream)}, block, 0);
     header.stream_sequence = 1;
@@ -313,13 +314,13 @@ TEST_CASE("a node without a member passes parts on, a member waits until it has 
   };
   const auto interleave = deal_out(*reduce_plan()->find_session(SessionId(0)), 2, {});
   OperationPlace relay(reduce_plan(), 3);
-  const auto passing = forwarder_of(relay);
+  const auto passing = forwarder_of(relay, label);
   CHECK(passing->on_block(part_on(relay, 1, interleave->order(1)[0])).is_ok());
   CHECK(relay.queued_to(0, SessionId(0)) == 1);
   CHECK(passing->on_block(part_on(relay, 1, interleave->order(1)[0])).is_ok());  // again: once is enough
   CHECK(relay.queued_to(0, SessionId(0)) == 1);
   OperationPlace member(reduce_plan(), 1);
-  const auto adding = forwarder_of(member);
+  const auto adding = forwarder_of(member, label);
   CHECK(adding->on_block(part_on(member, 0, interleave->order(0)[0])).is_ok());
   member.run();
   CHECK(member.queued_to(0, SessionId(0)) == 0);
@@ -333,6 +334,38 @@ TEST_CASE("a node without a member passes parts on, a member waits until it has 
   adding->cancel();
   CHECK(member.queued_to(0, SessionId(0)) == 0);
   passing->cancel();
+}
+
+// Who sent them may have no room left to send them again: its window is full of what waits for others.
+TEST_CASE("parts that came ahead of the request that begins their sums again are kept") {
+  OperationPlace host(reduce_plan(), 1);
+  const std::size_t size = 8 * kBlockBytes;
+  const auto forwarder = forwarder_of(host, label_of(size));
+  std::vector<std::byte> input(size);
+  forwarder->open({{input.data()}, {}, kReduction, 3}, nullptr);
+  // The root begins again, without the first two blocks.
+  const std::vector<bool> done{true, true, false, false, false, false, false, false};
+  const auto interleave = deal_out(*reduce_plan()->find_session(SessionId(0)), 8, done);
+  SumLabel next = label_of(size);
+  next.generation = 1;
+  const auto part = [&](std::size_t block) {
+    FrameHeader header = next.block_header({Epoch(1), SessionId(0), kStream}, block, 0);
+    header.stream_sequence = 1;
+    return host.arrival(header, numbers(kBlockBytes / 4, 10));
+  };
+  CHECK(forwarder->on_block(part(interleave->order(0)[0])).is_ok());
+  host.run();
+  CHECK(host.queued_to(0, SessionId(0)) == 1);
+  SumRequest begins;
+  begins.number = 1;
+  begins.first_missing = 2;
+  const FrameHeader header = next.header(FrameType::kRequest, {Epoch(1), SessionId(0), kStream});
+  CHECK(forwarder->on_request(host.arrival(header, encode_request(begins))).is_ok());
+  CHECK(host.queued_to(0, SessionId(0)) == 1);
+  CHECK(forwarder->on_block(part(interleave->order(0)[1])).is_ok());
+  host.run();
+  CHECK(host.queued_to(0, SessionId(0)) == 2);
+  forwarder->cancel();
 }
 
 TEST_CASE("shares carry bytes in the plan's order, and an empty operation tells in one of them") {
