@@ -9,7 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +80,11 @@ class Running:
         }
 
     def thread_names(self) -> Counter[str]:
-        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
-        return Counter((task / "comm").read_text().strip() for task in tasks)
+        names: Counter[str] = Counter()
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it may end meanwhile
+                names[(task / "comm").read_text().strip()] += 1
+        return names
 
 
 class Overlay:

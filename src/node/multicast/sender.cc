@@ -25,6 +25,7 @@ Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledC
   is_again_.resize(block_count_);
   taken_.resize(block_count_);
   last_.resize(block_count_);
+  carried_at_.resize(block_count_);
   for (const NodeId member : session.members) {
     if (member != session.root)
       destinations_.push_back({member, BlockSet(block_count_), false, true, {}, {}, {}});
@@ -59,17 +60,11 @@ void Sender::open_streams() {
   look_later();
 }
 
-// How long the streams need for what is under way on them, as far as the plan tells.
-Duration Sender::time_under_way() const {
-  Duration longest = kMinProbeWait;
-  for (const Stream& stream : streams_) longest = std::max(longest, stream.time_under_way(block_bytes_));
-  return std::min(longest, kMaxProbeWait);
-}
-
-// What has not left yet never will.
-void Sender::send_queued_again() {
+// What is under way may arrive until then; what has not left yet never will.
+void Sender::leave_streams(TimePoint carried_at) {
   for (const Stream& stream : streams_) {
     for (const Assignment& assignment : stream.in_flight) {
+      carried_at_[assignment.block] = carried_at;
       const auto waits = [&](const auto& hop) {
         return hop->is_queued(cargo_.operation, assignment.sequence);
       };
@@ -80,15 +75,20 @@ void Sender::send_queued_again() {
 }
 
 void Sender::migrate(std::shared_ptr<const InstalledCollective> plan) {
-  const TimePoint carried_at = node_.clock.now() + time_under_way();
-  send_queued_again();
+  const Duration carried = sending::time_under_way(streams_, block_bytes_);
+  const TimePoint carried_at = node_.clock.now() + std::clamp(carried, kMinProbeWait, kMaxProbeWait);
+  leave_streams(carried_at);
   for (const auto& [peer, link] : links_) link->drop_operation(session_, cargo_.operation);
   plan_ = std::move(plan);
   std::ranges::fill(last_, LastAssignment{});
   open_streams();
-  node_.executor.post_at(carried_at, life_.bind([this, taken = taken_] {
+  // What has arrived is known by then, where the old streams do not let it be said.
+  for (Stream& stream : streams_) probe(stream);
+  node_.executor.post_at(carried_at, life_.bind([this] {
+    const TimePoint now = node_.clock.now();
     for (std::size_t block = 0; block < block_count_ && !is_planted(Bug::kMoveLosesBlocks); ++block) {
-      if (taken[block] && last_[block].sequence == 0 && !everyone_has(block)) send_again(block);
+      const bool is_lost = taken_[block] && last_[block].sequence == 0 && carried_at_[block] <= now;
+      if (is_lost && !everyone_has(block)) send_again(block);
     }
     fill();
   }));

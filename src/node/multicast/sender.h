@@ -61,7 +61,7 @@ class Sender {
   // A link came back: asks soon what everybody has.
   void hurry();
   // Goes on under a newer plan that has the same session: what the old plan's streams
-  // still carry may arrive; after a while the rest is sent again.
+  // still carry may arrive; after a while the rest is sent again, what they do not carry at once.
   void migrate(std::shared_ptr<const InstalledCollective> plan);
 
   [[nodiscard]] bool is_done() const { return waiting_ == 0; }
@@ -95,13 +95,12 @@ class Sender {
   void find_silent_streams();
   [[nodiscard]] bool do_others_move(const Stream& stream) const;
   void send_again(Stream& stream);
-  void send_queued_again();
+  void leave_streams(TimePoint carried_at);
   // What carries the assignment's block was put on the stream last of all.
   [[nodiscard]] bool is_newest(const Stream& stream, const Assignment& assignment) const;
   [[nodiscard]] std::size_t index_of(const Stream& stream) const {
     return static_cast<std::size_t>(&stream - streams_.data());
   }
-  [[nodiscard]] Duration time_under_way() const;
   void send_again(std::size_t block);
   void forget_settled(std::size_t stream);
 
@@ -122,6 +121,7 @@ class Sender {
   std::vector<bool> is_again_;
   std::vector<bool> taken_;  // put on a stream once at least
   std::vector<LastAssignment> last_;
+  std::vector<TimePoint> carried_at_;  // by then streams of an older plan have delivered it, or lost it
   Duration probe_wait_ = kMinProbeWait;
   Executor::TimerId probe_timer_ = 0;
   Executor::TimerId look_timer_ = 0;

@@ -11,6 +11,8 @@ constexpr double kMinDeliveryLinks = 2.0;
 // A stream is not silent before so many times what a block should take.
 constexpr double kSlowDelivery = 4.0;
 constexpr Duration kLongestDelivery = std::chrono::minutes(1);
+// What is left on an old stream shares its links with the new ones.
+constexpr double kSharedLinks = 2.0;
 
 Duration at_most_longest(double seconds) {
   return from_seconds(std::min(seconds, to_seconds(kLongestDelivery)));
@@ -45,10 +47,15 @@ Duration Stream::slow_delivery(std::size_t block_bytes) const {
   return at_most_longest(kSlowDelivery * delivery_links(*local) * hop);
 }
 
-Duration Stream::time_under_way(std::size_t block_bytes) const {
-  if (in_flight.empty()) return Duration(0);
-  const double in_line = static_cast<double>(in_flight.size()) * seconds_per_block(block_bytes);
-  return at_most_longest(in_line) + slow_delivery(block_bytes);
+Duration time_under_way(const std::vector<Stream>& streams, std::size_t block_bytes) {
+  Duration longest{0};
+  for (const Stream& stream : streams) {
+    if (stream.in_flight.empty()) continue;
+    const double in_line =
+        static_cast<double>(stream.in_flight.size()) * stream.seconds_per_block(block_bytes);
+    longest = std::max(longest, at_most_longest(kSharedLinks * in_line) + stream.slow_delivery(block_bytes));
+  }
+  return longest;
 }
 
 }  // namespace square::sending

@@ -51,11 +51,12 @@ struct Stream {
   // Of one first link, that where most are in line.
   [[nodiscard]] std::size_t queued_blocks() const;
   [[nodiscard]] double seconds_per_block(std::size_t block_bytes) const;
-  // What a block may take where nothing holds it up, and all that is under way (0: nothing is), as far as the
-  // plan tells.
+  // What a block may take where nothing holds it up, as far as the plan tells.
   [[nodiscard]] Duration slow_delivery(std::size_t block_bytes) const;
-  [[nodiscard]] Duration time_under_way(std::size_t block_bytes) const;
 };
+
+// How long the streams need for what is under way on them, as far as the plan tells; 0 where nothing is.
+Duration time_under_way(const std::vector<Stream>& streams, std::size_t block_bytes);
 
 struct Destination {
   NodeId node;

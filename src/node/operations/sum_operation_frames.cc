@@ -12,6 +12,8 @@ Frame layout_notice(const FrameHeader& question, Epoch layout, std::uint32_t inc
   Frame notice{question, encode_request({})};
   notice.header.type = FrameType::kRequest;
   notice.header.layout = layout;
+  // Generations of a cut begin anew, and it says nothing of them.
+  notice.header.attempt = to_wire({0, 0});
   notice.header.incarnation = incarnation;
   return notice;
 }

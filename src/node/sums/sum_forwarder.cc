@@ -40,7 +40,7 @@ void SumForwarder::drop_everything() {
   retries_.clear();
 }
 
-// Begins, or begins again, under a plan with what is not done.
+// Begins, or begins again, under a plan.
 void SumForwarder::enter(std::shared_ptr<const InstalledCollective> plan, bool knows_start) {
   drop_everything();
   plan_ = std::move(plan);
