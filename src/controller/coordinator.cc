@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/planted.h"
 #include "controller/protocol.h"
+#include "controller/uses.h"
 
 namespace square::controller {
 namespace {
@@ -19,28 +20,6 @@ constexpr Duration kLongestSleep = std::chrono::hours(1);
 void run_all(Deferred& deferred) {
   for (const auto& action : deferred) action();
   deferred.clear();
-}
-
-// What the members of the plan's collectives say that they have sent.
-void note_uses(const v1::Heartbeat& beat, const Plan& plan, DemandMeter& demand, TimePoint now) {
-  for (const v1::CollectiveUse& use : beat.used()) {
-    const CollectiveId collective(use.collective());
-    const PlanCollective* const planned = plan.find_collective(collective);
-    if (planned == nullptr || planned->sessions.empty()) continue;
-    // Every member tells of the same operations.
-    const PlanSession* const session = plan.find_session(planned->sessions.front());
-    demand.note(collective, static_cast<double>(use.bytes()) / static_cast<double>(session->members.size()),
-                now);
-  }
-}
-
-// What is used more or less than before gets another part of its tenant's share. Returns whether that is so.
-bool absorb_demand(DemandMeter& demand, PlanningState& state, TimePoint now) {
-  const DemandWeights& weights = demand.update(state.registry.collectives_by_tenant(), now);
-  if (weights == state.demand) return false;
-  state.demand = weights;
-  log(LogLevel::kInfo, "controller", "collectives are used in other parts than before: plans again");
-  return true;
 }
 
 // Who registers a name says what it closed under it: a controller that was restarted may not have heard.
@@ -409,10 +388,10 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   replan = planner_.take_plan_again() || replan;
   surroundings_.watch(regroupings_.settle(state_.registry, members_, requests_, now, deferred));
   replan = measurements_.absorb(state_.topology, state_.measured, now) || replan;
-  const bool other_use = absorb_demand(demand_, state_, now);
   const std::vector<const Demand*> demands = requests_.take_batch(now, [this](const GroupSpec& group) {
     return must_wait_for_nodes(group, members_, open_ ? &state_.topology : nullptr);
   });
+  const bool other_use = absorb_uses(demand_, state_, demands, now);
   const bool is_due = replan || other_use || !demands.empty();
   // The batch and `state_` change on this thread only.
   lock.unlock();

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <unordered_map>
+#include <string_view>
 #include <utility>
 
 #include "base/check.h"
@@ -21,6 +21,13 @@ constexpr const char* kOverlayKey = "overlay/now";
 constexpr const char* kLinkKey = "link/";  // and the numbers of its ends
 
 const std::string& name_of(const Topology& topology, NodeId node) { return topology.node(node).name; }
+
+std::vector<std::string> names_of(const Topology& topology) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < topology.node_count(); ++i)
+    names.push_back(name_of(topology, NodeId(static_cast<NodeId::value_type>(i))));
+  return names;
+}
 
 v1::RunningSession message_of(const SessionKey& key, SessionId id, const Topology& topology) {
   v1::RunningSession session;
@@ -44,6 +51,25 @@ v1::RunningGroup message_of(const std::string& name, const RegisteredGroup& grou
   spec.origin = group.origin;
   *running.mutable_group() = to_message(spec);
   return running;
+}
+
+// Numbers are sorted by collectives.
+template <typename Act>
+void each_session(const SessionNumbers& numbers, CollectiveId collective, const Act& act) {
+  auto next = numbers.known.lower_bound(SessionKey{collective, SessionKind{}, NodeId(0), {}});
+  for (; next != numbers.known.end() && next->first.collective == collective; ++next)
+    act(next->first, next->second);
+}
+
+std::string record_of(const std::string& name, const RegisteredGroup& group, const SessionNumbers& numbers,
+                      const Topology& topology) {
+  v1::Past part;
+  *part.add_groups() = message_of(name, group);
+  for (const RegisteredCollective& collective : group.collectives)
+    each_session(numbers, collective.id, [&](const SessionKey& key, SessionId id) {
+      *part.add_sessions() = message_of(key, id, topology);
+    });
+  return part.SerializeAsString();
 }
 
 // At least `wanted`, and the same as before for as long as that is enough.
@@ -82,6 +108,7 @@ Status Ledger::restore(PlanningState& state) {
   return {};
 }
 
+// All but those of groups.
 Ledger::Records Ledger::records_of(const PlanningState& state, const SessionNumbers& numbers, Epoch epoch) {
   Records records;
   v1::Past all;
@@ -90,46 +117,64 @@ Ledger::Records Ledger::records_of(const PlanningState& state, const SessionNumb
   all.set_next_session(set_aside(ahead_.next_session(), numbers.next));
   all.set_next_group(state.registry.next_group());
   ahead_ = all;
-  for (std::size_t i = 0; i < state.topology.node_count(); ++i)
-    all.add_nodes(name_of(state.topology, NodeId(static_cast<NodeId::value_type>(i))));
+  for (std::string& node : names_of(state.topology)) all.add_nodes(std::move(node));
   records[kNumbersKey] = all.SerializeAsString();
   if (state.revision != revision_) overlay_ = record_of_overlay(state, is_open_);
   revision_ = state.revision;
   records[kGivenKey] = *given_;
   records[kOverlayKey] = *overlay_;
-
-  std::unordered_map<CollectiveId, v1::Past*> groups;
-  std::map<std::string, v1::Past> parts;
-  for (const auto& [name, group] : state.registry.groups()) {
-    v1::Past& part = parts[kGroupKey + name];
-    *part.add_groups() = message_of(name, *group);
-    for (const RegisteredCollective& collective : group->collectives) groups[collective.id] = &part;
-  }
-  for (const auto& [key, id] : numbers.known) {
-    const auto group = groups.find(key.collective);
-    if (group != groups.end()) *group->second->add_sessions() = message_of(key, id, state.topology);
-  }
-  for (const auto& [key, part] : parts) records[key] = part.SerializeAsString();
   for (const auto& [ends, bytes] : state.measured.history) {
     records[fmt::format("{}{}/{}", kLinkKey, ends.first.value(), ends.second.value())] = *bytes;
   }
   return records;
 }
 
-Status Ledger::keep(const PlanningState& state, const SessionNumbers& numbers, Epoch epoch) {
-  const v1::Past before = ahead_;
-  Records now = records_of(state, numbers, epoch);
+Ledger::Groups Ledger::groups_of(const GroupRegistry& registry, const SessionNumbers& numbers) {
+  Groups groups;
+  for (const auto& [name, group] : registry.groups()) {
+    KeptGroup& kept = groups.emplace_hint(groups.end(), name, KeptGroup{group, {}})->second;
+    for (const RegisteredCollective& collective : group->collectives)
+      each_session(numbers, collective.id,
+                   [&](const SessionKey&, SessionId id) { kept.sessions.push_back(id); });
+  }
+  return groups;
+}
+
+std::vector<store::Write> Ledger::writes_for(const Records& records, const Groups& groups,
+                                             const SessionNumbers& numbers, const Topology& topology) const {
   std::vector<store::Write> writes;
-  for (const auto& [key, value] : now) {
+  const auto add = [&](const std::string& key, std::string value) {
     const auto known = kept_.find(key);
-    if (known == kept_.end() || known->second != value) writes.push_back({key, value});
+    if (known == kept_.end() || known->second != value) writes.push_back({key, std::move(value)});
+  };
+  for (const auto& [key, value] : records) add(key, value);
+  const bool has_same_nodes = nodes_ == names_of(topology);
+  for (const auto& [name, group] : groups) {
+    const auto known = groups_.find(name);
+    if (has_same_nodes && known != groups_.end() && known->second == group) continue;
+    add(kGroupKey + name, record_of(name, *group.group, numbers, topology));
   }
   for (const auto& [key, value] : kept_) {
-    if (!now.contains(key)) writes.push_back({key, std::nullopt});
+    const std::string_view rest(key);
+    const bool is_group = rest.starts_with(kGroupKey);
+    if (is_group ? !groups.contains(rest.substr(std::string_view(kGroupKey).size())) : !records.contains(key))
+      writes.push_back({key, std::nullopt});
   }
+  return writes;
+}
+
+Status Ledger::keep(const PlanningState& state, const SessionNumbers& numbers, Epoch epoch) {
+  const v1::Past before = ahead_;
+  Groups groups = groups_of(state.registry, numbers);
+  std::vector<store::Write> writes =
+      writes_for(records_of(state, numbers, epoch), groups, numbers, state.topology);
   const Status written = store_->write(writes);
   if (written.is_ok()) {
-    kept_ = std::move(now);
+    for (store::Write& write : writes) {
+      write.value ? (void)(kept_[write.key] = *std::move(write.value)) : (void)kept_.erase(write.key);
+    }
+    groups_ = std::move(groups);
+    nodes_ = names_of(state.topology);
     return {};
   }
   ahead_ = before;

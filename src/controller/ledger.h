@@ -39,11 +39,27 @@ class Ledger {
 
  private:
   using Records = std::map<std::string, std::string>;
+  // What a group's record is made of: as long as that is the same the record is, on the same nodes.
+  struct KeptGroup {
+    std::shared_ptr<const RegisteredGroup> group;
+    std::vector<SessionId> sessions;
+
+    friend bool operator==(const KeptGroup&, const KeptGroup&) = default;
+  };
+  using Groups = std::map<std::string, KeptGroup, std::less<>>;
+
   [[nodiscard]] Records records_of(const PlanningState& state, const SessionNumbers& numbers, Epoch epoch);
+  [[nodiscard]] static Groups groups_of(const GroupRegistry& registry, const SessionNumbers& numbers);
+  // What is other in the store.
+  [[nodiscard]] std::vector<store::Write> writes_for(const Records& records, const Groups& groups,
+                                                     const SessionNumbers& numbers,
+                                                     const Topology& topology) const;
 
   std::unique_ptr<store::Store> store_;
   const bool is_open_;
   Records kept_;
+  Groups groups_;                               // as the last keep() left them,
+  std::vector<std::string> nodes_;              // with these nodes
   std::shared_ptr<const std::string> given_;    // the overlay that the controller was started with
   std::shared_ptr<const std::string> overlay_;  // as it is now,
   std::optional<std::uint32_t> revision_;       // and the revision of the state that it is of

@@ -10,7 +10,7 @@ namespace square::controller {
 namespace {
 
 using Names = std::span<const std::string>;
-using Plan = std::function<Status(const PlanningState&)>;
+using Planning = std::function<Status(const PlanningState&)>;
 
 PlanningState with(const PlanningState& state, Names names, const Status& why) {
   PlanningState other = state;
@@ -19,7 +19,7 @@ PlanningState with(const PlanningState& state, Names names, const Status& why) {
 }
 
 // Takes back all that can be planned: all, or where that fails each half by itself.
-void take_back(PlanningState& state, Names names, const Plan& plan) {
+void take_back(PlanningState& state, Names names, const Planning& plan) {
   PlanningState trial = with(state, names, Status::ok());
   const Status planned = plan(trial);
   if (planned.is_ok()) {
@@ -38,7 +38,7 @@ void take_back(PlanningState& state, Names names, const Plan& plan) {
 
 }  // namespace
 
-Status try_adopted(PlanningState& state, const Plan& plan) {
+Status try_adopted(PlanningState& state, const Planning& plan) {
   const std::vector<std::string> names = state.registry.untried();
   PlanningState all = with(state, names, Status::ok());
   const Status whole = plan(all);

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/spending.h"
+#include "lp/clp_matrix.h"
 
 namespace square::internal {
 namespace {
@@ -112,7 +113,7 @@ std::unique_ptr<ClpSimplex> load_model(const LinearProgram& program) {
   model->passInEventHandler(&watch);
   model->setMaximumIterations(kMaxPivots);
   model->setOptimizationDirection(1.0);
-  model->loadProblem(matrix, columns.lower.data(), columns.upper.data(), columns.cost.data(),
+  model->loadProblem(ColumnMatrix(matrix), columns.lower.data(), columns.upper.data(), columns.cost.data(),
                      row_lower.data(), row_upper.data());
   return model;
 }

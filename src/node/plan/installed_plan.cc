@@ -30,6 +30,7 @@ InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string
 
 // What has not changed since a plan that is not newer than the base is in it as it is.
 void InstalledPlan::share(const InstalledPlan& base) {
+  parts_.reserve(plan_->collectives.size());
   for (const PlanCollective& planned : plan_->collectives) {
     const Part* const before = planned.since ? base.part_of(planned.id) : nullptr;
     if (before != nullptr && before->collective->epoch() == *planned.since) parts_.push_back(*before);
