@@ -24,7 +24,6 @@ template <typename Set>
 void set_common(const Set& set, Duration silence_deadline) {
   const int silence_ms = milliseconds(silence_deadline);
   set(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, kWriteBufferBytes);
-  set(GRPC_ARG_TCP_READ_CHUNK_SIZE, kReadChunkBytes);
   set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kMaxReadChunkBytes);
   set(GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kMaxMetadataBytes));
   set(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
