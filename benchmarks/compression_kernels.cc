@@ -7,21 +7,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <functional>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "coding/compression/int8_blocks.h"
 #include "coding/compression/kernels.h"
 #include "coding/compression/top_k.h"
 #include "coding/instruction_set.h"
+#include "loop_rounds.h"
 
 namespace {
 
+using namespace square::benchmarks;
 using namespace square::compression;
 using square::fastest_instruction_set;
 using square::InstructionSet;
@@ -30,23 +29,6 @@ using square::InstructionSet;
 constexpr double kLeastOfMemcpy = 0.10;
 constexpr std::size_t kBlock = 256;
 constexpr double kFraction = 0.01;
-
-struct Options {
-  std::size_t mib = 64;
-  std::size_t rounds = 9;
-  bool json = false;
-};
-
-struct Loop {
-  std::string name;
-  std::function<void()> run;
-  std::vector<double> seconds{};
-  [[nodiscard]] double median() const {
-    std::vector<double> sorted = seconds;
-    std::ranges::sort(sorted);
-    return sorted[sorted.size() / 2];
-  }
-};
 
 class Contest {
  public:
@@ -90,20 +72,6 @@ class Contest {
   std::vector<std::byte> chosen_;
 };
 
-bool read_options(int count, char** words, Options& options) {
-  for (int i = 1; i < count; ++i) {
-    const std::string_view word = words[i];
-    if (word == "--json") {
-      options.json = true;
-    } else if ((word == "--mib" || word == "--rounds") && i + 1 < count) {
-      (word == "--mib" ? options.mib : options.rounds) = std::max(1UL, std::stoul(words[++i]));
-    } else {
-      return false;
-    }
-  }
-  return true;
-}
-
 void print(const std::vector<Loop>& loops, const Options& options, double bytes) {
   const double memcpy_seconds = loops.front().median();
   std::string rows;
@@ -119,7 +87,7 @@ void print(const std::vector<Loop>& loops, const Options& options, double bytes)
   }
   if (options.json) {
     fmt::print("{{\"mib\": {}, \"rounds\": {}, \"avx2\": {}, \"loops\": [{}]}}\n", options.mib,
-               options.rounds, fastest_instruction_set() == InstructionSet::kAvx2, rows);
+               options.rounds, fastest_instruction_set() != InstructionSet::kPortable, rows);
   }
 }
 
@@ -139,14 +107,7 @@ int main(int argument_count, char** arguments) {
   const std::size_t count = (options.mib << 20U) / sizeof(float);
   Contest contest(count);
   std::vector<Loop> loops = contest.loops();
-  for (std::size_t round = 0; round <= options.rounds; ++round) {
-    for (Loop& loop : loops) {
-      const auto begin = std::chrono::steady_clock::now();
-      loop.run();
-      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-      if (round > 0) loop.seconds.push_back(taken.count());  // the first one touches the memory
-    }
-  }
+  take_turns(loops, options.rounds);
   print(loops, options, static_cast<double>(count * sizeof(float)));
   const bool all_fast = std::ranges::all_of(
       loops, [&](const Loop& loop) { return loops.front().median() / loop.median() >= kLeastOfMemcpy; });

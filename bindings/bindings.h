@@ -59,6 +59,7 @@ void bind_controller(py::module_& module);
 void bind_net(py::module_& module);
 void bind_node(py::module_& module);
 void bind_communicator(py::module_& module);
+void bind_coding(py::module_& module);
 void bind_compression(py::module_& module);
 void bind_gateway(py::module_& module);
 

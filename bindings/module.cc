@@ -59,6 +59,7 @@ PYBIND11_MODULE(_core, module) {
   bind_net(module);
   bind_node(module);
   bind_gateway(module);
+  bind_coding(module);
   bind_compression(module);
   bind_communicator(module);
   module.def("set_log", &set_log, py::arg("callback"),

@@ -20,7 +20,7 @@ struct PlanResultView {
 };
 
 // How long planning goes on before somebody looks for Ctrl-C.
-constexpr std::chrono::milliseconds kSignalCheck{100};
+constexpr std::chrono::milliseconds kPlanSignalCheck{100};
 
 // Plans on a thread of its own, within so many seconds; this one lets go of the interpreter lock and
 // looks for Ctrl-C, which cancels.
@@ -29,7 +29,7 @@ auto interruptible(const std::optional<Time>& timeout, Compute&& compute) {
   const Budget budget =
       timeout.has_value() ? Budget::within(from_seconds(seconds_of(*timeout))) : Budget::until_cancelled();
   auto running = std::async(std::launch::async, [&] { return compute(budget); });
-  while (unlocked([&] { return running.wait_for(kSignalCheck) != std::future_status::ready; })) {
+  while (unlocked([&] { return running.wait_for(kPlanSignalCheck) != std::future_status::ready; })) {
     if (PyErr_CheckSignals() == 0) continue;
     budget.cancel();
     unlocked([&] { running.wait(); });
@@ -38,20 +38,20 @@ auto interruptible(const std::optional<Time>& timeout, Compute&& compute) {
   return check(running.get());
 }
 
-PlanResultView view_of(PlanResult result) {
+PlanResultView viewed(PlanResult result) {
   return {std::make_shared<Plan>(std::move(result.plan)), std::move(result.shots)};
 }
 
 // Scenarios are taken by value: another thread may change what Python holds while the lock of
 // the interpreter is away.
 PlanResultView plan_once(Scenario scenario, bool streams, std::optional<Time> timeout) {
-  return view_of(interruptible(timeout, [&](const Budget& budget) {
+  return viewed(interruptible(timeout, [&](const Budget& budget) {
     return make_plan(scenario, {.streams = streams, .budget = budget});
   }));
 }
 
 PlanResultView quick_plan(Scenario scenario) {
-  return view_of(
+  return viewed(
       interruptible({}, [&](const Budget& budget) { return make_quick_plan(scenario, {.budget = budget}); }));
 }
 

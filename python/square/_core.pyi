@@ -12,16 +12,20 @@ import typing
 __all__: list[str] = [
     "AttachedNode",
     "CapacityPoint",
+    "CodedBlock",
     "Collective",
     "CollectiveView",
     "Communicator",
     "Compression",
     "CompressionReport",
     "Controller",
+    "Decoder",
+    "Encoder",
     "ErrorFeedback",
     "ExaminedNode",
     "ExaminedOverlay",
     "FrontierPoint",
+    "Generation",
     "LevelGap",
     "LimitDemand",
     "LimitPart",
@@ -54,6 +58,7 @@ __all__: list[str] = [
     "Planner",
     "Policy",
     "Reachability",
+    "Recoder",
     "Scenario",
     "ShotTrace",
     "Tenant",
@@ -111,6 +116,37 @@ class CapacityPoint:
     def is_probed(self) -> bool: ...
     @property
     def system_seconds(self) -> float: ...
+
+class CodedBlock:
+    """
+    A sum of multiples of a generation's blocks, and of which.
+    """
+    @staticmethod
+    def parse(data: square.data.Data) -> CodedBlock:
+        """
+        What tobytes() gave. Raises DataLossError where it was cut off or changed.
+        """
+    def tobytes(self) -> bytes:
+        """
+        Header, coefficients, payload and a checksum of them, to be sent or stored.
+        """
+    @property
+    def coefficients(self) -> list[float]:
+        """
+        A number of the field for each block.
+        """
+    @property
+    def generation(self) -> Generation: ...
+    @property
+    def payload(self) -> bytes:
+        """
+        A copy.
+        """
+    @property
+    def systematic_index(self) -> int | None:
+        """
+        Which block it is as it is; None for a sum.
+        """
 
 class Collective:
     """
@@ -579,6 +615,56 @@ class Controller:
         Whether it waits for those before it to be gone; see Node's successor.
         """
 
+class Decoder:
+    """
+    Writes the data of a generation into a buffer or tensor.
+    """
+    def __init__(self, generation: Generation, data: square.data.Data) -> None: ...
+    def add(self, block: CodedBlock) -> bool:
+        """
+        False where it says nothing new.
+        """
+    def finish(self) -> None:
+        """
+        Solves for what did not come as it is. Raises FailedPreconditionError "not yet decodable: rank 2 of 3".
+        """
+    @property
+    def rank(self) -> int:
+        """
+        K are enough.
+        """
+
+class Encoder:
+    """
+    Makes coded blocks of a buffer or tensor, which it cuts into ``blocks`` blocks and keeps: do not change it meanwhile. ``field``: "gf256" gives every bit back, as does "gf65536"; "float32" computes with the numbers and rounds.
+    """
+    def __init__(
+        self,
+        data: square.data.Data,
+        blocks: typing.SupportsInt | typing.SupportsIndex,
+        field: str = "gf256",
+        number: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> None: ...
+    def coded(
+        self, coefficients: collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]
+    ) -> CodedBlock:
+        """
+        The sum of multiples of the blocks.
+        """
+    def next(self) -> CodedBlock:
+        """
+        The blocks as they are, then sums of them without end. Any K of the first 256 decode.
+        """
+    def systematic(self, index: typing.SupportsInt | typing.SupportsIndex) -> CodedBlock:
+        """
+        One of the blocks as it is.
+        """
+    @property
+    def generation(self) -> Generation:
+        """
+        Its field is "gf256" where floats would lose too much: there is a NaN, an infinity, or one block's scale is 10,000 times another's.
+        """
+
 class ErrorFeedback:
     """
     What this member's compressed sums of one tensor did not send so far. Have one for every tensor, and pass it to every call for it. ``values``: what an earlier one had, as tobytes() gives it.
@@ -646,6 +732,40 @@ class FrontierPoint:
     def cost_usd_per_hour(self) -> float: ...
     @property
     def level_bps(self) -> float: ...
+
+class Generation:
+    """
+    A run of bytes that is cut into ``blocks`` blocks of one length, to be coded.
+    """
+    def __eq__(self, arg0: typing.Any) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __init__(
+        self,
+        blocks: typing.SupportsInt | typing.SupportsIndex,
+        data_bytes: typing.SupportsInt | typing.SupportsIndex,
+        field: str = "gf256",
+        number: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> None: ...
+    def __repr__(self) -> str: ...
+    @property
+    def block_bytes(self) -> int:
+        """
+        Of a block, padding included.
+        """
+    @property
+    def blocks(self) -> int:
+        """
+        How many decode: K.
+        """
+    @property
+    def data_bytes(self) -> int: ...
+    @property
+    def field(self) -> str: ...
+    @property
+    def number(self) -> int:
+        """
+        The caller's own.
+        """
 
 class LevelGap:
     """
@@ -1395,6 +1515,31 @@ class Reachability:
     def unreachable(self) -> list[list[int]] | None:
         """
         By group, the groups that no path leads to; None where there are too many groups.
+        """
+
+class Recoder:
+    """
+    Keeps blocks of a generation and mixes them, without decoding.
+    """
+    def __init__(self, generation: Generation) -> None: ...
+    def add(self, block: CodedBlock) -> bool:
+        """
+        False where it says nothing new; else it is kept.
+        """
+    def coded(
+        self, coefficients: collections.abc.Sequence[typing.SupportsFloat | typing.SupportsIndex]
+    ) -> CodedBlock:
+        """
+        The sum of multiples of those that are kept, in the order in which they came.
+        """
+    def next(self, seed: typing.SupportsInt | typing.SupportsIndex = 0) -> CodedBlock:
+        """
+        A random sum. Nodes that mix the same blocks need different seeds.
+        """
+    @property
+    def rank(self) -> int:
+        """
+        How many blocks are kept.
         """
 
 class Scenario:

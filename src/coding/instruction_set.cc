@@ -20,9 +20,22 @@ bool has_avx2_and_f16c() {
 #endif
 }
 
+bool has_gfni() {
+#if defined(__x86_64__)
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (c & bit_GFNI) != 0;
+#else
+  return false;
+#endif
+}
+
 std::vector<InstructionSet> find_instruction_sets() {
   std::vector<InstructionSet> found{InstructionSet::kPortable};
   if (has_avx2_and_f16c()) found.push_back(InstructionSet::kAvx2);
+  if (has_avx2_and_f16c() && has_gfni()) found.push_back(InstructionSet::kGfni);
   return found;
 }
 
@@ -32,6 +45,7 @@ std::string_view to_string(InstructionSet set) {
   switch (set) {
     case InstructionSet::kPortable: return "portable";
     case InstructionSet::kAvx2: return "AVX2";
+    case InstructionSet::kGfni: return "GFNI";
   }
   return "?";
 }

@@ -10,6 +10,7 @@ namespace square {
 enum class InstructionSet {
   kPortable,  // what every processor of this kind has
   kAvx2,      // AVX2 and F16C
+  kGfni,      // those, and GFNI on their vectors
 };
 
 [[nodiscard]] std::string_view to_string(InstructionSet set);

@@ -4,7 +4,7 @@ namespace square {
 
 Arithmetic arithmetic_of(Reduction reduction, [[maybe_unused]] InstructionSet set) {
 #if defined(__x86_64__)
-  if (set == InstructionSet::kAvx2) return avx2_arithmetic(reduction);
+  if (set != InstructionSet::kPortable) return avx2_arithmetic(reduction);
 #endif
   return portable_arithmetic(reduction);
 }

@@ -32,6 +32,11 @@ LEVELS = {
 
 # Which folder a header of include/square/ belongs to. A new header needs a line here.
 PUBLIC_HEADERS = {
+    "coded_block.h": "coding",
+    "decoder.h": "coding",
+    "encoder.h": "coding",
+    "field_kind.h": "coding",
+    "recoder.h": "coding",
     "budget.h": "base",
     "buffer.h": "base",
     "clock.h": "base",
@@ -75,6 +80,7 @@ UNSEEN = {("node", "planning")}  # a node sees the plan, not the planner
 
 # Foreign libraries and the folders that may know them.
 FOREIGN = {
+    "xtensor": (re.compile(r"^xtensor/"), {"coding"}),
     "CLP": (re.compile(r"^(coin/|Clp|Coin)"), {"lp"}),
     "Boost": (re.compile(r"^boost/"), {"topology", "planning"}),
     "gRPC": (re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$"), {"transport/grpc", "controller/grpc"}),

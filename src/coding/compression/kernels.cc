@@ -4,7 +4,7 @@ namespace square::compression {
 
 const Kernels& kernels([[maybe_unused]] InstructionSet set) {
 #if defined(__x86_64__)
-  if (set == InstructionSet::kAvx2) return avx2_kernels();
+  if (set != InstructionSet::kPortable) return avx2_kernels();
 #endif
   return portable_kernels();
 }

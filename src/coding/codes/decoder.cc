@@ -1,0 +1,137 @@
+#include "square/decoder.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "base/check.h"
+#include "coding/codes/payload.h"
+#include "coding/codes/row_space.h"
+#include "coding/fields/field.h"
+
+namespace square {
+
+struct Decoder::State {
+  State(const Generation& of, std::span<std::byte> to)
+      : generation(of), data(to), field(field_of(of.field)), rows(field), has(of.blocks) {}
+
+  Generation generation;
+  std::span<std::byte> data;
+  const Field& field;
+  RowSpace rows;
+  // By index: is the block in its place? Those that the data does not fill are kept padded as well.
+  std::vector<bool> has;
+  std::map<std::uint32_t, Buffer> padded;
+  std::vector<CodedBlock> sums;  // with whole payloads
+
+  [[nodiscard]] std::byte* place(std::uint32_t index) const {
+    return data.data() + index * generation.block_bytes();
+  }
+  [[nodiscard]] bool is_full(std::uint32_t index) const {
+    return generation.bytes_of(index) == generation.block_bytes();
+  }
+  void keep(const CodedBlock& block, std::uint32_t index);
+  [[nodiscard]] std::vector<std::uint32_t> missing() const;
+  [[nodiscard]] Result<CoefficientMatrix> solution(const std::vector<std::uint32_t>& wanted) const;
+  [[nodiscard]] std::vector<const std::byte*> sources() const;
+};
+
+void Decoder::State::keep(const CodedBlock& block, std::uint32_t index) {
+  has[index] = true;
+  if (block.payload.size_bytes() > 0) block.payload.copy_to(place(index));
+  if (!is_full(index)) padded.emplace(index, whole_payload(block));
+}
+
+std::vector<std::uint32_t> Decoder::State::missing() const {
+  std::vector<std::uint32_t> indices;
+  for (std::uint32_t i = 0; i < generation.blocks; ++i) {
+    if (!has[i]) indices.push_back(i);
+  }
+  return indices;
+}
+
+// A row for each block that is wanted, a column for each of sources(): rows of the inverse of what came.
+Result<CoefficientMatrix> Decoder::State::solution(const std::vector<std::uint32_t>& wanted) const {
+  const std::size_t size = generation.blocks;
+  CoefficientMatrix came = xt::zeros<double>({size, size});
+  std::size_t row = 0;
+  for (std::uint32_t i = 0; i < size; ++i) {
+    if (has[i]) came(row++, i) = 1;
+  }
+  for (const CodedBlock& sum : sums) {
+    for (std::uint32_t i = 0; i < size; ++i) came(row, i) = sum.coefficients[i];
+    ++row;
+  }
+  SQUARE_ASSIGN_OR_RETURN(const CoefficientMatrix inverse, field.inverse(came));
+  CoefficientMatrix wanted_rows = CoefficientMatrix::from_shape({wanted.size(), size});
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    for (std::size_t j = 0; j < size; ++j) wanted_rows(i, j) = inverse(wanted[i], j);
+  }
+  return wanted_rows;
+}
+
+std::vector<const std::byte*> Decoder::State::sources() const {
+  std::vector<const std::byte*> blocks;
+  for (std::uint32_t i = 0; i < generation.blocks; ++i) {
+    if (has[i]) blocks.push_back(is_full(i) ? place(i) : first_byte(padded.at(i)));
+  }
+  for (const CodedBlock& sum : sums) blocks.push_back(first_byte(sum.payload));
+  return blocks;
+}
+
+Result<Decoder> Decoder::make(const Generation& generation, std::span<std::byte> data) {
+  SQUARE_RETURN_IF_ERROR(check_generation(generation));
+  if (data.size() != generation.data_bytes) {
+    return invalid_argument(fmt::format("{} has {} bytes of data, and there is room for {}",
+                                        to_string(generation), generation.data_bytes, data.size()));
+  }
+  return Decoder(std::make_unique<State>(generation, data));
+}
+
+Decoder::Decoder(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Decoder::~Decoder() = default;
+Decoder::Decoder(Decoder&&) noexcept = default;
+Decoder& Decoder::operator=(Decoder&&) noexcept = default;
+
+Result<bool> Decoder::add(const CodedBlock& block) {
+  SQUARE_RETURN_IF_ERROR(check_block_of(state_->generation, block));
+  if (!state_->rows.add(block.coefficients)) return false;
+  if (const auto index = block.systematic_index()) {
+    state_->keep(block, *index);
+  } else {
+    state_->sums.push_back({block.generation, block.coefficients, whole_payload(block)});
+  }
+  return true;
+}
+
+std::uint32_t Decoder::rank() const { return static_cast<std::uint32_t>(state_->rows.rank()); }
+
+Status Decoder::finish() {
+  if (rank() < state_->generation.blocks) {
+    return failed_precondition(
+        fmt::format("not yet decodable: rank {} of {}", rank(), state_->generation.blocks));
+  }
+  const std::vector<std::uint32_t> wanted = state_->missing();
+  if (wanted.empty()) return Status::ok();
+  SQUARE_ASSIGN_OR_RETURN(const CoefficientMatrix rows, state_->solution(wanted));
+  std::vector<std::byte*> places;
+  std::map<std::uint32_t, NewPayload> short_ones;
+  const std::uint64_t block_bytes = state_->generation.block_bytes();
+  for (const std::uint32_t index : wanted) {
+    if (state_->is_full(index)) {
+      places.push_back(state_->place(index));
+    } else {
+      places.push_back(short_ones.emplace(index, NewPayload(block_bytes)).first->second.data);
+    }
+  }
+  state_->field.combine(rows, state_->sources(), places, block_bytes);
+  for (const auto& [index, payload] : short_ones) {
+    const std::uint64_t size_bytes = state_->generation.bytes_of(index);
+    if (size_bytes > 0) std::memcpy(state_->place(index), payload.data, size_bytes);
+  }
+  return Status::ok();
+}
+
+}  // namespace square
