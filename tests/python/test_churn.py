@@ -151,6 +151,7 @@ class Churn:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(CHURN_SECONDS + 300)
 def test_churn(twelve: Overlay, seed: int) -> None:
     churn = Churn(twelve, seed)
     end = time.monotonic() + CHURN_SECONDS
