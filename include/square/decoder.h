@@ -18,16 +18,15 @@ class Decoder {
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;
 
-  // Was there something new in it? A systematic block is copied to its place; of others a reference is kept.
-  // Errors: INVALID_ARGUMENT for a block of another generation, and as check_coded_block(): nothing has
-  // changed then.
+  // Was there something new in it? Of floats also no where the last one would make the condition number too
+  // large. A systematic block is copied to its place; of others a reference is kept. Errors: INVALID_ARGUMENT
+  // for a block of another generation, and as check_coded_block(): nothing has changed then.
   Result<bool> add(const CodedBlock& block);
 
   // How many of the blocks so far do not depend on one another: K are enough.
   [[nodiscard]] std::uint32_t rank() const;
   // Solves for the blocks that did not come as they are; the others are not touched. Errors:
-  // FAILED_PRECONDITION "not yet decodable: rank 2 of 3", and for floats whose coefficients lose too many
-  // digits: another block may help.
+  // FAILED_PRECONDITION "not yet decodable: rank 2 of 3".
   Status finish();
 
  private:

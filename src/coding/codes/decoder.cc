@@ -25,6 +25,8 @@ struct Decoder::State {
   std::vector<bool> has;
   std::map<std::uint32_t, Buffer> padded;
   std::vector<CodedBlock> sums;  // with whole payloads
+  // Once there are enough: a row for each of missing(), a column for each of sources().
+  CoefficientMatrix solution;
 
   [[nodiscard]] std::byte* place(std::uint32_t index) const {
     return data.data() + index * generation.block_bytes();
@@ -34,12 +36,12 @@ struct Decoder::State {
   }
   void keep(const CodedBlock& block, std::uint32_t index);
   [[nodiscard]] std::vector<std::uint32_t> missing() const;
-  [[nodiscard]] Result<CoefficientMatrix> solution(const std::vector<std::uint32_t>& wanted) const;
+  // Sets `solution`; false where the field refuses to invert.
+  bool solve();
   [[nodiscard]] std::vector<const std::byte*> sources() const;
 };
 
 void Decoder::State::keep(const CodedBlock& block, std::uint32_t index) {
-  has[index] = true;
   if (block.payload.size_bytes() > 0) block.payload.copy_to(place(index));
   if (!is_full(index)) padded.emplace(index, whole_payload(block));
 }
@@ -52,8 +54,7 @@ std::vector<std::uint32_t> Decoder::State::missing() const {
   return indices;
 }
 
-// A row for each block that is wanted, a column for each of sources(): rows of the inverse of what came.
-Result<CoefficientMatrix> Decoder::State::solution(const std::vector<std::uint32_t>& wanted) const {
+bool Decoder::State::solve() {
   const std::size_t size = generation.blocks;
   CoefficientMatrix came = xt::zeros<double>({size, size});
   std::size_t row = 0;
@@ -64,12 +65,14 @@ Result<CoefficientMatrix> Decoder::State::solution(const std::vector<std::uint32
     for (std::uint32_t i = 0; i < size; ++i) came(row, i) = sum.coefficients[i];
     ++row;
   }
-  SQUARE_ASSIGN_OR_RETURN(const CoefficientMatrix inverse, field.inverse(came));
-  CoefficientMatrix wanted_rows = CoefficientMatrix::from_shape({wanted.size(), size});
+  const Result<CoefficientMatrix> inverse = field.inverse(came);
+  if (!inverse.is_ok()) return false;
+  const std::vector<std::uint32_t> wanted = missing();
+  solution = CoefficientMatrix::from_shape({wanted.size(), size});
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    for (std::size_t j = 0; j < size; ++j) wanted_rows(i, j) = inverse(wanted[i], j);
+    for (std::size_t j = 0; j < size; ++j) solution(i, j) = (*inverse)(wanted[i], j);
   }
-  return wanted_rows;
+  return true;
 }
 
 std::vector<const std::byte*> Decoder::State::sources() const {
@@ -98,11 +101,20 @@ Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 Result<bool> Decoder::add(const CodedBlock& block) {
   SQUARE_RETURN_IF_ERROR(check_block_of(state_->generation, block));
   if (!state_->rows.add(block.coefficients)) return false;
-  if (const auto index = block.systematic_index()) {
-    state_->keep(block, *index);
-  } else {
+  const std::optional<std::uint32_t> index = block.systematic_index();
+  if (!index) {
     state_->sums.push_back({block.generation, block.coefficients, whole_payload(block)});
+  } else {
+    state_->has[*index] = true;
   }
+  if (rank() == state_->generation.blocks && !state_->solve()) {
+    // Floats that would lose too many digits: another block may do better than this one.
+    state_->rows.forget_last();
+    if (!index) state_->sums.pop_back();
+    if (index) state_->has[*index] = false;
+    return false;
+  }
+  if (index) state_->keep(block, *index);
   return true;
 }
 
@@ -115,7 +127,6 @@ Status Decoder::finish() {
   }
   const std::vector<std::uint32_t> wanted = state_->missing();
   if (wanted.empty()) return Status::ok();
-  SQUARE_ASSIGN_OR_RETURN(const CoefficientMatrix rows, state_->solution(wanted));
   std::vector<std::byte*> places;
   std::map<std::uint32_t, NewPayload> short_ones;
   const std::uint64_t block_bytes = state_->generation.block_bytes();
@@ -126,7 +137,7 @@ Status Decoder::finish() {
       places.push_back(short_ones.emplace(index, NewPayload(block_bytes)).first->second.data);
     }
   }
-  state_->field.combine(rows, state_->sources(), places, block_bytes);
+  state_->field.combine(state_->solution, state_->sources(), places, block_bytes);
   for (const auto& [index, payload] : short_ones) {
     const std::uint64_t size_bytes = state_->generation.bytes_of(index);
     if (size_bytes > 0) std::memcpy(state_->place(index), payload.data, size_bytes);

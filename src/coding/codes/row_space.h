@@ -15,6 +15,8 @@ class RowSpace {
 
   // No: `row` is a sum of multiples of those that are there. Precondition: as long as they are.
   bool add(std::span<const double> row);
+  // Precondition: the last add() said yes.
+  void forget_last() { rows_.pop_back(); }
   [[nodiscard]] std::size_t rank() const { return rows_.size(); }
 
  private:

@@ -23,8 +23,8 @@ struct Real {
   static double weight(double a) { return std::abs(a); }
 };
 
-// Rounding to float32 takes the rest.
-constexpr double kLeastPart = 1e-6;
+// A row of which less is new would make the condition number large.
+constexpr double kLeastPart = 0.01;
 
 double frobenius(const CoefficientMatrix& matrix) { return std::sqrt(xt::sum(matrix * matrix)()); }
 

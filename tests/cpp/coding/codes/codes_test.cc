@@ -151,11 +151,10 @@ TEST_CASE("floats come back nearly as they were, and say so where they cannot be
     Bytes decoded(data.size());
     Result<Decoder> decoder = Decoder::make(encoder.generation(), decoded);
     for (const CodedBlock& block : blocks) REQUIRE(decoder->add(block).is_ok());
-    const Status status = decoder->finish();
-    if (!status.is_ok()) {
-      CHECK(status.message().find("condition number") != std::string::npos);
-      continue;
-    }
+    // Where they would lose too many digits, others do not.
+    for (int i = 0; i < 50 && decoder->rank() < count; ++i)
+      REQUIRE(decoder->add(sent(encoder.next())).is_ok());
+    REQUIRE_MESSAGE(decoder->finish().is_ok(), "SQUARE_SEED=", seed());
     for (std::size_t at = 0; at < data.size(); at += sizeof(float)) {
       float was;
       float is;
@@ -164,6 +163,19 @@ TEST_CASE("floats come back nearly as they were, and say so where they cannot be
       REQUIRE(std::abs(was - is) < 1e-3F);
     }
   }
+}
+
+TEST_CASE("a sum that floats cannot be solved with counts as nothing new") {
+  std::mt19937_64 chance(seed());
+  const Bytes data = draw_floats(chance, 64);
+  Encoder encoder = encoder_of(data, 2, FieldKind::kFloat32);
+  Bytes decoded(data.size());
+  Result<Decoder> decoder = Decoder::make(encoder.generation(), decoded);
+  CHECK(*decoder->add(*encoder.coded(std::vector<double>{1, 1})));
+  CHECK_FALSE(*decoder->add(*encoder.coded(std::vector<double>{1, 1 + 1.0 / 1024})));
+  CHECK(decoder->finish().message() == "not yet decodable: rank 1 of 2");
+  CHECK(*decoder->add(*encoder.coded(std::vector<double>{1, -1})));
+  CHECK(decoder->finish().is_ok());
 }
 
 TEST_CASE("floats that sums would spoil are coded as bytes, and every NaN stays what it is") {
