@@ -22,7 +22,17 @@ struct PathView {
 struct StreamView {
   std::vector<std::pair<std::string, std::string>> links;
   double rate_bps;
-  bool coded;
+  std::optional<PlanCodePart> coded;
+  std::string origin;
+};
+struct SinkView {
+  std::string member;
+  std::vector<std::uint32_t> streams;
+  std::vector<std::vector<double>> inverse;
+};
+struct CodeView {
+  PlanCode code;
+  std::vector<SinkView> sinks;
 };
 struct SessionView {
   PlanSession session;
@@ -30,6 +40,7 @@ struct SessionView {
   Names members;
   std::vector<PathView> paths;
   std::vector<StreamView> streams;
+  std::vector<CodeView> codes;
 };
 struct PlanLinkView {
   PlanLink link;
@@ -67,19 +78,34 @@ Names node_names(const Plan& plan, const std::vector<NodeId>& nodes) {
   return names;
 }
 
+template <typename IdType>
+std::vector<std::uint32_t> numbers_of(const std::vector<IdType>& ids) {
+  std::vector<std::uint32_t> numbers;
+  for (const IdType id : ids) numbers.push_back(id.value());
+  return numbers;
+}
+
 SessionView session_view(const Plan& plan, const PlanSession& session) {
   SessionView view{
-      session, plan.nodes.at(session.root.index()).name, node_names(plan, session.members), {}, {}};
+      session, plan.nodes.at(session.root.index()).name, node_names(plan, session.members), {}, {}, {}};
   for (const PlanPath& path : session.paths) {
     view.paths.push_back(
         {plan.nodes.at(path.member.index()).name, node_names(plan, path.nodes), path.rate_bps});
   }
   for (const PlanStream& stream : session.streams) {
-    StreamView streamed{{}, stream.rate_bps, stream.coded};
+    const NodeId origin = stream.coded ? stream.coded->origin : session.root;
+    StreamView streamed{{}, stream.rate_bps, stream.coded, plan.nodes.at(origin.index()).name};
     for (const auto& [from, to] : stream.links) {
       streamed.links.emplace_back(plan.nodes.at(from.index()).name, plan.nodes.at(to.index()).name);
     }
     view.streams.push_back(std::move(streamed));
+  }
+  for (const PlanCode& code : session.codes) {
+    CodeView& added = view.codes.emplace_back(CodeView{code, {}});
+    for (const PlanCode::Sink& sink : code.sinks) {
+      added.sinks.push_back(
+          {plan.nodes.at(sink.member.index()).name, numbers_of(sink.streams), sink.inverse});
+    }
   }
   return view;
 }
@@ -96,13 +122,6 @@ std::vector<PlanLinkView> planned_links_of(const Plan& plan) {
     views.push_back({link, plan.nodes.at(link.from.index()).name, plan.nodes.at(link.to.index()).name});
   }
   return views;
-}
-
-template <typename IdType>
-std::vector<std::uint32_t> numbers_of(const std::vector<IdType>& ids) {
-  std::vector<std::uint32_t> numbers;
-  for (const IdType id : ids) numbers.push_back(id.value());
-  return numbers;
 }
 
 std::vector<std::pair<std::string, double>> node_lengths(
@@ -170,7 +189,34 @@ void bind_session(py::module_& module) {
   py::class_<StreamView>(module, "PlanStream", "A tree with a rate; links in feeding order.")
       .def_readonly("links", &StreamView::links)
       .def_readonly("rate_bps", &StreamView::rate_bps)
-      .def_readonly("coded", &StreamView::coded);
+      .def_property_readonly("coded", [](const StreamView& self) { return self.coded.has_value(); })
+      .def_readonly("origin", &StreamView::origin,
+                    "Where it begins: the root, or where a coded one is added up.")
+      .def_property_readonly(
+          "code",
+          [](const StreamView& self) { return self.coded ? std::optional(self.coded->code) : std::nullopt; },
+          "Position of its code in the session's codes.")
+      .def_property_readonly(
+          "adds",
+          [](const StreamView& self) {
+            std::vector<std::pair<std::uint32_t, double>> terms;
+            if (!self.coded) return terms;
+            for (const auto& [stream, factor] : self.coded->terms) terms.emplace_back(stream.value(), factor);
+            return terms;
+          },
+          "The session's streams that are added at its origin, each with its factor.")
+      .def_property_readonly(
+          "row", [](const StreamView& self) { return self.coded ? self.coded->row : std::vector<double>(); },
+          "Which sum of a generation's blocks it carries.");
+  py::class_<SinkView>(module, "PlanSink", "A member that solves for the blocks of a code.")
+      .def_readonly("member", &SinkView::member)
+      .def_readonly("streams", &SinkView::streams)
+      .def_readonly("inverse", &SinkView::inverse);
+  py::class_<CodeView>(module, "PlanCode", "A linear code for what trees cannot carry of a session.")
+      .def_property_readonly("field", [](const CodeView& self) { return to_string(self.code.field); })
+      .def_property_readonly("blocks", [](const CodeView& self) { return self.code.blocks; })
+      .def_property_readonly("rate_bps", [](const CodeView& self) { return self.code.rate_bps; })
+      .def_readonly("sinks", &CodeView::sinks);
   py::class_<SessionView>(module, "PlanSession", "One session of a plan.")
       .def_property_readonly("id", [](const SessionView& self) { return self.session.id.value(); })
       .def_property_readonly("collective",
@@ -186,6 +232,7 @@ void bind_session(py::module_& module) {
                                return self.session.pair ? std::optional(self.session.pair->value())
                                                         : std::nullopt;
                              })
+      .def_readonly("codes", &SessionView::codes)
       .def_property_readonly("lp_rate_bps", [](const SessionView& self) { return self.session.lp_rate_bps; })
       .def_property_readonly("rate_bps", [](const SessionView& self) { return self.session.rate_bps; })
       .def_property_readonly("max_latency", &latencies_of)

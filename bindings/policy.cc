@@ -39,6 +39,7 @@ auto value_of(const PolicyText& text, const PolicyField<std::vector<LinkId>>&) {
 PathChoice parsed(const std::string& text, const PathChoice&) { return check(parse_path_choice(text)); }
 Fairness parsed(const std::string& text, Fairness) { return check(parse_fairness(text)); }
 Objective parsed(const std::string& text, Objective) { return check(parse_objective(text)); }
+Coding parsed(const std::string& text, Coding) { return check(parse_coding(text)); }
 
 // Raises InvalidArgumentError for a word or a number that no policy could have; throws
 // cast_error for another type.

@@ -7,6 +7,7 @@ Nothing in it knows of square: the backend's name is the one word that changes.
 """
 
 import argparse
+import gc
 import json
 import time
 from pathlib import Path
@@ -85,6 +86,8 @@ def main() -> None:
     if distributed.get_rank() == 0 and options.report is not None:
         options.report.write_text(json.dumps(report), encoding="utf-8")
     distributed.destroy_process_group()
+    # Model and group refer to one another; Gloo's threads want to be joined before the process ends.
+    gc.collect()
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace square {
@@ -15,5 +16,7 @@ enum class FieldKind : std::uint8_t {
 
 // "gf256", "gf65536", "float32".
 std::string_view to_string(FieldKind kind);
+// Nothing for another name.
+std::optional<FieldKind> field_kind(std::string_view name);
 
 }  // namespace square

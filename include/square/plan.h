@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "square/collective_op.h"
+#include "square/field_kind.h"
 #include "square/ids.h"
 #include "square/status.h"
 #include "square/units.h"
@@ -25,14 +26,45 @@ struct PlanPath {
   double rate_bps = 0;
 };
 
+// What a coded stream carries of each generation of its code: a block, or where flows meet a sum of some.
+struct PlanCodePart {
+  std::uint32_t code = 0;  // position in PlanSession::codes
+  NodeId origin;           // where the stream begins: the session's root, or a node that adds
+  // What is added there: streams of the session that come to the origin, with their factors. None at the
+  // root.
+  std::vector<std::pair<StreamIndex, double>> terms;
+  std::vector<double> row;  // which sum of the generation's blocks it is
+};
+// The block that the root sends on it as it is; nothing for a sum.
+std::optional<std::uint32_t> plain_block(const PlanCodePart& part);
+
 // A tree from the session's root over its members, relays allowed. The links run in the
-// direction of data and a link never comes before the one that feeds it.
+// direction of data and a link never comes before the one that feeds it. A coded one begins at its origin and
+// reaches whoever adds or decodes what it carries.
 struct PlanStream {
   std::vector<std::pair<NodeId, NodeId>> links;
   double rate_bps = 0;
-  bool coded = false;
+  std::optional<PlanCodePart> coded = std::nullopt;
   // Of its slowest link; only in a node's part, where not all links are.
   std::optional<Duration> latency = std::nullopt;
+  // A tree for what a code has lost (base/plan/lifeline.h); only in what nodes install.
+  bool is_spare = false;
+};
+
+// A linear code for a part of a multicast that trees cannot carry: its bytes are cut into generations of K
+// blocks, and each of its streams carries one block of every generation, so at rate_bps / K.
+struct PlanCode {
+  // A member that solves for the blocks: with the K streams that come to it, in this order, and the inverse
+  // of their rows.
+  struct Sink {
+    NodeId member;
+    std::vector<StreamIndex> streams;
+    std::vector<std::vector<double>> inverse;
+  };
+  FieldKind field = FieldKind::kGf256;
+  std::uint32_t blocks = 1;  // K
+  double rate_bps = 0;       // of the session's bytes
+  std::vector<Sink> sinks;   // one for each member but the root
 };
 
 struct PlanSession {
@@ -54,9 +86,13 @@ struct PlanSession {
   // each stream is a path to each member.
   std::vector<PlanPath> paths;
   std::vector<PlanStream> streams;
+  std::vector<PlanCode> codes;  // that coded streams belong to; mostly none
   // What fits into the memory of all its nodes; only in a node's part.
   double block_limit_bytes = 0;
 };
+
+// What the streams of a session carry of its bytes: trees all of their rate, codes theirs.
+double carried_bps(const PlanSession& session);
 
 struct PlanCollective {
   CollectiveId id;

@@ -52,6 +52,14 @@ enum class Objective { kFair, kCost };
 Result<Objective> parse_objective(std::string_view text);
 std::string_view to_string(Objective objective);
 
+// Whether sessions may code where trees fall short of what links carry. kExact: bytes, whatever they mean,
+// come back as they were. kFloat32: float32 tensors, rounded.
+enum class Coding { kOff, kExact, kFloat32 };
+
+// "off", "exact", "float32".
+Result<Coding> parse_coding(std::string_view text);
+std::string_view to_string(Coding coding);
+
 inline constexpr int kMaxShots = 1'000;
 inline constexpr double kDefaultGap = 1e-6;
 inline constexpr std::size_t kMaxSessionStreams = 10'000;
@@ -71,6 +79,7 @@ struct PolicySpec {
   std::optional<double> deadline_seconds;
   // Trees a session at most, at the price of rate; 0: as many as the optimum takes.
   std::size_t max_streams = 0;
+  Coding coding = Coding::kExact;
   // What all traffic together may cost.
   std::optional<double> budget_usd_per_hour;
   // Plans for each capacity less so many of its standard deviations.

@@ -16,7 +16,8 @@ inline constexpr double kPlanTolerance = 1e-6;
 // ids and references; link capacities and node limits, by streams and by effective
 // conceptual flows; every stream a tree from its session's root that reaches every
 // member of its own session (of a reduce: towards the root) over links that exist, in
-// feeding order, with a positive finite rate; session, collective, tenant, link and cost
+// feeding order, with a positive finite rate; of codes: every sum made where its terms come, and
+// every member with blocks that it can solve; session, collective, tenant, link and cost
 // sums as claimed; rate at most lp_rate at most what the paths carry; byte ranges of a
 // collective complete for each destination; bounds as the cuts and the duals of the levels
 // prove them, Jain index and totals; of a plan without streams: references, byte ranges

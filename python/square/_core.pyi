@@ -43,6 +43,7 @@ __all__: list[str] = [
     "Plan",
     "PlanCertificate",
     "PlanChange",
+    "PlanCode",
     "PlanCollective",
     "PlanCut",
     "PlanHeadroom",
@@ -53,6 +54,7 @@ __all__: list[str] = [
     "PlanPath",
     "PlanResult",
     "PlanSession",
+    "PlanSink",
     "PlanStream",
     "PlanTenant",
     "Planner",
@@ -1209,6 +1211,19 @@ class PlanChange:
     @property
     def rate_before_bps(self) -> float: ...
 
+class PlanCode:
+    """
+    A linear code for what trees cannot carry of a session.
+    """
+    @property
+    def blocks(self) -> int: ...
+    @property
+    def field(self) -> str: ...
+    @property
+    def rate_bps(self) -> float: ...
+    @property
+    def sinks(self) -> list[PlanSink]: ...
+
 class PlanCollective:
     """
     One collective of a plan.
@@ -1342,6 +1357,8 @@ class PlanSession:
     One session of a plan.
     """
     @property
+    def codes(self) -> list[PlanCode]: ...
+    @property
     def collective(self) -> int: ...
     @property
     def id(self) -> int: ...
@@ -1368,16 +1385,47 @@ class PlanSession:
     @property
     def streams(self) -> list[PlanStream]: ...
 
+class PlanSink:
+    """
+    A member that solves for the blocks of a code.
+    """
+    @property
+    def inverse(self) -> list[list[float]]: ...
+    @property
+    def member(self) -> str: ...
+    @property
+    def streams(self) -> list[int]: ...
+
 class PlanStream:
     """
     A tree with a rate; links in feeding order.
     """
     @property
+    def adds(self) -> list[tuple[int, float]]:
+        """
+        The session's streams that are added at its origin, each with its factor.
+        """
+    @property
+    def code(self) -> int | None:
+        """
+        Position of its code in the session's codes.
+        """
+    @property
     def coded(self) -> bool: ...
     @property
     def links(self) -> list[tuple[str, str]]: ...
     @property
+    def origin(self) -> str:
+        """
+        Where it begins: the root, or where a coded one is added up.
+        """
+    @property
     def rate_bps(self) -> float: ...
+    @property
+    def row(self) -> list[float]:
+        """
+        Which sum of a generation's blocks it carries.
+        """
 
 class PlanTenant:
     @property
@@ -1417,6 +1465,7 @@ class Policy:
         gap: float = 1e-06,
         deadline: float | datetime.timedelta | None = None,
         max_streams: int = 0,
+        coding: str = "exact",
         budget_usd_per_hour: float | None = None,
         headroom: float = 0.0,
         avoid_nodes: collections.abc.Sequence[str] = [],
@@ -1436,6 +1485,7 @@ class Policy:
         gap: float | None = None,
         deadline: float | datetime.timedelta | None = None,
         max_streams: int | None = None,
+        coding: str | None = None,
         budget_usd_per_hour: float | None = None,
         headroom: float | None = None,
         avoid_nodes: collections.abc.Sequence[str] | None = None,
@@ -1458,6 +1508,11 @@ class Policy:
     def budget_usd_per_hour(self) -> float | None:
         """
         What all traffic together may cost.
+        """
+    @property
+    def coding(self) -> str:
+        """
+        Codes where trees fall short: "exact", "float32" or "off".
         """
     @property
     def deadline(self) -> float | None:
@@ -1844,4 +1899,4 @@ def validate(plan: Plan) -> None:
     """
 
 __version__: str = "0.1.0"
-kProtocolVersion: int = 7
+kProtocolVersion: int = 8

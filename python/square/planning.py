@@ -30,6 +30,7 @@ class PolicyParts(TypedDict, total=False):
     gap: float | None
     deadline: float | timedelta | None
     max_streams: int | None
+    coding: str | None
     budget_usd_per_hour: float | None
     headroom: float | None
     avoid_nodes: Sequence[str] | None

@@ -35,6 +35,20 @@ OriginTag tag_of(const PlanOrigin& origin) {
   return OriginTag(static_cast<std::uint32_t>(mix(mix(origin.store) + origin.term)));
 }
 
+std::optional<std::uint32_t> plain_block(const PlanCodePart& part) {
+  const auto one = std::ranges::find(part.row, 1.0);
+  const bool is_unit = one != part.row.end() && std::ranges::count(part.row, 0.0) + 1 == std::ssize(part.row);
+  if (!part.terms.empty() || !is_unit) return std::nullopt;
+  return static_cast<std::uint32_t>(one - part.row.begin());
+}
+
+double carried_bps(const PlanSession& session) {
+  double sum = 0;
+  for (const PlanStream& stream : session.streams) sum += stream.coded ? 0 : stream.rate_bps;
+  for (const PlanCode& code : session.codes) sum += code.rate_bps;
+  return sum;
+}
+
 const PlanCollective* Plan::find_collective(CollectiveId id) const {
   // The planner sorts them; plans from elsewhere need not.
   const auto sorted = std::ranges::lower_bound(collectives, id, {}, &PlanCollective::id);

@@ -37,6 +37,8 @@ enum class Bug {
   kAskOnce,
   kNeverDialledAgain,
   kMoveLosesBlocks,
+  // One that a cure beside it catches, so that no world shows it: planted by that cure's own test alone.
+  kSumSpoiled,
   // What tests have in the place of disks and of gRPC.
   kStoreNotSynced,
   kRegistrationNotRepeated,

@@ -56,6 +56,7 @@ void write_policy(const PlanningState& state, v1::KeptOverlay::Policy& kept) {
   kept.set_gap(policy.gap);
   if (policy.deadline_seconds) kept.set_deadline_seconds(*policy.deadline_seconds);
   kept.set_max_streams(policy.max_streams);
+  kept.set_coding(std::string(to_string(policy.coding)));
   if (policy.budget_usd_per_hour) kept.set_budget_usd_per_hour(*policy.budget_usd_per_hour);
   kept.set_headroom(policy.headroom);
   for (const NodeId node : policy.avoid_nodes) kept.add_avoid_nodes(node.value());
@@ -76,6 +77,10 @@ Status read_policy(const v1::KeptOverlay::Policy& kept, PlanningState& state) {
   policy.gap = kept.gap();
   if (kept.has_deadline_seconds()) policy.deadline_seconds = kept.deadline_seconds();
   policy.max_streams = kept.max_streams();
+  // Stores of before have none.
+  if (!kept.coding().empty()) {
+    SQUARE_ASSIGN_OR_RETURN(policy.coding, parse_coding(kept.coding()));
+  }
   if (kept.has_budget_usd_per_hour()) policy.budget_usd_per_hour = kept.budget_usd_per_hour();
   policy.headroom = kept.headroom();
   for (const auto node : kept.avoid_nodes()) policy.avoid_nodes.emplace_back(node);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/plan/codes.h"
 
 namespace square::controller {
 namespace {
@@ -69,11 +70,49 @@ Result<PlanCollective> value_of(const v1::PartCollective& record) {
   return collective;
 }
 
+Result<PlanCodePart> value_of(const v1::PartCoded& record) {
+  PlanCodePart part;
+  part.code = record.code();
+  part.origin = NodeId(record.origin());
+  if (record.terms_size() != record.factors_size()) return broken("a sum with a wrong figure");
+  for (int i = 0; i < record.terms_size(); ++i) {
+    if (record.terms(i) >= kMaxStreams) return broken("a sum of streams that are not there");
+    part.terms.emplace_back(StreamIndex(static_cast<std::uint16_t>(record.terms(i))), record.factors(i));
+  }
+  part.row.assign(record.row().begin(), record.row().end());
+  return part;
+}
+
+Result<PlanCode> value_of(const v1::PartCode& record) {
+  PlanCode code;
+  code.field = static_cast<FieldKind>(record.field());
+  code.blocks = record.blocks();
+  if (code.blocks > kMaxCodeBlocks) return broken("a code with too many blocks");
+  code.rate_bps = record.rate_bps();
+  if (!are_amounts({code.rate_bps})) return broken("a code with a wrong figure");
+  for (const v1::PartSink& sink : record.sinks()) {
+    PlanCode::Sink& added = code.sinks.emplace_back();
+    added.member = NodeId(sink.member());
+    for (const std::uint32_t stream : sink.streams())
+      added.streams.emplace_back(static_cast<std::uint16_t>(std::min<std::uint32_t>(stream, kMaxStreams)));
+    if (sink.inverse_size() != static_cast<int>(code.blocks * code.blocks))
+      return broken("a code without its inverse");
+    for (std::uint32_t i = 0; i < code.blocks; ++i) {
+      const auto row = sink.inverse().begin() + static_cast<int>(i * code.blocks);
+      added.inverse.emplace_back(row, row + static_cast<int>(code.blocks));
+    }
+  }
+  return code;
+}
+
 Result<PlanStream> value_of(const v1::PartStream& record) {
   PlanStream stream;
   stream.rate_bps = record.rate_bps();
-  stream.coded = record.coded();
+  if (record.has_coded()) {
+    SQUARE_ASSIGN_OR_RETURN(stream.coded, value_of(record.coded()));
+  }
   stream.latency = Duration(record.latency_nanoseconds());
+  stream.is_spare = record.is_spare();
   if (!are_amounts({stream.rate_bps}) || *stream.latency < Duration{0} || record.ends_size() % 2 != 0) {
     return broken("a stream with a wrong figure");
   }
@@ -103,6 +142,11 @@ Result<PlanSession> value_of(const v1::PartSession& record) {
     SQUARE_ASSIGN_OR_RETURN(PlanStream added, value_of(stream));
     session.streams.push_back(std::move(added));
   }
+  for (const v1::PartCode& code : record.codes()) {
+    SQUARE_ASSIGN_OR_RETURN(PlanCode added, value_of(code));
+    session.codes.push_back(std::move(added));
+  }
+  if (!check_codes(session).is_ok()) return broken("a code that cannot be followed");
   return session;
 }
 

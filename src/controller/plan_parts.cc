@@ -19,6 +19,28 @@ std::vector<std::size_t> order_of(const Values& values, const KeyOf& key_of) {
   return order;
 }
 
+void write_coded(const PlanCodePart& part, v1::PartCoded& record) {
+  record.set_code(part.code);
+  record.set_origin(part.origin.value());
+  for (const auto& [term, factor] : part.terms) {
+    record.add_terms(term.value());
+    record.add_factors(factor);
+  }
+  record.mutable_row()->Add(part.row.begin(), part.row.end());
+}
+
+void write_code(const PlanCode& code, v1::PartCode& record) {
+  record.set_field(static_cast<std::uint32_t>(code.field));
+  record.set_blocks(code.blocks);
+  record.set_rate_bps(code.rate_bps);
+  for (const PlanCode::Sink& sink : code.sinks) {
+    v1::PartSink& added = *record.add_sinks();
+    added.set_member(sink.member.value());
+    for (const StreamIndex stream : sink.streams) added.add_streams(stream.value());
+    for (const std::vector<double>& row : sink.inverse) added.mutable_inverse()->Add(row.begin(), row.end());
+  }
+}
+
 v1::PartSession record_of(const PlanSession& session, double block_limit, const LinkLatencies& latencies) {
   v1::PartSession record;
   record.set_id(session.id.value());
@@ -34,13 +56,15 @@ v1::PartSession record_of(const PlanSession& session, double block_limit, const 
   for (const PlanStream& stream : session.streams) {
     v1::PartStream& added = *record.add_streams();
     added.set_rate_bps(stream.rate_bps);
-    added.set_coded(stream.coded);
+    added.set_is_spare(stream.is_spare);
+    if (stream.coded) write_coded(*stream.coded, *added.mutable_coded());
     added.set_latency_nanoseconds(latencies.longest(stream).count());
     for (const auto& [from, to] : stream.links) {
       added.add_ends(from.value());
       added.add_ends(to.value());
     }
   }
+  for (const PlanCode& code : session.codes) write_code(code, *record.add_codes());
   return record;
 }
 

@@ -69,6 +69,8 @@ References check_references(const Plan& plan, Findings& findings);
 
 // Paths and streams of every session, and what they put on links and nodes.
 void check_flows(const Plan& plan, Findings& findings);
+// Codes: what their streams carry, and that every member decodes.
+void check_codes(const Plan& plan, Findings& findings);
 // What streams avoid, and how long they take.
 void check_restrictions(const Plan& plan, Findings& findings);
 // Rates of collectives and tenants, totals, completion times, what a planner changed.

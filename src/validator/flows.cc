@@ -44,15 +44,13 @@ class Flows {
   }
 
   void check_streams(const PlanSession& session) {
-    double sum = 0.0;
+    const double sum = carried_bps(session);
     for (std::size_t s = 0; s < session.streams.size(); ++s) {
       const PlanStream& stream = session.streams[s];
       if (!(stream.rate_bps > 0.0) || !std::isfinite(stream.rate_bps)) {
         findings_.add("{}, stream {}: its rate, {}, is not positive and finite", name_, s,
                       mbps(stream.rate_bps));
       }
-      if (stream.coded) findings_.add("{}, stream {}: coded streams cannot be planned yet", name_, s);
-      sum += stream.rate_bps;
       check_links(stream, s);
       session.kind == SessionKind::kReduce ? check_additions(session, stream, s)
                                            : check_tree(session, stream, s);
@@ -84,9 +82,10 @@ class Flows {
     }
   }
 
-  // A tree that grows from the root.
+  // A tree that grows from the root; a coded stream's from its origin, and check_codes() says whom it must
+  // reach.
   void check_tree(const PlanSession& session, const PlanStream& stream, std::size_t s) {
-    std::set<NodeId> reached = {session.root};
+    std::set<NodeId> reached = {stream.coded ? stream.coded->origin : session.root};
     for (const auto& [from, to] : stream.links) {
       if (!reached.contains(from)) {
         findings_.add("{}, stream {}: {} -> {} comes before the link that feeds it", name_, s,
@@ -97,7 +96,7 @@ class Flows {
       }
     }
     for (const NodeId member : session.members) {
-      if (!reached.contains(member)) {
+      if (!stream.coded && !reached.contains(member)) {
         findings_.add("{}, stream {}: it does not reach member {}", name_, s, node_name(member));
       }
     }

@@ -106,8 +106,25 @@ class ReferenceCheck {
           check_node(from, name);
           check_node(to, name);
         }
+        if (stream.coded) check_code_part(session, *stream.coded, name);
+      }
+      for (const PlanCode& code : session.codes) {
+        for (const PlanCode::Sink& sink : code.sinks) {
+          check_node(sink.member, name);
+          for (const StreamIndex stream : sink.streams) check_stream(session, stream, name);
+        }
       }
     }
+  }
+
+  void check_code_part(const PlanSession& session, const PlanCodePart& part, const std::string& name) {
+    if (part.code >= session.codes.size()) dangle("{} has no code {}", name, part.code);
+    check_node(part.origin, name);
+    for (const auto& [stream, factor] : part.terms) check_stream(session, stream, name);
+  }
+
+  void check_stream(const PlanSession& session, StreamIndex stream, const std::string& name) {
+    if (stream.index() >= session.streams.size()) dangle("{} has no stream {}", name, stream.value());
   }
 
   void check_members(const PlanSession& session, const std::string& name) {

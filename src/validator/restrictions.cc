@@ -110,6 +110,10 @@ void check_restrictions(const Plan& plan, Findings& findings) {
                    session.max_latency.size(), session.members.size());
     }
     look_at_budget();
+    if (has_bounds(session) && !session.codes.empty()) {
+      findings.add("session {} is coded, and how long that takes is not bounded", session.id.value());
+      continue;
+    }
     for (std::size_t s = 0; s < session.streams.size(); ++s) {
       const std::string name = fmt::format("session {}, stream {}", session.id.value(), s);
       std::vector<std::pair<NodeId, NodeId>> order = session.streams[s].links;

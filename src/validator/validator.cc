@@ -108,6 +108,7 @@ std::vector<std::string> find_violations(const Plan& plan) {
   const validation::References sound = validation::check_references(plan, findings);
   if (sound.plan) {
     validation::check_flows(plan, findings);
+    check_codes(plan, findings);
     validation::check_restrictions(plan, findings);
     validation::check_sums(plan, findings);
     validation::check_costs(plan, findings);

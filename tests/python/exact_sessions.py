@@ -50,10 +50,12 @@ class Instance:
             topology.add_link(tail, head, capacity)
         return topology
 
-    def scenario(self, policy: str = "exact") -> square.Scenario:
+    def scenario(self, policy: str = "exact", coding: str = "off") -> square.Scenario:
+        """Without codes, so that rates are those of trees and lp rates say what coding could do."""
+        only_exact = {"coding": coding} if policy == "exact" else {}
         return square.Scenario(
             self.topology(),
-            square.Policy(policy, fairness=self.fairness),
+            square.Policy(policy, fairness=self.fairness, **only_exact),
             [square.Tenant(name, weight) for name, weight in self.tenants.items()],
             [
                 square.Collective(

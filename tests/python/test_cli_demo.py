@@ -5,14 +5,14 @@ import json
 import pytest
 from commands import square
 from square import cli, plan
-from square.cli import demo
+from square.cli import bundled, demo
 from square.cli import run as run_command
 
 TENANTS = ["alice", "bob", "carol"]
 
 
 def test_the_bundled_scenario_is_what_the_demo_says() -> None:
-    scenario = demo.scenario()
+    scenario = bundled.scenario("demo")
     topology = scenario.topology
     assert {node.name for node in topology.nodes} == {"Frankfurt", "San Francisco", "Sydney", "London"}
     capacities = {(link.from_node, link.to_node): link.capacity_bps for link in topology.links}
@@ -31,9 +31,9 @@ def test_the_bundled_scenario_is_what_the_demo_says() -> None:
 @pytest.fixture
 def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same with a tenth of the bytes."""
-    scenario = demo.scenario()
+    scenario = bundled.scenario("demo")
     sizes = [collective.size_bytes // 10 for collective in scenario.collectives]
-    monkeypatch.setattr(demo, "scenario", lambda: run_command.with_sizes(scenario, sizes))
+    monkeypatch.setattr(bundled, "scenario", lambda _: run_command.with_sizes(scenario, sizes))
 
 
 @pytest.mark.usefixtures("small_demo")

@@ -7,8 +7,8 @@ from exact_networks import both_ways, butterfly, combination_network, detour
 from exact_sessions import Group, Instance
 
 
-def planned(instance: Instance) -> square.Plan:
-    plan = square.plan(instance.scenario())
+def planned(instance: Instance, coding: str = "off") -> square.Plan:
+    plan = square.plan(instance.scenario(coding=coding))
     check_sound(plan)
     return plan
 
@@ -28,11 +28,28 @@ def test_the_butterfly_needs_coding() -> None:
     assert carried == pytest.approx([1.5], rel=1e-6)
 
 
+def test_the_butterfly_is_coded() -> None:
+    plan = planned(butterfly(), "exact")
+    assert rates(plan) == (pytest.approx([2.0], rel=1e-6),) * 2
+    (session,) = plan.sessions
+    (code,) = session.codes
+    assert (code.field, code.blocks, code.rate_bps) == ("gf256", 2, pytest.approx(2e6))
+    assert {sink.member for sink in code.sinks} == {"t", "u"}
+    (merge,) = [stream for stream in session.streams if stream.adds]
+    assert (merge.origin, merge.row, {factor for _, factor in merge.adds}) == ("c", [1, 1], {1})
+    assert all(stream.coded and stream.rate_bps == pytest.approx(1e6) for stream in session.streams)
+
+
 @pytest.mark.parametrize(("middles", "each"), [(3, 2), (4, 2), (4, 3)])
 def test_combination_networks(middles: int, each: int) -> None:
-    allowed, carried = rates(planned(combination_network(middles, each)))
+    network = combination_network(middles, each)
+    allowed, carried = rates(planned(network))
     assert allowed == pytest.approx([each], rel=1e-6)
     assert carried == pytest.approx([middles / (middles - each + 1)], rel=1e-6)
+    plan = planned(network, "exact")
+    assert rates(plan) == (pytest.approx([each], rel=1e-6),) * 2
+    streams = plan.sessions[0].streams
+    assert sum(1 for stream in streams if sum(1 for factor in stream.row if factor) > 1) == middles - each
 
 
 def test_the_triangle() -> None:

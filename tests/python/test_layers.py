@@ -35,7 +35,7 @@ PUBLIC_HEADERS = {
     "coded_block.h": "coding",
     "decoder.h": "coding",
     "encoder.h": "coding",
-    "field_kind.h": "coding",
+    "field_kind.h": "base",
     "recoder.h": "coding",
     "budget.h": "base",
     "buffer.h": "base",

@@ -31,6 +31,7 @@ def test_a_policy_holds_names() -> None:
         gap=1e-3,
         deadline=2,
         max_streams=5,
+        coding="float32",
         budget_usd_per_hour=7,
         headroom=1.5,
         avoid_nodes=["syd"],
@@ -38,7 +39,7 @@ def test_a_policy_holds_names() -> None:
     )
     assert (policy.name, policy.fairness, policy.objective) == ("exact", "tenant", "fair")
     assert (policy.gap, policy.deadline, policy.max_streams) == (1e-3, 2.0, 5)
-    assert (policy.budget_usd_per_hour, policy.headroom) == (7.0, 1.5)
+    assert (policy.budget_usd_per_hour, policy.headroom, policy.coding) == (7.0, 1.5, "float32")
     seen = scenario(policy).policy
     assert seen.avoid_nodes == policy.avoid_nodes == ["syd"]
     assert seen.avoid_links == policy.avoid_links == [("fra", "sfo")]
@@ -48,6 +49,7 @@ def test_a_policy_holds_names() -> None:
     assert (plain.name, plain.objective, plain.gap, plain.deadline) == ("exact", "fair", 1e-6, None)
     assert (plain.max_streams, plain.budget_usd_per_hour, plain.headroom) == (0, None, 0.0)
     assert (plain.fairness, plain.shots, plain.paths) == ("tenant", 3, "shortest")
+    assert plain.coding == "exact"
 
 
 def test_parts_of_a_policy_are_keywords_of_their_types() -> None:

@@ -44,6 +44,9 @@ def add_exact_parts(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--max-streams", type=positive_int, metavar="T", help="trees a session at most")
     group.add_argument(
+        "--coding", choices=("exact", "float32", "off"), help="codes where trees fall short (default exact)"
+    )
+    group.add_argument(
         "--budget",
         type=positive_float,
         metavar="USD",

@@ -1,14 +1,12 @@
 """`square demo`: the bundled scenario under three policies."""
 
 import argparse
-from importlib import resources
 
-from square._core import Scenario
-from square.cli import arguments, text
+from square.cli import arguments, bundled, text
 from square.cli import run as run_command
 
 POLICIES = ("square", "shortest-path", "mcf")
-SCENARIO = "demo.toml"
+SCENARIO = "demo"
 
 _BEFORE = """\
 Square demo: four sites, twelve links of uneven capacity, three tenants.
@@ -46,20 +44,12 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.set_defaults(execute=execute)
 
 
-def scenario() -> Scenario:
-    return Scenario.parse(_resource().read_text(encoding="utf-8"), SCENARIO)
-
-
-def _resource() -> resources.abc.Traversable:
-    return resources.files("square").joinpath("scenarios", SCENARIO)
-
-
 def execute(options: argparse.Namespace) -> int:
     if not options.json:
         print(_BEFORE, flush=True)
-    outcome = run_command.run(scenario(), POLICIES, options)
+    outcome = run_command.run(bundled.scenario(SCENARIO), POLICIES, options)
     run_command.show(outcome, options)
     if not options.json:
         text.console_for().print()
-        print(_AFTER.format(file=_resource()), end="")
+        print(_AFTER.format(file=bundled.resource(SCENARIO)), end="")
     return 0

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from square._core import LimitedResource, LimitingCut, LimitProof
 from square.cli import text
+from square.cli.codes import print_codes
 from square.cli.limits import words
 from square.cli.limits.explanation import Explanation
 from square.cli.limits.sentences import why
@@ -36,6 +37,9 @@ def print_explanation(explanation: Explanation, console: "Console") -> None:
         console.print()
     for sentence in why(explanation):
         console.print(sentence)
+    if explanation.session is not None and explanation.session.codes:
+        console.print()
+        print_codes(explanation.session, console)
     proof = explanation.limits.proof
     if proof is not None and not explanation.is_proven_by_one_cut:
         console.print()

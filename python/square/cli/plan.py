@@ -7,7 +7,7 @@ from pathlib import Path
 
 from square import viz
 from square._core import Plan, Scenario, cost_frontier, make_plan, make_quick_plan
-from square.cli import arguments, documents, frontier, text
+from square.cli import arguments, bundled, documents, frontier, text
 from square.cli.waiting import Waiting
 from square.errors import DeadlineExceededError, InvalidArgumentError
 from square.planning import with_policy
@@ -24,9 +24,7 @@ def add_parser(commands: arguments.Commands) -> None:
         "and how close to the optimum that is.",
         "  square plan scenario.toml --policy exact --budget 20",
     )
-    parser.add_argument(
-        "scenario", type=Path, metavar="SCENARIO", help="a TOML file; docs/scenario.md lists its keys"
-    )
+    parser.add_argument("scenario", type=Path, metavar="SCENARIO", help=bundled.HELP)
     arguments.add_policy_parts(parser)
     arguments.add_exact_parts(parser)
     parser.add_argument(
@@ -114,7 +112,7 @@ def _explain(plan: Plan, options: argparse.Namespace) -> int:
 
 def _scenario(options: argparse.Namespace) -> Scenario:
     parts = arguments.policy_parts(options)
-    return with_policy(Scenario.read(str(options.scenario)), policy=options.policy, **parts)
+    return with_policy(bundled.read(options.scenario), policy=options.policy, **parts)
 
 
 def _frontier(scenario: Scenario, options: argparse.Namespace) -> int:

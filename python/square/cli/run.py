@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from square._core import CollectiveView, Scenario
-from square.cli import arguments, documents, text
+from square.cli import arguments, bundled, documents, text
 from square.errors import InvalidArgumentError
 from square.run import operations, payload, sums
 from square.run.job import RunOptions, run_scenario
@@ -24,18 +24,18 @@ def add_parser(commands: arguments.Commands) -> None:
         "Links are paced to their capacity by the nodes; no root is needed. With --emulate netns every\n"
         "node has a network namespace of its own and the kernel shapes the links between them.",
         "  square run scenario.toml --compare square,shortest-path,mcf --input video.mp4\n"
+        "  square run butterfly --compare exact,exact:trees\n"
         "  sudo square run scenario.toml --emulate netns",
     )
-    parser.add_argument(
-        "scenario", type=Path, metavar="SCENARIO", help="a TOML file; docs/scenario.md lists its keys"
-    )
+    parser.add_argument("scenario", type=Path, metavar="SCENARIO", help=bundled.HELP)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--policy", metavar="NAME", help="instead of the scenario's policy")
     which.add_argument(
         "--compare",
         type=arguments.policy_list,
         metavar="A,B,...",
-        help="run the same collectives under each of these policies; the first is compared with the others",
+        help="run the same collectives under each of these policies; the first is compared with the others. "
+        "exact:trees is exact without codes",
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
@@ -79,7 +79,7 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     documents.check_writable(options.output)
-    scenario = Scenario.read(str(options.scenario))
+    scenario = bundled.read(options.scenario)
     if options.input is not None:
         size_bytes = payload.size_of(options.input)
         scenario = with_sizes(scenario, [size_bytes] * len(scenario.collectives))

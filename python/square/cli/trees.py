@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from square._core import Plan, PlanSession
-from square.cli import text
+from square.cli import codes, text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,9 +49,9 @@ def _tree_of(session: PlanSession, lines_left: int) -> tuple["Tree", int]:
             tree.add(f"... and {len(streams) - number} thinner streams; --json lists them")
             break
         lines += more
-        notes = (", coded" if stream.coded else "") + (", added towards the root" if adds else "")
+        notes = codes.note(stream) + (", added towards the root" if adds else "")
         branch = tree.add(f"{text.rate(stream.rate_bps)} Mbit/s{notes}")
-        _grow(branch, session.root, stream.links, adds)
+        _grow(branch, stream.origin, stream.links, adds)
     return tree, lines
 
 

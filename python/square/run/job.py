@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from square._core import Controller, Plan, Scenario, make_plan
-from square.planning import with_policy
 from square.run import admission
 from square.run.interruption import signals_to
 from square.run.mailbox import CALL_THREAD_NAME, Mailbox
@@ -33,6 +32,7 @@ from square.run.protocol import (
     Verify,
     Wired,
 )
+from square.run.variants import with_variant
 
 # A run may take this many times what is planned, and this much for all the rest.
 TIME_LIMIT_FACTOR = 10.0
@@ -115,7 +115,7 @@ class _Job:
         self._network.close()
 
     def _plan(self, policy: str) -> Plan:
-        scenario = with_policy(self._scenario, policy=policy)
+        scenario = with_variant(self._scenario, policy)
         plan = self.mailbox.call(lambda: make_plan(scenario).plan)
         admission.check_plan(plan)
         return plan
@@ -130,7 +130,7 @@ class _Job:
 
     def _start(self) -> Controller:
         self._display.say(f"starting {len(self._nodes)} nodes, one process each, and a controller")
-        first = with_policy(self._scenario, policy=self._options.policies[0])
+        first = with_variant(self._scenario, self._options.policies[0])
         self.mailbox.has_workers = True
         for node in self._nodes:
             self._workers.start(node)
@@ -195,13 +195,13 @@ class _Job:
         policy = self._options.policies[number]
         self.mailbox.doing = f"policy {policy}"
         if number > 0:
-            changed = with_policy(self._scenario, policy=policy).policy
+            changed = with_variant(self._scenario, policy).policy
             self.mailbox.call(lambda: controller.set_policy(changed))
         plan = controller.plan()
         assert plan is not None
         self._send_all(Prepare(number))
         self._gather(Prepared, "prepared")
-        measurement = Measurement(self._scenario, plan, self._options.seed)
+        measurement = Measurement(self._scenario, plan, self._options.seed, policy)
         self._display.begin(policy, measurement.expectations(), measurement.total_bytes)
         start = time.monotonic() + START_LEAD_SECONDS
         self._send_all(Begin(number, start, self.mailbox.left_seconds + MEMBER_GRACE_SECONDS))

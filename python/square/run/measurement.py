@@ -17,8 +17,9 @@ _SHOWN_MEMBERS = 5
 class Measurement:
     """Collects finishes and digests until every member has given both."""
 
-    def __init__(self, scenario: Scenario, plan: Plan, seed: int = 1) -> None:
+    def __init__(self, scenario: Scenario, plan: Plan, seed: int = 1, policy: str | None = None) -> None:
         self._plan = plan
+        self._policy = policy or plan.policy  # as it is called
         self._seed = seed  # of what sums add
         self._collectives = {collective.id: collective for collective in scenario.collectives}
         self._planned = {collective.id: collective for collective in plan.collectives}
@@ -88,7 +89,7 @@ class Measurement:
     def outcome(self) -> PolicyOutcome:
         """The figures. Raises ``DataLossError`` if bytes differ."""
         return PolicyOutcome(
-            policy=self._plan.policy,
+            policy=self._policy,
             epoch=self._plan.epoch,
             solve_seconds=self._plan.solve_seconds,
             collectives=tuple(self._outcome_of(collective) for collective in self._collectives),
@@ -121,7 +122,7 @@ class Measurement:
             found = self._digests[collective, rank]
             if found != expected:
                 raise DataLossError(
-                    f"policy {self._plan.policy}: collective {collective} (tenant {spec.tenant}): the bytes "
+                    f"policy {self._policy}: collective {collective} (tenant {spec.tenant}): the bytes "
                     f"at {name} differ from {whose}: sha256 {found}, not {expected}"
                 )
         return CollectiveOutcome(

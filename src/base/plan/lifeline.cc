@@ -9,6 +9,9 @@ namespace square {
 namespace {
 
 bool needs_lifeline(const PlanSession& session) {
+  if (!session.codes.empty())
+    return std::ranges::all_of(session.streams,
+                               [](const PlanStream& stream) { return stream.coded.has_value(); });
   return session.pair && session.streams.empty() && session.members.size() > 1;
 }
 
@@ -55,7 +58,8 @@ void add_lifeline(const Plan& plan, PlanSession& session) {
     }
   }
   stream.rate_bps *= kLifelinePart;
-  session.rate_bps = stream.rate_bps;
+  session.rate_bps += stream.rate_bps;
+  stream.is_spare = !session.codes.empty();
   session.streams.push_back(std::move(stream));
 }
 

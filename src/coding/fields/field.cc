@@ -6,15 +6,6 @@
 
 namespace square {
 
-std::string_view to_string(FieldKind kind) {
-  switch (kind) {
-    case FieldKind::kGf256: return "gf256";
-    case FieldKind::kGf65536: return "gf65536";
-    case FieldKind::kFloat32: return "float32";
-  }
-  return "?";
-}
-
 const Field& field_of(FieldKind kind) {
   static const GaloisField<std::uint8_t> gf256(fastest_instruction_set());
   static const GaloisField<std::uint16_t> gf65536(fastest_instruction_set());

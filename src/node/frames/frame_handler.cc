@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/plan/figures.h"
 #include "base/planted.h"
+#include "node/codes/code_adder.h"
 #include "node/messages/answers.h"
 #include "node/multicast/receiver.h"
 
@@ -107,12 +108,14 @@ void FrameHandler::take_block(LinkHandle link, IncomingLink& from, IncomingStrea
     return answer_abort(arrival, *collective.failure);
   }
   for (const auto& child : stream.children()) child->enqueue(arrival.frame, arrival.guard);
+  for (const auto& adder : stream.adders()) adder->on_block(stream.local(), arrival.frame, arrival.guard);
   if (!arrival.stream->is_destination) return;
   if (const auto operation = operation_for(arrival, collective)) operation->on_arrival(std::move(arrival));
 }
 
 void FrameHandler::take_probe(const IncomingStream& stream, Arrival arrival) {
   for (const auto& child : stream.children()) child->enqueue(arrival.frame, nullptr);
+  for (const auto& adder : stream.adders()) adder->on_probe(stream.local(), arrival.header());
   if (!arrival.stream->is_destination) return;
   Collective& collective = parts_.groups[arrival.stream->collective];
   if (const auto operation = operation_for(arrival, collective)) operation->on_arrival(std::move(arrival));
@@ -175,6 +178,12 @@ void FrameHandler::take_acknowledgement(const Arrival& arrival) {
 }
 
 void FrameHandler::answer(const LocalStream& stream, const Frame& frame) {
+  if (!stream.terms.empty()) {
+    // On to the root by one of the streams that are added here.
+    Frame onward = frame;
+    set_stream(onward.header, stream.terms.front()->key);
+    return answer(*stream.terms.front(), onward);
+  }
   for (const std::string& parent : stream.parents) parts_.neighbours.answer(parent, frame);
 }
 

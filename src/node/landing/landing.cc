@@ -12,11 +12,15 @@ std::size_t BlockShape::block_count() const {
   return std::max<std::size_t>(1, (total_bytes + block_bytes - 1) / block_bytes);
 }
 
+std::size_t BlockShape::bytes_of(std::size_t block) const {
+  return std::min<std::uint64_t>(total_bytes - std::uint64_t{block} * block_bytes, block_bytes);
+}
+
 bool BlockShape::fits(const FrameHeader& header, std::size_t payload_bytes) const {
   if (BlockShape{header.total_bytes, header.block_bytes, header.layout} != *this) return false;
   if (header.offset_bytes % block_bytes != 0 || header.offset_bytes / block_bytes >= block_count())
     return false;
-  return payload_bytes == std::min<std::uint64_t>(total_bytes - header.offset_bytes, block_bytes);
+  return payload_bytes == bytes_of(header.offset_bytes / block_bytes);
 }
 
 LandingZone::LandingZone(BlockShape shape, std::function<void()> drained)
@@ -57,6 +61,11 @@ bool LandingZone::claim(std::size_t block) {
   if (claimed_[block]) return false;
   claimed_[block] = true;
   return true;
+}
+
+bool LandingZone::is_claimed_now(std::size_t block) const {
+  const std::lock_guard lock(mutex_);
+  return claimed_[block];
 }
 
 void LandingZone::release(std::size_t block) {
@@ -107,12 +116,13 @@ void LandingTable::disconnect(LinkHandle link) {
 void LandingTable::add_stream(const LocalStream& stream) {
   const bool is_sum = stream.kind == SessionKind::kReduce;
   // Of several parents' parts no single one may be added: the order of additions is the plan's.
-  const bool may_land =
-      is_sum ? stream.children.empty() && stream.parents.size() == 1 : stream.is_destination;
+  const bool may_land = is_sum
+                            ? stream.children.empty() && stream.parents.size() == 1
+                            : stream.is_destination && (stream.coded == nullptr || stream.block.has_value());
   if (!may_land) return;
   const std::unique_lock lock(mutex_);
   Stream& added = streams_[stream.key];
-  added.is_relayed = !stream.children.empty();
+  added.is_relayed = !stream.children.empty() || !stream.adds_to.empty();
   for (const std::string& parent : stream.parents) added.parents.push_back(number_of(parent));
 }
 

@@ -52,6 +52,8 @@ struct BlockShape {
   Epoch layout{0};  // as in FrameHeader
 
   [[nodiscard]] std::size_t block_count() const;
+  // Precondition: below block_count().
+  [[nodiscard]] std::size_t bytes_of(std::size_t block) const;
   // Whether a block with this header is of this shape and has the size that goes with its place.
   [[nodiscard]] bool fits(const FrameHeader& header, std::size_t payload_bytes) const;
   friend bool operator==(const BlockShape&, const BlockShape&) = default;
@@ -73,6 +75,8 @@ class LandingZone : public std::enable_shared_from_this<LandingZone> {
   Landing land(const FrameHeader& header, const Buffer& payload);
   // Whether the caller may write this block now, by other means.
   bool claim(std::size_t block);
+  // May be other when this returns.
+  [[nodiscard]] bool is_claimed_now(std::size_t block) const;
   void release(std::size_t block);
   [[nodiscard]] std::vector<bool> claimed() const;
   // No further block may land.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "node/codes/code_adder.h"
 #include "node/links/outgoing_link.h"
 #include "node/links/tick.h"
 #include "node/messages/answers.h"
@@ -34,6 +35,13 @@ void IncomingLink::remove_stream(const StreamKey& key) {
   if (found == streams_.end()) return;
   found->second->close();
   streams_.erase(found);
+}
+
+void IncomingLink::drop_operation(SessionId session, OperationId operation) {
+  for (const auto& [key, stream] : streams_) {
+    if (key.session != session) continue;
+    for (const auto& adder : stream->adders()) adder->drop(operation);
+  }
 }
 
 IncomingStream* IncomingLink::find(const StreamKey& key) const {

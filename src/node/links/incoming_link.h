@@ -51,6 +51,8 @@ class IncomingLink final : public Flush::Link {
   IncomingStream& add_stream(const std::shared_ptr<const InstalledCollective>& plan,
                              const LocalStream& stream);
   void remove_stream(const StreamKey& key);
+  // What waits to be added here.
+  void drop_operation(SessionId session, OperationId operation);
   // Nothing for a stream that was not added, or was removed.
   [[nodiscard]] IncomingStream* find(const StreamKey& key) const;
 

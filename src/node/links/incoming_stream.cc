@@ -51,6 +51,7 @@ void IncomingStream::on_down() {
 void IncomingStream::close() {
   on_down();
   children_.clear();
+  adders_.clear();
 }
 
 std::shared_ptr<void> IncomingStream::take(std::uint64_t hop_sequence, std::size_t bytes) {

@@ -15,6 +15,7 @@
 
 namespace square {
 
+class CodeAdder;
 class IncomingLink;
 class OutgoingStream;
 
@@ -38,6 +39,9 @@ class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
     children_ = std::move(children);
   }
   [[nodiscard]] const std::vector<std::shared_ptr<OutgoingStream>>& children() const { return children_; }
+  // Where it is a term of sums that begin here.
+  void add_adder(std::shared_ptr<CodeAdder> adder) { adders_.push_back(std::move(adder)); }
+  [[nodiscard]] const std::vector<std::shared_ptr<CodeAdder>>& adders() const { return adders_; }
 
   // A new connection: the sender counts its blocks from 0 again.
   void on_up();
@@ -69,6 +73,7 @@ class IncomingStream : public std::enable_shared_from_this<IncomingStream> {
   const std::size_t parent_;
   const std::shared_ptr<SessionTally> tally_;
   std::vector<std::shared_ptr<OutgoingStream>> children_;
+  std::vector<std::shared_ptr<CodeAdder>> adders_;
   std::optional<FlowId> flow_;  // while up
   std::uint64_t received_ = 0;  // highest hop sequence that came or was lost
   std::size_t taken_ = 0;

@@ -8,10 +8,35 @@
 
 #include "base/log.h"
 #include "base/planted.h"
+#include "node/codes/code_adder.h"
 #include "node/plan/stream_windows.h"
 #include "square/metrics.h"
 
 namespace square {
+namespace {
+
+SessionMetrics* find_session(NodeMetrics& metrics, SessionId id) {
+  const auto found = std::ranges::lower_bound(metrics.sessions, id, {}, &SessionMetrics::id);
+  return found != metrics.sessions.end() && found->id == id ? &*found : nullptr;
+}
+
+// Where sums begin here. All streams of the collective are open.
+void open_adders(const std::shared_ptr<NodeContext>& node,
+                 const std::shared_ptr<const InstalledCollective>& collective,
+                 const std::map<std::string, std::unique_ptr<OutgoingLink>>& outgoing,
+                 const std::map<std::string, std::unique_ptr<IncomingLink>>& incoming) {
+  for (const LocalStream& stream : collective->streams()) {
+    if (stream.terms.empty()) continue;
+    std::vector<std::shared_ptr<OutgoingStream>> children;
+    for (const std::string& child : stream.children) children.push_back(outgoing.at(child)->find(stream.key));
+    const auto adder = std::make_shared<CodeAdder>(node, collective, stream, std::move(children));
+    for (const LocalStream* const term : stream.terms) {
+      for (const std::string& parent : term->parents) incoming.at(parent)->find(term->key)->add_adder(adder);
+    }
+  }
+}
+
+}  // namespace
 
 Neighbours::Neighbours(std::shared_ptr<NodeContext> node, Host& host)
     : shared_node_(std::move(node)),
@@ -53,6 +78,7 @@ IncomingLink& Neighbours::incoming_from(const std::string& peer) {
 
 void Neighbours::open(const std::shared_ptr<const InstalledCollective>& collective) {
   for (const LocalStream& stream : collective->streams()) open_stream(collective, stream);
+  open_adders(shared_node_, collective, outgoing_, incoming_);
 }
 
 void Neighbours::open_stream(const std::shared_ptr<const InstalledCollective>& collective,
@@ -349,6 +375,7 @@ void Neighbours::send_ahead(const std::string& peer, Frame frame) {
 
 void Neighbours::drop_operation(SessionId session, OperationId operation) {
   for (const auto& [peer, link] : outgoing_) link->drop_operation(session, operation);
+  for (const auto& [peer, link] : incoming_) link->drop_operation(session, operation);
 }
 
 bool Neighbours::is_idle() const {
@@ -357,10 +384,6 @@ bool Neighbours::is_idle() const {
 }
 
 void Neighbours::describe(NodeMetrics& metrics) const {
-  const auto find_session = [&](SessionId id) {
-    const auto found = std::ranges::lower_bound(metrics.sessions, id, {}, &SessionMetrics::id);
-    return found != metrics.sessions.end() && found->id == id ? &*found : nullptr;
-  };
   for (LinkMetrics& link : metrics.links) {
     std::optional<LinkHandle> handle;
     if (link.direction == LinkDirection::kIn) {
@@ -372,7 +395,7 @@ void Neighbours::describe(NodeMetrics& metrics) const {
       for (const auto& [id, queued] : outgoing->second->queues()) {
         link.queue_blocks += queued.blocks;
         link.queue_bytes += queued.bytes;
-        SessionMetrics* session = find_session(id);
+        SessionMetrics* session = find_session(metrics, id);
         if (session == nullptr) continue;
         session->queue_blocks += queued.blocks;
         session->queue_bytes += queued.bytes;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/log.h"
+#include "node/codes/coded_payload.h"
 #include "node/links/tick.h"
 
 namespace square {
@@ -33,7 +35,8 @@ Receiver::Receiver(std::shared_ptr<NodeContext> node, Place place, Shape shape, 
       shape_(shape),
       answer_(std::move(answer)),
       on_done_(std::move(on_done)),
-      have_(shape.block_count()) {}
+      have_(shape.block_count()),
+      generations_(shape.block_count()) {}
 
 Receiver::~Receiver() {
   close_zone();
@@ -55,6 +58,7 @@ void Receiver::cancel() {
 void Receiver::forget_held() {
   for (const Held& held : held_) node_->remove_held(place_.session, tenant_, held.payload.size_bytes());
   held_.clear();
+  generations_.clear();
 }
 
 Receiver::Progress& Receiver::progress_of(std::shared_ptr<const LocalStream> stream) {
@@ -81,50 +85,44 @@ void Receiver::open(std::vector<std::byte*> destinations) {
   held_.clear();
   // Before the table knows it, nothing can land in it: what was held is claimed by now.
   if (!is_cancelled_) node_->landing.open(place_.session, place_.operation, zone_);
+  solve();
   if (refused) answer_on_every_stream();
 }
 
 Status Receiver::on_block(Arrival arrival) {
   const FrameHeader& header = arrival.header();
-  const Landing& landing = arrival.landing;
   if (Shape{header.total_bytes, header.block_bytes, header.layout} != shape_) {
     return data_loss("two blocks of one operation disagree on its size");
   }
+  const LocalStream& stream = *arrival.stream;
   const std::size_t size = arrival.payload_bytes();
-  if (!shape_.fits(header, size)) {
+  const bool is_sum = stream.coded != nullptr && !stream.block;
+  // A generation at the end has blocks that are none of the operation's: they are empty.
+  const auto is_there = [&](std::uint64_t offset) { return offset / shape_.block_bytes < have_.size(); };
+  const bool is_beyond = stream.coded != nullptr && size == 0 && !is_there(header.offset_bytes) &&
+                         is_there(stream.generation_offset(header));
+  const bool fits = is_sum
+                        ? size <= shape_.block_bytes + checksum_bytes(*stream.code) &&
+                              header.offset_bytes % shape_.block_bytes == 0 && is_there(header.offset_bytes)
+                        : is_beyond || shape_.fits(header, size);
+  if (!fits) {
     return data_loss(fmt::format("a block of {} bytes at {} does not fit an operation of {} bytes", size,
                                  header.offset_bytes, shape_.total_bytes));
   }
-  const std::size_t block = header.offset_bytes / shape_.block_bytes;
-  tenant_ = arrival.stream->tenant;
+  tenant_ = stream.tenant;
   Progress& progress = progress_of(arrival.shared_stream());
   progress.seen = std::max(progress.seen, header.stream_sequence);
   ++unanswered_;
   if (is_cancelled_) return Status::ok();
-  bool refuses_now = false;
-  if (have_.contains(block)) {
-    // Came twice: nothing to do but to say so.
-  } else if (landing) {
-    if (landing->is_in(zone_)) {
-      have_.insert(block);
-      landing->keep();
-      on_delivered(size);
-      if (is_done()) return Status::ok();  // all was said
-    }
-  } else if (is_open_) {
-    // Claimed by another: a copy of it has landed, and its frame is on the way here.
-    if (zone_->claim(block)) {
-      have_.insert(block);
-      deliver(block, std::move(arrival.frame.payload), std::move(arrival.guard));
-    }
-  } else if (node_->may_hold(tenant_, size)) {
-    have_.insert(block);
-    node_->add_held(place_.session, tenant_, size);
-    held_.push_back({block, std::move(arrival.frame.payload)});
-  } else {
-    // The source learns at once that it need not hurry.
-    refuses_now = std::exchange(accepting_, false);
-  }
+  if (is_done()) return Status::ok();  // all was said
+  const bool has_room =
+      is_sum ? take_sum(arrival) : is_beyond || take_block(header.offset_bytes / shape_.block_bytes, arrival);
+  if (stream.coded != nullptr) generations_.pass(stream, header.stream_sequence);
+  if (is_done()) return Status::ok();  // all was said
+  solve();
+  if (is_done()) return Status::ok();
+  // The source learns at once that it need not hurry.
+  const bool refuses_now = !has_room && std::exchange(accepting_, false);
   if (refuses_now || is_answer_due(arrival.frees_credit)) {
     answer(*progress.stream, refuses_now);
   } else {
@@ -133,12 +131,127 @@ Status Receiver::on_block(Arrival arrival) {
   return Status::ok();
 }
 
+bool Receiver::take_block(std::size_t block, Arrival& arrival) {
+  const std::size_t size = arrival.payload_bytes();
+  // Came twice: nothing to do but to say so.
+  if (have_.contains(block)) return true;
+  if (arrival.landing) {
+    if (!arrival.landing->is_in(zone_)) return true;
+    have_.insert(block);
+    arrival.landing->keep();
+    on_delivered(size);
+    return true;
+  }
+  if (is_open_) {
+    // Claimed by another: a copy of it has landed, and its frame is on the way here.
+    if (!zone_->claim(block)) return true;
+    have_.insert(block);
+    deliver(block, std::move(arrival.frame.payload), std::move(arrival.guard));
+    return true;
+  }
+  if (!node_->may_hold(tenant_, size)) return false;
+  have_.insert(block);
+  node_->add_held(place_.session, tenant_, size);
+  held_.push_back({block, std::move(arrival.frame.payload)});
+  return true;
+}
+
+// Where members have not called, its credit is not what holds it: relays would wait for them.
+bool Receiver::take_sum(Arrival& arrival) {
+  const std::size_t size = arrival.payload_bytes();
+  auto payload = coded_payload_of(arrival.frame.payload, *arrival.stream->code);
+  if (!payload) {
+    node_->refuse_frame();
+    return true;
+  }
+  std::shared_ptr<void> guard = std::move(arrival.guard);
+  if (!is_open_) {
+    if (!node_->may_hold(tenant_, size)) return false;
+    node_->add_held(place_.session, tenant_, size);
+    // What is held is not yet what it has: nothing need be sent again for it before the members have called.
+    accepting_ = false;
+    guard = {static_cast<void*>(this), [node = node_, session = place_.session, tenant = tenant_,
+                                        size](void*) { node->remove_held(session, tenant, size); }};
+  }
+  generations_.add(arrival.header().offset_bytes / shape_.block_bytes, arrival.header().stream_sequence,
+                   {arrival.shared_stream(), *std::move(payload), std::move(guard)});
+  return true;
+}
+
+void Receiver::solve() {
+  if (!is_open_ || is_cancelled_) return;
+  using Place = Generations::Place;
+  const auto place_of = [&](std::size_t block) {
+    if (have_.contains(block)) return on_the_way_.contains(block) ? Place::kComing : Place::kHere;
+    // Claimed: a copy has landed, and its frame is on the way here.
+    return zone_->is_claimed_now(block) ? Place::kComing : Place::kMissing;
+  };
+  while (auto solution = generations_.solve(place_of)) {
+    std::vector<std::size_t> claimed;
+    for (const std::size_t block : solution->unknown) {
+      if (!zone_->claim(block)) break;
+      claimed.push_back(block);
+    }
+    // A thread was faster: its frame has this looked at again.
+    if (claimed.size() < solution->unknown.size()) {
+      for (const std::size_t block : claimed) zone_->release(block);
+      return generations_.put_back(*std::move(solution));
+    }
+    deliver(*std::move(solution));
+  }
+}
+
+void Receiver::deliver(Generations::Solution solution) {
+  ++copying_;
+  const std::size_t inputs = solution.parts.size() + solution.known.size();
+  const std::size_t bytes = inputs * solution.unknown.size() * shape_.block_bytes;
+  std::vector<std::shared_ptr<void>> guards;
+  for (Generations::Part& part : solution.parts) guards.push_back(std::move(part.guard));
+  // The guards go back to the strand: credit is counted there.
+  auto done = life_.bind([this, guards = std::move(guards)](const Solved& solved) { on_solved(solved); });
+  node_->executor.work(bytes, [solution = std::move(solution), shape = shape_, destinations = destinations_,
+                               done = std::move(done), executor = &node_->executor]() mutable {
+    Solved solved{Generations::name_of(solution), solution.unknown,
+                  write_solution(solution, shape, destinations)};
+    solution = {};
+    executor->post([done = std::move(done), solved = std::move(solved)]() mutable { done(solved); });
+  });
+}
+
+// What is wrong is as if it had not come: the source hears that it is missing, and sends it as it is.
+void Receiver::on_solved(const Solved& solved) {
+  --copying_;
+  generations_.end(solved.generation);
+  if (!solved.wrong.empty()) {
+    node_->refuse_frame();
+    log(LogLevel::kError, {.component = "node", .node = node_->options.name},
+        "{}: session {}: blocks of generation {} are not what the source sent, though every hop was right: a "
+        "node "
+        "that adds has made a mistake; the source is asked for them",
+        node_->options.name, place_.session.value(), solved.generation.second);
+  }
+  std::optional<std::size_t> last;  // of those that are right
+  for (const std::size_t block : solved.blocks) {
+    if (std::ranges::find(solved.wrong, block) != solved.wrong.end()) {
+      zone_->release(block);
+      continue;
+    }
+    have_.insert(block);
+    if (last) count_delivered(shape_.bytes_of(*last));
+    last = block;
+  }
+  solve();
+  if (last) return on_delivered(shape_.bytes_of(*last));  // may be the end
+  if (is_cancelled_ && is_drained()) on_done_();
+}
+
 void Receiver::deliver(std::size_t block, Buffer payload, std::shared_ptr<void> guard) {
   ++copying_;
+  on_the_way_.insert(block);
   const std::size_t offset = block * shape_.block_bytes;
   const std::size_t bytes = payload.size_bytes();
   // The guard goes back to the strand: credit is counted there.
-  auto copied = life_.bind([this, guard = std::move(guard), bytes] { on_copied(bytes); });
+  auto copied = life_.bind([this, guard = std::move(guard), block, bytes] { on_copied(block, bytes); });
   node_->executor.work(bytes * destinations_.size(),
                        [payload = std::move(payload), offset, destinations = destinations_,
                         copied = std::move(copied), executor = &node_->executor]() mutable {
@@ -148,21 +261,28 @@ void Receiver::deliver(std::size_t block, Buffer payload, std::shared_ptr<void> 
                        });
 }
 
-void Receiver::on_copied(std::size_t bytes) {
+void Receiver::on_copied(std::size_t block, std::size_t bytes) {
   --copying_;
-  on_delivered(bytes);
+  on_the_way_.erase(block);
+  solve();
+  on_delivered(bytes);  // may be the end
 }
 
-void Receiver::on_delivered(std::size_t bytes) {
+void Receiver::count_delivered(std::size_t bytes) {
   ++delivered_;
   bytes_delivered_ += bytes;
   node_->add_delivered(place_.session, bytes * destinations_.size());
+}
+
+void Receiver::on_delivered(std::size_t bytes) {
+  count_delivered(bytes);
   if (is_cancelled_) {
     if (is_drained()) on_done_();
     return;
   }
   if (!is_done()) return;
   close_zone();
+  generations_.clear();
   answer_on_every_stream();
   on_done_();
 }
@@ -170,7 +290,12 @@ void Receiver::on_delivered(std::size_t bytes) {
 void Receiver::on_probe(const Arrival& probe) {
   Progress& progress = progress_of(probe.shared_stream());
   progress.seen = std::max(progress.seen, probe.header().stream_sequence);
-  if (!is_cancelled_) answer(*progress.stream, true);
+  if (is_cancelled_) return;
+  if (probe.stream->coded != nullptr) {
+    generations_.pass(*probe.stream, probe.header().stream_sequence);
+    solve();
+  }
+  answer(*progress.stream, true);
 }
 
 // With a block that has woken the node anyway, before the timer would; rather with credit than alone.
@@ -194,7 +319,10 @@ void Receiver::answer(const LocalStream& stream, bool is_awaited) {
   for (std::size_t block = have_.first_missing(); block < end; ++block)
     ack.bits.push_back(have_.contains(block));
   for (const auto& [key, progress] : progress_) {
-    if (key.epoch == stream.key.epoch) ack.seen.push_back({key.stream, progress.seen});
+    if (key.epoch != stream.key.epoch) continue;
+    const bool is_coded = progress.stream->coded != nullptr;
+    ack.seen.push_back(
+        {key.stream, is_coded ? generations_.settled(*progress.stream, progress.seen) : progress.seen});
   }
   Frame frame;
   frame.header.type = FrameType::kAck;

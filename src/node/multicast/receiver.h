@@ -6,10 +6,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "node/arrival.h"
+#include "node/codes/generations.h"
 #include "node/context.h"
 #include "node/landing/landing.h"
 #include "node/lifetime.h"
@@ -74,8 +76,21 @@ class Receiver {
   };
 
   Progress& progress_of(std::shared_ptr<const LocalStream> stream);
+  // Takes the block, or says that there is no room for it: true then.
+  bool take_block(std::size_t block, Arrival& arrival);
+  bool take_sum(Arrival& arrival);
   void deliver(std::size_t block, Buffer payload, std::shared_ptr<void> guard);
-  void on_copied(std::size_t bytes);
+  void on_copied(std::size_t block, std::size_t bytes);
+  // Solves for blocks of generations whose sums are there.
+  void solve();
+  void deliver(Generations::Solution solution);
+  struct Solved {
+    Generations::Solving generation{};
+    std::vector<std::size_t> blocks{};
+    std::vector<std::size_t> wrong{};
+  };
+  void on_solved(const Solved& solved);
+  void count_delivered(std::size_t bytes);
   void on_delivered(std::size_t bytes);
   void close_zone();
   [[nodiscard]] bool is_answer_due(bool has_company) const;
@@ -98,6 +113,10 @@ class Receiver {
   std::shared_ptr<LandingZone> zone_;  // while open, and after
   BlockSet have_;
   std::vector<Held> held_;
+  std::set<std::size_t> on_the_way_;  // that it has, and that are being written
+  std::multiset<std::uint64_t>
+      solving_;  // numbers of generations: not yet seen, as the source understands it
+  Generations generations_;
   std::size_t copying_ = 0;
   std::size_t delivered_ = 0;
   std::uint64_t bytes_delivered_ = 0;

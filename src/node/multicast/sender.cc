@@ -7,8 +7,21 @@
 
 #include "base/check.h"
 #include "base/planted.h"
+#include "node/codes/coded_payload.h"
 
 namespace square {
+namespace {
+
+CargoFrames frames_of(const NodeContext& node, const InstalledCollective& plan, SessionId session,
+                      const Sender::Cargo& cargo) {
+  CargoFrames::What what{cargo.operation, node.options.incarnation, to_bits(cargo.call), {}, cargo.data, 0};
+  what.block_bytes =
+      cargo.sums ? cargo.sums->block_bytes : plan.block_bytes(session, cargo.data.size_bytes());
+  if (cargo.sums) what.layout = cargo.sums->layout;
+  return CargoFrames(std::move(what));
+}
+
+}  // namespace
 
 Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledCollective> plan,
                const PlanSession& session, Cargo cargo, std::function<void()> on_done)
@@ -17,18 +30,17 @@ Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledC
       plan_(std::move(plan)),
       session_(session.id),
       cargo_(std::move(cargo)),
-      on_done_(std::move(on_done)) {
-  block_bytes_ =
-      cargo_.sums ? cargo_.sums->block_bytes : plan_->block_bytes(session_, cargo_.data.size_bytes());
-  // Also an operation of no bytes tells its destinations so: with one empty block.
-  block_count_ = std::max<std::size_t>(1, (cargo_.data.size_bytes() + block_bytes_ - 1) / block_bytes_);
+      on_done_(std::move(on_done)),
+      frames_(frames_of(node_, *plan_, session_, cargo_)),
+      block_bytes_(frames_.block_bytes()),
+      block_count_(frames_.block_count()) {
   is_again_.resize(block_count_);
   taken_.resize(block_count_);
   last_.resize(block_count_);
   carried_at_.resize(block_count_);
   for (const NodeId member : session.members) {
     if (member != session.root)
-      destinations_.push_back({member, BlockSet(block_count_), false, true, {}, {}, {}});
+      destinations_.push_back({member, BlockSet(block_count_), false, true, {}, {}, {}, {}});
   }
   waiting_ = destinations_.size();
   open_streams();
@@ -41,19 +53,24 @@ Sender::~Sender() {
 }
 
 void Sender::open_streams() {
-  streams_.clear();
-  for (const LocalStream* local : plan_->streams_of(session_)) {
-    Stream stream{local, {}, 1, {}, {}};
+  streams_ = sending::streams_from_here(
+      *plan_, session_,
+      [&](const std::string& child, const StreamKey& key) { return links_.at(child)->find(key); });
+  // Sums become ready one by one, in any order: no generations. And blocks that an older plan made as large
+  // as a frame leave no room for what travels with a sum.
+  std::erase_if(streams_, [&](const Stream& stream) {
+    if (stream.code == nullptr) return false;
+    return cargo_.sums.has_value() || block_bytes_ + checksum_bytes(*stream.code) > kMaxBlockBytes;
+  });
+  for (Stream& stream : streams_) {
     stream.least_patience = std::max(kMinSilentTime, stream.slow_delivery(block_bytes_));
     stream.patience = stream.least_patience;
-    for (const std::string& child : local->children) {
-      stream.hops.push_back(links_.at(child)->find(local->key));
-      stream.losses += stream.hops.back()->losses();
-    }
-    streams_.push_back(std::move(stream));
+    stream.for_each_hop([&](const auto& hop) { stream.losses += hop->losses(); });
+    stream.room_at = node_.clock.now();
   }
   for (Destination& destination : destinations_) {
     destination.seen.assign(streams_.size(), 0);
+    destination.seen_of_codes.clear();
     destination.checked.assign(streams_.size(), 0);
   }
   arm_probe();
@@ -68,8 +85,8 @@ void Sender::leave_streams(TimePoint carried_at) {
       const auto waits = [&](const auto& hop) {
         return hop->is_queued(cargo_.operation, assignment.sequence);
       };
-      if (is_newest(stream, assignment) && std::ranges::any_of(stream.hops, waits))
-        send_again(assignment.block);
+      const auto has_left = [&](const auto& hop) { return !waits(hop); };
+      if (is_newest(stream, assignment) && !stream.all_hops(has_left)) send_again(assignment.block);
     }
   }
 }
@@ -100,37 +117,22 @@ bool Sender::all_refuse() const {
   return std::ranges::all_of(destinations_, [](const Destination& d) { return d.done || !d.accepting; });
 }
 
-// Would the faster streams be through with all that is left before this one has delivered
-// one more block? Then that block would hold up the end of the operation.
-bool Sender::is_too_slow(const Stream& stream) const {
+Sender::Stream* Sender::choose_stream(bool is_again) {
   const TimePoint now = node_.clock.now();
-  double faster_bps = 0;
-  const LocalStream* fastest = nullptr;
-  for (const Stream& other : streams_) {
-    if (other.local->rate_bps <= stream.local->rate_bps) continue;
-    if (!other.is_usable() || now - other.last_assignment > kPassOverTime)
-      continue;  // no longer moving, or never did
-    faster_bps += other.local->rate_bps;
-    if (fastest == nullptr || other.local->rate_bps > fastest->rate_bps) fastest = other.local;
-  }
-  if (fastest == nullptr) return false;
-  const double bits = static_cast<double>(block_bytes_) * kBitsPerByte;
-  const double own = (static_cast<double>(stream.queued_blocks()) + sending::delivery_links(*stream.local)) *
-                     bits / stream.local->rate_bps;
-  const double others = static_cast<double>(unassigned()) * bits / faster_bps +
-                        sending::delivery_links(*fastest) * bits / fastest->rate_bps;
-  return own > others;
-}
-
-Sender::Stream* Sender::choose_stream() {
+  // What only helps a code out takes new blocks where that does not move.
+  const bool do_codes_move = std::ranges::any_of(
+      streams_, [&](const Stream& stream) { return stream.code != nullptr && stream.is_moving(now); });
   Stream* best = nullptr;
   double best_wait = 0;
   for (Stream& stream : streams_) {
+    if (is_again ? stream.code != nullptr : stream.is_spare && do_codes_move) continue;
     if (!stream.has_room()) {
-      for (const auto& hop : stream.hops) hop->want_room();
+      stream.for_each_hop([](const auto& hop) { hop->want_room(); });
       continue;
     }
-    if (stream.is_silent || is_too_slow(stream)) continue;
+    stream.room_at = now;
+    if (stream.is_silent || is_too_slow(streams_, stream, {unassigned(), block_bytes_, is_again, now}))
+      continue;
     const double wait =
         static_cast<double>(stream.queued_blocks() + 1) * stream.seconds_per_block(block_bytes_);
     if (best == nullptr || wait < best_wait) {
@@ -146,14 +148,17 @@ bool Sender::everyone_has(std::size_t block) const {
                              [&](const Destination& d) { return d.done || d.have.contains(block); });
 }
 
-bool Sender::take_block(std::size_t& block) {
+bool Sender::take_again(std::size_t& block) {
   while (!again_.empty()) {
     block = again_.front();
     again_.pop_front();
     is_again_[block] = false;
-    if (everyone_has(block)) continue;
-    return true;
+    if (!everyone_has(block)) return true;
   }
+  return false;
+}
+
+bool Sender::take_new(std::size_t& block) {
   std::size_t slowest = block_count_;
   for (const Destination& d : destinations_) {
     if (!d.done) slowest = std::min(slowest, d.have.first_missing());
@@ -171,27 +176,66 @@ bool Sender::take_block(std::size_t& block) {
 void Sender::fill() {
   find_lost_links();
   while (!is_done() && !all_refuse()) {
-    Stream* stream = choose_stream();
+    if (fill_again()) continue;
+    Stream* stream = choose_stream(false);
     if (stream == nullptr) break;
-    const std::size_t taken = next_block_;
-    if (std::size_t block = 0; take_block(block)) {
-      if (next_block_ == taken) node_.add_resent(session_, stream->local->children);
-      assign(*stream, block);
+    if (std::size_t block = 0; take_new(block)) {
+      stream->code != nullptr ? take_generation(*stream, block) : assign(*stream, block);
     } else if (unassigned() != 0 || !steal_for(*stream)) {
       break;
     }
   }
 }
 
+// The oldest block that was lost, where there is room for it.
+bool Sender::fill_again() {
+  if (again_.empty()) return false;
+  Stream* stream = choose_stream(true);
+  // Where no tree is left a generation that begins with it does.
+  const bool is_tree_left =
+      std::ranges::any_of(streams_, [](const Stream& one) { return one.code == nullptr && one.is_usable(); });
+  if (stream == nullptr && !is_tree_left) stream = choose_stream(false);
+  std::size_t block = 0;
+  if (stream == nullptr || !take_again(block)) return false;
+  node_.add_resent(session_, stream->peers());
+  stream->code != nullptr ? send_generation(*stream, block) : assign(*stream, block);
+  return true;
+}
+
+// The block and those after it, which are taken with it.
+void Sender::take_generation(Stream& stream, std::size_t first) {
+  next_block_ = std::min(block_count_, first + stream.blocks);
+  send_generation(stream, first);
+}
+
+// What the last generation lacks is empty.
+void Sender::send_generation(Stream& stream, std::size_t first) {
+  const std::uint64_t sequence = stream.next_sequence++;
+  const TimePoint now = node_.clock.now();
+  if (stream.in_flight.empty()) stream.moved_at = now;
+  stream.last_assignment = now;
+  const std::size_t end = std::min(block_count_, first + stream.blocks);
+  for (std::size_t block = first; block < end; ++block) {
+    taken_[block] = true;
+    stream.in_flight.push_back({sequence, block, now});
+    last_[block] = {index_of(stream), sequence};
+  }
+  for (const sending::Way& way : stream.ways) {
+    const Frame frame = frames_.of_generation(*way.local, first, sequence);
+    for (const auto& hop : way.hops) hop->enqueue(frame, nullptr);
+  }
+}
+
 // Near the end: a block that still waits on a slower stream moves to this one.
 bool Sender::steal_for(Stream& faster) {
   if (faster.queued_blocks() > 0) return false;
+  if (faster.code != nullptr) return false;  // one block is no generation, and a generation does not move
   for (Stream& slower : streams_) {
-    if (slower.local->rate_bps >= faster.local->rate_bps || slower.in_flight.empty()) continue;
+    if (slower.code != nullptr || slower.rate_bps >= faster.rate_bps || slower.in_flight.empty()) continue;
     const Assignment last = slower.in_flight.back();
     const auto waits = [&](const auto& hop) { return hop->is_queued(cargo_.operation, last.sequence); };
-    if (!std::ranges::all_of(slower.hops, waits)) continue;
-    for (const auto& hop : slower.hops) hop->retract(cargo_.operation, last.sequence);
+    if (!slower.all_hops(waits)) continue;
+    slower.for_each_hop([&](const auto& hop) { hop->retract(cargo_.operation, last.sequence); });
     slower.in_flight.pop_back();
     assign(faster, last.block);
     return true;
@@ -199,35 +243,15 @@ bool Sender::steal_for(Stream& faster) {
   return false;
 }
 
-FrameHeader Sender::header_for(const Stream& stream) const {
-  FrameHeader header;
-  set_stream(header, stream.local->key);
-  header.operation = cargo_.operation;
-  header.incarnation = node_.options.incarnation;
-  header.call = to_bits(cargo_.call);
-  header.total_bytes = cargo_.data.size_bytes();
-  header.block_bytes = static_cast<std::uint32_t>(block_bytes_);
-  if (cargo_.sums) header.layout = cargo_.sums->layout;
-  return header;
-}
-
 void Sender::assign(Stream& stream, std::size_t block) {
-  const std::size_t offset = block * block_bytes_;
-  Frame frame{header_for(stream),
-              cargo_.data.range(offset, std::min(block_bytes_, cargo_.data.size_bytes() - offset))};
-  if (stream.hops.size() > 1) frame.payload.remember_checksum();
-  frame.header.type = FrameType::kBlock;
-  frame.header.offset_bytes = offset;
-  frame.header.stream_sequence = stream.next_sequence++;
+  const sending::Way& way = stream.ways.front();
+  const std::uint64_t sequence = stream.next_sequence++;
+  const Frame frame = frames_.block(*way.local, block, sequence);
   if (stream.in_flight.empty()) stream.moved_at = node_.clock.now();
-  stream.in_flight.push_back({frame.header.stream_sequence, block, node_.clock.now()});
-  last_[block] = {index_of(stream), frame.header.stream_sequence};
+  stream.in_flight.push_back({sequence, block, node_.clock.now()});
+  last_[block] = {index_of(stream), sequence};
   stream.last_assignment = node_.clock.now();
-  send_on(stream, frame);
-}
-
-void Sender::send_on(Stream& stream, const Frame& frame) {
-  for (const auto& hop : stream.hops) hop->enqueue(frame, nullptr);
+  for (const auto& hop : way.hops) hop->enqueue(frame, nullptr);
 }
 
 void Sender::arm_probe() {
@@ -262,10 +286,10 @@ void Sender::probe() {
 }
 
 void Sender::probe(Stream& stream) {
-  Frame frame{header_for(stream), {}};
-  frame.header.type = FrameType::kProbe;
-  frame.header.stream_sequence = stream.next_sequence - 1;
-  send_on(stream, frame);
+  for (const sending::Way& way : stream.ways) {
+    const Frame frame = frames_.probe(*way.local, stream.next_sequence - 1);
+    for (const auto& hop : way.hops) hop->enqueue(frame, nullptr);
+  }
   stream.probed_at = node_.clock.now();
 }
 
@@ -291,10 +315,8 @@ void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement
     }
   }
   for (const auto& [stream, sequence] : ack.seen) {
-    if (header.epoch != plan_->epoch() || stream.index() >= streams_.size()) continue;
-    const std::uint64_t sent = streams_[stream.index()].next_sequence - 1;
-    std::uint64_t& seen = found->seen[stream.index()];
-    seen = std::max(seen, std::min(sequence, sent));
+    if (header.epoch == plan_->epoch())
+      sending::note_seen(*found, streams_, *plan_->session(session_), stream, sequence);
   }
   find_losses(*found);
   fill();
@@ -318,24 +340,10 @@ void Sender::find_losses(Destination& destination) {
 void Sender::find_lost_links() {
   for (Stream& stream : streams_) {
     std::uint64_t losses = 0;
-    for (const auto& hop : stream.hops) losses += hop->losses();
+    stream.for_each_hop([&](const auto& hop) { losses += hop->losses(); });
     if (std::exchange(stream.losses, losses) == losses) continue;
     send_again(stream);
   }
-}
-
-// Whether others go on while nothing of what is under way on the stream gets anywhere. One with nothing to do
-// is as good where every destination was heard since.
-bool Sender::do_others_move(const Stream& stream) const {
-  const TimePoint now = node_.clock.now();
-  const TimePoint since = stream.in_flight.front().at;
-  const bool all_speak =
-      std::ranges::all_of(destinations_, [&](const auto& d) { return d.done || d.heard_at > since; });
-  return std::ranges::any_of(streams_, [&](const Stream& other) {
-    if (&other == &stream || !other.is_usable()) return false;
-    if (other.in_flight.empty()) return all_speak;
-    return other.settled_at > since && now - other.settled_at < other.patience / 2;
-  });
 }
 
 void Sender::find_silent_streams() {
@@ -348,7 +356,7 @@ void Sender::find_silent_streams() {
     if (!judges) stream.moved_at = now;
     if (stream.is_silent && now - stream.probed_at >= kMaxProbeWait) probe(stream);
     if (stream.in_flight.empty() || now - stream.moved_at < stream.patience) continue;
-    if (!do_others_move(stream)) continue;
+    if (!sending::do_others_move(streams_, destinations_, stream, now)) continue;
     stream.is_silent = true;
     stream.silent_from = stream.next_sequence - 1;
     stream.patience = std::max(stream.least_patience, std::min(2 * stream.patience, kMaxSilentTime));

@@ -15,6 +15,7 @@
 #include "node/links/outgoing_link.h"
 #include "node/messages/answers.h"
 #include "node/multicast/block_set.h"
+#include "node/multicast/cargo_frames.h"
 #include "node/multicast/sent_streams.h"
 
 namespace square {
@@ -23,8 +24,6 @@ namespace square {
 // without an answer it waits longer.
 inline constexpr Duration kMinProbeWait = std::chrono::milliseconds(250);
 inline constexpr Duration kMaxProbeWait = std::chrono::seconds(1);
-// At the end of an operation a slow stream may be passed over; not for longer than this.
-inline constexpr Duration kPassOverTime = std::chrono::seconds(1);
 
 // Loss is known, never guessed: a stream keeps the order of its blocks, so a block that
 // a destination does not have although it has seen a later one of the same stream (or a
@@ -82,18 +81,19 @@ class Sender {
   void look_later();
   [[nodiscard]] std::size_t unassigned() const;
   [[nodiscard]] bool all_refuse() const;
-  Stream* choose_stream();
-  [[nodiscard]] bool is_too_slow(const Stream& stream) const;
-  [[nodiscard]] bool take_block(std::size_t& block);
+  // For a block that goes again, trees alone.
+  Stream* choose_stream(bool is_again);
+  bool fill_again();
+  [[nodiscard]] bool take_again(std::size_t& block);
+  [[nodiscard]] bool take_new(std::size_t& block);
+  void take_generation(Stream& stream, std::size_t first);
+  void send_generation(Stream& stream, std::size_t first);
   [[nodiscard]] bool everyone_has(std::size_t block) const;
   bool steal_for(Stream& faster);
   void assign(Stream& stream, std::size_t block);
-  void send_on(Stream& stream, const Frame& frame);
-  FrameHeader header_for(const Stream& stream) const;
   void find_losses(Destination& destination);
   void find_lost_links();
   void find_silent_streams();
-  [[nodiscard]] bool do_others_move(const Stream& stream) const;
   void send_again(Stream& stream);
   void leave_streams(TimePoint carried_at);
   // What carries the assignment's block was put on the stream last of all.
@@ -110,8 +110,9 @@ class Sender {
   SessionId session_;
   const Cargo cargo_;
   std::function<void()> on_done_;
-  std::size_t block_bytes_ = 0;
-  std::size_t block_count_ = 0;
+  const CargoFrames frames_;
+  const std::size_t block_bytes_;
+  const std::size_t block_count_;
   std::vector<Stream> streams_;
   std::vector<Destination> destinations_;
   std::size_t waiting_ = 0;        // destinations that are not done

@@ -1,6 +1,8 @@
 #include "node/multicast/sent_streams.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace square::sending {
 namespace {
@@ -20,31 +22,125 @@ Duration at_most_longest(double seconds) {
 
 }  // namespace
 
-double delivery_links(const LocalStream& stream) {
-  return std::max(kMinDeliveryLinks, static_cast<double>(stream.depth));
+std::vector<std::string> Stream::peers() const {
+  std::vector<std::string> all;
+  for (const Way& way : ways) all.insert(all.end(), way.local->children.begin(), way.local->children.end());
+  return all;
+}
+
+double Stream::delivery_links() const {
+  return std::max(kMinDeliveryLinks, static_cast<double>(local().depth));
 }
 
 bool Stream::has_room() const {
-  return std::ranges::all_of(hops, [](const auto& hop) { return hop->has_room(); });
+  return all_hops([](const auto& hop) { return hop->has_room(); });
 }
 
 bool Stream::is_usable() const {
-  return !is_silent && std::ranges::all_of(hops, [](const auto& hop) { return hop->is_usable(); });
+  return !is_silent && all_hops([](const auto& hop) { return hop->is_usable(); });
+}
+
+bool Stream::is_moving(TimePoint now) const {
+  return is_usable() && now - std::max({room_at, last_assignment, settled_at}) < patience;
 }
 
 std::size_t Stream::queued_blocks() const {
   std::size_t most = 0;
-  for (const auto& hop : hops) most = std::max(most, hop->queued_blocks());
-  return most;
+  for_each_hop([&](const auto& hop) { most = std::max(most, hop->queued_blocks()); });
+  return most * blocks;
 }
 
 double Stream::seconds_per_block(std::size_t block_bytes) const {
-  return static_cast<double>(block_bytes) * kBitsPerByte / local->rate_bps;
+  return static_cast<double>(block_bytes) * kBitsPerByte / rate_bps;
 }
 
 Duration Stream::slow_delivery(std::size_t block_bytes) const {
-  const double hop = seconds_per_block(block_bytes) + 2 * to_seconds(local->latency);
-  return at_most_longest(kSlowDelivery * delivery_links(*local) * hop);
+  const double hop =
+      seconds_per_block(block_bytes) * static_cast<double>(blocks) + 2 * to_seconds(local().latency);
+  return at_most_longest(kSlowDelivery * delivery_links() * hop);
+}
+
+std::vector<Stream> streams_from_here(
+    const InstalledCollective& plan, SessionId session,
+    const std::function<std::shared_ptr<OutgoingStream>(const std::string& child, const StreamKey& key)>&
+        find_hop) {
+  std::vector<Stream> trees;
+  std::vector<Stream> codes;
+  for (const LocalStream* local : plan.streams_of(session)) {
+    if (!local->is_root || !local->starts_here()) continue;
+    Way way{local, {}};
+    for (const std::string& child : local->children) way.hops.push_back(find_hop(child, local->key));
+    if (local->code == nullptr) {
+      Stream& tree = trees.emplace_back();
+      tree.rate_bps = local->rate_bps;
+      tree.is_spare = local->is_spare;
+      tree.ways.push_back(std::move(way));
+      continue;
+    }
+    auto code = std::ranges::find(codes, local->code, &Stream::code);
+    if (code == codes.end()) {
+      Stream& added = codes.emplace_back();
+      added.rate_bps = local->code->rate_bps;
+      added.blocks = local->code->blocks;
+      added.code = local->code;
+      code = codes.end() - 1;
+    }
+    code->ways.push_back(std::move(way));
+  }
+  std::ranges::move(codes, std::back_inserter(trees));
+  return trees;
+}
+
+void note_seen(Destination& destination, const std::vector<Stream>& streams, const PlanSession& session,
+               StreamIndex index, std::uint64_t sequence) {
+  if (index.index() >= session.streams.size()) return;
+  const auto& part = session.streams[index.index()].coded;
+  for (std::size_t k = 0; k < streams.size(); ++k) {
+    const Stream& stream = streams[k];
+    std::uint64_t seen = sequence;
+    if (part && stream.code == &session.codes[part->code]) {
+      std::uint64_t& own = destination.seen_of_codes[index];
+      own = std::max(own, sequence);
+      const auto sink = std::ranges::find(stream.code->sinks, destination.node, &PlanCode::Sink::member);
+      if (sink == stream.code->sinks.end()) return;
+      for (const StreamIndex other : sink->streams) seen = std::min(seen, destination.seen_of_codes[other]);
+    } else if (stream.code != nullptr || stream.local().key.stream != index) {
+      continue;
+    }
+    destination.seen[k] = std::max(destination.seen[k], std::min(seen, stream.next_sequence - 1));
+  }
+}
+
+bool do_others_move(const std::vector<Stream>& streams, const std::vector<Destination>& destinations,
+                    const Stream& stream, TimePoint now) {
+  const TimePoint since = stream.in_flight.front().at;
+  const bool all_speak =
+      std::ranges::all_of(destinations, [&](const auto& d) { return d.done || d.heard_at > since; });
+  return std::ranges::any_of(streams, [&](const Stream& other) {
+    if (&other == &stream || !other.is_usable()) return false;
+    if (other.in_flight.empty()) return all_speak;
+    return other.settled_at > since && now - other.settled_at < other.patience / 2;
+  });
+}
+
+bool is_too_slow(const std::vector<Stream>& streams, const Stream& stream, const Rest& rest) {
+  double faster_bps = 0;
+  const Stream* fastest = nullptr;
+  for (const Stream& other : streams) {
+    if (other.rate_bps <= stream.rate_bps || (rest.is_again && other.code != nullptr)) continue;
+    if (!other.is_usable() || rest.now - other.last_assignment > kPassOverTime)
+      continue;  // no longer moving, or never did
+    faster_bps += other.rate_bps;
+    if (fastest == nullptr || other.rate_bps > fastest->rate_bps) fastest = &other;
+  }
+  if (fastest == nullptr) return false;
+  const double bits = static_cast<double>(rest.block_bytes) * kBitsPerByte;
+  const auto delivery = [&](const Stream& one) {
+    return one.delivery_links() * static_cast<double>(one.blocks) * bits / one.rate_bps;
+  };
+  const double own = static_cast<double>(stream.queued_blocks()) * bits / stream.rate_bps + delivery(stream);
+  const double others = static_cast<double>(rest.blocks) * bits / faster_bps + delivery(*fastest);
+  return own > others;
 }
 
 Duration time_under_way(const std::vector<Stream>& streams, std::size_t block_bytes) {

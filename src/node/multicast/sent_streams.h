@@ -1,9 +1,13 @@
 // What a source knows of the streams that it sends on, and of who receives.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "node/links/outgoing_stream.h"
@@ -14,6 +18,8 @@
 
 namespace square {
 
+// At the end of an operation a slow stream may be passed over; not for longer than this.
+inline constexpr Duration kPassOverTime = std::chrono::seconds(1);
 // A stream is silent when nothing of what is under way on it was settled for so long, or for several times
 // what a block takes, while other streams moved: some link further down holds it up. It is asked every
 // kMaxProbeWait, however much the others have to say.
@@ -22,18 +28,26 @@ inline constexpr Duration kMaxSilentTime = std::chrono::seconds(8);
 
 namespace sending {
 
-// A block reaches everybody in about so many times what it takes on its first link.
-double delivery_links(const LocalStream& stream);
-
 struct Assignment {
   std::uint64_t sequence;
   std::size_t block;
   TimePoint at{};
 };
 
-struct Stream {
-  const LocalStream* local;
+// A stream that begins at the source, and its first links.
+struct Way {
+  const LocalStream* local = nullptr;
   std::vector<std::shared_ptr<OutgoingStream>> hops;  // one a child
+};
+
+// What takes blocks: a tree, one at a time; or a code, a generation at a time, over all of its streams that
+// begin here. The numbers of a code are those of generations.
+struct Stream {
+  std::vector<Way> ways;
+  double rate_bps = 0;     // of the session's bytes
+  std::size_t blocks = 1;  // that it takes at once
+  const PlanCode* code = nullptr;
+  bool is_spare = false;  // a code's tree: for what goes again
   std::uint64_t next_sequence = 1;
   std::deque<Assignment> in_flight;
   TimePoint last_assignment{};
@@ -41,19 +55,42 @@ struct Stream {
   TimePoint moved_at{};      // something was settled, or nothing was under way
   TimePoint settled_at{};
   TimePoint probed_at{};
+  TimePoint room_at{};  // there was room
   Duration least_patience = kMinSilentTime;
   Duration patience = kMinSilentTime;
   bool is_silent = false;
   std::uint64_t silent_from = 0;  // until all has been looked at that was sent up to here
 
+  // The streams of a tree or a code are alike in what the plan says of all.
+  [[nodiscard]] const LocalStream& local() const { return *ways.front().local; }
+  // Calls `visit` with each first link's stream.
+  template <typename Visit>
+  void for_each_hop(const Visit& visit) const {
+    for (const Way& way : ways) std::ranges::for_each(way.hops, visit);
+  }
+  template <typename Test>
+  [[nodiscard]] bool all_hops(const Test& test) const {
+    return std::ranges::all_of(ways, [&](const Way& way) { return std::ranges::all_of(way.hops, test); });
+  }
+  [[nodiscard]] std::vector<std::string> peers() const;
+  // A block reaches everybody in about so many times what it takes on its first link.
+  [[nodiscard]] double delivery_links() const;
   [[nodiscard]] bool has_room() const;
   [[nodiscard]] bool is_usable() const;
+  // Takes blocks, or did so of late: what helps it out is not needed.
+  [[nodiscard]] bool is_moving(TimePoint now) const;
   // Of one first link, that where most are in line.
   [[nodiscard]] std::size_t queued_blocks() const;
   [[nodiscard]] double seconds_per_block(std::size_t block_bytes) const;
   // What a block may take where nothing holds it up, as far as the plan tells.
   [[nodiscard]] Duration slow_delivery(std::size_t block_bytes) const;
 };
+
+// Those of a session that begin here: its trees, then its codes.
+std::vector<Stream> streams_from_here(
+    const InstalledCollective& plan, SessionId session,
+    const std::function<std::shared_ptr<OutgoingStream>(const std::string& child, const StreamKey& key)>&
+        find_hop);
 
 // How long the streams need for what is under way on them, as far as the plan tells; 0 where nothing is.
 Duration time_under_way(const std::vector<Stream>& streams, std::size_t block_bytes);
@@ -64,9 +101,31 @@ struct Destination {
   bool done = false;
   bool accepting = true;
   TimePoint heard_at{};
-  std::vector<std::uint64_t> seen;     // by stream: has looked at everything up to here
+  std::vector<std::uint64_t> seen;                     // by stream: has looked at everything up to here
+  std::map<StreamIndex, std::uint64_t> seen_of_codes;  // by a code's own streams: the least is what counts
   std::vector<std::uint64_t> checked;  // by stream: this side has looked for losses up to here
 };
+
+// A destination has looked at everything on one stream of the session up to here. Of a code it has where it
+// has on all of its streams.
+void note_seen(Destination& destination, const std::vector<Stream>& streams, const PlanSession& session,
+               StreamIndex index, std::uint64_t sequence);
+
+// Whether others go on while nothing of what is under way on the stream gets anywhere. One with nothing to do
+// is as good where every destination was heard since.
+bool do_others_move(const std::vector<Stream>& streams, const std::vector<Destination>& destinations,
+                    const Stream& stream, TimePoint now);
+
+// What is left to do, and when that is asked.
+struct Rest {
+  std::size_t blocks = 0;  // that are on no stream
+  std::size_t block_bytes = 0;
+  bool is_again = false;  // they were lost, so that codes do not take them
+  TimePoint now{};
+};
+// Would the faster streams be through with all that is left before this one has delivered
+// one more block? Then that block would hold up the end of the operation.
+bool is_too_slow(const std::vector<Stream>& streams, const Stream& stream, const Rest& rest);
 
 struct LastAssignment {
   std::size_t stream = 0;

@@ -29,8 +29,10 @@ std::size_t whole_block(double bytes) {
 void BlockSizes::add(const PlanSession& session, double limit_bytes) {
   if (session.streams.empty()) return;
   const double typical_bps = typical_rate_bps(session);
+  // A frame has room for a sum and what travels with it.
+  const double most = session.codes.empty() ? limit_bytes : std::min(limit_bytes, kMaxBlockBytes / 2.0);
   const auto block_of = [&](double seconds) {
-    return whole_block(std::min(typical_bps * seconds / kBitsPerByte, limit_bytes));
+    return whole_block(std::min(typical_bps * seconds / kBitsPerByte, most));
   };
   sizes_[session.id] = {block_of(kBlockSeconds), block_of(kCoarseBlockSeconds),
                         typical_bps / total_rate_bps(session), session.streams.size()};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace square {
 
 StreamKey key_of(const FrameHeader& header) {
@@ -31,6 +33,20 @@ std::size_t depth_of(const PlanStream& stream, SessionKind kind) {
   return deepest;
 }
 
+std::size_t depth_of_code(const PlanSession& session, std::uint32_t code) {
+  std::vector<std::size_t> depths(session.streams.size());
+  std::size_t deepest = 0;
+  for (std::size_t s = 0; s < depths.size(); ++s) {
+    const auto& part = session.streams[s].coded;
+    if (!part || part->code != code) continue;
+    // Terms come before their sum.
+    for (const auto& [term, factor] : part->terms) depths[s] = std::max(depths[s], depths[term.index()]);
+    depths[s] += depth_of(session.streams[s], session.kind);
+    deepest = std::max(deepest, depths[s]);
+  }
+  return deepest;
+}
+
 PlanFrame::PlanFrame(const Plan& of, NodeNames node_names, std::optional<NodeId> node)
     : plan(of), names(std::move(node_names)), self(node), weights(of), latencies(of) {}
 
@@ -54,6 +70,7 @@ InstalledCollective::InstalledCollective(const PlanFrame& frame, const PlanColle
     for (std::size_t i = 0; i < entry.session->streams.size(); ++i) add_stream(frame, *entry.session, i);
   }
   for (const LocalStream& stream : streams_) by_session_.at(stream.key.session).streams.push_back(&stream);
+  join_sums();
 }
 
 void InstalledCollective::add_stream(const PlanFrame& frame, const PlanSession& session, std::size_t index) {
@@ -70,6 +87,7 @@ void InstalledCollective::add_stream(const PlanFrame& frame, const PlanSession& 
   local.tenant_weight = frame.weights.of(planned_.tenant);
   local.kind = session.kind;
   local.rate_bps = stream.rate_bps;
+  local.is_spare = stream.is_spare;
   local.weight = planned_.weight * stream.rate_bps / session.rate_bps;
   local.depth = depth_of(stream, session.kind);
   if (session.root == *self_) local.latency = stream.latency.value_or(frame.latencies.longest(stream));
@@ -77,7 +95,40 @@ void InstalledCollective::add_stream(const PlanFrame& frame, const PlanSession& 
   local.is_root = session.root == *self_;
   local.is_member = std::ranges::find(session.members, *self_) != session.members.end();
   local.is_destination = local.is_member && !local.is_root;
+  if (stream.coded) add_code(frame, *stream.coded, local);
   streams_.push_back(std::move(local));
+}
+
+// Of a coded stream members need what their sinks name, and the root knows the whole code.
+void InstalledCollective::add_code(const PlanFrame& frame, const PlanCodePart& part,
+                                   LocalStream& local) const {
+  const PlanSession& session = *local.session;
+  local.coded = &part;
+  local.code = &session.codes[part.code];
+  local.depth = depth_of_code(session, part.code);
+  local.block = plain_block(part);
+  const auto sink = std::ranges::find(local.code->sinks, *self_, &PlanCode::Sink::member);
+  local.is_destination =
+      sink != local.code->sinks.end() && std::ranges::count(sink->streams, local.key.stream) > 0;
+  if (!local.is_root) return;
+  for (const PlanStream& other : session.streams) {
+    if (other.coded && other.coded->code == part.code)
+      local.latency = std::max(local.latency, other.latency.value_or(frame.latencies.longest(other)));
+  }
+}
+
+void InstalledCollective::join_sums() {
+  for (LocalStream& sum : streams_) {
+    if (sum.coded == nullptr || !sum.parents.empty()) continue;
+    for (const auto& [term, factor] : sum.coded->terms) {
+      StreamKey key = sum.key;
+      key.stream = term;
+      const auto found = std::ranges::find(streams_, key, &LocalStream::key);
+      SQUARE_CHECK(found != streams_.end(), "a term comes to where its sum begins");
+      sum.terms.push_back(&*found);
+      found->adds_to.push_back(&sum);
+    }
+  }
 }
 
 const LocalStream* InstalledCollective::find(const StreamKey& key) const {

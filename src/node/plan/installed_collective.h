@@ -53,14 +53,25 @@ struct LocalStream {
   bool is_member = false;                // this node has members of the session: its root, too
   bool is_root = false;
   bool is_destination = false;  // a member and not the root
-  std::size_t depth = 0;        // hops to the farthest node, from the root
+  std::size_t depth = 0;        // hops to the farthest node, from the root; of a code to its farthest sink
   Duration latency{0};          // at its root: of the slowest of its links, if the plan tells
   std::shared_ptr<StreamWindow> window = std::make_shared<StreamWindow>();
+  bool is_spare = false;
+  // Of a coded stream; both are its session's.
+  const PlanCodePart* coded = nullptr;
+  const PlanCode* code = nullptr;
+  std::optional<std::uint32_t> block{};     // of each generation, if it carries one as it is
+  std::vector<const LocalStream*> terms;    // what is added here, where it begins as a sum
+  std::vector<const LocalStream*> adds_to;  // sums that begin here with it
 
   // Its part of a link.
   [[nodiscard]] FlowShare share() const { return {tenant, tenant_weight, rate_bps, std::max(weight, 1e-9)}; }
   // Whether this node puts blocks of its own on the stream.
-  [[nodiscard]] bool starts_here() const { return parents.empty(); }
+  [[nodiscard]] bool starts_here() const { return parents.empty() && terms.empty(); }
+  // Where the generation begins whose block or sum a frame of it carries: position in the session's bytes.
+  [[nodiscard]] std::uint64_t generation_offset(const FrameHeader& header) const {
+    return header.offset_bytes - std::uint64_t{block.value_or(0)} * header.block_bytes;
+  }
   [[nodiscard]] bool comes_from(const std::string& peer) const {
     return std::ranges::find(parents, peer) != parents.end();
   }
@@ -68,6 +79,8 @@ struct LocalStream {
 
 // How many links it is between a stream's root and the node farthest from it.
 std::size_t depth_of(const PlanStream& stream, SessionKind kind);
+// The same of a code, over the streams that are added on the way.
+std::size_t depth_of_code(const PlanSession& session, std::uint32_t code);
 
 // By NodeId; shared by what has the same.
 using NodeNames = std::shared_ptr<const std::vector<std::string>>;
@@ -126,6 +139,8 @@ class InstalledCollective {
 
  private:
   void add_stream(const PlanFrame& frame, const PlanSession& session, std::size_t index);
+  void add_code(const PlanFrame& frame, const PlanCodePart& part, LocalStream& local) const;
+  void join_sums();
 
   PlanCollective planned_;
   Epoch epoch_;

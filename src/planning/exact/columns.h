@@ -2,21 +2,25 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "planning/codes/code_design.h"
 #include "planning/exact/instance.h"
 
 namespace square::planning {
 
 // What a unit of rate of a demand puts on links. A tree uses its links once. A coded
-// subgraph, which only bounds what coding could do, uses links in part.
+// subgraph uses links in part: one without a code only bounds what coding could do.
 struct Column {
   std::size_t demand = 0;
   std::vector<int> links;     // of a tree: each after the one that feeds it, seen from the root
   std::vector<double> usage;  // by position in `links`; empty for a tree: all one
   // Of a coded subgraph, by terminal: links from the root on, and the part that goes there.
-  std::vector<std::vector<std::pair<std::vector<int>, double>>> paths;
+  std::vector<std::vector<std::pair<std::vector<int>, double>>> paths{};
+  // How a coded subgraph is carried: over arcs of the demand's graph.
+  std::shared_ptr<const CodeDesign> code{};
 
   [[nodiscard]] bool is_tree() const { return usage.empty(); }
   [[nodiscard]] double usage_at(std::size_t position) const { return is_tree() ? 1.0 : usage[position]; }

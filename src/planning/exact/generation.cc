@@ -28,8 +28,6 @@ constexpr std::size_t kMinTreesPerRound = 4;
 constexpr std::size_t kMaxTreesPerRound = 64;
 // What a tree's links cost more for the next one, together, of what the master pays for a tree.
 constexpr double kApart = 0.3;
-// Entries that one relaxation may have.
-constexpr double kMaxRelaxationWork = 5e6;
 
 void mix(const std::vector<double>& centre, double stay, std::vector<double>& values) {
   for (std::size_t k = 0; k < values.size(); ++k) values[k] = stay * centre[k] + (1.0 - stay) * values[k];

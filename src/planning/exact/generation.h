@@ -63,6 +63,7 @@ class Generation {
 
   [[nodiscard]] const Instance& instance() const { return instance_; }
   [[nodiscard]] ColumnPool& pool() { return pool_; }
+  [[nodiscard]] const ColumnPool& pool() const { return pool_; }
   [[nodiscard]] const GenerationOptions& options() const { return options_; }
 
   static constexpr int kMaxRounds = 5'000;

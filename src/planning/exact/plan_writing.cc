@@ -69,8 +69,8 @@ class Writing {
       out.pair = problem_.sessions[pair[0] == i ? pair[1] : pair[0]].id;
     }
     if (solution_.carried.has_value()) {
-      out.streams = plan_streams(instance_, *solution_.carried, i);
-      for (const PlanStream& stream : out.streams) out.rate_bps += stream.rate_bps;
+      write_streams(instance_, *solution_.carried, i, out);
+      out.rate_bps = carried_bps(out);
       if (is_used) add_paths(i, out);
     }
     plan_.sessions.push_back(std::move(out));

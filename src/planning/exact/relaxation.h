@@ -10,6 +10,9 @@
 
 namespace square::planning {
 
+// Entries that one relaxation of a plan may have.
+inline constexpr double kMaxRelaxationWork = 5e6;
+
 // What it costs at least to carry one unit from a root to all terminals with coding: an
 // arc is paid for the most that any terminal's flow puts on it. No tree costs less; some
 // problems have no tree as cheap.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "planning/exact/coded_streams.h"
 #include "planning/exact/spanning_rates.h"
 
 namespace square::planning {
@@ -22,6 +23,15 @@ constexpr double kGapPart = 0.5;
 constexpr double kSameRate = 1e-8;
 // Trees carry what they were found to carry.
 constexpr double kWhole = 1.0 - 1e-9;
+
+std::optional<FieldKind> code_field(Coding coding) {
+  switch (coding) {
+    case Coding::kOff: break;
+    case Coding::kExact: return FieldKind::kGf256;
+    case Coding::kFloat32: return FieldKind::kFloat32;
+  }
+  return std::nullopt;
+}
 
 // Of collectives with one member each.
 ExactSolution nothing_to_send(const Instance& instance, bool streams) {
@@ -203,11 +213,33 @@ class Fair {
     for (std::size_t c = 0; c < tree_rate.size(); ++c)
       more = more || rates->rate[c] > tree_rate[c] * (1.0 + kSameRate);
     if (!more) return Status::ok();
+    SQUARE_RETURN_IF_ERROR(carry_codes(trees, coded, *rates));
     solution_.lp_share = rates->flows.share;
     for (std::size_t k = 0; k < rates->flows.rate.size(); ++k) {
       const double rate = rates->flows.rate[k];
       if (rate > 0.0) solution_.flows.emplace_back(coded.pool().columns()[k], rate);
     }
+    return Status::ok();
+  }
+
+  // Trees and codes together, as what one uses the other cannot: levels and streams anew over both.
+  Status carry_codes(const Generation& trees, const Generation& coded, const FairRates& by_flows) {
+    const PolicySpec& policy = instance_.problem->scenario->policy;
+    const std::optional<FieldKind> field = code_field(policy.coding);
+    if (!streams_ || !field || policy.max_streams > 0) return Status::ok();
+    SQUARE_ASSIGN_OR_RETURN(std::vector<Column> codes, coded_columns(coded, by_flows, *field));
+    if (codes.empty()) return Status::ok();
+    Generation both(instance_, trees.options());
+    for (const Column& column : trees.pool().columns()) both.pool().add(column);
+    for (Column& column : codes) both.pool().add(std::move(column));
+    const Result<FairRates> rates = fair_rates(both, by_flows.levels.front().level);
+    // Too late for it: the trees alone are a plan.
+    if (rates.status().code() == StatusCode::kDeadlineExceeded || (rates.is_ok() && rates->late))
+      return Status::ok();
+    if (!rates.is_ok()) return rates.status();
+    Result<Carried> carried = carry(instance_, both.pool(), rates->rate);
+    solution_.carried = carried.is_ok() ? std::move(carried).value()
+                                        : carry_as_is(instance_, both.pool(), rates->flows.rate, rates->rate);
     return Status::ok();
   }
 

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/spending.h"
+#include "planning/exact/coded_streams.h"
 #include "planning/exact/fairness.h"
 
 namespace square::planning {
@@ -62,7 +63,7 @@ Carried trees_of(const Instance& instance, const ColumnPool& pool, const std::ve
   for (std::size_t k = 0; k < rate.size(); ++k) {
     const Column& column = pool.columns()[k];
     if (rate[k] <= kNoStreamRate * whole[column.demand]) continue;
-    carried.trees[column.demand].push_back({column.links, rate[k]});
+    carried.trees[column.demand].push_back({column.links, rate[k], column.usage, column.code});
   }
   for (auto& trees : carried.trees) {
     std::stable_sort(trees.begin(), trees.end(),
@@ -84,12 +85,13 @@ void clip(const Instance& instance, Carried& carried) {
     }
   };
   each([&](const Carried::Tree& tree) {
-    for (const int number : tree.links) {
-      const auto e = static_cast<std::size_t>(number);
-      link[e] += tree.rate;
-      egress[instance.tail[e].index()] += tree.rate;
-      ingress[instance.head[e].index()] += tree.rate;
-      cost += tree.rate * instance.price[e];
+    for (std::size_t k = 0; k < tree.links.size(); ++k) {
+      const auto e = static_cast<std::size_t>(tree.links[k]);
+      const double load = tree.load(k);
+      link[e] += load;
+      egress[instance.tail[e].index()] += load;
+      ingress[instance.head[e].index()] += load;
+      cost += load * instance.price[e];
     }
   });
   const double all =
@@ -199,10 +201,14 @@ Result<Carried> carry_by_few(const Instance& instance, const Carried& carried, s
   }
 }
 
-std::vector<PlanStream> plan_streams(const Instance& instance, const Carried& carried, std::size_t demand) {
-  std::vector<PlanStream> streams;
+void write_streams(const Instance& instance, const Carried& carried, std::size_t demand,
+                   PlanSession& session) {
   for (const Carried::Tree& tree : carried.trees[demand]) {
-    PlanStream& stream = streams.emplace_back();
+    if (tree.code) {
+      write_code(*instance.demands[demand].graph, *tree.code, tree.rate, session);
+      continue;
+    }
+    PlanStream& stream = session.streams.emplace_back();
     stream.rate_bps = tree.rate;
     for (const int link : tree.links) {
       stream.links.emplace_back(instance.tail[static_cast<std::size_t>(link)],
@@ -211,7 +217,6 @@ std::vector<PlanStream> plan_streams(const Instance& instance, const Carried& ca
     // Away from the root in a multicast, towards it in a reduce.
     if (instance.demands[demand].reversed) std::reverse(stream.links.begin(), stream.links.end());
   }
-  return streams;
 }
 
 }  // namespace square::planning

@@ -1,6 +1,7 @@
 // From columns with rates to the streams of a plan.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "planning/exact/generation.h"
@@ -8,20 +9,27 @@
 
 namespace square::planning {
 
-// Trees with rates, by demand.
+// Trees with rates, by demand; and codes, which use their links in part.
 struct Carried {
   struct Tree {
     std::vector<int> links;  // each after the one that feeds it, seen from the root
     double rate = 0.0;
+    std::vector<double> usage{};  // of a code, by position in `links`
+    std::shared_ptr<const CodeDesign> code{};
+
+    // What it puts on a link.
+    [[nodiscard]] double load(std::size_t position) const {
+      return usage.empty() ? rate : rate * usage[position];
+    }
   };
   std::vector<std::vector<Tree>> trees;
 };
 
-// Trees of the pool, which holds no other columns, that carry the groups' rates with the least traffic on
-// links, or, with a price of links, at the least price: a basic solution, so that no more trees are used than
-// there are resources that are used up and demands. Capacities and limits are kept exactly, so rates may be
-// lower by a solver's tolerance. `basis`: where to start, and on return where it ended. Errors: as
-// Master::solve().
+// Trees and codes of the pool, which holds no other columns, that carry the groups' rates with the least
+// traffic on links, or, with a price of links, at the least price: a basic solution, so that no more trees
+// are used than there are resources that are used up and demands. Capacities and limits are kept exactly, so
+// rates may be lower by a solver's tolerance. `basis`: where to start, and on return where it ended. Errors:
+// as Master::solve().
 Result<Carried> carry(const Instance& instance, const ColumnPool& pool, const std::vector<double>& rate,
                       const std::vector<double>& link_price = {}, Basis* basis = nullptr);
 
@@ -38,7 +46,9 @@ std::vector<std::vector<double>> shares_of(const Instance& instance, const Carri
 // Master::solve().
 Result<Carried> carry_by_few(const Instance& instance, const Carried& carried, std::size_t count);
 
-// In the direction of data; those of a reduce in the order of additions.
-std::vector<PlanStream> plan_streams(const Instance& instance, const Carried& carried, std::size_t demand);
+// Writes a demand's streams and codes into its session: in the direction of data, those of a reduce in the
+// order of additions.
+void write_streams(const Instance& instance, const Carried& carried, std::size_t demand,
+                   PlanSession& session);
 
 }  // namespace square::planning

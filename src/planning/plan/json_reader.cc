@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "base/plan/codes.h"
 #include "planning/plan/json_fields.h"
 #include "square/plan.h"
 #include "square/scenario.h"
@@ -221,6 +222,12 @@ class Reader {
     fields.each("streams", [&](const Json& entry, std::string place) {
       out.streams.push_back(stream(Fields(entry, std::move(place), error_)));
     });
+    if (fields.has("codes")) {
+      fields.each("codes", [&](const Json& entry, std::string place) {
+        out.codes.push_back(code(Fields(entry, std::move(place), error_)));
+      });
+    }
+    if (const Status followed = check_codes(out); !followed.is_ok()) fields.fail("codes", followed.message());
     if (fields.has("max_latency_ms")) out.max_latency = latencies(fields, "max_latency_ms");
     plan_.sessions.push_back(std::move(out));
   }
@@ -228,7 +235,7 @@ class Reader {
   PlanStream stream(const Fields& fields) {
     PlanStream out;
     out.rate_bps = fields.rate("rate_mbps");
-    out.coded = fields.flag("coded");
+    if (fields.flag("coded")) out.coded = code_part(fields);
     fields.each("links", [&](const Json& entry, const std::string&) {
       if (!entry.is_array() || entry.size() != 2) {
         fields.fail("links", "has an entry that is not a pair of nodes");
@@ -238,6 +245,70 @@ class Reader {
       out.links.emplace_back(from, known_node(entry[1], fields, "links"));
     });
     return out;
+  }
+
+  PlanCodePart code_part(const Fields& fields) {
+    PlanCodePart out;
+    out.code = static_cast<std::uint32_t>(small_count(fields, "code"));
+    out.origin = known_node(fields, "origin");
+    fields.each("adds", [&](const Json& entry, const std::string&) {
+      if (!entry.is_array() || entry.size() != 2 || !entry[1].is_number()) {
+        fields.fail("adds", "has an entry that is not a stream and a factor");
+        return;
+      }
+      out.terms.emplace_back(stream_index(fields, "adds", entry[0]), entry[1].get<double>());
+    });
+    out.row = numbers(fields, "row");
+    return out;
+  }
+
+  PlanCode code(const Fields& fields) {
+    PlanCode out;
+    const std::optional<FieldKind> field = field_kind(fields.text("field"));
+    if (!field) fields.fail("field", "is not gf256, gf65536 or float32");
+    out.field = field.value_or(FieldKind::kGf256);
+    out.blocks = static_cast<std::uint32_t>(small_count(fields, "blocks"));
+    out.rate_bps = fields.rate("rate_mbps");
+    fields.each("sinks", [&](const Json& entry, std::string place) {
+      const Fields of(entry, std::move(place), error_);
+      PlanCode::Sink& sink = out.sinks.emplace_back();
+      sink.member = known_node(of, "member");
+      of.each("streams", [&](const Json& index, const std::string&) {
+        sink.streams.push_back(stream_index(of, "streams", index));
+      });
+      of.each("inverse", [&](const Json& row, const std::string&) {
+        if (!row.is_array() ||
+            !std::ranges::all_of(row, [](const Json& value) { return value.is_number(); })) {
+          of.fail("inverse", "has an entry that is not a row of numbers");
+          return;
+        }
+        sink.inverse.push_back(row.get<std::vector<double>>());
+      });
+    });
+    return out;
+  }
+
+  std::vector<double> numbers(const Fields& fields, std::string_view key) {
+    std::vector<double> values;
+    fields.each(key, [&](const Json& entry, const std::string&) {
+      if (!entry.is_number()) return fields.fail(key, "has an entry that is not a number");
+      values.push_back(entry.get<double>());
+    });
+    return values;
+  }
+
+  // Of streams and codes there are no more.
+  static constexpr std::uint64_t kMostStreams = 65'535;
+  std::uint64_t small_count(const Fields& fields, std::string_view key) {
+    const std::uint64_t count = fields.count(key);
+    if (count > kMostStreams) fields.fail(key, fmt::format("is more than {}", kMostStreams));
+    return std::min(count, kMostStreams);
+  }
+
+  StreamIndex stream_index(const Fields& fields, std::string_view key, const Json& value) {
+    const bool is_index = value.is_number_unsigned() && value.get<std::uint64_t>() <= kMostStreams;
+    if (!is_index) fields.fail(key, "has an entry that is no number of a stream");
+    return StreamIndex(is_index ? value.get<std::uint16_t>() : 0);
   }
 
   // Collectives come before sessions, and a pair may come later in the list.

@@ -192,8 +192,10 @@ class Writer {
     for (const PlanStream& stream : item.streams) {
       OrderedJson links = OrderedJson::array();
       for (const auto& [from, to] : stream.links) links.push_back(OrderedJson::array({name(from), name(to)}));
-      streams.push_back(
-          {{"links", std::move(links)}, {"rate_mbps", rate(stream.rate_bps)}, {"coded", stream.coded}});
+      streams.push_back({{"links", std::move(links)},
+                         {"rate_mbps", rate(stream.rate_bps)},
+                         {"coded", stream.coded.has_value()}});
+      if (stream.coded) write_part(*stream.coded, streams.back());
     }
     OrderedJson out = {
         {"id", id_text(item.id)},
@@ -208,11 +210,35 @@ class Writer {
         {"rate_mbps", rate(item.rate_bps)},
         {"paths", std::move(paths)},
         {"streams", std::move(streams)}};
+    for (const PlanCode& code : item.codes) out["codes"].push_back(written(code));
     for (const Duration bound : item.max_latency) {
       out["max_latency_ms"].push_back(bound == Duration::max() ? OrderedJson(nullptr)
                                                                : OrderedJson(milliseconds(bound)));
     }
     return out;
+  }
+
+  void write_part(const PlanCodePart& part, OrderedJson& stream) const {
+    stream["code"] = part.code;
+    stream["origin"] = name(part.origin);
+    stream["adds"] = OrderedJson::array();
+    for (const auto& [term, factor] : part.terms)
+      stream["adds"].push_back(OrderedJson::array({term.value(), factor}));
+    stream["row"] = part.row;
+  }
+
+  [[nodiscard]] OrderedJson written(const PlanCode& code) const {
+    OrderedJson sinks = OrderedJson::array();
+    for (const PlanCode::Sink& sink : code.sinks) {
+      OrderedJson streams = OrderedJson::array();
+      for (const StreamIndex stream : sink.streams) streams.push_back(stream.value());
+      sinks.push_back(
+          {{"member", name(sink.member)}, {"streams", std::move(streams)}, {"inverse", sink.inverse}});
+    }
+    return {{"field", to_string(code.field)},
+            {"blocks", code.blocks},
+            {"rate_mbps", rate(code.rate_bps)},
+            {"sinks", std::move(sinks)}};
   }
 
   [[nodiscard]] OrderedJson link(const PlanLink& item) const {

@@ -125,6 +125,8 @@ class Extension {
   }
 
   bool keep_streams(std::size_t i, const PlanSession& old) {
+    // The streams of a code could not give up different parts of their rates.
+    if (!old.codes.empty()) return false;
     for (const PlanStream& stream : old.streams) {
       QuickTree tree;
       for (const auto& [from, to] : stream.links) {

@@ -20,6 +20,8 @@ constexpr std::array<std::pair<std::string_view, Fairness>, 2> kFairness = {
     {{"collective", Fairness::kCollective}, {"tenant", Fairness::kTenant}}};
 constexpr std::array<std::pair<std::string_view, Objective>, 2> kObjectives = {
     {{"fair", Objective::kFair}, {"cost", Objective::kCost}}};
+constexpr std::array<std::pair<std::string_view, Coding>, 3> kCodings = {
+    {{"exact", Coding::kExact}, {"float32", Coding::kFloat32}, {"off", Coding::kOff}}};
 
 Status check_name(std::string_view name) {
   if (name.empty()) return invalid_argument("must not be empty");
@@ -139,6 +141,7 @@ class PolicyReader {
   }
   static Result<Fairness> parse(std::string_view text, Fairness) { return parse_fairness(text); }
   static Result<Objective> parse(std::string_view text, Objective) { return parse_objective(text); }
+  static Result<Coding> parse(std::string_view text, Coding) { return parse_coding(text); }
 
   [[nodiscard]] Result<NodeId> find_node(std::string_view key, std::string_view name) const {
     if (const auto node = topology_.find_node(name)) return *node;
@@ -157,6 +160,9 @@ std::string_view to_string(Fairness fairness) { return word_for(kFairness, fairn
 
 Result<Objective> parse_objective(std::string_view text) { return find_word(kObjectives, "objective", text); }
 std::string_view to_string(Objective objective) { return word_for(kObjectives, objective); }
+
+Result<Coding> parse_coding(std::string_view text) { return find_word(kCodings, "coding", text); }
+std::string_view to_string(Coding coding) { return word_for(kCodings, coding); }
 
 bool meets_demands(const PolicySpec& policy) {
   const planning::PolicyEntry* const entry = planning::find_policy(policy.name);

@@ -69,6 +69,28 @@ class PlanBuilder {
     }
   }
 
+  // The butterfly: node 0 to 5 and 6, by way of 1, 2, 3 and 4, where 3 adds what comes from 1 and 2. Every
+  // link is there, as fast as `link_bps`.
+  void add_butterfly(double link_bps, FieldKind field = FieldKind::kGf256, Duration latency = {}) {
+    for (const auto& [from, to] : std::vector<std::pair<int, int>>{
+             {0, 1}, {0, 2}, {1, 5}, {2, 6}, {1, 3}, {2, 3}, {3, 4}, {4, 5}, {4, 6}})
+      add_link(static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to), link_bps, latency);
+    add_broadcast(0, {0, 5, 6},
+                  {{{{0, 1}, {1, 5}, {1, 3}}, link_bps},
+                   {{{0, 2}, {2, 6}, {2, 3}}, link_bps},
+                   {{{3, 4}, {4, 5}, {4, 6}}, link_bps}});
+    PlanSession& session = plan_.sessions.back();
+    session.rate_bps = 2 * link_bps;
+    plan_.collectives.back().rate_bps = session.rate_bps;
+    session.streams[0].coded = PlanCodePart{0, NodeId(0), {}, {1, 0}};
+    session.streams[1].coded = PlanCodePart{0, NodeId(0), {}, {0, 1}};
+    session.streams[2].coded = PlanCodePart{0, NodeId(3), {{StreamIndex(0), 1}, {StreamIndex(1), 1}}, {1, 1}};
+    PlanCode& code = session.codes.emplace_back(PlanCode{field, 2, 2 * link_bps, {}});
+    const double minus = field == FieldKind::kFloat32 ? -1 : 1;
+    code.sinks.push_back({NodeId(5), {StreamIndex(0), StreamIndex(2)}, {{1, 0}, {minus, 1}}});
+    code.sinks.push_back({NodeId(6), {StreamIndex(1), StreamIndex(2)}, {{minus, 1}, {1, 0}}});
+  }
+
   [[nodiscard]] std::shared_ptr<const Plan> build() const { return std::make_shared<const Plan>(plan_); }
 
  private:

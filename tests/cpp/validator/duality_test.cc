@@ -103,7 +103,7 @@ class RandomPlan {
       }
     }
     prune(links);
-    PlanStream stream{links, 1e6 * (0.5 + number()), false};
+    PlanStream stream{links, 1e6 * (0.5 + number())};
     if (reduce) {
       std::reverse(stream.links.begin(), stream.links.end());
       for (auto& [from, to] : stream.links) std::swap(from, to);

@@ -248,8 +248,8 @@ TEST_CASE("tampering: members") {
                 "has a member twice");
   check_rejects([](Plan& plan) { plan.sessions[0].kind = SessionKind::kUnicast; }, "is a unicast with");
 }
-TEST_CASE("tampering: a coded stream, which this release cannot make") {
-  check_rejects([](Plan& plan) { plan.sessions[0].streams[0].coded = true; }, "coded streams");
+TEST_CASE("tampering: a coded stream without a code") {
+  check_rejects([](Plan& plan) { plan.sessions[0].streams[0].coded.emplace(); }, "has no code 0");
 }
 
 }  // namespace

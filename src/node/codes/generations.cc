@@ -1,0 +1,212 @@
+#include "node/codes/generations.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "coding/codes/payload.h"
+#include "coding/codes/row_space.h"
+#include "coding/fields/field.h"
+#include "node/codes/coded_payload.h"
+
+namespace square {
+
+Generations::CodeKey Generations::key_of(const LocalStream& stream) {
+  return {stream.key.epoch, stream.key.origin, stream.coded->code};
+}
+
+void Generations::add(std::size_t first, std::uint64_t number, Part part) {
+  Pending& one = pending_[{key_of(*part.stream), number}];
+  const auto is_same = [&](const Part& other) { return other.stream->key == part.stream->key; };
+  // Who gives one number to two generations, or sends twice, is not followed.
+  if ((!one.parts.empty() && one.first != first) || std::ranges::any_of(one.parts, is_same)) return;
+  one.first = first;
+  one.parts.push_back(std::move(part));
+}
+
+void Generations::pass(const LocalStream& stream, std::uint64_t number) {
+  std::uint64_t& passed = passed_[stream.key];
+  passed = std::max(passed, number);
+}
+
+std::uint64_t Generations::settled(const LocalStream& stream, std::uint64_t seen) const {
+  const Solving first{key_of(stream), 0};
+  const auto pending = pending_.lower_bound(first);
+  if (pending != pending_.end() && pending->first.first == first.first)
+    seen = std::min(seen, pending->first.second - 1);
+  const auto solving = solving_.lower_bound(first);
+  if (solving != solving_.end() && solving->first == first.first) seen = std::min(seen, solving->second - 1);
+  return seen;
+}
+
+// A stream of the sink has passed it, and what it had is not here: only the source can help.
+bool Generations::is_hopeless(std::uint64_t number, const Pending& one, const PlaceOf& place_of) const {
+  const LocalStream& some = *one.parts.front().stream;
+  for (const PlanCode::Sink& sink : some.code->sinks) {
+    if (std::ranges::count(sink.streams, some.key.stream) == 0) continue;
+    for (const StreamIndex index : sink.streams) {
+      StreamKey key = some.key;
+      key.stream = index;
+      const auto passed = passed_.find(key);
+      if (passed == passed_.end() || passed->second < number) continue;
+      const auto block = plain_block(*some.session->streams[index.index()].coded);
+      const std::size_t position = one.first + block.value_or(0);
+      const bool is_here = block ? position >= block_count_ || place_of(position) != Place::kMissing
+                                 : std::ranges::any_of(one.parts, [&](const Part& part) {
+                                     return part.stream->key.stream == index;
+                                   });
+      if (!is_here) return true;
+    }
+  }
+  return false;
+}
+
+std::optional<Generations::Solution> Generations::solve(const PlaceOf& place_of) {
+  for (auto next = pending_.begin(); next != pending_.end();) {
+    Pending& one = next->second;
+    std::vector<std::size_t> unknown;
+    bool is_any_coming = false;
+    const std::size_t end =
+        std::min<std::size_t>(block_count_, one.first + one.parts.front().stream->code->blocks);
+    for (std::size_t block = one.first; block < end; ++block) {
+      const Place place = place_of(block);
+      if (place == Place::kMissing) unknown.push_back(block);
+      is_any_coming = is_any_coming || place == Place::kComing;
+    }
+    std::optional<Solution> solution;
+    if (!is_any_coming && !unknown.empty() && one.parts.size() >= unknown.size())
+      solution = solution_of(one, next->first.second, unknown);
+    const bool is_over = solution || unknown.empty() || is_hopeless(next->first.second, one, place_of);
+    if (solution) solving_.insert(next->first);
+    if (is_over) {
+      next = pending_.erase(next);
+    } else {
+      ++next;
+    }
+    if (solution) return solution;
+  }
+  return std::nullopt;
+}
+
+void Generations::put_back(Solution solution) {
+  const Solving name = name_of(solution);
+  solving_.erase(name);
+  Pending& one = pending_[name];
+  one.first = solution.first;
+  for (Part& part : solution.parts) one.parts.push_back(std::move(part));
+}
+
+// Over the unknown blocks alone, with as many sums as there are; the known ones are taken off.
+std::optional<Generations::Solution> Generations::solution_of(Pending& one, std::uint64_t number,
+                                                              std::vector<std::size_t> unknown) const {
+  const PlanCode& code = *one.parts.front().stream->code;
+  const Field& field = field_of(code.field);
+  RowSpace space(field);
+  std::vector<Part*> chosen;
+  CoefficientMatrix square = CoefficientMatrix::from_shape({unknown.size(), unknown.size()});
+  for (Part& part : one.parts) {
+    if (chosen.size() == unknown.size()) break;
+    std::vector<double> row;
+    for (const std::size_t block : unknown) row.push_back(part.stream->coded->row[block - one.first]);
+    if (!space.add(row)) continue;
+    for (std::size_t k = 0; k < row.size(); ++k) square(chosen.size(), k) = row[k];
+    chosen.push_back(&part);
+  }
+  if (chosen.size() < unknown.size()) return std::nullopt;
+  const Result<CoefficientMatrix> inverse = field.inverse(square);
+  if (!inverse.is_ok()) return std::nullopt;
+  Solution solution{code.field, number, one.first, std::move(unknown), {}, {}, {}};
+  const std::size_t end = std::min<std::size_t>(block_count_, one.first + code.blocks);
+  for (std::size_t block = one.first; block < end; ++block) {
+    if (std::ranges::find(solution.unknown, block) == solution.unknown.end()) solution.known.push_back(block);
+  }
+  for (std::size_t i = 0; i < solution.unknown.size(); ++i) {
+    // The inverse's row, and less what it makes of the known blocks.
+    std::vector<double>& factors = solution.matrix.emplace_back();
+    std::vector<double> whole(code.blocks, 0.0);
+    for (std::size_t k = 0; k < chosen.size(); ++k) {
+      factors.push_back((*inverse)(i, k));
+      field.add_multiple(whole, factors.back(), chosen[k]->stream->coded->row);
+    }
+    for (const std::size_t block : solution.known) {
+      const double factor = whole[block - one.first];
+      factors.push_back(code.field == FieldKind::kFloat32 ? -factor : factor);
+    }
+  }
+  for (Part* const part : chosen) solution.parts.push_back(std::move(*part));
+  return solution;
+}
+
+namespace {
+
+// The block's checksum as the source's, if one of the sums says it.
+std::optional<std::uint32_t> checksum_of(const Generations::Solution& solution, std::size_t block) {
+  for (const Generations::Part& part : solution.parts) {
+    const auto& checksums = part.payload.checksums;
+    if (block - solution.first < checksums.size() && checksums[block - solution.first])
+      return checksums[block - solution.first];
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::size_t> write_solution(const Generations::Solution& solution, const BlockShape& shape,
+                                        const std::vector<std::byte*>& destinations) {
+  const Field& field = field_of(solution.field);
+  std::vector<Buffer> sums;
+  for (const Generations::Part& part : solution.parts) sums.push_back(part.payload.sum);
+  const std::size_t size_bytes = common_length(solution.field, sums);
+  std::vector<const std::byte*> in;
+  for (Buffer& sum : sums) {
+    sum = padded(sum, size_bytes);
+    in.push_back(first_byte(sum));
+  }
+  const auto place_of = [&](std::byte* destination, std::size_t block) {
+    return destination + block * shape.block_bytes;
+  };
+  for (const std::size_t block : solution.known) {
+    std::byte* const place = place_of(destinations.front(), block);
+    const std::size_t has = shape.bytes_of(block);
+    if (has < size_bytes) {
+      sums.push_back(padded(Buffer(nullptr, place, has), size_bytes));
+      in.push_back(first_byte(sums.back()));
+    } else {
+      in.push_back(place);
+    }
+  }
+  CoefficientMatrix matrix = CoefficientMatrix::from_shape({solution.unknown.size(), in.size()});
+  std::vector<std::byte*> out;
+  std::vector<std::pair<std::size_t, std::unique_ptr<std::byte[]>>> cut;  // blocks that are shorter
+  for (std::size_t i = 0; i < solution.unknown.size(); ++i) {
+    for (std::size_t k = 0; k < in.size(); ++k) matrix(i, k) = solution.matrix[i][k];
+    const std::size_t block = solution.unknown[i];
+    if (shape.bytes_of(block) == size_bytes) {
+      out.push_back(place_of(destinations.front(), block));
+    } else {
+      cut.emplace_back(block, std::make_unique_for_overwrite<std::byte[]>(size_bytes));
+      out.push_back(cut.back().second.get());
+    }
+  }
+  if (size_bytes > 0) field.combine(matrix, in, out, size_bytes);
+  for (const auto& [block, bytes] : cut)
+    std::memcpy(place_of(destinations.front(), block), bytes.get(),
+                std::min(size_bytes, shape.bytes_of(block)));
+  std::vector<std::size_t> wrong;
+  for (const std::size_t block : solution.unknown) {
+    const auto expected = checksum_of(solution, block);
+    const std::span<const std::byte> bytes(place_of(destinations.front(), block), shape.bytes_of(block));
+    if (expected && crc32c(bytes) != *expected) wrong.push_back(block);
+  }
+  for (std::size_t d = 1; d < destinations.size(); ++d) {
+    for (const std::size_t block : solution.unknown) {
+      std::memcpy(place_of(destinations[d], block), place_of(destinations.front(), block),
+                  shape.bytes_of(block));
+    }
+  }
+  return wrong;
+}
+
+}  // namespace square

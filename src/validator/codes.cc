@@ -1,0 +1,208 @@
+// Codes: is each sum made where its terms come, is it what it claims, and can every member solve for the
+// blocks?
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <set>
+
+#include "validator/checks.h"
+
+namespace square::validation {
+namespace {
+
+// Of floats: what rounding leaves of a one or a zero.
+constexpr double kFloatTolerance = 1e-3;
+
+// Arithmetic of a code's field, by the definition.
+class Arithmetic {
+ public:
+  explicit Arithmetic(FieldKind field) : field_(field) {}
+
+  [[nodiscard]] bool contains(double value) const {
+    if (field_ == FieldKind::kFloat32) return std::isfinite(value);
+    const double size = field_ == FieldKind::kGf256 ? 256.0 : 65'536.0;
+    return value >= 0.0 && value < size && value == std::floor(value);
+  }
+  // a + b c. Precondition: all are in the field.
+  [[nodiscard]] double plus_product(double a, double b, double c) const {
+    if (field_ == FieldKind::kFloat32) return a + b * c;
+    return static_cast<double>(static_cast<std::uint32_t>(a) ^
+                               product(static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(c)));
+  }
+  [[nodiscard]] bool are_equal(double a, double b) const {
+    return field_ == FieldKind::kFloat32 ? std::abs(a - b) <= kFloatTolerance : a == b;
+  }
+
+ private:
+  // Of polynomials over two elements, modulo the field's: square/field_kind.h names them.
+  [[nodiscard]] std::uint32_t product(std::uint32_t a, std::uint32_t b) const {
+    const bool is_byte = field_ == FieldKind::kGf256;
+    const std::uint32_t modulus = is_byte ? 0x11d : 0x1100b;
+    const std::uint32_t top = is_byte ? 0x100 : 0x10000;
+    std::uint32_t sum = 0;
+    for (; b != 0; b >>= 1U) {
+      if ((b & 1U) != 0) sum ^= a;
+      a <<= 1U;
+      if ((a & top) != 0) a ^= modulus;
+    }
+    return sum;
+  }
+
+  FieldKind field_;
+};
+
+class Codes {
+ public:
+  Codes(const PlanSession& session, const Plan& plan, Findings& findings)
+      : session_(session),
+        plan_(plan),
+        findings_(findings),
+        name_(fmt::format("session {}", session.id.value())) {}
+
+  void check() {
+    if (session_.codes.empty()) return;
+    if (session_.kind != SessionKind::kMulticast) findings_.add("{}: only a multicast can be coded", name_);
+    for (const PlanStream& stream : session_.streams) {
+      std::set<NodeId>& nodes = reached_.emplace_back();
+      if (!stream.coded) continue;
+      for (const auto& [from, to] : stream.links) nodes.insert(to);
+    }
+    for (std::size_t s = 0; s < session_.streams.size(); ++s) {
+      if (session_.streams[s].coded) check_stream(s);
+    }
+    if (!are_rows_whole_) return;
+    for (std::size_t s = 0; s < session_.streams.size(); ++s) {
+      if (session_.streams[s].coded) check_row(s);
+    }
+    for (std::size_t c = 0; c < session_.codes.size(); ++c) check_code(c);
+  }
+
+ private:
+  [[nodiscard]] const PlanCode& code_of(std::size_t s) const {
+    return session_.codes[session_.streams[s].coded->code];
+  }
+
+  void check_stream(std::size_t s) {
+    const PlanStream& stream = session_.streams[s];
+    const PlanCodePart& part = *stream.coded;
+    const PlanCode& code = code_of(s);
+    if (!about_equal(stream.rate_bps * code.blocks, code.rate_bps)) {
+      findings_.add("{}, stream {}: it has {}, a block of each generation of code {} takes {}", name_, s,
+                    mbps(stream.rate_bps), part.code, mbps(code.rate_bps / code.blocks));
+    }
+    if (part.terms.empty() != (part.origin == session_.root)) {
+      findings_.add("{}, stream {}: it begins at {}, which has nothing to send on it", name_, s,
+                    plan_.nodes[part.origin.index()].name);
+    }
+    const Arithmetic field(code.field);
+    are_rows_whole_ = are_rows_whole_ && part.row.size() == code.blocks;
+    bool is_known = std::ranges::all_of(part.row, [&](double value) { return field.contains(value); });
+    std::set<StreamIndex> terms;
+    for (const auto& [term, factor] : part.terms) {
+      const auto& other = session_.streams[term.index()];
+      is_known = is_known && field.contains(factor);
+      if (!terms.insert(term).second)
+        findings_.add("{}, stream {}: it adds stream {} twice", name_, s, term.value());
+      if (!other.coded || other.coded->code != part.code || !reached_[term.index()].contains(part.origin)) {
+        findings_.add("{}, stream {}: it adds stream {}, which does not come there", name_, s, term.value());
+        are_rows_whole_ = false;  // it may have none
+      }
+    }
+    if (!is_known || part.row.size() != code.blocks) {
+      findings_.add("{}, stream {}: its row is not {} numbers of {}", name_, s, code.blocks,
+                    to_string(code.field));
+      are_rows_whole_ = false;
+    }
+  }
+
+  // What a sum is made of is known before it: terms come earlier.
+  void check_row(std::size_t s) {
+    const PlanCodePart& part = *session_.streams[s].coded;
+    if (part.terms.empty()) {
+      if (std::ranges::count(part.row, 0.0) == static_cast<std::ptrdiff_t>(part.row.size()))
+        findings_.add("{}, stream {}: its row is zero", name_, s);
+      return;
+    }
+    const Arithmetic field(code_of(s).field);
+    std::vector<double> sum(part.row.size(), 0.0);
+    for (const auto& [term, factor] : part.terms) {
+      if (term.index() >= s) {
+        findings_.add("{}, stream {}: it adds stream {}, which comes after it", name_, s, term.value());
+        return;
+      }
+      const std::vector<double>& other = session_.streams[term.index()].coded->row;
+      for (std::size_t b = 0; b < sum.size() && b < other.size(); ++b)
+        sum[b] = field.plus_product(sum[b], factor, other[b]);
+    }
+    for (std::size_t b = 0; b < sum.size(); ++b) {
+      if (field.are_equal(sum[b], part.row[b])) continue;
+      findings_.add("{}, stream {}: its row says {} of block {}, its terms make {}", name_, s, part.row[b], b,
+                    sum[b]);
+      return;
+    }
+  }
+
+  void check_code(std::size_t c) {
+    const PlanCode& code = session_.codes[c];
+    if (!(code.rate_bps > 0.0) || !std::isfinite(code.rate_bps))
+      findings_.add("{}, code {}: its rate is not positive and finite", name_, c);
+    std::set<NodeId> missing(session_.members.begin(), session_.members.end());
+    missing.erase(session_.root);
+    for (const PlanCode::Sink& sink : code.sinks) {
+      if (missing.erase(sink.member) == 0) {
+        findings_.add("{}, code {}: {} is no member, or twice there", name_, c, node_name(sink.member));
+      }
+      check_sink(c, sink);
+    }
+    for (const NodeId member : missing)
+      findings_.add("{}, code {}: nothing is said of member {}", name_, c, node_name(member));
+  }
+
+  // The inverse times the rows of its streams is one.
+  void check_sink(std::size_t c, const PlanCode::Sink& sink) {
+    const PlanCode& code = session_.codes[c];
+    const auto comes = [&](StreamIndex stream) {
+      const PlanStream& planned = session_.streams[stream.index()];
+      return planned.coded && planned.coded->code == c && reached_[stream.index()].contains(sink.member);
+    };
+    const auto is_row = [&](const std::vector<double>& row) { return row.size() == code.blocks; };
+    if (sink.streams.size() != code.blocks || !std::ranges::all_of(sink.streams, comes) ||
+        sink.inverse.size() != code.blocks || !std::ranges::all_of(sink.inverse, is_row)) {
+      findings_.add("{}, code {}: {} does not get {} blocks of a generation", name_, c,
+                    node_name(sink.member), code.blocks);
+      return;
+    }
+    const Arithmetic field(code.field);
+    for (std::size_t i = 0; i < code.blocks; ++i) {
+      for (std::size_t b = 0; b < code.blocks; ++b) {
+        double sum = 0.0;
+        for (std::size_t k = 0; k < code.blocks; ++k) {
+          const double factor = sink.inverse[i][k];
+          const double row = session_.streams[sink.streams[k].index()].coded->row[b];
+          sum = field.contains(factor) ? field.plus_product(sum, factor, row) : NAN;
+        }
+        if (field.are_equal(sum, i == b ? 1.0 : 0.0)) continue;
+        findings_.add("{}, code {}: {} cannot solve for block {}", name_, c, node_name(sink.member), i);
+        return;
+      }
+    }
+  }
+
+  [[nodiscard]] const std::string& node_name(NodeId node) const { return plan_.nodes[node.index()].name; }
+
+  const PlanSession& session_;
+  const Plan& plan_;
+  Findings& findings_;
+  const std::string name_;
+  std::vector<std::set<NodeId>> reached_;  // by stream, of coded ones: where their links lead
+  bool are_rows_whole_ = true;
+};
+
+}  // namespace
+
+void check_codes(const Plan& plan, Findings& findings) {
+  for (const PlanSession& session : plan.sessions) Codes(session, plan, findings).check();
+}
+
+}  // namespace square::validation
