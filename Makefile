@@ -12,6 +12,7 @@ PYTHON ?= python3
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CLANG_FORMAT ?= $(or $(shell command -v clang-format-14),clang-format)
+CLANGXX ?= $(or $(shell command -v clang++-14),clang++)
 CLANG_TIDY ?= $(or $(shell command -v clang-tidy-14),clang-tidy)
 
 VENV := .venv
@@ -185,6 +186,23 @@ test-long: test sanitize test-torch test-bugs
 test-bugs: build
 	@$(STEP) "planted bugs" "one that is not found: build/dev/tests/cpp/world/world --bug NAME" \
 	  build/dev/tests/cpp/world/world --bug all --seeds 1..2000
+
+# clang's own runtime for the fuzzer and the sanitizers; the compiler that CI uses has none.
+FUZZ_SECONDS ?= 600
+FUZZED := $(wildcard src/coding/codes/*.cc) $(filter-out %avx2.cc %gfni.cc,$(wildcard src/coding/fields/*.cc)) \
+	src/coding/instruction_set.cc src/base/buffer.cc src/base/status.cc src/base/field_kind.cc \
+	src/node/codes/coded_payload.cc tests/fuzz/coded_block_fuzz.cc
+FUZZED_VECTORS := $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mgfni $(wildcard src/coding/fields/*avx2.cc src/coding/fields/*gfni.cc))
+
+## fuzz: libFuzzer on what reads coded blocks, FUZZ_SECONDS (600) long
+.PHONY: fuzz
+fuzz: setup
+	@mkdir -p build/fuzz/found
+	@$(STEP) "build the fuzzer" "read the compiler's first error above" $(CLANGXX) -std=c++20 -O1 -g -DFMT_SHARED \
+	  -fsanitize=fuzzer,address,undefined -Isrc -Iinclude $(FUZZED) $(FUZZED_VECTORS) -lfmt -lisal -o build/fuzz/coded_block
+	@$(STEP) "fuzz coded blocks" "the input that it names makes it again: build/fuzz/coded_block FILE" \
+	  build/fuzz/coded_block -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=build/fuzz/ \
+	  build/fuzz/found tests/fuzz/corpus
 
 ## install: build and install the C++ library under PREFIX (/usr/local)
 .PHONY: install
