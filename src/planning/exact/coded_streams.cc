@@ -21,8 +21,8 @@ constexpr double kBanned = 1e6;
 
 class Designer {
  public:
-  Designer(const Generation& coded, const FairRates& rates, FieldKind field)
-      : coded_(coded), instance_(coded.instance()), rates_(rates), field_(field) {}
+  Designer(const Instance& instance, const FairRates& rates, FieldKind field)
+      : instance_(instance), rates_(rates), field_(field) {}
 
   // By arc of the demand's graph: what a unit of the session's rate puts on it.
   Result<std::optional<Column>> design(std::size_t demand, std::vector<double> usage) const {
@@ -93,7 +93,6 @@ class Designer {
     return *thinnest;
   }
 
-  const Generation& coded_;
   const Instance& instance_;
   const FairRates& rates_;
   const FieldKind field_;
@@ -104,7 +103,7 @@ class Designer {
 Result<std::vector<Column>> coded_columns(const Generation& coded, const FairRates& rates, FieldKind field) {
   const Phase phase("designing codes");
   const Instance& instance = coded.instance();
-  const Designer designer(coded, rates, field);
+  const Designer designer(instance, rates, field);
   std::vector<Column> designed;
   for (std::size_t k = 0; k < rates.flows.rate.size(); ++k) {
     const Column& column = coded.pool().columns()[k];
