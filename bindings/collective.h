@@ -25,6 +25,7 @@ struct CollectiveText {
   std::string algorithm;
   std::optional<double> required_bps;
   std::optional<LatencyBounds> max_latency;
+  std::uint32_t redundancy = 0;
 };
 
 // A collective of a scenario, as Python sees it.
@@ -39,6 +40,7 @@ struct CollectiveView {
   std::string algorithm;
   std::optional<double> required_bps;
   std::optional<std::map<std::string, double>> max_latency;
+  std::uint32_t redundancy;
 };
 
 // Raises InvalidArgumentError for another name than "planned" and "ring".

@@ -262,8 +262,10 @@ class PythonCommunicator {
 std::unique_ptr<PythonCommunicator> create(std::shared_ptr<MemberHost> node, std::string group,
                                            std::string tenant, std::vector<std::string> nodes,
                                            std::uint32_t rank,
-                                           const std::vector<CollectiveTuple>& collectives, double timeout) {
+                                           const std::vector<CollectiveTuple>& collectives, double timeout,
+                                           std::uint32_t redundancy) {
   GroupSpec spec{std::move(group), std::move(tenant), std::move(nodes), {}};
+  spec.redundancy = redundancy;
   for (const auto& [op, root, size_bytes, weight] : collectives) {
     spec.collectives.push_back({check(parse_collective_op(op)), Rank(root), weight, size_bytes, {}, 0});
   }
@@ -381,7 +383,7 @@ void bind_communicator(py::module_& module) {
   communicator
       .def(py::init(&create), py::arg("node"), py::arg("group"), py::arg("tenant"), py::arg("nodes"),
            py::arg("rank"), py::arg("collectives") = std::vector<CollectiveTuple>{},
-           py::arg("timeout") = kDefaultTimeoutSeconds)
+           py::arg("timeout") = kDefaultTimeoutSeconds, py::arg("redundancy") = 0)
       .def_property_readonly("name", &PythonCommunicator::name,
                              "Of the group: what shrink() and grow() return has another.")
       .def_property_readonly(

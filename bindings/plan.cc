@@ -215,6 +215,9 @@ void bind_session(py::module_& module) {
   py::class_<CodeView>(module, "PlanCode", "A linear code for what trees cannot carry of a session.")
       .def_property_readonly("field", [](const CodeView& self) { return to_string(self.code.field); })
       .def_property_readonly("blocks", [](const CodeView& self) { return self.code.blocks; })
+      .def_property_readonly(
+          "redundancy", [](const CodeView& self) { return self.code.redundancy; },
+          "So many of the streams that come to a member may be lost.")
       .def_property_readonly("rate_bps", [](const CodeView& self) { return self.code.rate_bps; })
       .def_readonly("sinks", &CodeView::sinks);
   py::class_<SessionView>(module, "PlanSession", "One session of a plan.")

@@ -58,6 +58,9 @@ struct GroupSpec {
   GroupOrigin origin{};
   // Its own number, where the controller tells of a group; 0: unknown.
   std::uint64_t number = 0;
+  // Of its broadcasts: whichever so many relays and links are lost, nothing need be sent again
+  // (CollectiveSpec::redundancy). The same of all members.
+  std::uint32_t redundancy = 0;
 };
 
 // A member's wish to go on in another group, without members that are gone and with others that join.

@@ -52,19 +52,22 @@ struct PlanStream {
 };
 
 // A linear code for a part of a multicast that trees cannot carry: its bytes are cut into generations of K
-// blocks, and each of its streams carries one block of every generation, so at rate_bps / K.
+// blocks, and each of its streams carries one block of every generation, so at rate_bps / K. Or, with
+// redundancy r, a code that outlives losses: K + r streams come to each member, over ways that share neither
+// a link nor a node between root and member, and any K of them decode.
 struct PlanCode {
-  // A member that solves for the blocks: with the K streams that come to it, in this order, and the inverse
-  // of their rows.
+  // A member that solves for the blocks: with the streams that come to it, in this order, and the inverse of
+  // the rows of the first K.
   struct Sink {
     NodeId member;
     std::vector<StreamIndex> streams;
     std::vector<std::vector<double>> inverse;
   };
   FieldKind field = FieldKind::kGf256;
-  std::uint32_t blocks = 1;  // K
-  double rate_bps = 0;       // of the session's bytes
-  std::vector<Sink> sinks;   // one for each member but the root
+  std::uint32_t blocks = 1;      // K
+  double rate_bps = 0;           // of the session's bytes
+  std::vector<Sink> sinks;       // one for each member but the root
+  std::uint32_t redundancy = 0;  // r
 };
 
 struct PlanSession {

@@ -101,6 +101,8 @@ enum class AllReduceAlgorithm { kPlanned, kRing };
 
 Result<CollectiveOp> parse_collective_op(std::string_view text);
 
+inline constexpr std::uint32_t kMaxRedundancy = 4;
+
 // One collective of a tenant's group: the unit of fairness.
 struct CollectiveSpec {
   CollectiveId id;
@@ -117,6 +119,10 @@ struct CollectiveSpec {
   // reduce: from it to the root). Empty: no bounds; Duration::max(): none for this one.
   // Policy "exact" only.
   std::vector<Duration> max_latency;
+  // Of a broadcast: whichever so many relays and links are lost, nothing need be sent again and no rate is
+  // lost, as so many more ways carry sums (PlanCode). Fewer where the overlay has no more ways. At most
+  // kMaxRedundancy. Policy "exact" only.
+  std::uint32_t redundancy = 0;
   // The group of processes that calls it; empty where a scenario asks for it.
   std::string group = {};
 };

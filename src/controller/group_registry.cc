@@ -48,6 +48,10 @@ Status check_spec(const GroupSpec& spec, const Topology& topology) {
         fmt::format("the name of its tenant is longer than {} bytes", kMaxGroupNameBytes));
   }
   if (spec.nodes.empty()) return invalid_argument("it has no members");
+  if (spec.redundancy > kMaxRedundancy) {
+    return invalid_argument(
+        fmt::format("its redundancy is {}; at most {} is possible", spec.redundancy, kMaxRedundancy));
+  }
   if (spec.nodes.size() > kMaxGroupMembers || spec.collectives.size() > kMaxGroupCollectives) {
     return invalid_argument(
         fmt::format("it has {} members and {} collectives; at most {} and {} are possible", spec.nodes.size(),
@@ -68,6 +72,10 @@ Status check_same(const RegisteredGroup& group, const GroupSpec& spec) {
   if (group.tenant != spec.tenant) {
     return invalid_argument(fmt::format("another member registered it for tenant \"{}\", this one for \"{}\"",
                                         group.tenant, spec.tenant));
+  }
+  if (group.redundancy != spec.redundancy) {
+    return invalid_argument(fmt::format("another member registered it with redundancy {}, this one with {}",
+                                        group.redundancy, spec.redundancy));
   }
   if (group.nodes.size() != spec.nodes.size()) {
     return invalid_argument(fmt::format("another member registered it with {} members, this one with {}",
@@ -103,6 +111,14 @@ std::vector<NodeId> unique_nodes(const std::vector<NodeId>& by_rank) {
   return nodes;
 }
 
+// Redundancy is for what all members get.
+RegisteredCollective registered_in(const RegisteredGroup& group, CollectiveId id,
+                                   const GroupCollective& wanted) {
+  RegisteredCollective made{id, wanted};
+  if (wanted.op == CollectiveOp::kBroadcast && wanted.members.empty()) made.redundancy = group.redundancy;
+  return made;
+}
+
 }  // namespace
 
 GroupRegistry::GroupRegistry(const Scenario& scenario) {
@@ -115,7 +131,8 @@ GroupRegistry::GroupRegistry(const Scenario& scenario) {
       if (has_root(spec.op) && spec.members[rank] == spec.root)
         collective.root = Rank(static_cast<Rank::value_type>(rank));
     }
-    group.collectives.push_back({spec.id, collective, spec.algorithm, spec.required_bps, spec.max_latency});
+    group.collectives.push_back({spec.id, collective, spec.algorithm, spec.required_bps, spec.max_latency,
+                                 spec.redundancy});
     groups_.emplace(fmt::format("collective/{}", i),
                     std::make_shared<const RegisteredGroup>(std::move(group)));
     next_id_ = std::max(next_id_, spec.id.value() + 1);
@@ -143,6 +160,7 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   RegisteredGroup group =
       is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, next_number_, {}, {}} : *found->second;
   if (is_new) group.origin = spec.origin;
+  if (is_new) group.redundancy = spec.redundancy;
   if (is_new && groups_.size() >= kMaxGroups) {
     return resource_exhausted(fmt::format("{}: there are {} groups already", context, kMaxGroups));
   }
@@ -170,7 +188,7 @@ Result<GroupRegistry::Registered> GroupRegistry::extend(RegisteredGroup& group, 
           next == std::numeric_limits<decltype(next)>::max()) {
         return resource_exhausted(fmt::format("it has {} collectives already", group.collectives.size()));
       }
-      group.collectives.push_back({CollectiveId(next++), wanted, AllReduceAlgorithm::kPlanned, {}, {}});
+      group.collectives.push_back(registered_in(group, CollectiveId(next++), wanted));
       registered.changed = true;
     }
     RegisteredCollective& collective = group.collectives[entry->second];
@@ -257,12 +275,13 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
     made.closed = group.closed;
     made.is_adopted = made.is_untried = true;
     made.origin = spec.origin;
+    made.redundancy = spec.redundancy;
   }
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
     const CollectiveId id = group.collectives[i];
     if (std::ranges::find(made.collectives, id, &RegisteredCollective::id) != made.collectives.end())
       continue;
-    made.collectives.push_back({id, spec.collectives[i], AllReduceAlgorithm::kPlanned, {}, {}});
+    made.collectives.push_back(registered_in(made, id, spec.collectives[i]));
     give_none_below(CollectiveId(id.value() + 1), group.number + 1);
     changed = made.is_untried = true;
   }
@@ -418,7 +437,7 @@ void GroupRegistry::fill(Scenario& scenario) const {
       scenario.collectives.push_back(
           {collective.id, group->tenant, collective.spec.weight, collective.spec.op, collective.algorithm,
            root, members, collective.spec.size_bytes, collective.required_bps, collective.max_latency,
-           group->permanent ? std::string() : group_label(name, group->number)});
+           collective.redundancy, group->permanent ? std::string() : group_label(name, group->number)});
     }
   }
   std::sort(scenario.collectives.begin(), scenario.collectives.end(),

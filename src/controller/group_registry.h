@@ -25,8 +25,9 @@ struct RegisteredCollective {
   GroupCollective spec;
   // What only a scenario can ask for.
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kPlanned;
-  std::optional<double> required_bps;
-  std::vector<Duration> max_latency;  // by rank, or empty
+  std::optional<double> required_bps{};
+  std::vector<Duration> max_latency{};  // by rank, or empty
+  std::uint32_t redundancy = 0;         // also by its group
 };
 
 struct RegisteredGroup {
@@ -42,6 +43,7 @@ struct RegisteredGroup {
   GroupOrigin origin{};            // the group that it was before
   bool is_untried = false;         // adopted, and not known yet to be one that can be planned here
   Status unplannable{};            // why it is set aside: then no plan has it
+  std::uint32_t redundancy = 0;    // of its broadcasts to all members
 
   // None of its nodes that is `still_there` has a part in it.
   [[nodiscard]] bool is_over(const std::function<bool(const std::string&)>& still_there) const;

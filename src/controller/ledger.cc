@@ -49,6 +49,7 @@ v1::RunningGroup message_of(const std::string& name, const RegisteredGroup& grou
     running.add_collectives(collective.id.value());
   }
   spec.origin = group.origin;
+  spec.redundancy = group.redundancy;
   *running.mutable_group() = to_message(spec);
   return running;
 }

@@ -88,6 +88,7 @@ Result<PlanCode> value_of(const v1::PartCode& record) {
   code.field = static_cast<FieldKind>(record.field());
   code.blocks = record.blocks();
   if (code.blocks > kMaxCodeBlocks) return broken("a code with too many blocks");
+  code.redundancy = record.redundancy();
   code.rate_bps = record.rate_bps();
   if (!are_amounts({code.rate_bps})) return broken("a code with a wrong figure");
   for (const v1::PartSink& sink : record.sinks()) {

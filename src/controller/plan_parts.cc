@@ -32,6 +32,7 @@ void write_coded(const PlanCodePart& part, v1::PartCoded& record) {
 void write_code(const PlanCode& code, v1::PartCode& record) {
   record.set_field(static_cast<std::uint32_t>(code.field));
   record.set_blocks(code.blocks);
+  record.set_redundancy(code.redundancy);
   record.set_rate_bps(code.rate_bps);
   for (const PlanCode::Sink& sink : code.sinks) {
     v1::PartSink& added = *record.add_sinks();

@@ -35,6 +35,7 @@ v1::RegisterGroupRequest to_message(const GroupSpec& group) {
   message.set_node(group.registrant);
   message.set_closed_number(group.closed_number);
   message.set_number(group.number);
+  message.set_redundancy(group.redundancy);
   if (group.origin.group.empty()) return message;
   v1::GroupOrigin& origin = *message.mutable_origin();
   origin.set_group(group.origin.group);
@@ -63,6 +64,7 @@ Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message) {
   group.registrant = message.node();
   group.closed_number = message.closed_number();
   group.number = message.number();
+  group.redundancy = message.redundancy();
   group.origin.group = message.origin().group();
   group.origin.number = message.origin().number();
   for (const std::uint32_t rank : message.origin().ranks()) group.origin.ranks.emplace_back(rank);

@@ -80,8 +80,10 @@ void Recollection::note_group(const GroupSpec& group, const GroupRegistration& m
   const auto [entry, is_new] = groups_.try_emplace(group.name);
   Running& running = entry->second;
   next_group_ = std::max(next_group_, made.number + 1);
-  if (is_new || running.number != made.number)
+  if (is_new || running.number != made.number) {
     running = {{group.name, group.tenant, group.nodes, {}, {}, 0, group.origin}, made.number, {}};
+    running.group.redundancy = group.redundancy;
+  }
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
     const CollectiveId id = made.collectives[i];
     next_collective_ = std::max(next_collective_, id.value() + 1);

@@ -41,6 +41,7 @@ GroupSpec spec_of(const std::string& name, const RegisteredGroup& group) {
   GroupSpec spec{name, group.tenant, group.nodes, {}};
   spec.origin = group.origin;
   spec.number = group.number;
+  spec.redundancy = group.redundancy;
   return spec;
 }
 
@@ -254,6 +255,7 @@ void Regroupings::decide(const Key& key, const Survivors& survivors, std::vector
   const RegisteredGroup& group = *groups.at(name);
   GroupSpec next{next_name(name, groups, round.found.decisions), group.tenant, {}, {}};
   next.origin = {name, number, {}, {}};
+  next.redundancy = group.redundancy;
   for (std::uint32_t rank = 0; rank < group.nodes.size(); ++rank) {
     const auto survivor = survivors.find(group.nodes[rank]);
     if (survivor == survivors.end() || !survivor->second.contains(Rank(rank))) continue;

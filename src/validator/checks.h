@@ -71,6 +71,9 @@ References check_references(const Plan& plan, Findings& findings);
 void check_flows(const Plan& plan, Findings& findings);
 // Codes: what their streams carry, and that every member decodes.
 void check_codes(const Plan& plan, Findings& findings);
+// Codes with redundancy: whichever so many ways fail, every member decodes. Precondition: check_codes() found
+// nothing.
+void check_redundancy(const Plan& plan, Findings& findings);
 // What streams avoid, and how long they take.
 void check_restrictions(const Plan& plan, Findings& findings);
 // Rates of collectives and tenants, totals, completion times, what a planner changed.

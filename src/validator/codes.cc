@@ -2,55 +2,14 @@
 // blocks?
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <optional>
 #include <set>
 
+#include "validator/arithmetic.h"
 #include "validator/checks.h"
 
 namespace square::validation {
 namespace {
-
-// Of floats: what rounding leaves of a one or a zero.
-constexpr double kFloatTolerance = 1e-3;
-
-// Arithmetic of a code's field, by the definition.
-class Arithmetic {
- public:
-  explicit Arithmetic(FieldKind field) : field_(field) {}
-
-  [[nodiscard]] bool contains(double value) const {
-    if (field_ == FieldKind::kFloat32) return std::isfinite(value);
-    const double size = field_ == FieldKind::kGf256 ? 256.0 : 65'536.0;
-    return value >= 0.0 && value < size && value == std::floor(value);
-  }
-  // a + b c. Precondition: all are in the field.
-  [[nodiscard]] double plus_product(double a, double b, double c) const {
-    if (field_ == FieldKind::kFloat32) return a + b * c;
-    return static_cast<double>(static_cast<std::uint32_t>(a) ^
-                               product(static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(c)));
-  }
-  [[nodiscard]] bool are_equal(double a, double b) const {
-    return field_ == FieldKind::kFloat32 ? std::abs(a - b) <= kFloatTolerance : a == b;
-  }
-
- private:
-  // Of polynomials over two elements, modulo the field's: square/field_kind.h names them.
-  [[nodiscard]] std::uint32_t product(std::uint32_t a, std::uint32_t b) const {
-    const bool is_byte = field_ == FieldKind::kGf256;
-    const std::uint32_t modulus = is_byte ? 0x11d : 0x1100b;
-    const std::uint32_t top = is_byte ? 0x100 : 0x10000;
-    std::uint32_t sum = 0;
-    for (; b != 0; b >>= 1U) {
-      if ((b & 1U) != 0) sum ^= a;
-      a <<= 1U;
-      if ((a & top) != 0) a ^= modulus;
-    }
-    return sum;
-  }
-
-  FieldKind field_;
-};
 
 class Codes {
  public:
@@ -159,7 +118,7 @@ class Codes {
       findings_.add("{}, code {}: nothing is said of member {}", name_, c, node_name(member));
   }
 
-  // The inverse times the rows of its streams is one.
+  // The inverse times the rows of its first streams is one.
   void check_sink(std::size_t c, const PlanCode::Sink& sink) {
     const PlanCode& code = session_.codes[c];
     const auto comes = [&](StreamIndex stream) {
@@ -167,10 +126,10 @@ class Codes {
       return planned.coded && planned.coded->code == c && reached_[stream.index()].contains(sink.member);
     };
     const auto is_row = [&](const std::vector<double>& row) { return row.size() == code.blocks; };
-    if (sink.streams.size() != code.blocks || !std::ranges::all_of(sink.streams, comes) ||
+    if (sink.streams.size() != code.blocks + code.redundancy || !std::ranges::all_of(sink.streams, comes) ||
         sink.inverse.size() != code.blocks || !std::ranges::all_of(sink.inverse, is_row)) {
       findings_.add("{}, code {}: {} does not get {} blocks of a generation", name_, c,
-                    node_name(sink.member), code.blocks);
+                    node_name(sink.member), code.blocks + code.redundancy);
       return;
     }
     const Arithmetic field(code.field);

@@ -109,6 +109,7 @@ std::vector<std::string> find_violations(const Plan& plan) {
   if (sound.plan) {
     validation::check_flows(plan, findings);
     check_codes(plan, findings);
+    if (findings.count() == 0) validation::check_redundancy(plan, findings);
     validation::check_restrictions(plan, findings);
     validation::check_sums(plan, findings);
     validation::check_costs(plan, findings);

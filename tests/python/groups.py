@@ -16,6 +16,7 @@ def on_all(
     nodes: dict[str, square.Node],
     ranks: list[str],
     act: Callable[[square.Communicator, int], object],
+    redundancy: int = 0,
 ) -> list[object]:
     """What `act` returns or raises at every rank of a new group, rank r on node ranks[r]."""
     group = f"group/{next(_numbers)}"
@@ -23,7 +24,10 @@ def on_all(
 
     def member(rank: int) -> None:
         try:
-            results[rank] = act(square.Communicator(nodes[ranks[rank]], group, "alice", ranks, rank), rank)
+            joined = square.Communicator(
+                nodes[ranks[rank]], group, "alice", ranks, rank, redundancy=redundancy
+            )
+            results[rank] = act(joined, rank)
         except Exception as error:
             results[rank] = error
 
@@ -39,9 +43,10 @@ def outcomes_of(
     nodes: dict[str, square.Node],
     ranks: list[str],
     act: Callable[[square.Communicator, int], object],
+    redundancy: int = 0,
 ) -> list[object]:
     """The same where nobody may fail: raises what the first one raised."""
-    results = on_all(nodes, ranks, act)
+    results = on_all(nodes, ranks, act, redundancy)
     for result in results:
         if isinstance(result, Exception):
             raise result

@@ -70,10 +70,20 @@ class Layout:
     """Where the first rank's node takes in others, if that is known before they ask."""
     weight: float | None = None
     """The tenant's, where the job's own processes have the controller; see Site.weight."""
+    redundancy: int = 0
+    """Of broadcasts; see Options."""
 
     @property
     def terms(self) -> "Terms":
-        return Terms(self.tenant, self.algorithm, self.compression, self.controller, self.token, self.weight)
+        return Terms(
+            self.tenant,
+            self.algorithm,
+            self.compression,
+            self.controller,
+            self.token,
+            self.weight,
+            self.redundancy,
+        )
 
     @property
     def sends_nothing(self) -> bool:
@@ -92,6 +102,7 @@ class Terms:
     """The key of its sites: where the controller was at first."""
     token: str
     weight: float | None
+    redundancy: int
 
 
 class Rendezvous:
@@ -253,6 +264,7 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
             # Now rather than after the layout: that would be another turn of the store.
             gateway=own.gateway if own is not None and leaders.count(0) > 1 else "",
             weight=own.weight if own is not None else SITES.weight(controller),
+            redundancy=options.redundancy or 0,
         )
     except Exception as error:
         meeting.fail("layout", error)

@@ -56,6 +56,7 @@ class Calls:
                     rank,
                     collectives=AT_ONCE if layout.sends_nothing else [],
                     timeout=timeout.total_seconds(),
+                    redundancy=layout.redundancy,
                 )
             )
         except BaseException:
@@ -215,6 +216,7 @@ class Calls:
                 found.ranks.index(own),
                 collectives=AT_ONCE,
                 timeout=max(0.0, end - time.monotonic()),
+                redundancy=self.terms.redundancy,
             )
         except BaseException:
             SITES.release(found.site)

@@ -2,7 +2,7 @@
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -19,6 +19,7 @@ _VARIABLES = {
     "gateway": "SQUARE_GATEWAY",
     "interface": "SQUARE_INTERFACE",
     "node": "SQUARE_NODE",
+    "redundancy": "SQUARE_REDUNDANCY",
     "tenant": "SQUARE_TENANT",
     "token": "SQUARE_TOKEN",
     "weight": "SQUARE_WEIGHT",
@@ -29,8 +30,8 @@ _VARIABLES = {
 class Options:
     """What a process brings along; None takes the environment's value, then the default.
 
-    Every rank may have others, but for ``tenant``, ``algorithm`` and ``compression``, which are the
-    first rank's.
+    Every rank may have others, but for ``tenant``, ``algorithm``, ``compression`` and ``redundancy``,
+    which are the first rank's.
     """
 
     controller: str | None = None
@@ -53,13 +54,16 @@ class Options:
     """Of large float32 tensors in all_reduce: "bf16", "int8", "top-k:0.01"... (SQUARE_COMPRESSION, "none").
 
     See :class:`square.Compression`, which it may be, too."""
+    redundancy: int | None = None
+    """Of broadcast: so many relays and links may be lost without anything being sent again
+    (SQUARE_REDUNDANCY, 0; 4 at most). So many ways more carry sums, which takes their part of the rate."""
 
     @classmethod
     def resolve(cls, given: Any, environment: Mapping[str, str] = os.environ) -> Self:
         """Fills what `given` (Options or None) leaves open from the environment.
 
-        Raises ValueError for a weight that is no positive number and for an algorithm or a compression
-        that there is not, TypeError for other options.
+        Raises ValueError for a weight that is no positive number, for an algorithm or a compression that
+        there is not and for a redundancy that is none, TypeError for other options.
         """
         options = cls() if given is None else given
         if not isinstance(options, cls):
@@ -67,10 +71,12 @@ class Options:
         for name, variable in _VARIABLES.items():
             text = environment.get(variable, "")
             if getattr(options, name) is None and text:
-                value: Any = _weight(text) if name == "weight" else text
+                value: Any = _READERS[name](text) if name in _READERS else text
                 options = replace(options, **{name: value})
         if options.weight is not None and not options.weight > 0:
             raise ValueError(f"the weight must be larger than 0, not {options.weight}")
+        if options.redundancy is not None and options.redundancy < 0:
+            raise ValueError(f"the redundancy must be 0 or more, not {options.redundancy}")
         if options.algorithm is not None and options.algorithm not in ALGORITHMS:
             names = " or ".join(f'"{name}"' for name in ALGORITHMS)
             raise ValueError(f"the algorithm (SQUARE_ALGORITHM) must be {names}, not {options.algorithm!r}")
@@ -95,6 +101,17 @@ def _weight(text: str) -> float:
         return float(text)
     except ValueError:
         raise ValueError(f"{_VARIABLES['weight']} must be a number, not {text!r}") from None
+
+
+def _redundancy(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{_VARIABLES['redundancy']} must be a whole number, not {text!r}") from None
+
+
+# Of the variables that are not text.
+_READERS: dict[str, Callable[[str], Any]] = {"weight": _weight, "redundancy": _redundancy}
 
 
 def _compression(given: str | square.Compression) -> str:

@@ -59,8 +59,9 @@ class Check {
   [[nodiscard]] bool is_code_sound(std::size_t c) const {
     const PlanCode& code = session_.codes[c];
     if (code.blocks == 0 || code.blocks > kMaxCodeBlocks || to_string(code.field) == "?") return false;
+    if (code.redundancy > kMaxCodeBlocks) return false;
     return std::ranges::all_of(code.sinks, [&](const PlanCode::Sink& sink) {
-      return sink.streams.size() == code.blocks &&
+      return sink.streams.size() == code.blocks + code.redundancy &&
              std::ranges::all_of(sink.streams, [&](StreamIndex stream) { return is_of(c, stream); });
     });
   }

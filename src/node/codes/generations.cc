@@ -41,11 +41,13 @@ std::uint64_t Generations::settled(const LocalStream& stream, std::uint64_t seen
   return seen;
 }
 
-// A stream of the sink has passed it, and what it had is not here: only the source can help.
+// So many streams of the sink have passed it without what they had that the others do not suffice: only the
+// source can help.
 bool Generations::is_hopeless(std::uint64_t number, const Pending& one, const PlaceOf& place_of) const {
   const LocalStream& some = *one.parts.front().stream;
   for (const PlanCode::Sink& sink : some.code->sinks) {
     if (std::ranges::count(sink.streams, some.key.stream) == 0) continue;
+    std::size_t lost = 0;
     for (const StreamIndex index : sink.streams) {
       StreamKey key = some.key;
       key.stream = index;
@@ -57,8 +59,9 @@ bool Generations::is_hopeless(std::uint64_t number, const Pending& one, const Pl
                                  : std::ranges::any_of(one.parts, [&](const Part& part) {
                                      return part.stream->key.stream == index;
                                    });
-      if (!is_here) return true;
+      if (!is_here) ++lost;
     }
+    if (lost > some.code->redundancy) return true;
   }
   return false;
 }

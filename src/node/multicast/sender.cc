@@ -82,11 +82,10 @@ void Sender::leave_streams(TimePoint carried_at) {
   for (const Stream& stream : streams_) {
     for (const Assignment& assignment : stream.in_flight) {
       carried_at_[assignment.block] = carried_at;
-      const auto waits = [&](const auto& hop) {
-        return hop->is_queued(cargo_.operation, assignment.sequence);
+      const auto has_sent = [&](const sending::Way& way) {
+        return way.has_sent(cargo_.operation, assignment.sequence);
       };
-      const auto has_left = [&](const auto& hop) { return !waits(hop); };
-      if (is_newest(stream, assignment) && !stream.all_hops(has_left)) send_again(assignment.block);
+      if (is_newest(stream, assignment) && !stream.enough_ways(has_sent)) send_again(assignment.block);
     }
   }
 }
@@ -175,6 +174,7 @@ bool Sender::take_new(std::size_t& block) {
 
 void Sender::fill() {
   find_lost_links();
+  for (Stream& stream : streams_) send_owed(stream);
   while (!is_done() && !all_refuse()) {
     if (fill_again()) continue;
     Stream* stream = choose_stream(false);
@@ -220,9 +220,31 @@ void Sender::send_generation(Stream& stream, std::size_t first) {
     stream.in_flight.push_back({sequence, block, now});
     last_[block] = {index_of(stream), sequence};
   }
-  for (const sending::Way& way : stream.ways) {
-    const Frame frame = frames_.of_generation(*way.local, first, sequence);
-    for (const auto& hop : way.hops) hop->enqueue(frame, nullptr);
+  for (sending::Way& way : stream.ways) way.owed.push_back({sequence, first});
+  send_owed(stream);
+}
+
+// As far as there is room. A way that falls behind leaves out what everybody has meanwhile.
+void Sender::send_owed(Stream& stream) {
+  const auto is_needed = [&](std::size_t first) {
+    const std::size_t end = std::min(block_count_, first + stream.blocks);
+    for (std::size_t block = first; block < end; ++block) {
+      if (!everyone_has(block)) return true;
+    }
+    return false;
+  };
+  for (sending::Way& way : stream.ways) {
+    while (!way.owed.empty()) {
+      const sending::Owed next = way.owed.front();
+      if (is_needed(next.first)) {
+        if (!way.has_room()) break;
+        const Frame frame = frames_.of_generation(*way.local, next.first, next.sequence);
+        for (const auto& hop : way.hops) hop->enqueue(frame, nullptr);
+      }
+      way.owed.pop_front();
+    }
+    if (way.owed.empty()) continue;
+    for (const auto& hop : way.hops) hop->want_room();
   }
 }
 
@@ -271,6 +293,15 @@ void Sender::look_later() {
   }));
 }
 
+bool Sender::outlives_losses() const {
+  const TimePoint now = node_.clock.now();
+  const auto goes_on = [&](const Stream& stream) {
+    return stream.is_spare || (stream.redundancy() > 0 && stream.is_moving(now));
+  };
+  return std::ranges::all_of(streams_, goes_on) &&
+         std::ranges::any_of(streams_, [](const Stream& stream) { return stream.redundancy() > 0; });
+}
+
 void Sender::hurry() {
   if (is_done() || probe_wait_ == kMinProbeWait) return;
   probe_wait_ = kMinProbeWait;
@@ -287,7 +318,8 @@ void Sender::probe() {
 
 void Sender::probe(Stream& stream) {
   for (const sending::Way& way : stream.ways) {
-    const Frame frame = frames_.probe(*way.local, stream.next_sequence - 1);
+    const std::uint64_t next = way.owed.empty() ? stream.next_sequence : way.owed.front().sequence;
+    const Frame frame = frames_.probe(*way.local, next - 1);
     for (const auto& hop : way.hops) hop->enqueue(frame, nullptr);
   }
   stream.probed_at = node_.clock.now();
@@ -314,9 +346,9 @@ void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement
       return on_done_();  // may destroy this
     }
   }
-  for (const auto& [stream, sequence] : ack.seen) {
+  for (const Acknowledgement::Seen& seen : ack.seen) {
     if (header.epoch == plan_->epoch())
-      sending::note_seen(*found, streams_, *plan_->session(session_), stream, sequence);
+      sending::note_seen(*found, streams_, *plan_->session(session_), seen, node_.clock.now());
   }
   find_losses(*found);
   fill();
@@ -342,7 +374,8 @@ void Sender::find_lost_links() {
     std::uint64_t losses = 0;
     stream.for_each_hop([&](const auto& hop) { losses += hop->losses(); });
     if (std::exchange(stream.losses, losses) == losses) continue;
-    send_again(stream);
+    // With redundancy who lacks something says so.
+    if (stream.redundancy() == 0) send_again(stream);
   }
 }
 
@@ -391,7 +424,11 @@ void Sender::forget_settled(std::size_t stream) {
   Stream& moved = streams_[stream];
   moved.is_silent = moved.is_silent && settled < moved.silent_from;
   auto& in_flight = moved.in_flight;
-  while (!in_flight.empty() && in_flight.front().sequence <= settled) {
+  // With redundancy a way may never tell; what everybody has is settled.
+  const auto is_settled = [&](const Assignment& assignment) {
+    return assignment.sequence <= settled || (moved.redundancy() > 0 && everyone_has(assignment.block));
+  };
+  while (!in_flight.empty() && is_settled(in_flight.front())) {
     moved.moved_at = moved.settled_at = now;
     moved.patience =
         std::max(moved.least_patience, std::min(2 * (now - in_flight.front().at), kMaxSilentTime));

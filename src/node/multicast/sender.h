@@ -63,6 +63,9 @@ class Sender {
   // still carry may arrive; after a while the rest is sent again, what they do not carry at once.
   void migrate(std::shared_ptr<const InstalledCollective> plan);
 
+  // All goes over codes with redundancy, and gets through over what is left of their ways.
+  [[nodiscard]] bool outlives_losses() const;
+
   [[nodiscard]] bool is_done() const { return waiting_ == 0; }
   [[nodiscard]] Epoch epoch() const { return plan_->epoch(); }
   // Names the destinations that do not have everything, and how much they have.
@@ -88,6 +91,7 @@ class Sender {
   [[nodiscard]] bool take_new(std::size_t& block);
   void take_generation(Stream& stream, std::size_t first);
   void send_generation(Stream& stream, std::size_t first);
+  void send_owed(Stream& stream);
   [[nodiscard]] bool everyone_has(std::size_t block) const;
   bool steal_for(Stream& faster);
   void assign(Stream& stream, std::size_t block);

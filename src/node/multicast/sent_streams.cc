@@ -16,11 +16,52 @@ constexpr Duration kLongestDelivery = std::chrono::minutes(1);
 // What is left on an old stream shares its links with the new ones.
 constexpr double kSharedLinks = 2.0;
 
+using SeenOfCodes = std::map<StreamIndex, Seen>;
+
+void note_seen_of_code(SeenOfCodes& known, const PlanCode::Sink& sink, const Acknowledgement::Seen& seen,
+                       TimePoint now) {
+  for (const StreamIndex stream : sink.streams) known.try_emplace(stream, Seen{0, now});
+  const auto own = known.find(seen.stream);
+  if (own != known.end() && seen.sequence > own->second.sequence) own->second = {seen.sequence, now};
+}
+
+// The least of those that count.
+std::uint64_t seen_of_code(const SeenOfCodes& known, const PlanCode::Sink& sink, const Stream& code,
+                           TimePoint now) {
+  std::vector<Seen> all;
+  for (const StreamIndex stream : sink.streams) all.push_back(known.at(stream));
+  std::ranges::sort(all, {}, &Seen::sequence);
+  std::size_t least = 0;
+  const auto stands_still = [&](const Seen& one) {
+    return one.sequence < all.back().sequence && now - one.moved_at >= code.patience;
+  };
+  while (least < code.redundancy() && stands_still(all[least])) ++least;
+  return all[least].sequence;
+}
+
 Duration at_most_longest(double seconds) {
   return from_seconds(std::min(seconds, to_seconds(kLongestDelivery)));
 }
 
 }  // namespace
+
+bool Way::has_room() const {
+  return all_hops([](const auto& hop) { return hop->has_room(); });
+}
+
+bool Way::has_sent(OperationId operation, std::uint64_t sequence) const {
+  const bool is_owed = std::ranges::find(owed, sequence, &Owed::sequence) != owed.end();
+  return !is_owed && all_hops([&](const auto& hop) { return !hop->is_queued(operation, sequence); });
+}
+
+bool Stream::can_do_without(const std::vector<StreamIndex>& failing) const {
+  if (failing.size() <= redundancy()) return true;
+  if (redundancy() == 0) return false;
+  return std::ranges::all_of(code->sinks, [&](const PlanCode::Sink& sink) {
+    const auto fails = [&](StreamIndex stream) { return std::ranges::count(failing, stream) > 0; };
+    return static_cast<std::size_t>(std::ranges::count_if(sink.streams, fails)) <= redundancy();
+  });
+}
 
 std::vector<std::string> Stream::peers() const {
   std::vector<std::string> all;
@@ -33,11 +74,13 @@ double Stream::delivery_links() const {
 }
 
 bool Stream::has_room() const {
-  return all_hops([](const auto& hop) { return hop->has_room(); });
+  return enough_ways([](const Way& way) { return way.owed.empty() && way.has_room(); });
 }
 
 bool Stream::is_usable() const {
-  return !is_silent && all_hops([](const auto& hop) { return hop->is_usable(); });
+  return !is_silent && enough_ways([](const Way& way) {
+    return way.all_hops([](const auto& hop) { return hop->is_usable(); });
+  });
 }
 
 bool Stream::is_moving(TimePoint now) const {
@@ -92,22 +135,21 @@ std::vector<Stream> streams_from_here(
 }
 
 void note_seen(Destination& destination, const std::vector<Stream>& streams, const PlanSession& session,
-               StreamIndex index, std::uint64_t sequence) {
-  if (index.index() >= session.streams.size()) return;
-  const auto& part = session.streams[index.index()].coded;
+               const Acknowledgement::Seen& seen, TimePoint now) {
+  if (seen.stream.index() >= session.streams.size()) return;
+  const auto& part = session.streams[seen.stream.index()].coded;
   for (std::size_t k = 0; k < streams.size(); ++k) {
     const Stream& stream = streams[k];
-    std::uint64_t seen = sequence;
+    std::uint64_t up_to = seen.sequence;
     if (part && stream.code == &session.codes[part->code]) {
-      std::uint64_t& own = destination.seen_of_codes[index];
-      own = std::max(own, sequence);
       const auto sink = std::ranges::find(stream.code->sinks, destination.node, &PlanCode::Sink::member);
       if (sink == stream.code->sinks.end()) return;
-      for (const StreamIndex other : sink->streams) seen = std::min(seen, destination.seen_of_codes[other]);
-    } else if (stream.code != nullptr || stream.local().key.stream != index) {
+      note_seen_of_code(destination.seen_of_codes, *sink, seen, now);
+      up_to = seen_of_code(destination.seen_of_codes, *sink, stream, now);
+    } else if (stream.code != nullptr || stream.local().key.stream != seen.stream) {
       continue;
     }
-    destination.seen[k] = std::max(destination.seen[k], std::min(seen, stream.next_sequence - 1));
+    destination.seen[k] = std::max(destination.seen[k], std::min(up_to, stream.next_sequence - 1));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "node/links/outgoing_stream.h"
+#include "node/messages/answers.h"
 #include "node/multicast/block_set.h"
 #include "node/plan/installed_collective.h"
 #include "square/clock.h"
@@ -34,10 +35,26 @@ struct Assignment {
   TimePoint at{};
 };
 
+// A generation that a way has no room for yet.
+struct Owed {
+  std::uint64_t sequence;
+  std::size_t first;  // block
+};
+
 // A stream that begins at the source, and its first links.
 struct Way {
   const LocalStream* local = nullptr;
-  std::vector<std::shared_ptr<OutgoingStream>> hops;  // one a child
+  std::vector<std::shared_ptr<OutgoingStream>> hops{};  // one a child
+  // Of a code with redundancy, which does not wait for all its ways; oldest first. What everybody has is
+  // left out when its turn comes, so there are no more than of blocks that somebody lacks (kMaxSpreadBlocks).
+  std::deque<Owed> owed{};
+
+  template <typename Test>
+  [[nodiscard]] bool all_hops(const Test& test) const {
+    return std::ranges::all_of(hops, test);
+  }
+  [[nodiscard]] bool has_room() const;
+  [[nodiscard]] bool has_sent(OperationId operation, std::uint64_t sequence) const;
 };
 
 // What takes blocks: a tree, one at a time; or a code, a generation at a time, over all of its streams that
@@ -70,8 +87,20 @@ struct Stream {
   }
   template <typename Test>
   [[nodiscard]] bool all_hops(const Test& test) const {
-    return std::ranges::all_of(ways, [&](const Way& way) { return std::ranges::all_of(way.hops, test); });
+    return std::ranges::all_of(ways, [&](const Way& way) { return way.all_hops(test); });
   }
+  // So many of the ways to a destination may fail.
+  [[nodiscard]] std::size_t redundancy() const { return code == nullptr ? 0 : code->redundancy; }
+  // As many ways pass the test as it takes to bring everything to everybody.
+  template <typename Test>
+  [[nodiscard]] bool enough_ways(const Test& test) const {
+    std::vector<StreamIndex> failing;
+    for (const Way& way : ways) {
+      if (!test(way)) failing.push_back(way.local->key.stream);
+    }
+    return can_do_without(failing);
+  }
+  [[nodiscard]] bool can_do_without(const std::vector<StreamIndex>& failing) const;
   [[nodiscard]] std::vector<std::string> peers() const;
   // A block reaches everybody in about so many times what it takes on its first link.
   [[nodiscard]] double delivery_links() const;
@@ -95,21 +124,28 @@ std::vector<Stream> streams_from_here(
 // How long the streams need for what is under way on them, as far as the plan tells; 0 where nothing is.
 Duration time_under_way(const std::vector<Stream>& streams, std::size_t block_bytes);
 
+// What a destination has looked at on one of a code's streams.
+struct Seen {
+  std::uint64_t sequence = 0;
+  TimePoint moved_at{};
+};
+
 struct Destination {
   NodeId node;
   BlockSet have;
   bool done = false;
   bool accepting = true;
   TimePoint heard_at{};
-  std::vector<std::uint64_t> seen;                     // by stream: has looked at everything up to here
-  std::map<StreamIndex, std::uint64_t> seen_of_codes;  // by a code's own streams: the least is what counts
-  std::vector<std::uint64_t> checked;  // by stream: this side has looked for losses up to here
+  std::vector<std::uint64_t> seen;            // by stream: has looked at everything up to here
+  std::map<StreamIndex, Seen> seen_of_codes;  // by a code's own streams
+  std::vector<std::uint64_t> checked;         // by stream: this side has looked for losses up to here
 };
 
 // A destination has looked at everything on one stream of the session up to here. Of a code it has where it
-// has on all of its streams.
+// has on all of its streams; with redundancy, on all but so many that have stood still for longer than the
+// code has patience, while others moved.
 void note_seen(Destination& destination, const std::vector<Stream>& streams, const PlanSession& session,
-               StreamIndex index, std::uint64_t sequence);
+               const Acknowledgement::Seen& seen, TimePoint now);
 
 // Whether others go on while nothing of what is under way on the stream gets anywhere. One with nothing to do
 // is as good where every destination was heard since.

@@ -30,7 +30,9 @@ class MulticastOperation final : public OperationWork {
   void shed(SessionId) override {}
   void hurry() override { multicasts_.hurry(); }
   [[nodiscard]] bool runs_before(Epoch epoch) const override { return multicasts_.runs_before(epoch); }
-  void migrate(const std::shared_ptr<const InstalledCollective>& plan) override { multicasts_.migrate(plan); }
+  void migrate(const std::shared_ptr<const InstalledCollective>& plan, bool may_stay) override {
+    multicasts_.migrate(plan, may_stay);
+  }
 
   [[nodiscard]] bool is_done() const override;
   [[nodiscard]] bool is_quiet() const override { return multicasts_.is_quiet(); }

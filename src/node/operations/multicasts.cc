@@ -87,9 +87,10 @@ bool Multicasts::runs_before(Epoch epoch) const {
   return std::ranges::any_of(senders_, [&](const auto& entry) { return entry.second->epoch() < epoch; });
 }
 
-void Multicasts::migrate(const std::shared_ptr<const InstalledCollective>& plan) {
+void Multicasts::migrate(const std::shared_ptr<const InstalledCollective>& plan, bool may_stay) {
   for (const auto& [id, sender] : senders_) {
     if (sender->is_done() || !(sender->epoch() < plan->epoch())) continue;
+    if (may_stay && sender->outlives_losses()) continue;
     if (plan->streams_of(id).empty()) {
       // It could never move, and would hold up whoever waits for the next plan.
       return operation_.fail(failed_precondition(fmt::format(

@@ -45,7 +45,7 @@ class Multicasts {
   void on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack);
   [[nodiscard]] bool runs_before(Epoch epoch) const;
   void hurry() const;
-  void migrate(const std::shared_ptr<const InstalledCollective>& plan);
+  void migrate(const std::shared_ptr<const InstalledCollective>& plan, bool may_stay);
 
   [[nodiscard]] bool is_done(SessionId session) const;
   [[nodiscard]] bool has_delivered() const;

@@ -79,11 +79,11 @@ void OpenOperations::hurry(const std::function<bool(CollectiveId)>& is_concerned
   }
 }
 
-void OpenOperations::migrate(const InstalledPlan& plan) {
+void OpenOperations::migrate(const InstalledPlan& plan, bool may_stay) {
   const auto operations = operations_;
   for (const auto& [key, operation] : operations) {
     if (const auto collective = plan.find(key.collective)) {
-      operation->migrate(collective);
+      operation->migrate(collective, may_stay);
     } else if (operation->runs_before(plan.epoch())) {
       // It could never move, and would hold up whoever waits for the next plan. Where nobody has called
       // nobody is to be told: members elsewhere may have another plan, and those here may call under one to

@@ -66,7 +66,7 @@ class OpenOperations {
   // A link came back that these collectives use: what was lost on it is to be found soon.
   void hurry(const std::function<bool(CollectiveId)>& is_concerned) const;
   // To their collectives as the plan has them, where those are newer.
-  void migrate(const InstalledPlan& plan);
+  void migrate(const InstalledPlan& plan, bool may_stay);
   // Whether one runs in a collective as it was before this plan had it.
   [[nodiscard]] bool runs_before(const InstalledPlan& plan) const;
 

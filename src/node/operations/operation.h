@@ -67,7 +67,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   [[nodiscard]] bool has_posted(Rank rank) const { return members_.contains(rank); }
   // Whether anything runs on a plan older than `epoch`, and moving what can.
   [[nodiscard]] bool runs_before(Epoch epoch) const { return work_->runs_before(epoch); }
-  void migrate(const PlanPointer& plan) { work_->migrate(plan); }
+  void migrate(const PlanPointer& plan, bool may_stay) { work_->migrate(plan, may_stay); }
 
   // For its work:
   [[nodiscard]] const std::shared_ptr<NodeContext>& node() const { return node_; }

@@ -37,7 +37,7 @@ class OperationWork {
   virtual void shed(SessionId session) = 0;
   virtual void hurry() = 0;
   [[nodiscard]] virtual bool runs_before(Epoch epoch) const = 0;
-  virtual void migrate(const std::shared_ptr<const InstalledCollective>& plan) = 0;
+  virtual void migrate(const std::shared_ptr<const InstalledCollective>& plan, bool may_stay) = 0;
 
   // All that the members here wait for is done, but for what they give each other. Costs nothing: it
   // is asked with every block.

@@ -51,7 +51,7 @@ void SumOperation::cut_by(const PlanPointer& plan) {
   open_sums(plan);
   // The plan that cuts the buffer may be an older one, whose streams are gone, or go soon.
   const auto active = operation_.host().active(operation_.key().collective);
-  if (!operation_.is_over() && active && active->epoch() > plan->epoch()) migrate(active);
+  if (!operation_.is_over() && active && active->epoch() > plan->epoch()) migrate(active, false);
 }
 
 void SumOperation::open_sums(const PlanPointer& plan) {
@@ -174,8 +174,8 @@ void SumOperation::hurry() {
   sums_.hurry();
 }
 
-void SumOperation::migrate(const PlanPointer& plan) {
-  multicasts_.migrate(plan);
+void SumOperation::migrate(const PlanPointer& plan, bool may_stay) {
+  multicasts_.migrate(plan, may_stay);
   if (!operation_.is_over()) sums_.migrate(plan);
 }
 

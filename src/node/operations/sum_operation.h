@@ -34,7 +34,7 @@ class SumOperation final : public OperationWork {
   void shed(SessionId session) override { sums_.shed(session); }
   void hurry() override;
   [[nodiscard]] bool runs_before(Epoch epoch) const override;
-  void migrate(const PlanPointer& plan) override;
+  void migrate(const PlanPointer& plan, bool may_stay) override;
 
   [[nodiscard]] bool is_done() const override { return is_open_ && waiting_.empty(); }
   [[nodiscard]] bool is_quiet() const override { return multicasts_.is_quiet() && sums_.is_quiet(); }

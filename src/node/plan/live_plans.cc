@@ -62,7 +62,8 @@ void LivePlans::close(const PlanPointer& plan) {
 // Operations of a plan before the active one move up, so that it can go. What holds a sum
 // back may be another node, which was told in a frame that got lost: said again until it works.
 void LivePlans::move_up() {
-  if (const PlanPointer plan = active()) host_.move_up(plan);
+  const bool may_stay = pending_.empty() && !has_missed_one_;
+  if (const PlanPointer plan = active()) host_.move_up(plan, may_stay);
   confirm();
   const PlanPointer now = active();
   is_moving_ = is_moving_ && now && host_.runs_before(*now);
@@ -89,8 +90,8 @@ void LivePlans::activate(Epoch epoch, bool moves) {
   node_.traffic.follow(active()->shared_plan());
   confirm();
   // Others have let go of the plan before the one that they had in between.
-  const bool has_missed_one = previous && previous->value() + 1 < epoch.value();
-  is_moving_ = is_moving_ || moves || has_missed_one || (previous && host_.runs_before(*find(*previous)));
+  has_missed_one_ = previous && previous->value() + 1 < epoch.value();
+  is_moving_ = is_moving_ || moves || has_missed_one_ || (previous && host_.runs_before(*find(*previous)));
   if (is_moving_) move_up();
 }
 

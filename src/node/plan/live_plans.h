@@ -40,8 +40,9 @@ class LivePlans {
     virtual void close(const CollectivePointer& collective) = 0;
     // All of the plan's collectives are open.
     virtual void open_plan(const PlanPointer& plan) = 0;
-    // Operations of collectives as older plans had them move to this one, those that can.
-    virtual void move_up(const PlanPointer& plan) = 0;
+    // Operations of collectives as older plans had them move to this one, those that can. `may_stay`: what
+    // codes with redundancy carry, and goes on without who is avoided, need not.
+    virtual void move_up(const PlanPointer& plan, bool may_stay) = 0;
     // Whether an operation runs in a collective as it was before this plan had it.
     [[nodiscard]] virtual bool runs_before(const InstalledPlan& plan) const = 0;
   };
@@ -102,6 +103,7 @@ class LivePlans {
   std::optional<Epoch> active_;
   std::vector<Pending> pending_;
   bool is_moving_ = false;  // whatever runs is to leave the plans before the active one
+  bool has_missed_one_ = false;  // a plan before the active one: others have let go of what is older
   Executor::TimerId move_timer_ = 0;
   Lifetime life_;
 };

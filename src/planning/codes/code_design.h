@@ -26,13 +26,14 @@ struct CodeDesign {
     std::vector<double> row;  // of the root's blocks
   };
   struct Sink {
-    std::vector<int> flows;                    // K that end here
-    std::vector<std::vector<double>> inverse;  // of their rows
+    std::vector<int> flows;                    // K + redundancy that end here
+    std::vector<std::vector<double>> inverse;  // of the rows of the first K
   };
   FieldKind field = FieldKind::kGf256;
   int blocks = 1;           // K
   std::vector<Flow> flows;  // inputs before their sums
   std::vector<Sink> sinks;  // by terminal
+  int redundancy = 0;       // so many of a sink's flows may be lost, whichever
 
   // Flows that are sums: coding edges.
   [[nodiscard]] int sum_count() const;

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/spending.h"
+#include "planning/codes/redundant_code.h"
 #include "planning/exact/relaxation.h"
 
 namespace square::planning {
@@ -18,6 +19,19 @@ constexpr double kLeastPart = 0.01;
 // dearest.
 constexpr int kMostTries = 8;
 constexpr double kBanned = 1e6;
+
+Column column_of(const Instance& instance, std::size_t demand, CodeDesign design) {
+  const DemandGraph& graph = *instance.demands[demand].graph;
+  Column column{demand, {}, {}};
+  const std::vector<int> copies = design.copies(graph.link.size());
+  for (std::size_t a = 0; a < copies.size(); ++a) {
+    if (copies[a] == 0) continue;
+    column.links.push_back(graph.link[a]);
+    column.usage.push_back(static_cast<double>(copies[a]) / design.blocks);
+  }
+  column.code = std::make_shared<const CodeDesign>(std::move(design));
+  return column;
+}
 
 class Designer {
  public:
@@ -37,7 +51,7 @@ class Designer {
       // Very many destinations need a larger field.
       if (code.status().code() == StatusCode::kFailedPrecondition && field_ == FieldKind::kGf256)
         code = design_code(FieldKind::kGf65536, problem);
-      if (code.is_ok()) return std::optional(column_of(demand, *std::move(code)));
+      if (code.is_ok()) return std::optional(column_of(instance_, demand, *std::move(code)));
       if (code.status().code() != StatusCode::kAborted) break;
       if (cost.empty()) cost = level_cost(demand);
       cost[thinnest_in_circle(what.graph->graph, usage)] += kBanned;
@@ -50,19 +64,6 @@ class Designer {
   }
 
  private:
-  [[nodiscard]] Column column_of(std::size_t demand, CodeDesign design) const {
-    const DemandGraph& graph = *instance_.demands[demand].graph;
-    Column column{demand, {}, {}};
-    const std::vector<int> copies = design.copies(graph.link.size());
-    for (std::size_t a = 0; a < copies.size(); ++a) {
-      if (copies[a] == 0) continue;
-      column.links.push_back(graph.link[a]);
-      column.usage.push_back(static_cast<double>(copies[a]) / design.blocks);
-    }
-    column.code = std::make_shared<const CodeDesign>(std::move(design));
-    return column;
-  }
-
   // By arc, relative to the dearest: what links cost at the level where the demand's group stopped.
   [[nodiscard]] std::vector<double> level_cost(std::size_t demand) const {
     const std::size_t collective = instance_.problem->sessions[demand].collective;
@@ -109,7 +110,7 @@ Result<std::vector<Column>> coded_columns(const Generation& coded, const FairRat
     const Column& column = coded.pool().columns()[k];
     const Demand& demand = instance.demands[column.demand];
     const Session& session = instance.problem->sessions[column.demand];
-    if (column.is_tree() || demand.reversed || session.share.has_value()) continue;
+    if (column.is_tree() || column.code || demand.reversed || session.share.has_value()) continue;
     if (rates.flows.rate[k] < kLeastPart * session.fraction * rates.rate[session.collective]) continue;
     std::vector<double> by_link(instance.link_count(), 0.0);
     for (std::size_t e = 0; e < column.links.size(); ++e)
@@ -122,6 +123,17 @@ Result<std::vector<Column>> coded_columns(const Generation& coded, const FairRat
   return designed;
 }
 
+std::optional<Column> redundant_column(const Instance& instance, std::size_t demand,
+                                       const std::vector<double>& link_cost) {
+  const Demand& what = instance.demands[demand];
+  std::vector<double> cost;
+  for (const int link : what.graph->link) cost.push_back(link_cost[static_cast<std::size_t>(link)]);
+  std::optional<CodeDesign> code = cheapest_redundant_code(
+      {&what.graph->graph, what.root, what.terminals, what.redundancy}, what.most_ways, cost);
+  if (!code) return std::nullopt;
+  return column_of(instance, demand, *std::move(code));
+}
+
 void write_code(const DemandGraph& graph, const CodeDesign& design, double rate_bps, PlanSession& session) {
   const auto first = session.streams.size();
   const auto index_of = [&](int flow) {
@@ -131,6 +143,7 @@ void write_code(const DemandGraph& graph, const CodeDesign& design, double rate_
   PlanCode& code = session.codes.emplace_back();
   code.field = design.field;
   code.blocks = static_cast<std::uint32_t>(design.blocks);
+  code.redundancy = static_cast<std::uint32_t>(design.redundancy);
   code.rate_bps = rate_bps;
   for (const CodeDesign::Flow& flow : design.flows) {
     PlanStream& stream = session.streams.emplace_back();

@@ -13,7 +13,7 @@ std::vector<std::pair<Column, double>> flows_of(const Carried& carried) {
   std::vector<std::pair<Column, double>> flows;
   for (std::size_t i = 0; i < carried.trees.size(); ++i) {
     for (const Carried::Tree& tree : carried.trees[i])
-      flows.emplace_back(Column{i, tree.links, {}, {}}, tree.rate);
+      flows.emplace_back(Column{i, tree.links, tree.usage, {}, tree.code}, tree.rate);
   }
   return flows;
 }

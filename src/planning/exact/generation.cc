@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/spending.h"
+#include "planning/exact/coded_streams.h"
 #include "planning/exact/relaxation.h"
 
 namespace square::planning {
@@ -104,8 +105,22 @@ Result<Relaxation> Generation::relaxation(std::size_t demand, const std::vector<
   return steiner_relaxation(what.graph->graph, what.root, what.terminals, cost, kMaxRelaxationWork);
 }
 
+std::optional<Column> Generation::good(std::size_t demand, const std::vector<double>& link_cost) {
+  if (instance_.demands[demand].redundancy > 0) return redundant_column(instance_, demand, link_cost);
+  std::optional<PricedTree> tree = pricers_[demand].good(link_cost);
+  if (!tree.has_value()) return std::nullopt;
+  return Column{demand, std::move(tree->links), {}};
+}
+
 Result<std::optional<Generation::Priced>> Generation::price(std::size_t demand,
                                                             const std::vector<double>& link_cost) {
+  if (instance_.demands[demand].redundancy > 0) {
+    std::optional<Column> column = redundant_column(instance_, demand, link_cost);
+    if (!column.has_value()) return std::optional<Priced>();
+    const double cost = column->cost(link_cost);
+    // What any way to send it costs: it does not know of the redundancy, so the bound is wide.
+    return std::optional(Priced{*std::move(column), cost, pricers_[demand].bound(link_cost).length});
+  }
   std::optional<PricedTree> tree = pricers_[demand].cheapest(link_cost);
   if (!tree.has_value()) return std::optional<Priced>();
   Priced priced{{demand, std::move(tree->links), {}, {}}, tree->cost, tree->cost};
@@ -248,6 +263,7 @@ class Generation::Run {
   // overlay would take very many rounds.
   void add_others(std::size_t demand, std::vector<int> links, std::vector<double> cost,
                   const std::vector<double>& wanted) {
+    if (generation_.instance_.demands[demand].redundancy > 0) return;
     const std::size_t trees =
         std::clamp(generation_.instance_.link_count() / kLinksPerTree, kMinTreesPerRound, kMaxTreesPerRound);
     for (std::size_t k = 1; k < trees; ++k) {

@@ -78,6 +78,8 @@ class Generation {
     double at_least = 0.0;  // what any column costs
   };
   Result<std::optional<Priced>> price(std::size_t demand, const std::vector<double>& link_cost);
+  // A column that is cheap now and found quickly; of a demand with redundancy its code.
+  std::optional<Column> good(std::size_t demand, const std::vector<double>& link_cost);
   [[nodiscard]] Result<Relaxation> relaxation(std::size_t demand, const std::vector<double>& link_cost) const;
 
   const Instance& instance_;

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/spending.h"
+#include "planning/codes/redundant_code.h"
 
 namespace square::planning {
 namespace {
@@ -58,6 +59,7 @@ class Maker {
     add_latencies(session, demand);
     demand.graph = graph_of(demand);
     SQUARE_RETURN_IF_ERROR(check_reach(session, demand));
+    add_redundancy(session, demand);
     instance_.demands.push_back(std::move(demand));
     return Status::ok();
   }
@@ -71,6 +73,14 @@ class Maker {
       demand.max_latency.push_back(bound == Duration::max() ? kUnreachable
                                                             : static_cast<double>(bound.count()));
     }
+  }
+
+  void add_redundancy(const Session& session, Demand& demand) const {
+    const auto wanted =
+        static_cast<int>(problem_.scenario->collectives[session.collective].redundancy);
+    if (wanted == 0) return;
+    demand.most_ways = independent_way_count({&demand.graph->graph, demand.root, demand.terminals, wanted});
+    demand.redundancy = std::min(wanted, demand.most_ways - 1);
   }
 
   // Demands share a graph unless what they may use differs.

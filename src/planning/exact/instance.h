@@ -30,6 +30,10 @@ struct Demand {
   // By terminal: how long the way from the root may take, in nanoseconds; empty: no
   // bounds.
   std::vector<double> max_latency;
+  // So many of each terminal's ways may be lost, whichever: as many as were asked for, or fewer where the
+  // overlay has no more ways. 0: trees.
+  int redundancy = 0;
+  int most_ways = 1;  // with redundancy: that all terminals have, see independent_way_count()
 };
 
 // A part of a group: `fraction` times its rate is what each demand needs.

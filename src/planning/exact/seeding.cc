@@ -27,9 +27,10 @@ struct Congestion {
   explicit Congestion(const Instance& instance)
       : link(instance.link_count()), egress(instance.node_count()), ingress(instance.node_count()) {}
 
-  void add(const Instance& instance, const std::vector<int>& links, double rate) {
-    for (const int number : links) {
-      const auto e = static_cast<std::size_t>(number);
+  void add(const Instance& instance, const Column& column, double column_rate) {
+    for (std::size_t k = 0; k < column.links.size(); ++k) {
+      const auto e = static_cast<std::size_t>(column.links[k]);
+      const double rate = column_rate * column.usage_at(k);
       const auto tail = instance.tail[e].index();
       const auto head = instance.head[e].index();
       link[e] += rate / instance.network.capacity_bps[e];
@@ -159,7 +160,7 @@ class Generation::Seeding {
     carried_.resize(generation_.pool_.size());
     for (std::size_t k = 0; k < best.size(); ++k) {
       carried_[best[k]] += chosen->fractions[k] * rate;
-      load.add(instance_, generation_.pool_.columns()[best[k]].links, chosen->fractions[k] * rate);
+      load.add(instance_, generation_.pool_.columns()[best[k]], chosen->fractions[k] * rate);
     }
     return true;
   }
@@ -168,9 +169,9 @@ class Generation::Seeding {
   std::optional<std::size_t> tree_of(std::size_t demand) {
     if (known_[demand].empty()) {
       look_at_budget();
-      std::optional<PricedTree> tree = generation_.pricers_[demand].good(cost_);
-      if (!tree.has_value()) return std::nullopt;
-      return generation_.pool_.add({demand, std::move(tree->links), {}, {}}).first;
+      std::optional<Column> column = generation_.good(demand, cost_);
+      if (!column.has_value()) return std::nullopt;
+      return generation_.pool_.add(*std::move(column)).first;
     }
     const auto cost = [&](std::size_t k) { return generation_.pool_.columns()[k].cost(cost_); };
     return *std::min_element(known_[demand].begin(), known_[demand].end(),

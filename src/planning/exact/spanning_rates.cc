@@ -24,7 +24,8 @@ bool applies(const Instance& instance) {
   if (instance.demands.empty() || instance.budget_usd_per_hour.has_value()) return false;
   const Demand& first = instance.demands.front();
   for (const Demand& demand : instance.demands) {
-    if (!demand.spanning || !demand.max_latency.empty() || demand.graph != first.graph) return false;
+    if (!demand.spanning || !demand.max_latency.empty() || demand.redundancy > 0) return false;
+    if (demand.graph != first.graph) return false;
   }
   for (const Group& group : instance.groups) {
     if (group.alternatives.size() > 1) return false;

@@ -268,6 +268,8 @@ class Reader {
     if (!field) fields.fail("field", "is not gf256, gf65536 or float32");
     out.field = field.value_or(FieldKind::kGf256);
     out.blocks = static_cast<std::uint32_t>(small_count(fields, "blocks"));
+    if (fields.has("redundancy"))
+      out.redundancy = static_cast<std::uint32_t>(small_count(fields, "redundancy"));
     out.rate_bps = fields.rate("rate_mbps");
     fields.each("sinks", [&](const Json& entry, std::string place) {
       const Fields of(entry, std::move(place), error_);

@@ -235,10 +235,11 @@ class Writer {
       sinks.push_back(
           {{"member", name(sink.member)}, {"streams", std::move(streams)}, {"inverse", sink.inverse}});
     }
-    return {{"field", to_string(code.field)},
-            {"blocks", code.blocks},
-            {"rate_mbps", rate(code.rate_bps)},
-            {"sinks", std::move(sinks)}};
+    OrderedJson out = {{"field", to_string(code.field)}, {"blocks", code.blocks}};
+    if (code.redundancy > 0) out["redundancy"] = code.redundancy;
+    out["rate_mbps"] = rate(code.rate_bps);
+    out["sinks"] = std::move(sinks);
+    return out;
   }
 
   [[nodiscard]] OrderedJson link(const PlanLink& item) const {

@@ -22,6 +22,24 @@ constexpr std::array<std::pair<std::string_view, AllReduceAlgorithm>, 2> kAlgori
 
 constexpr std::string_view kRequiredRate = "required rate";
 constexpr std::string_view kLatencyBound = "bound on latency";
+constexpr std::string_view kRedundancy = "redundancy";
+
+// Of one that asks for some.
+Status check_redundancy(const CollectiveSpec& collective, const PolicySpec& policy) {
+  if (collective.redundancy == 0) return {};
+  if (!meets_demands(policy)) return meets_no_demands(policy, kRedundancy);
+  if (collective.op != CollectiveOp::kBroadcast) {
+    return invalid_argument(fmt::format("redundancy is for broadcast, not for {}: leave it out",
+                                        to_string(collective.op)));
+  }
+  if (!collective.max_latency.empty())
+    return invalid_argument("redundancy does not go with bounds on latency: leave one of them out");
+  if (collective.redundancy > kMaxRedundancy) {
+    return invalid_argument(
+        fmt::format("redundancy must be 0 to {}, not {}", kMaxRedundancy, collective.redundancy));
+  }
+  return {};
+}
 
 class CollectiveReader {
  public:
@@ -46,6 +64,7 @@ class CollectiveReader {
     SQUARE_ASSIGN_OR_RETURN(spec_.required_bps, read_mbps(table_, "required_mbps"));
     SQUARE_RETURN_IF_ERROR(table_.at("required_mbps", check_required()));
     SQUARE_RETURN_IF_ERROR(read_max_latency());
+    SQUARE_RETURN_IF_ERROR(read_redundancy());
     return std::move(spec_);
   }
 
@@ -149,6 +168,15 @@ class CollectiveReader {
     return {};
   }
 
+  Status read_redundancy() {
+    SQUARE_ASSIGN_OR_RETURN(const auto count, table_.integer(kRedundancy));
+    if (!count) return {};
+    if (*count < 0 || *count > static_cast<std::int64_t>(kMaxRedundancy))
+      return table_.error(kRedundancy, fmt::format("must be 0 to {}, not {}", kMaxRedundancy, *count));
+    spec_.redundancy = static_cast<std::uint32_t>(*count);
+    return table_.at(kRedundancy, check_redundancy(spec_, policy_));
+  }
+
   [[nodiscard]] bool is_root(NodeId node) const { return has_root(spec_.op) && node == spec_.root; }
 
   static Result<Duration> read_bound(const TomlTable& table, std::string_view key) {
@@ -169,7 +197,7 @@ class CollectiveReader {
 Result<CollectiveSpec> read_collective(const TomlTable& table, const Topology& topology,
                                        const PolicySpec& policy) {
   SQUARE_RETURN_IF_ERROR(table.allow_only({"tenant", "weight", "op", "algorithm", "root", "members", "bytes",
-                                           "required_mbps", "max_latency_ms"}));
+                                           "required_mbps", "max_latency_ms", "redundancy"}));
   return CollectiveReader(table, topology, policy).read();
 }
 
@@ -187,6 +215,7 @@ Status check_demands(const CollectiveSpec& collective, const PolicySpec& policy)
   } else if (policy.objective == Objective::kCost) {
     return invalid_argument("objective \"cost\" needs a required rate for every collective");
   }
+  SQUARE_RETURN_IF_ERROR(check_redundancy(collective, policy));
   if (collective.max_latency.empty()) return {};
   if (!meets_demands(policy)) return meets_no_demands(policy, kLatencyBound);
   if (collective.max_latency.size() != collective.members.size()) {

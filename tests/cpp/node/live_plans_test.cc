@@ -18,7 +18,7 @@ struct Watching final : LivePlans::Host {
     said.push_back("close " + std::to_string(collective->epoch().value()));
   }
   void open_plan(const LivePlans::PlanPointer& /*plan*/) override {}
-  void move_up(const LivePlans::PlanPointer& plan) override {
+  void move_up(const LivePlans::PlanPointer& plan, bool /*may_stay*/) override {
     said.push_back("move to " + std::to_string(plan->epoch().value()));
   }
   [[nodiscard]] bool runs_before(const InstalledPlan& plan) const override { return oldest < plan.epoch(); }

@@ -91,6 +91,42 @@ class PlanBuilder {
     code.sinks.push_back({NodeId(6), {StreamIndex(1), StreamIndex(2)}, {{minus, 1}, {1, 0}}});
   }
 
+  // Six nodes that all reach one another; 0 sends to 1 and 2. Each of the five others takes a part on: four
+  // blocks and their sum, whichever of which may be lost. `without`: relays that nothing goes through; so
+  // many blocks are fewer.
+  void add_redundant_mesh(double link_bps, Duration latency = {}, const std::vector<int>& without = {}) {
+    constexpr std::uint32_t kMeshed = 6;
+    for (std::uint32_t from = 0; from < kMeshed; ++from) {
+      for (std::uint32_t to = 0; to < kMeshed; ++to) {
+        if (from != to) add_link(from, to, link_bps, latency);
+      }
+    }
+    Trees trees = {{{{0, 1}, {1, 2}}, link_bps}, {{{0, 2}, {2, 1}}, link_bps}};
+    for (const int relay : {3, 4, 5}) {
+      if (std::ranges::find(without, relay) == without.end())
+        trees.push_back({{{0, relay}, {relay, 1}, {relay, 2}}, link_bps});
+    }
+    add_broadcast(0, {0, 1, 2}, trees);
+    const auto blocks = static_cast<std::uint32_t>(trees.size() - 1);
+    PlanSession& session = plan_.sessions.back();
+    session.rate_bps = blocks * link_bps;
+    plan_.collectives.back().rate_bps = session.rate_bps;
+    PlanCode code{FieldKind::kGf256, blocks, session.rate_bps, {}, 1};
+    PlanCode::Sink sink;
+    for (std::uint16_t part = 0; part <= blocks; ++part) {
+      std::vector<double> row(blocks, part == blocks ? 1 : 0);
+      if (part < blocks) row[part] = 1;
+      if (part < blocks) sink.inverse.push_back(row);
+      session.streams[part].coded = PlanCodePart{0, NodeId(0), {}, row};
+      sink.streams.emplace_back(part);
+    }
+    for (const std::uint32_t member : {1U, 2U}) {
+      sink.member = NodeId(member);
+      code.sinks.push_back(sink);
+    }
+    session.codes.push_back(std::move(code));
+  }
+
   [[nodiscard]] std::shared_ptr<const Plan> build() const { return std::make_shared<const Plan>(plan_); }
 
  private:
