@@ -66,7 +66,7 @@ CollectiveText make_text(std::string tenant, std::string op, std::optional<std::
     }
     bounds = std::move(by_name);
   }
-  return {std::move(tenant),    std::move(op), std::move(root),  std::move(members), size_bytes, weight,
+  return {std::move(tenant),    std::move(op), std::move(root),   std::move(members), size_bytes, weight,
           std::move(algorithm), required_bps,  std::move(bounds), redundancy};
 }
 
@@ -125,7 +125,8 @@ void bind_collective(py::module_& module) {
       "One collective of a tenant, to make a Scenario with. With the policy \"exact\": ``required_bps``, the "
       "rate that it must have where the objective is \"cost\"; and ``max_latency``, seconds or a timedelta, "
       "for all members or by name, that no stream takes longer than from the root to the member (in a "
-      "reduce: to the root); and ``redundancy``, of a broadcast: whichever so many relays and links are lost, "
+      "reduce: to the root); and ``redundancy``, of a broadcast: whichever so many relays and links are "
+      "lost, "
       "nothing is sent again, as so many ways more carry sums of the blocks.")
       .def(py::init(&make_text), py::arg("tenant"), py::arg("op") = "broadcast", py::arg("root") = py::none(),
            py::arg("members") = "all", py::arg("size_bytes") = 0, py::arg("weight") = 1.0,

@@ -152,7 +152,7 @@ class CodedBlock:
 
 class Collective:
     """
-    One collective of a tenant, to make a Scenario with. With the policy "exact": ``required_bps``, the rate that it must have where the objective is "cost"; and ``max_latency``, seconds or a timedelta, for all members or by name, that no stream takes longer than from the root to the member (in a reduce: to the root).
+    One collective of a tenant, to make a Scenario with. With the policy "exact": ``required_bps``, the rate that it must have where the objective is "cost"; and ``max_latency``, seconds or a timedelta, for all members or by name, that no stream takes longer than from the root to the member (in a reduce: to the root); and ``redundancy``, of a broadcast: whichever so many relays and links are lost, nothing is sent again, as so many ways more carry sums of the blocks.
     """
     def __init__(
         self,
@@ -169,6 +169,7 @@ class Collective:
         | datetime.timedelta
         | collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex | datetime.timedelta]
         | None = None,
+        redundancy: typing.SupportsInt | typing.SupportsIndex = 0,
     ) -> None: ...
     @property
     def algorithm(self) -> str: ...
@@ -181,6 +182,8 @@ class Collective:
     def members(self) -> str | list[str]: ...
     @property
     def op(self) -> str: ...
+    @property
+    def redundancy(self) -> int: ...
     @property
     def required_bps(self) -> float | None: ...
     @property
@@ -209,6 +212,8 @@ class CollectiveView:
     def members(self) -> list[str]: ...
     @property
     def op(self) -> str: ...
+    @property
+    def redundancy(self) -> int: ...
     @property
     def required_bps(self) -> float | None: ...
     @property
@@ -249,6 +254,7 @@ class Communicator:
             ]
         ] = [],
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
+        redundancy: typing.SupportsInt | typing.SupportsIndex = 0,
     ) -> None: ...
     def all_gather(
         self,
@@ -1221,6 +1227,11 @@ class PlanCode:
     def field(self) -> str: ...
     @property
     def rate_bps(self) -> float: ...
+    @property
+    def redundancy(self) -> int:
+        """
+        So many of the streams that come to a member may be lost.
+        """
     @property
     def sinks(self) -> list[PlanSink]: ...
 

@@ -131,8 +131,8 @@ GroupRegistry::GroupRegistry(const Scenario& scenario) {
       if (has_root(spec.op) && spec.members[rank] == spec.root)
         collective.root = Rank(static_cast<Rank::value_type>(rank));
     }
-    group.collectives.push_back({spec.id, collective, spec.algorithm, spec.required_bps, spec.max_latency,
-                                 spec.redundancy});
+    group.collectives.push_back(
+        {spec.id, collective, spec.algorithm, spec.required_bps, spec.max_latency, spec.redundancy});
     groups_.emplace(fmt::format("collective/{}", i),
                     std::make_shared<const RegisteredGroup>(std::move(group)));
     next_id_ = std::max(next_id_, spec.id.value() + 1);

@@ -102,7 +102,7 @@ class LivePlans {
   std::map<SessionKey, CollectivePointer> sessions_;  // of all plans
   std::optional<Epoch> active_;
   std::vector<Pending> pending_;
-  bool is_moving_ = false;  // whatever runs is to leave the plans before the active one
+  bool is_moving_ = false;       // whatever runs is to leave the plans before the active one
   bool has_missed_one_ = false;  // a plan before the active one: others have let go of what is older
   Executor::TimerId move_timer_ = 0;
   Lifetime life_;

@@ -142,8 +142,7 @@ int independent_way_count(const RedundantProblem& problem) {
   std::size_t fewest = kMostRedundantWays;
   for (const int terminal : problem.terminals) {
     const auto wanted = static_cast<int>(fewest);
-    fewest = std::min(
-        fewest, independent_ways(*problem.graph, problem.root, terminal, wanted, free).size());
+    fewest = std::min(fewest, independent_ways(*problem.graph, problem.root, terminal, wanted, free).size());
   }
   return static_cast<int>(fewest);
 }

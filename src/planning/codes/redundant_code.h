@@ -30,9 +30,9 @@ std::vector<std::vector<int>> independent_ways(const Digraph& graph, int root, i
 int independent_way_count(const RedundantProblem& problem);
 
 // K blocks and `redundancy` sums of all of them, each on one of `ways` = K + redundancy independent ways to
-// every terminal, so that each link and each node in between carries one of them for a terminal at most. Any K
-// decode. What ways of several terminals have in common is sent once, as far as they could be made to agree.
-// Nothing where a terminal has fewer ways. Precondition: ways > redundancy.
+// every terminal, so that each link and each node in between carries one of them for a terminal at most. Any
+// K decode. What ways of several terminals have in common is sent once, as far as they could be made to
+// agree. Nothing where a terminal has fewer ways. Precondition: ways > redundancy.
 std::optional<CodeDesign> redundant_code(const RedundantProblem& problem, int ways,
                                          const std::vector<double>& cost);
 

@@ -1,5 +1,6 @@
 #include "planning/exact/exact_plan.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -23,6 +24,9 @@ std::vector<std::pair<Column, double>> flows_of(const Carried& carried) {
 Result<Plan> exact_plan(const Problem& problem, const PlanOptions& options, ExactMemory* memory) {
   const Phase phase("reading what is asked for");
   SQUARE_ASSIGN_OR_RETURN(const Instance instance, make_instance(problem));
+  // What it remembers are trees, and where programs over them ended.
+  if (std::ranges::any_of(instance.demands, [](const Demand& demand) { return demand.redundancy > 0; }))
+    memory = nullptr;
   if (memory != nullptr) memory->align(problem.topology());
   const PolicySpec& policy = problem.scenario->policy;
   SQUARE_ASSIGN_OR_RETURN(ExactSolution solution, policy.objective == Objective::kCost

@@ -76,8 +76,7 @@ class Maker {
   }
 
   void add_redundancy(const Session& session, Demand& demand) const {
-    const auto wanted =
-        static_cast<int>(problem_.scenario->collectives[session.collective].redundancy);
+    const auto wanted = static_cast<int>(problem_.scenario->collectives[session.collective].redundancy);
     if (wanted == 0) return;
     demand.most_ways = independent_way_count({&demand.graph->graph, demand.root, demand.terminals, wanted});
     demand.redundancy = std::min(wanted, demand.most_ways - 1);

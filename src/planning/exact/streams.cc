@@ -194,7 +194,8 @@ Result<Carried> carry_by_few(const Instance& instance, const Carried& carried, s
     as_they_are.grow = false;
     Generation generation(instance, as_they_are);
     for (std::size_t i = 0; i < few.trees.size(); ++i) {
-      for (const Carried::Tree& tree : few.trees[i]) generation.pool().add({i, tree.links, tree.usage, {}, tree.code});
+      for (const Carried::Tree& tree : few.trees[i])
+        generation.pool().add({i, tree.links, tree.usage, {}, tree.code});
     }
     SQUARE_ASSIGN_OR_RETURN(const FairRates rates, fair_rates(generation, unit_of(instance, few)));
     SQUARE_ASSIGN_OR_RETURN(few, carry(instance, generation.pool(), rates.rate));

@@ -29,8 +29,8 @@ Status check_redundancy(const CollectiveSpec& collective, const PolicySpec& poli
   if (collective.redundancy == 0) return {};
   if (!meets_demands(policy)) return meets_no_demands(policy, kRedundancy);
   if (collective.op != CollectiveOp::kBroadcast) {
-    return invalid_argument(fmt::format("redundancy is for broadcast, not for {}: leave it out",
-                                        to_string(collective.op)));
+    return invalid_argument(
+        fmt::format("redundancy is for broadcast, not for {}: leave it out", to_string(collective.op)));
   }
   if (!collective.max_latency.empty())
     return invalid_argument("redundancy does not go with bounds on latency: leave one of them out");

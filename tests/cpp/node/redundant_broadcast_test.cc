@@ -43,13 +43,13 @@ void lose(Overlay& overlay, std::size_t node, Loss how) {
   }
 }
 
-struct Outcome {
+struct Transfer {
   double seconds = 0;  // until both destinations have all
   std::uint64_t resent = 0;
 };
 
 // What `happens` does so in the middle of the transfer.
-Outcome run_broadcast(double link_bps, const std::function<void(Overlay&)>& happens) {
+Transfer run_broadcast(double link_bps, const std::function<void(Overlay&)>& happens) {
   Overlay overlay(1, kNodes);
   REQUIRE(overlay.publish(mesh_plan(link_bps)));
   overlay.set_members(CollectiveId(0), {0, 1, 2});
@@ -62,63 +62,65 @@ Outcome run_broadcast(double link_bps, const std::function<void(Overlay&)>& happ
   happens(overlay);
   REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
   CHECK(broadcast.is_right());
-  Outcome outcome;
+  Transfer transfer;
   // The source's call ends later where a host fell silent: its transport still has blocks for that.
   for (const std::size_t rank : {1U, 2U})
-    outcome.seconds = std::max(outcome.seconds, to_seconds(broadcast.finished_at[rank] - start));
-  outcome.resent = blocks_resent(overlay);
-  return outcome;
+    transfer.seconds = std::max(transfer.seconds, to_seconds(broadcast.finished_at[rank] - start));
+  transfer.resent = blocks_resent(overlay);
+  return transfer;
 }
 
 }  // namespace
 
 TEST_CASE("four of five ways carry what is sent") {
-  const Outcome outcome = run_broadcast(1 * kMbps, [](Overlay&) {});
-  CHECK(outcome.seconds > 10);
-  CHECK(outcome.seconds < 10 * 1.05);
-  CHECK(outcome.resent == 0);
+  const Transfer transfer = run_broadcast(1 * kMbps, [](Overlay&) {});
+  CHECK(transfer.seconds > 10);
+  CHECK(transfer.seconds < 10 * 1.05);
+  CHECK(transfer.resent == 0);
 }
 
 TEST_CASE("whichever relay is lost, nothing is sent again and no time is lost") {
-  const Outcome whole = run_broadcast(1 * kMbps, [](Overlay&) {});
+  const Transfer whole = run_broadcast(1 * kMbps, [](Overlay&) {});
   for (const Loss how : {Loss::kBroken, Loss::kSilent}) {
     for (const std::size_t relay : {3U, 4U, 5U}) {
       CAPTURE(relay);
       CAPTURE(static_cast<int>(how));
-      const Outcome outcome = run_broadcast(1 * kMbps, [&](Overlay& overlay) { lose(overlay, relay, how); });
-      CHECK(outcome.resent == 0);
-      CHECK(outcome.seconds < 1.05 * whole.seconds);
+      const Transfer transfer =
+          run_broadcast(1 * kMbps, [&](Overlay& overlay) { lose(overlay, relay, how); });
+      CHECK(transfer.resent == 0);
+      CHECK(transfer.seconds < 1.05 * whole.seconds);
     }
   }
 }
 
 TEST_CASE("whichever link of a member is lost, nothing is sent again and no time is lost") {
-  const Outcome whole = run_broadcast(1 * kMbps, [](Overlay&) {});
-  for (const auto& [from, to] : {std::pair(0U, 1U), std::pair(1U, 2U), std::pair(3U, 1U), std::pair(0U, 5U)}) {
+  const Transfer whole = run_broadcast(1 * kMbps, [](Overlay&) {});
+  for (const auto& [from, to] :
+       {std::pair(0U, 1U), std::pair(1U, 2U), std::pair(3U, 1U), std::pair(0U, 5U)}) {
     CAPTURE(from);
     CAPTURE(to);
-    const Outcome outcome =
+    const Transfer transfer =
         run_broadcast(1 * kMbps, [&](Overlay& overlay) { overlay.set_stalled(from, to, true); });
-    CHECK(outcome.resent == 0);
-    CHECK(outcome.seconds < 1.05 * whole.seconds);
+    CHECK(transfer.resent == 0);
+    CHECK(transfer.seconds < 1.05 * whole.seconds);
   }
 }
 
 TEST_CASE("what runs stays with its ways when the plan goes around who was lost") {
-  const Outcome whole = run_broadcast(1 * kMbps, [](Overlay&) {});
-  const Outcome outcome = run_broadcast(1 * kMbps, [](Overlay& overlay) {
+  const Transfer whole = run_broadcast(1 * kMbps, [](Overlay&) {});
+  const Transfer transfer = run_broadcast(1 * kMbps, [](Overlay& overlay) {
     lose(overlay, 3, Loss::kBroken);
     pass(overlay, std::chrono::milliseconds(500));
     REQUIRE(overlay.publish(plan_without_relay(1 * kMbps), true));
   });
-  CHECK(outcome.resent == 0);
-  CHECK(outcome.seconds < 1.05 * whole.seconds);
+  CHECK(transfer.resent == 0);
+  CHECK(transfer.seconds < 1.05 * whole.seconds);
 }
 
 TEST_CASE("where more is lost than the code has ways for, the rest is sent again") {
   for (const Loss how : {Loss::kBroken, Loss::kSilent}) {
     CAPTURE(static_cast<int>(how));
-    const Outcome outcome = run_broadcast(1 * kMbps, [&](Overlay& overlay) {
+    const Transfer transfer = run_broadcast(1 * kMbps, [&](Overlay& overlay) {
       lose(overlay, 3, how);
       lose(overlay, 4, how);
       pass(overlay, std::chrono::milliseconds(500));
@@ -132,7 +134,7 @@ TEST_CASE("where more is lost than the code has ways for, the rest is sent again
         }
       }
     });
-    CHECK(outcome.seconds < 40);
+    CHECK(transfer.seconds < 40);
   }
 }
 

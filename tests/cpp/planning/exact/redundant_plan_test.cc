@@ -49,8 +49,8 @@ TEST_CASE("in a mesh of six each way that may be lost costs one link's rate") {
     const PlanSession& session = plan.sessions.at(0);
     CHECK(session.rate_bps == doctest::Approx((5 - redundancy) * kMbps).epsilon(0.01));
     CHECK(redundancy_of(session) == redundancy);
-    const bool all_coded =
-        std::ranges::all_of(session.streams, [](const PlanStream& stream) { return stream.coded.has_value(); });
+    const bool all_coded = std::ranges::all_of(
+        session.streams, [](const PlanStream& stream) { return stream.coded.has_value(); });
     CHECK(all_coded == (redundancy > 0));
   }
 }
