@@ -126,8 +126,7 @@ void bind_collective(py::module_& module) {
       "rate that it must have where the objective is \"cost\"; and ``max_latency``, seconds or a timedelta, "
       "for all members or by name, that no stream takes longer than from the root to the member (in a "
       "reduce: to the root); and ``redundancy``, of a broadcast: whichever so many relays and links are "
-      "lost, "
-      "nothing is sent again, as so many ways more carry sums of the blocks.")
+      "lost, nothing is sent again, as so many ways more carry sums of the blocks.")
       .def(py::init(&make_text), py::arg("tenant"), py::arg("op") = "broadcast", py::arg("root") = py::none(),
            py::arg("members") = "all", py::arg("size_bytes") = 0, py::arg("weight") = 1.0,
            py::arg("algorithm") = "planned", py::arg("required_bps") = py::none(),

@@ -114,11 +114,17 @@ def six() -> Iterator[Overlay]:
 
 
 def test_members_must_agree(six: Overlay) -> None:
-    def member(redundancy: int) -> square.Communicator:
-        return square.Communicator(six.nodes["a"], "g", "alice", ["a", "a"], 0, redundancy=redundancy, timeout=2)
+    def member(rank: int, redundancy: int) -> square.Communicator:
+        node = six.nodes[MEMBERS[rank]]
+        return square.Communicator(node, "g", "alice", MEMBERS, rank, redundancy=redundancy)
 
     with pytest.raises(square.errors.InvalidArgumentError, match="at most 4"):
-        member(5)
+        member(0, 5)
+    member(0, 1)
+    with pytest.raises(
+        square.errors.InvalidArgumentError, match="registered it with redundancy 1, this one with 2"
+    ):
+        member(1, 2)
 
 
 def test_without_redundancy_nothing_changes(six: Overlay) -> None:

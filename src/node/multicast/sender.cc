@@ -174,8 +174,9 @@ bool Sender::take_new(std::size_t& block) {
 
 void Sender::fill() {
   find_lost_links();
+  if (all_refuse()) return;
   for (Stream& stream : streams_) send_owed(stream);
-  while (!is_done() && !all_refuse()) {
+  while (!is_done()) {
     if (fill_again()) continue;
     Stream* stream = choose_stream(false);
     if (stream == nullptr) break;
