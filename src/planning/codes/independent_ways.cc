@@ -1,11 +1,13 @@
+#include "planning/codes/independent_ways.h"
+
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <set>
 #include <utility>
 
 #include "base/spending.h"
-#include "planning/codes/redundant_code.h"
 
 namespace square::planning {
 namespace {
@@ -135,16 +137,6 @@ std::vector<std::vector<int>> independent_ways(const Digraph& graph, int root, i
                                                const std::vector<double>& cost) {
   look_at_budget();
   return NodeFlow(graph, root, terminal, cost).run(wanted);
-}
-
-int independent_way_count(const RedundantProblem& problem) {
-  const std::vector<double> free(problem.graph->arcs.size(), 0.0);
-  std::size_t fewest = kMostRedundantWays;
-  for (const int terminal : problem.terminals) {
-    const auto wanted = static_cast<int>(fewest);
-    fewest = std::min(fewest, independent_ways(*problem.graph, problem.root, terminal, wanted, free).size());
-  }
-  return static_cast<int>(fewest);
 }
 
 }  // namespace square::planning

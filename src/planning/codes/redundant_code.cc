@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "coding/codes/redundancy.h"
+#include "planning/codes/independent_ways.h"
 #include "square/coded_block.h"
 
 namespace square::planning {
@@ -132,6 +133,16 @@ double cost_of(const CodeDesign& design, const std::vector<double>& cost) {
 }
 
 }  // namespace
+
+int independent_way_count(const RedundantProblem& problem) {
+  const std::vector<double> free(problem.graph->arcs.size(), 0.0);
+  std::size_t fewest = kMostRedundantWays;
+  for (const int terminal : problem.terminals) {
+    const auto wanted = static_cast<int>(fewest);
+    fewest = std::min(fewest, independent_ways(*problem.graph, problem.root, terminal, wanted, free).size());
+  }
+  return static_cast<int>(fewest);
+}
 
 std::optional<CodeDesign> redundant_code(const RedundantProblem& problem, int ways,
                                          const std::vector<double>& cost) {

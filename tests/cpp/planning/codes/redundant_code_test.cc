@@ -8,6 +8,7 @@
 #include <set>
 
 #include "coding/codes/row_space.h"
+#include "planning/codes/independent_ways.h"
 #include "planning/scenarios.h"
 
 namespace square::planning {
