@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import square
 from groups import outcomes_of
-from square.torch.options import Options
 from test_cli_serve import serving
 
 MEMBERS = ["a", "b", "c"]
@@ -77,15 +76,6 @@ def test_a_scenario_asks_for_it() -> None:
 def test_what_it_does_not_go_with_is_refused(op: str, more: str, words: str) -> None:
     with pytest.raises(square.errors.InvalidArgumentError, match=words):
         square.Scenario.parse(SCENARIO.format(op=op, more=more))
-
-
-def test_torch_options_say_it() -> None:
-    assert Options.resolve(None, {"SQUARE_REDUNDANCY": "1"}).redundancy == 1
-    assert Options.resolve(Options(redundancy=2), {"SQUARE_REDUNDANCY": "1"}).redundancy == 2
-    with pytest.raises(ValueError, match="must be a whole number, not 'one'"):
-        Options.resolve(None, {"SQUARE_REDUNDANCY": "one"})
-    with pytest.raises(ValueError, match="must be 0 or more"):
-        Options.resolve(Options(redundancy=-1), {})
 
 
 @dataclass

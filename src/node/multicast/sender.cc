@@ -1,7 +1,5 @@
 #include "node/multicast/sender.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -225,28 +223,14 @@ void Sender::send_generation(Stream& stream, std::size_t first) {
   send_owed(stream);
 }
 
-// As far as there is room. A way that falls behind leaves out what everybody has meanwhile.
 void Sender::send_owed(Stream& stream) {
-  const auto is_needed = [&](std::size_t first) {
-    const std::size_t end = std::min(block_count_, first + stream.blocks);
-    for (std::size_t block = first; block < end; ++block) {
-      if (!everyone_has(block)) return true;
-    }
-    return false;
+  const auto is_needed = [&](const sending::Owed& owed) {
+    const std::size_t end = std::min(block_count_, owed.first + stream.blocks);
+    bool is = false;
+    for (std::size_t block = owed.first; block < end && !is; ++block) is = !everyone_has(block);
+    return is;
   };
-  for (sending::Way& way : stream.ways) {
-    while (!way.owed.empty()) {
-      const sending::Owed next = way.owed.front();
-      if (is_needed(next.first)) {
-        if (!way.has_room()) break;
-        const Frame frame = frames_.of_generation(*way.local, next.first, next.sequence);
-        for (const auto& hop : way.hops) hop->enqueue(frame, nullptr);
-      }
-      way.owed.pop_front();
-    }
-    if (way.owed.empty()) continue;
-    for (const auto& hop : way.hops) hop->want_room();
-  }
+  for (sending::Way& way : stream.ways) way.send_owed(is_needed, frames_);
 }
 
 // Near the end: a block that still waits on a slower stream moves to this one.
@@ -294,14 +278,7 @@ void Sender::look_later() {
   }));
 }
 
-bool Sender::outlives_losses() const {
-  const TimePoint now = node_.clock.now();
-  const auto goes_on = [&](const Stream& stream) {
-    return stream.is_spare || (stream.redundancy() > 0 && stream.is_moving(now));
-  };
-  return std::ranges::all_of(streams_, goes_on) &&
-         std::ranges::any_of(streams_, [](const Stream& stream) { return stream.redundancy() > 0; });
-}
+bool Sender::outlives_losses() const { return sending::outlive_losses(streams_, node_.clock.now()); }
 
 void Sender::hurry() {
   if (is_done() || probe_wait_ == kMinProbeWait) return;
@@ -421,31 +398,10 @@ void Sender::forget_settled(std::size_t stream) {
   for (const Destination& d : destinations_) {
     if (!d.done) settled = std::min(settled, d.checked[stream]);
   }
-  const TimePoint now = node_.clock.now();
-  Stream& moved = streams_[stream];
-  moved.is_silent = moved.is_silent && settled < moved.silent_from;
-  auto& in_flight = moved.in_flight;
-  // With redundancy a way may never tell; what everybody has is settled.
-  const auto is_settled = [&](const Assignment& assignment) {
-    return assignment.sequence <= settled || (moved.redundancy() > 0 && everyone_has(assignment.block));
-  };
-  while (!in_flight.empty() && is_settled(in_flight.front())) {
-    moved.moved_at = moved.settled_at = now;
-    moved.patience =
-        std::max(moved.least_patience, std::min(2 * (now - in_flight.front().at), kMaxSilentTime));
-    in_flight.pop_front();
-  }
+  streams_[stream].forget_settled(
+      settled, [&](std::size_t block) { return everyone_has(block); }, node_.clock.now());
 }
 
-std::string Sender::describe_missing() const {
-  std::string text;
-  for (const Destination& d : destinations_) {
-    if (d.done) continue;
-    if (!text.empty()) text += ", ";
-    text += fmt::format("\"{}\" ({} of {} blocks{})", plan_->name_of(d.node), d.have.count(), d.have.size(),
-                        d.accepting ? "" : ", not called yet");
-  }
-  return text;
-}
+std::string Sender::describe_missing() const { return sending::describe_missing(destinations_, *plan_); }
 
 }  // namespace square

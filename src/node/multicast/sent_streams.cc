@@ -1,5 +1,7 @@
 #include "node/multicast/sent_streams.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -52,6 +54,33 @@ bool Way::has_room() const {
 bool Way::has_sent(OperationId operation, std::uint64_t sequence) const {
   const bool is_owed = std::ranges::find(owed, sequence, &Owed::sequence) != owed.end();
   return !is_owed && all_hops([&](const auto& hop) { return !hop->is_queued(operation, sequence); });
+}
+
+void Way::send_owed(const std::function<bool(const Owed&)>& is_needed, const CargoFrames& frames) {
+  while (!owed.empty()) {
+    const Owed next = owed.front();
+    if (is_needed(next)) {
+      if (!has_room()) break;
+      const Frame frame = frames.of_generation(*local, next.first, next.sequence);
+      for (const auto& hop : hops) hop->enqueue(frame, nullptr);
+    }
+    owed.pop_front();
+  }
+  if (owed.empty()) return;
+  for (const auto& hop : hops) hop->want_room();
+}
+
+void Stream::forget_settled(std::uint64_t settled, const std::function<bool(std::size_t block)>& everyone_has,
+                            TimePoint now) {
+  is_silent = is_silent && settled < silent_from;
+  const auto is_settled = [&](const Assignment& assignment) {
+    return assignment.sequence <= settled || (redundancy() > 0 && everyone_has(assignment.block));
+  };
+  while (!in_flight.empty() && is_settled(in_flight.front())) {
+    moved_at = settled_at = now;
+    patience = std::max(least_patience, std::min(2 * (now - in_flight.front().at), kMaxSilentTime));
+    in_flight.pop_front();
+  }
 }
 
 bool Stream::can_do_without(const std::vector<StreamIndex>& failing) const {
@@ -151,6 +180,25 @@ void note_seen(Destination& destination, const std::vector<Stream>& streams, con
     }
     destination.seen[k] = std::max(destination.seen[k], std::min(up_to, stream.next_sequence - 1));
   }
+}
+
+bool outlive_losses(const std::vector<Stream>& streams, TimePoint now) {
+  const auto goes_on = [&](const Stream& stream) {
+    return stream.is_spare || (stream.redundancy() > 0 && stream.is_moving(now));
+  };
+  return std::ranges::all_of(streams, goes_on) &&
+         std::ranges::any_of(streams, [](const Stream& stream) { return stream.redundancy() > 0; });
+}
+
+std::string describe_missing(const std::vector<Destination>& destinations, const InstalledCollective& plan) {
+  std::string text;
+  for (const Destination& d : destinations) {
+    if (d.done) continue;
+    if (!text.empty()) text += ", ";
+    text += fmt::format("\"{}\" ({} of {} blocks{})", plan.name_of(d.node), d.have.count(), d.have.size(),
+                        d.accepting ? "" : ", not called yet");
+  }
+  return text;
 }
 
 bool do_others_move(const std::vector<Stream>& streams, const std::vector<Destination>& destinations,

@@ -13,6 +13,7 @@
 #include "node/links/outgoing_stream.h"
 #include "node/messages/answers.h"
 #include "node/multicast/block_set.h"
+#include "node/multicast/cargo_frames.h"
 #include "node/plan/installed_collective.h"
 #include "square/clock.h"
 #include "square/ids.h"
@@ -55,6 +56,8 @@ struct Way {
   }
   [[nodiscard]] bool has_room() const;
   [[nodiscard]] bool has_sent(OperationId operation, std::uint64_t sequence) const;
+  // As far as there is room; what is not needed any more is left out.
+  void send_owed(const std::function<bool(const Owed&)>& is_needed, const CargoFrames& frames);
 };
 
 // What takes blocks: a tree, one at a time; or a code, a generation at a time, over all of its streams that
@@ -101,6 +104,10 @@ struct Stream {
     return can_do_without(failing);
   }
   [[nodiscard]] bool can_do_without(const std::vector<StreamIndex>& failing) const;
+  // All destinations have looked at everything up to `settled`. With redundancy a way may never tell: what
+  // everybody has is settled, too.
+  void forget_settled(std::uint64_t settled, const std::function<bool(std::size_t block)>& everyone_has,
+                      TimePoint now);
   [[nodiscard]] std::vector<std::string> peers() const;
   // A block reaches everybody in about so many times what it takes on its first link.
   [[nodiscard]] double delivery_links() const;
@@ -146,6 +153,12 @@ struct Destination {
 // code has patience, while others moved.
 void note_seen(Destination& destination, const std::vector<Stream>& streams, const PlanSession& session,
                const Acknowledgement::Seen& seen, TimePoint now);
+
+// All goes over codes with redundancy, and gets through over what is left of their ways.
+bool outlive_losses(const std::vector<Stream>& streams, TimePoint now);
+
+// Names those that do not have everything, and how much they have.
+std::string describe_missing(const std::vector<Destination>& destinations, const InstalledCollective& plan);
 
 // Whether others go on while nothing of what is under way on the stream gets anywhere. One with nothing to do
 // is as good where every destination was heard since.

@@ -66,6 +66,15 @@ def test_a_weight_must_be_a_positive_number(weight: str) -> None:
         Options.resolve(None, {"SQUARE_WEIGHT": weight})
 
 
+def test_redundancy_is_a_whole_number() -> None:
+    assert Options.resolve(None, {"SQUARE_REDUNDANCY": "1"}).redundancy == 1
+    assert Options.resolve(Options(redundancy=2), {"SQUARE_REDUNDANCY": "1"}).redundancy == 2
+    with pytest.raises(ValueError, match="must be a whole number, not 'one'"):
+        Options.resolve(None, {"SQUARE_REDUNDANCY": "one"})
+    with pytest.raises(ValueError, match="must be 0 or more"):
+        Options.resolve(Options(redundancy=-1), {})
+
+
 def test_other_options_are_refused() -> None:
     with pytest.raises(TypeError, match=r"square\.torch\.Options"):
         Options.resolve({"tenant": "alice"}, {})
