@@ -190,9 +190,10 @@ test-bugs: build
 # clang's own runtime for the fuzzer and the sanitizers; the compiler that CI uses has none.
 FUZZ_SECONDS ?= 600
 FUZZED := $(wildcard src/coding/codes/*.cc) $(filter-out %avx2.cc %gfni.cc,$(wildcard src/coding/fields/*.cc)) \
-	src/coding/instruction_set.cc src/base/buffer.cc src/base/status.cc src/base/field_kind.cc \
+	$(filter-out %avx2.cc,$(wildcard src/coding/sum_kernels*.cc)) src/coding/instruction_set.cc src/base/buffer.cc \
+	src/base/status.cc src/base/field_kind.cc src/base/reduction.cc \
 	src/node/codes/coded_payload.cc tests/fuzz/coded_block_fuzz.cc
-FUZZED_VECTORS := $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mgfni $(wildcard src/coding/fields/*avx2.cc src/coding/fields/*gfni.cc))
+FUZZED_VECTORS := $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mgfni -mf16c $(wildcard src/coding/*avx2.cc src/coding/fields/*avx2.cc src/coding/fields/*gfni.cc))
 
 ## fuzz: libFuzzer on what reads coded blocks, FUZZ_SECONDS (600) long
 .PHONY: fuzz

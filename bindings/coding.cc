@@ -30,9 +30,7 @@ std::shared_ptr<const void> owner_of(std::shared_ptr<py::buffer_info> view) {
 
 Encoder make_encoder(const Data& data, std::uint32_t blocks, const std::string& field, std::uint64_t number) {
   const auto view = request(data, false);
-  const EncoderOptions options{number, field_named(field), blocks};
-  if (options.field == FieldKind::kFloat32 && element_type(*view, std::nullopt) != ElementType::kFloat32)
-    raise(invalid_argument("the field \"float32\" is for float32 elements; \"gf256\" takes any"));
+  const EncoderOptions options{number, field_named(field), blocks, known_element_type(*view)};
   const std::span<std::byte> bytes = bytes_of(*view);
   return check(Encoder::make(options, bytes, owner_of(view)));
 }
@@ -41,7 +39,8 @@ Encoder make_encoder(const Data& data, std::uint32_t blocks, const std::string& 
 class DecoderInto {
  public:
   DecoderInto(const Generation& generation, const Data& data)
-      : view_(request(data, true)), decoder_(check(Decoder::make(generation, bytes_of(*view_)))) {}
+      : view_(request(data, true)),
+        decoder_(check(Decoder::make(generation, bytes_of(*view_), known_element_type(*view_)))) {}
   bool add(const CodedBlock& block) {
     return check(unlocked([&] { return decoder_.add(block); }));
   }
@@ -114,7 +113,7 @@ void bind_encoder(py::module_& module) {
                       "keeps: do not change it "
                       "meanwhile. ``field``: \"gf256\" gives every bit back, as does \"gf65536\"; "
                       "\"float32\" computes with the "
-                      "numbers and rounds.")
+                      "numbers, of float32, float16 or bfloat16, and rounds.")
       .def(py::init(&make_encoder), py::arg("data"), py::arg("blocks"), py::arg("field") = "gf256",
            py::arg("number") = 0)
       .def_property_readonly(
@@ -169,7 +168,8 @@ void bind_decoder(py::module_& module) {
       .def("add", &DecoderInto::add, py::arg("block"), "False where it says nothing new.")
       .def_property_readonly("rank", &DecoderInto::rank, "K are enough.")
       .def("finish", &DecoderInto::finish,
-           "Solves for what did not come as it is. Raises FailedPreconditionError \"not yet decodable: rank "
+           "Solves for what did not come as it is; writes halves that were coded as float32. Raises "
+           "FailedPreconditionError \"not yet decodable: rank "
            "2 of 3\".");
 }
 

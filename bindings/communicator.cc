@@ -83,8 +83,9 @@ class PythonCommunicator {
     // Asking for a writable view of a destination refuses read-only objects here.
     Buffers held{request(data, root != rank())};
     const std::span bytes = bytes_of(*held.front());
+    const ElementType elements = known_element_type(*held.front());
     return begin(held, [&](Communicator& group) {
-      return group.broadcast_async(bytes, Rank(root), from_seconds(timeout));
+      return group.broadcast_async(bytes, Rank(root), from_seconds(timeout), elements);
     });
   }
 
@@ -116,9 +117,10 @@ class PythonCommunicator {
   Started all_gather(const Data& input, const RankBuffers& output, double timeout) {
     Buffers held{request(input, false)};
     const std::span bytes = bytes_of(*held.front());
+    const ElementType elements = known_element_type(*held.front());
     const auto outputs = cut(output, size(), {}, true, held);
     return begin(held, [&](Communicator& group) {
-      return group.all_gather_async(bytes, outputs, from_seconds(timeout));
+      return group.all_gather_async(bytes, outputs, from_seconds(timeout), elements);
     });
   }
 

@@ -51,6 +51,12 @@ ElementType element_type(const py::buffer_info& view, const std::optional<std::s
   return type;
 }
 
+ElementType known_element_type(const py::buffer_info& view) {
+  if (const auto type = type_of(view.format, view.itemsize)) return *type;
+  const Result<ElementType> named = parse_element_type(view.format);
+  return named.is_ok() ? *named : ElementType::kBytes;
+}
+
 Reduction reduction_of(const py::buffer_info& input, const std::string& op,
                        const std::optional<std::string>& dtype) {
   const Reduction reduction{element_type(input, dtype), check(parse_reduce_op(op))};

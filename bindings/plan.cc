@@ -29,6 +29,7 @@ struct SinkView {
   std::string member;
   std::vector<std::uint32_t> streams;
   std::vector<std::vector<double>> inverse;
+  std::vector<std::vector<double>> byte_inverse;
 };
 struct CodeView {
   PlanCode code;
@@ -103,8 +104,8 @@ SessionView session_view(const Plan& plan, const PlanSession& session) {
   for (const PlanCode& code : session.codes) {
     CodeView& added = view.codes.emplace_back(CodeView{code, {}});
     for (const PlanCode::Sink& sink : code.sinks) {
-      added.sinks.push_back(
-          {plan.nodes.at(sink.member.index()).name, numbers_of(sink.streams), sink.inverse});
+      added.sinks.push_back({plan.nodes.at(sink.member.index()).name, numbers_of(sink.streams), sink.inverse,
+                             sink.byte_inverse});
     }
   }
   return view;
@@ -207,11 +208,23 @@ void bind_session(py::module_& module) {
           "The session's streams that are added at its origin, each with its factor.")
       .def_property_readonly(
           "row", [](const StreamView& self) { return self.coded ? self.coded->row : std::vector<double>(); },
-          "Which sum of a generation's blocks it carries.");
+          "Which sum of a generation's blocks it carries.")
+      .def_property_readonly(
+          "byte_factors",
+          [](const StreamView& self) {
+            return self.coded ? self.coded->byte_factors : std::vector<double>();
+          },
+          "Of a code of floats: the factors over bytes, for blocks that floats would spoil.")
+      .def_property_readonly(
+          "byte_row",
+          [](const StreamView& self) { return self.coded ? self.coded->byte_row : std::vector<double>(); },
+          "Of a code of floats: its row over bytes.");
   py::class_<SinkView>(module, "PlanSink", "A member that solves for the blocks of a code.")
       .def_readonly("member", &SinkView::member)
       .def_readonly("streams", &SinkView::streams)
-      .def_readonly("inverse", &SinkView::inverse);
+      .def_readonly("inverse", &SinkView::inverse)
+      .def_readonly("byte_inverse", &SinkView::byte_inverse,
+                    "Of a code of floats: that of its rows over bytes.");
   py::class_<CodeView>(module, "PlanCode", "A linear code for what trees cannot carry of a session.")
       .def_property_readonly("field", [](const CodeView& self) { return to_string(self.code.field); })
       .def_property_readonly("blocks", [](const CodeView& self) { return self.code.blocks; })

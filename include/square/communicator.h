@@ -89,11 +89,14 @@ class Communicator {
 
   // Copies the root's `data` to every member's. All sizes must be equal; zero is
   // allowed. `data` must stay valid until the work is done. Blocks only where `root`
-  // has no plan yet: it is registered first.
+  // has no plan yet: it is registered first. `elements`: what the root's are. Only where the policy codes
+  // with floats (docs/coding.md) does it matter: kFloat32 may come back rounded, all else never does.
   Result<std::shared_ptr<Work>> broadcast_async(std::span<std::byte> data, Rank root,
-                                                Duration timeout = kDefaultTimeout);
+                                                Duration timeout = kDefaultTimeout,
+                                                ElementType elements = ElementType::kBytes);
   // The same, and waits. Errors: see DataPlane::post().
-  Status broadcast(std::span<std::byte> data, Rank root, Duration timeout = kDefaultTimeout);
+  Status broadcast(std::span<std::byte> data, Rank root, Duration timeout = kDefaultTimeout,
+                   ElementType elements = ElementType::kBytes);
 
   // Adds every member's `input`, element by element, into the root's `output`. Every call
   // under one plan adds in the same order, so the bits are the same. Input and output may be
@@ -145,12 +148,14 @@ class Communicator {
   // member gives to itself is copied by the call. Errors, besides those of DataPlane::post():
   // INVALID_ARGUMENT for another number of buffers, or a rank that there is not.
 
-  // Every member's `input` into everybody's outputs[its rank], where it may be already.
+  // Every member's `input` into everybody's outputs[its rank], where it may be already. `elements`: as of a
+  // broadcast.
   Result<std::shared_ptr<Work>> all_gather_async(std::span<const std::byte> input,
                                                  const std::vector<std::span<std::byte>>& outputs,
-                                                 Duration timeout = kDefaultTimeout);
+                                                 Duration timeout = kDefaultTimeout,
+                                                 ElementType elements = ElementType::kBytes);
   Status all_gather(std::span<const std::byte> input, const std::vector<std::span<std::byte>>& outputs,
-                    Duration timeout = kDefaultTimeout);
+                    Duration timeout = kDefaultTimeout, ElementType elements = ElementType::kBytes);
 
   // Adds everybody's inputs[r] into the output of rank r, as reduce() does. `output` may be
   // this member's own input.

@@ -55,6 +55,9 @@ struct MemberOperation {
   std::span<std::byte> output;
   // What a reduce or all-reduce adds; all members say the same.
   Reduction reduction;
+  // Of what the root of a broadcast gives, if somebody knows: codes of floats carry kFloat32 only, and all
+  // else byte by byte.
+  ElementType elements = ElementType::kBytes;
   // How many members the collective has, on all nodes: what an average is divided by.
   std::uint32_t group_size = 0;
   // The call of the group that this is part of; members whose calls of one number are of

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "square/coded_block.h"
+#include "square/reduction.h"
 
 namespace square {
 
@@ -12,8 +13,11 @@ namespace square {
 class Decoder {
  public:
   // Writes to `data`, which has generation.data_bytes bytes and stays until the decoder is gone. Errors: as
-  // check_generation(); INVALID_ARGUMENT for a span of another size.
-  static Result<Decoder> make(const Generation& generation, std::span<std::byte> data);
+  // check_generation(); INVALID_ARGUMENT for a span of another size. Where `elements` are halves and the
+  // generation is of floats, `data` has half as many bytes and is written by finish(), each element rounded
+  // once.
+  static Result<Decoder> make(const Generation& generation, std::span<std::byte> data,
+                              ElementType elements = ElementType::kFloat32);
   ~Decoder();
   Decoder(Decoder&&) noexcept;
   Decoder& operator=(Decoder&&) noexcept;

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "square/coded_block.h"
+#include "square/reduction.h"
 
 namespace square {
 
@@ -12,6 +13,9 @@ struct EncoderOptions {
   std::uint64_t number = 0;  // of the generation
   FieldKind field = FieldKind::kGf256;
   std::uint32_t blocks = 1;  // K
+  // Of floats, what the data are: kFloat32, or kFloat16 and kBfloat16, which are coded as float32 so that
+  // sums keep their digits. The generation has the bytes of float32 then, twice as many.
+  ElementType elements = ElementType::kFloat32;
 };
 
 // Not for use by several threads at once. Systematic blocks show the data, coded ones have memory of their
@@ -24,7 +28,8 @@ class Encoder {
 
   // Shows `data`, which stays as it is while the encoder or one of its systematic blocks lives; `owner`, if
   // there is one, is held as long. Where `options` ask for floats and there are an infinity, a NaN or scales
-  // further apart than kMostScale, bytes are coded: generation() says so. Errors: as check_generation().
+  // further apart than kMostScale, bytes are coded, halves as they are: generation() says so. Errors: as
+  // check_generation(); INVALID_ARGUMENT for floats of other elements. Reads all data if they are floats.
   static Result<Encoder> make(const EncoderOptions& options, std::span<const std::byte> data,
                               std::shared_ptr<const void> owner = nullptr);
 
@@ -41,6 +46,8 @@ class Encoder {
   CodedBlock next();
 
  private:
+  static Result<Encoder> make_of_floats(const EncoderOptions& options, std::span<const std::byte> data,
+                                        std::shared_ptr<const void> owner);
   Encoder(const Generation& generation, std::span<const std::byte> data, std::shared_ptr<const void> owner);
   [[nodiscard]] const std::byte* block(std::uint32_t index) const;
 

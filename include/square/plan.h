@@ -34,6 +34,10 @@ struct PlanCodePart {
   // root.
   std::vector<std::pair<StreamIndex, double>> terms;
   std::vector<double> row;  // which sum of the generation's blocks it is
+  // Of a code of floats: the factors and the row of the same sum over bytes, in GF(2^8), for blocks that sums
+  // of floats would spoil.
+  std::vector<double> byte_factors = {};
+  std::vector<double> byte_row = {};
 };
 // The block that the root sends on it as it is; nothing for a sum.
 std::optional<std::uint32_t> plain_block(const PlanCodePart& part);
@@ -62,6 +66,7 @@ struct PlanCode {
     NodeId member;
     std::vector<StreamIndex> streams;
     std::vector<std::vector<double>> inverse;
+    std::vector<std::vector<double>> byte_inverse = {};  // of a code of floats: of its rows over bytes
   };
   FieldKind field = FieldKind::kGf256;
   std::uint32_t blocks = 1;      // K

@@ -634,7 +634,7 @@ class Decoder:
         """
     def finish(self) -> None:
         """
-        Solves for what did not come as it is. Raises FailedPreconditionError "not yet decodable: rank 2 of 3".
+        Solves for what did not come as it is; writes halves that were coded as float32. Raises FailedPreconditionError "not yet decodable: rank 2 of 3".
         """
     @property
     def rank(self) -> int:
@@ -644,7 +644,7 @@ class Decoder:
 
 class Encoder:
     """
-    Makes coded blocks of a buffer or tensor, which it cuts into ``blocks`` blocks and keeps: do not change it meanwhile. ``field``: "gf256" gives every bit back, as does "gf65536"; "float32" computes with the numbers and rounds.
+    Makes coded blocks of a buffer or tensor, which it cuts into ``blocks`` blocks and keeps: do not change it meanwhile. ``field``: "gf256" gives every bit back, as does "gf65536"; "float32" computes with the numbers, of float32, float16 or bfloat16, and rounds.
     """
     def __init__(
         self,
@@ -1401,6 +1401,11 @@ class PlanSink:
     A member that solves for the blocks of a code.
     """
     @property
+    def byte_inverse(self) -> list[list[float]]:
+        """
+        Of a code of floats: that of its rows over bytes.
+        """
+    @property
     def inverse(self) -> list[list[float]]: ...
     @property
     def member(self) -> str: ...
@@ -1415,6 +1420,16 @@ class PlanStream:
     def adds(self) -> list[tuple[int, float]]:
         """
         The session's streams that are added at its origin, each with its factor.
+        """
+    @property
+    def byte_factors(self) -> list[float]:
+        """
+        Of a code of floats: the factors over bytes, for blocks that floats would spoil.
+        """
+    @property
+    def byte_row(self) -> list[float]:
+        """
+        Of a code of floats: its row over bytes.
         """
     @property
     def code(self) -> int | None:
@@ -1910,4 +1925,4 @@ def validate(plan: Plan) -> None:
     """
 
 __version__: str = "0.1.0"
-kProtocolVersion: int = 8
+kProtocolVersion: int = 9

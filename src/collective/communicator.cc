@@ -120,12 +120,12 @@ Rank Communicator::rank() const { return calls_->rank(); }
 std::size_t Communicator::size() const { return calls_->size(); }
 
 Result<std::shared_ptr<Work>> Communicator::broadcast_async(std::span<std::byte> data, Rank root,
-                                                            Duration timeout) {
-  return started(square::broadcast(*calls_, data, root, timeout));
+                                                            Duration timeout, ElementType elements) {
+  return started(square::broadcast(*calls_, data, elements, root, timeout));
 }
 
-Status Communicator::broadcast(std::span<std::byte> data, Rank root, Duration timeout) {
-  return finish(broadcast_async(data, root, timeout));
+Status Communicator::broadcast(std::span<std::byte> data, Rank root, Duration timeout, ElementType elements) {
+  return finish(broadcast_async(data, root, timeout, elements));
 }
 
 Result<std::shared_ptr<Work>> Communicator::reduce_async(std::span<const std::byte> input,
@@ -174,13 +174,14 @@ Result<CompressionReport> Communicator::compressed_all_reduce(std::span<const st
 
 Result<std::shared_ptr<Work>> Communicator::all_gather_async(std::span<const std::byte> input,
                                                              const std::vector<std::span<std::byte>>& outputs,
-                                                             Duration timeout) {
-  return started(square::all_gather(*calls_, input, outputs, timeout));
+                                                             Duration timeout, ElementType elements) {
+  return started(square::all_gather(*calls_, input, elements, outputs, timeout));
 }
 
 Status Communicator::all_gather(std::span<const std::byte> input,
-                                const std::vector<std::span<std::byte>>& outputs, Duration timeout) {
-  return finish(all_gather_async(input, outputs, timeout));
+                                const std::vector<std::span<std::byte>>& outputs, Duration timeout,
+                                ElementType elements) {
+  return finish(all_gather_async(input, outputs, timeout, elements));
 }
 
 Result<std::shared_ptr<Work>> Communicator::reduce_scatter_async(

@@ -37,11 +37,12 @@ class Finisher {
 
 }  // namespace
 
-Part multicast_source(Rank self, std::span<const std::byte> data) {
+Part multicast_source(Rank self, std::span<const std::byte> data, ElementType elements) {
   Part part;
   part.collective.root = self;
   part.call.is_root = true;
   part.call.input = data;
+  part.call.elements = elements;
   return part;
 }
 

@@ -25,7 +25,7 @@ struct Part {
 };
 
 // The two ends of a multicast: its root's bytes go to every member.
-Part multicast_source(Rank self, std::span<const std::byte> data);
+Part multicast_source(Rank self, std::span<const std::byte> data, ElementType elements = ElementType::kBytes);
 Part multicast_destination(Rank root, std::span<std::byte> data);
 // The two ends of a unicast: calls with the same channel meet in their order.
 GroupCollective unicast(Rank from, Rank to, std::uint32_t channel);

@@ -21,12 +21,12 @@ Part reduce_part(const GroupCalls& group, std::span<const std::byte> input, std:
 
 }  // namespace
 
-Result<std::shared_ptr<Work>> broadcast(GroupCalls& group, std::span<std::byte> data, Rank root,
-                                        Duration timeout) {
+Result<std::shared_ptr<Work>> broadcast(GroupCalls& group, std::span<std::byte> data, ElementType elements,
+                                        Rank root, Duration timeout) {
   SQUARE_RETURN_IF_ERROR(group.check_rank(root, "root"));
   const bool is_root = group.rank() == root;
-  return group.call(CallKind::kBroadcast,
-                    {is_root ? multicast_source(root, data) : multicast_destination(root, data)}, timeout);
+  Part part = is_root ? multicast_source(root, data, elements) : multicast_destination(root, data);
+  return group.call(CallKind::kBroadcast, {std::move(part)}, timeout);
 }
 
 Result<std::shared_ptr<Work>> reduce(GroupCalls& group, std::span<const std::byte> input,
@@ -48,6 +48,7 @@ Result<std::shared_ptr<Work>> all_reduce(GroupCalls& group, std::span<const std:
 }
 
 Result<std::shared_ptr<Work>> all_gather(GroupCalls& group, std::span<const std::byte> input,
+                                         ElementType elements,
                                          const std::vector<std::span<std::byte>>& outputs, Duration timeout) {
   SQUARE_RETURN_IF_ERROR(group.check_buffers(outputs.size(), "outputs"));
   SQUARE_RETURN_IF_ERROR(copy_own(group.rank(), input, outputs[group.rank().index()]));
@@ -55,7 +56,8 @@ Result<std::shared_ptr<Work>> all_gather(GroupCalls& group, std::span<const std:
   for (const Rank root : group.ranks()) {
     // From the output: the input is free again if the two differ.
     const std::span<std::byte> data = outputs[root.index()];
-    parts.push_back(root == group.rank() ? multicast_source(root, data) : multicast_destination(root, data));
+    parts.push_back(root == group.rank() ? multicast_source(root, data, elements)
+                                         : multicast_destination(root, data));
   }
   return group.call(CallKind::kAllGather, std::move(parts), timeout);
 }

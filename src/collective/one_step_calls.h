@@ -11,8 +11,8 @@
 namespace square {
 
 // One multicast.
-Result<std::shared_ptr<Work>> broadcast(GroupCalls& group, std::span<std::byte> data, Rank root,
-                                        Duration timeout);
+Result<std::shared_ptr<Work>> broadcast(GroupCalls& group, std::span<std::byte> data, ElementType elements,
+                                        Rank root, Duration timeout);
 
 // One reduce session.
 Result<std::shared_ptr<Work>> reduce(GroupCalls& group, std::span<const std::byte> input,
@@ -26,6 +26,7 @@ Result<std::shared_ptr<Work>> all_reduce(GroupCalls& group, std::span<const std:
 
 // One multicast from every member.
 Result<std::shared_ptr<Work>> all_gather(GroupCalls& group, std::span<const std::byte> input,
+                                         ElementType elements,
                                          const std::vector<std::span<std::byte>>& outputs, Duration timeout);
 
 // One reduce to every member.

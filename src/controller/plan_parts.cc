@@ -27,6 +27,8 @@ void write_coded(const PlanCodePart& part, v1::PartCoded& record) {
     record.add_factors(factor);
   }
   record.mutable_row()->Add(part.row.begin(), part.row.end());
+  record.mutable_byte_factors()->Add(part.byte_factors.begin(), part.byte_factors.end());
+  record.mutable_byte_row()->Add(part.byte_row.begin(), part.byte_row.end());
 }
 
 void write_code(const PlanCode& code, v1::PartCode& record) {
@@ -39,6 +41,8 @@ void write_code(const PlanCode& code, v1::PartCode& record) {
     added.set_member(sink.member.value());
     for (const StreamIndex stream : sink.streams) added.add_streams(stream.value());
     for (const std::vector<double>& row : sink.inverse) added.mutable_inverse()->Add(row.begin(), row.end());
+    for (const std::vector<double>& row : sink.byte_inverse)
+      added.mutable_byte_inverse()->Add(row.begin(), row.end());
   }
 }
 

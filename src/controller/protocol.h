@@ -16,7 +16,7 @@
 namespace square::controller {
 
 // Counts changes of the messages between nodes and controller that older ends do not understand.
-inline constexpr std::uint32_t kControlProtocolVersion = 6;
+inline constexpr std::uint32_t kControlProtocolVersion = 7;
 
 inline constexpr const char* kTokenKey = "square-token-bin";
 // Who dials, where a controller that stands by may want to know.

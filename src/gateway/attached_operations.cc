@@ -59,6 +59,7 @@ void AttachedOperations::post(std::uint64_t number, AttachedCall call) {
   message.set_output_bytes(call.output.size());
   message.set_element_type(static_cast<std::uint32_t>(operation.reduction.type));
   message.set_reduce_op(static_cast<std::uint32_t>(operation.reduction.op));
+  message.set_elements(static_cast<std::uint32_t>(operation.elements));
   message.set_group_size(operation.group_size);
   message.set_call(to_bits(operation.call));
   message.set_is_root(operation.is_root);

@@ -11,9 +11,14 @@ namespace square::gateway {
 namespace {
 
 // What no byte holds is as unknown as the last one that does.
+constexpr std::uint32_t kUnknown = 255;
+
+ElementType element_type_of(std::uint32_t value) {
+  return static_cast<ElementType>(std::min(value, kUnknown));
+}
+
 Reduction reduction_of(const v1::GatewayPost& message) {
-  constexpr std::uint32_t kUnknown = 255;
-  return {static_cast<ElementType>(std::min(message.element_type(), kUnknown)),
+  return {element_type_of(message.element_type()),
           static_cast<ReduceOp>(std::min(message.reduce_op(), kUnknown))};
 }
 
@@ -26,6 +31,7 @@ Call call_of(CallId id, const v1::GatewayPost& message) {
   call.part.operation = OperationId(message.operation());
   call.part.rank = Rank(message.rank());
   call.part.reduction = reduction_of(message);
+  call.part.elements = element_type_of(message.elements());
   call.part.group_size = message.group_size();
   call.part.call = group_call_from_bits(static_cast<std::uint16_t>(message.call() & 0xffffU));
   call.part.is_root = message.is_root();

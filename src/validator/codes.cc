@@ -1,5 +1,7 @@
 // Codes: is each sum made where its terms come, is it what it claims, and can every member solve for the
 // blocks?
+#include "base/plan/codes.h"
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -13,11 +15,8 @@ namespace {
 
 class Codes {
  public:
-  Codes(const PlanSession& session, const Plan& plan, Findings& findings)
-      : session_(session),
-        plan_(plan),
-        findings_(findings),
-        name_(fmt::format("session {}", session.id.value())) {}
+  Codes(const PlanSession& session, const Plan& plan, std::string name, Findings& findings)
+      : session_(session), plan_(plan), findings_(findings), name_(std::move(name)) {}
 
   void check() {
     if (session_.codes.empty()) return;
@@ -161,7 +160,11 @@ class Codes {
 }  // namespace
 
 void check_codes(const Plan& plan, Findings& findings) {
-  for (const PlanSession& session : plan.sessions) Codes(session, plan, findings).check();
+  for (const PlanSession& session : plan.sessions) {
+    const std::string name = fmt::format("session {}", session.id.value());
+    Codes(session, plan, name, findings).check();
+    if (has_codes_of_floats(session)) Codes(as_bytes(session), plan, name + " over bytes", findings).check();
+  }
 }
 
 }  // namespace square::validation

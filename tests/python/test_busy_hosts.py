@@ -27,6 +27,7 @@ def six(tmp_path: Path) -> Iterator[Overlay]:
 
 
 # Ten seconds under load: a link that is given up is so after one or two.
+@pytest.mark.timeout(SECONDS + 300)
 def test_no_link_is_given_up(six: Overlay) -> None:
     six.begin("g", SITES, DATA_BYTES)
     wait_for_operations(six, "g", 60)

@@ -62,6 +62,21 @@ def test_floats_that_would_be_spoilt_are_coded_as_bytes() -> None:
     assert square.Encoder(np.ones(64, "float32"), blocks=2, field="float32").generation.field == "float32"
 
 
+def test_halves_are_coded_as_float32() -> None:
+    data = np.linspace(1, 2, 1000).astype("float16")
+    encoder = square.Encoder(data, blocks=4, field="float32")
+    assert encoder.generation.data_bytes == 2 * data.nbytes
+    encoder.next()
+    back = np.zeros_like(data)
+    decoder = square.Decoder(encoder.generation, back)
+    while decoder.rank < 4:
+        decoder.add(square.CodedBlock.parse(encoder.next().tobytes()))
+    decoder.finish()
+    assert back.tobytes() == data.tobytes()
+    with pytest.raises(errors.InvalidArgumentError, match="8000 bytes of data as float32"):
+        square.Decoder(square.Generation(blocks=4, data_bytes=8000, field="float32"), back)
+
+
 def test_mistakes_are_named() -> None:
     data = np.arange(100, dtype="uint8")
     encoder = square.Encoder(data, blocks=3)
@@ -69,7 +84,7 @@ def test_mistakes_are_named() -> None:
         square.Encoder(data, blocks=3, field="gf7")
     with pytest.raises(errors.InvalidArgumentError, match="1 to 256 blocks"):
         square.Encoder(data, blocks=0)
-    with pytest.raises(errors.InvalidArgumentError, match="float32 elements"):
+    with pytest.raises(errors.InvalidArgumentError, match="float32, float16 and"):
         square.Encoder(data, blocks=2, field="float32")
     with pytest.raises(errors.InvalidArgumentError, match="no block 3"):
         encoder.systematic(3)

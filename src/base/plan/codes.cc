@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 namespace square {
 namespace {
@@ -46,6 +47,7 @@ class Check {
     const PlanCode& code = session_.codes[part.code];
     const auto is_number = [&](double value) { return is_in(code.field, value); };
     if (part.row.size() != code.blocks || !std::ranges::all_of(part.row, is_number)) return false;
+    if (!has_bytes_too(part, code.field == FieldKind::kFloat32)) return false;
     std::set<StreamIndex> seen;
     return std::ranges::all_of(part.terms, [&](const auto& term) {
       const auto& [index, factor] = term;
@@ -54,6 +56,13 @@ class Check {
       const auto ends_there = [&](const auto& link) { return link.second == part.origin; };
       return std::ranges::any_of(session_.streams[index.index()].links, ends_there);
     });
+  }
+
+  // As many numbers over bytes as over floats, and what is a block as it is stays one.
+  static bool has_bytes_too(const PlanCodePart& part, bool are_floats) {
+    if (!are_floats) return part.byte_factors.empty() && part.byte_row.empty();
+    return part.byte_factors.size() == part.terms.size() && part.byte_row.size() == part.row.size() &&
+           (!plain_block(part) || part.byte_row == part.row);
   }
 
   [[nodiscard]] bool is_code_sound(std::size_t c) const {
@@ -71,6 +80,31 @@ class Check {
 
 }  // namespace
 
-Status check_codes(const PlanSession& session) { return Check(session).run(); }
+Status check_codes(const PlanSession& session) {
+  SQUARE_RETURN_IF_ERROR(Check(session).run());
+  return has_codes_of_floats(session) ? Check(as_bytes(session)).run() : Status::ok();
+}
+
+bool has_codes_of_floats(const PlanSession& session) {
+  return std::ranges::count(session.codes, FieldKind::kFloat32, &PlanCode::field) > 0;
+}
+
+PlanSession as_bytes(PlanSession session) {
+  for (PlanStream& stream : session.streams) {
+    if (!stream.coded || stream.coded->code >= session.codes.size()) continue;
+    if (session.codes[stream.coded->code].field != FieldKind::kFloat32) continue;
+    PlanCodePart& part = *stream.coded;
+    part.byte_factors.resize(part.terms.size());
+    for (std::size_t i = 0; i < part.terms.size(); ++i) part.terms[i].second = part.byte_factors[i];
+    part.row = std::exchange(part.byte_row, {});
+    part.byte_factors.clear();
+  }
+  for (PlanCode& code : session.codes) {
+    if (code.field != FieldKind::kFloat32) continue;
+    code.field = FieldKind::kGf256;
+    for (PlanCode::Sink& sink : code.sinks) sink.inverse = std::exchange(sink.byte_inverse, {});
+  }
+  return session;
+}
 
 }  // namespace square

@@ -12,4 +12,9 @@ inline constexpr std::uint32_t kMaxCodeBlocks = 256;
 // field? Whether members can decode is the validator's question. Errors: INVALID_ARGUMENT.
 Status check_codes(const PlanSession& session);
 
+bool has_codes_of_floats(const PlanSession& session);
+// The same session where its codes of floats are over bytes: what they say for blocks that floats would
+// spoil. What is missing in them counts as 0.
+PlanSession as_bytes(PlanSession session);
+
 }  // namespace square

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "coding/codes/halves.h"
 #include "coding/codes/payload.h"
 #include "coding/codes/row_space.h"
 #include "coding/fields/field.h"
@@ -14,11 +15,21 @@
 namespace square {
 
 struct Decoder::State {
-  State(const Generation& of, std::span<std::byte> to)
-      : generation(of), data(to), field(field_of(of.field)), rows(field), has(of.blocks) {}
+  State(const Generation& of, std::span<std::byte> to, ElementType type)
+      : generation(of), data(to), field(field_of(of.field)), rows(field), has(of.blocks) {
+    if (of.field != FieldKind::kFloat32 || !is_half(type)) return;
+    elements = type;
+    halves = to;
+    wide.resize(of.data_bytes);
+    data = wide;
+  }
 
   Generation generation;
   std::span<std::byte> data;
+  // What is solved as float32 and becomes halves at the end.
+  ElementType elements = ElementType::kFloat32;
+  std::span<std::byte> halves;
+  std::vector<std::byte> wide;
   const Field& field;
   RowSpace rows;
   // By index: is the block in its place? Those that the data does not fill are kept padded as well.
@@ -38,6 +49,7 @@ struct Decoder::State {
   [[nodiscard]] std::vector<std::uint32_t> missing() const;
   // Sets `solution`; false where the field refuses to invert.
   bool solve();
+  void write_missing() const;
   [[nodiscard]] std::vector<const std::byte*> sources() const;
 };
 
@@ -84,13 +96,34 @@ std::vector<const std::byte*> Decoder::State::sources() const {
   return blocks;
 }
 
-Result<Decoder> Decoder::make(const Generation& generation, std::span<std::byte> data) {
-  SQUARE_RETURN_IF_ERROR(check_generation(generation));
-  if (data.size() != generation.data_bytes) {
-    return invalid_argument(fmt::format("{} has {} bytes of data, and there is room for {}",
-                                        to_string(generation), generation.data_bytes, data.size()));
+void Decoder::State::write_missing() const {
+  std::vector<std::byte*> places;
+  std::map<std::uint32_t, NewPayload> short_ones;
+  const std::uint64_t block_bytes = generation.block_bytes();
+  for (const std::uint32_t index : missing()) {
+    if (is_full(index)) {
+      places.push_back(place(index));
+    } else {
+      places.push_back(short_ones.emplace(index, NewPayload(block_bytes)).first->second.data);
+    }
   }
-  return Decoder(std::make_unique<State>(generation, data));
+  if (places.empty()) return;
+  field.combine(solution, sources(), places, block_bytes);
+  for (const auto& [index, payload] : short_ones) {
+    const std::uint64_t size_bytes = generation.bytes_of(index);
+    if (size_bytes > 0) std::memcpy(place(index), payload.data, size_bytes);
+  }
+}
+
+Result<Decoder> Decoder::make(const Generation& generation, std::span<std::byte> data, ElementType elements) {
+  SQUARE_RETURN_IF_ERROR(check_generation(generation));
+  const bool are_wider = generation.field == FieldKind::kFloat32 && is_half(elements);
+  if (data.size() * (are_wider ? 2 : 1) != generation.data_bytes) {
+    return invalid_argument(fmt::format("{} has {} bytes of data{}, and there is room for {}",
+                                        to_string(generation), generation.data_bytes,
+                                        are_wider ? " as float32" : "", data.size()));
+  }
+  return Decoder(std::make_unique<State>(generation, data, elements));
 }
 
 Decoder::Decoder(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -125,23 +158,8 @@ Status Decoder::finish() {
     return failed_precondition(
         fmt::format("not yet decodable: rank {} of {}", rank(), state_->generation.blocks));
   }
-  const std::vector<std::uint32_t> wanted = state_->missing();
-  if (wanted.empty()) return Status::ok();
-  std::vector<std::byte*> places;
-  std::map<std::uint32_t, NewPayload> short_ones;
-  const std::uint64_t block_bytes = state_->generation.block_bytes();
-  for (const std::uint32_t index : wanted) {
-    if (state_->is_full(index)) {
-      places.push_back(state_->place(index));
-    } else {
-      places.push_back(short_ones.emplace(index, NewPayload(block_bytes)).first->second.data);
-    }
-  }
-  state_->field.combine(state_->solution, state_->sources(), places, block_bytes);
-  for (const auto& [index, payload] : short_ones) {
-    const std::uint64_t size_bytes = state_->generation.bytes_of(index);
-    if (size_bytes > 0) std::memcpy(state_->place(index), payload.data, size_bytes);
-  }
+  state_->write_missing();
+  if (!state_->halves.empty()) narrow(state_->elements, state_->wide, state_->halves);
   return Status::ok();
 }
 

@@ -1,10 +1,13 @@
 #include "square/encoder.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <vector>
 
 #include "base/check.h"
+#include "coding/codes/float_scale.h"
+#include "coding/codes/halves.h"
 #include "coding/codes/payload.h"
 #include "coding/codes/redundancy.h"
 #include "coding/fields/field.h"
@@ -12,40 +15,47 @@
 namespace square {
 namespace {
 
-// The largest magnitude; infinite if there is something that is no number.
-float largest_magnitude(std::span<const std::byte> floats) {
-  float largest = 0;
-  for (std::size_t at = 0; at < floats.size(); at += sizeof(float)) {
-    float value;
-    std::memcpy(&value, floats.data() + at, sizeof(float));
-    if (!std::isfinite(value)) return INFINITY;
-    largest = std::max(largest, std::abs(value));
-  }
-  return largest;
-}
-
 // Would sums of multiples of the blocks keep the digits of all of them?
 bool can_be_coded_as_floats(const Generation& generation, std::span<const std::byte> data) {
-  float least = INFINITY;
-  float most = 0;
+  FloatScale scale;
   for (std::uint32_t i = 0; i < generation.blocks; ++i) {
-    const float magnitude = largest_magnitude(data.subspan(
-        std::min<std::uint64_t>(data.size(), i * generation.block_bytes()), generation.bytes_of(i)));
-    least = std::min(least, magnitude);
-    most = std::max(most, magnitude);
+    scale.include(largest_magnitude(data.subspan(
+        std::min<std::uint64_t>(data.size(), i * generation.block_bytes()), generation.bytes_of(i))));
   }
-  return std::isfinite(most) && most <= Encoder::kMostScale * static_cast<double>(least);
+  return scale.keeps_digits();
 }
 
 }  // namespace
 
 Result<Encoder> Encoder::make(const EncoderOptions& options, std::span<const std::byte> data,
                               std::shared_ptr<const void> owner) {
-  Generation generation{options.number, options.field, options.blocks, data.size()};
+  if (options.field == FieldKind::kFloat32) return make_of_floats(options, data, std::move(owner));
+  const Generation generation{options.number, options.field, options.blocks, data.size()};
   SQUARE_RETURN_IF_ERROR(check_generation(generation));
-  if (generation.field == FieldKind::kFloat32 && !can_be_coded_as_floats(generation, data)) {
-    generation.field = FieldKind::kGf256;
+  return Encoder(generation, data, std::move(owner));
+}
+
+Result<Encoder> Encoder::make_of_floats(const EncoderOptions& options, std::span<const std::byte> data,
+                                        std::shared_ptr<const void> owner) {
+  const std::size_t element = element_bytes(options.elements);
+  if (!(is_half(options.elements) || options.elements == ElementType::kFloat32) ||
+      data.size() % element != 0) {
+    return invalid_argument(
+        fmt::format("{} bytes of {} are no floats that can be coded: float32, float16 and "
+                    "bfloat16 are; the field gf256 takes anything",
+                    data.size(), to_string(options.elements)));
   }
+  Generation generation{options.number, FieldKind::kFloat32, options.blocks,
+                        data.size() / element * sizeof(float)};
+  SQUARE_RETURN_IF_ERROR(check_generation(generation));
+  std::shared_ptr<std::vector<std::byte>> wide;
+  if (is_half(options.elements))
+    wide = std::make_shared<std::vector<std::byte>>(widened(options.elements, data));
+  const std::span<const std::byte> floats = wide ? std::span<const std::byte>(*wide) : data;
+  if (can_be_coded_as_floats(generation, floats))
+    return Encoder(generation, floats, wide ? std::move(wide) : std::move(owner));
+  generation.field = FieldKind::kGf256;
+  generation.data_bytes = data.size();
   return Encoder(generation, data, std::move(owner));
 }
 

@@ -18,19 +18,21 @@ Buffer spoiled(const Buffer& bytes) {
 }
 
 // What goes on of what came for each term of the stream.
-std::optional<Buffer> sum_of_terms(const LocalStream& stream, const std::vector<Buffer>& inputs) {
+std::optional<Buffer> sum_of_terms(const LocalStream& stream, bool are_floats,
+                                   const std::vector<Buffer>& inputs) {
+  const auto [part, code] = stream.sum(are_floats);
   std::vector<double> factors;
   std::vector<CodedPayload> payloads;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    auto payload = payload_of_frame(inputs[i], *stream.code, stream.terms[i]->block);
+    auto payload = payload_of_frame(inputs[i], *code, stream.terms[i]->block);
     if (!payload) return std::nullopt;
     payloads.push_back(*std::move(payload));
-    factors.push_back(stream.coded->terms[i].second);
+    factors.push_back(part->terms[i].second);
   }
-  auto sum = sum_of_payloads(*stream.code, factors, payloads);
+  auto sum = sum_of_payloads(*code, factors, payloads);
   if (!sum) return std::nullopt;
   if (is_planted(Bug::kSumSpoiled)) sum->sum = spoiled(sum->sum);
-  return to_bytes(*sum, *stream.code);
+  return to_bytes(*sum, *code);
 }
 
 }  // namespace
@@ -130,11 +132,11 @@ void CodeAdder::add(OperationId id, Operation& operation) {
     header.offset_bytes = stream_.terms[i]->generation_offset(header);
     if (i == 0) sum = header;
     agree = agree && header.offset_bytes == sum.offset_bytes && header.total_bytes == sum.total_bytes &&
-            header.block_bytes == sum.block_bytes;
+            header.block_bytes == sum.block_bytes && header.element_type == sum.element_type;
     inputs.push_back(std::move(item.frame.payload));
     guards->push_back(std::move(item.guard));
   }
-  // Who numbers other generations alike is not followed.
+  // Who numbers other generations alike, or codes one in two ways, is not followed.
   if (!agree) return node_->refuse_frame();
   set_stream(sum, stream_.key);
   operation.is_adding = true;
@@ -147,7 +149,8 @@ void CodeAdder::add(OperationId id, Operation& operation) {
                                inputs = std::move(inputs), guards = std::move(guards), header = sum,
                                done = std::move(done)]() mutable {
     std::optional<Frame> made;
-    if (auto payload = sum_of_terms(*stream, inputs)) made = Frame{header, *std::move(payload)};
+    if (auto payload = sum_of_terms(*stream, has_floats(header), inputs))
+      made = Frame{header, *std::move(payload)};
     inputs.clear();
     executor->post([done = std::move(done), made = std::move(made), guards = std::move(guards)]() mutable {
       done(made, std::shared_ptr<void>(std::move(guards)));

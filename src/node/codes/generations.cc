@@ -20,8 +20,10 @@ Generations::CodeKey Generations::key_of(const LocalStream& stream) {
 void Generations::add(std::size_t first, std::uint64_t number, Part part) {
   Pending& one = pending_[{key_of(*part.stream), number}];
   const auto is_same = [&](const Part& other) { return other.stream->key == part.stream->key; };
-  // Who gives one number to two generations, or sends twice, is not followed.
-  if ((!one.parts.empty() && one.first != first) || std::ranges::any_of(one.parts, is_same)) return;
+  const bool agrees =
+      one.parts.empty() || (one.first == first && one.parts.front().are_floats == part.are_floats);
+  // Who gives one number to two generations, codes one in two ways, or sends twice, is not followed.
+  if (!agrees || std::ranges::any_of(one.parts, is_same)) return;
   one.first = first;
   one.parts.push_back(std::move(part));
 }
@@ -104,7 +106,7 @@ void Generations::put_back(Solution solution) {
 // Over the unknown blocks alone, with as many sums as there are; the known ones are taken off.
 std::optional<Generations::Solution> Generations::solution_of(Pending& one, std::uint64_t number,
                                                               std::vector<std::size_t> unknown) const {
-  const PlanCode& code = *one.parts.front().stream->code;
+  const PlanCode& code = *one.parts.front().stream->sum(one.parts.front().are_floats).code;
   const Field& field = field_of(code.field);
   RowSpace space(field);
   std::vector<Part*> chosen;
@@ -112,7 +114,7 @@ std::optional<Generations::Solution> Generations::solution_of(Pending& one, std:
   for (Part& part : one.parts) {
     if (chosen.size() == unknown.size()) break;
     std::vector<double> row;
-    for (const std::size_t block : unknown) row.push_back(part.stream->coded->row[block - one.first]);
+    for (const std::size_t block : unknown) row.push_back(part.row()[block - one.first]);
     if (!space.add(row)) continue;
     for (std::size_t k = 0; k < row.size(); ++k) square(chosen.size(), k) = row[k];
     chosen.push_back(&part);
@@ -131,7 +133,7 @@ std::optional<Generations::Solution> Generations::solution_of(Pending& one, std:
     std::vector<double> whole(code.blocks, 0.0);
     for (std::size_t k = 0; k < chosen.size(); ++k) {
       factors.push_back((*inverse)(i, k));
-      field.add_multiple(whole, factors.back(), chosen[k]->stream->coded->row);
+      field.add_multiple(whole, factors.back(), chosen[k]->row());
     }
     for (const std::size_t block : solution.known) {
       const double factor = whole[block - one.first];

@@ -27,6 +27,9 @@ class Generations {
     std::shared_ptr<const LocalStream> stream;
     CodedPayload payload;
     std::shared_ptr<void> guard;  // of its credit, or of whoever holds it
+    bool are_floats = false;      // as the source has coded the generation
+
+    [[nodiscard]] const std::vector<double>& row() const { return stream->sum(are_floats).part->row; }
   };
   // Blocks `unknown` are the products of `matrix` with the payloads of `parts` and the blocks `known`, in
   // this order.

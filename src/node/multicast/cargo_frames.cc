@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "coding/codes/float_scale.h"
 #include "node/codes/coded_payload.h"
 
 namespace square {
@@ -32,15 +33,32 @@ Buffer CargoFrames::data_of(std::size_t block) const {
   return what_.data.range(offset, std::min(what_.block_bytes, what_.data.size_bytes() - offset));
 }
 
-Buffer CargoFrames::sum_of(const LocalStream& local, std::size_t first) const {
+Buffer CargoFrames::sum_of(const LocalStream& local, std::size_t first, bool are_floats) const {
+  const auto [part, code] = local.sum(are_floats);
   std::vector<double> factors;
   std::vector<CodedPayload> blocks;
-  for (std::uint32_t b = 0; b < local.code->blocks; ++b) {
-    if (local.coded->row[b] == 0) continue;
-    factors.push_back(local.coded->row[b]);
-    blocks.push_back(*payload_of_frame(data_of(first + b), *local.code, b));
+  for (std::uint32_t b = 0; b < code->blocks; ++b) {
+    if (part->row[b] == 0) continue;
+    factors.push_back(part->row[b]);
+    blocks.push_back(*payload_of_frame(data_of(first + b), *code, b));
   }
-  return to_bytes(*sum_of_payloads(*local.code, factors, blocks), *local.code);
+  return to_bytes(*sum_of_payloads(*code, factors, blocks), *code);
+}
+
+bool CargoFrames::can_be_floats(const LocalStream& local, std::size_t first) {
+  if (what_.elements != ElementType::kFloat32 || local.code->field != FieldKind::kFloat32) return false;
+  magnitudes_.resize(block_count());
+  FloatScale scale;
+  for (std::size_t block = first; block < std::min(first + local.code->blocks, block_count()); ++block) {
+    if (!magnitudes_[block]) {
+      float largest = 0;
+      for (const Buffer::Slice& slice : data_of(block).slices())
+        largest = std::max(largest, largest_magnitude({slice.data, slice.size_bytes}));
+      magnitudes_[block] = largest;
+    }
+    scale.include(*magnitudes_[block]);
+  }
+  return scale.keeps_digits();
 }
 
 // One checksum for all children.
@@ -55,11 +73,13 @@ Frame CargoFrames::block(const LocalStream& local, std::size_t block, std::uint6
   return sent_often(local, made, data_of(block));
 }
 
-Frame CargoFrames::of_generation(const LocalStream& local, std::size_t first, std::uint64_t sequence) const {
-  if (local.block) return block(local, first + *local.block, sequence);
+Frame CargoFrames::of_generation(const LocalStream& local, std::size_t first, std::uint64_t sequence) {
+  const bool are_floats = can_be_floats(local, first);
   FrameHeader made = header(local, FrameType::kBlock, sequence);
-  made.offset_bytes = first * what_.block_bytes;
-  return sent_often(local, made, sum_of(local, first));
+  if (are_floats) made.element_type = static_cast<std::uint8_t>(ElementType::kFloat32);
+  made.offset_bytes = (first + local.block.value_or(0)) * what_.block_bytes;
+  return sent_often(local, made,
+                    local.block ? data_of(first + *local.block) : sum_of(local, first, are_floats));
 }
 
 Frame CargoFrames::probe(const LocalStream& local, std::uint64_t sequence) const {

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "node/plan/installed_collective.h"
 #include "square/buffer.h"
@@ -19,6 +21,7 @@ class CargoFrames {
     Epoch layout{0};
     Buffer data;
     std::size_t block_bytes = 0;
+    ElementType elements = ElementType::kBytes;  // codes of floats are for kFloat32 only
   };
   explicit CargoFrames(What what) : what_(std::move(what)) {}
 
@@ -30,18 +33,20 @@ class CargoFrames {
   [[nodiscard]] Frame block(const LocalStream& local, std::size_t block, std::uint64_t sequence) const;
   // What the stream of a code carries of the generation that begins with block `first`. Where flows meet at
   // the source itself it adds here and now.
-  [[nodiscard]] Frame of_generation(const LocalStream& local, std::size_t first,
-                                    std::uint64_t sequence) const;
+  [[nodiscard]] Frame of_generation(const LocalStream& local, std::size_t first, std::uint64_t sequence);
   [[nodiscard]] Frame probe(const LocalStream& local, std::uint64_t sequence) const;
 
  private:
   [[nodiscard]] FrameHeader header(const LocalStream& local, FrameType type, std::uint64_t sequence) const;
   // Nothing past the end: the last generation of a code has such blocks.
   [[nodiscard]] Buffer data_of(std::size_t block) const;
-  [[nodiscard]] Buffer sum_of(const LocalStream& local, std::size_t first) const;
+  [[nodiscard]] Buffer sum_of(const LocalStream& local, std::size_t first, bool are_floats) const;
+  // Would the stream's code, of floats, keep the digits of all blocks of the generation?
+  bool can_be_floats(const LocalStream& local, std::size_t first);
   static Frame sent_often(const LocalStream& local, FrameHeader header, Buffer payload);
 
   const What what_;
+  std::vector<std::optional<float>> magnitudes_;  // of blocks that a code of floats has asked for
 };
 
 }  // namespace square

@@ -102,7 +102,7 @@ Status Receiver::on_block(Arrival arrival) {
   const bool is_beyond = stream.coded != nullptr && size == 0 && !is_there(header.offset_bytes) &&
                          is_there(stream.generation_offset(header));
   const bool fits = is_sum
-                        ? size <= shape_.block_bytes + checksum_bytes(*stream.code) &&
+                        ? size <= shape_.block_bytes + checksum_bytes(*stream.sum(has_floats(header)).code) &&
                               header.offset_bytes % shape_.block_bytes == 0 && is_there(header.offset_bytes)
                         : is_beyond || shape_.fits(header, size);
   if (!fits) {
@@ -159,7 +159,8 @@ bool Receiver::take_block(std::size_t block, Arrival& arrival) {
 // Where members have not called, its credit is not what holds it: relays would wait for them.
 bool Receiver::take_sum(Arrival& arrival) {
   const std::size_t size = arrival.payload_bytes();
-  auto payload = coded_payload_of(arrival.frame.payload, *arrival.stream->code);
+  const bool are_floats = has_floats(arrival.header());
+  auto payload = coded_payload_of(arrival.frame.payload, *arrival.stream->sum(are_floats).code);
   if (!payload) {
     node_->refuse_frame();
     return true;
@@ -174,7 +175,7 @@ bool Receiver::take_sum(Arrival& arrival) {
                                         size](void*) { node->remove_held(session, tenant, size); }};
   }
   generations_.add(arrival.header().offset_bytes / shape_.block_bytes, arrival.header().stream_sequence,
-                   {arrival.shared_stream(), *std::move(payload), std::move(guard)});
+                   {arrival.shared_stream(), *std::move(payload), std::move(guard), are_floats});
   return true;
 }
 

@@ -12,7 +12,8 @@ namespace {
 
 CargoFrames frames_of(const NodeContext& node, const InstalledCollective& plan, SessionId session,
                       const Sender::Cargo& cargo) {
-  CargoFrames::What what{cargo.operation, node.options.incarnation, to_bits(cargo.call), {}, cargo.data, 0};
+  CargoFrames::What what{cargo.operation, node.options.incarnation, to_bits(cargo.call), {}, cargo.data, 0,
+                         cargo.elements};
   what.block_bytes =
       cargo.sums ? cargo.sums->block_bytes : plan.block_bytes(session, cargo.data.size_bytes());
   if (cargo.sums) what.layout = cargo.sums->layout;
@@ -58,7 +59,8 @@ void Sender::open_streams() {
   // as a frame leave no room for what travels with a sum.
   std::erase_if(streams_, [&](const Stream& stream) {
     if (stream.code == nullptr) return false;
-    return cargo_.sums.has_value() || block_bytes_ + checksum_bytes(*stream.code) > kMaxBlockBytes;
+    return cargo_.sums.has_value() ||
+           block_bytes_ + checksum_bytes(*stream.local().sum(false).code) > kMaxBlockBytes;
   });
   for (Stream& stream : streams_) {
     stream.least_patience = std::max(kMinSilentTime, stream.slow_delivery(block_bytes_));

@@ -46,6 +46,7 @@ class Sender {
     OperationId operation;
     Buffer data;     // the session's bytes; its owner's deleter tells when they are free
     GroupCall call;  // said with every frame
+    ElementType elements = ElementType::kBytes;
     std::optional<Sums> sums{};
   };
   Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledCollective> plan,
@@ -114,7 +115,7 @@ class Sender {
   SessionId session_;
   const Cargo cargo_;
   std::function<void()> on_done_;
-  const CargoFrames frames_;
+  CargoFrames frames_;
   const std::size_t block_bytes_;
   const std::size_t block_count_;
   std::vector<Stream> streams_;

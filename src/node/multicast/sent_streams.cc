@@ -56,7 +56,7 @@ bool Way::has_sent(OperationId operation, std::uint64_t sequence) const {
   return !is_owed && all_hops([&](const auto& hop) { return !hop->is_queued(operation, sequence); });
 }
 
-void Way::send_owed(const std::function<bool(const Owed&)>& is_needed, const CargoFrames& frames) {
+void Way::send_owed(const std::function<bool(const Owed&)>& is_needed, CargoFrames& frames) {
   while (!owed.empty()) {
     const Owed next = owed.front();
     if (is_needed(next)) {

@@ -57,7 +57,7 @@ struct Way {
   [[nodiscard]] bool has_room() const;
   [[nodiscard]] bool has_sent(OperationId operation, std::uint64_t sequence) const;
   // As far as there is room; what is not needed any more is left out.
-  void send_owed(const std::function<bool(const Owed&)>& is_needed, const CargoFrames& frames);
+  void send_owed(const std::function<bool(const Owed&)>& is_needed, CargoFrames& frames);
 };
 
 // What takes blocks: a tree, one at a time; or a code, a generation at a time, over all of its streams that

@@ -37,7 +37,7 @@ void MulticastOperation::send(const MemberOperation& call,
     if (!ready.is_ok()) return operation_.fail(ready, true);
     open_.insert(session.id);
     multicasts_.send(plan, session, {pin, call.input.data() + range.offset_bytes, range.size_bytes},
-                     call.call);
+                     call.call, call.elements);
   }
   multicasts_.fill_all();
 }

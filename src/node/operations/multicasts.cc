@@ -13,9 +13,9 @@ std::function<void()> Multicasts::done_of(SessionId session) {
 }
 
 void Multicasts::send(const std::shared_ptr<const InstalledCollective>& plan, const PlanSession& session,
-                      Buffer data, GroupCall call, std::optional<Sender::Sums> sums) {
+                      Buffer data, GroupCall call, ElementType elements, std::optional<Sender::Sums> sums) {
   operation_.show_to_neighbours(*plan, session.id);
-  Sender::Cargo cargo{operation_.key().operation, std::move(data), call, sums};
+  Sender::Cargo cargo{operation_.key().operation, std::move(data), call, elements, sums};
   senders_[session.id] = std::make_unique<Sender>(*operation_.node(), operation_.host().links(), plan,
                                                   session, std::move(cargo), done_of(session.id));
 }

@@ -27,7 +27,7 @@ class Multicasts {
 
   // Starts a session whose root is here. `data` shows its bytes. Call fill() next.
   void send(const std::shared_ptr<const InstalledCollective>& plan, const PlanSession& session, Buffer data,
-            GroupCall call, std::optional<Sender::Sums> sums = std::nullopt);
+            GroupCall call, ElementType elements, std::optional<Sender::Sums> sums = std::nullopt);
   [[nodiscard]] Sender* sender(SessionId session) const;
   void fill(SessionId session);
   void fill_all();

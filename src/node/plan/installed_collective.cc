@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/plan/codes.h"
 
 namespace square {
 
@@ -62,7 +63,9 @@ InstalledCollective::InstalledCollective(const PlanFrame& frame, const PlanColle
   for (const Session& session : sessions) {
     sessions_.push_back(*session.planned);
     sessions_.back().paths.clear();  // nobody here asks for them
-    by_session_.emplace(session.planned->id, Entry{&sessions_.back()});
+    Entry& entry = by_session_.emplace(session.planned->id, Entry{&sessions_.back()}).first->second;
+    if (has_codes_of_floats(sessions_.back()))
+      entry.over_bytes = std::make_shared<const PlanSession>(as_bytes(sessions_.back()));
     if (self_) block_sizes_.add(*session.planned, session.block_limit_bytes);
   }
   if (!self_) return;
@@ -107,6 +110,10 @@ void InstalledCollective::add_code(const PlanFrame& frame, const PlanCodePart& p
   local.code = &session.codes[part.code];
   local.depth = depth_of_code(session, part.code);
   local.block = plain_block(part);
+  if (local.code->field == FieldKind::kFloat32) {
+    const PlanSession& bytes = *by_session_.at(session.id).over_bytes;
+    local.over_bytes = {&*bytes.streams[local.key.stream.index()].coded, &bytes.codes[part.code]};
+  }
   const auto sink = std::ranges::find(local.code->sinks, *self_, &PlanCode::Sink::member);
   local.is_destination =
       sink != local.code->sinks.end() && std::ranges::count(sink->streams, local.key.stream) > 0;

@@ -15,6 +15,7 @@
 #include "node/plan/block_sizes.h"
 #include "square/frame.h"
 #include "square/plan.h"
+#include "square/reduction.h"
 #include "transport/pacing/link_scheduler.h"
 
 namespace square {
@@ -29,6 +30,17 @@ struct StreamKey {
 // The stream that a frame belongs to, and a frame that belongs to the stream.
 StreamKey key_of(const FrameHeader& header);
 void set_stream(FrameHeader& header, const StreamKey& key);
+
+// Whether what a frame of a multicast carries is coded as floats. Said by the source, of each generation.
+inline bool has_floats(const FrameHeader& header) {
+  return header.element_type == static_cast<std::uint8_t>(ElementType::kFloat32);
+}
+
+// What a coded stream carries, and its code, in one arithmetic.
+struct CodedSum {
+  const PlanCodePart* part = nullptr;
+  const PlanCode* code = nullptr;
+};
 
 // Of each hop from a parent. The plan that was installed last says how large it is.
 struct StreamWindow {
@@ -60,6 +72,7 @@ struct LocalStream {
   // Of a coded stream; both are its session's.
   const PlanCodePart* coded = nullptr;
   const PlanCode* code = nullptr;
+  CodedSum over_bytes{};                    // of a code of floats: for what they would spoil
   std::optional<std::uint32_t> block{};     // of each generation, if it carries one as it is
   std::vector<const LocalStream*> terms;    // what is added here, where it begins as a sum
   std::vector<const LocalStream*> adds_to;  // sums that begin here with it
@@ -71,6 +84,10 @@ struct LocalStream {
   // Where the generation begins whose block or sum a frame of it carries: position in the session's bytes.
   [[nodiscard]] std::uint64_t generation_offset(const FrameHeader& header) const {
     return header.offset_bytes - std::uint64_t{block.value_or(0)} * header.block_bytes;
+  }
+  // Of a coded stream: how a generation is added.
+  [[nodiscard]] CodedSum sum(bool are_floats) const {
+    return over_bytes.part == nullptr || are_floats ? CodedSum{coded, code} : over_bytes;
   }
   [[nodiscard]] bool comes_from(const std::string& peer) const {
     return std::ranges::find(parents, peer) != parents.end();
@@ -154,6 +171,7 @@ class InstalledCollective {
   struct Entry {
     const PlanSession* session = nullptr;
     std::vector<const LocalStream*> streams{};
+    std::shared_ptr<const PlanSession> over_bytes{};  // if it has a code of floats
   };
   std::map<SessionId, Entry> by_session_;
 };

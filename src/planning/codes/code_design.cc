@@ -93,6 +93,10 @@ Result<CodeDesign> design_code(FieldKind field, const CodeProblem& problem) {
   const auto& [ways, contents] = found;
   SQUARE_ASSIGN_OR_RETURN(Coefficients coefficients,
                           code_coefficients(field, problem, graph, ways, contents));
+  std::optional<Coefficients> over_bytes;
+  if (field == FieldKind::kFloat32) {
+    SQUARE_ASSIGN_OR_RETURN(over_bytes, code_coefficients(FieldKind::kGf256, problem, graph, ways, contents));
+  }
   std::vector<CopyTree> trees = copy_trees(problem, graph, ways, contents);
   const std::vector<int> flow_of = number_flows(contents, trees, ways, problem.root);
   CodeDesign design{field, problem.blocks, {}, {}};
@@ -104,14 +108,22 @@ Result<CodeDesign> design_code(FieldKind field, const CodeProblem& problem) {
                           {},
                           std::move(coefficients.factors[c]),
                           std::move(coefficients.rows[c])};
+    if (over_bytes) {
+      flow.byte_factors = std::move(over_bytes->factors[c]);
+      flow.byte_row = std::move(over_bytes->rows[c]);
+    }
     // The root has all blocks: what it sends is said by the row.
-    if (is_of_root) flow.factors.clear();
+    if (is_of_root) {
+      flow.factors.clear();
+      flow.byte_factors.clear();
+    }
     for (const int input : is_of_root ? std::vector<int>() : contents.list[c].inputs)
       flow.inputs.push_back(flow_of[static_cast<std::size_t>(input)]);
     design.flows.push_back(std::move(flow));
   }
   for (std::size_t j = 0; j < ways.size(); ++j) {
     CodeDesign::Sink sink{{}, std::move(coefficients.inverses[j])};
+    if (over_bytes) sink.byte_inverse = std::move(over_bytes->inverses[j]);
     for (const std::vector<int>& way : ways[j]) {
       const int content = contents.of_edge[static_cast<std::size_t>(way.back())];
       sink.flows.push_back(flow_of[static_cast<std::size_t>(content)]);

@@ -24,10 +24,14 @@ struct CodeDesign {
     std::vector<int> inputs;  // flows that are added; none: a block of the root, or a sum that it makes
     std::vector<double> factors;
     std::vector<double> row;  // of the root's blocks
+    // Of floats: the same sum over bytes.
+    std::vector<double> byte_factors = {};
+    std::vector<double> byte_row = {};
   };
   struct Sink {
     std::vector<int> flows;                    // K + redundancy that end here
     std::vector<std::vector<double>> inverse;  // of the rows of the first K
+    std::vector<std::vector<double>> byte_inverse = {};
   };
   FieldKind field = FieldKind::kGf256;
   int blocks = 1;           // K
@@ -41,6 +45,7 @@ struct CodeDesign {
   [[nodiscard]] std::vector<int> copies(std::size_t arc_count) const;
 };
 
+// One of floats comes with factors over bytes, in GF(2^8), for blocks that sums of floats would spoil.
 // Errors: as disjoint_ways() and code_coefficients().
 Result<CodeDesign> design_code(FieldKind field, const CodeProblem& problem);
 

@@ -156,12 +156,15 @@ void write_code(const DemandGraph& graph, const CodeDesign& design, double rate_
     part.code = static_cast<std::uint32_t>(session.codes.size() - 1);
     part.origin = node(flow.origin);
     part.row = flow.row;
+    part.byte_row = flow.byte_row;
+    part.byte_factors = flow.byte_factors;
     for (std::size_t i = 0; i < flow.inputs.size(); ++i)
       part.terms.emplace_back(index_of(flow.inputs[i]), flow.factors[i]);
   }
   for (std::size_t j = 0; j < design.sinks.size(); ++j) {
-    PlanCode::Sink sink{session.members[j + 1], {}, design.sinks[j].inverse};
-    for (const int flow : design.sinks[j].flows) sink.streams.push_back(index_of(flow));
+    const CodeDesign::Sink& designed = design.sinks[j];
+    PlanCode::Sink sink{session.members[j + 1], {}, designed.inverse, designed.byte_inverse};
+    for (const int flow : designed.flows) sink.streams.push_back(index_of(flow));
     code.sinks.push_back(std::move(sink));
   }
 }

@@ -259,6 +259,8 @@ class Reader {
       out.terms.emplace_back(stream_index(fields, "adds", entry[0]), entry[1].get<double>());
     });
     out.row = numbers(fields, "row");
+    if (fields.has("byte_factors")) out.byte_factors = numbers(fields, "byte_factors");
+    if (fields.has("byte_row")) out.byte_row = numbers(fields, "byte_row");
     return out;
   }
 
@@ -278,16 +280,22 @@ class Reader {
       of.each("streams", [&](const Json& index, const std::string&) {
         sink.streams.push_back(stream_index(of, "streams", index));
       });
-      of.each("inverse", [&](const Json& row, const std::string&) {
-        if (!row.is_array() ||
-            !std::ranges::all_of(row, [](const Json& value) { return value.is_number(); })) {
-          of.fail("inverse", "has an entry that is not a row of numbers");
-          return;
-        }
-        sink.inverse.push_back(row.get<std::vector<double>>());
-      });
+      sink.inverse = rows(of, "inverse");
+      if (of.has("byte_inverse")) sink.byte_inverse = rows(of, "byte_inverse");
     });
     return out;
+  }
+
+  static std::vector<std::vector<double>> rows(const Fields& fields, std::string_view key) {
+    std::vector<std::vector<double>> values;
+    fields.each(key, [&](const Json& row, const std::string&) {
+      if (!row.is_array() || !std::ranges::all_of(row, [](const Json& value) { return value.is_number(); })) {
+        fields.fail(key, "has an entry that is not a row of numbers");
+        return;
+      }
+      values.push_back(row.get<std::vector<double>>());
+    });
+    return values;
   }
 
   std::vector<double> numbers(const Fields& fields, std::string_view key) {

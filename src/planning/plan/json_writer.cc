@@ -225,6 +225,9 @@ class Writer {
     for (const auto& [term, factor] : part.terms)
       stream["adds"].push_back(OrderedJson::array({term.value(), factor}));
     stream["row"] = part.row;
+    if (part.byte_row.empty()) return;
+    stream["byte_factors"] = part.byte_factors;
+    stream["byte_row"] = part.byte_row;
   }
 
   [[nodiscard]] OrderedJson written(const PlanCode& code) const {
@@ -234,6 +237,7 @@ class Writer {
       for (const StreamIndex stream : sink.streams) streams.push_back(stream.value());
       sinks.push_back(
           {{"member", name(sink.member)}, {"streams", std::move(streams)}, {"inverse", sink.inverse}});
+      if (!sink.byte_inverse.empty()) sinks.back()["byte_inverse"] = sink.byte_inverse;
     }
     OrderedJson out = {{"field", to_string(code.field)}, {"blocks", code.blocks}};
     if (code.redundancy > 0) out["redundancy"] = code.redundancy;

@@ -13,6 +13,7 @@
 #include "node/links/flush.h"
 #include "node/operations/operation_host.h"
 #include "node/overlay.h"
+#include "node/plan/installed_plan.h"
 #include "square/simulation.h"
 
 namespace square::test {

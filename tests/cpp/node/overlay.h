@@ -89,6 +89,13 @@ class PlanBuilder {
     const double minus = field == FieldKind::kFloat32 ? -1 : 1;
     code.sinks.push_back({NodeId(5), {StreamIndex(0), StreamIndex(2)}, {{1, 0}, {minus, 1}}});
     code.sinks.push_back({NodeId(6), {StreamIndex(1), StreamIndex(2)}, {{minus, 1}, {1, 0}}});
+    if (field != FieldKind::kFloat32) return;
+    for (PlanStream& stream : session.streams) {
+      stream.coded->byte_row = stream.coded->row;
+      stream.coded->byte_factors.assign(stream.coded->terms.size(), 1);
+    }
+    code.sinks[0].byte_inverse = {{1, 0}, {1, 1}};
+    code.sinks[1].byte_inverse = {{1, 1}, {1, 0}};
   }
 
   // Six nodes that all reach one another; 0 sends to 1 and 2. Each of the five others takes a part on: four
@@ -270,6 +277,13 @@ class Overlay {
   std::vector<Host> hosts_;
 };
 
+inline NodeStatistics statistics_of(Overlay& overlay, std::size_t node) {
+  std::optional<NodeStatistics> now;
+  overlay.node(node).statistics([&](NodeStatistics statistics) { now = statistics; });
+  overlay.run([&] { return now.has_value(); });
+  return now.value_or(NodeStatistics{});
+}
+
 // Lines of an overlay that break and come back, whatever runs over them.
 class Cuts {
  public:
@@ -337,6 +351,7 @@ struct Broadcast {
   std::vector<TimePoint> finished_at;
   Duration timeout = std::chrono::seconds(400);
   GroupCall group_call{};
+  ElementType elements = ElementType::kBytes;
 
   Broadcast(CollectiveId id, std::vector<std::uint32_t> ranks, std::vector<std::byte> payload,
             std::uint32_t root = 0)
@@ -357,6 +372,7 @@ struct Broadcast {
     call.is_root = rank == root_rank;
     call.timeout = timeout;
     call.call = group_call;
+    call.elements = elements;
     call.done = [this, rank, &overlay](Status status) {
       outcomes[rank] = std::move(status);
       finished_at[rank] = overlay.simulation.clock().now();

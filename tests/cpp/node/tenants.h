@@ -60,13 +60,6 @@ class TenantPlan {
   Plan plan_;
 };
 
-inline NodeStatistics statistics_of(Overlay& overlay, std::size_t node) {
-  std::optional<NodeStatistics> now;
-  overlay.node(node).statistics([&](NodeStatistics statistics) { now = statistics; });
-  overlay.run([&] { return now.has_value(); });
-  return now.value_or(NodeStatistics{});
-}
-
 inline double seconds_between(TimePoint start, TimePoint end) { return to_seconds(end - start); }
 
 }  // namespace square::test

@@ -168,6 +168,43 @@ TEST_CASE("floats come back nearly as they were, and say so where they cannot be
   }
 }
 
+TEST_CASE("halves are coded as float32, and lose nothing that they have") {
+  std::mt19937_64 chance(seed());
+  for (const ElementType type : {ElementType::kFloat16, ElementType::kBfloat16}) {
+    // Of exponents that are near one another: float32 has digits to lose that halves do not have.
+    Bytes data = draw_bytes(chance, 2 * 12'345);
+    for (std::size_t at = 1; at < data.size(); at += 2)
+      data[at] = (data[at] & std::byte{0x83}) | std::byte{0x38};
+    Result<Encoder> encoder = Encoder::make({7, FieldKind::kFloat32, 5, type}, data);
+    REQUIRE(encoder.is_ok());
+    CHECK(encoder->generation().field == FieldKind::kFloat32);
+    CHECK(encoder->generation().data_bytes == 2 * data.size());
+    Bytes decoded(data.size());
+    Result<Decoder> decoder = Decoder::make(encoder->generation(), decoded, type);
+    REQUIRE(decoder.is_ok());
+    for (int i = 0; i < 2; ++i) static_cast<void>(encoder->next());  // lost
+    for (int i = 0; i < 50 && decoder->rank() < 5; ++i) REQUIRE(decoder->add(sent(encoder->next())).is_ok());
+    REQUIRE_MESSAGE(decoder->finish().is_ok(), "SQUARE_SEED=", seed());
+    CHECK_MESSAGE(decoded == data, "SQUARE_SEED=", seed());
+    CHECK_FALSE(Decoder::make(encoder->generation(), decoded).is_ok());
+    // Infinity: as they are.
+    data[0] = std::byte{0};
+    data[1] = type == ElementType::kFloat16 ? std::byte{0x7c} : std::byte{0x7f};
+    if (type == ElementType::kBfloat16) data[0] = std::byte{0x80};
+    encoder = Encoder::make({8, FieldKind::kFloat32, 5, type}, data);
+    CHECK(encoder->generation().field == FieldKind::kGf256);
+    CHECK(encoder->generation().data_bytes == data.size());
+    decoder = Decoder::make(encoder->generation(), decoded, type);
+    REQUIRE(decoder.is_ok());
+    static_cast<void>(encoder->next());
+    for (int i = 0; i < 5; ++i) REQUIRE(decoder->add(sent(encoder->next())).is_ok());
+    REQUIRE(decoder->finish().is_ok());
+    CHECK(decoded == data);
+  }
+  CHECK_FALSE(Encoder::make({0, FieldKind::kFloat32, 2, ElementType::kFloat64}, Bytes(64)).is_ok());
+  CHECK_FALSE(Encoder::make({0, FieldKind::kFloat32, 2, ElementType::kFloat16}, Bytes(63)).is_ok());
+}
+
 TEST_CASE("a sum that floats cannot be solved with counts as nothing new") {
   std::mt19937_64 chance(seed());
   const Bytes data = draw_floats(chance, 64);
