@@ -182,11 +182,7 @@ std::vector<std::optional<double>> latencies_of(const SessionView& view) {
   return seconds;
 }
 
-void bind_session(py::module_& module) {
-  py::class_<PathView>(module, "PlanPath", "A conceptual path of a session.")
-      .def_readonly("member", &PathView::member)
-      .def_readonly("nodes", &PathView::nodes)
-      .def_readonly("rate_bps", &PathView::rate_bps);
+void bind_stream(py::module_& module) {
   py::class_<StreamView>(module, "PlanStream", "A tree with a rate; links in feeding order.")
       .def_readonly("links", &StreamView::links)
       .def_readonly("rate_bps", &StreamView::rate_bps)
@@ -219,6 +215,14 @@ void bind_session(py::module_& module) {
           "byte_row",
           [](const StreamView& self) { return self.coded ? self.coded->byte_row : std::vector<double>(); },
           "Of a code of floats: its row over bytes.");
+}
+
+void bind_session(py::module_& module) {
+  py::class_<PathView>(module, "PlanPath", "A conceptual path of a session.")
+      .def_readonly("member", &PathView::member)
+      .def_readonly("nodes", &PathView::nodes)
+      .def_readonly("rate_bps", &PathView::rate_bps);
+  bind_stream(module);
   py::class_<SinkView>(module, "PlanSink", "A member that solves for the blocks of a code.")
       .def_readonly("member", &SinkView::member)
       .def_readonly("streams", &SinkView::streams)
