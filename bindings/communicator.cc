@@ -79,11 +79,11 @@ class PythonCommunicator {
   using OptionalBuffer = std::optional<Data>;
   using OptionalFeedback = std::optional<std::shared_ptr<ErrorFeedback>>;
 
-  Started broadcast(const Data& data, std::uint32_t root, double timeout) {
+  Started broadcast(const Data& data, std::uint32_t root, const OptionalName& dtype, double timeout) {
     // Asking for a writable view of a destination refuses read-only objects here.
     Buffers held{request(data, root != rank())};
     const std::span bytes = bytes_of(*held.front());
-    const ElementType elements = known_element_type(*held.front());
+    const ElementType elements = known_element_type(*held.front(), dtype);
     return begin(held, [&](Communicator& group) {
       return group.broadcast_async(bytes, Rank(root), from_seconds(timeout), elements);
     });
@@ -114,10 +114,11 @@ class PythonCommunicator {
     return compressed_all_reduce(sum, compressed, feedback, timeout);
   }
 
-  Started all_gather(const Data& input, const RankBuffers& output, double timeout) {
+  Started all_gather(const Data& input, const RankBuffers& output, const OptionalName& dtype,
+                     double timeout) {
     Buffers held{request(input, false)};
     const std::span bytes = bytes_of(*held.front());
-    const ElementType elements = known_element_type(*held.front());
+    const ElementType elements = known_element_type(*held.front(), dtype);
     const auto outputs = cut(output, size(), {}, true, held);
     return begin(held, [&](Communicator& group) {
       return group.all_gather_async(bytes, outputs, from_seconds(timeout), elements);
@@ -327,14 +328,17 @@ void define_sums(Class& communicator) {
 void define_moves(Class& communicator) {
   const auto root = py::arg("root") = 0;
   const auto tag = py::arg("tag") = 0;
+  const auto dtype = py::arg("dtype") = py::none();
   const auto none = py::none();
   define(communicator, "broadcast", &PythonCommunicator::broadcast,
-         "Copies the root's bytes into everybody's buffer, without a copy in between.", py::arg("data"),
-         root);
+         "Copies the root's bytes into everybody's buffer, without a copy in between. Where the policy codes "
+         "with floats, elements of float32 may come back rounded; ``dtype``: the root's elements, where the "
+         "buffer does not say what they are.",
+         py::arg("data"), root, dtype);
   define(communicator, "all_gather", &PythonCommunicator::all_gather,
          "Copies everybody's bytes to everybody. ``output`` is a buffer for every rank, or one that is cut "
-         "evenly.",
-         py::arg("input"), py::arg("output"));
+         "evenly. ``dtype``: see broadcast().",
+         py::arg("input"), py::arg("output"), dtype);
   define(communicator, "all_to_all", &PythonCommunicator::all_to_all,
          "Part r of ``input`` goes to rank r, part r of ``output`` comes from it. Each is a buffer for every "
          "rank, or one that is cut evenly, or into ``input_bytes`` and ``output_bytes``.",

@@ -51,7 +51,8 @@ ElementType element_type(const py::buffer_info& view, const std::optional<std::s
   return type;
 }
 
-ElementType known_element_type(const py::buffer_info& view) {
+ElementType known_element_type(const py::buffer_info& view, const std::optional<std::string>& dtype) {
+  if (dtype) return element_type(view, dtype);
   if (const auto type = type_of(view.format, view.itemsize)) return *type;
   const Result<ElementType> named = parse_element_type(view.format);
   return named.is_ok() ? *named : ElementType::kBytes;

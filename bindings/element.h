@@ -14,8 +14,9 @@ namespace square::python {
 // format that cannot be added, an unknown name, and a name of another size than the buffer's
 // elements, unless those are single bytes.
 ElementType element_type(const py::buffer_info& view, const std::optional<std::string>& dtype);
-// The same, and bytes where they are none that can be added.
-ElementType known_element_type(const py::buffer_info& view);
+// The same, and bytes where they are none that can be added and `dtype` does not say otherwise.
+ElementType known_element_type(const py::buffer_info& view,
+                               const std::optional<std::string>& dtype = std::nullopt);
 
 // Of the input's elements. Raises InvalidArgumentError where they do not go together.
 Reduction reduction_of(const py::buffer_info& input, const std::string& op,

@@ -29,7 +29,8 @@ class Decoder {
 
   // How many of the blocks so far do not depend on one another: K are enough.
   [[nodiscard]] std::uint32_t rank() const;
-  // Solves for the blocks that did not come as they are; the others are not touched. Errors:
+  // Solves for the blocks that did not come as they are; the others are not touched, unless all are halves
+  // that were coded as float32. Errors:
   // FAILED_PRECONDITION "not yet decodable: rank 2 of 3".
   Status finish();
 

@@ -66,7 +66,8 @@ struct PlanCode {
     NodeId member;
     std::vector<StreamIndex> streams;
     std::vector<std::vector<double>> inverse;
-    std::vector<std::vector<double>> byte_inverse = {};  // of a code of floats: of its rows over bytes
+    // Of a code of floats: that of its rows over bytes. Not in a node's part.
+    std::vector<std::vector<double>> byte_inverse = {};
   };
   FieldKind field = FieldKind::kGf256;
   std::uint32_t blocks = 1;      // K

@@ -85,18 +85,6 @@ Result<PlanCodePart> value_of(const v1::PartCoded& record) {
   return part;
 }
 
-// Row by row.
-Result<std::vector<std::vector<double>>> square_of(const google::protobuf::RepeatedField<double>& values,
-                                                   std::uint32_t size) {
-  if (values.size() != static_cast<int>(size * size)) return broken("a code without its inverse");
-  std::vector<std::vector<double>> rows;
-  for (std::uint32_t i = 0; i < size; ++i) {
-    const auto row = values.begin() + static_cast<int>(i * size);
-    rows.emplace_back(row, row + static_cast<int>(size));
-  }
-  return rows;
-}
-
 Result<PlanCode> value_of(const v1::PartCode& record) {
   PlanCode code;
   code.field = static_cast<FieldKind>(record.field());
@@ -110,9 +98,11 @@ Result<PlanCode> value_of(const v1::PartCode& record) {
     added.member = NodeId(sink.member());
     for (const std::uint32_t stream : sink.streams())
       added.streams.emplace_back(static_cast<std::uint16_t>(std::min<std::uint32_t>(stream, kMaxStreams)));
-    SQUARE_ASSIGN_OR_RETURN(added.inverse, square_of(sink.inverse(), code.blocks));
-    if (code.field == FieldKind::kFloat32) {
-      SQUARE_ASSIGN_OR_RETURN(added.byte_inverse, square_of(sink.byte_inverse(), code.blocks));
+    if (sink.inverse_size() != static_cast<int>(code.blocks * code.blocks))
+      return broken("a code without its inverse");
+    for (std::uint32_t i = 0; i < code.blocks; ++i) {
+      const auto row = sink.inverse().begin() + static_cast<int>(i * code.blocks);
+      added.inverse.emplace_back(row, row + static_cast<int>(code.blocks));
     }
   }
   return code;

@@ -41,8 +41,6 @@ void write_code(const PlanCode& code, v1::PartCode& record) {
     added.set_member(sink.member.value());
     for (const StreamIndex stream : sink.streams) added.add_streams(stream.value());
     for (const std::vector<double>& row : sink.inverse) added.mutable_inverse()->Add(row.begin(), row.end());
-    for (const std::vector<double>& row : sink.byte_inverse)
-      added.mutable_byte_inverse()->Add(row.begin(), row.end());
   }
 }
 

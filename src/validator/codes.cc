@@ -16,24 +16,35 @@ namespace {
 class Codes {
  public:
   Codes(const PlanSession& session, const Plan& plan, std::string name, Findings& findings)
-      : session_(session), plan_(plan), findings_(findings), name_(std::move(name)) {}
-
-  void check() {
-    if (session_.codes.empty()) return;
-    if (session_.kind != SessionKind::kMulticast) findings_.add("{}: only a multicast can be coded", name_);
+      : session_(session), plan_(plan), findings_(findings), name_(std::move(name)) {
     for (const PlanStream& stream : session_.streams) {
       std::set<NodeId>& nodes = reached_.emplace_back();
       if (!stream.coded) continue;
       for (const auto& [from, to] : stream.links) nodes.insert(to);
     }
+  }
+
+  // False where nothing can be said of what is added.
+  bool check() {
+    if (session_.codes.empty()) return false;
+    if (session_.kind != SessionKind::kMulticast) findings_.add("{}: only a multicast can be coded", name_);
     for (std::size_t s = 0; s < session_.streams.size(); ++s) {
       if (session_.streams[s].coded) check_stream(s);
     }
-    if (!are_rows_whole_) return;
+    if (!are_rows_whole_) return false;
+    for (std::size_t c = 0; c < session_.codes.size(); ++c) check_code(c);
+    check_sums();
+    return true;
+  }
+
+  // The arithmetic alone.
+  void check_sums() {
     for (std::size_t s = 0; s < session_.streams.size(); ++s) {
       if (session_.streams[s].coded) check_row(s);
     }
-    for (std::size_t c = 0; c < session_.codes.size(); ++c) check_code(c);
+    for (std::size_t c = 0; c < session_.codes.size(); ++c) {
+      for (const PlanCode::Sink& sink : session_.codes[c].sinks) check_sink(c, sink);
+    }
   }
 
  private:
@@ -67,10 +78,24 @@ class Codes {
         are_rows_whole_ = false;  // it may have none
       }
     }
+    check_bytes_too(s);
     if (!is_known || part.row.size() != code.blocks) {
       findings_.add("{}, stream {}: its row is not {} numbers of {}", name_, s, code.blocks,
                     to_string(code.field));
       are_rows_whole_ = false;
+    }
+  }
+
+  // Over bytes the same sums are made, and a block that goes as it is does so there.
+  void check_bytes_too(std::size_t s) {
+    const PlanCodePart& part = *session_.streams[s].coded;
+    const bool are_floats = code_of(s).field == FieldKind::kFloat32;
+    if (part.byte_factors.size() != (are_floats ? part.terms.size() : 0) ||
+        part.byte_row.size() != (are_floats ? part.row.size() : 0)) {
+      findings_.add("{}, stream {}: {} byte factors and a byte row of {} for {} terms and {} blocks", name_,
+                    s, part.byte_factors.size(), part.byte_row.size(), part.terms.size(), part.row.size());
+    } else if (are_floats && plain_block(part) && part.byte_row != part.row) {
+      findings_.add("{}, stream {}: a block as it is, but not over bytes", name_, s);
     }
   }
 
@@ -111,7 +136,6 @@ class Codes {
       if (missing.erase(sink.member) == 0) {
         findings_.add("{}, code {}: {} is no member, or twice there", name_, c, node_name(sink.member));
       }
-      check_sink(c, sink);
     }
     for (const NodeId member : missing)
       findings_.add("{}, code {}: nothing is said of member {}", name_, c, node_name(member));
@@ -125,10 +149,14 @@ class Codes {
       return planned.coded && planned.coded->code == c && reached_[stream.index()].contains(sink.member);
     };
     const auto is_row = [&](const std::vector<double>& row) { return row.size() == code.blocks; };
-    if (sink.streams.size() != code.blocks + code.redundancy || !std::ranges::all_of(sink.streams, comes) ||
-        sink.inverse.size() != code.blocks || !std::ranges::all_of(sink.inverse, is_row)) {
+    if (sink.streams.size() != code.blocks + code.redundancy || !std::ranges::all_of(sink.streams, comes)) {
       findings_.add("{}, code {}: {} does not get {} blocks of a generation", name_, c,
                     node_name(sink.member), code.blocks + code.redundancy);
+      return;
+    }
+    if (sink.inverse.size() != code.blocks || !std::ranges::all_of(sink.inverse, is_row)) {
+      findings_.add("{}, code {}: {} has no inverse of {} rows", name_, c, node_name(sink.member),
+                    code.blocks);
       return;
     }
     const Arithmetic field(code.field);
@@ -162,8 +190,9 @@ class Codes {
 void check_codes(const Plan& plan, Findings& findings) {
   for (const PlanSession& session : plan.sessions) {
     const std::string name = fmt::format("session {}", session.id.value());
-    Codes(session, plan, name, findings).check();
-    if (has_codes_of_floats(session)) Codes(as_bytes(session), plan, name + " over bytes", findings).check();
+    if (!Codes(session, plan, name, findings).check() || !has_codes_of_floats(session)) continue;
+    const PlanSession over_bytes = as_bytes(session);
+    Codes(over_bytes, plan, name + " over bytes", findings).check_sums();
   }
 }
 

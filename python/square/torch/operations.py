@@ -76,9 +76,10 @@ class Operations:
             )
         staging = Staging()
         buffer = staging.input(tensor) if root == self.rank else staging.output(tensor)
+        dtype = tensors.known_name(tensor.dtype)
         return self._start(
             "broadcast",
-            lambda to, seconds: [to.broadcast_async(buffer, root, timeout=seconds)],
+            lambda to, seconds: [to.broadcast_async(buffer, root, dtype=dtype, timeout=seconds)],
             timeout,
             [tensor],
             staging,
@@ -182,7 +183,7 @@ class Operations:
             )
         staging = staging or Staging()
         source, targets = staging.input(tensor), staging.outputs(parts)
-        return self._start_all_gather(source, targets, timeout, [parts], staging)
+        return self._start_all_gather(source, targets, tensor.dtype, timeout, [parts], staging)
 
     def all_gather_single(self, output: Any, tensor: Any, timeout: Timeout) -> Work:
         """`output` has a part for every rank."""
@@ -192,14 +193,15 @@ class Operations:
             return self.all_gather(parts, tensor, timeout)
         staging = Staging()
         source, target = staging.input(tensor), staging.output(output)
-        return self._start_all_gather(source, target, timeout, [output], staging)
+        return self._start_all_gather(source, target, tensor.dtype, timeout, [output], staging)
 
     def _start_all_gather(
-        self, source: Any, targets: Any, timeout: Timeout, result: Any, staging: Staging
+        self, source: Any, targets: Any, dtype: Any, timeout: Timeout, result: Any, staging: Staging
     ) -> Work:
+        name = tensors.known_name(dtype)
         return self._start(
             "all_gather",
-            lambda to, seconds: [to.all_gather_async(source, targets, timeout=seconds)],
+            lambda to, seconds: [to.all_gather_async(source, targets, dtype=name, timeout=seconds)],
             timeout,
             result,
             staging,

@@ -36,9 +36,14 @@ _memory_view.restype = ctypes.py_object
 _memory_view.argtypes = [ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int]
 
 
+def known_name(dtype: Any) -> str | None:
+    """None for elements that square moves and does not know."""
+    return _ELEMENTS.get(dtype)
+
+
 def element_name(dtype: Any) -> str:
     """Raises ValueError for elements that square cannot add up."""
-    name = _ELEMENTS.get(dtype)
+    name = known_name(dtype)
     if name is None:
         known = ", ".join(sorted(str(known).removeprefix("torch.") for known in _ELEMENTS))
         raise ValueError(f"elements of type {dtype} cannot be reduced: use one of {known}")

@@ -22,9 +22,15 @@ class Check {
 
   Status run() const {
     for (std::size_t s = 0; s < session_.streams.size(); ++s) {
-      if (session_.streams[s].coded && !is_stream_sound(s))
+      if (!session_.streams[s].coded) continue;
+      if (!is_stream_sound(s))
         return invalid_argument(
             fmt::format("session {}, stream {}: its part of a code is none that a node could add",
+                        session_.id.value(), s));
+      if (!has_bytes_too(*session_.streams[s].coded))
+        return invalid_argument(
+            fmt::format("session {}, stream {}: a code of float32, and no other, has a byte factor for each "
+                        "term and a byte row beside its row; plan it again",
                         session_.id.value(), s));
     }
     for (std::size_t c = 0; c < session_.codes.size(); ++c) {
@@ -47,7 +53,6 @@ class Check {
     const PlanCode& code = session_.codes[part.code];
     const auto is_number = [&](double value) { return is_in(code.field, value); };
     if (part.row.size() != code.blocks || !std::ranges::all_of(part.row, is_number)) return false;
-    if (!has_bytes_too(part, code.field == FieldKind::kFloat32)) return false;
     std::set<StreamIndex> seen;
     return std::ranges::all_of(part.terms, [&](const auto& term) {
       const auto& [index, factor] = term;
@@ -59,8 +64,9 @@ class Check {
   }
 
   // As many numbers over bytes as over floats, and what is a block as it is stays one.
-  static bool has_bytes_too(const PlanCodePart& part, bool are_floats) {
-    if (!are_floats) return part.byte_factors.empty() && part.byte_row.empty();
+  [[nodiscard]] bool has_bytes_too(const PlanCodePart& part) const {
+    if (session_.codes[part.code].field != FieldKind::kFloat32)
+      return part.byte_factors.empty() && part.byte_row.empty();
     return part.byte_factors.size() == part.terms.size() && part.byte_row.size() == part.row.size() &&
            (!plain_block(part) || part.byte_row == part.row);
   }
@@ -86,7 +92,8 @@ Status check_codes(const PlanSession& session) {
 }
 
 bool has_codes_of_floats(const PlanSession& session) {
-  return std::ranges::count(session.codes, FieldKind::kFloat32, &PlanCode::field) > 0;
+  return std::ranges::any_of(session.codes,
+                             [](const PlanCode& code) { return code.field == FieldKind::kFloat32; });
 }
 
 PlanSession as_bytes(PlanSession session) {
@@ -96,6 +103,7 @@ PlanSession as_bytes(PlanSession session) {
     PlanCodePart& part = *stream.coded;
     part.byte_factors.resize(part.terms.size());
     for (std::size_t i = 0; i < part.terms.size(); ++i) part.terms[i].second = part.byte_factors[i];
+    part.byte_row.resize(part.row.size());
     part.row = std::exchange(part.byte_row, {});
     part.byte_factors.clear();
   }

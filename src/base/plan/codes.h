@@ -14,7 +14,7 @@ Status check_codes(const PlanSession& session);
 
 bool has_codes_of_floats(const PlanSession& session);
 // The same session where its codes of floats are over bytes: what they say for blocks that floats would
-// spoil. What is missing in them counts as 0.
+// spoil. What is missing of that counts as 0.
 PlanSession as_bytes(PlanSession session);
 
 }  // namespace square

@@ -18,9 +18,8 @@ namespace {
 // Would sums of multiples of the blocks keep the digits of all of them?
 bool can_be_coded_as_floats(const Generation& generation, std::span<const std::byte> data) {
   FloatScale scale;
-  for (std::uint32_t i = 0; i < generation.blocks; ++i) {
-    scale.include(largest_magnitude(data.subspan(
-        std::min<std::uint64_t>(data.size(), i * generation.block_bytes()), generation.bytes_of(i))));
+  for (std::uint32_t i = 0; i < generation.blocks && generation.bytes_of(i) > 0; ++i) {
+    scale.include(largest_magnitude(data.subspan(i * generation.block_bytes(), generation.bytes_of(i))));
   }
   return scale.keeps_digits();
 }

@@ -2,13 +2,19 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 
 #include "square/encoder.h"
 
 namespace square {
+namespace {
+
+// Larger ones may have sums that are infinite, and of smaller ones digits become subnormal.
+constexpr float kLargest = 1e30F;
+constexpr float kSmallest = 1e-30F;
+
+}  // namespace
 
 // Without the sign, bits of floats are in the order of the numbers, and those of Inf and NaN come last: one
 // comparison of integers for each, which compilers turn into vectors.
@@ -30,7 +36,9 @@ void FloatScale::include(float largest_of_block) {
 }
 
 bool FloatScale::keeps_digits() const {
-  return std::isfinite(most_) && most_ <= Encoder::kMostScale * static_cast<double>(least_);
+  if (most_ == 0) return true;
+  return most_ <= kLargest && least_ >= kSmallest &&
+         most_ <= Encoder::kMostScale * static_cast<double>(least_);
 }
 
 }  // namespace square

@@ -15,7 +15,8 @@ float largest_magnitude(std::span<const std::byte> floats);
 class FloatScale {
  public:
   void include(float largest_of_block);
-  // Not further than Encoder::kMostScale, and all finite.
+  // Not further than Encoder::kMostScale, and so far from the largest and the smallest floats that sums of
+  // multiples are floats, too.
   [[nodiscard]] bool keeps_digits() const;
 
  private:

@@ -20,7 +20,7 @@ Buffer spoiled(const Buffer& bytes) {
 // What goes on of what came for each term of the stream.
 std::optional<Buffer> sum_of_terms(const LocalStream& stream, bool are_floats,
                                    const std::vector<Buffer>& inputs) {
-  const auto [part, code] = stream.sum(are_floats);
+  const auto [part, code] = stream.coded_as(are_floats);
   std::vector<double> factors;
   std::vector<CodedPayload> payloads;
   for (std::size_t i = 0; i < inputs.size(); ++i) {

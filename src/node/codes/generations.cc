@@ -13,6 +13,10 @@
 
 namespace square {
 
+std::size_t Generations::end_of(const Pending& one) const {
+  return std::min<std::size_t>(block_count_, one.first + one.parts.front().stream->code->blocks);
+}
+
 Generations::CodeKey Generations::key_of(const LocalStream& stream) {
   return {stream.key.epoch, stream.key.origin, stream.coded->code};
 }
@@ -21,7 +25,7 @@ void Generations::add(std::size_t first, std::uint64_t number, Part part) {
   Pending& one = pending_[{key_of(*part.stream), number}];
   const auto is_same = [&](const Part& other) { return other.stream->key == part.stream->key; };
   const bool agrees =
-      one.parts.empty() || (one.first == first && one.parts.front().are_floats == part.are_floats);
+      one.parts.empty() || (one.first == first && one.parts.front().coded.code == part.coded.code);
   // Who gives one number to two generations, codes one in two ways, or sends twice, is not followed.
   if (!agrees || std::ranges::any_of(one.parts, is_same)) return;
   one.first = first;
@@ -57,7 +61,8 @@ bool Generations::is_hopeless(std::uint64_t number, const Pending& one, const Pl
       if (passed == passed_.end() || passed->second < number) continue;
       const auto block = plain_block(*some.session->streams[index.index()].coded);
       const std::size_t position = one.first + block.value_or(0);
-      const bool is_here = block ? position >= block_count_ || place_of(position) != Place::kMissing
+      const auto is_exact = [](Place place) { return place == Place::kHere || place == Place::kComing; };
+      const bool is_here = block ? position >= block_count_ || is_exact(place_of(position))
                                  : std::ranges::any_of(one.parts, [&](const Part& part) {
                                      return part.stream->key.stream == index;
                                    });
@@ -71,19 +76,16 @@ bool Generations::is_hopeless(std::uint64_t number, const Pending& one, const Pl
 std::optional<Generations::Solution> Generations::solve(const PlaceOf& place_of) {
   for (auto next = pending_.begin(); next != pending_.end();) {
     Pending& one = next->second;
-    std::vector<std::size_t> unknown;
+    bool is_any_missing = false;
     bool is_any_coming = false;
-    const std::size_t end =
-        std::min<std::size_t>(block_count_, one.first + one.parts.front().stream->code->blocks);
-    for (std::size_t block = one.first; block < end; ++block) {
+    for (std::size_t block = one.first; block < end_of(one); ++block) {
       const Place place = place_of(block);
-      if (place == Place::kMissing) unknown.push_back(block);
+      is_any_missing = is_any_missing || place == Place::kMissing;
       is_any_coming = is_any_coming || place == Place::kComing;
     }
     std::optional<Solution> solution;
-    if (!is_any_coming && !unknown.empty() && one.parts.size() >= unknown.size())
-      solution = solution_of(one, next->first.second, unknown);
-    const bool is_over = solution || unknown.empty() || is_hopeless(next->first.second, one, place_of);
+    if (is_any_missing && !is_any_coming) solution = solution_of(one, next->first.second, place_of);
+    const bool is_over = solution || !is_any_missing || is_hopeless(next->first.second, one, place_of);
     if (solution) solving_.insert(next->first);
     if (is_over) {
       next = pending_.erase(next);
@@ -103,11 +105,26 @@ void Generations::put_back(Solution solution) {
   for (Part& part : solution.parts) one.parts.push_back(std::move(part));
 }
 
-// Over the unknown blocks alone, with as many sums as there are; the known ones are taken off.
+// Over the unknown blocks alone, with as many sums as there are; the known ones are taken off. A rounded
+// block counts as unknown, since others solved with it would lose digits; it stays as it is.
 std::optional<Generations::Solution> Generations::solution_of(Pending& one, std::uint64_t number,
-                                                              std::vector<std::size_t> unknown) const {
-  const PlanCode& code = *one.parts.front().stream->sum(one.parts.front().are_floats).code;
+                                                              const PlaceOf& place_of) const {
+  const PlanCode& code = *one.parts.front().coded.code;
   const Field& field = field_of(code.field);
+  Solution solution{code.field, number, one.first, {}, {}, {}, {}};
+  std::vector<std::size_t> unknown;
+  std::vector<bool> is_missing;
+  for (std::size_t block = one.first; block < end_of(one); ++block) {
+    const Place place = place_of(block);
+    if (place == Place::kMissing) solution.missing.push_back(block);
+    if (place == Place::kHere) {
+      solution.known.push_back(block);
+    } else {
+      unknown.push_back(block);
+      is_missing.push_back(place == Place::kMissing);
+    }
+  }
+  if (one.parts.size() < unknown.size() || solution.missing.empty()) return std::nullopt;
   RowSpace space(field);
   std::vector<Part*> chosen;
   CoefficientMatrix square = CoefficientMatrix::from_shape({unknown.size(), unknown.size()});
@@ -122,12 +139,8 @@ std::optional<Generations::Solution> Generations::solution_of(Pending& one, std:
   if (chosen.size() < unknown.size()) return std::nullopt;
   const Result<CoefficientMatrix> inverse = field.inverse(square);
   if (!inverse.is_ok()) return std::nullopt;
-  Solution solution{code.field, number, one.first, std::move(unknown), {}, {}, {}};
-  const std::size_t end = std::min<std::size_t>(block_count_, one.first + code.blocks);
-  for (std::size_t block = one.first; block < end; ++block) {
-    if (std::ranges::find(solution.unknown, block) == solution.unknown.end()) solution.known.push_back(block);
-  }
-  for (std::size_t i = 0; i < solution.unknown.size(); ++i) {
+  for (std::size_t i = 0; i < unknown.size(); ++i) {
+    if (!is_missing[i]) continue;
     // The inverse's row, and less what it makes of the known blocks.
     std::vector<double>& factors = solution.matrix.emplace_back();
     std::vector<double> whole(code.blocks, 0.0);
@@ -182,12 +195,12 @@ std::vector<std::size_t> write_solution(const Generations::Solution& solution, c
       in.push_back(place);
     }
   }
-  CoefficientMatrix matrix = CoefficientMatrix::from_shape({solution.unknown.size(), in.size()});
+  CoefficientMatrix matrix = CoefficientMatrix::from_shape({solution.missing.size(), in.size()});
   std::vector<std::byte*> out;
   std::vector<std::pair<std::size_t, std::unique_ptr<std::byte[]>>> cut;  // blocks that are shorter
-  for (std::size_t i = 0; i < solution.unknown.size(); ++i) {
+  for (std::size_t i = 0; i < solution.missing.size(); ++i) {
     for (std::size_t k = 0; k < in.size(); ++k) matrix(i, k) = solution.matrix[i][k];
-    const std::size_t block = solution.unknown[i];
+    const std::size_t block = solution.missing[i];
     if (shape.bytes_of(block) == size_bytes) {
       out.push_back(place_of(destinations.front(), block));
     } else {
@@ -200,13 +213,13 @@ std::vector<std::size_t> write_solution(const Generations::Solution& solution, c
     std::memcpy(place_of(destinations.front(), block), bytes.get(),
                 std::min(size_bytes, shape.bytes_of(block)));
   std::vector<std::size_t> wrong;
-  for (const std::size_t block : solution.unknown) {
+  for (const std::size_t block : solution.missing) {
     const auto expected = checksum_of(solution, block);
     const std::span<const std::byte> bytes(place_of(destinations.front(), block), shape.bytes_of(block));
     if (expected && crc32c(bytes) != *expected) wrong.push_back(block);
   }
   for (std::size_t d = 1; d < destinations.size(); ++d) {
-    for (const std::size_t block : solution.unknown) {
+    for (const std::size_t block : solution.missing) {
       std::memcpy(place_of(destinations[d], block), place_of(destinations.front(), block),
                   shape.bytes_of(block));
     }

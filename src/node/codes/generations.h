@@ -27,17 +27,17 @@ class Generations {
     std::shared_ptr<const LocalStream> stream;
     CodedPayload payload;
     std::shared_ptr<void> guard;  // of its credit, or of whoever holds it
-    bool are_floats = false;      // as the source has coded the generation
+    CodedAs coded;                // as the source has done with the generation
 
-    [[nodiscard]] const std::vector<double>& row() const { return stream->sum(are_floats).part->row; }
+    [[nodiscard]] const std::vector<double>& row() const { return coded.part->row; }
   };
-  // Blocks `unknown` are the products of `matrix` with the payloads of `parts` and the blocks `known`, in
+  // Blocks `missing` are the products of `matrix` with the payloads of `parts` and the blocks `known`, in
   // this order.
   struct Solution {
     FieldKind field = FieldKind::kGf256;
     std::uint64_t number = 0;  // of the generation
     std::size_t first = 0;     // its first block
-    std::vector<std::size_t> unknown;
+    std::vector<std::size_t> missing;
     std::vector<std::size_t> known;
     std::vector<Part> parts;
     std::vector<std::vector<double>> matrix;
@@ -48,8 +48,9 @@ class Generations {
   static Solving name_of(const Solution& solution) {
     return {key_of(*solution.parts.front().stream), solution.number};
   }
-  // Where a block is: in its place; on its way there, so that a sum is not needed for it; or missing.
-  enum class Place { kHere, kComing, kMissing };
+  // Where a block is: in its place; on its way there, so that a sum is not needed for it; in its place, but
+  // solved as floats and so rounded; or missing.
+  enum class Place { kHere, kComing, kRounded, kMissing };
   using PlaceOf = std::function<Place(std::size_t block)>;
 
   // `block_count`: of the operation; what a generation has beyond is zeros.
@@ -78,8 +79,9 @@ class Generations {
     std::vector<Part> parts;
   };
   static CodeKey key_of(const LocalStream& stream);
-  std::optional<Solution> solution_of(Pending& one, std::uint64_t number,
-                                      std::vector<std::size_t> unknown) const;
+  // Behind its last block.
+  [[nodiscard]] std::size_t end_of(const Pending& one) const;
+  std::optional<Solution> solution_of(Pending& one, std::uint64_t number, const PlaceOf& place_of) const;
   [[nodiscard]] bool is_hopeless(std::uint64_t number, const Pending& one, const PlaceOf& place_of) const;
 
   std::size_t block_count_;
@@ -88,7 +90,7 @@ class Generations {
   std::map<StreamKey, std::uint64_t> passed_;
 };
 
-// Writes the unknown blocks of a solution into every destination; the known ones are read from the first.
+// Writes the missing blocks of a solution into every destination; the known ones are read from the first.
 // Returns those of them that are not what the source says they are, by its checksums: somebody on the way
 // added wrongly. Any thread.
 std::vector<std::size_t> write_solution(const Generations::Solution& solution, const BlockShape& shape,

@@ -8,6 +8,16 @@
 #include "node/codes/coded_payload.h"
 
 namespace square {
+namespace {
+
+float largest_magnitude(const Buffer& floats) {
+  float largest = 0;
+  for (const Buffer::Slice& slice : floats.slices())
+    largest = std::max(largest, square::largest_magnitude({slice.data, slice.size_bytes}));
+  return largest;
+}
+
+}  // namespace
 
 std::size_t CargoFrames::block_count() const {
   return std::max<std::size_t>(1, (what_.data.size_bytes() + what_.block_bytes - 1) / what_.block_bytes);
@@ -34,7 +44,7 @@ Buffer CargoFrames::data_of(std::size_t block) const {
 }
 
 Buffer CargoFrames::sum_of(const LocalStream& local, std::size_t first, bool are_floats) const {
-  const auto [part, code] = local.sum(are_floats);
+  const auto [part, code] = local.coded_as(are_floats);
   std::vector<double> factors;
   std::vector<CodedPayload> blocks;
   for (std::uint32_t b = 0; b < code->blocks; ++b) {
@@ -45,19 +55,12 @@ Buffer CargoFrames::sum_of(const LocalStream& local, std::size_t first, bool are
   return to_bytes(*sum_of_payloads(*code, factors, blocks), *code);
 }
 
-bool CargoFrames::can_be_floats(const LocalStream& local, std::size_t first) {
-  if (what_.elements != ElementType::kFloat32 || local.code->field != FieldKind::kFloat32) return false;
-  magnitudes_.resize(block_count());
+bool CargoFrames::can_be_floats(const PlanCode& code, std::size_t first) const {
+  if (code.field != FieldKind::kFloat32 || what_.elements != ElementType::kFloat32) return false;
+  if (what_.data.size_bytes() % sizeof(float) != 0) return false;
   FloatScale scale;
-  for (std::size_t block = first; block < std::min(first + local.code->blocks, block_count()); ++block) {
-    if (!magnitudes_[block]) {
-      float largest = 0;
-      for (const Buffer::Slice& slice : data_of(block).slices())
-        largest = std::max(largest, largest_magnitude({slice.data, slice.size_bytes}));
-      magnitudes_[block] = largest;
-    }
-    scale.include(*magnitudes_[block]);
-  }
+  for (std::size_t block = first; block < std::min(first + code.blocks, block_count()); ++block)
+    scale.include(largest_magnitude(data_of(block)));
   return scale.keeps_digits();
 }
 
@@ -73,8 +76,8 @@ Frame CargoFrames::block(const LocalStream& local, std::size_t block, std::uint6
   return sent_often(local, made, data_of(block));
 }
 
-Frame CargoFrames::of_generation(const LocalStream& local, std::size_t first, std::uint64_t sequence) {
-  const bool are_floats = can_be_floats(local, first);
+Frame CargoFrames::of_generation(const LocalStream& local, std::size_t first, std::uint64_t sequence,
+                                 bool are_floats) const {
   FrameHeader made = header(local, FrameType::kBlock, sequence);
   if (are_floats) made.element_type = static_cast<std::uint8_t>(ElementType::kFloat32);
   made.offset_bytes = (first + local.block.value_or(0)) * what_.block_bytes;

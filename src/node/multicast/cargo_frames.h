@@ -3,8 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "node/plan/installed_collective.h"
 #include "square/buffer.h"
@@ -33,7 +31,10 @@ class CargoFrames {
   [[nodiscard]] Frame block(const LocalStream& local, std::size_t block, std::uint64_t sequence) const;
   // What the stream of a code carries of the generation that begins with block `first`. Where flows meet at
   // the source itself it adds here and now.
-  [[nodiscard]] Frame of_generation(const LocalStream& local, std::size_t first, std::uint64_t sequence);
+  [[nodiscard]] Frame of_generation(const LocalStream& local, std::size_t first, std::uint64_t sequence,
+                                    bool are_floats) const;
+  // Would the code, of floats, keep the digits of all blocks of the generation? Reads them.
+  [[nodiscard]] bool can_be_floats(const PlanCode& code, std::size_t first) const;
   [[nodiscard]] Frame probe(const LocalStream& local, std::uint64_t sequence) const;
 
  private:
@@ -41,12 +42,9 @@ class CargoFrames {
   // Nothing past the end: the last generation of a code has such blocks.
   [[nodiscard]] Buffer data_of(std::size_t block) const;
   [[nodiscard]] Buffer sum_of(const LocalStream& local, std::size_t first, bool are_floats) const;
-  // Would the stream's code, of floats, keep the digits of all blocks of the generation?
-  bool can_be_floats(const LocalStream& local, std::size_t first);
   static Frame sent_often(const LocalStream& local, FrameHeader header, Buffer payload);
 
   const What what_;
-  std::vector<std::optional<float>> magnitudes_;  // of blocks that a code of floats has asked for
 };
 
 }  // namespace square

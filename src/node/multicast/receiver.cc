@@ -101,10 +101,10 @@ Status Receiver::on_block(Arrival arrival) {
   const auto is_there = [&](std::uint64_t offset) { return offset / shape_.block_bytes < have_.size(); };
   const bool is_beyond = stream.coded != nullptr && size == 0 && !is_there(header.offset_bytes) &&
                          is_there(stream.generation_offset(header));
-  const bool fits = is_sum
-                        ? size <= shape_.block_bytes + checksum_bytes(*stream.sum(has_floats(header)).code) &&
-                              header.offset_bytes % shape_.block_bytes == 0 && is_there(header.offset_bytes)
-                        : is_beyond || shape_.fits(header, size);
+  const bool fits =
+      is_sum ? size <= shape_.block_bytes + checksum_bytes(*stream.coded_as(has_floats(header)).code) &&
+                   header.offset_bytes % shape_.block_bytes == 0 && is_there(header.offset_bytes)
+             : is_beyond || shape_.fits(header, size);
   if (!fits) {
     return data_loss(fmt::format("a block of {} bytes at {} does not fit an operation of {} bytes", size,
                                  header.offset_bytes, shape_.total_bytes));
@@ -134,7 +134,10 @@ Status Receiver::on_block(Arrival arrival) {
 bool Receiver::take_block(std::size_t block, Arrival& arrival) {
   const std::size_t size = arrival.payload_bytes();
   // Came twice: nothing to do but to say so.
-  if (have_.contains(block)) return true;
+  if (have_.contains(block)) {
+    if (is_rounded(block)) write_again(block, arrival);
+    return true;
+  }
   if (arrival.landing) {
     if (!arrival.landing->is_in(zone_)) return true;
     have_.insert(block);
@@ -156,11 +159,19 @@ bool Receiver::take_block(std::size_t block, Arrival& arrival) {
   return true;
 }
 
+// A block as it is where there is a rounded one: what else was lost can be solved with it.
+void Receiver::write_again(std::size_t block, Arrival& arrival) {
+  rounded_[block] = false;
+  --delivered_;
+  bytes_delivered_ -= arrival.payload_bytes();
+  deliver(block, std::move(arrival.frame.payload), std::move(arrival.guard));
+}
+
 // Where members have not called, its credit is not what holds it: relays would wait for them.
 bool Receiver::take_sum(Arrival& arrival) {
   const std::size_t size = arrival.payload_bytes();
-  const bool are_floats = has_floats(arrival.header());
-  auto payload = coded_payload_of(arrival.frame.payload, *arrival.stream->sum(are_floats).code);
+  const CodedAs coded = arrival.stream->coded_as(has_floats(arrival.header()));
+  auto payload = coded_payload_of(arrival.frame.payload, *coded.code);
   if (!payload) {
     node_->refuse_frame();
     return true;
@@ -175,7 +186,7 @@ bool Receiver::take_sum(Arrival& arrival) {
                                         size](void*) { node->remove_held(session, tenant, size); }};
   }
   generations_.add(arrival.header().offset_bytes / shape_.block_bytes, arrival.header().stream_sequence,
-                   {arrival.shared_stream(), *std::move(payload), std::move(guard), are_floats});
+                   {arrival.shared_stream(), *std::move(payload), std::move(guard), coded});
   return true;
 }
 
@@ -183,18 +194,19 @@ void Receiver::solve() {
   if (!is_open_ || is_cancelled_) return;
   using Place = Generations::Place;
   const auto place_of = [&](std::size_t block) {
+    if (is_rounded(block)) return Place::kRounded;
     if (have_.contains(block)) return on_the_way_.contains(block) ? Place::kComing : Place::kHere;
     // Claimed: a copy has landed, and its frame is on the way here.
     return zone_->is_claimed_now(block) ? Place::kComing : Place::kMissing;
   };
   while (auto solution = generations_.solve(place_of)) {
     std::vector<std::size_t> claimed;
-    for (const std::size_t block : solution->unknown) {
+    for (const std::size_t block : solution->missing) {
       if (!zone_->claim(block)) break;
       claimed.push_back(block);
     }
     // A thread was faster: its frame has this looked at again.
-    if (claimed.size() < solution->unknown.size()) {
+    if (claimed.size() < solution->missing.size()) {
       for (const std::size_t block : claimed) zone_->release(block);
       return generations_.put_back(*std::move(solution));
     }
@@ -205,15 +217,15 @@ void Receiver::solve() {
 void Receiver::deliver(Generations::Solution solution) {
   ++copying_;
   const std::size_t inputs = solution.parts.size() + solution.known.size();
-  const std::size_t bytes = inputs * solution.unknown.size() * shape_.block_bytes;
+  const std::size_t bytes = inputs * solution.missing.size() * shape_.block_bytes;
   std::vector<std::shared_ptr<void>> guards;
   for (Generations::Part& part : solution.parts) guards.push_back(std::move(part.guard));
   // The guards go back to the strand: credit is counted there.
   auto done = life_.bind([this, guards = std::move(guards)](const Solved& solved) { on_solved(solved); });
   node_->executor.work(bytes, [solution = std::move(solution), shape = shape_, destinations = destinations_,
                                done = std::move(done), executor = &node_->executor]() mutable {
-    Solved solved{Generations::name_of(solution), solution.unknown,
-                  write_solution(solution, shape, destinations)};
+    Solved solved{Generations::name_of(solution), solution.missing,
+                  write_solution(solution, shape, destinations), solution.field == FieldKind::kFloat32};
     solution = {};
     executor->post([done = std::move(done), solved = std::move(solved)]() mutable { done(solved); });
   });
@@ -231,6 +243,7 @@ void Receiver::on_solved(const Solved& solved) {
         "that adds has made a mistake; the source is asked for them",
         node_->options.name, place_.session.value(), solved.generation.second);
   }
+  if (solved.are_rounded) rounded_.resize(have_.size());
   std::optional<std::size_t> last;  // of those that are right
   for (const std::size_t block : solved.blocks) {
     if (std::ranges::find(solved.wrong, block) != solved.wrong.end()) {
@@ -238,6 +251,7 @@ void Receiver::on_solved(const Solved& solved) {
       continue;
     }
     have_.insert(block);
+    if (solved.are_rounded) rounded_[block] = true;
     if (last) count_delivered(shape_.bytes_of(*last));
     last = block;
   }

@@ -78,6 +78,8 @@ class Receiver {
   Progress& progress_of(std::shared_ptr<const LocalStream> stream);
   // Takes the block, or says that there is no room for it: true then.
   bool take_block(std::size_t block, Arrival& arrival);
+  [[nodiscard]] bool is_rounded(std::size_t block) const { return !rounded_.empty() && rounded_[block]; }
+  void write_again(std::size_t block, Arrival& arrival);
   bool take_sum(Arrival& arrival);
   void deliver(std::size_t block, Buffer payload, std::shared_ptr<void> guard);
   void on_copied(std::size_t block, std::size_t bytes);
@@ -88,6 +90,7 @@ class Receiver {
     Generations::Solving generation{};
     std::vector<std::size_t> blocks{};
     std::vector<std::size_t> wrong{};
+    bool are_rounded = false;
   };
   void on_solved(const Solved& solved);
   void count_delivered(std::size_t bytes);
@@ -114,8 +117,7 @@ class Receiver {
   BlockSet have_;
   std::vector<Held> held_;
   std::set<std::size_t> on_the_way_;  // that it has, and that are being written
-  std::multiset<std::uint64_t>
-      solving_;  // numbers of generations: not yet seen, as the source understands it
+  std::vector<bool> rounded_;         // by block: solved as floats; empty until one is
   Generations generations_;
   std::size_t copying_ = 0;
   std::size_t delivered_ = 0;

@@ -12,8 +12,11 @@ namespace {
 
 CargoFrames frames_of(const NodeContext& node, const InstalledCollective& plan, SessionId session,
                       const Sender::Cargo& cargo) {
-  CargoFrames::What what{cargo.operation, node.options.incarnation, to_bits(cargo.call), {}, cargo.data, 0,
-                         cargo.elements};
+  CargoFrames::What what{.operation = cargo.operation,
+                         .incarnation = node.options.incarnation,
+                         .call = to_bits(cargo.call),
+                         .data = cargo.data,
+                         .elements = cargo.elements};
   what.block_bytes =
       cargo.sums ? cargo.sums->block_bytes : plan.block_bytes(session, cargo.data.size_bytes());
   if (cargo.sums) what.layout = cargo.sums->layout;
@@ -60,7 +63,7 @@ void Sender::open_streams() {
   std::erase_if(streams_, [&](const Stream& stream) {
     if (stream.code == nullptr) return false;
     return cargo_.sums.has_value() ||
-           block_bytes_ + checksum_bytes(*stream.local().sum(false).code) > kMaxBlockBytes;
+           block_bytes_ + checksum_bytes(*stream.local().coded_as(false).code) > kMaxBlockBytes;
   });
   for (Stream& stream : streams_) {
     stream.least_patience = std::max(kMinSilentTime, stream.slow_delivery(block_bytes_));
@@ -221,7 +224,8 @@ void Sender::send_generation(Stream& stream, std::size_t first) {
     stream.in_flight.push_back({sequence, block, now});
     last_[block] = {index_of(stream), sequence};
   }
-  for (sending::Way& way : stream.ways) way.owed.push_back({sequence, first});
+  const bool are_floats = frames_.can_be_floats(*stream.code, first);
+  for (sending::Way& way : stream.ways) way.owed.push_back({sequence, first, are_floats});
   send_owed(stream);
 }
 

@@ -115,7 +115,7 @@ class Sender {
   SessionId session_;
   const Cargo cargo_;
   std::function<void()> on_done_;
-  CargoFrames frames_;
+  const CargoFrames frames_;
   const std::size_t block_bytes_;
   const std::size_t block_count_;
   std::vector<Stream> streams_;

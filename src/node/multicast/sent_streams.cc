@@ -56,12 +56,12 @@ bool Way::has_sent(OperationId operation, std::uint64_t sequence) const {
   return !is_owed && all_hops([&](const auto& hop) { return !hop->is_queued(operation, sequence); });
 }
 
-void Way::send_owed(const std::function<bool(const Owed&)>& is_needed, CargoFrames& frames) {
+void Way::send_owed(const std::function<bool(const Owed&)>& is_needed, const CargoFrames& frames) {
   while (!owed.empty()) {
     const Owed next = owed.front();
     if (is_needed(next)) {
       if (!has_room()) break;
-      const Frame frame = frames.of_generation(*local, next.first, next.sequence);
+      const Frame frame = frames.of_generation(*local, next.first, next.sequence, next.are_floats);
       for (const auto& hop : hops) hop->enqueue(frame, nullptr);
     }
     owed.pop_front();

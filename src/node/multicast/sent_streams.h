@@ -40,6 +40,7 @@ struct Assignment {
 struct Owed {
   std::uint64_t sequence;
   std::size_t first;  // block
+  bool are_floats;    // as which the generation is coded
 };
 
 // A stream that begins at the source, and its first links.
@@ -57,7 +58,7 @@ struct Way {
   [[nodiscard]] bool has_room() const;
   [[nodiscard]] bool has_sent(OperationId operation, std::uint64_t sequence) const;
   // As far as there is room; what is not needed any more is left out.
-  void send_owed(const std::function<bool(const Owed&)>& is_needed, CargoFrames& frames);
+  void send_owed(const std::function<bool(const Owed&)>& is_needed, const CargoFrames& frames);
 };
 
 // What takes blocks: a tree, one at a time; or a code, a generation at a time, over all of its streams that

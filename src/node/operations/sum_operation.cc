@@ -125,7 +125,7 @@ void SumOperation::open_sum(const SumLayout::Share& share, const std::shared_ptr
   }
   if (is_root && share.pair != nullptr) {
     multicasts_.send(plan_, *share.pair, {pin, first.output.data() + offset, share.range.size_bytes},
-                     first.call, first.reduction.type, Sender::Sums{shape.block_bytes, shape.layout});
+                     first.call, ElementType::kBytes, Sender::Sums{shape.block_bytes, shape.layout});
   }
   sums->set_call(first.call);
   sums->open(std::move(buffers), pin);

@@ -64,8 +64,7 @@ InstalledCollective::InstalledCollective(const PlanFrame& frame, const PlanColle
     sessions_.push_back(*session.planned);
     sessions_.back().paths.clear();  // nobody here asks for them
     Entry& entry = by_session_.emplace(session.planned->id, Entry{&sessions_.back()}).first->second;
-    if (has_codes_of_floats(sessions_.back()))
-      entry.over_bytes = std::make_shared<const PlanSession>(as_bytes(sessions_.back()));
+    if (has_codes_of_floats(*entry.session)) entry.over_bytes = as_bytes(*entry.session);
     if (self_) block_sizes_.add(*session.planned, session.block_limit_bytes);
   }
   if (!self_) return;

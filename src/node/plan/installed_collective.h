@@ -36,8 +36,8 @@ inline bool has_floats(const FrameHeader& header) {
   return header.element_type == static_cast<std::uint8_t>(ElementType::kFloat32);
 }
 
-// What a coded stream carries, and its code, in one arithmetic.
-struct CodedSum {
+// What a coded stream carries, and its code: over one field.
+struct CodedAs {
   const PlanCodePart* part = nullptr;
   const PlanCode* code = nullptr;
 };
@@ -72,7 +72,7 @@ struct LocalStream {
   // Of a coded stream; both are its session's.
   const PlanCodePart* coded = nullptr;
   const PlanCode* code = nullptr;
-  CodedSum over_bytes{};                    // of a code of floats: for what they would spoil
+  CodedAs over_bytes{};                     // of a code of floats: for what they would spoil
   std::optional<std::uint32_t> block{};     // of each generation, if it carries one as it is
   std::vector<const LocalStream*> terms;    // what is added here, where it begins as a sum
   std::vector<const LocalStream*> adds_to;  // sums that begin here with it
@@ -86,8 +86,8 @@ struct LocalStream {
     return header.offset_bytes - std::uint64_t{block.value_or(0)} * header.block_bytes;
   }
   // Of a coded stream: how a generation is added.
-  [[nodiscard]] CodedSum sum(bool are_floats) const {
-    return over_bytes.part == nullptr || are_floats ? CodedSum{coded, code} : over_bytes;
+  [[nodiscard]] CodedAs coded_as(bool are_floats) const {
+    return over_bytes.part == nullptr || are_floats ? CodedAs{coded, code} : over_bytes;
   }
   [[nodiscard]] bool comes_from(const std::string& peer) const {
     return std::ranges::find(parents, peer) != parents.end();
@@ -171,7 +171,7 @@ class InstalledCollective {
   struct Entry {
     const PlanSession* session = nullptr;
     std::vector<const LocalStream*> streams{};
-    std::shared_ptr<const PlanSession> over_bytes{};  // if it has a code of floats
+    std::optional<PlanSession> over_bytes{};  // if it has a code of floats
   };
   std::map<SessionId, Entry> by_session_;
 };

@@ -48,9 +48,10 @@ class Designer {
       const CodeProblem problem{&what.graph->graph, what.root, what.terminals, parts.blocks,
                                 std::move(parts.copies)};
       Result<CodeDesign> code = design_code(field_, problem);
-      // Very many destinations need a larger field.
-      if (code.status().code() == StatusCode::kFailedPrecondition && field_ == FieldKind::kGf256)
-        code = design_code(FieldKind::kGf65536, problem);
+      // Floats may lose too many digits; and very many destinations need a larger field.
+      for (const FieldKind other : {FieldKind::kGf256, FieldKind::kGf65536}) {
+        if (code.status().code() == StatusCode::kFailedPrecondition) code = design_code(other, problem);
+      }
       if (code.is_ok()) return std::optional(column_of(instance_, demand, *std::move(code)));
       if (code.status().code() != StatusCode::kAborted) break;
       if (cost.empty()) cost = level_cost(demand);

@@ -210,6 +210,11 @@ TEST_CASE("what is not said to be float32 comes back bit by bit over a code of f
     const Broadcast broadcast = overlay.broadcast(bytes, elements);
     CHECK(broadcast.is_right());
   }
+  // Nor is what has another length, or sums that are too large.
+  const std::vector<std::byte> odd(bytes.begin(), bytes.end() - 1);
+  CHECK(overlay.broadcast(odd, ElementType::kFloat32).is_right());
+  const std::vector<float> largest(100'001, std::numeric_limits<float>::lowest());
+  CHECK(overlay.broadcast(bytes_of(largest), ElementType::kFloat32).is_right());
 }
 
 TEST_CASE("a sum that is spoiled where it is made is found, and its blocks come another way") {

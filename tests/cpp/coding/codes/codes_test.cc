@@ -230,7 +230,13 @@ TEST_CASE("floats that sums would spoil are coded as bytes, and every NaN stays 
     const float small = 1e-6F;
     std::memcpy(scales.data() + i * sizeof(float), &small, sizeof(float));
   }
-  for (const Bytes& data : {with(3, kInfinity), with(63, kNan), with(17, -kNan), with(0, 1e9F), scales}) {
+  const auto all = [&](float value) {
+    Bytes data(64 * sizeof(float));
+    for (std::size_t i = 0; i < 64; ++i) std::memcpy(data.data() + i * sizeof(float), &value, sizeof(float));
+    return data;
+  };
+  for (const Bytes& data : {with(3, kInfinity), with(63, kNan), with(17, -kNan), with(0, 1e9F), scales,
+                            all(-kLargest), all(kDenormal)}) {
     Encoder encoder = encoder_of(data, 2, FieldKind::kFloat32);
     CHECK(encoder.generation().field == FieldKind::kGf256);
     Bytes decoded(data.size());
