@@ -260,16 +260,18 @@ class Communicator:
         self,
         input: square.data.Data,
         output: square.data.Data | collections.abc.Sequence[square.data.Data],
+        dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
         async_op: bool = False,
     ) -> Work | None:
         """
-        Copies everybody's bytes to everybody. ``output`` is a buffer for every rank, or one that is cut evenly.
+        Copies everybody's bytes to everybody. ``output`` is a buffer for every rank, or one that is cut evenly. ``dtype``: see broadcast().
         """
     def all_gather_async(
         self,
         input: square.data.Data,
         output: square.data.Data | collections.abc.Sequence[square.data.Data],
+        dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
@@ -341,16 +343,18 @@ class Communicator:
         self,
         data: square.data.Data,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
+        dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
         async_op: bool = False,
     ) -> Work | None:
         """
-        Copies the root's bytes into everybody's buffer, without a copy in between.
+        Copies the root's bytes into everybody's buffer, without a copy in between. Where the policy codes with floats, elements of float32 may come back rounded; ``dtype``: the root's elements, where the buffer does not say what they are.
         """
     def broadcast_async(
         self,
         data: square.data.Data,
         root: typing.SupportsInt | typing.SupportsIndex = 0,
+        dtype: str | None = None,
         timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0,
     ) -> Work:
         """
