@@ -79,7 +79,7 @@ def say_nothing(connection: socket.socket) -> None:
 
 
 class OldVersion(Program):
-    """Stands before a node and has who calls speak protocol 9, as in a node of another release."""
+    """Stands before a node and has who calls speak protocol 1, as in a node of an old release."""
 
     NAME = b"square-version\x01"
 
@@ -102,7 +102,7 @@ class OldVersion(Program):
             before, name, after = (held + data).partition(self.NAME)
             if name and after:
                 held = b""
-                return before + name + b"9" + after[1:]
+                return before + name + b"1" + after[1:]
             all_of_it = held + data
             sizes = range(min(len(self.NAME), len(all_of_it)), 0, -1)
             size = next((size for size in sizes if all_of_it.endswith(self.NAME[:size])), 0)

@@ -126,7 +126,7 @@ def test_a_node_of_another_protocol(controller: str) -> None:
         with square.Node("c", controller, bind_address=own, advertised_address=proxy.address):
             finding = only(examine(controller))
     assert (finding.rule, finding.guilty) == ("address.other_version", f"port {proxy.address} of node c")
-    assert "speaks Square protocol 9" in finding.seen
+    assert "speaks Square protocol 1" in finding.seen
 
 
 def test_a_node_of_another_overlay_with_another_token(controller: str) -> None:
