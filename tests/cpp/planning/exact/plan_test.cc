@@ -67,6 +67,26 @@ std::uint64_t bytes_of(const Plan& plan, SessionKind kind) {
 
 }  // namespace
 
+// What hosts get of whose links nothing is known. By trees that were looked for the second takes a minute.
+TEST_CASE("on a mesh of equal links members send straight to one another") {
+  constexpr std::uint64_t kBytes = 6 * 32 * 1000;  // in equal parts
+  for (const std::size_t nodes : {6U, 32U}) {
+    CAPTURE(nodes);
+    std::vector<std::string> names;
+    for (std::size_t v = 0; v < nodes; ++v) names.push_back(fmt::format("n{:02}", v));
+    Scenario scenario = exact_on(std::move(full_mesh(names, LinkProperties{})).value());
+    add(scenario, CollectiveOp::kAllReduce, 0, everyone(scenario.topology), kBytes);
+    add(scenario, CollectiveOp::kAllGather, 0, everyone(scenario.topology), kBytes);
+    const Plan plan = checked_plan(scenario);
+    CHECK(worst_gap(plan) < 1e-8);
+    for (const PlanSession& session : plan.sessions) {
+      REQUIRE(session.streams.size() == 1);
+      for (const auto& [from, to] : session.streams.front().links)
+        CHECK((session.kind == SessionKind::kReduce ? to : from) == session.root);
+    }
+  }
+}
+
 TEST_CASE("a scenario that names no policy can plan sums over relays") {
   const Result<Scenario> scenario = parse_scenario(
       "[overlay]\nmesh = ['a', 'b', 'c']\ncapacity_mbps = 10\n"
