@@ -20,11 +20,17 @@ void Simulation::State::schedule(TimePoint when, Executor::Task task) {
 }
 
 void Simulation::State::schedule_at(const std::string& node, TimePoint when, Executor::Task task) {
-  schedule(when, [this, node, task = std::move(task)]() mutable {
-    const auto paused = paused_until.find(node);
-    if (paused == paused_until.end() || paused->second <= clock.time) return task();
-    schedule_at(node, paused->second, std::move(task));
-  });
+  schedule_in_order(node, when, next_order++, std::move(task));
+}
+
+// What a pause puts off keeps its place among what comes at the pause's very end.
+void Simulation::State::schedule_in_order(const std::string& node, TimePoint when, std::uint64_t order,
+                                          Executor::Task task) {
+  events.push({std::max(when, clock.time), order, [this, node, order, task = std::move(task)]() mutable {
+                 const auto paused = paused_until.find(node);
+                 if (paused == paused_until.end() || paused->second <= clock.time) return task();
+                 schedule_in_order(node, paused->second, order, std::move(task));
+               }});
 }
 
 double Simulation::State::draw() {

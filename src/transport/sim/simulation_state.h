@@ -38,6 +38,7 @@ struct Simulation::State {
   void schedule(TimePoint when, Executor::Task task);
   // What the node's process does, if it is not paused then.
   void schedule_at(const std::string& node, TimePoint when, Executor::Task task);
+  void schedule_in_order(const std::string& node, TimePoint when, std::uint64_t order, Executor::Task task);
   // Uniform in [0, 1), the same on every machine.
   double draw();
   [[nodiscard]] const LinkConditions& conditions(const std::string& from, const std::string& to) const;

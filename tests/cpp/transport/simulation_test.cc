@@ -101,3 +101,16 @@ TEST_CASE("simulation: a clock that steps ahead is that of one node, and timers 
   CHECK_FALSE(simulation.run_until([&] { return is_over; }, begin + 900ms));
   CHECK(simulation.run_until([&] { return is_over; }, begin + 1100ms));
 }
+
+TEST_CASE("simulation: what a pause puts off happens before what comes later, at its very end too") {
+  using std::chrono::milliseconds;
+  Simulation simulation(1);
+  const auto executor = simulation.make_executor("a");
+  std::string said;
+  const TimePoint start = simulation.clock().now();
+  executor->post_at(start + milliseconds(4), [&] { said += "1"; });
+  executor->post_at(start + milliseconds(10), [&] { said += "2"; });
+  simulation.pause("a", milliseconds(10));
+  simulation.run_until([] { return false; }, start + milliseconds(20));
+  CHECK(said == "12");
+}
