@@ -16,21 +16,24 @@ constexpr Duration kWorkTime = std::chrono::microseconds(200);
 }  // namespace
 
 void Simulation::State::schedule(TimePoint when, Executor::Task task) {
-  events.push({std::max(when, clock.time), next_order++, std::move(task)});
+  const TimePoint due = std::max(when, clock.time);
+  events.push({due, due, next_order++, std::move(task)});
 }
 
 void Simulation::State::schedule_at(const std::string& node, TimePoint when, Executor::Task task) {
-  schedule_in_order(node, when, next_order++, std::move(task));
+  const TimePoint due = std::max(when, clock.time);
+  schedule_for(node, {due, due, next_order++, std::move(task)});
 }
 
-// What a pause puts off keeps its place among what comes at the pause's very end.
-void Simulation::State::schedule_in_order(const std::string& node, TimePoint when, std::uint64_t order,
-                                          Executor::Task task) {
-  events.push({std::max(when, clock.time), order, [this, node, order, task = std::move(task)]() mutable {
-                 const auto paused = paused_until.find(node);
-                 if (paused == paused_until.end() || paused->second <= clock.time) return task();
-                 schedule_in_order(node, paused->second, order, std::move(task));
-               }});
+void Simulation::State::schedule_for(const std::string& node, Event event) {
+  Event checked{event.when, event.due, event.order, {}};
+  checked.task = [this, node, event = std::move(event)]() mutable {
+    const auto paused = paused_until.find(node);
+    if (paused == paused_until.end() || paused->second <= clock.time) return event.task();
+    event.when = paused->second;
+    schedule_for(node, std::move(event));
+  };
+  events.push(std::move(checked));
 }
 
 double Simulation::State::draw() {

@@ -6,6 +6,7 @@
 #include <queue>
 #include <random>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -24,12 +25,13 @@ struct Simulation::State {
 
   struct Event {
     TimePoint when;
+    TimePoint due;        // earlier than `when` if a pause has put it off: it keeps its place
     std::uint64_t order;  // ties run in the order in which they were scheduled
     Executor::Task task;
   };
   struct Later {
     bool operator()(const Event& a, const Event& b) const {
-      return std::pair(a.when, a.order) > std::pair(b.when, b.order);
+      return std::tuple(a.when, a.due, a.order) > std::tuple(b.when, b.due, b.order);
     }
   };
 
@@ -38,7 +40,7 @@ struct Simulation::State {
   void schedule(TimePoint when, Executor::Task task);
   // What the node's process does, if it is not paused then.
   void schedule_at(const std::string& node, TimePoint when, Executor::Task task);
-  void schedule_in_order(const std::string& node, TimePoint when, std::uint64_t order, Executor::Task task);
+  void schedule_for(const std::string& node, Event event);
   // Uniform in [0, 1), the same on every machine.
   double draw();
   [[nodiscard]] const LinkConditions& conditions(const std::string& from, const std::string& to) const;

@@ -108,9 +108,10 @@ TEST_CASE("simulation: what a pause puts off happens before what comes later, at
   const auto executor = simulation.make_executor("a");
   std::string said;
   const TimePoint start = simulation.clock().now();
+  executor->post_at(start + milliseconds(6), [&] { said += "2"; });
   executor->post_at(start + milliseconds(4), [&] { said += "1"; });
-  executor->post_at(start + milliseconds(10), [&] { said += "2"; });
+  executor->post_at(start + milliseconds(10), [&] { said += "3"; });
   simulation.pause("a", milliseconds(10));
   simulation.run_until([] { return false; }, start + milliseconds(20));
-  CHECK(said == "12");
+  CHECK(said == "123");
 }
