@@ -402,6 +402,13 @@ inline void pass(Overlay& overlay, Duration time) {
   overlay.run([] { return false; }, time);
 }
 
+// From one seed to the next in tests that take seconds: sanitizers make each take twenty times as long.
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr std::uint64_t kSeedStep = 8;
+#else
+inline constexpr std::uint64_t kSeedStep = 1;
+#endif
+
 inline std::uint64_t seed_from_environment(std::uint64_t otherwise) {
   const char* text = std::getenv("SQUARE_SEED");
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);

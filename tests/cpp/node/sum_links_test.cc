@@ -74,7 +74,7 @@ struct Reduce {
 }  // namespace
 
 TEST_CASE("a sum through a relay that falls silent goes on as soon as the plan leads around it") {
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 5; seed += kSeedStep) {
     CAPTURE(seed);
     const double undisturbed = Reduce(seed).seconds();
     Reduce test(seed);
@@ -129,7 +129,7 @@ TEST_CASE("a link that comes back does not make sums begin again that do not use
 // Without a controller that plans.
 TEST_CASE(
     "a sum leaves a stream through which nothing comes, and the next one uses it again once it is healed") {
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 5; seed += kSeedStep) {
     CAPTURE(seed);
     const double undisturbed = Reduce(seed).seconds();
     for (const int fault : {0, 1, 2}) {
@@ -153,7 +153,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a member that is silent on all its streams is waited for, and no stream is left") {
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 3; seed += kSeedStep) {
     CAPTURE(seed);
     const double undisturbed = Reduce(seed).seconds();
     Reduce test(seed);
