@@ -91,8 +91,8 @@ struct PlanSession {
   std::optional<SessionId> pair;  // the other half of a share of an all-reduce
   double lp_rate_bps = 0;         // what the linear program allows
   double rate_bps = 0;            // what the streams carry
-  // The conceptual flows behind lp_rate_bps. Empty where the streams carry all of it: then
-  // each stream is a path to each member.
+  // The conceptual flows behind lp_rate_bps. Empty where the streams carry all of it, or nearly all and it
+  // reaches all nodes: then each stream is a path to each member.
   std::vector<PlanPath> paths;
   std::vector<PlanStream> streams;
   std::vector<PlanCode> codes;  // that coded streams belong to; mostly none

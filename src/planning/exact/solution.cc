@@ -8,6 +8,8 @@
 
 #include "base/check.h"
 #include "planning/exact/coded_streams.h"
+#include "planning/exact/cut_form.h"
+#include "planning/exact/few_trees.h"
 #include "planning/exact/spanning_rates.h"
 
 namespace square::planning {
@@ -21,6 +23,9 @@ constexpr double kSolverGap = 1e-9;
 constexpr double kGapPart = 0.5;
 // Rates that differ by less are the same.
 constexpr double kSameRate = 1e-8;
+// With more links than that, rates come from cuts where cuts say them, and streams from a search for few
+// trees: a program over trees has as many of them as there are links, and takes longest where they are many.
+constexpr std::size_t kManyLinks = 256;
 // Trees carry what they were found to carry.
 constexpr double kWhole = 1.0 - 1e-9;
 
@@ -52,16 +57,19 @@ class Fair {
     SQUARE_ASSIGN_OR_RETURN(const auto spanning, spanning_rates(instance_));
     if (spanning.has_value()) {
       SQUARE_RETURN_IF_ERROR(from_flows(*spanning));
-    } else {
-      SQUARE_RETURN_IF_ERROR(from_trees());
+      return std::move(solution_);
     }
+    SQUARE_ASSIGN_OR_RETURN(const bool done, from_cuts());
+    if (!done) SQUARE_RETURN_IF_ERROR(from_trees());
     return std::move(solution_);
   }
 
  private:
   Status from_flows(const SpanningAnswer& answer) {
     FairRates rates{answer.rate, {}, {}, false, {}};
-    if (streams_) {
+    if (streams_ && instance_.link_count() > kManyLinks)
+      solution_.carried = carry_by_few_trees(instance_, demand_rates(instance_, answer.rate, {}));
+    if (streams_ && !solution_.carried.has_value()) {
       SQUARE_ASSIGN_OR_RETURN(const double packed, pack(answer.rate));
       for (double& rate : rates.rate) rate *= packed;
     }
@@ -77,6 +85,27 @@ class Fair {
       solution_.levels.push_back(plan_level(instance_, targets[k], proof, rates.levels[k].groups));
     }
     return Status::ok();
+  }
+
+  // Whether there are rates by cuts, and few trees for them.
+  Result<bool> from_cuts() {
+    if (instance_.link_count() <= kManyLinks) return false;
+    SQUARE_ASSIGN_OR_RETURN(const std::optional<CutFormAnswer> answer, cut_form_rates(instance_));
+    if (!answer.has_value()) return false;
+    if (streams_) {
+      solution_.carried = carry_by_few_trees(instance_, demand_rates(instance_, answer->rate, answer->share));
+      if (!solution_.carried.has_value()) return false;
+    }
+    solution_.lp_rate = answer->rate;
+    solution_.lp_share = answer->share;
+    FairRates rates{answer->rate, {}, {}, false, {}};
+    for (const CutFormAnswer::Level& level : answer->levels)
+      rates.levels.push_back(FairLevel{level.level, level.groups, {}, {}});
+    const std::vector<Targets> targets = level_targets(instance_, rates);
+    for (std::size_t k = 0; k < targets.size(); ++k)
+      solution_.levels.push_back(
+          plan_level(instance_, targets[k], answer->levels[k].proof, answer->levels[k].groups));
+    return true;
   }
 
   // Everything that crosses into the tight set costs one.

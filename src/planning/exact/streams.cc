@@ -44,7 +44,7 @@ void level_shares(const Instance& instance, Carried& carried) {
 }
 
 // By demand: what its group needs of it at most.
-std::vector<double> demand_rates(const Instance& instance, const std::vector<double>& group_rate) {
+std::vector<double> most_rates(const Instance& instance, const std::vector<double>& group_rate) {
   std::vector<double> rates(instance.demands.size(), 0.0);
   for (std::size_t c = 0; c < instance.groups.size(); ++c) {
     for (const Alternative& alternative : instance.groups[c].alternatives) {
@@ -59,7 +59,7 @@ std::vector<double> demand_rates(const Instance& instance, const std::vector<dou
 Carried trees_of(const Instance& instance, const ColumnPool& pool, const std::vector<double>& rate,
                  const std::vector<double>& group_rate) {
   Carried carried{std::vector<std::vector<Carried::Tree>>(instance.demands.size())};
-  const std::vector<double> whole = demand_rates(instance, group_rate);
+  const std::vector<double> whole = most_rates(instance, group_rate);
   for (std::size_t k = 0; k < rate.size(); ++k) {
     const Column& column = pool.columns()[k];
     if (rate[k] <= kNoStreamRate * whole[column.demand]) continue;
@@ -164,6 +164,21 @@ Carried carry_as_is(const Instance& instance, const ColumnPool& pool, const std:
     }
   }
   return carried;
+}
+
+std::vector<double> demand_rates(const Instance& instance, const std::vector<double>& rate,
+                                 const std::vector<std::vector<double>>& share) {
+  std::vector<double> rates(instance.demands.size(), 0.0);
+  for (std::size_t c = 0; c < instance.groups.size(); ++c) {
+    const std::vector<Alternative>& alternatives = instance.groups[c].alternatives;
+    for (std::size_t a = 0; a < alternatives.size(); ++a) {
+      for (std::size_t k = 0; k < alternatives[a].demands.size(); ++k) {
+        rates[alternatives[a].demands[k]] =
+            alternatives[a].fractions[k] * (alternatives.size() > 1 ? share[c][a] : rate[c]);
+      }
+    }
+  }
+  return rates;
 }
 
 std::vector<std::vector<double>> shares_of(const Instance& instance, const Carried& carried) {

@@ -38,6 +38,10 @@ Result<Carried> carry(const Instance& instance, const ColumnPool& pool, const st
 Carried carry_as_is(const Instance& instance, const ColumnPool& pool, const std::vector<double>& column_rate,
                     const std::vector<double>& rate);
 
+// By demand: what it carries of its group's rate, or, with several alternatives, of its alternative's share.
+std::vector<double> demand_rates(const Instance& instance, const std::vector<double>& rate,
+                                 const std::vector<std::vector<double>>& share);
+
 // Of each group with several alternatives, what each carries.
 std::vector<std::vector<double>> shares_of(const Instance& instance, const Carried& carried);
 

@@ -117,7 +117,7 @@ TEST_CASE("a deadline that has passed names what the planner was at") {
       make_plan(scenario, {.budget = Budget::within(std::chrono::milliseconds(-1))});
   CHECK(result.status().code() == StatusCode::kDeadlineExceeded);
   const Status late =
-      make_plan(all_reduce_on(mesh(24, seed())), {.budget = Budget::within(std::chrono::milliseconds(400))})
+      make_plan(all_reduce_on(mesh(64, seed())), {.budget = Budget::within(std::chrono::milliseconds(400))})
           .status();
   CHECK(late.code() == StatusCode::kDeadlineExceeded);
   CHECK(late.message().find("while looking for") != std::string::npos);
@@ -137,7 +137,7 @@ TEST_CASE("a frontier can be cancelled") {
 TEST_CASE("large plans stop soon after they are cancelled") {
   constexpr auto kSoon = std::chrono::seconds(3);
   const std::vector<std::function<Scenario()>> large = {
-      [] { return all_reduce_on(mesh(32, seed())); },
+      [] { return all_reduce_on(mesh(72, seed())); },
       [] { return with("exact", CollectiveOp::kAllToAll, 64, 64); },
       [] { return with("exact", CollectiveOp::kBroadcast, 63, 21, 12); },
       [] { return with("square", CollectiveOp::kBroadcast, 40, 40, 40); },
