@@ -41,7 +41,7 @@ class FewTreesSearch {
   // more than the second is cut into equal parts of the third.
   static constexpr double kSmallRate = 0.6;
   static constexpr double kLargeRate = 1.5;
-  static constexpr double kLargestPart = 0.3;
+  static constexpr double kLargestPart = 0.2475;  // four fit, with what is asked for at most
   static constexpr int kMostHalves = 8;
   // What a bit per second of room that is left counts beside one that is too much: on the link that a part
   // goes to, and on the one that it leaves.

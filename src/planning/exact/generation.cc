@@ -84,16 +84,6 @@ GroupCosts group_costs(const Instance& instance, const Targets& targets,
   return costs;
 }
 
-Duals equal_lengths(const Instance& instance) {
-  double sum = 0.0;
-  for (const double capacity : instance.network.capacity_bps) sum += capacity;
-  Duals duals;
-  duals.link.assign(instance.link_count(), 1.0 / sum);
-  duals.egress.assign(instance.node_count(), 0.0);
-  duals.ingress.assign(instance.node_count(), 0.0);
-  return duals;
-}
-
 Generation::Generation(const Instance& instance, const GenerationOptions& options)
     : instance_(instance), options_(options), pool_(instance.demands.size()) {
   for (const Demand& demand : instance.demands) pricers_.emplace_back(demand);
@@ -230,10 +220,6 @@ class Generation::Run {
     if (!answer_.duals.link.empty()) {
       SQUARE_ASSIGN_OR_RETURN(const bool improved, probe(between(answer_.duals, kStay, now)));
       if (improved || is_close()) return improved;
-    }
-    if (answer_.duals.link.empty() && std::exchange(generation_.do_stars_suffice_, false)) {
-      SQUARE_ASSIGN_OR_RETURN(const bool improved, probe(*generation_.centre_));
-      if (is_close()) return improved;
     }
     SQUARE_ASSIGN_OR_RETURN(bool improved, probe(now));
     if (answer_.duals.link.empty() && generation_.centre_.has_value()) {

@@ -90,12 +90,7 @@ class Generation {
   // next program's duals are likely to be.
   std::optional<Duals> centre_;
   std::vector<double> seeded_;
-  bool do_stars_suffice_ = false;  // for what was seeded last: the centre proves it
 };
-
-// A bit per second costs the same on every link, and all links together cost one. On meshes whose members are
-// all nodes no duals prove more: what all trees use is all that there is.
-Duals equal_lengths(const Instance& instance);
 
 // sum over active groups of w_c D_c, and over fixed ones of rate_c D_c, where D_c is the
 // least that a bit per second of the group costs, given that of each demand.

@@ -94,7 +94,6 @@ class Generation::Seeding {
 
   double run() {
     const Phase phase("looking for first trees");
-    if (const std::optional<double> reached = by_stars()) return *reached;
     const int rounds = number_of_rounds();
     int done = 0;
     for (; done < rounds && (done == 0 || !is_late()); ++done) {
@@ -135,77 +134,6 @@ class Generation::Seeding {
       rounds = std::max(rounds, many ? kManySeedRounds : kSeedRounds);
     }
     return rounds;
-  }
-
-  // Straight from each root to every terminal. Where such trees reach what equal lengths prove, as on a mesh
-  // of equal links, there is nothing to look for: the t that they reach.
-  std::optional<double> by_stars() {
-    const auto is_known = [](const auto& columns) { return !columns.empty(); };
-    const auto is_fixed = [](Targets::Kind kind) { return kind == Targets::Kind::kFixed; };
-    if (!targets_.link_cost.empty() || std::ranges::any_of(targets_.kind, is_fixed) ||
-        std::ranges::any_of(known_, is_known))
-      return std::nullopt;
-    ColumnPool stars(instance_.demands.size());  // by demand
-    for (std::size_t i = 0; i < instance_.demands.size(); ++i) {
-      std::optional<Column> star = star_of(i);
-      if (!star) return std::nullopt;
-      stars.add(*std::move(star));
-    }
-    Targets targets = targets_;
-    targets.unit = spread_evenly(stars.columns());
-    if (targets.unit <= 0.0) return std::nullopt;
-    const Result<MasterAnswer> answer = Master(instance_, stars, targets).solve();
-    Duals equal = equal_lengths(instance_);
-    if (!answer.is_ok() || answer->objective < proven(equal) * (1.0 - generation_.options_.gap))
-      return std::nullopt;
-    for (const Column& column : stars.columns()) generation_.pool_.add(column);
-    generation_.seeded_ = answer->rate;
-    generation_.centre_ = std::move(equal);
-    generation_.do_stars_suffice_ = true;
-    return answer->objective;
-  }
-
-  [[nodiscard]] std::optional<Column> star_of(std::size_t i) const {
-    const Demand& demand = instance_.demands[i];
-    if (demand.redundancy > 0 || !demand.max_latency.empty()) return std::nullopt;
-    const DemandGraph& graph = *demand.graph;
-    std::vector<int> link_to(instance_.node_count(), -1);
-    for (const int arc : graph.graph.out[static_cast<std::size_t>(demand.root)]) {
-      const auto a = static_cast<std::size_t>(arc);
-      link_to[static_cast<std::size_t>(graph.graph.arcs[a].to)] = graph.link[a];
-    }
-    Column star{i, {}, {}, {}};
-    for (const int terminal : demand.terminals)
-      star.links.push_back(link_to[static_cast<std::size_t>(terminal)]);
-    if (std::ranges::count(star.links, -1) > 0) return std::nullopt;
-    return star;
-  }
-
-  // The t at which all fits where each group's alternatives have equal parts and go by the stars.
-  [[nodiscard]] double spread_evenly(const std::vector<Column>& stars) const {
-    Congestion load(instance_);
-    for (std::size_t c = 0; c < instance_.groups.size(); ++c) {
-      if (targets_.kind[c] != Targets::Kind::kActive) continue;
-      const std::vector<Alternative>& alternatives = instance_.groups[c].alternatives;
-      const double rate = targets_.weight[c] / static_cast<double>(alternatives.size());
-      for (const Alternative& alternative : alternatives) {
-        for (std::size_t k = 0; k < alternative.demands.size(); ++k)
-          load.add(instance_, stars[alternative.demands[k]], rate * alternative.fractions[k]);
-      }
-    }
-    const double largest = load.largest();
-    return largest > 0.0 ? 1.0 / largest : 0.0;
-  }
-
-  // A bound on t.
-  [[nodiscard]] double proven(const Duals& duals) {
-    const std::vector<double> cost = duals.link_cost(instance_);
-    std::vector<double> demand_cost;
-    for (std::size_t i = 0; i < instance_.demands.size(); ++i) {
-      look_at_budget();
-      demand_cost.push_back(generation_.packing(i, cost).length);
-    }
-    return duals.worth(instance_) / group_costs(instance_, targets_, demand_cost).active;
   }
 
   // All that a group needs, over its cheapest alternative. Whether there are trees.

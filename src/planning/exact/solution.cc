@@ -11,6 +11,7 @@
 #include "planning/exact/cut_form.h"
 #include "planning/exact/few_trees.h"
 #include "planning/exact/spanning_rates.h"
+#include "planning/exact/stars.h"
 
 namespace square::planning {
 namespace {
@@ -26,6 +27,9 @@ constexpr double kSameRate = 1e-8;
 // With more links than that, rates come from cuts where cuts say them, and streams from a search for few
 // trees: a program over trees has as many of them as there are links, and takes longest where they are many.
 constexpr std::size_t kManyLinks = 256;
+// Sessions all of one direction are packed by the program where they are few: all of their rate in a second.
+constexpr std::size_t kLargePacking = 8'192;  // links times sessions, of which so many at least count
+constexpr std::size_t kSessions = 4;
 // Trees carry what they were found to carry.
 constexpr double kWhole = 1.0 - 1e-9;
 
@@ -54,6 +58,7 @@ class Fair {
 
   Result<ExactSolution> run() {
     if (instance_.demands.empty()) return nothing_to_send(instance_, streams_);
+    if (from_stars()) return std::move(solution_);
     SQUARE_ASSIGN_OR_RETURN(const auto spanning, spanning_rates(instance_));
     if (spanning.has_value()) {
       SQUARE_RETURN_IF_ERROR(from_flows(*spanning));
@@ -65,9 +70,27 @@ class Fair {
   }
 
  private:
+  // Whether that is all there is to do.
+  bool from_stars() {
+    std::optional<StarsAnswer> answer = carry_by_stars(instance_);
+    if (!answer.has_value()) return false;
+    std::vector<std::size_t> groups;
+    for (std::size_t c = 0; c < instance_.groups.size(); ++c) {
+      const Group& group = instance_.groups[c];
+      if (!group.alternatives.empty()) groups.push_back(c);
+      solution_.lp_rate.push_back(group.alternatives.empty() ? 0.0 : group.weight * answer->level);
+    }
+    solution_.levels = {plan_level(instance_, active_targets(instance_), answer->proof, groups)};
+    solution_.lp_share = shares_of(instance_, answer->carried);
+    if (streams_) solution_.carried = std::move(answer->carried);
+    return true;
+  }
+
   Status from_flows(const SpanningAnswer& answer) {
     FairRates rates{answer.rate, {}, {}, false, {}};
-    if (streams_ && instance_.link_count() > kManyLinks)
+    const std::size_t links = instance_.link_count();
+    if (streams_ && links > kManyLinks &&
+        links * std::max(instance_.demands.size(), kSessions) > kLargePacking)
       solution_.carried = carry_by_few_trees(instance_, demand_rates(instance_, answer.rate, {}));
     if (streams_ && !solution_.carried.has_value()) {
       SQUARE_ASSIGN_OR_RETURN(const double packed, pack(answer.rate));
