@@ -264,6 +264,7 @@ class CutForm {
   Result<Solution> solve_with_cuts(double gap) {
     for (int round = 0; round < kMaxCutFormRounds; ++round) {
       look_at_budget();
+      if (instance_.is_late()) return deadline_exceeded("cuts: no optimum in time");
       SQUARE_ASSIGN_OR_RETURN(Solution solution, solve_from_last());
       while (true) {
         if (std::abs(solution.objective - value_of(inner_)) <= gap * std::abs(solution.objective))

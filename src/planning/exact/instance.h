@@ -61,6 +61,7 @@ struct Instance {
   std::vector<Demand> demands;                // by session
   std::vector<Group> groups;                  // by collective
 
+  [[nodiscard]] bool is_late() const { return deadline.has_value() && steady_clock().now() >= *deadline; }
   [[nodiscard]] std::size_t link_count() const { return tail.size(); }
   [[nodiscard]] std::size_t node_count() const { return network.egress_bps.size(); }
 };

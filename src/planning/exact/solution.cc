@@ -12,6 +12,7 @@
 #include "planning/exact/few_trees.h"
 #include "planning/exact/spanning_rates.h"
 #include "planning/exact/stars.h"
+#include "planning/exact/unicasts.h"
 
 namespace square::planning {
 namespace {
@@ -27,6 +28,8 @@ constexpr double kSameRate = 1e-8;
 // With more links than that, rates come from cuts where cuts say them, and streams from a search for few
 // trees: a program over trees has as many of them as there are links, and takes longest where they are many.
 constexpr std::size_t kManyLinks = 256;
+// So many unicasts are planned by pairs of nodes.
+constexpr std::size_t kManyUnicasts = 200;
 // Sessions all of one direction are packed by the program where they are few: all of their rate in a second.
 constexpr std::size_t kLargePacking = 8'192;  // links times sessions, of which so many at least count
 constexpr std::size_t kSessions = 4;
@@ -64,8 +67,11 @@ class Fair {
       SQUARE_RETURN_IF_ERROR(from_flows(*spanning));
       return std::move(solution_);
     }
-    SQUARE_ASSIGN_OR_RETURN(const bool done, from_cuts());
-    if (!done) SQUARE_RETURN_IF_ERROR(from_trees());
+    Result<bool> done = from_unicasts();
+    if (done.is_ok() && !*done) done = from_cuts();
+    // Too late for it: the first trees are a plan still.
+    if (!done.is_ok() && done.status().code() != StatusCode::kDeadlineExceeded) return done.status();
+    if (!done.is_ok() || !*done) SQUARE_RETURN_IF_ERROR(from_trees());
     return std::move(solution_);
   }
 
@@ -119,16 +125,30 @@ class Fair {
       solution_.carried = carry_by_few_trees(instance_, demand_rates(instance_, answer->rate, answer->share));
       if (!solution_.carried.has_value()) return false;
     }
-    solution_.lp_rate = answer->rate;
+    set_levels(answer->rate, answer->levels);
     solution_.lp_share = answer->share;
-    FairRates rates{answer->rate, {}, {}, false, {}};
-    for (const CutFormAnswer::Level& level : answer->levels)
-      rates.levels.push_back(FairLevel{level.level, level.groups, {}, {}});
+    return true;
+  }
+
+  // Whether there are only unicasts, and many.
+  Result<bool> from_unicasts() {
+    if (instance_.demands.size() < kManyUnicasts) return false;
+    SQUARE_ASSIGN_OR_RETURN(std::optional<UnicastsAnswer> answer, plan_unicasts(instance_));
+    if (!answer.has_value()) return false;
+    set_levels(answer->rate, answer->levels);
+    if (streams_) solution_.carried = std::move(answer->carried);
+    return true;
+  }
+
+  template <typename Level>
+  void set_levels(const std::vector<double>& rate, const std::vector<Level>& levels) {
+    solution_.lp_rate = rate;
+    solution_.lp_share.resize(rate.size());
+    FairRates rates{rate, {}, {}, false, {}};
+    for (const Level& level : levels) rates.levels.push_back(FairLevel{level.level, level.groups, {}, {}});
     const std::vector<Targets> targets = level_targets(instance_, rates);
     for (std::size_t k = 0; k < targets.size(); ++k)
-      solution_.levels.push_back(
-          plan_level(instance_, targets[k], answer->levels[k].proof, answer->levels[k].groups));
-    return true;
+      solution_.levels.push_back(plan_level(instance_, targets[k], levels[k].proof, levels[k].groups));
   }
 
   // Everything that crosses into the tight set costs one.

@@ -7,10 +7,9 @@
 
 #include <random>
 
+#include "planning/exact/drawn_overlays.h"
 #include "planning/exact/fairness.h"
-#include "planning/exact/policy.h"
 #include "planning/exact/solution.h"
-#include "planning/policy.h"
 #include "planning/scenarios.h"
 #include "square/planner.h"
 #include "square/validator.h"
@@ -20,81 +19,28 @@ namespace {
 
 using testing::seed;
 
-// What make_plan() reads of a scenario, kept together.
-struct Case {
-  explicit Case(Scenario given) : scenario(std::move(given)) {
-    problem.network = with_headroom(scenario).value();
-    problem.sessions = expand_sessions(scenario, kExactExpansion).value();
-    index_sessions(scenario, problem);
-    instance = make_instance(problem).value();
+void add_collectives(Drawing& drawing, Scenario& scenario, const std::vector<NodeId>& ids) {
+  for (std::size_t c = 0; c < 1 + drawing.below(3); ++c) {
+    CollectiveSpec spec;
+    spec.id = CollectiveId(static_cast<std::uint32_t>(c));
+    spec.tenant = fmt::format("tenant {}", c);
+    const CollectiveOp ops[] = {CollectiveOp::kAllReduce, CollectiveOp::kAllReduce, CollectiveOp::kBroadcast,
+                                CollectiveOp::kReduce, CollectiveOp::kAllGather};
+    spec.op = c == 0 ? CollectiveOp::kAllReduce : ops[drawing.below(5)];
+    spec.members = ids;
+    spec.root = ids[drawing.below(ids.size())];
+    spec.weight = drawing.number() < 0.5 ? 1.0 : 0.25 + drawing.number();
+    scenario.tenants.push_back({spec.tenant});
+    scenario.collectives.push_back(std::move(spec));
   }
-  Case(const Case&) = delete;
-  Case& operator=(const Case&) = delete;
-
-  const Scenario scenario;
-  Problem problem;
-  Instance instance;
-};
-
-class Drawing {
- public:
-  explicit Drawing(std::uint64_t seed) : random_(seed) {}
-
-  [[nodiscard]] double number() { return std::uniform_real_distribution<double>(0.0, 1.0)(random_); }
-  [[nodiscard]] std::size_t below(std::size_t end) { return random_() % end; }
-
-  // Links N(10, 3) Mbit/s, or over a factor of 100, all of them or most; limits of nodes or none.
-  std::vector<NodeId> add_overlay(Topology& topology, std::size_t nodes) {
-    const double wide = number() < 0.3 ? 2.0 : 0.0;
-    const double density = number() < 0.7 ? 1.0 : 0.6;
-    const bool limits = number() < 0.5;
-    std::vector<NodeId> ids;
-    for (std::size_t v = 0; v < nodes; ++v) {
-      TopologyNode node{.name = fmt::format("n{}", v)};
-      const double usual = 4e6 * static_cast<double>(nodes);
-      if (limits) node.egress_bps = usual * (0.5 + number());
-      if (limits) node.ingress_bps = usual * (0.5 + number());
-      ids.push_back(topology.add_node(std::move(node)).value());
-    }
-    std::normal_distribution<double> capacity(10e6, 3e6);
-    for (std::size_t u = 0; u < nodes; ++u) {
-      for (std::size_t v = 0; v < nodes; ++v) {
-        const bool is_on_ring = v == (u + 1) % nodes;  // so that all reach all
-        if (u == v || (!is_on_ring && number() >= density)) continue;
-        LinkProperties link;
-        link.capacity_bps = std::max(1e6, capacity(random_)) * std::pow(10.0, wide * (number() - 0.5));
-        REQUIRE(topology.add_link(ids[u], ids[v], link).is_ok());
-      }
-    }
-    return ids;
-  }
-
-  void add_collectives(Scenario& scenario, const std::vector<NodeId>& ids) {
-    for (std::size_t c = 0; c < 1 + below(3); ++c) {
-      CollectiveSpec spec;
-      spec.id = CollectiveId(static_cast<std::uint32_t>(c));
-      spec.tenant = fmt::format("tenant {}", c);
-      const CollectiveOp ops[] = {CollectiveOp::kAllReduce, CollectiveOp::kAllReduce,
-                                  CollectiveOp::kBroadcast, CollectiveOp::kReduce, CollectiveOp::kAllGather};
-      spec.op = c == 0 ? CollectiveOp::kAllReduce : ops[below(5)];
-      spec.members = ids;
-      std::swap(spec.members[0], spec.members[below(ids.size())]);
-      spec.weight = number() < 0.5 ? 1.0 : 0.25 + number();
-      scenario.tenants.push_back({spec.tenant});
-      scenario.collectives.push_back(std::move(spec));
-    }
-  }
-
- private:
-  std::mt19937_64 random_;
-};
+}
 
 Scenario drawn(std::uint64_t number, std::size_t nodes) {
   Drawing drawing(number);
   Scenario scenario;
   scenario.policy.name = "exact";
   const std::vector<NodeId> ids = drawing.add_overlay(scenario.topology, nodes);
-  drawing.add_collectives(scenario, ids);
+  add_collectives(drawing, scenario, ids);
   return scenario;
 }
 
@@ -102,7 +48,7 @@ TEST_CASE("rates by cuts are those of the program over trees, and their proofs h
   for (std::uint64_t k = 0; k < 200; ++k) {
     CAPTURE(seed());
     CAPTURE(k);
-    const Case made(drawn(seed() + k, 4 + k % 6));
+    const ReadScenario made(drawn(seed() + k, 4 + k % 6));
     const Instance& instance = made.instance;
     const auto answer = cut_form_rates(instance);
     REQUIRE(answer.is_ok());
@@ -125,10 +71,10 @@ TEST_CASE("rates by cuts are those of the program over trees, and their proofs h
 TEST_CASE("rates by cuts are for sessions that reach all nodes without bounds") {
   Scenario one_less = drawn(seed(), 6);
   one_less.collectives[0].members.pop_back();
-  CHECK_FALSE(cut_form_rates(Case(std::move(one_less)).instance).value().has_value());
+  CHECK_FALSE(cut_form_rates(ReadScenario(std::move(one_less)).instance).value().has_value());
   Scenario bounded = drawn(seed(), 6);
   bounded.collectives[0].max_latency.assign(6, std::chrono::hours(1));
-  CHECK_FALSE(cut_form_rates(Case(std::move(bounded)).instance).value().has_value());
+  CHECK_FALSE(cut_form_rates(ReadScenario(std::move(bounded)).instance).value().has_value());
 }
 
 // Sums over trees, checked by the validator: spanning, acyclic, within capacities and limits.
