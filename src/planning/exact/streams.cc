@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/spending.h"
 #include "planning/exact/coded_streams.h"
-#include "planning/exact/fairness.h"
 
 namespace square::planning {
 namespace {
@@ -18,12 +17,6 @@ constexpr double kSlack = 1e-9;
 constexpr double kNoStreamRate = 1e-8;
 
 double fitting_factor(double load, double limit) { return load > limit ? limit / load : 1.0; }
-
-double rate_of(const Carried& carried, std::size_t demand) {
-  double rate = 0.0;
-  for (const Carried::Tree& tree : carried.trees[demand]) rate += tree.rate;
-  return rate;
-}
 
 void shrink(double most, std::size_t demand, Carried& carried) {
   const double part = fitting_factor(rate_of(carried, demand), most);
@@ -110,23 +103,13 @@ void clip(const Instance& instance, Carried& carried) {
   });
 }
 
-// About the level that the trees reach.
-double unit_of(const Instance& instance, const Carried& carried) {
-  double unit = kUnreachable;
-  for (const Group& group : instance.groups) {
-    double level = 0.0;
-    for (const Alternative& alternative : group.alternatives) {
-      for (std::size_t k = 0; k < alternative.demands.size(); ++k) {
-        const double rate = rate_of(carried, alternative.demands[k]);
-        level = std::max(level, rate / alternative.fractions[k] / group.weight);
-      }
-    }
-    if (level > 0.0) unit = std::min(unit, level);
-  }
-  return unit;
-}
-
 }  // namespace
+
+double rate_of(const Carried& carried, std::size_t demand) {
+  double rate = 0.0;
+  for (const Carried::Tree& tree : carried.trees[demand]) rate += tree.rate;
+  return rate;
+}
 
 Result<Carried> carry(const Instance& instance, const ColumnPool& pool, const std::vector<double>& rate,
                       const std::vector<double>& link_price, Basis* basis) {
@@ -193,28 +176,6 @@ std::vector<std::vector<double>> shares_of(const Instance& instance, const Carri
     }
   }
   return shares;
-}
-
-Result<Carried> carry_by_few(const Instance& instance, const Carried& carried, std::size_t count) {
-  Carried few = carried;
-  while (true) {
-    bool too_many = false;
-    for (auto& trees : few.trees) {
-      if (trees.size() <= count) continue;
-      too_many = true;
-      trees.resize(count + (trees.size() - count) / 2);
-    }
-    if (!too_many) return few;
-    GenerationOptions as_they_are;
-    as_they_are.grow = false;
-    Generation generation(instance, as_they_are);
-    for (std::size_t i = 0; i < few.trees.size(); ++i) {
-      for (const Carried::Tree& tree : few.trees[i])
-        generation.pool().add({i, tree.links, tree.usage, {}, tree.code});
-    }
-    SQUARE_ASSIGN_OR_RETURN(const FairRates rates, fair_rates(generation, unit_of(instance, few)));
-    SQUARE_ASSIGN_OR_RETURN(few, carry(instance, generation.pool(), rates.rate));
-  }
 }
 
 void write_streams(const Instance& instance, const Carried& carried, std::size_t demand,

@@ -25,6 +25,9 @@ struct Carried {
   std::vector<std::vector<Tree>> trees;
 };
 
+// Of all trees of a demand.
+double rate_of(const Carried& carried, std::size_t demand);
+
 // Trees and codes of the pool, which holds no other columns, that carry the groups' rates with the least
 // traffic on links, or, with a price of links, at the least price: a basic solution, so that no more trees
 // are used than there are resources that are used up and demands. Capacities and limits are kept exactly, so
@@ -44,11 +47,6 @@ std::vector<double> demand_rates(const Instance& instance, const std::vector<dou
 
 // Of each group with several alternatives, what each carries.
 std::vector<std::vector<double>> shares_of(const Instance& instance, const Carried& carried);
-
-// At most `count` trees a demand, at the price of rate: the thinnest are left out, half of
-// those that are too many at a time, and the rest shares what there is, max-min fair. Errors: as
-// Master::solve().
-Result<Carried> carry_by_few(const Instance& instance, const Carried& carried, std::size_t count);
 
 // Writes a demand's streams and codes into its session: in the direction of data, those of a reduce in the
 // order of additions.
