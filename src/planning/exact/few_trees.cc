@@ -37,12 +37,13 @@ class FewTreesSearch {
   // A node that was just moved stays for so many steps, and up to as many more.
   static constexpr std::int64_t kStay = 100;
   static constexpr int kMaxDepth = 6;
-  // Of what links mostly carry: a session that needs more than the first has more halves, and one that needs
+  // Of what links mostly carry: a session that needs more than the first has more parts, and one that needs
   // more than the second is cut into equal parts of the third.
   static constexpr double kSmallRate = 0.6;
   static constexpr double kLargeRate = 1.5;
   static constexpr double kLargestPart = 0.2475;  // four fit, with what is asked for at most
-  static constexpr int kMostHalves = 8;
+  static constexpr int kMostParts = 7;
+  static constexpr double kNextPart = 0.7;
   // What a bit per second of room that is left counts beside one that is too much: on the link that a part
   // goes to, and on the one that it leaves.
   static constexpr double kRoomThere = 0.02;
@@ -140,16 +141,17 @@ class FewTreesSearch {
     return graph_of(tree).graph.arcs[static_cast<std::size_t>(tree.arc[static_cast<std::size_t>(node)])].from;
   }
 
-  // Halves of halves; of a session that needs more than links carry, equal parts first.
+  // Each part less than the one before; of a session that needs more than links carry, equal parts first.
   void cut(std::size_t demand, double rate, double typical) {
     if (rate <= 0.0) return;
     const int equal =
         rate > kLargeRate * typical ? static_cast<int>(std::ceil(rate / (kLargestPart * typical))) - 1 : 0;
-    const int halves = rate > kSmallRate * typical && equal == 0 ? kMostHalves : kTreesPerSession;
-    const double part = rate / (equal + 1);
-    for (int k = 0; k < equal; ++k) add_tree(demand, part);
-    const double least = part / ((1 << halves) - 1);
-    for (int k = halves - 1; k >= 0; --k) add_tree(demand, least * (1 << k));
+    const int parts = rate > kSmallRate * typical && equal == 0 ? kMostParts : kTreesPerSession;
+    const double last = rate / (equal + 1);
+    for (int k = 0; k < equal; ++k) add_tree(demand, last);
+    double sum = 0.0;
+    for (int k = 0; k < parts; ++k) sum += std::pow(kNextPart, k);
+    for (int k = 0; k < parts; ++k) add_tree(demand, last * std::pow(kNextPart, k) / sum);
   }
 
   void add_tree(std::size_t demand, double size) {

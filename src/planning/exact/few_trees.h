@@ -10,11 +10,11 @@
 namespace square::planning {
 
 // So many trees carry a session that needs less than links mostly have; one that needs more has more.
-inline constexpr int kTreesPerSession = 6;
+inline constexpr int kTreesPerSession = 5;
 
 // Trees that carry nearly all of `demand_rate`, mostly 0.99 of it and hardly ever less than 0.98, within all
 // capacities and limits, all demands in the same proportion. A session is cut into parts of which each is
-// half the one before, and each part goes by a tree that begins as a star. Then single nodes are fed from
+// 0.7 of the one before, and each part goes by a tree that begins as a star. Then single nodes are fed from
 // elsewhere, from the links with too much to where the part fits best, until no link has too much (as in bin
 // packing by best fit: small parts fill what large ones leave). Nothing where that does not come about within
 // a number of steps, or where a demand does not reach all nodes. The same for the same input. Blocks;

