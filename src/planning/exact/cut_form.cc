@@ -56,6 +56,8 @@ class CutForm {
   static constexpr double kEvenGap = 0.5;
   // Rates that were found are asked for with this much less.
   static constexpr double kSlack = 1e-9;
+  // A share below this part of its group's rate is none.
+  static constexpr double kNoShare = 1e-6;
   // A dual below this part of the largest is none.
   static constexpr double kNoDual = 1e-11;
 
@@ -419,10 +421,15 @@ class CutForm {
     std::vector<std::vector<double>> shares(share_.size());
     for (std::size_t c = 0; c < share_.size(); ++c) {
       if (share_[c].size() < 2) continue;
+      double all = 0.0;
+      for (const int column : share_[c]) all += std::max(inner_[column], 0.0);
       double whole = 0.0;
-      for (const int column : share_[c]) whole += std::max(inner_[column], 0.0);
-      for (const int column : share_[c])
-        shares[c].push_back(std::max(inner_[column], 0.0) * targets_.rate[c] / whole);
+      for (const int column : share_[c]) {
+        const double share = inner_[column] > kNoShare * all ? inner_[column] : 0.0;
+        shares[c].push_back(share);
+        whole += share;
+      }
+      for (double& share : shares[c]) share *= targets_.rate[c] / whole;
     }
     return shares;
   }

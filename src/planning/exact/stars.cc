@@ -12,7 +12,7 @@ namespace {
 
 class Stars {
   // Sums of equal numbers differ by so much.
-  static constexpr double kSame = 1e-12;
+  static constexpr double kSame = 1e-10;
   static constexpr std::size_t kDemandsPerLook = 64;
 
  public:
