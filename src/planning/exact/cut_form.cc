@@ -46,9 +46,6 @@ struct FormCut {
 class CutForm {
   // A cut that lacks less than this part of what all roots send is a solver's tolerance.
   static constexpr double kViolation = 1e-8;
-  // A group whose weighted dual is above this stops; one that should have stopped and has less does at the
-  // same t a level later.
-  static constexpr double kBinding = 1e-5;
   // How near to a corner a point between is.
   static constexpr double kStep = 0.5;
   // How far below the bound a level may be, and the largest share above the least.
@@ -78,18 +75,18 @@ class CutForm {
     const Phase phase("looking for the cuts that are full");
     SQUARE_RETURN_IF_ERROR(find_inner_point());
     CutFormAnswer answer;
-    answer.rate.assign(instance_.groups.size(), 0.0);
     while (std::ranges::find(targets_.kind, Targets::Kind::kActive) != targets_.kind.end()) {
       SQUARE_ASSIGN_OR_RETURN(const Solution solution, solve_with_cuts(kGap));
       const double level = inner_[column_of_level_] * unit_;
       if (!(level > 0.0)) return internal_error("the level of the active collectives is not positive");
       targets_.unit = level;
-      CutFormAnswer::Level& out = answer.levels.emplace_back();
+      ProvenLevel& out = answer.levels.emplace_back();
       out.level = level;
       out.proof = proof_of(solution);
-      stop(solution, level, out.groups, answer.rate);
+      out.groups = stop(solution, level);
       basis_ = {};
     }
+    answer.rate = targets_.rate;
     SQUARE_ASSIGN_OR_RETURN(answer.share, even_shares());
     return answer;
   }
@@ -333,24 +330,16 @@ class CutForm {
     return added;
   }
 
-  void stop(const Solution& solution, double level, std::vector<std::size_t>& stopped,
-            std::vector<double>& rate) {
-    const auto binding = [&](std::size_t c) {
-      return targets_.weight[c] * std::abs(solution.row_duals[group_row_[c]]);
-    };
-    double largest = 0.0;
-    for (std::size_t c = 0; c < targets_.kind.size(); ++c) {
-      if (targets_.kind[c] == Targets::Kind::kActive) largest = std::max(largest, binding(c));
-    }
-    for (std::size_t c = 0; c < targets_.kind.size(); ++c) {
-      if (targets_.kind[c] != Targets::Kind::kActive || binding(c) < std::min(kBinding, largest)) continue;
-      rate[c] = targets_.weight[c] * level;
-      targets_.kind[c] = Targets::Kind::kFixed;
-      targets_.rate[c] = rate[c];
-      stopped.push_back(c);
-      program_.rows[group_row_[c]].lower = rate[c] / unit_ * (1.0 - kSlack);
+  std::vector<std::size_t> stop(const Solution& solution, double level) {
+    std::vector<double> binding;
+    for (std::size_t c = 0; c < group_row_.size(); ++c)
+      binding.push_back(targets_.weight[c] * std::abs(solution.row_duals[group_row_[c]]));
+    std::vector<std::size_t> stopped = stop_binding(binding, level, targets_);
+    for (const std::size_t c : stopped) {
+      program_.rows[group_row_[c]].lower = targets_.rate[c] / unit_ * (1.0 - kSlack);
       program_.add_entry(group_row_[c], column_of_level_, targets_.weight[c]);  // none of t any more
     }
+    return stopped;
   }
 
   // The duals of the cuts are the packings of all sessions whose root is outside.

@@ -16,14 +16,9 @@
 namespace square::planning {
 
 struct CutFormAnswer {
-  struct Level {
-    double level = 0.0;               // t
-    std::vector<std::size_t> groups;  // that stop here
-    Proof proof;
-  };
   std::vector<double> rate;                // by group
   std::vector<std::vector<double>> share;  // of it, by alternative: as even as the rates allow
-  std::vector<Level> levels;
+  std::vector<ProvenLevel> levels;
 };
 
 // Nothing where a session does not reach all nodes, has a bound on latency or redundancy, or may use other

@@ -12,9 +12,6 @@ namespace {
 
 using Kind = Targets::Kind;
 
-// The duals of the active groups, weighted, sum to one. A group stops when its part is
-// above this; one that should have stopped and has less stops at the same t a level later.
-constexpr double kBinding = 1e-5;
 // A master is solved again in better units when t is as many times its unit.
 constexpr double kUnitRange = 64.0;
 constexpr int kMaxUnits = 40;
@@ -82,17 +79,12 @@ class Levels {
   }
 
   void stop(const GenerationAnswer& answer, FairLevel& out) {
-    double largest = 0.0;
-    for (std::size_t c = 0; c < targets_.kind.size(); ++c) {
-      if (targets_.kind[c] == Kind::kActive) largest = std::max(largest, binding(answer, c));
-    }
-    const double least = std::min(kBinding, largest);
-    for (std::size_t c = 0; c < targets_.kind.size(); ++c) {
-      if (targets_.kind[c] != Kind::kActive || (!answer.late && binding(answer, c) < least)) continue;
-      rates_.rate[c] = targets_.weight[c] * out.level;
-      targets_.kind[c] = Kind::kFixed;
-      targets_.rate[c] = rates_.rate[c];
-      out.groups.push_back(c);
+    std::vector<double> binding;
+    for (std::size_t c = 0; c < targets_.kind.size(); ++c)
+      binding.push_back(answer.late ? 1.0 : targets_.weight[c] * answer.master.group[c]);
+    out.groups = stop_binding(binding, out.level, targets_);
+    for (const std::size_t c : out.groups) {
+      rates_.rate[c] = targets_.rate[c];
       stopped_.push_back(instance_.problem->scenario->collectives[c].id);
     }
     std::sort(stopped_.begin(), stopped_.end());
@@ -117,10 +109,6 @@ class Levels {
     }
     std::sort(last.groups.begin(), last.groups.end());
     rates_.late = true;
-  }
-
-  [[nodiscard]] double binding(const GenerationAnswer& answer, std::size_t c) const {
-    return targets_.weight[c] * answer.master.group[c];
   }
 
   Generation& generation_;

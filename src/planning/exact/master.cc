@@ -20,6 +20,22 @@ Targets active_targets(const Instance& instance) {
   return targets;
 }
 
+std::vector<std::size_t> stop_binding(const std::vector<double>& binding, double level, Targets& targets) {
+  constexpr double kBinding = 1e-5;
+  double largest = 0.0;
+  for (std::size_t c = 0; c < binding.size(); ++c) {
+    if (targets.kind[c] == Kind::kActive) largest = std::max(largest, binding[c]);
+  }
+  std::vector<std::size_t> stopped;
+  for (std::size_t c = 0; c < binding.size(); ++c) {
+    if (targets.kind[c] != Kind::kActive || binding[c] < std::min(kBinding, largest)) continue;
+    targets.kind[c] = Kind::kFixed;
+    targets.rate[c] = targets.weight[c] * level;
+    stopped.push_back(c);
+  }
+  return stopped;
+}
+
 std::vector<double> Duals::link_cost(const Instance& instance) const {
   std::vector<double> cost(instance.link_count());
   for (std::size_t e = 0; e < cost.size(); ++e) {

@@ -35,6 +35,11 @@ struct Targets {
 // Every group that sends is active, with its weight.
 Targets active_targets(const Instance& instance);
 
+// Of the active groups those stop, at level t, whose part of the duals binds: they are fixed at w t then, and
+// returned. `binding` by group: what t loses, times the weight; over the active groups it sums to one. Who
+// should stop and has too small a part does at the same t a level later.
+std::vector<std::size_t> stop_binding(const std::vector<double>& binding, double level, Targets& targets);
+
 // Non-negative duals, per bit per second: what t (or the cost) gains with the resource.
 struct Duals {
   std::vector<double> link;     // l(e)

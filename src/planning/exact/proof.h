@@ -15,6 +15,13 @@ struct Proof {
   double bound = 0.0;                // what they prove
 };
 
+// A freezing level with its proof.
+struct ProvenLevel {
+  double level = 0.0;               // t
+  std::vector<std::size_t> groups;  // that stop here
+  Proof proof;
+};
+
 // The bound on t (from above) or on the cost (from below) of `targets` that cuts under the
 // duals prove. Cuts come from dual ascent, and from the flow relaxation where ascent leaves
 // more than `gap` of `demand_cost` open. Without error; what the relaxation cannot do is left.

@@ -140,12 +140,12 @@ class Fair {
     return true;
   }
 
-  template <typename Level>
-  void set_levels(const std::vector<double>& rate, const std::vector<Level>& levels) {
+  void set_levels(const std::vector<double>& rate, const std::vector<ProvenLevel>& levels) {
     solution_.lp_rate = rate;
     solution_.lp_share.resize(rate.size());
     FairRates rates{rate, {}, {}, false, {}};
-    for (const Level& level : levels) rates.levels.push_back(FairLevel{level.level, level.groups, {}, {}});
+    for (const ProvenLevel& level : levels)
+      rates.levels.push_back(FairLevel{level.level, level.groups, {}, {}});
     const std::vector<Targets> targets = level_targets(instance_, rates);
     for (std::size_t k = 0; k < targets.size(); ++k)
       solution_.levels.push_back(plan_level(instance_, targets[k], levels[k].proof, levels[k].groups));

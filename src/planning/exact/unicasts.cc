@@ -24,8 +24,6 @@ bool are_alike(const Instance& instance) {
 class Unicasts {
   // A way is worth having when it is shorter by this part of what goes straight.
   static constexpr double kShorter = 1e-9;
-  // As in fairness.cc: a group stops when its part of the duals is above this.
-  static constexpr double kBinding = 1e-5;
   // Less than a solver's tolerance leaves of rates.
   static constexpr double kSlack = 1e-9;
   // A distance below this part of the longest is none.
@@ -51,7 +49,6 @@ class Unicasts {
   Result<UnicastsAnswer> run() {
     const Phase phase("looking for ways of unicasts");
     UnicastsAnswer answer;
-    answer.rate.assign(instance_.groups.size(), 0.0);
     targets_.unit = ways_.level_of_first_ways();
     Solution solution;
     while (std::ranges::find(targets_.kind, Targets::Kind::kActive) != targets_.kind.end()) {
@@ -59,11 +56,13 @@ class Unicasts {
       const double level = solution.primal[0] * targets_.unit;
       if (!(level > 0.0)) return internal_error("the level of the active collectives is not positive");
       targets_.unit = level;
-      UnicastsAnswer::Level& out = answer.levels.emplace_back();
+      ProvenLevel& out = answer.levels.emplace_back();
       out.level = level;
       out.proof = proof_by_distances();
-      stop(out, answer.rate);
+      out.groups = stop_binding(binding(), level, targets_);
+      ways_.sum_pairs(targets_);
     }
+    answer.rate = targets_.rate;
     carry_with_little_traffic(std::move(solution), answer);
     return answer;
   }
@@ -195,27 +194,18 @@ class Unicasts {
     }
   }
 
-  void stop(UnicastsAnswer::Level& level, std::vector<double>& rate) {
-    std::vector<double> binding(instance_.groups.size(), 0.0);
-    double largest = 0.0;
+  [[nodiscard]] std::vector<double> binding() const {
+    std::vector<double> parts(instance_.groups.size(), 0.0);
     double sum = 0.0;
-    for (std::size_t c = 0; c < binding.size(); ++c) {
+    for (std::size_t c = 0; c < parts.size(); ++c) {
       if (targets_.kind[c] != Targets::Kind::kActive) continue;
       const Alternative& only = instance_.groups[c].alternatives.front();
       for (std::size_t k = 0; k < only.demands.size(); ++k)
-        binding[c] += targets_.weight[c] * only.fractions[k] * distance_[ways_.pair_of(only.demands[k])];
-      largest = std::max(largest, binding[c]);
-      sum += binding[c];
+        parts[c] += targets_.weight[c] * only.fractions[k] * distance_[ways_.pair_of(only.demands[k])];
+      sum += parts[c];
     }
-    for (std::size_t c = 0; c < binding.size(); ++c) {
-      const double least = std::min(kBinding * sum, largest);
-      if (targets_.kind[c] != Targets::Kind::kActive || binding[c] < least) continue;
-      rate[c] = targets_.weight[c] * level.level;
-      targets_.kind[c] = Targets::Kind::kFixed;
-      targets_.rate[c] = rate[c];
-      level.groups.push_back(c);
-    }
-    ways_.sum_pairs(targets_);
+    for (double& part : parts) part /= sum;
+    return parts;
   }
 
   // Everything nearer to the source than the destination is on its side of the cuts between.

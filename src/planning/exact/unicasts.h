@@ -10,13 +10,8 @@
 namespace square::planning {
 
 struct UnicastsAnswer {
-  struct Level {
-    double level = 0.0;               // t
-    std::vector<std::size_t> groups;  // that stop here
-    Proof proof;
-  };
   std::vector<double> rate;  // by group
-  std::vector<Level> levels;
+  std::vector<ProvenLevel> levels;
   Carried carried;
 };
 

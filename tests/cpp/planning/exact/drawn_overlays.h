@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "planning/exact/fairness.h"
 #include "planning/exact/instance.h"
 #include "planning/exact/policy.h"
+#include "planning/exact/solution.h"
 #include "planning/problem/sessions.h"
 #include "square/planner.h"
 
@@ -69,5 +71,17 @@ class Drawing {
  private:
   std::mt19937_64 random_;
 };
+
+// By group, against the program over trees.
+inline void check_against_trees(const Instance& instance, const std::vector<double>& rate) {
+  Generation trees(instance, generation_options(instance));
+  const Result<FairRates> expected = fair_rates(trees);
+  REQUIRE(expected.is_ok());
+  REQUIRE(rate.size() == expected->rate.size());
+  for (std::size_t c = 0; c < rate.size(); ++c) {
+    CAPTURE(c);
+    CHECK(rate[c] == doctest::Approx(expected->rate[c]).epsilon(1e-6));
+  }
+}
 
 }  // namespace square::planning
