@@ -291,7 +291,26 @@ class Fair {
       const double rate = rates->flows.rate[k];
       if (rate > 0.0) solution_.flows.emplace_back(coded.pool().columns()[k], rate);
     }
+    fit_flows();
     return Status::ok();
+  }
+
+  // Conceptual flows keep capacities exactly, and rates are no more than they carry.
+  void fit_flows() {
+    const std::vector<double> carried = clip(instance_, solution_.flows);
+    for (std::size_t c = 0; c < instance_.groups.size(); ++c) {
+      const std::vector<Alternative>& alternatives = instance_.groups[c].alternatives;
+      double whole = 0.0;
+      for (std::size_t a = 0; a < alternatives.size(); ++a) {
+        double most = kUnreachable;
+        for (std::size_t k = 0; k < alternatives[a].demands.size(); ++k)
+          most = std::min(most, carried[alternatives[a].demands[k]] / alternatives[a].fractions[k]);
+        if (alternatives.size() > 1)
+          most = solution_.lp_share[c][a] = std::min(solution_.lp_share[c][a], most);
+        whole += most;
+      }
+      if (!alternatives.empty()) solution_.lp_rate[c] = std::min(solution_.lp_rate[c], whole);
+    }
   }
 
   // Trees and codes together, as what one uses the other cannot: levels and streams anew over both.

@@ -66,41 +66,55 @@ Carried trees_of(const Instance& instance, const ColumnPool& pool, const std::ve
   return carried;
 }
 
-// The solver keeps rows to its tolerance; the result keeps them exactly.
-void clip(const Instance& instance, Carried& carried) {
-  std::vector<double> link(instance.link_count());
-  std::vector<double> egress(instance.node_count());
-  std::vector<double> ingress(instance.node_count());
-  double cost = 0.0;
-  const auto each = [&](auto use) {
-    for (auto& trees : carried.trees) {
-      for (Carried::Tree& tree : trees) use(tree);
-    }
-  };
-  each([&](const Carried::Tree& tree) {
-    for (std::size_t k = 0; k < tree.links.size(); ++k) {
-      const auto e = static_cast<std::size_t>(tree.links[k]);
-      const double load = tree.load(k);
-      link[e] += load;
-      egress[instance.tail[e].index()] += load;
-      ingress[instance.head[e].index()] += load;
-      cost += load * instance.price[e];
-    }
-  });
-  const double all =
-      instance.budget_usd_per_hour.has_value() ? fitting_factor(cost, *instance.budget_usd_per_hour) : 1.0;
-  each([&](Carried::Tree& tree) {
-    double least = all;
-    for (const int number : tree.links) {
+// What links, nodes and the budget are asked for, and how far rates must go down until that fits: the solver
+// keeps rows to its tolerance, the result keeps them exactly.
+class Loads {
+ public:
+  explicit Loads(const Instance& instance)
+      : instance_(instance),
+        link_(instance.link_count()),
+        egress_(instance.node_count()),
+        ingress_(instance.node_count()) {}
+
+  void add(int link, double load) {
+    const auto e = static_cast<std::size_t>(link);
+    link_[e] += load;
+    egress_[instance_.tail[e].index()] += load;
+    ingress_[instance_.head[e].index()] += load;
+    cost_ += load * instance_.price[e];
+  }
+
+  [[nodiscard]] double factor(const std::vector<int>& links) const {
+    double least = fitting_factor(cost_, instance_.budget_usd_per_hour.value_or(kUnreachable));
+    for (const int number : links) {
       const auto e = static_cast<std::size_t>(number);
-      const auto tail = instance.tail[e].index();
-      const auto head = instance.head[e].index();
-      least = std::min({least, fitting_factor(link[e], instance.network.capacity_bps[e]),
-                        fitting_factor(egress[tail], instance.network.egress_bps[tail]),
-                        fitting_factor(ingress[head], instance.network.ingress_bps[head])});
+      const auto tail = instance_.tail[e].index();
+      const auto head = instance_.head[e].index();
+      least = std::min({least, fitting_factor(link_[e], instance_.network.capacity_bps[e]),
+                        fitting_factor(egress_[tail], instance_.network.egress_bps[tail]),
+                        fitting_factor(ingress_[head], instance_.network.ingress_bps[head])});
     }
-    tree.rate *= least;
-  });
+    return least;
+  }
+
+ private:
+  const Instance& instance_;
+  std::vector<double> link_;
+  std::vector<double> egress_;
+  std::vector<double> ingress_;
+  double cost_ = 0.0;
+};
+
+void clip(const Instance& instance, Carried& carried) {
+  Loads loads(instance);
+  for (const auto& trees : carried.trees) {
+    for (const Carried::Tree& tree : trees) {
+      for (std::size_t k = 0; k < tree.links.size(); ++k) loads.add(tree.links[k], tree.load(k));
+    }
+  }
+  for (auto& trees : carried.trees) {
+    for (Carried::Tree& tree : trees) tree.rate *= loads.factor(tree.links);
+  }
 }
 
 }  // namespace
@@ -147,6 +161,20 @@ Carried carry_as_is(const Instance& instance, const ColumnPool& pool, const std:
     }
   }
   return carried;
+}
+
+std::vector<double> clip(const Instance& instance, std::vector<std::pair<Column, double>>& flows) {
+  Loads loads(instance);
+  for (const auto& [column, rate] : flows) {
+    for (std::size_t k = 0; k < column.links.size(); ++k)
+      loads.add(column.links[k], rate * column.usage_at(k));
+  }
+  std::vector<double> demand_rate(instance.demands.size(), 0.0);
+  for (auto& [column, rate] : flows) {
+    rate *= loads.factor(column.links);
+    demand_rate[column.demand] += rate;
+  }
+  return demand_rate;
 }
 
 std::vector<double> demand_rates(const Instance& instance, const std::vector<double>& rate,

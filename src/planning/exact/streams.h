@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "planning/exact/generation.h"
@@ -40,6 +41,9 @@ Result<Carried> carry(const Instance& instance, const ColumnPool& pool, const st
 // without a program.
 Carried carry_as_is(const Instance& instance, const ColumnPool& pool, const std::vector<double>& column_rate,
                     const std::vector<double>& rate);
+
+// Lowers the rates of columns until capacities and limits are kept exactly. Returns what is left by demand.
+std::vector<double> clip(const Instance& instance, std::vector<std::pair<Column, double>>& flows);
 
 // By demand: what it carries of its group's rate, or, with several alternatives, of its alternative's share.
 std::vector<double> demand_rates(const Instance& instance, const std::vector<double>& rate,
