@@ -88,6 +88,21 @@ TEST_CASE("simulation: a damaged frame breaks the link, a doubled one arrives tw
   CHECK(ends.at_a.reasons == std::vector{StatusCode::kDataLoss});
 }
 
+TEST_CASE("simulation: what arrives at the very moment of a look waits behind what came before") {
+  TwoEnds ends;
+  ends.b->set_patience(10ms);
+  LinkConditions line;
+  line.delay = 8ms;
+  ends.set(line);
+  const TimePoint look = tick_after(ends.simulation.clock().now() + 20ms, 10ms);
+  ends.run(look - 9ms - ends.simulation.clock().now());
+  ends.say(*ends.a, ends.at_a.link, 1);
+  ends.run(1ms);
+  ends.say(*ends.a, ends.at_a.link, 2);  // is there when the look is
+  ends.run(1s);
+  CHECK(ends.at_b.heard == std::vector<std::uint64_t>{1, 2});
+}
+
 TEST_CASE("simulation: a clock that steps ahead is that of one node, and timers go by it") {
   Simulation simulation(1);
   const auto clock = simulation.make_clock("a");
