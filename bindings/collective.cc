@@ -55,7 +55,7 @@ CollectiveText make_text(std::string tenant, std::string op, std::optional<std::
                          std::uint64_t size_bytes, double weight, std::string algorithm,
                          std::optional<double> required_bps,
                          std::optional<std::variant<Time, std::map<std::string, Time>>> max_latency,
-                         std::uint32_t redundancy) {
+                         std::uint32_t redundancy, std::string group) {
   std::optional<LatencyBounds> bounds;
   if (max_latency && std::holds_alternative<Time>(*max_latency)) {
     bounds = seconds_of(std::get<Time>(*max_latency));
@@ -66,8 +66,8 @@ CollectiveText make_text(std::string tenant, std::string op, std::optional<std::
     }
     bounds = std::move(by_name);
   }
-  return {std::move(tenant),    std::move(op), std::move(root),   std::move(members), size_bytes, weight,
-          std::move(algorithm), required_bps,  std::move(bounds), redundancy};
+  return {std::move(tenant),    std::move(op), std::move(root),   std::move(members), size_bytes,      weight,
+          std::move(algorithm), required_bps,  std::move(bounds), redundancy,         std::move(group)};
 }
 
 }  // namespace
@@ -94,6 +94,7 @@ CollectiveSpec make_collective(const CollectiveText& text, const Topology& topol
   if (text.root) spec.root = node_named(topology, *text.root);
   spec.required_bps = text.required_bps;
   spec.redundancy = text.redundancy;
+  spec.group = text.group;
   if (text.max_latency) spec.max_latency = latency_bounds(*text.max_latency, spec, topology);
   return spec;
 }
@@ -109,7 +110,8 @@ CollectiveView view_of(const CollectiveSpec& spec, const Topology& topology) {
                       spec.algorithm == AllReduceAlgorithm::kRing ? "ring" : "planned",
                       spec.required_bps,
                       std::nullopt,
-                      spec.redundancy};
+                      spec.redundancy,
+                      spec.group};
   if (has_root(spec.op)) view.root = topology.node(spec.root).name;
   if (!spec.max_latency.empty()) view.max_latency.emplace();
   for (std::size_t i = 0; i < spec.max_latency.size(); ++i) {
@@ -126,11 +128,13 @@ void bind_collective(py::module_& module) {
       "rate that it must have where the objective is \"cost\"; and ``max_latency``, seconds or a timedelta, "
       "for all members or by name, that no stream takes longer than from the root to the member (in a "
       "reduce: to the root); and ``redundancy``, of a broadcast: whichever so many relays and links are "
-      "lost, nothing is sent again, as so many ways more carry sums of the blocks.")
+      "lost, nothing is sent again, as so many ways more carry sums of the blocks. Collectives of one "
+      "tenant's "
+      "``group`` follow one another: with the policy \"exact\" each has all that the group has.")
       .def(py::init(&make_text), py::arg("tenant"), py::arg("op") = "broadcast", py::arg("root") = py::none(),
            py::arg("members") = "all", py::arg("size_bytes") = 0, py::arg("weight") = 1.0,
            py::arg("algorithm") = "planned", py::arg("required_bps") = py::none(),
-           py::arg("max_latency") = py::none(), py::arg("redundancy") = 0)
+           py::arg("max_latency") = py::none(), py::arg("redundancy") = 0, py::arg("group") = "")
       .def_readonly("tenant", &CollectiveText::tenant)
       .def_readonly("op", &CollectiveText::op)
       .def_readonly("root", &CollectiveText::root)
@@ -140,7 +144,8 @@ void bind_collective(py::module_& module) {
       .def_readonly("algorithm", &CollectiveText::algorithm)
       .def_readonly("required_bps", &CollectiveText::required_bps)
       .def_readonly("max_latency", &CollectiveText::max_latency, "Seconds.")
-      .def_readonly("redundancy", &CollectiveText::redundancy);
+      .def_readonly("redundancy", &CollectiveText::redundancy)
+      .def_readonly("group", &CollectiveText::group);
   py::class_<CollectiveView>(module, "CollectiveView", "One collective of a scenario.")
       .def_readonly("id", &CollectiveView::id)
       .def_readonly("tenant", &CollectiveView::tenant)
@@ -153,7 +158,8 @@ void bind_collective(py::module_& module) {
       .def_readonly("required_bps", &CollectiveView::required_bps)
       .def_readonly("max_latency", &CollectiveView::max_latency,
                     "Seconds, by member; members without a bound are left out.")
-      .def_readonly("redundancy", &CollectiveView::redundancy);
+      .def_readonly("redundancy", &CollectiveView::redundancy)
+      .def_readonly("group", &CollectiveView::group, "Empty: it runs beside all others.");
 }
 
 }  // namespace square::python

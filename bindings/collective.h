@@ -26,6 +26,7 @@ struct CollectiveText {
   std::optional<double> required_bps;
   std::optional<LatencyBounds> max_latency;
   std::uint32_t redundancy = 0;
+  std::string group;
 };
 
 // A collective of a scenario, as Python sees it.
@@ -41,6 +42,7 @@ struct CollectiveView {
   std::optional<double> required_bps;
   std::optional<std::map<std::string, double>> max_latency;
   std::uint32_t redundancy;
+  std::string group;
 };
 
 // Raises InvalidArgumentError for another name than "planned" and "ring".

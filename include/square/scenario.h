@@ -123,7 +123,8 @@ struct CollectiveSpec {
   // lost, as so many more ways carry sums (PlanCode). Fewer where the overlay has no more ways. At most
   // kMaxRedundancy. Policy "exact" only.
   std::uint32_t redundancy = 0;
-  // The group of processes that calls it; empty where a scenario asks for it.
+  // The group of processes that calls it: those of one tenant's group follow one another. Empty: it is of no
+  // group, and runs beside all others.
   std::string group = {};
 };
 

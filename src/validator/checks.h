@@ -48,6 +48,10 @@ double hourly_price(const PlanLink& link);
 // as the lowest finite capacity, or as 1 Gbit/s where there is none.
 std::vector<double> counted_capacities(const Plan& plan);
 
+// By position of the collective: the number of its job. Collectives of one tenant's group of processes are a
+// job, of which one runs at a time.
+std::vector<std::size_t> number_jobs(const Plan& plan);
+
 // Position of a link, or -1. Built once a plan.
 class LinkTable {
  public:

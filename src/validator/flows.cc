@@ -3,6 +3,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/spending.h"
 #include "validator/checks.h"
@@ -12,27 +13,89 @@ namespace {
 
 constexpr double kNearlyAll = 0.85;
 
+// What is put on links and nodes. Collectives of a job follow one another: it counts the most that any of
+// them puts on each.
+class Loads {
+ public:
+  explicit Loads(const Plan& plan)
+      : plan_(plan), link_(plan.links.size()), leaving_(plan.nodes.size()), entering_(plan.nodes.size()) {}
+
+  void begin_job() { end_job(); }
+  void begin_collective() { end_collective(); }
+  void add(int link, double rate_bps) { now_[static_cast<std::size_t>(link)] += rate_bps; }
+  void end() { end_job(); }
+
+  [[nodiscard]] const std::vector<double>& link() const { return link_; }
+  [[nodiscard]] const std::vector<double>& leaving() const { return leaving_; }
+  [[nodiscard]] const std::vector<double>& entering() const { return entering_; }
+
+ private:
+  using Sparse = std::map<std::size_t, double>;
+  struct Most {
+    Sparse link;
+    Sparse leaving;
+    Sparse entering;
+  };
+
+  static void take_larger(const Sparse& from, Sparse& into) {
+    for (const auto& [at, bps] : from) into[at] = std::max(into[at], bps);
+  }
+  static void add_to(const Sparse& from, std::vector<double>& sums) {
+    for (const auto& [at, bps] : from) sums[at] += bps;
+  }
+
+  void end_collective() {
+    Most all{std::exchange(now_, {}), {}, {}};
+    for (const auto& [e, bps] : all.link) {
+      all.leaving[plan_.links[e].from.index()] += bps;
+      all.entering[plan_.links[e].to.index()] += bps;
+    }
+    take_larger(all.link, most_.link);
+    take_larger(all.leaving, most_.leaving);
+    take_larger(all.entering, most_.entering);
+  }
+
+  void end_job() {
+    end_collective();
+    const Most job = std::exchange(most_, {});
+    add_to(job.link, link_);
+    add_to(job.leaving, leaving_);
+    add_to(job.entering, entering_);
+  }
+
+  const Plan& plan_;
+  Sparse now_;  // of one collective, by link
+  Most most_;   // of any of one job
+  std::vector<double> link_;
+  std::vector<double> leaving_;
+  std::vector<double> entering_;
+};
+
 class Flows {
  public:
-  Flows(const Plan& plan, Findings& findings) : plan_(plan), findings_(findings), links_(plan) {
-    stream_load_.assign(plan.links.size(), 0.0);
-    conceptual_load_.assign(plan.links.size(), 0.0);
+  Flows(const Plan& plan, Findings& findings)
+      : plan_(plan), findings_(findings), links_(plan), stream_load_(plan), conceptual_load_(plan) {
     has_flows_ = std::any_of(plan.sessions.begin(), plan.sessions.end(),
                              [](const PlanSession& session) { return !session.paths.empty(); });
   }
 
   void check() {
-    for (const PlanSession& session : plan_.sessions) {
-      look_at_budget();
-      name_ = fmt::format("session {}", session.id.value());
-      check_streams(session);
-      check_paths(session);
+    for (const auto& [job, collectives] : sessions_by_job()) {
+      stream_load_.begin_job();
+      conceptual_load_.begin_job();
+      for (const auto& [collective, sessions] : collectives) {
+        stream_load_.begin_collective();
+        conceptual_load_.begin_collective();
+        for (const PlanSession* const session : sessions) check_session(*session);
+      }
     }
+    stream_load_.end();
+    conceptual_load_.end();
     if (!links_known_) return;  // loads over links that are not there mean nothing
     for (std::size_t e = 0; e < plan_.links.size(); ++e) {
-      if (!about_equal(plan_.links[e].load_bps, stream_load_[e])) {
+      if (!about_equal(plan_.links[e].load_bps, stream_load_.link()[e])) {
         findings_.add("link {}: its load is given as {}, its streams sum to {}", link_name(e),
-                      mbps(plan_.links[e].load_bps), mbps(stream_load_[e]));
+                      mbps(plan_.links[e].load_bps), mbps(stream_load_.link()[e]));
       }
     }
     check_limits(stream_load_, "streams");
@@ -40,6 +103,25 @@ class Flows {
   }
 
  private:
+  using ByCollective = std::map<CollectiveId, std::vector<const PlanSession*>>;
+
+  [[nodiscard]] std::map<std::size_t, ByCollective> sessions_by_job() const {
+    const std::vector<std::size_t> job_of = number_jobs(plan_);
+    std::map<CollectiveId, std::size_t> job;
+    for (std::size_t c = 0; c < job_of.size(); ++c) job.emplace(plan_.collectives[c].id, job_of[c]);
+    std::map<std::size_t, ByCollective> sorted;
+    for (const PlanSession& session : plan_.sessions)
+      sorted[job.at(session.collective)][session.collective].push_back(&session);
+    return sorted;
+  }
+
+  void check_session(const PlanSession& session) {
+    look_at_budget();
+    name_ = fmt::format("session {}", session.id.value());
+    check_streams(session);
+    check_paths(session);
+  }
+
   [[nodiscard]] const std::string& node_name(NodeId node) const { return plan_.nodes[node.index()].name; }
   [[nodiscard]] std::string link_name(std::size_t e) const {
     return node_name(plan_.links[e].from) + " -> " + node_name(plan_.links[e].to);
@@ -76,7 +158,7 @@ class Flows {
     for (const auto& [from, to] : stream.links) {
       const int link = links_.find(from, to);
       if (link >= 0) {
-        stream_load_[link] += stream.rate_bps;
+        stream_load_.add(link, stream.rate_bps);
         continue;
       }
       links_known_ = false;
@@ -174,7 +256,7 @@ class Flows {
     for (const auto& [member, rates] : towards) {
       for (const auto& [link, rate] : rates) effective[link] = std::max(effective[link], rate);
     }
-    for (const auto& [link, rate] : effective) conceptual_load_[link] += rate;
+    for (const auto& [link, rate] : effective) conceptual_load_.add(link, rate);
   }
 
   // Where the streams carry all of it, each is a path of every member.
@@ -191,7 +273,7 @@ class Flows {
     for (const PlanStream& stream : session.streams) {
       for (const auto& [from, to] : stream.links) {
         const int link = links_.find(from, to);
-        if (link >= 0) conceptual_load_[link] += stream.rate_bps;
+        if (link >= 0) conceptual_load_.add(link, stream.rate_bps);
       }
     }
   }
@@ -220,14 +302,13 @@ class Flows {
                         : links_.find(path.nodes[v], path.nodes[v + 1]);
   }
 
-  void check_limits(const std::vector<double>& load, std::string_view whose) {
-    std::vector<double> leaving(plan_.nodes.size(), 0.0);
-    std::vector<double> entering(plan_.nodes.size(), 0.0);
-    for (std::size_t e = 0; e < load.size(); ++e) {
-      leaving[plan_.links[e].from.index()] += load[e];
-      entering[plan_.links[e].to.index()] += load[e];
-      if (!at_most(load[e], plan_.links[e].capacity_bps)) {
-        findings_.add("link {}: {} put {} on a capacity of {}", link_name(e), whose, mbps(load[e]),
+  void check_limits(const Loads& loads, std::string_view whose) {
+    const std::vector<double>& leaving = loads.leaving();
+    const std::vector<double>& entering = loads.entering();
+    for (std::size_t e = 0; e < plan_.links.size(); ++e) {
+      const double load = loads.link()[e];
+      if (!at_most(load, plan_.links[e].capacity_bps)) {
+        findings_.add("link {}: {} put {} on a capacity of {}", link_name(e), whose, mbps(load),
                       mbps(plan_.links[e].capacity_bps));
       }
     }
@@ -250,8 +331,8 @@ class Flows {
   std::string name_;
   bool links_known_ = true;
   bool has_flows_ = false;  // some session has paths
-  std::vector<double> stream_load_;
-  std::vector<double> conceptual_load_;
+  Loads stream_load_;
+  Loads conceptual_load_;
 };
 
 }  // namespace

@@ -178,7 +178,9 @@ class Maker {
 
   void add_group(std::size_t c) {
     Group group;
-    group.weight = problem_.weight[c];
+    // As if all of a job's ran at once: then they share what is the job's.
+    group.weight = problem_.weight[c] /
+                   static_cast<double>(std::max<std::size_t>(1, problem_.jobs[problem_.job_of[c]].size()));
     for (const std::size_t i : problem_.sessions_of[c]) {
       const Session& session = problem_.sessions[i];
       const std::size_t alternative = session.share.value_or(0);

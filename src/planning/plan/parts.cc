@@ -109,35 +109,49 @@ std::vector<std::vector<double>> loads_by_collective(const Problem& problem, con
 
 void add_loads(const Problem& problem, Plan& plan) {
   std::vector<double> load(plan.links.size(), 0.0);  // of one collective
+  std::vector<double> most(plan.links.size(), 0.0);  // of one job
   std::vector<std::size_t> used;
-  for (std::size_t c = 0; c < plan.collectives.size(); ++c) {
-    used.clear();
-    for (const std::size_t i : problem.sessions_of[c]) add_load(problem, plan.sessions[i], load, &used);
-    std::sort(used.begin(), used.end());
-    for (const std::size_t e : used) {
-      const double bps = std::exchange(load[e], 0.0);
-      plan.links[e].load_bps += bps;
-      plan.collectives[c].cost_usd_per_hour += bps * plan.links[e].price_usd_per_gb * kUsdPerHour;
+  std::vector<std::size_t> used_by_job;
+  for (const std::vector<std::size_t>& job : problem.jobs) {
+    used_by_job.clear();
+    for (const std::size_t c : job) {
+      used.clear();
+      for (const std::size_t i : problem.sessions_of[c]) add_load(problem, plan.sessions[i], load, &used);
+      std::sort(used.begin(), used.end());
+      for (const std::size_t e : used) {
+        const double bps = std::exchange(load[e], 0.0);
+        if (most[e] == 0.0) used_by_job.push_back(e);
+        most[e] = std::max(most[e], bps);
+        plan.collectives[c].cost_usd_per_hour += bps * plan.links[e].price_usd_per_gb * kUsdPerHour;
+      }
     }
-    plan.cost_usd_per_hour += plan.collectives[c].cost_usd_per_hour;
+    for (const std::size_t e : used_by_job) plan.links[e].load_bps += std::exchange(most[e], 0.0);
   }
+  for (const PlanCollective& collective : plan.collectives)
+    plan.cost_usd_per_hour += collective.cost_usd_per_hour;
 }
 
 void add_sums(const Problem& problem, Plan& plan) {
   for (const TenantSpec& tenant : problem.scenario->tenants) {
-    PlanTenant& out = plan.tenants.emplace_back(PlanTenant{tenant.name, tenant.weight, 0.0});
-    for (const PlanCollective& collective : plan.collectives) {
-      if (collective.tenant == tenant.name && std::isfinite(collective.rate_bps)) {
-        out.rate_bps += collective.rate_bps;
-      }
+    plan.tenants.push_back(PlanTenant{tenant.name, tenant.weight, 0.0});
+  }
+  // One collective of a job at a time: it counts as its fastest.
+  for (const std::vector<std::size_t>& job : problem.jobs) {
+    double fastest = 0.0;
+    for (const std::size_t c : job) {
+      if (std::isfinite(plan.collectives[c].rate_bps))
+        fastest = std::max(fastest, plan.collectives[c].rate_bps);
     }
+    if (job.empty()) continue;
+    plan.total_rate_bps += fastest;
+    const std::string& name = plan.collectives[job.front()].tenant;
+    std::ranges::find(plan.tenants, name, &PlanTenant::name)->rate_bps += fastest;
   }
   std::vector<double> levels;
   double least = kUnlimited;
   for (const PlanCollective& collective : plan.collectives) {
     if (!std::isfinite(collective.rate_bps)) continue;
     least = std::min(least, collective.rate_bps);
-    plan.total_rate_bps += collective.rate_bps;
     levels.push_back(collective.rate_bps / collective.weight);
   }
   plan.min_rate_bps = levels.empty() ? 0.0 : least;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <utility>
 
 namespace square::planning {
 
@@ -49,16 +50,43 @@ Result<Network> with_headroom(const Scenario& scenario) {
   return network;
 }
 
+namespace {
+
+std::vector<std::size_t> number_jobs(const Scenario& scenario) {
+  std::map<std::pair<std::string_view, std::string_view>, std::size_t> known;
+  std::vector<std::size_t> job_of;
+  std::size_t count = 0;
+  for (const CollectiveSpec& collective : scenario.collectives) {
+    std::size_t job = count;
+    if (!collective.group.empty())
+      job = known.try_emplace({collective.tenant, collective.group}, count).first->second;
+    if (job == count) ++count;
+    job_of.push_back(job);
+  }
+  return job_of;
+}
+
+}  // namespace
+
+// A job weighs what the heaviest of its collectives does.
 std::vector<double> collective_weights(const Scenario& scenario) {
+  const std::vector<std::size_t> job_of = number_jobs(scenario);
+  std::vector<double> job_weight(job_of.size(), 0.0);
+  std::map<std::string_view, double> sum;
+  for (std::size_t c = 0; c < job_of.size(); ++c) {
+    const CollectiveSpec& collective = scenario.collectives[c];
+    double& weight = job_weight[job_of[c]];
+    const double more = std::max(collective.weight - weight, 0.0);
+    weight += more;
+    sum[collective.tenant] += more;
+  }
   std::map<std::string_view, double> tenant_weight;
   for (const TenantSpec& tenant : scenario.tenants) tenant_weight[tenant.name] = tenant.weight;
-  std::map<std::string_view, double> sum;
-  for (const CollectiveSpec& collective : scenario.collectives) sum[collective.tenant] += collective.weight;
-
   std::vector<double> weights;
-  for (const CollectiveSpec& collective : scenario.collectives) {
-    double weight = tenant_weight[collective.tenant] * collective.weight;
-    if (scenario.policy.fairness == Fairness::kTenant) weight /= sum[collective.tenant];
+  for (std::size_t c = 0; c < job_of.size(); ++c) {
+    const std::string& tenant = scenario.collectives[c].tenant;
+    double weight = tenant_weight[tenant] * job_weight[job_of[c]];
+    if (scenario.policy.fairness == Fairness::kTenant) weight /= sum[tenant];
     weights.push_back(weight);
   }
   return weights;
@@ -67,9 +95,14 @@ std::vector<double> collective_weights(const Scenario& scenario) {
 void index_sessions(const Scenario& scenario, Problem& problem) {
   problem.scenario = &scenario;
   problem.weight = collective_weights(scenario);
+  problem.job_of = number_jobs(scenario);
   problem.sessions_of.resize(scenario.collectives.size());
   for (std::size_t i = 0; i < problem.sessions.size(); ++i) {
     problem.sessions_of[problem.sessions[i].collective].push_back(i);
+  }
+  for (std::size_t c = 0; c < problem.job_of.size(); ++c) {
+    problem.jobs.resize(std::max(problem.jobs.size(), problem.job_of[c] + 1));
+    if (!problem.sessions_of[c].empty()) problem.jobs[problem.job_of[c]].push_back(c);
   }
 }
 

@@ -40,14 +40,19 @@ struct Problem {
   // By collective: w_c, and the positions of its sessions.
   std::vector<double> weight;
   std::vector<std::vector<std::size_t>> sessions_of;
+  // Jobs: positions of collectives that follow one another, those that send something, in order. Most have
+  // one. And by collective, its job.
+  std::vector<std::vector<std::size_t>> jobs;
+  std::vector<std::size_t> job_of;
 
   [[nodiscard]] const Topology& topology() const { return scenario->topology; }
 };
 
-// Fills what follows from the scenario and the sessions: weights, and whose sessions are where.
+// Fills what follows from the scenario and the sessions: weights, jobs, and whose sessions are where.
 void index_sessions(const Scenario& scenario, Problem& problem);
 
-// w_c of every collective, by the scenario's kind of fairness.
+// w_c of every collective, by the scenario's kind of fairness. Those of a job weigh what the heaviest of them
+// does, each, for it has the job's part while it runs; a tenant's jobs share what it weighs.
 std::vector<double> collective_weights(const Scenario& scenario);
 
 }  // namespace square::planning

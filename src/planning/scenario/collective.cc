@@ -48,6 +48,8 @@ class CollectiveReader {
 
   Result<CollectiveSpec> read() {
     SQUARE_ASSIGN_OR_RETURN(spec_.tenant, table_.required_text("tenant"));
+    SQUARE_ASSIGN_OR_RETURN(const auto group, table_.text("group"));
+    spec_.group = group.value_or("");
     SQUARE_ASSIGN_OR_RETURN(const auto weight, table_.positive("weight"));
     spec_.weight = weight.value_or(1.0);
     SQUARE_ASSIGN_OR_RETURN(const std::string op, table_.required_text("op"));
@@ -196,7 +198,7 @@ class CollectiveReader {
 
 Result<CollectiveSpec> read_collective(const TomlTable& table, const Topology& topology,
                                        const PolicySpec& policy) {
-  SQUARE_RETURN_IF_ERROR(table.allow_only({"tenant", "weight", "op", "algorithm", "root", "members", "bytes",
+  SQUARE_RETURN_IF_ERROR(table.allow_only({"tenant", "group", "weight", "op", "algorithm", "root", "members", "bytes",
                                            "required_mbps", "max_latency_ms", "redundancy"}));
   return CollectiveReader(table, topology, policy).read();
 }

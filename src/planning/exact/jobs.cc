@@ -1,0 +1,208 @@
+#include "planning/exact/jobs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+#include "base/spending.h"
+#include "planning/exact/stream_limit.h"
+
+namespace square::planning {
+namespace {
+
+// Of a resource of which others use all, a job's alone may use this part: no program's row is empty.
+constexpr double kLeastPart = 1e-6;
+
+// What a job puts on links and nodes, or may.
+struct Part {
+  std::vector<double> link;
+  std::vector<double> egress;
+  std::vector<double> ingress;
+
+  explicit Part(const Instance& instance)
+      : link(instance.link_count()), egress(instance.node_count()), ingress(instance.node_count()) {}
+
+  void add(const Instance& instance, const Carried::Tree& tree) {
+    for (std::size_t k = 0; k < tree.links.size(); ++k) {
+      const auto e = static_cast<std::size_t>(tree.links[k]);
+      link[e] += tree.load(k);
+      egress[instance.tail[e].index()] += tree.load(k);
+      ingress[instance.head[e].index()] += tree.load(k);
+    }
+  }
+  void add(const Part& other, double factor = 1.0) {
+    const auto sum = [&](std::vector<double>& into, const std::vector<double>& from) {
+      for (std::size_t k = 0; k < into.size(); ++k) into[k] += factor * from[k];
+    };
+    sum(link, other.link);
+    sum(egress, other.egress);
+    sum(ingress, other.ingress);
+  }
+};
+
+class Jobs {
+ public:
+  Jobs(const Problem& problem, const Instance& instance, bool streams, ExactMemory* memory)
+      : problem_(problem), instance_(instance), streams_(streams), memory_(memory) {
+    alone_ = *problem.scenario;
+    for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
+      if (!problem.jobs[j].empty()) jobs_.push_back(j);
+    }
+  }
+
+  Result<ExactSolution> run() {
+    if (jobs_.size() > 1) {
+      SQUARE_ASSIGN_OR_RETURN(solution_, solve_fair(instance_, true, memory_));
+      SQUARE_CHECK(solution_.carried.has_value(), "streams were asked for");
+      solution_.levels.clear();             // they are about all running at once
+      alone_.policy.coding = Coding::kOff;  // a code's arcs are those of the whole overlay
+      share_out();
+      SQUARE_RETURN_IF_ERROR(limit_streams(instance_, solution_));
+    } else {
+      solution_.lp_rate.assign(instance_.groups.size(), 0.0);
+      solution_.lp_share.resize(instance_.groups.size());
+      solution_.carried.emplace().trees.resize(instance_.demands.size());
+    }
+    for (const std::size_t j : jobs_) {
+      if (problem_.jobs[j].size() == 1 && jobs_.size() > 1) continue;
+      for (const std::size_t c : problem_.jobs[j]) SQUARE_RETURN_IF_ERROR(plan_alone(j, c));
+    }
+    // Where nothing is proven of all together, rates are what streams carry.
+    if (!solution_.flows.empty() || jobs_.size() > 1) show_flows(instance_, solution_);
+    if (!streams_) solution_.carried.reset();
+    return std::move(solution_);
+  }
+
+ private:
+  // Who has what of the overlay: part_.
+  void share_out() {
+    Part used(instance_);
+    std::map<std::set<NodeId>, std::vector<std::size_t>> alike;  // jobs by their nodes
+    for (const std::size_t j : jobs_) {
+      std::set<NodeId> nodes;
+      Part& load = part_.emplace(j, Part(instance_)).first->second;
+      for (const std::size_t c : problem_.jobs[j]) {
+        for (const std::size_t i : problem_.sessions_of[c]) {
+          for (const Carried::Tree& tree : solution_.carried->trees[i]) load.add(instance_, tree);
+        }
+        const std::vector<NodeId>& members = problem_.scenario->collectives[c].members;
+        nodes.insert(members.begin(), members.end());
+      }
+      used.add(load);
+      alike[nodes].push_back(j);
+    }
+    double whole = 0.0;
+    for (const std::size_t j : jobs_) whole += weight_of(j);
+    for (const auto& [nodes, jobs] : alike) share_among(jobs, used, whole);
+  }
+
+  // What jobs of the same nodes have together, by their weights, which come to `whole` for all jobs.
+  void share_among(const std::vector<std::size_t>& jobs, const Part& used, double whole) {
+    Part together(instance_);
+    double weight = 0.0;
+    for (const std::size_t j : jobs) {
+      together.add(part_.at(j));
+      weight += weight_of(j);
+    }
+    const auto with_rest = [&](std::vector<double>& have, const std::vector<double>& all,
+                               const std::vector<double>& limit) {
+      for (std::size_t k = 0; k < have.size(); ++k) {
+        if (!std::isfinite(limit[k])) continue;
+        have[k] += std::max(limit[k] - all[k], 0.0) * weight / whole;
+        have[k] = std::max(have[k], kLeastPart * limit[k]);
+      }
+    };
+    with_rest(together.link, used.link, instance_.network.capacity_bps);
+    with_rest(together.egress, used.egress, instance_.network.egress_bps);
+    with_rest(together.ingress, used.ingress, instance_.network.ingress_bps);
+    for (const std::size_t j : jobs) {
+      Part part(instance_);
+      part.add(together, weight_of(j) / weight);
+      part_.at(j) = std::move(part);
+    }
+  }
+
+  [[nodiscard]] double weight_of(std::size_t job) const {
+    return problem_.weight[problem_.jobs[job].front()];
+  }
+
+  // The job's part of the overlay.
+  [[nodiscard]] Network network_of(std::size_t job) const {
+    Network network = problem_.network;
+    if (!part_.contains(job)) return network;
+    const Part& part = part_.at(job);
+    const auto set = [](std::vector<double>& limit, const std::vector<double>& mine) {
+      for (std::size_t k = 0; k < limit.size(); ++k) {
+        if (limit[k] > 0.0 && std::isfinite(limit[k])) limit[k] = std::min(limit[k], mine[k]);
+      }
+    };
+    set(network.capacity_bps, part.link);
+    set(network.egress_bps, part.egress);
+    set(network.ingress_bps, part.ingress);
+    return network;
+  }
+
+  // A collective as if there were no others, in its job's part. Where that takes too long it keeps what it
+  // has beside the others.
+  Status plan_alone(std::size_t job, std::size_t c) {
+    look_at_budget();
+    alone_.collectives = {problem_.scenario->collectives[c]};
+    Problem problem;
+    problem.network = network_of(job);
+    for (const std::size_t i : problem_.sessions_of[c]) {
+      problem.sessions.push_back(problem_.sessions[i]);
+      problem.sessions.back().collective = 0;
+    }
+    index_sessions(alone_, problem);
+    problem.weight = {problem_.weight[c]};
+    SQUARE_ASSIGN_OR_RETURN(Instance instance, make_instance(problem));
+    instance.deadline = instance_.deadline;
+    Result<ExactSolution> solved = solve_fair(instance, true, nullptr);
+    if (!solved.is_ok() && jobs_.size() > 1) return Status::ok();
+    if (!solved.is_ok()) return solved.status();
+    SQUARE_RETURN_IF_ERROR(limit_streams(instance, *solved));
+    take(c, *std::move(solved));
+    return Status::ok();
+  }
+
+  void take(std::size_t c, ExactSolution alone) {
+    solution_.lp_rate[c] = alone.lp_rate.front();
+    solution_.lp_share[c] = std::move(alone.lp_share.front());
+    const std::vector<std::size_t>& sessions = problem_.sessions_of[c];
+    for (std::size_t k = 0; k < sessions.size(); ++k)
+      solution_.carried->trees[sessions[k]] = std::move(alone.carried->trees[k]);
+    std::erase_if(solution_.flows,
+                  [&](const auto& flow) { return problem_.sessions[flow.first.demand].collective == c; });
+    for (auto& [column, rate] : alone.flows) {
+      column.demand = sessions[column.demand];
+      solution_.flows.emplace_back(std::move(column), rate);
+    }
+    if (jobs_.size() > 1) return;
+    for (PlanLevel& level : alone.levels) solution_.levels.push_back(std::move(level));
+  }
+
+  const Problem& problem_;
+  const Instance& instance_;
+  const bool streams_;
+  ExactMemory* memory_;
+  Scenario alone_;                 // of the collective that is planned
+  std::vector<std::size_t> jobs_;  // that send something
+  std::map<std::size_t, Part> part_;
+  ExactSolution solution_;
+};
+
+}  // namespace
+
+bool has_sequences(const Problem& problem) {
+  return std::ranges::any_of(problem.jobs, [](const auto& job) { return job.size() > 1; });
+}
+
+Result<ExactSolution> solve_jobs(const Problem& problem, const Instance& instance, bool streams,
+                                 ExactMemory* memory) {
+  return Jobs(problem, instance, streams, memory).run();
+}
+
+}  // namespace square::planning
