@@ -26,24 +26,52 @@ int DemandMeter::steps_of(const Use& use, double most, TimePoint now) {
   return static_cast<int>(std::clamp(std::round(steps), 0.0, static_cast<double>(kDemandSteps)));
 }
 
-const DemandWeights& DemandMeter::update(const std::vector<std::vector<CollectiveId>>& tenants,
-                                         TimePoint now) {
+void DemandMeter::weigh(const std::vector<Use*>& alike, TimePoint now) {
+  double most = 0;
+  for (const Use* const use : alike) most = std::max(most, bytes_at(*use, now));
+  for (Use* const use : alike) use->steps = steps_of(*use, most, now);
+}
+
+void DemandMeter::add_turn(const std::vector<CollectiveId>& turn, std::map<CollectiveId, Use>& present,
+                           Use& group, TimePoint now) const {
+  std::vector<Use*> alike;
+  for (const CollectiveId id : turn) {
+    const auto known = uses_.find(id);
+    Use& use = present[id] = known == uses_.end() ? Use{0, now, now, now, 0} : known->second;
+    alike.push_back(&use);
+    group.bytes += bytes_at(use, now);
+    group.since = std::min(group.since, use.since);
+    group.last = std::max(group.last, use.last);
+  }
+  if (alike.size() > 1) weigh(alike, now);
+}
+
+const DemandWeights& DemandMeter::update(const std::vector<TenantUses>& tenants, TimePoint now) {
   std::map<CollectiveId, Use> present;
+  std::map<CollectiveId, Use> groups;
   weights_.clear();
-  for (const std::vector<CollectiveId>& collectives : tenants) {
-    double most = 0;
-    for (const CollectiveId id : collectives) {
-      const auto known = uses_.find(id);
-      const Use use = known == uses_.end() ? Use{0, now, now, now, 0} : known->second;
-      most = std::max(most, bytes_at(present.emplace(id, use).first->second, now));
+  for (const TenantUses& tenant : tenants) {
+    std::vector<Use*> alike;
+    for (const auto& turns : tenant) {
+      if (turns.empty()) continue;
+      Use group{0, now, now, TimePoint::min(), 0};
+      for (const std::vector<CollectiveId>& turn : turns) add_turn(turn, present, group, now);
+      const CollectiveId first = turns.front().front();
+      if (const auto known = groups_.find(first); known != groups_.end()) group.steps = known->second.steps;
+      alike.push_back(&groups.emplace(first, group).first->second);
     }
-    for (const CollectiveId id : collectives) {
-      Use& use = present.at(id);
-      use.steps = steps_of(use, most, now);
-      if (use.steps > 0) weights_[id] = std::pow(kDemandStep, -use.steps);
+    weigh(alike, now);
+    for (const auto& turns : tenant) {
+      for (const std::vector<CollectiveId>& turn : turns) {
+        for (const CollectiveId id : turn) {
+          const int steps = groups.at(turns.front().front()).steps + present.at(id).steps;
+          if (steps > 0) weights_[id] = std::pow(kDemandStep, -std::min(steps, kDemandSteps));
+        }
+      }
     }
   }
   uses_ = std::move(present);
+  groups_ = std::move(groups);
   return weights_;
 }
 

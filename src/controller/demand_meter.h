@@ -25,10 +25,15 @@ inline constexpr double kLeastDemandWeight = 1.0 / 256;  // kDemandStep to the m
 
 using DemandWeights = std::map<CollectiveId, double>;
 
-// A plan gives every collective its share as if all ran all the time. They do not: a job calls
-// one again and again and others once. So the collectives of a tenant share its part of the
-// network by what they carried lately; what is hardly used keeps next to nothing guaranteed,
-// which is enough for the pacer to lend it what is idle. Not thread-safe.
+// Of one tenant: its groups, of each the turns that follow one another, of each the collectives that run at
+// once.
+using TenantUses = std::vector<std::vector<std::vector<CollectiveId>>>;
+
+// A plan gives every group its share as if all ran all the time. They do not: a job calls one again and again
+// and others once. So the groups of a tenant share its part of the network by what they carried lately; what
+// is hardly used keeps next to nothing guaranteed, which is enough for the pacer to lend it what is idle. So
+// do the collectives of one turn of a group. Its turns follow one another, and each has all of the group's:
+// how much each is used is no matter. Not thread-safe.
 class DemandMeter {
  public:
   using TimePoint = square::TimePoint;
@@ -36,9 +41,9 @@ class DemandMeter {
   // Bytes of one member's part in operations of the collective.
   void note(CollectiveId collective, double bytes, TimePoint now);
 
-  // The weights to plan with: 1 for the tenant's most used collective. `tenants` lists the
-  // collectives of each; others are forgotten.
-  const DemandWeights& update(const std::vector<std::vector<CollectiveId>>& tenants, TimePoint now);
+  // The weights to plan with: 1 for what each turn of the tenant's most used group uses most. Collectives
+  // that are not listed are forgotten.
+  const DemandWeights& update(const std::vector<TenantUses>& tenants, TimePoint now);
 
  private:
   struct Use {
@@ -51,8 +56,14 @@ class DemandMeter {
 
   static double bytes_at(const Use& use, TimePoint now);
   static int steps_of(const Use& use, double most, TimePoint now);
+  // How far each is below the most used.
+  static void weigh(const std::vector<Use*>& alike, TimePoint now);
+  // Carries over what is known of a turn's collectives, and adds it up for their group.
+  void add_turn(const std::vector<CollectiveId>& turn, std::map<CollectiveId, Use>& present, Use& group,
+                TimePoint now) const;
 
   std::map<CollectiveId, Use> uses_;
+  std::map<CollectiveId, Use> groups_;  // by the first of their collectives
   DemandWeights weights_;
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/plan/figures.h"
 
 namespace square::controller {
 namespace {
@@ -131,8 +132,8 @@ GroupRegistry::GroupRegistry(const Scenario& scenario) {
       if (has_root(spec.op) && spec.members[rank] == spec.root)
         collective.root = Rank(static_cast<Rank::value_type>(rank));
     }
-    group.collectives.push_back(
-        {spec.id, collective, spec.algorithm, spec.required_bps, spec.max_latency, spec.redundancy});
+    group.collectives.push_back({spec.id, collective, spec.algorithm, spec.required_bps, spec.max_latency,
+                                 spec.redundancy, spec.group});
     groups_.emplace(fmt::format("collective/{}", i),
                     std::make_shared<const RegisteredGroup>(std::move(group)));
     next_id_ = std::max(next_id_, spec.id.value() + 1);
@@ -407,15 +408,18 @@ bool GroupRegistry::has_group_without(std::string_view node) const {
   });
 }
 
-std::vector<std::vector<CollectiveId>> GroupRegistry::collectives_by_tenant() const {
-  std::map<std::string_view, std::vector<CollectiveId>> tenants;
+std::vector<TenantUses> GroupRegistry::collectives_by_tenant() const {
+  std::map<std::string_view, TenantUses> tenants;
   for (const auto& [name, group] : groups_) {
     if (group->permanent) continue;
+    std::map<JobTurn, std::vector<CollectiveId>> turns;
     for (const RegisteredCollective& collective : group->collectives)
-      tenants[group->tenant].push_back(collective.id);
+      turns[job_turn_of(collective.spec.op, collective.id)].push_back(collective.id);
+    auto& added = tenants[group->tenant].emplace_back();
+    for (auto& [turn, ids] : turns) added.push_back(std::move(ids));
   }
-  std::vector<std::vector<CollectiveId>> lists;
-  for (auto& [tenant, collectives] : tenants) lists.push_back(std::move(collectives));
+  std::vector<TenantUses> lists;
+  for (auto& [tenant, groups] : tenants) lists.push_back(std::move(groups));
   return lists;
 }
 
@@ -437,7 +441,7 @@ void GroupRegistry::fill(Scenario& scenario) const {
       scenario.collectives.push_back(
           {collective.id, group->tenant, collective.spec.weight, collective.spec.op, collective.algorithm,
            root, members, collective.spec.size_bytes, collective.required_bps, collective.max_latency,
-           collective.redundancy, group->permanent ? std::string() : group_label(name, group->number)});
+           collective.redundancy, group->permanent ? collective.group : group_label(name, group->number)});
     }
   }
   std::sort(scenario.collectives.begin(), scenario.collectives.end(),

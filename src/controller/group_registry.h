@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "controller/demand_meter.h"
 #include "square/group.h"
 #include "square/scenario.h"
 #include "square/status.h"
@@ -28,6 +29,7 @@ struct RegisteredCollective {
   std::optional<double> required_bps{};
   std::vector<Duration> max_latency{};  // by rank, or empty
   std::uint32_t redundancy = 0;         // also by its group
+  std::string group{};                  // CollectiveSpec::group
 };
 
 struct RegisteredGroup {
@@ -120,7 +122,7 @@ class GroupRegistry {
 
   [[nodiscard]] bool uses(std::string_view node) const;
   // The collectives of each tenant's groups, without those that a scenario asks for.
-  [[nodiscard]] std::vector<std::vector<CollectiveId>> collectives_by_tenant() const;
+  [[nodiscard]] std::vector<TenantUses> collectives_by_tenant() const;
   [[nodiscard]] bool has_group_without(std::string_view node) const;
   [[nodiscard]] bool is_empty() const { return groups_.empty(); }
 

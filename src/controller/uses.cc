@@ -35,7 +35,7 @@ bool absorb_uses(DemandMeter& meter, PlanningState& state, const std::vector<con
   const DemandWeights& weights = meter.update(state.registry.collectives_by_tenant(), now);
   if (weights == state.demand) return false;
   state.demand = weights;
-  log(LogLevel::kInfo, "controller", "collectives are used in other parts than before: plans again");
+  log(LogLevel::kInfo, "controller", "groups are used in other parts than before: plans again");
   return true;
 }
 

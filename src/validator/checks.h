@@ -49,7 +49,7 @@ double hourly_price(const PlanLink& link);
 std::vector<double> counted_capacities(const Plan& plan);
 
 // By position of the collective: the number of its job. Collectives of one tenant's group of processes are a
-// job, of which one runs at a time.
+// job, of which one turn (job_turn_of()) runs at a time.
 std::vector<std::size_t> number_jobs(const Plan& plan);
 
 // Position of a link, or -1. Built once a plan.

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/plan/figures.h"
 #include "base/spending.h"
 #include "validator/checks.h"
 
@@ -13,15 +14,15 @@ namespace {
 
 constexpr double kNearlyAll = 0.85;
 
-// What is put on links and nodes. Collectives of a job follow one another: it counts the most that any of
-// them puts on each.
+// What is put on links and nodes. Turns of a job follow one another: it counts the most that any of them puts
+// on each.
 class Loads {
  public:
   explicit Loads(const Plan& plan)
       : plan_(plan), link_(plan.links.size()), leaving_(plan.nodes.size()), entering_(plan.nodes.size()) {}
 
   void begin_job() { end_job(); }
-  void begin_collective() { end_collective(); }
+  void begin_turn() { end_turn(); }
   void add(int link, double rate_bps) { now_[static_cast<std::size_t>(link)] += rate_bps; }
   void end() { end_job(); }
 
@@ -44,7 +45,7 @@ class Loads {
     for (const auto& [at, bps] : from) sums[at] += bps;
   }
 
-  void end_collective() {
+  void end_turn() {
     Most all{std::exchange(now_, {}), {}, {}};
     for (const auto& [e, bps] : all.link) {
       all.leaving[plan_.links[e].from.index()] += bps;
@@ -56,7 +57,7 @@ class Loads {
   }
 
   void end_job() {
-    end_collective();
+    end_turn();
     const Most job = std::exchange(most_, {});
     add_to(job.link, link_);
     add_to(job.leaving, leaving_);
@@ -64,7 +65,7 @@ class Loads {
   }
 
   const Plan& plan_;
-  Sparse now_;  // of one collective, by link
+  Sparse now_;  // of one turn, by link
   Most most_;   // of any of one job
   std::vector<double> link_;
   std::vector<double> leaving_;
@@ -80,12 +81,12 @@ class Flows {
   }
 
   void check() {
-    for (const auto& [job, collectives] : sessions_by_job()) {
+    for (const auto& [job, turns] : sessions_by_job()) {
       stream_load_.begin_job();
       conceptual_load_.begin_job();
-      for (const auto& [collective, sessions] : collectives) {
-        stream_load_.begin_collective();
-        conceptual_load_.begin_collective();
+      for (const auto& [turn, sessions] : turns) {
+        stream_load_.begin_turn();
+        conceptual_load_.begin_turn();
         for (const PlanSession* const session : sessions) check_session(*session);
       }
     }
@@ -103,15 +104,17 @@ class Flows {
   }
 
  private:
-  using ByCollective = std::map<CollectiveId, std::vector<const PlanSession*>>;
+  using ByTurn = std::map<JobTurn, std::vector<const PlanSession*>>;
 
-  [[nodiscard]] std::map<std::size_t, ByCollective> sessions_by_job() const {
+  [[nodiscard]] std::map<std::size_t, ByTurn> sessions_by_job() const {
     const std::vector<std::size_t> job_of = number_jobs(plan_);
-    std::map<CollectiveId, std::size_t> job;
-    for (std::size_t c = 0; c < job_of.size(); ++c) job.emplace(plan_.collectives[c].id, job_of[c]);
-    std::map<std::size_t, ByCollective> sorted;
-    for (const PlanSession& session : plan_.sessions)
-      sorted[job.at(session.collective)][session.collective].push_back(&session);
+    std::map<CollectiveId, std::size_t> position;
+    for (std::size_t c = 0; c < job_of.size(); ++c) position.emplace(plan_.collectives[c].id, c);
+    std::map<std::size_t, ByTurn> sorted;
+    for (const PlanSession& session : plan_.sessions) {
+      const std::size_t c = position.at(session.collective);
+      sorted[job_of[c]][job_turn_of(plan_.collectives[c].op, session.collective)].push_back(&session);
+    }
     return sorted;
   }
 

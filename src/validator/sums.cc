@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/plan/figures.h"
 #include "square/units.h"
 #include "square/validator.h"
 #include "validator/checks.h"
@@ -150,13 +151,16 @@ void check_sums(const Plan& plan, Findings& findings) {
   double squares = 0.0;
   double count = 0.0;
   const std::vector<std::size_t> job_of = number_jobs(plan);
-  std::map<std::size_t, double> fastest;  // by job: it is what the job counts as
+  std::map<std::pair<std::size_t, JobTurn>, double> turn_rate;
+  std::map<std::size_t, double> fastest;  // turn of a job: it is what the job counts as
   for (std::size_t c = 0; c < plan.collectives.size(); ++c) {
     const PlanCollective& collective = plan.collectives[c];
     check_collective_rate(plan, collective, findings);
     if (collective.sessions.empty()) continue;  // sends nothing, so it is in no sum
+    double& turn = turn_rate[{job_of[c], job_turn_of(collective.op, collective.id)}];
+    turn += collective.rate_bps;
     double& most = fastest[job_of[c]];
-    const double more = std::max(collective.rate_bps - most, 0.0);
+    const double more = std::max(turn - most, 0.0);
     most += more;
     tenant_rate[collective.tenant] += more;
     least = std::min(least, collective.rate_bps);

@@ -28,20 +28,24 @@ def planned(controller: square.Controller, operation: str) -> list[Any]:
     return [one for one in controller.plan().collectives if one.op == operation]
 
 
-def test_collectives_share_by_use(controller: square.Controller) -> None:
+def test_groups_share_by_use(controller: square.Controller) -> None:
     nodes = [square.Node(name, controller.address) for name in NAMES]
     data = [np.ones(1_000_000, "float32") for _ in NAMES]
     with ThreadPoolExecutor(len(NAMES)) as pool:
-        groups = list(
-            pool.map(
-                lambda node: square.Communicator(node, "job", "alice", NAMES, NAMES.index(node.name)), nodes
-            )
-        )
+
+        def group(name: str) -> list[square.Communicator]:
+            def join(node: square.Node) -> square.Communicator:
+                return square.Communicator(node, name, "alice", NAMES, NAMES.index(node.name))
+
+            return list(pool.map(join, nodes))
+
+        often = group("often")
+        rarely = group("rarely")
 
         def step(rank: int, rare: bool) -> None:
             if rare:
-                groups[rank].broadcast(data[rank], 0, timeout=TIMEOUT_SECONDS)
-            groups[rank].all_reduce(data[rank], op="max", timeout=TIMEOUT_SECONDS)
+                rarely[rank].broadcast(data[rank], 0, timeout=TIMEOUT_SECONDS)
+            often[rank].all_reduce(data[rank], op="max", timeout=TIMEOUT_SECONDS)
 
         def weight_after(rare: bool, is_enough: Callable[[float], bool]) -> float:
             """Of the broadcast, as soon as it is enough, or after some time."""
@@ -63,7 +67,38 @@ def test_collectives_share_by_use(controller: square.Controller) -> None:
         assert planned(controller, "all_reduce")[0].rate_bps > 1.3 * shared
         # It works as before, and who calls it again gets more.
         assert weight_after(True, lambda weight: weight > 1.001 * LEAST_WEIGHT) > 1.001 * LEAST_WEIGHT
+        for one in (*often, *rarely):
+            one.close()
+    for node in nodes:
+        node.stop()
+
+
+def test_the_collectives_of_a_group_have_all_of_it_each(controller: square.Controller) -> None:
+    nodes = [square.Node(name, controller.address) for name in NAMES]
+    data = [np.ones(99_999, "float32") for _ in NAMES]
+    with ThreadPoolExecutor(len(NAMES)) as pool:
+
+        def job(rank: int) -> square.Communicator:
+            group = square.Communicator(nodes[rank], "job", "alice", NAMES, rank)
+            group.all_reduce(data[rank], op="max", timeout=TIMEOUT_SECONDS)
+            group.broadcast(data[rank], 0, timeout=TIMEOUT_SECONDS)
+            group.all_gather(data[rank], np.empty(3 * data[rank].size, "float32"), timeout=TIMEOUT_SECONDS)
+            return group
+
+        groups = list(pool.map(job, range(len(NAMES))))
+        # Every member has 1 Gbit/s from each of two others and to each of them.
+        assert final_rate(controller, "broadcast") == pytest.approx(2e9, rel=1e-6)
+        assert final_rate(controller, "all_reduce") == pytest.approx(1.5e9, rel=1e-6)
+        assert final_rate(controller, "all_gather") == pytest.approx(3e9, rel=1e-6)
         for group in groups:
             group.close()
     for node in nodes:
         node.stop()
+
+
+def final_rate(controller: square.Controller, operation: str) -> float:
+    """The rate of the only collective of this kind, once its plan is not a provisional one."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while controller.plan().provisional and time.monotonic() < end:
+        time.sleep(0.02)
+    return float(planned(controller, operation)[0].rate_bps)

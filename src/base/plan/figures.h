@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string_view>
 #include <vector>
@@ -16,6 +17,14 @@ inline constexpr std::size_t kMaxBlockBytes = std::size_t{1} << 20U;
 inline constexpr std::size_t kPlanWindowBytes = std::size_t{16} << 20U;
 // Two blocks a stream are reserved even where memory is short.
 inline constexpr std::size_t kMinWindowBlocks = 2;
+
+// Collectives of a group follow one another, as a job calls them, but for those with a root: many of one kind
+// are under way at once, as messages are, and the broadcasts that an all-gather is made of. Equal for those
+// of a group that run at once: whose turn it is.
+using JobTurn = std::uint64_t;
+inline JobTurn job_turn_of(CollectiveOp op, CollectiveId id) {
+  return has_root(op) ? static_cast<JobTurn>(op) : (JobTurn{1} << 32U) + id.value();
+}
 
 // The tenant whose collective the session is of; empty if the plan does not say.
 std::string_view tenant_of(const Plan& plan, const PlanSession& session);

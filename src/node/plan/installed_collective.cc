@@ -86,6 +86,8 @@ void InstalledCollective::add_stream(const PlanFrame& frame, const PlanSession& 
   local.key = {epoch_, session.id, StreamIndex(static_cast<std::uint16_t>(index)), origin_};
   local.collective = planned_.id;
   local.tenant = planned_.tenant;
+  local.job = planned_.group;
+  local.turn = job_turn_of(planned_.op, planned_.id);
   local.tenant_weight = frame.weights.of(planned_.tenant);
   local.kind = session.kind;
   local.rate_bps = stream.rate_bps;

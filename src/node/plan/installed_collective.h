@@ -55,6 +55,8 @@ struct LocalStream {
   StreamKey key;
   CollectiveId collective;
   std::string tenant;
+  std::string job{};  // of the tenant: what follows one another; empty: it runs beside all others
+  JobTurn turn = 0;   // of the job
   double tenant_weight = 1;
   SessionKind kind = SessionKind::kMulticast;
   double rate_bps = 0;
@@ -78,7 +80,9 @@ struct LocalStream {
   std::vector<const LocalStream*> adds_to;  // sums that begin here with it
 
   // Its part of a link.
-  [[nodiscard]] FlowShare share() const { return {tenant, tenant_weight, rate_bps, std::max(weight, 1e-9)}; }
+  [[nodiscard]] FlowShare share() const {
+    return {tenant, tenant_weight, rate_bps, std::max(weight, 1e-9), job, turn};
+  }
   // Whether this node puts blocks of its own on the stream.
   [[nodiscard]] bool starts_here() const { return parents.empty() && terms.empty(); }
   // Where the generation begins whose block or sum a frame of it carries: position in the session's bytes.

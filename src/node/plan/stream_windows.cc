@@ -73,7 +73,16 @@ void WindowClaims::add(const InstalledCollective& collective, const std::vector<
   const auto [number, is_new] = numbers_.try_emplace(collective.planned().tenant, tenants_.size());
   if (is_new) tenants_.push_back({{0, collective.streams().front().tenant_weight}, {}});
   Tenant& tenant = tenants_[number->second];
-  for (const WindowNeed& need : needs) tenant.claim.wanted += need.bytes;
+  double wanted = 0;
+  for (const WindowNeed& need : needs) wanted += need.bytes;
+  const LocalStream& any = collective.streams().front();
+  if (!any.job.empty()) {
+    Job& job = tenant.jobs[any.job];
+    const double together = job.by_turn[any.turn] += wanted;
+    wanted = std::max(together - job.most, 0.0);
+    job.most += wanted;
+  }
+  tenant.claim.wanted += wanted;
   tenant.needs.push_back(&needs);
 }
 

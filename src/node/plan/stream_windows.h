@@ -56,8 +56,8 @@ struct WindowNeed {
 std::vector<WindowNeed> window_needs(const InstalledCollective& collective, const LinksIn& links);
 
 // Sets the windows of the streams that come into a node: what all their hops reserve together is at most
-// `window_bytes`, but for two blocks a stream. What was granted is not taken back: a window that is smaller
-// than it was is reached as blocks come.
+// `window_bytes`, but for two blocks a stream, while of each job one turn runs at a time. What was granted is
+// not taken back: a window that is smaller than it was is reached as blocks come.
 class WindowClaims {
  public:
   explicit WindowClaims(std::size_t window_bytes) : window_bytes_(window_bytes) {}
@@ -66,8 +66,13 @@ class WindowClaims {
   void fit() const;
 
  private:
+  struct Job {
+    std::map<JobTurn, double> by_turn;
+    double most = 0;
+  };
   struct Tenant {
-    Claim claim;
+    Claim claim;  // of each job, the most that one of its turns wants
+    std::map<std::string_view, Job> jobs{};
     std::vector<const std::vector<WindowNeed>*> needs;
   };
 

@@ -179,8 +179,8 @@ class Maker {
   void add_group(std::size_t c) {
     Group group;
     // As if all of a job's ran at once: then they share what is the job's.
-    group.weight = problem_.weight[c] /
-                   static_cast<double>(std::max<std::size_t>(1, problem_.jobs[problem_.job_of[c]].size()));
+    const std::size_t turns = problem_.jobs[problem_.job_of[c]].turns.size();
+    group.weight = problem_.weight[c] / static_cast<double>(std::max<std::size_t>(turns, 1));
     for (const std::size_t i : problem_.sessions_of[c]) {
       const Session& session = problem_.sessions[i];
       const std::size_t alternative = session.share.value_or(0);

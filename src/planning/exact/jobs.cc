@@ -49,7 +49,7 @@ class Jobs {
       : problem_(problem), instance_(instance), streams_(streams), memory_(memory) {
     alone_ = *problem.scenario;
     for (std::size_t j = 0; j < problem.jobs.size(); ++j) {
-      if (!problem.jobs[j].empty()) jobs_.push_back(j);
+      if (!problem.jobs[j].turns.empty()) jobs_.push_back(j);
     }
   }
 
@@ -59,18 +59,23 @@ class Jobs {
       SQUARE_CHECK(solution_.carried.has_value(), "streams were asked for");
       solution_.levels.clear();             // they are about all running at once
       alone_.policy.coding = Coding::kOff;  // a code's arcs are those of the whole overlay
-      share_out();
       SQUARE_RETURN_IF_ERROR(limit_streams(instance_, solution_));
+      share_out();
     } else {
       solution_.lp_rate.assign(instance_.groups.size(), 0.0);
       solution_.lp_share.resize(instance_.groups.size());
       solution_.carried.emplace().trees.resize(instance_.demands.size());
     }
     for (const std::size_t j : jobs_) {
-      if (problem_.jobs[j].size() == 1 && jobs_.size() > 1) continue;
-      for (const std::size_t c : problem_.jobs[j]) SQUARE_RETURN_IF_ERROR(plan_alone(j, c));
+      if (!problem_.jobs[j].has_sequence() && jobs_.size() > 1) continue;
+      for (const std::vector<std::size_t>& turn : problem_.jobs[j].turns)
+        SQUARE_RETURN_IF_ERROR(plan_alone(j, turn));
     }
-    // Where nothing is proven of all together, rates are what streams carry.
+    if (jobs_.size() > 1) {
+      // Nothing is proven of all together: what the streams carry is what can be had.
+      solution_.flows.clear();
+      std::ranges::fill(solution_.lp_rate, kUnreachable);
+    }
     if (!solution_.flows.empty() || jobs_.size() > 1) show_flows(instance_, solution_);
     if (!streams_) solution_.carried.reset();
     return std::move(solution_);
@@ -84,12 +89,14 @@ class Jobs {
     for (const std::size_t j : jobs_) {
       std::set<NodeId> nodes;
       Part& load = part_.emplace(j, Part(instance_)).first->second;
-      for (const std::size_t c : problem_.jobs[j]) {
-        for (const std::size_t i : problem_.sessions_of[c]) {
-          for (const Carried::Tree& tree : solution_.carried->trees[i]) load.add(instance_, tree);
+      for (const std::vector<std::size_t>& turn : problem_.jobs[j].turns) {
+        for (const std::size_t c : turn) {
+          for (const std::size_t i : problem_.sessions_of[c]) {
+            for (const Carried::Tree& tree : solution_.carried->trees[i]) load.add(instance_, tree);
+          }
+          const std::vector<NodeId>& members = problem_.scenario->collectives[c].members;
+          nodes.insert(members.begin(), members.end());
         }
-        const std::vector<NodeId>& members = problem_.scenario->collectives[c].members;
-        nodes.insert(members.begin(), members.end());
       }
       used.add(load);
       alike[nodes].push_back(j);
@@ -125,8 +132,11 @@ class Jobs {
     }
   }
 
+  // Of all that one of its turns runs at once.
   [[nodiscard]] double weight_of(std::size_t job) const {
-    return problem_.weight[problem_.jobs[job].front()];
+    double weight = 0.0;
+    for (const std::size_t c : problem_.jobs[job].turns.front()) weight += problem_.weight[c];
+    return weight;
   }
 
   // The job's part of the overlay.
@@ -145,37 +155,47 @@ class Jobs {
     return network;
   }
 
-  // A collective as if there were no others, in its job's part. Where that takes too long it keeps what it
-  // has beside the others.
-  Status plan_alone(std::size_t job, std::size_t c) {
+  // The collectives of a turn as if there were no others, in their job's part. Where that takes too long they
+  // keep what they have beside the others.
+  Status plan_alone(std::size_t job, const std::vector<std::size_t>& turn) {
     look_at_budget();
-    alone_.collectives = {problem_.scenario->collectives[c]};
+    alone_.collectives.clear();
     Problem problem;
     problem.network = network_of(job);
-    for (const std::size_t i : problem_.sessions_of[c]) {
-      problem.sessions.push_back(problem_.sessions[i]);
-      problem.sessions.back().collective = 0;
+    std::vector<double> weight;
+    for (const std::size_t c : turn) {
+      for (const std::size_t i : problem_.sessions_of[c]) {
+        problem.sessions.push_back(problem_.sessions[i]);
+        problem.sessions.back().collective = alone_.collectives.size();
+      }
+      alone_.collectives.push_back(problem_.scenario->collectives[c]);
+      weight.push_back(problem_.weight[c]);
     }
     index_sessions(alone_, problem);
-    problem.weight = {problem_.weight[c]};
+    problem.weight = std::move(weight);
     SQUARE_ASSIGN_OR_RETURN(Instance instance, make_instance(problem));
     instance.deadline = instance_.deadline;
     Result<ExactSolution> solved = solve_fair(instance, true, nullptr);
     if (!solved.is_ok() && jobs_.size() > 1) return Status::ok();
     if (!solved.is_ok()) return solved.status();
     SQUARE_RETURN_IF_ERROR(limit_streams(instance, *solved));
-    take(c, *std::move(solved));
+    take(turn, *std::move(solved));
     return Status::ok();
   }
 
-  void take(std::size_t c, ExactSolution alone) {
-    solution_.lp_rate[c] = alone.lp_rate.front();
-    solution_.lp_share[c] = std::move(alone.lp_share.front());
-    const std::vector<std::size_t>& sessions = problem_.sessions_of[c];
+  void take(const std::vector<std::size_t>& turn, ExactSolution alone) {
+    std::vector<std::size_t> sessions;  // by demand of `alone`
+    for (std::size_t k = 0; k < turn.size(); ++k) {
+      const std::size_t c = turn[k];
+      solution_.lp_rate[c] = alone.lp_rate[k];
+      solution_.lp_share[c] = std::move(alone.lp_share[k]);
+      const std::vector<std::size_t>& own = problem_.sessions_of[c];
+      sessions.insert(sessions.end(), own.begin(), own.end());
+    }
+    const std::set<std::size_t> replaced(sessions.begin(), sessions.end());
+    std::erase_if(solution_.flows, [&](const auto& flow) { return replaced.contains(flow.first.demand); });
     for (std::size_t k = 0; k < sessions.size(); ++k)
       solution_.carried->trees[sessions[k]] = std::move(alone.carried->trees[k]);
-    std::erase_if(solution_.flows,
-                  [&](const auto& flow) { return problem_.sessions[flow.first.demand].collective == c; });
     for (auto& [column, rate] : alone.flows) {
       column.demand = sessions[column.demand];
       solution_.flows.emplace_back(std::move(column), rate);
@@ -188,7 +208,7 @@ class Jobs {
   const Instance& instance_;
   const bool streams_;
   ExactMemory* memory_;
-  Scenario alone_;                 // of the collective that is planned
+  Scenario alone_;                 // of the turn that is planned
   std::vector<std::size_t> jobs_;  // that send something
   std::map<std::size_t, Part> part_;
   ExactSolution solution_;
@@ -197,7 +217,7 @@ class Jobs {
 }  // namespace
 
 bool has_sequences(const Problem& problem) {
-  return std::ranges::any_of(problem.jobs, [](const auto& job) { return job.size() > 1; });
+  return std::ranges::any_of(problem.jobs, &Problem::Job::has_sequence);
 }
 
 Result<ExactSolution> solve_jobs(const Problem& problem, const Instance& instance, bool streams,

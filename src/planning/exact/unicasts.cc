@@ -26,6 +26,7 @@ class Unicasts {
   static constexpr double kShorter = 1e-9;
   // Less than a solver's tolerance leaves of rates.
   static constexpr double kSlack = 1e-9;
+  static constexpr double kMostSlack = 1e-6;
   // A distance below this part of the longest is none.
   static constexpr double kNoDistance = 1e-11;
 
@@ -52,7 +53,7 @@ class Unicasts {
     targets_.unit = ways_.level_of_first_ways();
     Solution solution;
     while (std::ranges::find(targets_.kind, Targets::Kind::kActive) != targets_.kind.end()) {
-      SQUARE_ASSIGN_OR_RETURN(solution, solve_with_ways());
+      SQUARE_ASSIGN_OR_RETURN(solution, solve_level());
       const double level = solution.primal[0] * targets_.unit;
       if (!(level > 0.0)) return internal_error("the level of the active collectives is not positive");
       targets_.unit = level;
@@ -124,6 +125,20 @@ class Unicasts {
       if (value != 0.0) out.push_back({row, value * scale_[static_cast<std::size_t>(row)]});
     }
     return out;
+  }
+
+  // Rates that were found to fit may not by a solver's tolerance: then those that are fixed get a little
+  // less.
+  Result<Solution> solve_level() {
+    Result<Solution> solution = solve_with_ways();
+    for (double slack = kSlack; slack < kMostSlack; slack *= 10.0) {
+      if (solution.status().code() != StatusCode::kFailedPrecondition) break;
+      basis_ = {};
+      for (double& rate : targets_.rate) rate *= 1.0 - slack;
+      ways_.sum_pairs(targets_);
+      solution = solve_with_ways();
+    }
+    return solution;
   }
 
   Result<Solution> solve_with_ways() {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "base/spending.h"
@@ -109,21 +110,26 @@ std::vector<std::vector<double>> loads_by_collective(const Problem& problem, con
 
 void add_loads(const Problem& problem, Plan& plan) {
   std::vector<double> load(plan.links.size(), 0.0);  // of one collective
+  std::vector<double> turn_load(plan.links.size(), 0.0);
   std::vector<double> most(plan.links.size(), 0.0);  // of one job
   std::vector<std::size_t> used;
-  std::vector<std::size_t> used_by_job;
-  for (const std::vector<std::size_t>& job : problem.jobs) {
-    used_by_job.clear();
-    for (const std::size_t c : job) {
-      used.clear();
-      for (const std::size_t i : problem.sessions_of[c]) add_load(problem, plan.sessions[i], load, &used);
-      std::sort(used.begin(), used.end());
-      for (const std::size_t e : used) {
-        const double bps = std::exchange(load[e], 0.0);
-        if (most[e] == 0.0) used_by_job.push_back(e);
-        most[e] = std::max(most[e], bps);
-        plan.collectives[c].cost_usd_per_hour += bps * plan.links[e].price_usd_per_gb * kUsdPerHour;
+  for (const Problem::Job& job : problem.jobs) {
+    std::set<std::size_t> used_by_job;
+    for (const std::vector<std::size_t>& turn : job.turns) {
+      std::set<std::size_t> used_by_turn;
+      for (const std::size_t c : turn) {
+        used.clear();
+        for (const std::size_t i : problem.sessions_of[c]) add_load(problem, plan.sessions[i], load, &used);
+        std::sort(used.begin(), used.end());
+        for (const std::size_t e : used) {
+          const double bps = std::exchange(load[e], 0.0);
+          turn_load[e] += bps;
+          plan.collectives[c].cost_usd_per_hour += bps * plan.links[e].price_usd_per_gb * kUsdPerHour;
+        }
+        used_by_turn.insert(used.begin(), used.end());
       }
+      for (const std::size_t e : used_by_turn) most[e] = std::max(most[e], std::exchange(turn_load[e], 0.0));
+      used_by_job.merge(used_by_turn);
     }
     for (const std::size_t e : used_by_job) plan.links[e].load_bps += std::exchange(most[e], 0.0);
   }
@@ -132,19 +138,21 @@ void add_loads(const Problem& problem, Plan& plan) {
 }
 
 void add_sums(const Problem& problem, Plan& plan) {
-  for (const TenantSpec& tenant : problem.scenario->tenants) {
+  for (const TenantSpec& tenant : problem.scenario->tenants)
     plan.tenants.push_back(PlanTenant{tenant.name, tenant.weight, 0.0});
-  }
-  // One collective of a job at a time: it counts as its fastest.
-  for (const std::vector<std::size_t>& job : problem.jobs) {
+  // One turn of a job at a time: it counts as its fastest.
+  for (const Problem::Job& job : problem.jobs) {
     double fastest = 0.0;
-    for (const std::size_t c : job) {
-      if (std::isfinite(plan.collectives[c].rate_bps))
-        fastest = std::max(fastest, plan.collectives[c].rate_bps);
+    for (const std::vector<std::size_t>& turn : job.turns) {
+      double together = 0.0;
+      for (const std::size_t c : turn) {
+        if (std::isfinite(plan.collectives[c].rate_bps)) together += plan.collectives[c].rate_bps;
+      }
+      fastest = std::max(fastest, together);
     }
-    if (job.empty()) continue;
+    if (job.turns.empty()) continue;
     plan.total_rate_bps += fastest;
-    const std::string& name = plan.collectives[job.front()].tenant;
+    const std::string& name = plan.collectives[job.turns.front().front()].tenant;
     std::ranges::find(plan.tenants, name, &PlanTenant::name)->rate_bps += fastest;
   }
   std::vector<double> levels;

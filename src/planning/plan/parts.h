@@ -18,14 +18,15 @@ PlanSession plan_session(const Problem& problem, const Session& session);
 // Bounds are left unlimited.
 void add_collectives(const Problem& problem, Plan& plan);
 
-// The loads of links, of each job the most that one of its collectives puts there, and what each collective
+// The loads of links, of each job the most that one of its turns puts there, and what each collective
 // costs, from the streams.
 void add_loads(const Problem& problem, Plan& plan);
 
 // What the streams put on each link: [collective][link].
 std::vector<std::vector<double>> loads_by_collective(const Problem& problem, const Plan& plan);
 
-// Tenants and totals, from the collectives, of each job the fastest. Those that send nothing are in no sum.
+// Tenants and totals, from the collectives, of each job its fastest turn. Those that send nothing are in no
+// sum.
 void add_sums(const Problem& problem, Plan& plan);
 
 }  // namespace square::planning

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/plan/figures.h"
+
 namespace square::planning {
 
 Network planning_network(const Topology& topology, double headroom) {
@@ -70,23 +72,27 @@ std::vector<std::size_t> number_jobs(const Scenario& scenario) {
 
 // A job weighs what the heaviest of its collectives does.
 std::vector<double> collective_weights(const Scenario& scenario) {
-  const std::vector<std::size_t> job_of = number_jobs(scenario);
-  std::vector<double> job_weight(job_of.size(), 0.0);
-  std::map<std::string_view, double> sum;
-  for (std::size_t c = 0; c < job_of.size(); ++c) {
-    const CollectiveSpec& collective = scenario.collectives[c];
-    double& weight = job_weight[job_of[c]];
-    const double more = std::max(collective.weight - weight, 0.0);
-    weight += more;
-    sum[collective.tenant] += more;
-  }
   std::map<std::string_view, double> tenant_weight;
   for (const TenantSpec& tenant : scenario.tenants) tenant_weight[tenant.name] = tenant.weight;
+  const std::vector<std::size_t> job_of = number_jobs(scenario);
+  std::vector<double> job_weight(job_of.size(), 0.0);
+  std::map<std::string_view, double> of_tenant;               // all its jobs
+  std::map<std::pair<std::size_t, JobTurn>, double> of_turn;  // all that run at once
+  for (std::size_t c = 0; c < job_of.size(); ++c) {
+    const CollectiveSpec& collective = scenario.collectives[c];
+    const double more = std::max(collective.weight - job_weight[job_of[c]], 0.0);
+    job_weight[job_of[c]] += more;
+    of_tenant[collective.tenant] += more;
+    of_turn[{job_of[c], job_turn_of(collective.op, collective.id)}] += collective.weight;
+  }
   std::vector<double> weights;
   for (std::size_t c = 0; c < job_of.size(); ++c) {
-    const std::string& tenant = scenario.collectives[c].tenant;
-    double weight = tenant_weight[tenant] * job_weight[job_of[c]];
-    if (scenario.policy.fairness == Fairness::kTenant) weight /= sum[tenant];
+    const CollectiveSpec& collective = scenario.collectives[c];
+    double weight = tenant_weight[collective.tenant] * collective.weight;
+    if (scenario.policy.fairness == Fairness::kTenant) {
+      weight *= job_weight[job_of[c]] / of_tenant[collective.tenant] /
+                of_turn[{job_of[c], job_turn_of(collective.op, collective.id)}];
+    }
     weights.push_back(weight);
   }
   return weights;
@@ -100,9 +106,17 @@ void index_sessions(const Scenario& scenario, Problem& problem) {
   for (std::size_t i = 0; i < problem.sessions.size(); ++i) {
     problem.sessions_of[problem.sessions[i].collective].push_back(i);
   }
+  std::map<std::pair<std::size_t, JobTurn>, std::size_t> known;
   for (std::size_t c = 0; c < problem.job_of.size(); ++c) {
-    problem.jobs.resize(std::max(problem.jobs.size(), problem.job_of[c] + 1));
-    if (!problem.sessions_of[c].empty()) problem.jobs[problem.job_of[c]].push_back(c);
+    const CollectiveSpec& collective = scenario.collectives[c];
+    const std::size_t j = problem.job_of[c];
+    problem.jobs.resize(std::max(problem.jobs.size(), j + 1));
+    if (problem.sessions_of[c].empty()) continue;
+    auto& turns = problem.jobs[j].turns;
+    const auto [turn, is_new] =
+        known.try_emplace({j, job_turn_of(collective.op, collective.id)}, turns.size());
+    if (is_new) turns.emplace_back();
+    turns[turn->second].push_back(c);
   }
 }
 

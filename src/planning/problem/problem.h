@@ -40,10 +40,15 @@ struct Problem {
   // By collective: w_c, and the positions of its sessions.
   std::vector<double> weight;
   std::vector<std::vector<std::size_t>> sessions_of;
-  // Jobs: positions of collectives that follow one another, those that send something, in order. Most have
-  // one. And by collective, its job.
-  std::vector<std::vector<std::size_t>> jobs;
-  std::vector<std::size_t> job_of;
+  // Groups, and collectives of none: turns that follow one another (job_turn_of()), each with the positions
+  // of its collectives that send something. Most jobs have one turn of one collective.
+  struct Job {
+    std::vector<std::vector<std::size_t>> turns;
+
+    [[nodiscard]] bool has_sequence() const { return turns.size() > 1; }
+  };
+  std::vector<Job> jobs;
+  std::vector<std::size_t> job_of;  // by collective
 
   [[nodiscard]] const Topology& topology() const { return scenario->topology; }
 };
@@ -51,8 +56,8 @@ struct Problem {
 // Fills what follows from the scenario and the sessions: weights, jobs, and whose sessions are where.
 void index_sessions(const Scenario& scenario, Problem& problem);
 
-// w_c of every collective, by the scenario's kind of fairness. Those of a job weigh what the heaviest of them
-// does, each, for it has the job's part while it runs; a tenant's jobs share what it weighs.
+// w_c of every collective, by the scenario's kind of fairness. Where tenants are compared, a tenant's jobs
+// share what it weighs, and those of a job that run at once share what the job does.
 std::vector<double> collective_weights(const Scenario& scenario);
 
 }  // namespace square::planning

@@ -21,6 +21,8 @@ FlowId LinkScheduler::add_flow(const FlowShare& share) {
   tenant->second.weight = share.tenant_weight;
   ++tenant->second.flows;
   flows_.emplace(id, Flow{.tenant = tenant,
+                          .job = join_job(share),
+                          .turn = share.turn,
                           .guarantee_bps = share.guarantee_bps,
                           .weight = share.weight,
                           .head_bits = std::nullopt});
@@ -35,12 +37,43 @@ void LinkScheduler::remove_flow(FlowId id) {
   withdraw_loan(tenant);
   withdraw(id, found->second);
   end_rest(id, found->second, tenant->second.loan.counted_at + forgiven_);
+  leave_job(found->second);
   flows_.erase(found);
   if (--tenant->second.flows == 0) {
     tenants_.erase(tenant);
   } else {
     enlist_loan(tenant, tenant->second.loan.counted_at + forgiven_);
   }
+}
+
+std::optional<LinkScheduler::Jobs::iterator> LinkScheduler::join_job(const FlowShare& share) {
+  if (share.job.empty()) return std::nullopt;
+  const auto job = jobs_.try_emplace({share.tenant, share.job}).first;
+  Job::Sum& sum = job->second.turns[share.turn];
+  ++sum.flows;
+  sum.guarantee_bps += share.guarantee_bps;
+  job->second.part = part_of(job->second);
+  return job;
+}
+
+void LinkScheduler::leave_job(const Flow& flow) {
+  if (!flow.job) return;
+  Job& job = (*flow.job)->second;
+  Job::Sum& sum = job.turns.at(flow.turn);
+  sum.guarantee_bps = std::max(sum.guarantee_bps - flow.guarantee_bps, 0.0);
+  if (--sum.flows == 0) job.turns.erase(flow.turn);
+  job.part = part_of(job);
+  if (job.turns.empty()) jobs_.erase(*flow.job);
+}
+
+double LinkScheduler::part_of(const Job& job) {
+  double most = 0;
+  double all = 0;
+  for (const auto& [turn, sum] : job.turns) {
+    most = std::max(most, sum.guarantee_bps);
+    all += sum.guarantee_bps;
+  }
+  return all > 0 ? most / all : 1.0;
 }
 
 void LinkScheduler::set_head(FlowId id, std::optional<double> bits, TimePoint now) {
@@ -70,7 +103,7 @@ void LinkScheduler::enlist(FlowId id, Flow& flow, TimePoint now) {
   flow.surplus = std::max(flow.surplus, tenant.virtual_time);
   tenant.backlogged.emplace(flow.surplus, id);
   if (flow.guarantee_bps <= 0) return;
-  const Duration step = std::min(kMaxDeadline, from_seconds(*flow.head_bits / flow.guarantee_bps));
+  const Duration step = std::min(kMaxDeadline, from_seconds(*flow.head_bits / guaranteed_bps(flow)));
   flow.deadline = flow.guaranteed_at + step;
   flow.is_due = flow.guaranteed_at <= guarantee_time(now);
   if (flow.is_due) {
@@ -101,7 +134,7 @@ void LinkScheduler::end_rest(FlowId id, Flow& flow, TimePoint now) {
   Loan& loan = flow.tenant->second.loan;
   count_loan(loan, now);
   // Not what is left by subtraction: sums of rates round.
-  loan.rate_bps = --loan.lenders == 0 ? 0.0 : std::max(loan.rate_bps - flow.guarantee_bps, 0.0);
+  loan.rate_bps = --loan.lenders == 0 ? 0.0 : std::max(loan.rate_bps - flow.lent_bps, 0.0);
 }
 
 void LinkScheduler::count_loan(Loan& loan, TimePoint now, Duration longest) const {
@@ -146,7 +179,8 @@ void LinkScheduler::advance(TimePoint now) {
     count_loan(loan, now);
     flow.is_resting = true;
     ++loan.lenders;
-    loan.rate_bps += flow.guarantee_bps;
+    flow.lent_bps = guaranteed_bps(flow);
+    loan.rate_bps += flow.lent_bps;
     enlist_loan(flow.tenant, now);
   }
   while (!waiting_loans_.empty() && waiting_loans_.begin()->first <= guarantee_time(now)) {

@@ -27,6 +27,9 @@ struct FlowShare {
   double tenant_weight = 1;  // among tenants; the newest flow's counts for all of the tenant's
   double guarantee_bps = 0;  // 0: idle capacity only
   double weight = 1;         // among the tenant's flows
+  // Turns of a job follow one another. Empty: the flow is of no job.
+  std::string job{};
+  std::uint64_t turn = 0;  // of the job
 };
 
 // Three questions in this order. Which flows are behind their guaranteed rate? Of those, the
@@ -40,6 +43,10 @@ struct FlowShare {
 //
 // A flow rests when it has had no frame for longer than it may catch up: from there on its
 // guarantee is lost to it, and lent to its tenant's flows with data, by their surplus.
+//
+// Of a job one turn runs at a time, so that what the job is guaranteed is the most of what its turns are, not
+// the sum: each of its flows has that part of its guarantee, and the resting ones lend it to those that have
+// something to send, as above.
 //
 // Where the guarantees sum to more than the link carries, the clock that they are counted by
 // falls behind the real one, and every flow gets the same part of its guarantee.
@@ -81,19 +88,37 @@ class LinkScheduler {
     Loan loan;
   };
   using Tenants = std::map<std::string, Tenant, std::less<>>;
+  struct Job {
+    struct Sum {
+      std::size_t flows = 0;
+      double guarantee_bps = 0;
+    };
+    std::map<std::uint64_t, Sum> turns;
+    double part = 1;  // of each guarantee, that the job has
+  };
+  using Jobs = std::map<std::pair<std::string, std::string>, Job>;  // by tenant and name
   struct Flow {
     Tenants::iterator tenant;
-    double guarantee_bps;
+    std::optional<Jobs::iterator> job;
+    std::uint64_t turn;
+    double guarantee_bps;  // by the plan
     double weight;
     std::optional<double> head_bits;
     TimePoint guaranteed_at{};  // by guarantee_time(): the next frame is due from here on
     TimePoint deadline{};       // of the head
     bool is_due = false;
     bool is_resting = false;
-    double surplus = 0;  // bits per weight beyond the guarantee
+    double lent_bps = 0;  // while it rests
+    double surplus = 0;   // bits per weight beyond the guarantee
   };
 
   [[nodiscard]] TimePoint guarantee_time(TimePoint now) const { return now - forgiven_; }
+  std::optional<Jobs::iterator> join_job(const FlowShare& share);
+  void leave_job(const Flow& flow);
+  static double part_of(const Job& job);
+  [[nodiscard]] double guaranteed_bps(const Flow& flow) const {
+    return flow.guarantee_bps * (flow.job ? (*flow.job)->second.part : 1.0);
+  }
   // Flows whose time has come become due.
   void advance(TimePoint now);
   void enlist(FlowId id, Flow& flow, TimePoint now);
@@ -109,6 +134,7 @@ class LinkScheduler {
 
   std::map<FlowId, Flow> flows_;
   Tenants tenants_;
+  Jobs jobs_;
   std::uint32_t next_id_ = 0;
   // Of the flows with a frame and a guarantee: those that are not due yet, by the time when
   // they are, and those that are, by deadline.

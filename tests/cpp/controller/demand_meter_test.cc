@@ -12,13 +12,15 @@ constexpr CollectiveId kFirst(0);
 constexpr CollectiveId kSecond(1);
 constexpr CollectiveId kOther(2);
 
-// Two collectives of one tenant and one of another.
+// Two groups of one tenant and one of another, each of one collective.
+const std::vector<TenantUses> kTenants = {TenantUses{{{kFirst}}, {{kSecond}}}, TenantUses{{{kOther}}}};
+
 struct Meter {
   DemandMeter meter;
   DemandMeter::TimePoint now{seconds(100)};
 
   double weight(CollectiveId id) {
-    const DemandWeights& weights = meter.update({{kFirst, kSecond}, {kOther}}, now);
+    const DemandWeights& weights = meter.update(kTenants, now);
     const auto found = weights.find(id);
     return found == weights.end() ? 1.0 : found->second;
   }
@@ -35,7 +37,7 @@ struct Meter {
 
 }  // namespace
 
-TEST_CASE("collectives of a tenant share by what they carried lately") {
+TEST_CASE("groups of a tenant share by what they carried lately") {
   Meter one;
   CHECK(one.weight(kFirst) == 1);  // new: nobody can know
   one.use(1e6, 1e6, 10);
@@ -51,7 +53,7 @@ TEST_CASE("collectives of a tenant share by what they carried lately") {
   CHECK(one.weight(kSecond) == 1);
 }
 
-TEST_CASE("a collective that nobody calls has the least weight after its grace") {
+TEST_CASE("a group that nobody calls has the least weight after its grace") {
   Meter one;
   (void)one.weight(kSecond);
   one.use(1e6, 0, 1);
@@ -95,10 +97,40 @@ TEST_CASE("one tenant's use is no measure for another's") {
   CHECK(one.weight(kOther) == 1);
 }
 
+TEST_CASE("turns of a group weigh what the group does, however much each is used") {
+  Meter one;
+  const std::vector<TenantUses> tenants = {TenantUses{{{kFirst}, {kSecond}}, {{kOther}}}};
+  for (int i = 0; i < 30; ++i) {
+    one.now += seconds(1);
+    one.meter.note(kFirst, 1e9, one.now);
+    (void)one.meter.update(tenants, one.now);
+  }
+  CHECK(one.meter.update(tenants, one.now) == DemandWeights{{kOther, kLeastDemandWeight}});
+  for (int i = 0; i < 40; ++i) {
+    one.now += seconds(1);
+    one.meter.note(kSecond, 1, one.now);
+    one.meter.note(kOther, 1e9, one.now);
+    (void)one.meter.update(tenants, one.now);
+  }
+  CHECK(one.meter.update(tenants, one.now) ==
+        DemandWeights{{kFirst, kLeastDemandWeight}, {kSecond, kLeastDemandWeight}});
+}
+
+TEST_CASE("what runs at once in a group shares by use") {
+  Meter one;
+  const std::vector<TenantUses> tenants = {TenantUses{{{kFirst, kSecond}, {kOther}}}};
+  for (int i = 0; i < 30; ++i) {
+    one.now += seconds(1);
+    one.meter.note(kFirst, 1e9, one.now);
+    (void)one.meter.update(tenants, one.now);
+  }
+  CHECK(one.meter.update(tenants, one.now) == DemandWeights{{kSecond, kLeastDemandWeight}});
+}
+
 TEST_CASE("collectives that are gone are forgotten") {
   Meter one;
   one.use(1e9, 1, 30);
-  CHECK(one.meter.update({{kSecond}}, one.now).empty());
+  CHECK(one.meter.update({TenantUses{{{kSecond}}}}, one.now).empty());
   CHECK(one.weight(kFirst) == 1);  // new again
 }
 

@@ -104,6 +104,28 @@ TEST_CASE("nothing stays idle, and who was away saves nothing up") {
   CHECK(both.at(b) / 10 == doctest::Approx(5e6).epsilon(0.02));
 }
 
+TEST_CASE("collectives that follow one another are guaranteed the most of any, whichever runs, or both") {
+  LinkScheduler scheduler;
+  const auto add = [&](std::string tenant, double guarantee_bps, std::uint64_t turn) {
+    return scheduler.add_flow({tenant, 1.0, guarantee_bps, 1.0, tenant + "'s job", turn});
+  };
+  const FlowId first = add("a", 6e6, 0);
+  const FlowId second = add("a", 4e6, 1);
+  const FlowId third = add("a", 2e6, 1);
+  const FlowId other = add("b", 4e6, 2);
+  TimePoint now = start_time();
+  for (const std::vector<FlowId>& busy : std::vector<std::vector<FlowId>>{
+           {first, other}, {second, other}, {second, third, other}, {first, second, third, other}}) {
+    const auto bits = serve(scheduler, 10e6, 10, busy, now);
+    CHECK(bits.at(other) / 10 == doctest::Approx(4e6).epsilon(0.02));
+  }
+  CHECK(serve(scheduler, 10e6, 10, {first}, now).at(first) / 10 == doctest::Approx(10e6).epsilon(0.02));
+  scheduler.remove_flow(second);
+  scheduler.remove_flow(third);
+  const auto bits = serve(scheduler, 10e6, 10, {first, other}, now);
+  CHECK(bits.at(first) / 10 == doctest::Approx(6e6).epsilon(0.02));
+}
+
 TEST_CASE("what a resting session leaves goes to its own tenant first") {
   LinkScheduler scheduler;
   const FlowId busy = scheduler.add_flow({"a", 1.0, 50e6, 1.0});
