@@ -152,7 +152,7 @@ class CodedBlock:
 
 class Collective:
     """
-    One collective of a tenant, to make a Scenario with. With the policy "exact": ``required_bps``, the rate that it must have where the objective is "cost"; and ``max_latency``, seconds or a timedelta, for all members or by name, that no stream takes longer than from the root to the member (in a reduce: to the root); and ``redundancy``, of a broadcast: whichever so many relays and links are lost, nothing is sent again, as so many ways more carry sums of the blocks.
+    One collective of a tenant, to make a Scenario with. With the policy "exact": ``required_bps``, the rate that it must have where the objective is "cost"; and ``max_latency``, seconds or a timedelta, for all members or by name, that no stream takes longer than from the root to the member (in a reduce: to the root); and ``redundancy``, of a broadcast: whichever so many relays and links are lost, nothing is sent again, as so many ways more carry sums of the blocks. Collectives of one tenant's ``group`` follow one another: with the policy "exact" each has all that the group has.
     """
     def __init__(
         self,
@@ -170,9 +170,12 @@ class Collective:
         | collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex | datetime.timedelta]
         | None = None,
         redundancy: typing.SupportsInt | typing.SupportsIndex = 0,
+        group: str = "",
     ) -> None: ...
     @property
     def algorithm(self) -> str: ...
+    @property
+    def group(self) -> str: ...
     @property
     def max_latency(self) -> float | dict[str, float] | None:
         """
@@ -201,6 +204,11 @@ class CollectiveView:
     """
     @property
     def algorithm(self) -> str: ...
+    @property
+    def group(self) -> str:
+        """
+        Empty: it runs beside all others.
+        """
     @property
     def id(self) -> int: ...
     @property
