@@ -13,8 +13,10 @@
 namespace square::planning {
 namespace {
 
-// Of a resource of which others use all, a job's alone may use this part: no program's row is empty.
-constexpr double kLeastPart = 1e-6;
+// Less than this part of a link or limit is none.
+constexpr double kLeastPart = 1e-9;
+// A share of an all-reduce below this part of it is a solver's noise.
+constexpr double kThinShare = 1e-6;
 
 // What a job puts on links and nodes, or may.
 struct Part {
@@ -32,6 +34,20 @@ struct Part {
       egress[instance.tail[e].index()] += tree.load(k);
       ingress[instance.head[e].index()] += tree.load(k);
     }
+  }
+  // How far it must go down to fit.
+  [[nodiscard]] double factor_into(const Part& room, const Network& network) const {
+    double factor = 1.0;
+    const auto fit = [&](const std::vector<double>& load, const std::vector<double>& most,
+                         const std::vector<double>& limit) {
+      for (std::size_t k = 0; k < load.size(); ++k) {
+        if (load[k] > most[k] && std::isfinite(limit[k])) factor = std::min(factor, most[k] / load[k]);
+      }
+    };
+    fit(link, room.link, network.capacity_bps);
+    fit(egress, room.egress, network.egress_bps);
+    fit(ingress, room.ingress, network.ingress_bps);
+    return factor;
   }
   void add(const Part& other, double factor = 1.0) {
     const auto sum = [&](std::vector<double>& into, const std::vector<double>& from) {
@@ -67,7 +83,7 @@ class Jobs {
       solution_.carried.emplace().trees.resize(instance_.demands.size());
     }
     for (const std::size_t j : jobs_) {
-      if (!problem_.jobs[j].has_sequence() && jobs_.size() > 1) continue;
+      if (jobs_.size() > 1 && !part_.contains(j)) continue;
       for (const std::vector<std::size_t>& turn : problem_.jobs[j].turns)
         SQUARE_RETURN_IF_ERROR(plan_alone(j, turn));
     }
@@ -75,6 +91,7 @@ class Jobs {
       // Nothing is proven of all together: what the streams carry is what can be had.
       solution_.flows.clear();
       std::ranges::fill(solution_.lp_rate, kUnreachable);
+      drop_thin_shares();
     }
     if (!solution_.flows.empty() || jobs_.size() > 1) show_flows(instance_, solution_);
     if (!streams_) solution_.carried.reset();
@@ -103,7 +120,14 @@ class Jobs {
     }
     double whole = 0.0;
     for (const std::size_t j : jobs_) whole += weight_of(j);
-    for (const auto& [nodes, jobs] : alike) share_among(jobs, used, whole);
+    for (const auto& [nodes, jobs] : alike) {
+      const auto is_sequence = [&](std::size_t j) { return problem_.jobs[j].has_sequence(); };
+      if (std::ranges::any_of(jobs, is_sequence)) {
+        share_among(jobs, used, whole);
+      } else {
+        for (const std::size_t j : jobs) part_.erase(j);  // they keep what they have
+      }
+    }
   }
 
   // What jobs of the same nodes have together, by their weights, which come to `whole` for all jobs.
@@ -119,7 +143,6 @@ class Jobs {
       for (std::size_t k = 0; k < have.size(); ++k) {
         if (!std::isfinite(limit[k])) continue;
         have[k] += std::max(limit[k] - all[k], 0.0) * weight / whole;
-        have[k] = std::max(have[k], kLeastPart * limit[k]);
       }
     };
     with_rest(together.link, used.link, instance_.network.capacity_bps);
@@ -144,19 +167,31 @@ class Jobs {
     Network network = problem_.network;
     if (!part_.contains(job)) return network;
     const Part& part = part_.at(job);
-    const auto set = [](std::vector<double>& limit, const std::vector<double>& mine) {
+    // What has no part in it at all is out of reach; who can send nothing has no links.
+    const auto is_none = [](double mine, double limit) {
+      return std::isfinite(limit) && !(mine > kLeastPart * limit);
+    };
+    for (std::size_t e = 0; e < network.capacity_bps.size(); ++e) {
+      double& capacity = network.capacity_bps[e];
+      const auto tail = instance_.tail[e].index();
+      const auto head = instance_.head[e].index();
+      const bool is_out = is_none(part.link[e], capacity) ||
+                          is_none(part.egress[tail], problem_.network.egress_bps[tail]) ||
+                          is_none(part.ingress[head], problem_.network.ingress_bps[head]);
+      capacity = is_out ? 0.0 : std::min(capacity, part.link[e]);
+    }
+    const auto set = [&](std::vector<double>& limit, const std::vector<double>& mine) {
       for (std::size_t k = 0; k < limit.size(); ++k) {
-        if (limit[k] > 0.0 && std::isfinite(limit[k])) limit[k] = std::min(limit[k], mine[k]);
+        if (std::isfinite(limit[k]) && !is_none(mine[k], limit[k])) limit[k] = std::min(limit[k], mine[k]);
       }
     };
-    set(network.capacity_bps, part.link);
     set(network.egress_bps, part.egress);
     set(network.ingress_bps, part.ingress);
     return network;
   }
 
   // The collectives of a turn as if there were no others, in their job's part. Where that takes too long they
-  // keep what they have beside the others.
+  // keep what they have beside the others, as far as it fits.
   Status plan_alone(std::size_t job, const std::vector<std::size_t>& turn) {
     look_at_budget();
     alone_.collectives.clear();
@@ -176,11 +211,28 @@ class Jobs {
     SQUARE_ASSIGN_OR_RETURN(Instance instance, make_instance(problem));
     instance.deadline = instance_.deadline;
     Result<ExactSolution> solved = solve_fair(instance, true, nullptr);
-    if (!solved.is_ok() && jobs_.size() > 1) return Status::ok();
+    if (!solved.is_ok() && jobs_.size() > 1) {
+      shrink_into_part(job, turn);
+      return Status::ok();
+    }
     if (!solved.is_ok()) return solved.status();
     SQUARE_RETURN_IF_ERROR(limit_streams(instance, *solved));
     take(turn, *std::move(solved));
     return Status::ok();
+  }
+
+  void shrink_into_part(std::size_t job, const std::vector<std::size_t>& turn) {
+    Part load(instance_);
+    const auto each_tree = [&](const auto& visit) {
+      for (const std::size_t c : turn) {
+        for (const std::size_t i : problem_.sessions_of[c]) {
+          for (Carried::Tree& tree : solution_.carried->trees[i]) visit(tree);
+        }
+      }
+    };
+    each_tree([&](const Carried::Tree& tree) { load.add(instance_, tree); });
+    const double factor = load.factor_into(part_.at(job), problem_.network);
+    each_tree([&](Carried::Tree& tree) { tree.rate *= factor; });
   }
 
   void take(const std::vector<std::size_t>& turn, ExactSolution alone) {
@@ -202,6 +254,19 @@ class Jobs {
     }
     if (jobs_.size() > 1) return;
     for (PlanLevel& level : alone.levels) solution_.levels.push_back(std::move(level));
+  }
+
+  void drop_thin_shares() {
+    const std::vector<std::vector<double>> shares = shares_of(instance_, *solution_.carried);
+    for (std::size_t c = 0; c < shares.size(); ++c) {
+      double whole = 0.0;
+      for (const double share : shares[c]) whole += share;
+      for (std::size_t a = 0; a < shares[c].size(); ++a) {
+        if (shares[c][a] > kThinShare * whole) continue;
+        for (const std::size_t i : instance_.groups[c].alternatives[a].demands)
+          solution_.carried->trees[i].clear();
+      }
+    }
   }
 
   const Problem& problem_;

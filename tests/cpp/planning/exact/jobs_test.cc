@@ -106,6 +106,23 @@ TEST_CASE("groups of the same nodes share what each of their collectives would h
   }
 }
 
+TEST_CASE("a group and a collective of the same nodes, and groups that share some, fit together") {
+  for (std::uint64_t k = 0; k < 40; ++k) {
+    CAPTURE(seed());
+    CAPTURE(k);
+    Drawing drawing(seed() + k);
+    std::vector<NodeId> ids;
+    Scenario scenario = overlay(drawing, 4 + k % 5, ids);
+    for (std::size_t c = 0; c < 2; ++c) add(scenario, "a", "job", kOps[(k + c) % 4], ids);
+    add(scenario, "b", "", kOps[k % 4], ids);
+    for (std::size_t c = 0; c < 2 + k % 3; ++c)
+      add(scenario, c % 2 == 0 ? "b" : "c", "other", kOps[drawing.below(4)], some(drawing, ids, 2 + k % 3));
+    if (k % 2 == 0) scenario.policy.deadline_seconds = 1e-4 * static_cast<double>(k + 1);
+    const Plan plan = plan_of(scenario);
+    for (const PlanCollective& collective : plan.collectives) CHECK(collective.rate_bps > 0.0);
+  }
+}
+
 TEST_CASE("a group beside others takes nothing from them, and its collectives gain") {
   for (std::uint64_t k = 0; k < 20; ++k) {
     CAPTURE(seed());
