@@ -1,9 +1,12 @@
 """Collectives of a scenario's group follow one another."""
 
+import os
+import random
 from pathlib import Path
 
 import pytest
 import square
+from exact_perturbed import perturbed
 from square.planning import with_policy
 
 SCENARIO = """
@@ -19,6 +22,7 @@ name = "alice"
 
 {collectives}
 """
+SOLVES = int(os.environ.get("SQUARE_SEEDS", "300"))
 OPERATIONS = ("all_gather", "reduce_scatter", "all_reduce")
 
 
@@ -73,3 +77,29 @@ def test_a_file_says_group_and_a_plan_repeats_it(tmp_path: Path) -> None:
     square.validate(again)
     assert [one.group for one in again.collectives] == ["job"] * 3
     assert max(link.load_bps / link.capacity_bps for link in again.links) <= 1 + 1e-6
+
+
+@pytest.mark.parametrize("coding", ["off", "exact"])
+def test_random_groups_fit(coding: str, seed: int) -> None:
+    for number in range(SOLVES // 2):
+        instance = perturbed(seed, number)
+        chance = random.Random(f"{seed} {number} groups")
+        collectives = [
+            square.Collective(
+                one.tenant,
+                one.op,
+                root=one.root,
+                members=list(one.members),
+                size_bytes=one.size_bytes,
+                weight=one.weight,
+                algorithm=one.algorithm,
+                group=chance.choice(["", "x", "x", "y"]),
+            )
+            for one in instance.groups
+        ]
+        policy = square.Policy(
+            "exact", fairness=instance.fairness, coding=coding, max_streams=chance.choice([0, 0, 3])
+        )
+        tenants = [square.Tenant(name, weight) for name, weight in instance.tenants.items()]
+        plan = square.plan(square.Scenario(instance.topology(), policy, tenants, collectives))
+        assert not square.violations(plan), f"SQUARE_SEED={seed}, instance {number}"

@@ -78,6 +78,12 @@ def test_what_it_does_not_go_with_is_refused(op: str, more: str, words: str) -> 
         square.Scenario.parse(SCENARIO.format(op=op, more=more))
 
 
+def test_it_does_not_go_with_few_streams() -> None:
+    scenario = square.Scenario.parse(SCENARIO.format(op="broadcast", more='root = "a"\nredundancy = 1'))
+    with pytest.raises(square.errors.InvalidArgumentError, match="does not go with max_streams"):
+        square.plan(scenario, max_streams=2)
+
+
 @dataclass
 class Overlay:
     controller: square.Controller

@@ -74,7 +74,7 @@ class Jobs {
       SQUARE_ASSIGN_OR_RETURN(solution_, solve_fair(instance_, true, memory_));
       SQUARE_CHECK(solution_.carried.has_value(), "streams were asked for");
       solution_.levels.clear();             // they are about all running at once
-      alone_.policy.coding = Coding::kOff;  // a code's arcs are those of the whole overlay
+      alone_.policy.coding = Coding::kOff;  // as for redundancy
       SQUARE_RETURN_IF_ERROR(limit_streams(instance_, solution_));
       share_out();
     } else {
@@ -87,18 +87,30 @@ class Jobs {
       for (const std::vector<std::size_t>& turn : problem_.jobs[j].turns)
         SQUARE_RETURN_IF_ERROR(plan_alone(j, turn));
     }
-    if (jobs_.size() > 1) {
-      // Nothing is proven of all together: what the streams carry is what can be had.
-      solution_.flows.clear();
-      std::ranges::fill(solution_.lp_rate, kUnreachable);
-      drop_thin_shares();
-    }
-    if (!solution_.flows.empty() || jobs_.size() > 1) show_flows(instance_, solution_);
+    claim();
     if (!streams_) solution_.carried.reset();
     return std::move(solution_);
   }
 
  private:
+  // Of what nothing is proven, of several jobs together, what the streams carry is what can be had; so it is
+  // where codes without conceptual flows stand beside flows.
+  void claim() {
+    std::vector<bool> is_shown(instance_.demands.size(), false);
+    for (const auto& [column, rate] : solution_.flows) is_shown[column.demand] = true;
+    bool has_hidden_code = false;
+    for (std::size_t i = 0; i < is_shown.size(); ++i) {
+      for (const Carried::Tree& tree : solution_.carried->trees[i])
+        has_hidden_code = has_hidden_code || (tree.code != nullptr && !is_shown[i]);
+    }
+    if (jobs_.size() > 1) drop_thin_shares();
+    if (jobs_.size() > 1 || (has_hidden_code && !solution_.flows.empty())) {
+      claim_what_is_carried(instance_, solution_);
+    } else if (!solution_.flows.empty()) {
+      show_flows(instance_, solution_);
+    }
+  }
+
   // Who has what of the overlay: part_.
   void share_out() {
     Part used(instance_);
@@ -191,9 +203,15 @@ class Jobs {
   }
 
   // The collectives of a turn as if there were no others, in their job's part. Where that takes too long they
-  // keep what they have beside the others, as far as it fits.
+  // keep what they have beside the others, as far as it fits; so do those with redundancy.
   Status plan_alone(std::size_t job, const std::vector<std::size_t>& turn) {
     look_at_budget();
+    // A code's arcs are those of the whole overlay.
+    const auto is_code = [&](std::size_t c) { return problem_.scenario->collectives[c].redundancy > 0; };
+    if (jobs_.size() > 1 && std::ranges::any_of(turn, is_code)) {
+      shrink_into_part(job, turn);
+      return Status::ok();
+    }
     alone_.collectives.clear();
     Problem problem;
     problem.network = network_of(job);

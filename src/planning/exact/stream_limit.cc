@@ -49,6 +49,17 @@ void show_flows(const Instance& instance, ExactSolution& solution) {
   }
 }
 
+void claim_what_is_carried(const Instance& instance, ExactSolution& solution) {
+  solution.flows.clear();
+  solution.lp_share = shares_of(instance, *solution.carried);
+  std::vector<double> carried;
+  for (std::size_t i = 0; i < instance.demands.size(); ++i) carried.push_back(rate_of(*solution.carried, i));
+  for (std::size_t c = 0; c < instance.groups.size(); ++c) {
+    const Group& group = instance.groups[c];
+    solution.lp_rate[c] = group.alternatives.empty() ? 0.0 : rate_of(group, carried);
+  }
+}
+
 Status limit_streams(const Instance& instance, ExactSolution& solution) {
   const std::size_t most = instance.problem->scenario->policy.max_streams;
   if (most == 0 || !solution.carried.has_value()) return Status::ok();

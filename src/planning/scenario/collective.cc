@@ -34,6 +34,8 @@ Status check_redundancy(const CollectiveSpec& collective, const PolicySpec& poli
   }
   if (!collective.max_latency.empty())
     return invalid_argument("redundancy does not go with bounds on latency: leave one of them out");
+  if (policy.max_streams > 0)
+    return invalid_argument("redundancy does not go with max_streams: leave one of them out");
   if (collective.redundancy > kMaxRedundancy) {
     return invalid_argument(
         fmt::format("redundancy must be 0 to {}, not {}", kMaxRedundancy, collective.redundancy));
