@@ -43,6 +43,12 @@ def examine(controller: str, timeout: float = PATIENCE_SECONDS) -> square.Examin
     return square.examine(controller, timeout=timeout)
 
 
+def look(controller: str) -> square.Examination:
+    """Again where nothing is found: on a crowded machine a node's connections may come after the first."""
+    examination = examine(controller)
+    return examination if findings_of(examination) else examine(controller)
+
+
 def test_a_healthy_overlay_has_no_finding(controller: str) -> None:
     with joined(["a", "b", "c"], controller) as nodes:
         examination = examine(controller)
@@ -78,7 +84,7 @@ def test_what_the_command_prints(controller: str) -> None:
 
 def test_an_advertised_address_where_nobody_listens(controller: str) -> None:
     with joined(["a", "b"], controller), square.Node("c", controller, advertised_address=closed_port()) as c:
-        finding = only(examine(controller))
+        finding = only(look(controller))
     assert (finding.rule, finding.guilty) == ("reach.refused", f"port {c.address} of node c")
     assert "node c itself reaches others, so it runs" in finding.seen
 
@@ -88,7 +94,7 @@ def test_an_advertised_name_that_nobody_knows(controller: str) -> None:
         joined(["a", "b"], controller),
         square.Node("c", controller, advertised_address="no-such-host.invalid:7001"),
     ):
-        finding = only(examine(controller))
+        finding = only(look(controller))
     assert finding.rule == "address.unresolved"
     assert finding.guilty == "port no-such-host.invalid:7001 of node c"
 
@@ -100,7 +106,7 @@ def test_an_advertised_port_of_another_program(controller: str) -> None:
             joined(["a", "b"], controller),
             square.Node("c", controller, advertised_address=program.address),
         ):
-            finding = only(examine(controller))
+            finding = only(look(controller))
         assert (finding.rule, finding.guilty) == (rule, f"port {program.address} of node c")
         assert "ss -ltnp" in finding.remedy
 
@@ -110,7 +116,7 @@ def test_an_advertised_port_of_another_node(controller: str) -> None:
         joined(["a", "b"], controller) as nodes,
         square.Node("c", controller, advertised_address=nodes["a"].address),
     ):
-        finding = only(examine(controller))
+        finding = only(look(controller))
         assert (finding.rule, finding.guilty) == (
             "address.other_node",
             f"port {nodes['a'].address} of node c",
@@ -124,7 +130,7 @@ def test_a_node_of_another_protocol(controller: str) -> None:
         own = closed_port()
         proxy.node = own
         with square.Node("c", controller, bind_address=own, advertised_address=proxy.address):
-            finding = only(examine(controller))
+            finding = only(look(controller))
     assert (finding.rule, finding.guilty) == ("address.other_version", f"port {proxy.address} of node c")
     assert "speaks Square protocol 1" in finding.seen
 
@@ -136,7 +142,7 @@ def test_a_node_of_another_overlay_with_another_token(controller: str) -> None:
         joined(["a", "b"], controller),
         square.Node("c", controller, advertised_address=foreign.address),
     ):
-        assert only(examine(controller)).rule == "address.other_token"
+        assert only(look(controller)).rule == "address.other_token"
 
 
 def test_a_node_that_is_stopped(controller: str) -> None:
@@ -173,7 +179,7 @@ def test_a_node_that_may_open_few_files(controller: str) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (FEW_FILES, FEW_FILES))
 
     with joined(["a", "b"], controller), process_node("c", controller, before=limit):
-        finding = only(examine(controller))
+        finding = only(look(controller))
     assert (finding.rule, finding.guilty) == ("limit.files", "node c")
     assert f"may open {FEW_FILES} files" in finding.seen
 
@@ -184,7 +190,7 @@ def test_a_node_whose_clock_is_wrong(controller: str, build_dir: Path) -> None:
         joined(["a", "b"], controller),
         process_node("c", controller, LD_PRELOAD=str(shim), SHIFTED_CLOCK_SECONDS=str(HOUR_SECONDS)),
     ):
-        finding = only(examine(controller))
+        finding = only(look(controller))
     assert (finding.rule, finding.guilty) == ("clock.differs", "node c")
     assert "60 minutes ahead of the controller's" in finding.seen
 
