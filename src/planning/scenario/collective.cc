@@ -200,8 +200,8 @@ class CollectiveReader {
 
 Result<CollectiveSpec> read_collective(const TomlTable& table, const Topology& topology,
                                        const PolicySpec& policy) {
-  SQUARE_RETURN_IF_ERROR(table.allow_only({"tenant", "group", "weight", "op", "algorithm", "root", "members", "bytes",
-                                           "required_mbps", "max_latency_ms", "redundancy"}));
+  SQUARE_RETURN_IF_ERROR(table.allow_only({"tenant", "group", "weight", "op", "algorithm", "root", "members",
+                                           "bytes", "required_mbps", "max_latency_ms", "redundancy"}));
   return CollectiveReader(table, topology, policy).read();
 }
 
