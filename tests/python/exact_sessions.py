@@ -50,9 +50,18 @@ class Instance:
             topology.add_link(tail, head, capacity)
         return topology
 
-    def scenario(self, policy: str = "exact", coding: str = "off") -> square.Scenario:
-        """Without codes, so that rates are those of trees and lp rates say what coding could do."""
-        only_exact = {"coding": coding} if policy == "exact" else {}
+    def scenario(
+        self,
+        policy: str = "exact",
+        coding: str = "off",
+        max_streams: int = 0,
+        in_turn: Sequence[str] | None = None,
+    ) -> square.Scenario:
+        """Without codes, so that rates are those of trees and lp rates say what coding could do.
+
+        `in_turn`: by group of this instance, the group of processes that it belongs to.
+        """
+        only_exact = {"coding": coding, "max_streams": max_streams} if policy == "exact" else {}
         return square.Scenario(
             self.topology(),
             square.Policy(policy, fairness=self.fairness, **only_exact),
@@ -66,8 +75,9 @@ class Instance:
                     size_bytes=group.size_bytes,
                     weight=group.weight,
                     algorithm=group.algorithm,
+                    group=name,
                 )
-                for group in self.groups
+                for group, name in zip(self.groups, in_turn or [""] * len(self.groups), strict=True)
             ],
         )
 

@@ -84,22 +84,6 @@ def test_random_groups_fit(coding: str, seed: int) -> None:
     for number in range(SOLVES // 2):
         instance = perturbed(seed, number)
         chance = random.Random(f"{seed} {number} groups")
-        collectives = [
-            square.Collective(
-                one.tenant,
-                one.op,
-                root=one.root,
-                members=list(one.members),
-                size_bytes=one.size_bytes,
-                weight=one.weight,
-                algorithm=one.algorithm,
-                group=chance.choice(["", "x", "x", "y"]),
-            )
-            for one in instance.groups
-        ]
-        policy = square.Policy(
-            "exact", fairness=instance.fairness, coding=coding, max_streams=chance.choice([0, 0, 3])
-        )
-        tenants = [square.Tenant(name, weight) for name, weight in instance.tenants.items()]
-        plan = square.plan(square.Scenario(instance.topology(), policy, tenants, collectives))
+        groups = [chance.choice(["", "x", "x", "y"]) for _ in instance.groups]
+        plan = square.plan(instance.scenario("exact", coding, chance.choice([0, 0, 3]), groups))
         assert not square.violations(plan), f"SQUARE_SEED={seed}, instance {number}"

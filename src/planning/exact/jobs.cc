@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/spending.h"
+#include "planning/exact/load.h"
 #include "planning/exact/stream_limit.h"
 
 namespace square::planning {
@@ -18,46 +19,24 @@ constexpr double kLeastPart = 1e-9;
 // A share of an all-reduce below this part of it is a solver's noise.
 constexpr double kThinShare = 1e-6;
 
-// What a job puts on links and nodes, or may.
-struct Part {
-  std::vector<double> link;
-  std::vector<double> egress;
-  std::vector<double> ingress;
+void add_tree(const Instance& instance, const Carried::Tree& tree, Load& load) {
+  for (std::size_t k = 0; k < tree.links.size(); ++k) load.add(instance, tree.links[k], tree.load(k));
+}
 
-  explicit Part(const Instance& instance)
-      : link(instance.link_count()), egress(instance.node_count()), ingress(instance.node_count()) {}
-
-  void add(const Instance& instance, const Carried::Tree& tree) {
-    for (std::size_t k = 0; k < tree.links.size(); ++k) {
-      const auto e = static_cast<std::size_t>(tree.links[k]);
-      link[e] += tree.load(k);
-      egress[instance.tail[e].index()] += tree.load(k);
-      ingress[instance.head[e].index()] += tree.load(k);
+// How far a load must go down to fit into a part of the network.
+double factor_into(const Load& load, const Load& part, const Network& network) {
+  double factor = 1.0;
+  const auto fit = [&](const std::vector<double>& bps, const std::vector<double>& most,
+                       const std::vector<double>& limit) {
+    for (std::size_t k = 0; k < bps.size(); ++k) {
+      if (std::isfinite(limit[k])) factor = std::min(factor, fitting_factor(bps[k], most[k]));
     }
-  }
-  // How far it must go down to fit.
-  [[nodiscard]] double factor_into(const Part& room, const Network& network) const {
-    double factor = 1.0;
-    const auto fit = [&](const std::vector<double>& load, const std::vector<double>& most,
-                         const std::vector<double>& limit) {
-      for (std::size_t k = 0; k < load.size(); ++k) {
-        if (load[k] > most[k] && std::isfinite(limit[k])) factor = std::min(factor, most[k] / load[k]);
-      }
-    };
-    fit(link, room.link, network.capacity_bps);
-    fit(egress, room.egress, network.egress_bps);
-    fit(ingress, room.ingress, network.ingress_bps);
-    return factor;
-  }
-  void add(const Part& other, double factor = 1.0) {
-    const auto sum = [&](std::vector<double>& into, const std::vector<double>& from) {
-      for (std::size_t k = 0; k < into.size(); ++k) into[k] += factor * from[k];
-    };
-    sum(link, other.link);
-    sum(egress, other.egress);
-    sum(ingress, other.ingress);
-  }
-};
+  };
+  fit(load.link, part.link, network.capacity_bps);
+  fit(load.egress, part.egress, network.egress_bps);
+  fit(load.ingress, part.ingress, network.ingress_bps);
+  return factor;
+}
 
 class Jobs {
  public:
@@ -96,6 +75,11 @@ class Jobs {
   // Of what nothing is proven, of several jobs together, what the streams carry is what can be had; so it is
   // where codes without conceptual flows stand beside flows.
   void claim() {
+    if (jobs_.size() > 1) {
+      drop_thin_shares();
+      return claim_what_is_carried(instance_, solution_);
+    }
+    if (solution_.flows.empty()) return;
     std::vector<bool> is_shown(instance_.demands.size(), false);
     for (const auto& [column, rate] : solution_.flows) is_shown[column.demand] = true;
     bool has_hidden_code = false;
@@ -103,25 +87,20 @@ class Jobs {
       for (const Carried::Tree& tree : solution_.carried->trees[i])
         has_hidden_code = has_hidden_code || (tree.code != nullptr && !is_shown[i]);
     }
-    if (jobs_.size() > 1) drop_thin_shares();
-    if (jobs_.size() > 1 || (has_hidden_code && !solution_.flows.empty())) {
-      claim_what_is_carried(instance_, solution_);
-    } else if (!solution_.flows.empty()) {
-      show_flows(instance_, solution_);
-    }
+    has_hidden_code ? claim_what_is_carried(instance_, solution_) : show_flows(instance_, solution_);
   }
 
   // Who has what of the overlay: part_.
   void share_out() {
-    Part used(instance_);
+    Load used(instance_);
     std::map<std::set<NodeId>, std::vector<std::size_t>> alike;  // jobs by their nodes
     for (const std::size_t j : jobs_) {
       std::set<NodeId> nodes;
-      Part& load = part_.emplace(j, Part(instance_)).first->second;
+      Load& load = part_.emplace(j, Load(instance_)).first->second;
       for (const std::vector<std::size_t>& turn : problem_.jobs[j].turns) {
         for (const std::size_t c : turn) {
           for (const std::size_t i : problem_.sessions_of[c]) {
-            for (const Carried::Tree& tree : solution_.carried->trees[i]) load.add(instance_, tree);
+            for (const Carried::Tree& tree : solution_.carried->trees[i]) add_tree(instance_, tree, load);
           }
           const std::vector<NodeId>& members = problem_.scenario->collectives[c].members;
           nodes.insert(members.begin(), members.end());
@@ -143,8 +122,8 @@ class Jobs {
   }
 
   // What jobs of the same nodes have together, by their weights, which come to `whole` for all jobs.
-  void share_among(const std::vector<std::size_t>& jobs, const Part& used, double whole) {
-    Part together(instance_);
+  void share_among(const std::vector<std::size_t>& jobs, const Load& used, double whole) {
+    Load together(instance_);
     double weight = 0.0;
     for (const std::size_t j : jobs) {
       together.add(part_.at(j));
@@ -161,7 +140,7 @@ class Jobs {
     with_rest(together.egress, used.egress, instance_.network.egress_bps);
     with_rest(together.ingress, used.ingress, instance_.network.ingress_bps);
     for (const std::size_t j : jobs) {
-      Part part(instance_);
+      Load part(instance_);
       part.add(together, weight_of(j) / weight);
       part_.at(j) = std::move(part);
     }
@@ -178,7 +157,7 @@ class Jobs {
   [[nodiscard]] Network network_of(std::size_t job) const {
     Network network = problem_.network;
     if (!part_.contains(job)) return network;
-    const Part& part = part_.at(job);
+    const Load& part = part_.at(job);
     // What has no part in it at all is out of reach; who can send nothing has no links.
     const auto is_none = [](double mine, double limit) {
       return std::isfinite(limit) && !(mine > kLeastPart * limit);
@@ -240,7 +219,7 @@ class Jobs {
   }
 
   void shrink_into_part(std::size_t job, const std::vector<std::size_t>& turn) {
-    Part load(instance_);
+    Load load(instance_);
     const auto each_tree = [&](const auto& visit) {
       for (const std::size_t c : turn) {
         for (const std::size_t i : problem_.sessions_of[c]) {
@@ -248,8 +227,8 @@ class Jobs {
         }
       }
     };
-    each_tree([&](const Carried::Tree& tree) { load.add(instance_, tree); });
-    const double factor = load.factor_into(part_.at(job), problem_.network);
+    each_tree([&](const Carried::Tree& tree) { add_tree(instance_, tree, load); });
+    const double factor = factor_into(load, part_.at(job), problem_.network);
     each_tree([&](Carried::Tree& tree) { tree.rate *= factor; });
   }
 
@@ -262,15 +241,13 @@ class Jobs {
       const std::vector<std::size_t>& own = problem_.sessions_of[c];
       sessions.insert(sessions.end(), own.begin(), own.end());
     }
-    const std::set<std::size_t> replaced(sessions.begin(), sessions.end());
-    std::erase_if(solution_.flows, [&](const auto& flow) { return replaced.contains(flow.first.demand); });
     for (std::size_t k = 0; k < sessions.size(); ++k)
       solution_.carried->trees[sessions[k]] = std::move(alone.carried->trees[k]);
+    if (jobs_.size() > 1) return;  // nothing but streams is said of several
     for (auto& [column, rate] : alone.flows) {
       column.demand = sessions[column.demand];
       solution_.flows.emplace_back(std::move(column), rate);
     }
-    if (jobs_.size() > 1) return;
     for (PlanLevel& level : alone.levels) solution_.levels.push_back(std::move(level));
   }
 
@@ -293,7 +270,7 @@ class Jobs {
   ExactMemory* memory_;
   Scenario alone_;                 // of the turn that is planned
   std::vector<std::size_t> jobs_;  // that send something
-  std::map<std::size_t, Part> part_;
+  std::map<std::size_t, Load> part_;
   ExactSolution solution_;
 };
 

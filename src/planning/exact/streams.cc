@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/spending.h"
 #include "planning/exact/coded_streams.h"
+#include "planning/exact/load.h"
 
 namespace square::planning {
 namespace {
@@ -15,8 +16,6 @@ namespace {
 constexpr double kSlack = 1e-9;
 // A tree, or a share of an all-reduce, with less of its group's rate is a solver's noise.
 constexpr double kNoStreamRate = 1e-8;
-
-double fitting_factor(double load, double limit) { return load > limit ? limit / load : 1.0; }
 
 void shrink(double most, std::size_t demand, Carried& carried) {
   const double part = fitting_factor(rate_of(carried, demand), most);
@@ -70,18 +69,11 @@ Carried trees_of(const Instance& instance, const ColumnPool& pool, const std::ve
 // keeps rows to its tolerance, the result keeps them exactly.
 class Loads {
  public:
-  explicit Loads(const Instance& instance)
-      : instance_(instance),
-        link_(instance.link_count()),
-        egress_(instance.node_count()),
-        ingress_(instance.node_count()) {}
+  explicit Loads(const Instance& instance) : instance_(instance), load_(instance) {}
 
-  void add(int link, double load) {
-    const auto e = static_cast<std::size_t>(link);
-    link_[e] += load;
-    egress_[instance_.tail[e].index()] += load;
-    ingress_[instance_.head[e].index()] += load;
-    cost_ += load * instance_.price[e];
+  void add(int link, double bps) {
+    load_.add(instance_, link, bps);
+    cost_ += bps * instance_.price[static_cast<std::size_t>(link)];
   }
 
   [[nodiscard]] double factor(const std::vector<int>& links) const {
@@ -90,18 +82,16 @@ class Loads {
       const auto e = static_cast<std::size_t>(number);
       const auto tail = instance_.tail[e].index();
       const auto head = instance_.head[e].index();
-      least = std::min({least, fitting_factor(link_[e], instance_.network.capacity_bps[e]),
-                        fitting_factor(egress_[tail], instance_.network.egress_bps[tail]),
-                        fitting_factor(ingress_[head], instance_.network.ingress_bps[head])});
+      least = std::min({least, fitting_factor(load_.link[e], instance_.network.capacity_bps[e]),
+                        fitting_factor(load_.egress[tail], instance_.network.egress_bps[tail]),
+                        fitting_factor(load_.ingress[head], instance_.network.ingress_bps[head])});
     }
     return least;
   }
 
  private:
   const Instance& instance_;
-  std::vector<double> link_;
-  std::vector<double> egress_;
-  std::vector<double> ingress_;
+  Load load_;
   double cost_ = 0.0;
 };
 

@@ -47,6 +47,19 @@ std::vector<NodeId> some(Drawing& drawing, std::vector<NodeId> ids, std::size_t 
   return ids;
 }
 
+// Calls `check` with so many overlays of `least` and up to `spread` more nodes.
+template <typename Check>
+void draw(std::uint64_t count, std::size_t least, std::size_t spread, const Check& check) {
+  for (std::uint64_t k = 0; k < count; ++k) {
+    CAPTURE(seed());
+    CAPTURE(k);
+    Drawing drawing(seed() + k);
+    std::vector<NodeId> ids;
+    Scenario scenario = overlay(drawing, least + k % spread, ids);
+    check(k, drawing, scenario, ids);
+  }
+}
+
 // make_plan() validates what it makes.
 Plan plan_of(const Scenario& scenario) {
   Result<PlanResult> made = make_plan(scenario);
@@ -68,12 +81,7 @@ Plan at_once(Scenario scenario) {
 }
 
 TEST_CASE("a group that is alone: each collective has what it has without the others, and a proof") {
-  for (std::uint64_t k = 0; k < 20; ++k) {
-    CAPTURE(seed());
-    CAPTURE(k);
-    Drawing drawing(seed() + k);
-    std::vector<NodeId> ids;
-    Scenario scenario = overlay(drawing, 4 + k % 6, ids);
+  draw(20, 4, 6, [](std::uint64_t k, Drawing& drawing, Scenario& scenario, const std::vector<NodeId>& ids) {
     for (std::size_t c = 0; c < 3; ++c)
       add(scenario, "a", "job", kOps[(k + c) % 4], c == 2 ? some(drawing, ids, 3) : ids);
     const Plan plan = plan_of(scenario);
@@ -83,16 +91,11 @@ TEST_CASE("a group that is alone: each collective has what it has without the ot
     }
     CHECK(plan.certificate.levels.size() >= 3);
     for (const LevelGap& gap : certified_gaps(plan).value()) CHECK(gap.lp_gap < 1e-6);
-  }
+  });
 }
 
 TEST_CASE("groups of the same nodes share what each of their collectives would have alone, by weight") {
-  for (std::uint64_t k = 0; k < 12; ++k) {
-    CAPTURE(seed());
-    CAPTURE(k);
-    Drawing drawing(seed() + k);
-    std::vector<NodeId> ids;
-    Scenario scenario = overlay(drawing, 4 + k % 5, ids);
+  draw(12, 4, 5, [](std::uint64_t k, Drawing&, Scenario& scenario, const std::vector<NodeId>& ids) {
     for (const std::string tenant : {"a", "b"}) {
       for (std::size_t c = 0; c < 2; ++c) add(scenario, tenant, "job of " + tenant, kOps[(k + c) % 4], ids);
     }
@@ -103,16 +106,11 @@ TEST_CASE("groups of the same nodes share what each of their collectives would h
       const double part = c < 2 ? 0.25 : 0.75;
       CHECK(plan.collectives[c].rate_bps == doctest::Approx(part * alone(scenario, c)).epsilon(0.02));
     }
-  }
+  });
 }
 
 TEST_CASE("a group and a collective of the same nodes, and groups that share some, fit together") {
-  for (std::uint64_t k = 0; k < 40; ++k) {
-    CAPTURE(seed());
-    CAPTURE(k);
-    Drawing drawing(seed() + k);
-    std::vector<NodeId> ids;
-    Scenario scenario = overlay(drawing, 4 + k % 5, ids);
+  draw(40, 4, 5, [](std::uint64_t k, Drawing& drawing, Scenario& scenario, const std::vector<NodeId>& ids) {
     for (std::size_t c = 0; c < 2; ++c) add(scenario, "a", "job", kOps[(k + c) % 4], ids);
     add(scenario, "b", "", kOps[k % 4], ids);
     for (std::size_t c = 0; c < 2 + k % 3; ++c)
@@ -120,16 +118,11 @@ TEST_CASE("a group and a collective of the same nodes, and groups that share som
     if (k % 2 == 0) scenario.policy.deadline_seconds = 1e-4 * static_cast<double>(k + 1);
     const Plan plan = plan_of(scenario);
     for (const PlanCollective& collective : plan.collectives) CHECK(collective.rate_bps > 0.0);
-  }
+  });
 }
 
 TEST_CASE("a group beside others takes nothing from them, and its collectives gain") {
-  for (std::uint64_t k = 0; k < 20; ++k) {
-    CAPTURE(seed());
-    CAPTURE(k);
-    Drawing drawing(seed() + k);
-    std::vector<NodeId> ids;
-    Scenario scenario = overlay(drawing, 6 + k % 4, ids);
+  draw(20, 6, 4, [](std::uint64_t k, Drawing& drawing, Scenario& scenario, const std::vector<NodeId>& ids) {
     for (std::size_t c = 0; c < 3; ++c) add(scenario, "a", "job", kOps[(k + c) % 4], some(drawing, ids, 4));
     add(scenario, "b", "", kOps[k % 4], some(drawing, ids, 3));
     add(scenario, "c", "", CollectiveOp::kAllToAll, some(drawing, ids, 3));
@@ -141,7 +134,7 @@ TEST_CASE("a group beside others takes nothing from them, and its collectives ga
     for (const PlanSession& session : plan.sessions) {
       if (scenario.policy.max_streams > 0) CHECK(session.streams.size() <= 2);
     }
-    if (scenario.policy.max_streams > 0) continue;
+    if (scenario.policy.max_streams > 0) return;
     // A group weighs what one of its collectives did: all at once they had a third of it each.
     for (std::size_t c = 0; c < 5; ++c) {
       CAPTURE(c);
@@ -151,7 +144,7 @@ TEST_CASE("a group beside others takes nothing from them, and its collectives ga
         CHECK(plan.collectives[c].rate_bps == doctest::Approx(before.collectives[c].rate_bps).epsilon(1e-6));
       if (c < 3) CHECK(plan.collectives[c].rate_bps >= before.collectives[c].rate_bps * (1.0 - 1e-6));
     }
-  }
+  });
 }
 
 TEST_CASE("without its group a plan of collectives that follow one another puts too much on links") {
