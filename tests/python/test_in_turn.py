@@ -79,6 +79,16 @@ def test_a_file_says_group_and_a_plan_repeats_it(tmp_path: Path) -> None:
     assert max(link.load_bps / link.capacity_bps for link in again.links) <= 1 + 1e-6
 
 
+def test_what_limits_a_turn_is_its_own_load() -> None:
+    plan = square.plan(scenario(*(collective(operation, group="job") for operation in OPERATIONS)))
+    for one in plan.collectives:
+        cuts = square.limits(plan, one.sessions[0]).cuts
+        assert cuts
+        for cut in cuts:
+            full = sum(link.capacity_bps for link in cut.links)
+            assert sum(link.load_bps for link in cut.links) == pytest.approx(full, rel=0.01)
+
+
 @pytest.mark.parametrize("coding", ["off", "exact"])
 def test_random_groups_fit(coding: str, seed: int) -> None:
     for number in range(SOLVES // 2):

@@ -26,6 +26,7 @@ class LimitFinder {
 
   Limits find(CollectiveId id, std::optional<SessionId> session) {
     const std::size_t c = reading_.position_of(id);
+    reading_.ask_about(c);
     const PlanCollective& collective = reading_.plan().collectives[c];
     Limits limits;
     limits.collective = id;

@@ -14,11 +14,6 @@ void add_load(std::vector<LimitedResource::Load>& loads, SessionId session, doub
   loads.back().rate_bps += rate_bps;
 }
 
-void take(LimitedResource& resource, const std::vector<LimitedResource::Load>& loads) {
-  resource.loads = loads;
-  for (const LimitedResource::Load& load : loads) resource.load_bps += load.rate_bps;
-}
-
 }  // namespace
 
 bool Payload::crosses(const NodeSet& into) const {
@@ -48,7 +43,8 @@ PlanReading::PlanReading(const Plan& plan)
       on_link_(plan.links.size()),
       leaving_(plan.nodes.size()),
       entering_(plan.nodes.size()),
-      name_rank_(plan.nodes.size()) {
+      name_rank_(plan.nodes.size()),
+      job_of_(validation::number_jobs(plan)) {
   for (std::size_t c = 0; c < plan.collectives.size(); ++c) {
     const PlanCollective& collective = plan.collectives[c];
     position_of_.emplace(collective.id, c);
@@ -66,9 +62,30 @@ PlanReading::PlanReading(const Plan& plan)
   for (std::size_t rank = 0; rank < by_name.size(); ++rank) name_rank_[by_name[rank]] = rank;
 }
 
+void PlanReading::take(LimitedResource& resource, const Loads& loads) const {
+  std::map<std::size_t, std::map<JobTurn, double>> sums;  // by job
+  for (const LimitedResource::Load& load : loads) {
+    const auto& [job, turn] = when_.at(load.session);
+    sums[job][turn] += load.rate_bps;
+  }
+  std::map<std::size_t, JobTurn> counted;
+  for (const auto& [job, turns] : sums) {
+    const auto by_rate = [](const auto& a, const auto& b) { return a.second < b.second; };
+    const bool is_asked = asked_ && asked_->first == job;
+    counted[job] = is_asked ? asked_->second : std::ranges::max_element(turns, by_rate)->first;
+  }
+  for (const LimitedResource::Load& load : loads) {
+    const auto& [job, turn] = when_.at(load.session);
+    if (counted.at(job) != turn) continue;
+    resource.loads.push_back(load);
+    resource.load_bps += load.rate_bps;
+  }
+}
+
 void PlanReading::read_loads() {
   const validation::LinkTable table(plan_);
   for (const PlanSession& session : plan_.sessions) {
+    when_.emplace(session.id, when_of(position_of(session.collective)));
     for (const PlanStream& stream : session.streams) {
       for (const auto& [from, to] : stream.links) {
         const int link = table.find(from, to);

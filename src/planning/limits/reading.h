@@ -2,9 +2,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "base/plan/figures.h"
 #include "square/limits.h"
 
 namespace square::planning {
@@ -42,6 +45,10 @@ class PlanReading {
  public:
   explicit PlanReading(const Plan& plan);
 
+  // Whose limits are looked for: of its job its own turn counts from now on, of others the one that loads a
+  // link or node most, for turns of a job follow one another.
+  void ask_about(std::size_t collective) { asked_ = when_of(collective); }
+
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] bool is_about_cost() const { return plan_.certificate.cost_bound_usd_per_hour.has_value(); }
 
@@ -67,6 +74,13 @@ class PlanReading {
  private:
   using Loads = std::vector<LimitedResource::Load>;
 
+  using When = std::pair<std::size_t, JobTurn>;  // the number of a job, and the turn
+
+  [[nodiscard]] When when_of(std::size_t collective) const {
+    return {job_of_[collective],
+            job_turn_of(plan_.collectives[collective].op, plan_.collectives[collective].id)};
+  }
+  void take(LimitedResource& resource, const Loads& loads) const;
   void read_loads();
   void read_payloads(std::size_t collective);
 
@@ -82,6 +96,9 @@ class PlanReading {
   std::vector<Loads> leaving_;   // by NodeId
   std::vector<Loads> entering_;  // by NodeId
   std::vector<std::size_t> name_rank_;
+  std::vector<std::size_t> job_of_;  // by collective
+  std::unordered_map<SessionId, When> when_;
+  std::optional<When> asked_;
 };
 
 }  // namespace square::planning
