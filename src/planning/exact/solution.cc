@@ -13,6 +13,7 @@
 #include "planning/exact/spanning_rates.h"
 #include "planning/exact/stars.h"
 #include "planning/exact/unicasts.h"
+#include "planning/large/large_plan.h"
 
 namespace square::planning {
 namespace {
@@ -71,7 +72,9 @@ class Fair {
     if (done.is_ok() && !*done) done = from_cuts();
     // Too late for it: the first trees are a plan still.
     if (!done.is_ok() && done.status().code() != StatusCode::kDeadlineExceeded) return done.status();
-    if (!done.is_ok() || !*done) SQUARE_RETURN_IF_ERROR(from_trees());
+    if (done.is_ok() && *done) return std::move(solution_);
+    if (is_large(instance_)) return solve_large(instance_, streams_);
+    SQUARE_RETURN_IF_ERROR(from_trees());
     return std::move(solution_);
   }
 

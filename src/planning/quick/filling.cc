@@ -13,8 +13,9 @@ namespace {
 
 class Filling {
  public:
-  Filling(const Instance& instance, const std::vector<std::vector<QuickTree>>& trees)
-      : instance_(instance), given_(trees) {
+  Filling(const Instance& instance, const std::vector<std::vector<QuickTree>>& trees,
+          const std::vector<std::vector<double>>& parts)
+      : instance_(instance), parts_(parts) {
     add_resources();
     first_tree_.push_back(0);
     for (const auto& of_demand : trees) {
@@ -113,7 +114,7 @@ class Filling {
         for (std::size_t k = 0; k < alternative.demands.size(); ++k) {
           const std::size_t i = alternative.demands[k];
           alternative_[i] = {c, a};
-          pace_[i] = group.weight * alternative.fractions[k] / static_cast<double>(group.alternatives.size());
+          pace_[i] = group.weight * alternative.fractions[k] * part_of(c, a);
           for (std::size_t t = first_tree_[i]; t < first_tree_[i + 1]; ++t)
             active_weight_[i] += trees_[t].weight;
           set_speeds(i);
@@ -121,6 +122,11 @@ class Filling {
       }
     }
     expect_events();
+  }
+
+  [[nodiscard]] double part_of(std::size_t group, std::size_t alternative) const {
+    if (!parts_.empty()) return parts_[group][alternative];
+    return 1.0 / static_cast<double>(instance_.groups[group].alternatives.size());
   }
 
   // Of the demand's trees that grow, together its pace.
@@ -202,7 +208,7 @@ class Filling {
   }
 
   const Instance& instance_;
-  const std::vector<std::vector<QuickTree>>& given_;
+  const std::vector<std::vector<double>>& parts_;
   double now_ = 0.0;  // the level
   std::vector<Resource> resources_;
   std::vector<Tree> trees_;
@@ -237,8 +243,9 @@ Filled filled_by(const Instance& instance, std::vector<std::vector<double>> tree
   return filled;
 }
 
-Filled fill(const Instance& instance, const std::vector<std::vector<QuickTree>>& trees) {
-  return Filling(instance, trees).run();
+Filled fill(const Instance& instance, const std::vector<std::vector<QuickTree>>& trees,
+            const std::vector<std::vector<double>>& parts) {
+  return Filling(instance, trees, parts).run();
 }
 
 }  // namespace square::planning

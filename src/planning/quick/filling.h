@@ -20,7 +20,9 @@ Filled filled_by(const Instance& instance, std::vector<std::vector<double>> tree
 // Weighted max-min by progressive filling (Bertsekas and Gallager, Data Networks, 1992, 6.5.2): all
 // groups grow at the pace of their weights; a tree stops when a link, a node limit or the budget that
 // it uses is full, and the others of its demand go on for it; a group stops with the first demand
-// that has no tree left, a share of an all-reduce likewise. With one tree a demand that is exact.
-Filled fill(const Instance& instance, const std::vector<std::vector<QuickTree>>& trees);
+// that has no tree left, a share of an all-reduce likewise. With one tree a demand that is exact. `parts`, by
+// group and alternative, say how its alternatives share a group's pace, together 1; empty: alike.
+Filled fill(const Instance& instance, const std::vector<std::vector<QuickTree>>& trees,
+            const std::vector<std::vector<double>>& parts = {});
 
 }  // namespace square::planning

@@ -51,6 +51,8 @@ bool keep_widest(std::size_t count, const Filled& filled, std::vector<std::vecto
   return dropped;
 }
 
+}  // namespace
+
 ExactSolution solution_of(const Instance& instance, const Filled& filled,
                           const std::vector<std::vector<QuickTree>>& trees) {
   ExactSolution solution;
@@ -68,8 +70,6 @@ ExactSolution solution_of(const Instance& instance, const Filled& filled,
   }
   return solution;
 }
-
-}  // namespace
 
 std::size_t most_trees(const Instance& instance, const std::vector<std::vector<QuickTree>>& trees) {
   std::size_t once = 1;
