@@ -35,7 +35,7 @@ constexpr double kEarlySteeper = 1.12;
 constexpr int kEarlyPasses = 4;
 // In the end: lengths, ways that are worth a stream, how many, and passes over those.
 constexpr double kFinalSteepness = 300.0;
-constexpr double kThinWay = 0.005;
+constexpr double kThinWay = 0.01;
 constexpr std::size_t kMostStreams = 32;
 constexpr std::size_t kLeastStreams = 8;
 constexpr std::size_t kStreamsOfAll = 4'096;
