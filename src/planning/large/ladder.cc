@@ -61,6 +61,7 @@ class Climb {
       double level = find_level(false);
       Proof proof = prove_here();
       if (!is_late() && proof.bound > level * (1.0 + kTrusted)) {
+        ladder_.thorough = true;
         level = find_level(true);
         proof = prove_here();
       }
@@ -71,6 +72,8 @@ class Climb {
         mixture_.set_steepness(kFlat);
         proof = prove_here();
       }
+      // The room that the others made is not there.
+      level = std::min(level, proof.bound);
       ProvenLevel& out = ladder_.levels.emplace_back(ProvenLevel{level, {}, std::move(proof)});
       if (!is_found) break;
       stop_charged(out);

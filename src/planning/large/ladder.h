@@ -12,6 +12,7 @@ namespace square::planning {
 struct Ladder {
   std::vector<ProvenLevel> levels;
   std::vector<double> rate;  // by group, bits per second: what its level allows, or a little less
+  bool thorough = false;     // ways that are quickly found were not enough for some level
   bool late = false;         // who was active then has what it had, in the last level
 };
 

@@ -1,6 +1,7 @@
 #include "planning/large/large_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -27,6 +28,8 @@ constexpr double kLevelsPart = 0.9;
 constexpr double kLeastGap = 0.02;
 constexpr double kFiner = 0.3;
 constexpr int kMostClimbs = 3;
+// Rates that differ by less are about the same.
+constexpr double kAboutSame = 0.01;
 // Rounds of first rates, how steep lengths are after them, and passes in a round.
 constexpr int kEarlyRounds = 30;
 constexpr double kEarlySteepness = 4.0;
@@ -35,12 +38,12 @@ constexpr double kEarlySteeper = 1.12;
 constexpr int kEarlyPasses = 4;
 // In the end: lengths, ways that are worth a stream, how many, and passes over those.
 constexpr double kFinalSteepness = 300.0;
-constexpr double kThinWay = 0.01;
+constexpr double kThinWay = 0.005;
 constexpr std::size_t kMostStreams = 32;
 constexpr std::size_t kLeastStreams = 8;
 constexpr std::size_t kStreamsOfAll = 4'096;
 constexpr int kStreamPasses = 100;
-constexpr int kStreamRounds = 4;
+constexpr int kStreamRounds = 8;
 constexpr int kRefillings = 12;
 // Until then nobody gets more than his level by more than this part: what is left is for those below theirs.
 constexpr double kOverLevel = 1.01;
@@ -58,8 +61,11 @@ class Large {
     std::vector<ProvenLevel> levels;  // that are proven well enough
     for (int climbs = 0; climbs < kMostClimbs; ++climbs) {
       Ladder ladder = climb(instance_, mixture_, mixture_.rates(), options, std::move(levels));
-      choose_streams(ladder.rate);
-      write(ladder);
+      if (ladder.late && climbs > 0) break;  // what was found before is whole
+      choose_streams(ladder);
+      ExactSolution found = written(ladder);
+      if (climbs > 0 && is_less(found.lp_rate, solution_.lp_rate)) break;
+      solution_ = std::move(found);
       levels = well_proven(ladder.levels);
       if (ladder.late || levels.size() == ladder.levels.size()) break;
       options.room *= kFiner;
@@ -85,27 +91,25 @@ class Large {
     mixture_.set_rates(rates);
     for (int round = 0; round < kEarlyRounds; ++round) {
       if (round > 0 && steady_clock().now() >= after(kRatesPart)) break;
-      if (!mixture_.find_ways())
+      if (!refill(kEarlyPasses))
         return failed_precondition("no tree was found that keeps the latency bounds");
-      mixture_.even_out(kEarlyPasses);
-      mixture_.set_rates(water_filling(instance_, mixture_));
       mixture_.set_steepness(std::min(kLateSteepness, mixture_.steepness() * kEarlySteeper));
     }
     return Status::ok();
   }
 
   // All at their rates together, over few ways, and what is then left over given away.
-  void choose_streams(const std::vector<double>& rates) {
-    std::vector<double> most = rates;
-    for (double& rate : most) rate *= kOverLevel;
+  void choose_streams(const Ladder& ladder) {
     const Phase phase("choosing trees");
-    mixture_.set_rates(rates);
+    std::vector<double> most = ladder.rate;
+    for (double& rate : most) rate *= kOverLevel;
+    mixture_.set_rates(ladder.rate);
     mixture_.set_steepness(kLateSteepness);
-    settle(mixture_, kFinalSteepness, end_);
+    settle(mixture_, kFinalSteepness, end_, ladder.thorough);
     for (int round = 0; round < kRefillings && steady_clock().now() < end_; ++round)
-      refill(kStreamPasses, most);
+      refill(kStreamPasses, most, ladder.thorough);
     const std::size_t asked = instance_.problem->scenario->policy.max_streams;
-    const std::size_t each = std::clamp(kStreamsOfAll / rates.size(), kLeastStreams, kMostStreams);
+    const std::size_t each = std::clamp(kStreamsOfAll / most.size(), kLeastStreams, kMostStreams);
     for (int round = 0; round < kStreamRounds; ++round) {
       mixture_.drop_thin(kThinWay, asked > 0 ? asked : each);
       mixture_.even_out(kStreamPasses);
@@ -114,15 +118,15 @@ class Large {
   }
 
   // Makes room, and gives it away.
-  bool refill(int passes, const std::vector<double>& most = {}) {
-    const bool found = mixture_.find_ways();
+  bool refill(int passes, const std::vector<double>& most = {}, bool thorough = false) {
+    const bool found = mixture_.find_ways(thorough);
     mixture_.even_out(passes);
     mixture_.set_rates(water_filling(instance_, mixture_, most));
     return found;
   }
 
   // The trees of the ways, and what there is left given to those that can have it.
-  void write(Ladder& ladder) {
+  [[nodiscard]] ExactSolution written(Ladder& ladder) const {
     std::vector<std::vector<QuickTree>> trees(instance_.demands.size());
     std::vector<std::vector<double>> parts;
     const double fit = 1.0 / std::max(1.0, mixture_.fullest());
@@ -140,8 +144,9 @@ class Large {
     for (std::size_t i = 0; i < trees.size(); ++i) {
       for (std::size_t t = 0; t < trees[i].size(); ++t) rates[i][t] += trees[i][t].weight;
     }
-    solution_ = solution_of(instance_, filled_by(instance_, std::move(rates)), trees);
-    write_levels(ladder.levels);
+    ExactSolution solution = solution_of(instance_, filled_by(instance_, std::move(rates)), trees);
+    write_levels(ladder.levels, solution);
+    return solution;
   }
 
   // The instance where the trees have taken their weights.
@@ -173,20 +178,37 @@ class Large {
   }
 
   // With the rates that came of them.
-  void write_levels(std::vector<ProvenLevel>& levels) {
-    FairRates rates{solution_.lp_rate, {}, {}, false, {}};
+  void write_levels(std::vector<ProvenLevel>& levels, ExactSolution& solution) const {
+    FairRates rates{solution.lp_rate, {}, {}, false, {}};
     for (const ProvenLevel& level : levels) rates.levels.push_back(FairLevel{0.0, level.groups, {}, {}});
     double least = kUnreachable;
     for (std::size_t k = levels.size(); k-- > 0;) {
       for (const std::size_t c : levels[k].groups)
-        least = std::min(least, solution_.lp_rate[c] / instance_.groups[c].weight);
+        least = std::min(least, solution.lp_rate[c] / instance_.groups[c].weight);
       levels[k].level = rates.levels[k].level = least;
     }
     const std::vector<Targets> targets = level_targets(instance_, rates);
     for (std::size_t k = 0; k < targets.size(); ++k) {
       levels[k].proof.bound = proven_bound(instance_, targets[k], levels[k].proof);
-      solution_.levels.push_back(plan_level(instance_, targets[k], levels[k].proof, levels[k].groups));
+      solution.levels.push_back(plan_level(instance_, targets[k], levels[k].proof, levels[k].groups));
     }
+  }
+
+  // Lexicographically, from the least level up.
+  [[nodiscard]] bool is_less(const std::vector<double>& one, const std::vector<double>& other) const {
+    const std::vector<double> a = sorted_levels(one);
+    const std::vector<double> b = sorted_levels(other);
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      if (std::abs(a[k] - b[k]) > kAboutSame * b[k]) return a[k] < b[k];
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::vector<double> sorted_levels(const std::vector<double>& rates) const {
+    std::vector<double> levels;
+    for (std::size_t c = 0; c < rates.size(); ++c) levels.push_back(rates[c] / instance_.groups[c].weight);
+    std::sort(levels.begin(), levels.end());
+    return levels;
   }
 
   // The first ones, up to one that is not.

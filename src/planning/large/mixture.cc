@@ -12,7 +12,7 @@ namespace {
 
 // A way must be shorter than those known by this part to be taken in.
 constexpr double kShorter = 1e-4;
-// Ways of a group that are known at once; of more, those that carry nothing are forgotten, but for the
+// Ways of a group that are known at once: a new one takes the place of the thinnest that is not among the
 // newest.
 constexpr std::size_t kMostWays = 40;
 constexpr std::size_t kNewest = 8;
@@ -186,9 +186,13 @@ void Mixture::take_in(std::size_t group, GroupWay way) {
                   [&](const GroupWay& known) { return length >= cost(known) * (1.0 - kShorter); }))
     return;
   if (ways.size() >= kMostWays) {
-    const auto unused = std::find_if(ways.begin(), ways.end() - kNewest,
-                                     [](const GroupWay& known) { return known.rate <= 0.0; });
-    if (unused != ways.end() - kNewest) ways.erase(unused);
+    const auto thinnest =
+        std::min_element(ways.begin(), ways.end() - kNewest,
+                         [](const GroupWay& a, const GroupWay& b) { return a.rate < b.rate; });
+    for (const Use& use : thinnest->uses) change(use, -thinnest->rate);
+    for (const Use& use : way.uses) change(use, thinnest->rate);
+    way.rate = thinnest->rate;
+    ways.erase(thinnest);
   }
   ways.push_back(std::move(way));
   for (int k = 0; k < kMovesToNew; ++k) {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "planning/exact/instance.h"
+#include "planning/exact/resources.h"
 #include "planning/exact/tree_pricer.h"
-#include "planning/large/resources.h"
 
 namespace square::planning {
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/spending.h"
+#include "planning/exact/resources.h"
 
 namespace square::planning {
 namespace {
@@ -16,11 +17,12 @@ class Filling {
   Filling(const Instance& instance, const std::vector<std::vector<QuickTree>>& trees,
           const std::vector<std::vector<double>>& parts)
       : instance_(instance), parts_(parts) {
-    add_resources();
+    const Resources resources(instance);
+    for (std::size_t r = 0; r < resources.count(); ++r) resources_.emplace_back().left = resources.limit(r);
     first_tree_.push_back(0);
     for (const auto& of_demand : trees) {
       first_tree_.push_back(first_tree_.back() + of_demand.size());
-      for (const QuickTree& tree : of_demand) add_tree(tree);
+      for (const QuickTree& tree : of_demand) add_tree(tree, resources);
     }
     active_weight_.resize(trees.size());
     pace_.resize(trees.size());
@@ -57,7 +59,7 @@ class Filling {
     double since = 0.0;
     double speed = 0.0;
     bool grows = true;
-    std::vector<std::pair<std::size_t, double>> uses;  // resource, and how much a bit per second takes of it
+    std::vector<Use> uses;
   };
   struct Event {
     double when = 0.0;
@@ -72,38 +74,13 @@ class Filling {
     std::size_t alternative = 0;
   };
 
-  // Links, then limits of nodes, then the budget.
-  void add_resources() {
-    const auto add = [&](double limit) { resources_.emplace_back().left = limit; };
-    for (const double capacity : instance_.network.capacity_bps) add(capacity);
-    for (const double limit : instance_.network.egress_bps) add(limit);
-    for (const double limit : instance_.network.ingress_bps) add(limit);
-    add(instance_.budget_usd_per_hour.value_or(kUnreachable));
-  }
-
-  void add_tree(const QuickTree& given) {
+  void add_tree(const QuickTree& given, const Resources& resources) {
     const std::size_t number = trees_.size();
     Tree& tree = trees_.emplace_back();
     tree.demand = first_tree_.size() - 2;
     tree.weight = given.weight;
-    const auto use = [&](std::size_t resource, double part) {
-      if (std::isinf(resources_[resource].left) || part <= 0.0) return;
-      tree.uses.emplace_back(resource, part);
-    };
-    const std::size_t links = instance_.link_count();
-    const std::size_t nodes = instance_.node_count();
-    for (const int link : given.links) {
-      const auto e = static_cast<std::size_t>(link);
-      use(e, 1.0);
-      use(links + instance_.tail[e].index(), 1.0);
-      use(links + nodes + instance_.head[e].index(), 1.0);
-      use(links + 2 * nodes, instance_.price[e]);
-    }
-    std::sort(tree.uses.begin(), tree.uses.end());
-    for (const auto& [resource, part] : tree.uses) {
-      std::vector<std::size_t>& users = resources_[resource].trees;
-      if (users.empty() || users.back() != number) users.push_back(number);
-    }
+    tree.uses = resources.uses({{given.links, 1.0}});
+    for (const Use& use : tree.uses) resources_[use.resource].trees.push_back(number);
   }
 
   void start() {

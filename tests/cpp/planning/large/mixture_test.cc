@@ -34,6 +34,7 @@ std::vector<double> used_of(const Mixture& mixture) {
 }
 
 TEST_CASE("what settles fills the fullest resource hardly more than the program's optimum") {
+  double most = 0.0;
   int far = 0;  // where capacities are decades apart
   for (std::uint64_t k = 0; k < 30; ++k) {
     CAPTURE(seed());
@@ -52,6 +53,7 @@ TEST_CASE("what settles fills the fullest resource hardly more than the program'
     settle(mixture, 400.0, soon(), true);
     CHECK(mixture.fullest() < 1.2);
     far += mixture.fullest() > 1.02 ? 1 : 0;
+    most = std::max(most, mixture.fullest());
     CHECK(mixture.fullest() > 1.0 - 1e-6);
     CHECK(mixture.least_fullest() < mixture.fullest() * (1.0 + 1e-9));
     for (std::size_t c = 0; c < rates.size(); ++c) {
@@ -60,6 +62,7 @@ TEST_CASE("what settles fills the fullest resource hardly more than the program'
       CHECK(sum == doctest::Approx(rates[c]));
     }
   }
+  MESSAGE(far << " of 30 over 1.02, most " << most);
   CHECK(far <= 8);
 }
 

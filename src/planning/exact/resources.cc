@@ -1,4 +1,4 @@
-#include "planning/large/resources.h"
+#include "planning/exact/resources.h"
 
 #include <algorithm>
 #include <cmath>
