@@ -12,8 +12,8 @@ namespace {
 
 // A way must be shorter than those known by this part to be taken in.
 constexpr double kShorter = 1e-4;
-// Ways of a group that are known at once: a new one takes the place of the thinnest that is not among the
-// newest.
+// Ways of a group that are known at once, for each of its alternatives: a new one takes the place of the
+// thinnest that is not among the newest.
 constexpr std::size_t kMostWays = 40;
 constexpr std::size_t kNewest = 8;
 // Who pays less than this part of what groups pay on average hardly stands in anybody's way.
@@ -185,7 +185,7 @@ void Mixture::take_in(std::size_t group, GroupWay way) {
   if (std::any_of(ways.begin(), ways.end(),
                   [&](const GroupWay& known) { return length >= cost(known) * (1.0 - kShorter); }))
     return;
-  if (ways.size() >= kMostWays) {
+  if (ways.size() >= kMostWays * instance_.groups[group].alternatives.size()) {
     const auto thinnest =
         std::min_element(ways.begin(), ways.end() - kNewest,
                          [](const GroupWay& a, const GroupWay& b) { return a.rate < b.rate; });
@@ -262,9 +262,16 @@ void Mixture::drop_thin(double part, std::size_t most) {
     std::vector<GroupWay>& ways = ways_[c];
     std::stable_sort(ways.begin(), ways.end(),
                      [](const GroupWay& a, const GroupWay& b) { return a.rate > b.rate; });
-    std::size_t kept = std::min(most, ways.size());
-    while (kept > 1 && ways[kept - 1].rate < part * rates_[c]) --kept;
-    ways.resize(kept);
+    const std::size_t alternatives = std::max<std::size_t>(instance_.groups[c].alternatives.size(), 1);
+    const double least = part * rates_[c] / static_cast<double>(alternatives);
+    std::vector<std::size_t> kept(alternatives);
+    bool is_first = true;
+    std::erase_if(ways, [&](const GroupWay& way) {
+      const bool stays =
+          std::exchange(is_first, false) || (way.rate >= least && kept[way.alternative] < most);
+      kept[way.alternative] += stays ? 1 : 0;
+      return !stays;
+    });
     double left = 0.0;
     for (const GroupWay& way : ways) left += way.rate;
     for (GroupWay& way : ways) way.rate *= left > 0.0 ? rates_[c] / left : 0.0;

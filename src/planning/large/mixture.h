@@ -50,7 +50,8 @@ class Mixture {
   // The lengths of the moment, 1 / limit where it is fullest; those that hardly count are 0.
   [[nodiscard]] std::vector<double> lengths() const;
 
-  // Forgets ways with less than this part of the group's rate; the others take over what they had.
+  // Forgets ways with less than this part of what the group's alternatives have on average, and of each
+  // alternative all but the `most` widest; the others take over what they had.
   void drop_thin(double part, std::size_t most);
 
   [[nodiscard]] const std::vector<std::vector<GroupWay>>& ways() const { return ways_; }

@@ -51,7 +51,7 @@ TEST_CASE("rates are nearly those of the program, and levels are proven") {
     const std::vector<double> got = sorted_levels(made.instance, rate);
     const std::vector<double> best = sorted_levels(made.instance, exact->rate);
     least = std::min(least, got.front() / best.front());
-    CHECK(got.front() > 0.8 * best.front());
+    CHECK(got.front() > 0.9 * best.front());
     low += got.front() < 0.95 * best.front() ? 1 : 0;
     CHECK(got.front() < best.front() * (1.0 + 1e-6));
     const std::vector<LevelGap> gaps = certified_gaps(plan).value();
@@ -62,9 +62,10 @@ TEST_CASE("rates are nearly those of the program, and levels are proven") {
       ++levels;
     }
   }
-  MESSAGE("worst gap " << worst << ", " << far << " of " << levels << " levels over 0.05, " << low << " least rates below 0.95, least " << least);
-  CHECK(far * 5 <= levels);
-  CHECK(low <= 8);
+  MESSAGE("worst gap " << worst << ", " << far << " of " << levels << " levels over 0.05, " << low
+                       << " least rates below 0.95, least " << least);
+  CHECK(far * 10 <= levels);
+  CHECK(low <= 1);
 }
 
 TEST_CASE("a deadline that has passed leaves a plan that is valid, with a bound of its least rate") {

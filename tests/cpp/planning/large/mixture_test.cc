@@ -51,7 +51,7 @@ TEST_CASE("what settles fills the fullest resource hardly more than the program'
     for (double& rate : rates) rate *= level;
     mixture.set_rates(rates);
     settle(mixture, 400.0, soon(), true);
-    CHECK(mixture.fullest() < 1.2);
+    CHECK(mixture.fullest() < 1.1);
     far += mixture.fullest() > 1.02 ? 1 : 0;
     most = std::max(most, mixture.fullest());
     CHECK(mixture.fullest() > 1.0 - 1e-6);
@@ -63,7 +63,7 @@ TEST_CASE("what settles fills the fullest resource hardly more than the program'
     }
   }
   MESSAGE(far << " of 30 over 1.02, most " << most);
-  CHECK(far <= 8);
+  CHECK(far <= 5);
 }
 
 TEST_CASE("water stops each group at a full resource of which none has more, or at its most") {
@@ -111,7 +111,8 @@ TEST_CASE("thin ways are dropped, and the others carry their rates") {
   for (std::size_t c = 0; c < mixture.ways().size(); ++c) {
     double sum = 0.0;
     for (const GroupWay& way : mixture.ways()[c]) sum += way.rate;
-    CHECK(mixture.ways()[c].size() <= 2);
+    for (std::size_t a = 0; a < made.instance.groups[c].alternatives.size(); ++a)
+      CHECK(std::ranges::count(mixture.ways()[c], a, &GroupWay::alternative) <= 2);
     CHECK(sum == doctest::Approx(mixture.rates()[c]));
   }
 }
