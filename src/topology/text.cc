@@ -134,6 +134,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known) {
   if (known.empty()) return {};
+  // "deadline" for "deadline_seconds" is nearer than any change of letters.
+  const auto longer = std::ranges::find_if(known, [&](std::string_view k) {
+    return !word.empty() && k.size() > word.size() && k.starts_with(word) && k[word.size()] == '_';
+  });
+  if (longer != known.end()) return *longer;
   return *std::ranges::min_element(known, {}, [&](std::string_view k) { return edit_distance(word, k); });
 }
 

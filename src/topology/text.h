@@ -29,7 +29,8 @@ std::string_view trim(std::string_view text);
 
 // Insertions, deletions and changes that turn `a` into `b`, letters in any case.
 std::size_t edit_distance(std::string_view a, std::string_view b);
-// The word of `known` that is nearest to `word`; empty if there are none.
+// The word of `known` that is nearest to `word`: that goes on after it with an underscore, or else by edits;
+// empty if there are none.
 std::string_view nearest(std::string_view word, std::span<const std::string_view> known);
 
 // `text` without its byte order mark. Errors: INVALID_ARGUMENT, naming the line, for text

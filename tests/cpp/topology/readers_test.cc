@@ -207,6 +207,8 @@ capacity_stddev_mbps = 1.5
           {"node = [1]", "node: must be a list of tables, but holds a whole number"},
           {"[[node]]\nname='a'\negres_mbps=1",
            "in:3: node.egres_mbps: unknown key; the nearest known one is \"egress_mbps\""},
+          {"[[node]]\nname='a'\negress=1",
+           "in:3: node.egress: unknown key; the nearest known one is \"egress_mbps\""},
           {"\n[[node]]\negress_mbps=1", "in:2: node.name: is missing"},
           {"[[node]]\nname=''", "in:2: node.name: must not be empty"},
           {"[[node]]\nname=3", "in:2: node.name: must be a text, not a whole number"},
