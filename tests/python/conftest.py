@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,12 @@ def keep_together(items: list[pytest.Item]) -> None:
     for item in items:
         group = "networks" if item.path.stem in NETWORKS else item.path.stem
         item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_configure() -> None:
+    # A shell has what it starts in the background ignore Ctrl-C, and so have all that that starts.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -316,7 +316,7 @@ void Receiver::on_probe(const Arrival& probe) {
 // With a block that has woken the node anyway, before the timer would; rather with credit than alone.
 bool Receiver::is_answer_due(bool has_company) const {
   if (unanswered_ >= kBlocksPerAcknowledgement) return true;
-  const Duration delay = has_company ? kAcknowledgementDelay / 2 : kAcknowledgementDelay;
+  const Duration delay = has_company ? kAcknowledgementDelay * 3 / 4 : kAcknowledgementDelay;
   return answer_timer_ != 0 && node_->clock.now() >= unanswered_since_ + delay;
 }
 

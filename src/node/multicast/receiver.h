@@ -22,7 +22,7 @@ namespace square {
 
 // Blocks are acknowledged in groups, at the latest after this time.
 inline constexpr std::size_t kBlocksPerAcknowledgement = 64;
-inline constexpr Duration kAcknowledgementDelay = std::chrono::milliseconds(100);
+inline constexpr Duration kAcknowledgementDelay = std::chrono::milliseconds(200);
 
 // Not thread-safe: used on the node's strand. While it is open most blocks are in their place
 // before it hears of them (node/landing.h); the rest is copied as payload work.

@@ -125,7 +125,7 @@ Sender::Stream* Sender::choose_stream(bool is_again) {
   const bool do_codes_move = std::ranges::any_of(
       streams_, [&](const Stream& stream) { return stream.code != nullptr && stream.is_moving(now); });
   Stream* best = nullptr;
-  double best_wait = 0;
+  double best_end = 0;
   for (Stream& stream : streams_) {
     if (is_again ? stream.code != nullptr : stream.is_spare && do_codes_move) continue;
     if (!stream.has_room()) {
@@ -135,14 +135,21 @@ Sender::Stream* Sender::choose_stream(bool is_again) {
     stream.room_at = now;
     if (stream.is_silent || is_too_slow(streams_, stream, {unassigned(), block_bytes_, is_again, now}))
       continue;
-    const double wait =
-        static_cast<double>(stream.queued_blocks() + 1) * stream.seconds_per_block(block_bytes_);
-    if (best == nullptr || wait < best_wait) {
+    const double end = turn_of(stream) + stream.seconds_at_once(block_bytes_);
+    if (best == nullptr || end < best_end) {
       best = &stream;
-      best_wait = wait;
+      best_end = end;
     }
   }
   return best;
+}
+
+// A stream that had no room does not catch up: what it could not take went to the others.
+double Sender::turn_of(const Stream& stream) const { return std::max(stream.next_turn, turn_); }
+
+void Sender::count_turn(Stream& stream) {
+  turn_ = turn_of(stream);
+  stream.next_turn = turn_ + stream.seconds_at_once(block_bytes_);
 }
 
 bool Sender::everyone_has(std::size_t block) const {
@@ -215,6 +222,7 @@ void Sender::take_generation(Stream& stream, std::size_t first) {
 // What the last generation lacks is empty.
 void Sender::send_generation(Stream& stream, std::size_t first) {
   const std::uint64_t sequence = stream.next_sequence++;
+  count_turn(stream);
   const TimePoint now = node_.clock.now();
   if (stream.in_flight.empty()) stream.moved_at = now;
   stream.last_assignment = now;
@@ -259,6 +267,7 @@ bool Sender::steal_for(Stream& faster) {
 void Sender::assign(Stream& stream, std::size_t block) {
   const sending::Way& way = stream.ways.front();
   const std::uint64_t sequence = stream.next_sequence++;
+  count_turn(stream);
   const Frame frame = frames_.block(*way.local, block, sequence);
   if (stream.in_flight.empty()) stream.moved_at = node_.clock.now();
   stream.in_flight.push_back({sequence, block, node_.clock.now()});

@@ -70,6 +70,7 @@ struct Stream {
   const PlanCode* code = nullptr;
   bool is_spare = false;  // a code's tree: for what goes again
   std::uint64_t next_sequence = 1;
+  double next_turn = 0;  // seconds of what it took at its rate, where it had room
   std::deque<Assignment> in_flight;
   TimePoint last_assignment{};
   std::uint64_t losses = 0;  // of its first links, as far as what was under way is sent again
@@ -119,6 +120,9 @@ struct Stream {
   // Of one first link, that where most are in line.
   [[nodiscard]] std::size_t queued_blocks() const;
   [[nodiscard]] double seconds_per_block(std::size_t block_bytes) const;
+  [[nodiscard]] double seconds_at_once(std::size_t block_bytes) const {
+    return static_cast<double>(blocks) * seconds_per_block(block_bytes);
+  }
   // What a block may take where nothing holds it up, as far as the plan tells.
   [[nodiscard]] Duration slow_delivery(std::size_t block_bytes) const;
 };

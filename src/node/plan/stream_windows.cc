@@ -27,6 +27,11 @@ bool has_unlimited_hop(const LocalStream& stream, const LinksIn& links) {
   });
 }
 
+double spare_blocks(double block_bytes) {
+  return std::clamp(std::floor(kSpareWindowBytes / block_bytes), static_cast<double>(kSpareWindowBlocks),
+                    static_cast<double>(kMaxSpareWindowBlocks));
+}
+
 std::size_t credit_blocks(std::size_t window_blocks, double part, double block_bytes) {
   const auto window = static_cast<double>(window_blocks);
   const double enough = std::max(part * window, static_cast<double>(kCheapCreditBytes) / block_bytes);
@@ -59,8 +64,8 @@ std::vector<WindowNeed> window_needs(const InstalledCollective& collective, cons
     const double rate = has_unlimited_hop(stream, links) ? kUnlimitedWindowBps : stream.rate_bps;
     const double seconds = round_trip_seconds(stream, links) + kWindowSlackSeconds;
     const double under_way = rate * seconds / kBitsPerByte / fine;
-    const auto most = static_cast<double>(kMaxWindowBlocks - kSpareWindowBlocks);
-    const double blocks = static_cast<double>(kSpareWindowBlocks) + std::ceil(std::min(most, under_way));
+    const auto most = static_cast<double>(kMaxWindowBlocks - kMaxSpareWindowBlocks);
+    const double blocks = spare_blocks(fine) + std::ceil(std::min(most, under_way));
     const auto hops = static_cast<double>(stream.parents.size());
     needs.push_back({stream.window.get(), blocks, hops * blocks * static_cast<double>(sizes.coarse),
                      kCreditPartOfSlack * kWindowSlackSeconds / seconds, fine});

@@ -27,6 +27,9 @@ inline constexpr std::size_t kCheapCreditBytes = std::size_t{1} << 20U;
 inline constexpr double kAssumedRoundTripSeconds = 0.050;
 inline constexpr double kUnlimitedWindowBps = 10e9;
 inline constexpr std::size_t kSpareWindowBlocks = 4;
+// More where they are small: a word of credit costs as much for few bytes as for many.
+inline constexpr double kSpareWindowBytes = 64.0 * 1024;
+inline constexpr std::size_t kMaxSpareWindowBlocks = 8;
 inline constexpr std::size_t kMaxWindowBlocks = 256;
 
 // Shares `total` by weight: nobody gets more than it wants, and what one leaves goes to the

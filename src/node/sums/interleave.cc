@@ -8,6 +8,10 @@
 namespace square {
 namespace {
 
+// What a block takes on each link after the first, in blocks of its stream: at most one where the stream has
+// the link alone, little where it is one of many.
+constexpr double kFurtherLink = 0.5;
+
 // When a stream would deliver its next block, in units of a block at 1 bit/s.
 struct Turn {
   double delivery;
@@ -18,7 +22,8 @@ struct Turn {
 };
 
 Turn turn_of(const Interleave::Stream& stream, std::uint32_t number, std::size_t before) {
-  return {static_cast<double>(before + std::max<std::size_t>(1, stream.depth)) / stream.rate_bps, number};
+  const auto further = static_cast<double>(std::max<std::size_t>(1, stream.depth) - 1);
+  return {(static_cast<double>(before + 1) + kFurtherLink * further) / stream.rate_bps, number};
 }
 
 }  // namespace

@@ -11,9 +11,9 @@ namespace square {
 
 // Every contributor of a sum must put a block on the same stream without asking the others,
 // so the blocks are dealt out beforehand, in proportion to the planned rates: each block to
-// the stream on which it would reach the root first, over all links one after another. So a
-// slow or deep stream has no part in what the others are through with before. Ties go to the
-// lower stream. Streams that the root has left take none.
+// the stream on which it would reach the root first (links after the first count for half,
+// as most carry other streams too). So a slow or deep stream has no part in what the others are through with
+// before. Ties go to the lower stream. Streams that the root has left take none.
 class Interleave {
  public:
   struct Stream {

@@ -26,6 +26,26 @@ struct PartTree {
   std::vector<int> arc;  // by node: of the demand's graph, that feeds it; -1 for the root
 };
 
+// What goes back for each bit of blocks, in small frames: credit, acknowledgements, those of TCP and HTTP/2.
+constexpr double kWayBack = 0.035;
+constexpr double kMostBack = 0.5;  // of a link
+
+// Of each link, without what the way back of a faster link the other way takes beyond this one's share. All
+// links give the same part of what they carry for such frames then, and all streams are as much slower.
+std::vector<double> room_beside_way_back(const Instance& instance) {
+  std::map<std::pair<std::size_t, std::size_t>, double> capacity;
+  for (std::size_t e = 0; e < instance.link_count(); ++e)
+    capacity[{instance.tail[e].index(), instance.head[e].index()}] = instance.network.capacity_bps[e];
+  std::vector<double> room = instance.network.capacity_bps;
+  for (std::size_t e = 0; e < room.size(); ++e) {
+    const auto other = capacity.find({instance.head[e].index(), instance.tail[e].index()});
+    if (other == capacity.end() || !std::isfinite(other->second)) continue;
+    const double back = kWayBack * std::max(other->second - room[e], 0.0);
+    room[e] -= std::min(back, kMostBack * room[e]);
+  }
+  return room;
+}
+
 class FewTreesSearch {
   // Nodes fed anew for each link of the overlay, before it is given up.
   static constexpr std::int64_t kStepsPerLink = 40;
@@ -54,10 +74,10 @@ class FewTreesSearch {
 
  public:
   FewTreesSearch(const Instance& instance, const std::vector<double>& demand_rate, double part,
-                 std::uint64_t seed)
+                 std::vector<double> room, std::uint64_t seed)
       : instance_(instance),
         random_(seed),
-        room_(instance.network.capacity_bps),
+        room_(std::move(room)),
         egress_room_(instance.network.egress_bps),
         ingress_room_(instance.network.ingress_bps),
         out_of_(instance.node_count()),
@@ -416,11 +436,15 @@ std::optional<Carried> carry_by_few_trees(const Instance& instance, const std::v
   for (const Demand& demand : instance.demands) {
     if (!demand.spanning || !demand.max_latency.empty() || demand.redundancy > 0) return std::nullopt;
   }
-  for (const double part : kParts) {
-    if (part < kEnough && instance.link_count() <= kVeryManyLinks) break;
-    for (std::uint64_t seed = 1; seed <= kTries; ++seed) {
-      FewTreesSearch search(instance, demand_rate, part, seed);
-      if (search.run()) return search.carried();
+  const std::vector<double> beside = room_beside_way_back(instance);
+  for (const bool is_beside : {true, false}) {
+    for (const double part : kParts) {
+      if (part < kEnough && (is_beside || instance.link_count() <= kVeryManyLinks)) break;
+      for (std::uint64_t seed = 1; seed <= kTries; ++seed) {
+        FewTreesSearch search(instance, demand_rate, part, is_beside ? beside : instance.network.capacity_bps,
+                              seed);
+        if (search.run()) return search.carried();
+      }
     }
   }
   return std::nullopt;

@@ -16,9 +16,10 @@ inline constexpr int kTreesPerSession = 5;
 // capacities and limits, all demands in the same proportion. A session is cut into parts of which each is
 // 0.7 of the one before, and each part goes by a tree that begins as a star. Then single nodes are fed from
 // elsewhere, from the links with too much to where the part fits best, until no link has too much (as in bin
-// packing by best fit: small parts fill what large ones leave). Nothing where that does not come about within
-// a number of steps, or where a demand does not reach all nodes. The same for the same input. Blocks;
-// thread-safe.
+// packing by best fit: small parts fill what large ones leave). Where that is possible, a link leaves room
+// for what goes back when the link the other way is faster: else a stream over a slow link would wait behind
+// the acknowledgements of what comes the other way. Nothing where that does not come about within a number of
+// steps, or where a demand does not reach all nodes. The same for the same input. Blocks; thread-safe.
 std::optional<Carried> carry_by_few_trees(const Instance& instance, const std::vector<double>& demand_rate);
 
 }  // namespace square::planning
