@@ -55,6 +55,7 @@ Sender::~Sender() {
 }
 
 void Sender::open_streams() {
+  turns_ = {};
   streams_ = sending::streams_from_here(
       *plan_, session_,
       [&](const std::string& child, const StreamKey& key) { return links_.at(child)->find(key); });
@@ -125,31 +126,19 @@ Sender::Stream* Sender::choose_stream(bool is_again) {
   const bool do_codes_move = std::ranges::any_of(
       streams_, [&](const Stream& stream) { return stream.code != nullptr && stream.is_moving(now); });
   Stream* best = nullptr;
-  double best_end = 0;
   for (Stream& stream : streams_) {
     if (is_again ? stream.code != nullptr : stream.is_spare && do_codes_move) continue;
-    if (!stream.has_room()) {
-      stream.for_each_hop([](const auto& hop) { hop->want_room(); });
-      continue;
-    }
-    stream.room_at = now;
-    if (stream.is_silent || is_too_slow(streams_, stream, {unassigned(), block_bytes_, is_again, now}))
-      continue;
-    const double end = turn_of(stream) + stream.seconds_at_once(block_bytes_);
-    if (best == nullptr || end < best_end) {
+    const bool has_room = stream.has_room();
+    if (has_room) stream.room_at = now;
+    if (!has_room) stream.for_each_hop([](const auto& hop) { hop->want_room(); });
+    if (!has_room || stream.is_silent ||
+        is_too_slow(streams_, stream, {unassigned(), block_bytes_, is_again, now})) {
+      turns_.miss(stream);
+    } else if (best == nullptr || Turns::end(stream, block_bytes_) < Turns::end(*best, block_bytes_)) {
       best = &stream;
-      best_end = end;
     }
   }
   return best;
-}
-
-// A stream that had no room does not catch up: what it could not take went to the others.
-double Sender::turn_of(const Stream& stream) const { return std::max(stream.next_turn, turn_); }
-
-void Sender::count_turn(Stream& stream) {
-  turn_ = turn_of(stream);
-  stream.next_turn = turn_ + stream.seconds_at_once(block_bytes_);
 }
 
 bool Sender::everyone_has(std::size_t block) const {
@@ -222,7 +211,7 @@ void Sender::take_generation(Stream& stream, std::size_t first) {
 // What the last generation lacks is empty.
 void Sender::send_generation(Stream& stream, std::size_t first) {
   const std::uint64_t sequence = stream.next_sequence++;
-  count_turn(stream);
+  turns_.take(stream, block_bytes_);
   const TimePoint now = node_.clock.now();
   if (stream.in_flight.empty()) stream.moved_at = now;
   stream.last_assignment = now;
@@ -267,7 +256,7 @@ bool Sender::steal_for(Stream& faster) {
 void Sender::assign(Stream& stream, std::size_t block) {
   const sending::Way& way = stream.ways.front();
   const std::uint64_t sequence = stream.next_sequence++;
-  count_turn(stream);
+  turns_.take(stream, block_bytes_);
   const Frame frame = frames_.block(*way.local, block, sequence);
   if (stream.in_flight.empty()) stream.moved_at = node_.clock.now();
   stream.in_flight.push_back({sequence, block, node_.clock.now()});

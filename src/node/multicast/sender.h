@@ -77,6 +77,7 @@ class Sender {
   using Stream = sending::Stream;
   using Destination = sending::Destination;
   using LastAssignment = sending::LastAssignment;
+  using Turns = sending::Turns;
 
   void open_streams();
   void arm_probe();
@@ -87,9 +88,6 @@ class Sender {
   [[nodiscard]] bool all_refuse() const;
   // For a block that goes again, trees alone.
   Stream* choose_stream(bool is_again);
-  // When its next block is in turn, counted in the time that streams take at their rates.
-  [[nodiscard]] double turn_of(const Stream& stream) const;
-  void count_turn(Stream& stream);
   bool fill_again();
   [[nodiscard]] bool take_again(std::size_t& block);
   [[nodiscard]] bool take_new(std::size_t& block);
@@ -122,7 +120,7 @@ class Sender {
   const std::size_t block_bytes_;
   const std::size_t block_count_;
   std::vector<Stream> streams_;
-  double turn_ = 0;  // of the stream that took a block last
+  Turns turns_;
   std::vector<Destination> destinations_;
   std::size_t waiting_ = 0;        // destinations that are not done
   std::size_t next_block_ = 0;     // so many were taken; without sums in order

@@ -132,6 +132,17 @@ Duration Stream::slow_delivery(std::size_t block_bytes) const {
   return at_most_longest(kSlowDelivery * delivery_links() * hop);
 }
 
+double Turns::end(const Stream& stream, std::size_t block_bytes) {
+  return stream.next_turn + static_cast<double>(stream.blocks) * stream.seconds_per_block(block_bytes);
+}
+
+void Turns::take(Stream& stream, std::size_t block_bytes) {
+  begin_ = stream.next_turn;
+  stream.next_turn = end(stream, block_bytes);
+}
+
+void Turns::miss(Stream& stream) const { stream.next_turn = std::max(stream.next_turn, begin_); }
+
 std::vector<Stream> streams_from_here(
     const InstalledCollective& plan, SessionId session,
     const std::function<std::shared_ptr<OutgoingStream>(const std::string& child, const StreamKey& key)>&

@@ -120,11 +120,22 @@ struct Stream {
   // Of one first link, that where most are in line.
   [[nodiscard]] std::size_t queued_blocks() const;
   [[nodiscard]] double seconds_per_block(std::size_t block_bytes) const;
-  [[nodiscard]] double seconds_at_once(std::size_t block_bytes) const {
-    return static_cast<double>(blocks) * seconds_per_block(block_bytes);
-  }
   // What a block may take where nothing holds it up, as far as the plan tells.
   [[nodiscard]] Duration slow_delivery(std::size_t block_bytes) const;
+};
+
+// Who takes the next block: streams take turns, in the proportion of their rates (as in fair queueing: Goyal
+// et al., SIGCOMM 1996).
+class Turns {
+ public:
+  // When the stream would be through with what it takes next, in seconds of streams at their rates.
+  [[nodiscard]] static double end(const Stream& stream, std::size_t block_bytes);
+  void take(Stream& stream, std::size_t block_bytes);
+  // One that takes nothing now does not catch up later: what it could not take goes to the others.
+  void miss(Stream& stream) const;
+
+ private:
+  double begin_ = 0;  // of the turn that was taken last
 };
 
 // Those of a session that begin here: its trees, then its codes.
