@@ -2,6 +2,7 @@
 
     sudo .venv/bin/python examples/gpt_sites/compare.py
     unshare --user --map-root-user .venv/bin/python examples/gpt_sites/compare.py --steps 20
+    sudo .venv/bin/python examples/gpt_sites/compare.py --sharded
 
 Every site of sites.toml is a network namespace, every link is shaped by the kernel. train.py runs at each
 site, one rank each. Needs Linux, iproute2, torch and, for the plot, matplotlib.
@@ -28,6 +29,7 @@ from square.run.sites import Sites
 FOLDER = Path(__file__).resolve().parent
 BACKENDS = ("gloo", "square")
 HEADS = 4  # of the model
+FLOAT_BITS = 32
 # Of a step, at the most, and to begin and end with.
 STEP_SECONDS = 10.0
 START_SECONDS = 120.0
@@ -43,6 +45,7 @@ def run(sites: Sites, scenario: square.Scenario, backend: str, options: argparse
         script = [str(FOLDER / "train.py"), "--backend", backend, "--report", str(report)]
         for name in ("steps", "every", "seed", "layers", "width"):
             script += [f"--{name}", str(getattr(options, name))]
+        script += ["--sharded"] if options.sharded else []
         stdout = sys.stderr if options.json else None
         # A port of its own: the kernel keeps the last job's for a minute.
         port = STORE_PORT + BACKENDS.index(backend)
@@ -63,13 +66,34 @@ def controller_for(
         yield controller
 
 
-def compare(reports: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def traffic_seconds(scenario: square.Scenario, report: dict[str, Any], sharded: bool) -> float:
+    """What the collectives of a step take, one after the other, where each has its bound: the most that any
+    plan can give it."""
+    gradients = FLOAT_BITS * report["parameters"]
+    bits = {"all_reduce": gradients}
+    if sharded:
+        # Before the backward pass the blocks are gathered once more.
+        again = FLOAT_BITS * report["parameters_in_blocks"]
+        bits = {"all_gather": gradients + again, "reduce_scatter": gradients}
+    wishes = [square.Collective("tenant", op=op, size_bytes=1 << 20, group="job") for op in bits]
+    plan = square.plan(square.Scenario(scenario.topology, scenario.policy, collectives=wishes))
+    return sum(bits[one.op] / one.bound_bps for one in plan.collectives)
+
+
+def compare(
+    scenario: square.Scenario, reports: dict[str, dict[str, Any]], options: argparse.Namespace
+) -> dict[str, Any]:
     gloo, ours = (reports[backend] for backend in BACKENDS)
     pairs = zip(gloo["losses"], ours["losses"], strict=True)
     differences = [abs(theirs - own) / theirs for (_, theirs), (_, own) in pairs]
     medians = {backend: statistics.median(report["seconds"]) for backend, report in reports.items()}
+    calculation = statistics.median(report["calculation_seconds"] for report in reports.values())
+    traffic = traffic_seconds(scenario, ours, options.sharded)
     return {
         "parameters": gloo["parameters"],
+        "calculation_seconds": calculation,
+        "traffic_seconds": traffic,
+        "of_both": medians["square"] / (calculation + traffic),
         "losses": {backend: report["losses"] for backend, report in reports.items()},
         "largest_relative_difference": max(differences),
         "seconds": {backend: report["seconds"] for backend, report in reports.items()},
@@ -85,6 +109,9 @@ def print_tables(figures: dict[str, Any]) -> None:
     print(f"largest difference: {figures['largest_relative_difference']:.1e} of the loss\n")
     for backend in BACKENDS:
         print(f"{backend:>7}: {figures['median_seconds'][backend]:.3f} s per step, median")
+    print(f"at least {figures['calculation_seconds']:.3f} s of calculation")
+    print(f"    and {figures['traffic_seconds']:.3f} s of traffic on links that are full")
+    print(f"square takes {figures['of_both']:.2f} times both")
     print(f"{figures['parameters']} parameters; square is {figures['times_as_fast']:.1f} times as fast")
 
 
@@ -121,6 +148,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--steps", type=int, default=40, metavar="N", help="of training (default 40)")
     made.add_argument("--every", type=int, default=5, metavar="N", help="steps between losses (default 5)")
     made.add_argument("--seed", type=int, default=1, metavar="N", help="of model and batches (default 1)")
+    made.add_argument(
+        "--sharded", action="store_true", help="FSDP2: all-gathers and reduce-scatters instead of all-reduces"
+    )
     made.add_argument("--layers", type=int, default=6, metavar="N", help="of the GPT (default 6)")
     made.add_argument("--width", type=int, default=128, metavar="N", help="of the GPT (default 128)")
     made.add_argument(
@@ -159,7 +189,7 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
-    figures = compare(reports)
+    figures = compare(scenario, reports, options)
     if options.json:
         print(json.dumps({"command": shlex.join(sys.orig_argv), **figures}, indent=2))
     else:

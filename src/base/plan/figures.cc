@@ -9,6 +9,8 @@ namespace {
 // A link that the plan leaves empty still carries this part of its capacity.
 constexpr double kMinPacePart = 0.01;
 constexpr double kAssumedCapacityBps = 1e9;  // of an unlimited link
+// What goes back for what a link carries: receipts, acknowledgements and credit, where blocks are smallest.
+constexpr double kWayBack = 0.05;
 
 // What comes into one node.
 struct Entering {
@@ -87,16 +89,21 @@ std::vector<double> block_limits(const Plan& plan) {
 std::vector<double> link_paces(const Plan& plan) {
   std::vector<LinkShare> leaving(plan.nodes.size());
   std::vector<LinkShare> entering(plan.nodes.size());
+  std::map<std::pair<NodeId, NodeId>, double> loads;
   for (const PlanLink& link : plan.links) {
     leaving[link.from.index()].add(link);
     entering[link.to.index()].add(link);
+    if (link.load_bps > 0) loads[{link.from, link.to}] += link.load_bps;
   }
   std::vector<double> paces;
   paces.reserve(plan.links.size());
   for (const PlanLink& link : plan.links) {
     const double egress = leaving[link.from.index()].of(link, plan.nodes[link.from.index()].egress_bps);
     const double ingress = entering[link.to.index()].of(link, plan.nodes[link.to.index()].ingress_bps);
-    const double pace = std::min({std::max(link.capacity_bps, link.most_bps), egress, ingress});
+    const auto opposite = loads.find({link.to, link.from});
+    const double answers = opposite == loads.end() ? 0 : kWayBack * opposite->second;
+    const double pace =
+        std::min(std::max(link.capacity_bps, link.most_bps), std::min(egress, ingress) + answers);
     paces.push_back(std::max(pace, kMinPacePart * std::min(link.capacity_bps, kAssumedCapacityBps)));
   }
   return paces;

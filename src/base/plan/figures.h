@@ -45,7 +45,8 @@ class TenantWeights {
 std::vector<double> block_limits(const Plan& plan);
 
 // By position in Plan::links, bits per second: the capacity, and where an end has a limit no more than leaves
-// its other links their planned load, and an even part of what the plan leaves free.
+// its other links their planned load, and an even part of what the plan leaves free, beside what goes back
+// for what comes the other way: that waits for nothing, and blocks that are planned would wait for it.
 std::vector<double> link_paces(const Plan& plan);
 
 // How long links of a plan take, by their ends.

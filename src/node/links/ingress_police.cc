@@ -7,7 +7,8 @@
 namespace square {
 
 void IngressPolice::set_rate(double rate_bps) {
-  pacer_.set_rate(rate_bps == kUnlimited ? kUnlimited : kPoliceHeadroom * rate_bps);
+  pacer_.set_rate(rate_bps == kUnlimited ? kUnlimited : kPoliceHeadroom * rate_bps, clock_.now());
+  executor_.cancel(std::exchange(timer_, 0));
   take_turns();
 }
 

@@ -95,7 +95,7 @@ void Neighbours::open_stream(const std::shared_ptr<const InstalledCollective>& c
 
 void Neighbours::set_paces(const InstalledPlan& plan) {
   const bool is_paced = node_.options.paced;
-  egress_.set_rate(is_paced ? plan.egress_bps() : kUnlimited);
+  egress_.set_rate(is_paced ? plan.egress_bps() : kUnlimited, node_.clock.now());
   // A link that the plan goes around is as fast as it was.
   const auto set = [&](auto& link, std::optional<double> pace) {
     if (!is_paced || pace) link.set_pace(is_paced ? *pace : kUnlimited);

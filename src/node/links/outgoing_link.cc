@@ -159,6 +159,13 @@ void OutgoingLink::charge_other(double bits) {
   tally_->on_other(bits);
 }
 
+void OutgoingLink::set_pace(double rate_bps) {
+  pacer_.set_rate(rate_bps, node_.clock.now());
+  // What waits may go sooner, at this pace or at the node's.
+  node_.executor.cancel(std::exchange(pace_timer_, 0));
+  flush_.mark(*this);
+}
+
 void OutgoingLink::wait_until(TimePoint when) {
   if (pace_timer_ != 0) return;
   pace_timer_ = node_.executor.post_at(tick_after(when, node_.pace_tick), life_.bind([this] {

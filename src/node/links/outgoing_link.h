@@ -38,7 +38,7 @@ class OutgoingLink final : public Flush::Link {
   void set_suspected(bool is_suspected);
   [[nodiscard]] bool has_streams() const { return !streams_.empty(); }
   [[nodiscard]] std::optional<LinkHandle> handle() const { return handle_; }
-  void set_pace(double rate_bps) { pacer_.set_rate(rate_bps); }
+  void set_pace(double rate_bps);
   [[nodiscard]] double pace_bps() const { return pacer_.rate_bps(); }
 
   // Precondition: the neighbour is one of the stream's children.

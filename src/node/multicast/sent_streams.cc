@@ -12,6 +12,8 @@ namespace {
 // The time from a block's start on its first link to its arrival is what it takes on so many
 // links, or on all of the stream's tree where that is deeper.
 constexpr double kMinDeliveryLinks = 2.0;
+// A block takes this part of what it takes on its first link on each one after: most carry other streams too.
+constexpr double kFurtherLink = 0.5;
 // A stream is not silent before so many times what a block should take.
 constexpr double kSlowDelivery = 4.0;
 constexpr Duration kLongestDelivery = std::chrono::minutes(1);
@@ -126,6 +128,11 @@ double Stream::seconds_per_block(std::size_t block_bytes) const {
   return static_cast<double>(block_bytes) * kBitsPerByte / rate_bps;
 }
 
+double Stream::delivery_seconds(std::size_t block_bytes) const {
+  const double links = 1 + kFurtherLink * static_cast<double>(std::max<std::size_t>(1, local().depth) - 1);
+  return links * static_cast<double>(blocks) * seconds_per_block(block_bytes);
+}
+
 Duration Stream::slow_delivery(std::size_t block_bytes) const {
   const double hop =
       seconds_per_block(block_bytes) * static_cast<double>(blocks) + 2 * to_seconds(local().latency);
@@ -226,22 +233,23 @@ bool do_others_move(const std::vector<Stream>& streams, const std::vector<Destin
 
 bool is_too_slow(const std::vector<Stream>& streams, const Stream& stream, const Rest& rest) {
   double faster_bps = 0;
+  std::size_t blocks = rest.blocks;
   const Stream* fastest = nullptr;
   for (const Stream& other : streams) {
     if (other.rate_bps <= stream.rate_bps || (rest.is_again && other.code != nullptr)) continue;
     if (!other.is_usable() || rest.now - other.last_assignment > kPassOverTime)
       continue;  // no longer moving, or never did
     faster_bps += other.rate_bps;
+    blocks += other.in_flight.size();
     if (fastest == nullptr || other.rate_bps > fastest->rate_bps) fastest = &other;
   }
   if (fastest == nullptr) return false;
+  // What is under way waits on some link, where the stream may have no more than its rate.
+  const double own =
+      static_cast<double>(stream.in_flight.size()) * stream.seconds_per_block(rest.block_bytes) +
+      stream.delivery_seconds(rest.block_bytes);
   const double bits = static_cast<double>(rest.block_bytes) * kBitsPerByte;
-  const auto delivery = [&](const Stream& one) {
-    return one.delivery_links() * static_cast<double>(one.blocks) * bits / one.rate_bps;
-  };
-  const double own = static_cast<double>(stream.queued_blocks()) * bits / stream.rate_bps + delivery(stream);
-  const double others = static_cast<double>(rest.blocks) * bits / faster_bps + delivery(*fastest);
-  return own > others;
+  return own > static_cast<double>(blocks) * bits / faster_bps + fastest->delivery_seconds(rest.block_bytes);
 }
 
 Duration time_under_way(const std::vector<Stream>& streams, std::size_t block_bytes) {

@@ -111,8 +111,10 @@ struct Stream {
   void forget_settled(std::uint64_t settled, const std::function<bool(std::size_t block)>& everyone_has,
                       TimePoint now);
   [[nodiscard]] std::vector<std::string> peers() const;
-  // A block reaches everybody in about so many times what it takes on its first link.
+  // A block reaches everybody in so many times what it takes on its first link, at the most.
   [[nodiscard]] double delivery_links() const;
+  // How long one is likely to take where nothing is before it.
+  [[nodiscard]] double delivery_seconds(std::size_t block_bytes) const;
   [[nodiscard]] bool has_room() const;
   [[nodiscard]] bool is_usable() const;
   // Takes blocks, or did so of late: what helps it out is not needed.

@@ -12,6 +12,14 @@ constexpr Duration kMaxWait = std::chrono::hours(1);
 
 }  // namespace
 
+void Pacer::set_rate(double rate_bps, TimePoint now) {
+  if (rate_bps_ != kUnlimited && rate_bps != kUnlimited && ready_at_ > now) {
+    const double bits = to_seconds(ready_at_ - now) * rate_bps_;
+    ready_at_ = now + std::min(kMaxWait, from_seconds(bits / rate_bps));
+  }
+  rate_bps_ = rate_bps;
+}
+
 void Pacer::begin(TimePoint now) {
   if (senders_++ == 0) ready_at_ = std::max(ready_at_, now - kPacerBurst);
 }

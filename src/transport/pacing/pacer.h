@@ -19,7 +19,8 @@ class Pacer {
   // Positive; kUnlimited: everything passes at once.
   explicit Pacer(double rate_bps) : rate_bps_(rate_bps) {}
 
-  void set_rate(double rate_bps) { rate_bps_ = rate_bps; }
+  // What was charged and has not passed yet passes at the new rate.
+  void set_rate(double rate_bps, TimePoint now);
   [[nodiscard]] double rate_bps() const { return rate_bps_; }
 
   // One more of those who share the pacer has something to send, and one of them has no

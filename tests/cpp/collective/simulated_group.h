@@ -30,11 +30,16 @@ class SimulatedController {
     scenario_.policy.name = "exact";
   }
 
+  // Before it registers a group; others weigh 1.
+  void add_tenant(const std::string& name, double weight) { scenario_.tenants.push_back({name, weight}); }
+
   Result<GroupRegistration> register_group(const GroupSpec& group) {
     SQUARE_ASSIGN_OR_RETURN(auto registered, registry_.add(group, scenario_.topology));
     if (registered.changed) SQUARE_RETURN_IF_ERROR(publish());
     return GroupRegistration{std::move(registered.collectives), Epoch(epoch_), registered.number};
   }
+  // What is active on all nodes; precondition: some group was registered.
+  [[nodiscard]] const Plan& plan() const { return *plan_; }
 
  private:
   Status publish() {
@@ -43,9 +48,8 @@ class SimulatedController {
     SQUARE_ASSIGN_OR_RETURN(PlanResult made, make_plan(scenario));
     controller::renumber_sessions(made.plan, numbers_);
     made.plan.epoch = Epoch(++epoch_);
-    if (!overlay_.publish(std::make_shared<const Plan>(std::move(made.plan)))) {
-      return deadline_exceeded("a plan was not installed");
-    }
+    plan_ = std::make_shared<const Plan>(std::move(made.plan));
+    if (!overlay_.publish(plan_)) return deadline_exceeded("a plan was not installed");
     return Status::ok();
   }
 
@@ -53,6 +57,7 @@ class SimulatedController {
   Scenario scenario_;
   controller::GroupRegistry registry_;
   controller::SessionNumbers numbers_;
+  std::shared_ptr<const Plan> plan_;
   std::uint32_t epoch_ = 0;
 };
 

@@ -81,6 +81,28 @@ TEST_CASE("two streams of unequal rate carry their sum") {
   CHECK(seconds_since(start, broadcast.finished_at[1]) < 1.05 * 2.0);
 }
 
+// Its first link takes a whole window at once, and the second has seconds to do.
+TEST_CASE("a thin stream does not hold up the end") {
+  PlanBuilder builder(3);
+  const Duration latency = std::chrono::milliseconds(100);
+  builder.add_link(0, 1, 1 * kMbps, latency);
+  builder.add_link(0, 2, 10 * kMbps, latency);
+  builder.add_link(2, 1, 0.1 * kMbps, latency);
+  builder.add_broadcast(0, {0, 1}, {{{{0, 1}}, 1 * kMbps}, {{{0, 2}, {2, 1}}, 0.1 * kMbps}});
+  Overlay overlay(4, 3);
+  overlay.simulation.set_default_conditions({.delay = latency});
+  REQUIRE(overlay.publish(builder.build()));
+  overlay.set_members(CollectiveId(0), {0, 1});
+  Broadcast broadcast(CollectiveId(0), {0, 1}, payload(500'000));
+  pass(overlay, std::chrono::seconds(1));
+  const TimePoint start = overlay.simulation.clock().now();
+  broadcast.post_all(overlay);
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  CHECK(broadcast.is_right());
+  const double alone = 4.0;  // by the wide stream
+  CHECK(seconds_since(start, broadcast.finished_at[1]) < 1.1 * alone);
+}
+
 TEST_CASE("a broadcast of nothing completes on every member, and not before all have called it") {
   Overlay overlay(3, 3);
   REQUIRE(overlay.publish(chain_plan(10 * kMbps)));

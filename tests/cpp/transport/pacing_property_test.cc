@@ -45,7 +45,7 @@ class Link {
   explicit Link(std::uint64_t seed) : random_(seed) {
     capacity_bps_ = 5e6 + 95e6 * uniform();
     max_frame_bits_ = kMinFrameBits + capacity_bps_ * 0.01 * uniform();
-    pacer_.set_rate(capacity_bps_);
+    pacer_.set_rate(capacity_bps_, TimePoint{});
     const std::size_t tenants = 1 + below(4);
     for (std::size_t t = 0; t < tenants; ++t) weights_.push_back(1.0 + static_cast<double>(below(4)));
     const std::size_t flows = tenants + below(60);

@@ -53,6 +53,20 @@ std::vector<FlowId> add_many(LinkScheduler& scheduler, std::size_t count, const 
 
 }  // namespace
 
+TEST_CASE("what was charged at one rate passes at the next") {
+  TimePoint now = start_time();
+  Pacer pacer(1e6);
+  pacer.begin(now);
+  pacer.charge(8e6, now);
+  CHECK(to_seconds(pacer.ready_at() - now) == doctest::Approx(8).epsilon(0.01));
+  pacer.set_rate(80e6, now);
+  CHECK(to_seconds(pacer.ready_at() - now) == doctest::Approx(0.1).epsilon(0.01));
+  now += std::chrono::seconds(1);
+  const TimePoint ready = pacer.ready_at();
+  pacer.set_rate(1e6, now);  // nothing waits: nothing changes
+  CHECK(pacer.ready_at() == ready);
+}
+
 TEST_CASE("late timers do not lower the rate") {
   Pacer pacer(10e6);
   TimePoint now = start_time();

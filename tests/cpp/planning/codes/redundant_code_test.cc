@@ -164,7 +164,8 @@ TEST_CASE("independent ways are as many as there are, and the cheapest") {
   for (std::uint64_t seed = first; seed < first + 300; ++seed) {
     CAPTURE(seed);
     std::mt19937_64 chance(seed);
-    const Digraph graph = random_graph(chance, 3 + static_cast<int>(chance() % 5), 2 + chance() % 6);
+    const Digraph graph =
+        random_graph(chance, 3 + static_cast<int>(chance() % 5), 2 + static_cast<unsigned>(chance() % 6));
     std::vector<double> cost;
     for (std::size_t a = 0; a < graph.arcs.size(); ++a) cost.push_back(static_cast<double>(chance() % 100));
     const int most = menger(graph, 0, 1);
@@ -186,7 +187,7 @@ TEST_CASE("whichever ways are lost, every terminal of a random network decodes")
     CAPTURE(seed);
     std::mt19937_64 chance(seed);
     const int nodes = 4 + static_cast<int>(chance() % 6);
-    const Digraph graph = random_graph(chance, nodes, 4 + chance() % 5);
+    const Digraph graph = random_graph(chance, nodes, 4 + static_cast<unsigned>(chance() % 5));
     RedundantProblem problem{&graph, 0, {}, 1 + static_cast<int>(chance() % 3)};
     for (int node = 1; node < nodes; ++node) {
       if (problem.terminals.empty() || chance() % 2 == 0) problem.terminals.push_back(node);
