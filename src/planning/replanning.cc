@@ -70,6 +70,14 @@ std::vector<PlanChange> changes_between(const Plan& before, const Plan& after) {
   return changes;
 }
 
+// What the next plan is compared with: of a large one the proofs are most.
+Plan without_proofs(Plan& plan) {
+  PlanCertificate proofs = std::exchange(plan.certificate, {});
+  Plan rest = plan;
+  plan.certificate = std::move(proofs);
+  return rest;
+}
+
 }  // namespace
 
 struct Planner::State {
@@ -96,7 +104,7 @@ Result<PlanResult> Planner::plan(const Scenario& scenario, const PlanOptions& op
     planning::Policy& policy = state_->policy_of(scenario);
     SQUARE_ASSIGN_OR_RETURN(PlanResult result, planning::plan_with(policy, scenario, options));
     if (state_->last.has_value()) result.plan.changes = changes_between(*state_->last, result.plan);
-    state_->last = result.plan;
+    state_->last = without_proofs(result.plan);
     policy.start_from_last();
     return result;
   });

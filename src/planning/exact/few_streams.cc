@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "base/check.h"
 #include "base/spending.h"
 #include "planning/exact/fairness.h"
 

@@ -77,6 +77,7 @@ void ExactMemory::align(const Topology& topology) {
 }
 
 void ExactMemory::move_to(const Topology& topology) {
+  hubs_ = {};
   const auto node = [&](int old) {
     if (old < 0) return -1;  // gone in a move before
     const auto found = topology.find_node(nodes_[position(old)]);

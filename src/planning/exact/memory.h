@@ -9,6 +9,7 @@
 
 #include "lp/solver.h"
 #include "planning/exact/columns.h"
+#include "planning/exact/hub_memory.h"
 #include "planning/exact/master_layout.h"
 
 namespace square::planning {
@@ -28,6 +29,9 @@ class ExactMemory {
   // was none.
   [[nodiscard]] Basis level_start(const Instance& instance, const std::vector<CollectiveId>& stopped) const;
   [[nodiscard]] Basis carry_start(const Instance& instance) const;
+
+  // Of plans by arithmetic.
+  [[nodiscard]] HubMemory& hubs() { return hubs_; }
 
   // One program of the plan that was made.
   struct Program {
@@ -53,6 +57,7 @@ class ExactMemory {
   std::vector<std::pair<int, int>> links_;  // tail and head
   std::vector<double> capacity_;            // by link
 
+  HubMemory hubs_;
   std::vector<Key> demands_;
   std::vector<CollectiveId> groups_;
   std::vector<Column> columns_;  // trees, by demand above

@@ -10,6 +10,7 @@
 #include "planning/exact/coded_streams.h"
 #include "planning/exact/cut_form.h"
 #include "planning/exact/few_trees.h"
+#include "planning/exact/hubs.h"
 #include "planning/exact/spanning_rates.h"
 #include "planning/exact/stars.h"
 #include "planning/exact/unicasts.h"
@@ -62,7 +63,7 @@ class Fair {
 
   Result<ExactSolution> run() {
     if (instance_.demands.empty()) return nothing_to_send(instance_, streams_);
-    if (from_stars()) return std::move(solution_);
+    if (from_stars() || from_hubs()) return std::move(solution_);
     SQUARE_ASSIGN_OR_RETURN(const auto spanning, spanning_rates(instance_));
     if (spanning.has_value()) {
       SQUARE_RETURN_IF_ERROR(from_flows(*spanning));
@@ -79,7 +80,7 @@ class Fair {
   }
 
  private:
-  // Whether that is all there is to do.
+  // Whether that is all there is to do; so the next.
   bool from_stars() {
     std::optional<StarsAnswer> answer = carry_by_stars(instance_);
     if (!answer.has_value()) return false;
@@ -90,6 +91,16 @@ class Fair {
       solution_.lp_rate.push_back(group.alternatives.empty() ? 0.0 : group.weight * answer->level);
     }
     solution_.levels = {plan_level(instance_, active_targets(instance_), answer->proof, groups)};
+    solution_.lp_share = shares_of(instance_, answer->carried);
+    if (streams_) solution_.carried = std::move(answer->carried);
+    return true;
+  }
+
+  bool from_hubs() {
+    std::optional<HubsAnswer> answer =
+        carry_by_hubs(instance_, memory_ == nullptr ? nullptr : &memory_->hubs());
+    if (!answer.has_value()) return false;
+    set_levels(answer->levels.rate, answer->levels.levels);
     solution_.lp_share = shares_of(instance_, answer->carried);
     if (streams_) solution_.carried = std::move(answer->carried);
     return true;

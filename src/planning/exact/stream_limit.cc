@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "planning/exact/few_streams.h"
 
 namespace square::planning {

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/check.h"
 #include "base/spending.h"
 #include "planning/large/ladder.h"
 #include "planning/large/mixture.h"

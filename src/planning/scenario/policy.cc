@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/check.h"
 #include "planning/policy.h"
 #include "planning/scenario/policy_fields.h"
 #include "planning/scenario/words.h"
