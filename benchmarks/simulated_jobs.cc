@@ -38,6 +38,7 @@ constexpr double kLimitPart = 0.2;
 
 struct Options {
   std::string file;
+  std::size_t first = 0;
   std::size_t cuts = 20;
   std::size_t sites = 12;
   double seconds = 4;
@@ -58,6 +59,10 @@ std::optional<Options> parse(const std::vector<std::string_view>& arguments) {
     } else {
       const std::string_view name = arguments[i];
       const double value = std::atof(std::string(arguments[++i]).c_str());
+      if (name == "--first" && value >= 0) {
+        options.first = static_cast<std::size_t>(value);
+        continue;
+      }
       if (!(value > 0)) return std::nullopt;
       if (name == "--cuts") {
         options.cuts = static_cast<std::size_t>(value);
@@ -414,7 +419,8 @@ int main(int argc, char** argv) {
   if (!options) {
     fmt::print(
         stderr,
-        "usage: simulated_jobs links.csv [--cuts 20] [--sites 12] [--seconds 4] [--total 600] [--seed 1] "
+        "usage: simulated_jobs links.csv [--cuts 20] [--first 0] [--sites 12] [--seconds 4] [--total 600] "
+        "[--seed 1] "
         "[--json]\nJobs whose collectives follow one another, over cuts of a network in simulation.\n");
     return 2;
   }
@@ -424,7 +430,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   bool is_well = true;
-  for (std::size_t number = 0; number < options->cuts; ++number) {
+  for (std::size_t number = options->first; number < options->first + options->cuts; ++number) {
     const Result<bool> one = measure_cut(*network, *options, number);
     if (!one.is_ok()) fmt::print(stderr, "simulated_jobs: cut {}: {}\n", number, one.status().to_string());
     is_well = is_well && one.is_ok() && *one;
