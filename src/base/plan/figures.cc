@@ -101,7 +101,10 @@ std::vector<double> link_paces(const Plan& plan) {
     const double egress = leaving[link.from.index()].of(link, plan.nodes[link.from.index()].egress_bps);
     const double ingress = entering[link.to.index()].of(link, plan.nodes[link.to.index()].ingress_bps);
     const auto opposite = loads.find({link.to, link.from});
-    const double answers = opposite == loads.end() ? 0 : kWayBack * opposite->second;
+    double answers = opposite == loads.end() ? 0 : kWayBack * opposite->second;
+    // All answers into a node are no more than that part of what it may receive.
+    const std::size_t to = link.to.index();
+    if (answers > 0) answers *= std::min(1.0, plan.nodes[to].ingress_bps / leaving[to].load_bps);
     const double pace =
         std::min(std::max(link.capacity_bps, link.most_bps), std::min(egress, ingress) + answers);
     paces.push_back(std::max(pace, kMinPacePart * std::min(link.capacity_bps, kAssumedCapacityBps)));

@@ -1,6 +1,7 @@
 #include "planning/exact/balance.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -19,7 +20,7 @@ class Balance {
   Balance(const std::vector<BalanceUnit>& units, const std::vector<double>& room, BalanceParts start)
       : units_(units), parts_(std::move(start)), over_(room.size()), entry_(room.size()) {
     for (std::size_t v = 0; v < room.size(); ++v) over_[v] = -room[v];
-    slack_ = kSame * std::accumulate(room.begin(), room.end(), 0.0);
+    for (const double one : room) slack_ += std::isfinite(one) ? kSame * one : 0.0;
     at_.resize(room.size());
     parts_.resize(units.size());
     for (std::size_t u = 0; u < units.size(); ++u) {
@@ -30,7 +31,6 @@ class Balance {
 
   std::optional<BalanceParts> run() {
     for (std::size_t step = 0; step < kMostSteps; ++step) {
-      if (step % kStepsPerLook == 0) look_at_budget();
       if (std::ranges::none_of(over_, [&](double over) { return over > slack_; })) return std::move(parts_);
       const int end = find_way();
       if (end < 0) return std::nullopt;
@@ -40,7 +40,6 @@ class Balance {
   }
 
  private:
-  static constexpr std::size_t kStepsPerLook = 64;
   static constexpr int kUnseen = -2;
   static constexpr int kSource = -1;
 
@@ -68,6 +67,7 @@ class Balance {
     std::vector<std::size_t> order;
     std::vector<double> left;  // by unit
     for (std::size_t u = 0; u < units_.size(); ++u) {
+      look_at_budget();
       left.push_back(units_[u].amount);
       order.push_back(u);
       std::vector<double>& parts = parts_[u];
@@ -117,6 +117,7 @@ class Balance {
       queue_.push_back(static_cast<int>(v));
     }
     for (std::size_t next = 0; next < queue_.size(); ++next) {
+      look_at_budget();
       const int from = queue_[next];
       for (const auto& [unit, out] : at_[index(from)]) {
         if (!(parts_[unit][out] > 0.0)) continue;
@@ -169,6 +170,10 @@ class Balance {
 
 std::optional<BalanceParts> balance(const std::vector<BalanceUnit>& units, const std::vector<double>& room,
                                     BalanceParts start) {
+  const auto is_capped = [](const BalanceUnit& unit) {
+    return !unit.most.empty() && std::accumulate(unit.most.begin(), unit.most.end(), 0.0) < unit.amount;
+  };
+  if (std::ranges::any_of(units, is_capped)) return std::nullopt;
   std::optional<BalanceParts> parts = Balance(units, room, std::move(start)).run();
   if (parts.has_value()) cut_cycles(units, room.size(), *parts);
   return parts;

@@ -44,7 +44,7 @@ class Forest {
   [[nodiscard]] double& part(const Edge& edge) const { return parts_[edge.unit][edge.position]; }
   [[nodiscard]] double room(const Edge& edge) const {
     const BalanceUnit& unit = units_[edge.unit];
-    return (unit.most.empty() ? unit.amount : unit.most[edge.position]) - part(edge);
+    return std::max(0.0, (unit.most.empty() ? unit.amount : unit.most[edge.position]) - part(edge));
   }
 
   void add(const Edge& edge) {

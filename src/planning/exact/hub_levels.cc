@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "base/spending.h"
 
@@ -97,23 +98,26 @@ class Levels {
       return std::ranges::any_of(
           ends, [&](const auto& end) { return end.first == static_cast<int>(resource % nodes); });
     };
-    ProvenLevel proven{level, {}, is_node ? node_proof(resource) : whole_proof()};
+    std::vector<std::size_t> groups;
     for (std::size_t c = 0; c < needs_.size(); ++c) {
-      if (targets_.kind[c] == Kind::kActive && (!is_node || needs_it(needs_[c]))) proven.groups.push_back(c);
+      if (targets_.kind[c] == Kind::kActive && (!is_node || needs_it(needs_[c]))) groups.push_back(c);
     }
+    if (is_node) nodes_[resource] = {};  // whatever rounding has left
+    // All that need it stopped at another node that was full at the same level.
+    if (groups.empty()) return;
+    ProvenLevel proven{level, std::move(groups), is_node ? node_proof(resource) : whole_proof()};
     proven.proof.bound = proven_bound(instance_, targets_, proven.proof);
     for (const std::size_t c : proven.groups) {
       change(c, level, -1.0);
       out_.rate[c] = targets_.rate[c] = targets_.weight[c] * level;
       targets_.kind[c] = Kind::kFixed;
     }
-    if (is_node) nodes_[resource] = {};  // whatever rounding has left
+    if (is_node) nodes_[resource] = {};
     out_.levels.push_back(std::move(proven));
   }
 
   [[nodiscard]] Proof empty_proof() const {
-    Proof proof;
-    proof.duals.link.assign(instance_.link_count(), 0.0);
+    Proof proof;  // links cost nothing, and there may be a million for each level
     proof.duals.egress.assign(instance_.node_count(), 0.0);
     proof.duals.ingress.assign(instance_.node_count(), 0.0);
     proof.packings.resize(instance_.demands.size());

@@ -37,7 +37,7 @@ class Hubs {
     for (std::size_t c = 0; c < instance_.groups.size(); ++c) add_group(c, levels->rate[c]);
     for (double& bps : room_) bps = std::max(bps, 0.0);
     BalanceParts start = recall();
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int round = 0; round < kMostRounds && !instance_.is_late(); ++round) {
       std::optional<BalanceParts> parts = balance(units_, room_, std::move(start));
       if (!parts.has_value()) return std::nullopt;
       HubsAnswer answer{{}, carried_by(*parts, levels->rate)};
@@ -192,6 +192,7 @@ class Hubs {
   [[nodiscard]] std::optional<Load> load_of(const Carried& carried) const {
     Load load(instance_);
     for (const auto& trees : carried.trees) {
+      look_at_budget();
       for (const Carried::Tree& tree : trees) {
         if (std::ranges::find(tree.links, -1) != tree.links.end()) return std::nullopt;
         for (const int link : tree.links) load.add(instance_, link, tree.rate);
@@ -233,6 +234,7 @@ class Hubs {
     std::vector<std::vector<InTheWay>> at_node(instance_.node_count());
     const auto is_too_much = [](double bps, double limit) { return bps > limit * (1.0 + kSame); };
     for (std::size_t u = 0; u < units_.size(); ++u) {
+      look_at_budget();
       for (std::size_t k = 0; k < parts[u].size(); ++k) {
         if (parts[u][k] <= kNoPart * units_[u].amount) continue;
         const std::size_t hub = index(units_[u].nodes[k]);

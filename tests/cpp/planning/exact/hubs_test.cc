@@ -93,6 +93,41 @@ TEST_CASE("plans by hubs are sound, of many groups too, and few streams carry th
   }
 }
 
+// Where two nodes are full at the same level, rounding leaves something of one.
+TEST_CASE("levels that nodes reach together are one, whatever the weights") {
+  Scenario scenario = limited(seed(), 4, 1);
+  for (std::uint32_t v = 0; v < 4; ++v) REQUIRE(scenario.topology.set_limits(NodeId(v), 1e7, 1e7).is_ok());
+  scenario.tenants.clear();
+  scenario.collectives.clear();
+  for (std::uint32_t c = 0; c < 4; ++c) {
+    CollectiveSpec spec;
+    spec.id = CollectiveId(c);
+    spec.tenant = fmt::format("tenant {}", c);
+    spec.members = {NodeId(c < 3 ? 0 : 2), NodeId(c < 3 ? 1 : 3)};
+    spec.root = spec.members.front();
+    spec.size_bytes = 1'000'000;
+    scenario.tenants.push_back({spec.tenant, 0.1 * (c % 3 + 1)});
+    scenario.collectives.push_back(std::move(spec));
+  }
+  const std::optional<HubsAnswer> answer = carry_by_hubs(ReadScenario(scenario).instance, nullptr);
+  REQUIRE(answer.has_value());
+  for (const ProvenLevel& level : answer->levels.levels) CHECK_FALSE(level.groups.empty());
+  const Result<PlanResult> result = make_plan(scenario);
+  REQUIRE(result.is_ok());
+  CHECK(find_violations(result->plan).empty());
+}
+
+TEST_CASE("a node without a limit takes what the others have no room for") {
+  const std::vector<BalanceUnit> units = {{4.0, {0, 1}}, {3.0, {0, 2}}, {2.0, {1, 2}}};
+  const std::optional<BalanceParts> parts = balance(units, {1.0, 2.0, kUnlimited}, {});
+  CHECK_FALSE(parts.has_value());  // the first unit is too much for its two
+  const std::optional<BalanceParts> more = balance(units, {2.0, 2.0, kUnlimited}, {});
+  REQUIRE(more.has_value());
+  CHECK((*more)[0][0] == doctest::Approx(2.0));
+  CHECK((*more)[0][1] == doctest::Approx(2.0));
+  CHECK((*more)[1][1] == doctest::Approx(3.0));
+}
+
 TEST_CASE("hubs are no answer where links are narrow, or nodes have no limits") {
   Scenario scenario = limited(seed(), 5, 6);
   for (std::uint32_t e = 0; e < scenario.topology.link_count(); ++e)
