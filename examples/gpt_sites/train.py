@@ -39,8 +39,10 @@ def parallel(gpt: Gpt, sharded: bool, alone: bool = False) -> nn.Module:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    shape = (distributed.get_world_size(), 1) if alone else (1, distributed.get_world_size())
-    mesh = init_device_mesh("cpu", shape, mesh_dim_names=("apart", "together"))["together"]
+    size = distributed.get_world_size()
+    mesh = init_device_mesh("cpu", (size,))
+    if alone:
+        mesh = init_device_mesh("cpu", (size, 1), mesh_dim_names=("ranks", "alone"))["alone"]
     for block in gpt.blocks:
         fully_shard(block, mesh=mesh)
     return fully_shard(gpt, mesh=mesh)

@@ -100,7 +100,8 @@ void Neighbours::set_paces(const InstalledPlan& plan) {
   const auto set = [&](auto& link, std::optional<double> pace) {
     if (!is_paced || pace) link.set_pace(is_paced ? *pace : kUnlimited);
   };
-  for (const auto& [peer, link] : outgoing_) set(*link, plan.pace_bps(peer));
+  // All of them look anew at what they wait for: the node's own pace may be another.
+  for (const auto& [peer, link] : outgoing_) set(*link, plan.pace_bps(peer).value_or(link->pace_bps()));
   for (const auto& [peer, link] : incoming_) set(*link, plan.pace_from_bps(peer));
   for (auto& [link, connection] : connections_) choose_channels(link, connection);
 }

@@ -102,9 +102,10 @@ class Levels {
     for (std::size_t c = 0; c < needs_.size(); ++c) {
       if (targets_.kind[c] == Kind::kActive && (!is_node || needs_it(needs_[c]))) groups.push_back(c);
     }
-    if (is_node) nodes_[resource] = {};  // whatever rounding has left
-    // All that need it stopped at another node that was full at the same level.
-    if (groups.empty()) return;
+    if (groups.empty()) {  // all that need it stopped at another node that was full at the same level
+      nodes_[resource] = {};
+      return;
+    }
     ProvenLevel proven{level, std::move(groups), is_node ? node_proof(resource) : whole_proof()};
     proven.proof.bound = proven_bound(instance_, targets_, proven.proof);
     for (const std::size_t c : proven.groups) {
@@ -112,7 +113,7 @@ class Levels {
       out_.rate[c] = targets_.rate[c] = targets_.weight[c] * level;
       targets_.kind[c] = Kind::kFixed;
     }
-    if (is_node) nodes_[resource] = {};
+    if (is_node) nodes_[resource] = {};  // whatever rounding has left
     out_.levels.push_back(std::move(proven));
   }
 

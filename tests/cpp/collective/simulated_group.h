@@ -38,8 +38,6 @@ class SimulatedController {
     if (registered.changed) SQUARE_RETURN_IF_ERROR(publish());
     return GroupRegistration{std::move(registered.collectives), Epoch(epoch_), registered.number};
   }
-  // What is active on all nodes; precondition: some group was registered.
-  [[nodiscard]] const Plan& plan() const { return *plan_; }
 
  private:
   Status publish() {
@@ -48,8 +46,9 @@ class SimulatedController {
     SQUARE_ASSIGN_OR_RETURN(PlanResult made, make_plan(scenario));
     controller::renumber_sessions(made.plan, numbers_);
     made.plan.epoch = Epoch(++epoch_);
-    plan_ = std::make_shared<const Plan>(std::move(made.plan));
-    if (!overlay_.publish(plan_)) return deadline_exceeded("a plan was not installed");
+    if (!overlay_.publish(std::make_shared<const Plan>(std::move(made.plan)))) {
+      return deadline_exceeded("a plan was not installed");
+    }
     return Status::ok();
   }
 
@@ -57,7 +56,6 @@ class SimulatedController {
   Scenario scenario_;
   controller::GroupRegistry registry_;
   controller::SessionNumbers numbers_;
-  std::shared_ptr<const Plan> plan_;
   std::uint32_t epoch_ = 0;
 };
 
