@@ -6,14 +6,14 @@
 #include <iterator>
 #include <utility>
 
+#include "node/plan/delivery.h"
+
 namespace square::sending {
 namespace {
 
 // The time from a block's start on its first link to its arrival is what it takes on so many
 // links, or on all of the stream's tree where that is deeper.
 constexpr double kMinDeliveryLinks = 2.0;
-// A block takes this part of what it takes on its first link on each one after: most carry other streams too.
-constexpr double kFurtherLink = 0.5;
 // A stream is not silent before so many times what a block should take.
 constexpr double kSlowDelivery = 4.0;
 constexpr Duration kLongestDelivery = std::chrono::minutes(1);
@@ -129,8 +129,7 @@ double Stream::seconds_per_block(std::size_t block_bytes) const {
 }
 
 double Stream::delivery_seconds(std::size_t block_bytes) const {
-  const double links = 1 + kFurtherLink * static_cast<double>(std::max<std::size_t>(1, local().depth) - 1);
-  return links * static_cast<double>(blocks) * seconds_per_block(block_bytes);
+  return blocks_to_deliver(local().depth) * static_cast<double>(blocks) * seconds_per_block(block_bytes);
 }
 
 Duration Stream::slow_delivery(std::size_t block_bytes) const {

@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <queue>
 
+#include "node/plan/delivery.h"
 #include "node/plan/installed_collective.h"
 
 namespace square {
 namespace {
-
-// What a block takes on each link after the first, in blocks of its stream: at most one where the stream has
-// the link alone, little where it is one of many.
-constexpr double kFurtherLink = 0.5;
 
 // When a stream would deliver its next block, in units of a block at 1 bit/s.
 struct Turn {
@@ -22,8 +19,7 @@ struct Turn {
 };
 
 Turn turn_of(const Interleave::Stream& stream, std::uint32_t number, std::size_t before) {
-  const auto further = static_cast<double>(std::max<std::size_t>(1, stream.depth) - 1);
-  return {(static_cast<double>(before + 1) + kFurtherLink * further) / stream.rate_bps, number};
+  return {(static_cast<double>(before) + blocks_to_deliver(stream.depth)) / stream.rate_bps, number};
 }
 
 }  // namespace
