@@ -46,16 +46,18 @@ def example(*arguments: str) -> dict[str, Any]:
     return figures
 
 
-def test_the_gpt_learns_the_same_with_both_backends(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [(), ("--sharded",)], ids=("ddp", "fsdp2"))
+def test_the_gpt_learns_the_same_with_both_backends(kind: tuple[str, ...], tmp_path: Path) -> None:
     plot = tmp_path / "plot.svg"
     small = ("--steps", "6", "--every", "2", "--width", "32", "--layers", "2")
-    figures = example("gpt_sites/compare.py", *small, "--plot", str(plot))
+    figures = example("gpt_sites/compare.py", *small, *kind, "--plot", str(plot))
     losses = figures["losses"]
     assert [step for step, _ in losses["square"]] == [2, 4, 6]
     for (_, theirs), (_, ours) in zip(losses["gloo"], losses["square"], strict=True):
         assert ours == pytest.approx(theirs, rel=LOSS_TOLERANCE)
     assert losses["square"][-1][1] < losses["square"][0][1], "it learned nothing"
     assert all(len(seconds) == 6 for seconds in figures["seconds"].values())
+    assert figures["traffic_seconds"] > 0
     assert "</svg>" in plot.read_text(encoding="utf-8")
 
 
