@@ -31,8 +31,9 @@ struct NodeMetrics;  // square/metrics.h
 struct DataPlaneOptions {
   std::string name;
   // Memory for blocks of others: half for blocks in transit (credit), half for blocks
-  // whose local member has not posted its operation yet. At least kMinWindowBytes.
-  std::size_t window_bytes = std::size_t{64} << 20U;
+  // whose local member has not posted its operation yet. A bound, not taken beforehand. At least
+  // kMinWindowBytes.
+  std::size_t window_bytes = std::size_t{256} << 20U;
   // Tells this process from one that had the node's name before: draw it, not 0.
   std::uint32_t incarnation = 1;
   // Keep to the planned link capacities. Without it, links run as fast as they can.

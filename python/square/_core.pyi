@@ -1085,7 +1085,7 @@ class Node(MemberHost):
         bind_address: str = "127.0.0.1:0",
         advertised_address: str = "",
         token: str = "",
-        window_bytes: typing.SupportsInt | typing.SupportsIndex = 67108864,
+        window_bytes: typing.SupportsInt | typing.SupportsIndex = 268435456,
         paced: bool = True,
         successor: Controller | None = None,
         standing: typing.SupportsInt | typing.SupportsIndex = 0,

@@ -10,7 +10,7 @@ from square import metrics
 from square._core import Node, tune_process_memory
 from square.cli import arguments, documents, serving
 
-DEFAULT_WINDOW_MIB = 64
+DEFAULT_WINDOW_MIB = 256
 DEFAULT_GATEWAY_MIB = 4096
 GATEWAY_SHARES = 4
 

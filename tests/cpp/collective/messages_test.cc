@@ -53,7 +53,7 @@ TEST_CASE("messages with one tag arrive in their order, in both directions at on
 TEST_CASE("messages with different tags do not wait for one another, however large") {
   Fixture overlay({"a", "b"}, "exact", 10e9);
   const Members members = overlay.group("g");
-  constexpr std::size_t kLarge = std::size_t{64} << 20U;  // as large as all windows of a node
+  constexpr std::size_t kLarge = std::size_t{64} << 20U;  // as large as all windows of a plan
   const std::vector<Bytes> sent{large(kLarge, 1), large(kLarge, 2)};
   std::vector<Bytes> got{Bytes(kLarge), Bytes(kLarge)};
   std::vector<std::shared_ptr<Work>> sends;

@@ -81,6 +81,15 @@ TEST_CASE("a window holds what is under way in a round trip, and more where the 
   CHECK(reserved_bytes(unlimited, "a") >= std::size_t{60} << 20U);
 }
 
+TEST_CASE("by default the trees of a collective over far links have all that they want") {
+  // As into one of twelve sites, 350 Mbit/s over 150 ms.
+  const auto plan = crowded_plan(140, 2.5 * kMbps, 2.5 * kMbps, std::chrono::milliseconds(150));
+  const InstalledPlan plenty(plan, "n1", std::size_t{1} << 30U);
+  const InstalledPlan usual(plan, "n1", DataPlaneOptions{}.window_bytes / 4);
+  CHECK(reserved_bytes(usual, "b") == reserved_bytes(plenty, "b"));
+  CHECK(reserved_bytes(usual, "b") >= std::size_t{20} << 20U);
+}
+
 TEST_CASE("five hundred streams of one tenant leave the other its part of the windows") {
   constexpr std::size_t kWindow = std::size_t{16} << 20U;
   const auto plan = crowded_plan(500, 500 * kMbps, 5 * kMbps);
