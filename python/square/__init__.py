@@ -11,6 +11,9 @@ Rates are bits per second, times are seconds or ``datetime.timedelta``; ``None``
 no limit. Errors are ``SquareError`` and its children in ``square.errors``.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from square import errors, log, metrics
 from square._core import (
     AttachedNode,
@@ -106,3 +109,12 @@ __all__ = [
     "validate",
     "violations",
 ]
+
+
+if not TYPE_CHECKING:  # else everything would have any attribute
+
+    def __getattr__(name: str) -> Any:
+        """`square.torch` and `square.diloco` need torch, which nothing else does."""
+        if name in ("torch", "diloco"):
+            return importlib.import_module(f"square.{name}")
+        raise AttributeError(f"module 'square' has no attribute {name!r}")

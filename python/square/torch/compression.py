@@ -50,7 +50,7 @@ class Compressor:
             op=reduction.op,
             dtype=reduction.dtype,
             compression=self.compression,
-            feedback=self._residual(tensor) if self.compression.error_feedback else None,
+            feedback=self.residual(tensor) if self.compression.error_feedback else None,
             timeout=seconds,
         )
         return work
@@ -67,8 +67,8 @@ class Compressor:
         with self._lock:
             return self._total
 
-    def _residual(self, tensor: Any) -> square.ErrorFeedback:
-        """A tensor is known by its memory, which the same gradients have in every step."""
+    def residual(self, tensor: Any) -> square.ErrorFeedback:
+        """What was not sent of a tensor. It is known by its memory, which gradients have in every step."""
         key = (tensor.data_ptr(), tensor.numel())
         with self._lock:
             residual = self._residuals.setdefault(key, square.ErrorFeedback())
@@ -77,6 +77,11 @@ class Compressor:
                 self._residuals.popitem(last=False)
         # Two calls at once for the same memory: the second one does without.
         return square.ErrorFeedback() if residual.is_in_use else residual
+
+    def set_residual(self, tensor: Any, values: bytes) -> None:
+        """As residual(tensor).tobytes() was: of a call that is taken back, or of a checkpoint."""
+        with self._lock:
+            self._residuals[tensor.data_ptr(), tensor.numel()] = square.ErrorFeedback(values)
 
 
 def compression_report(group: Any = None) -> square.CompressionReport:

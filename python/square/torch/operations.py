@@ -9,6 +9,7 @@ from typing import Any
 
 from square.torch import arguments, cuda, tensors
 from square.torch.calls import Begin, Calls
+from square.torch.compression import Compressor
 from square.torch.reductions import Reduction
 from square.torch.tensors import Staging
 from square.torch.work import Work
@@ -93,7 +94,7 @@ class Operations:
         result: Sequence[Any] | None = None,
         staging: Staging | None = None,
         *,
-        may_compress: bool = False,
+        compressor: Compressor | None = None,
     ) -> Work:
         """`result` is what the work has, [tensor] if it is None; `staging` is what packed the tensor."""
         result = [tensor] if result is None else result
@@ -101,13 +102,13 @@ class Operations:
             return self._in_chunks(
                 "all_reduce",
                 [tensor],
-                lambda chunk: self.all_reduce(chunk[0], operation, timeout, may_compress=may_compress),
+                lambda chunk: self.all_reduce(chunk[0], operation, timeout, compressor=compressor),
                 result,
             )
         staging = staging or Staging()
         reduction = Reduction(operation, tensor.dtype)
-        if may_compress and self._calls.compressor.applies_to(tensor, reduction):
-            return self._compressed_all_reduce(tensor, reduction, timeout, result, staging)
+        if compressor and compressor.applies_to(tensor, reduction):
+            return self._compressed_all_reduce(compressor, tensor, reduction, timeout, result, staging)
         if reduction.scales:
             source = staging.input(reduction.scaled(tensor))
             output = staging.output(tensor)
@@ -131,9 +132,14 @@ class Operations:
         )
 
     def _compressed_all_reduce(
-        self, tensor: Any, reduction: Reduction, timeout: Timeout, result: Sequence[Any], staging: Staging
+        self,
+        compressor: Compressor,
+        tensor: Any,
+        reduction: Reduction,
+        timeout: Timeout,
+        result: Sequence[Any],
+        staging: Staging,
     ) -> Work:
-        compressor = self._calls.compressor
         buffer = staging.in_place(tensor)
         begun: list[Any] = []
 

@@ -14,6 +14,7 @@ import square.torch.leaving  # registers what happens at exit
 from square.torch import coalescing, monitored_barrier, sparse
 from square.torch.arguments import limit, only, operation, parts, root
 from square.torch.calls import Calls
+from square.torch.compression import Compressor
 from square.torch.operations import Operations
 from square.torch.work import Work
 
@@ -118,6 +119,15 @@ class ProcessGroup(distributed.ProcessGroup):
         """What compression did to what this rank gave to all_reduce, in calls that were waited for."""
         return self._calls.compressor.report()
 
+    def compressed_allreduce(self, tensor: Any, compressor: Compressor, timeout: Any = None) -> Work:
+        """As allreduce() of a sum, with this compression instead of the group's: see Compressor.
+
+        All ranks must ask for the same. What `compressor` does not apply to goes as it is.
+        """
+        return self._operations.all_reduce(
+            tensor, distributed.ReduceOp.SUM, limit(None, timeout), compressor=compressor
+        )
+
     # One tensor each.
 
     def broadcast(self, data: Any, options: Any = None, timeout: Any = None, **named: Any) -> Work:
@@ -127,7 +137,9 @@ class ProcessGroup(distributed.ProcessGroup):
         tensor, what = only(data), operation(options, named)
         if tensor.is_sparse:
             return sparse.all_reduce(self._operations, tensor, what, limit(options, timeout))
-        return self._operations.all_reduce(tensor, what, limit(options, timeout), may_compress=True)
+        return self._operations.all_reduce(
+            tensor, what, limit(options, timeout), compressor=self._calls.compressor
+        )
 
     def reduce(
         self, data: Any, options: Any = None, op: Any = None, timeout: Any = None, **named: Any

@@ -1,0 +1,256 @@
+"""DiLoCo on a model: when its fragments are exchanged, and what an inner step has to do with it."""
+
+import logging
+import time
+import weakref
+from collections import deque
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from torch import distributed as dist
+
+from square.diloco import agreement, state
+from square.diloco.fragments import Fragment, split
+from square.diloco.outer import Nesterov, Outer
+from square.diloco.recovery import go_on
+from square.diloco.report import Round
+from square.diloco.rounds import LostRoundError, Outcome, Rounds
+from square.diloco.sums import Sums
+
+_log = logging.getLogger("square.diloco")
+
+# Rounds that `history` keeps.
+MOST_ROUNDS = 1000
+
+
+class DiLoCo:
+    """Exchanges a model's changes with the other members of a group every so many inner steps.
+
+    model:       a module, or pairs of names and parameters. What requires no gradient is left out, and so are
+                 buffers, which stay every member's own. DTensors are exchanged by shard: `group` has the same
+                 shard of every site, and nothing is gathered.
+    inner:       the optimizer that trains it; its steps are counted by a hook, inside the `with`.
+    group:       of torch.distributed, the default group if None. Over square it goes on without members that
+                 are gone; over others their loss is an error.
+    sync_every:  inner steps from one exchange of a fragment to the next.
+    outer:       makes the outer optimizer of the parameters that all share: see Nesterov.
+    fragments:   1, P or "balanced:P", or a sequence of modules. They take turns, sync_every / P steps apart.
+    fragment_sync_delay:    inner steps that go on while a fragment is under way.
+    fragment_update_alpha:  how much of the member's own parameters stays when a fragment arrives: 0 to 1.
+    compression: of the changes: "none", "bf16", "fp16"; over square "int8", "top-k:0.01", with ":feedback".
+    weight:      "tokens": by what consumed() was told, or by inner steps if nobody says any; or "equal".
+    on_lost_round:  "carry": it is left out, and what was learned comes with the next; or "raise".
+    backup_device:  where what all share is kept, in float32.
+    timeout:     of going on without members that are gone; None: the group's.
+
+    All members start with the parameters of rank 0 of the group. Raises ValueError for arguments that cannot
+    be. Not thread-safe.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        inner: Any,
+        *,
+        group: Any = None,
+        sync_every: int = 500,
+        outer: Outer | None = None,
+        fragments: int | str | Sequence[Any] = 1,
+        fragment_sync_delay: int = 0,
+        fragment_update_alpha: float = 0.0,
+        compression: str = "bf16",
+        weight: str = "tokens",
+        on_lost_round: str = "carry",
+        backup_device: Any = "cpu",
+        timeout: timedelta | None = None,
+    ) -> None:
+        named = list(model.named_parameters() if hasattr(model, "named_parameters") else model)
+        named = [(name, parameter) for name, parameter in named if parameter.requires_grad]
+        agreement.check_parameters(named)
+        agreement.check_choice("weight", weight, ("tokens", "equal"))
+        agreement.check_choice("on_lost_round", on_lost_round, ("carry", "raise"))
+        parts = split(named, fragments)
+        if sync_every < len(parts):
+            raise ValueError(f"sync_every: {len(parts)} fragments need as many steps, not {sync_every}")
+        if not 0 <= fragment_sync_delay < sync_every:
+            raise ValueError(f"fragment_sync_delay: 0 to {sync_every - 1} steps, not {fragment_sync_delay}")
+        if not 0 <= fragment_update_alpha <= 1:
+            raise ValueError(f"fragment_update_alpha: 0 to 1, not {fragment_update_alpha}")
+        self.inner = inner
+        self.sync_every = sync_every
+        self.history: deque[Round] = deque(maxlen=MOST_ROUNDS)
+        self._given_group = group
+        self._group: Any = None
+        self._delay = fragment_sync_delay
+        self._alpha = fragment_update_alpha
+        self._carries = on_lost_round == "carry"
+        self._timeout = timeout
+        self._fragments = [
+            Rounds(number, Fragment(part, backup_device), outer or Nesterov(), Sums(compression), weight)
+            for number, part in enumerate(parts)
+        ]
+        self._steps = 0
+        self._tokens = 0
+        self._group_tokens = 0
+        self._is_loaded = False
+        self._hook: Any = None
+
+    def __enter__(self) -> "DiLoCo":
+        """Blocks until all members are here. Raises ValueError where their models differ."""
+        group = self._given_group if self._group is None else self._group
+        self._group = dist.group.WORLD if group is None else group
+        if self._group is None:
+            raise ValueError("diloco: there is no default group: call init_process_group, or pass a group")
+        for rounds in self._fragments:
+            rounds.sums.check(self._group)
+        agreement.check_same(self._group, self._fragments, self.sync_every, self._delay)
+        agreement.start_alike(self._group, self._fragments, is_loaded=self._is_loaded)
+        itself = weakref.ref(self)
+
+        def count(*_: Any) -> None:
+            if (diloco := itself()) is not None:
+                diloco._after_step()
+
+        self._hook = self.inner.register_step_post_hook(count)
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        """Waits for what is under way, but not where an exception leaves."""
+        self._hook.remove()
+        for rounds in sorted((one for one in self._fragments if one.flight), key=_due):
+            if kind is None:
+                self._finish(rounds)
+            else:
+                rounds.lose()
+
+    @property
+    def group(self) -> Any:
+        """The group as it is now: members may be gone."""
+        return self._given_group if self._group is None else self._group
+
+    @property
+    def steps(self) -> int:
+        """This member's inner steps."""
+        return self._steps
+
+    @property
+    def tokens(self) -> int:
+        """That all members together have consumed, as far as they have told one another: for schedules."""
+        return self._group_tokens
+
+    def consumed(self, tokens: int) -> None:
+        """Counts tokens, or examples: what this member's changes weigh. Before the step that learns from them
+        they count in its round, after it in the next. Raises ValueError below 0."""
+        if tokens < 0:
+            raise ValueError(f"consumed: at least 0 tokens, not {tokens}")
+        self._tokens += int(tokens)
+
+    def sync(self) -> None:
+        """Exchanges all fragments now: all members have the same model then. All call it. Blocks."""
+        for rounds in sorted((one for one in self._fragments if one.flight), key=_due):
+            self._finish(rounds)
+        for rounds in self._fragments:
+            self._begin(rounds, self._steps)
+            self._finish(rounds)
+
+    def state_dict(self) -> dict[str, Any]:
+        """For torch.distributed.checkpoint: what all share by parameter's name, as the parameters are
+        (DTensors, too), this member's clock and what error feedback keeps. What is under way is finished
+        first, so all members call it at the same step."""
+        for rounds in sorted((one for one in self._fragments if one.flight), key=_due):
+            self._finish(rounds)
+        clock = {"steps": self._steps, "tokens": self._tokens, "group_tokens": self._group_tokens}
+        return {"clock": clock, **state.save(self._fragments)}
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Before the `with`, after the model is loaded. Raises ValueError for another model's."""
+        state.load(self._fragments, saved)
+        clock = saved["clock"]
+        self._steps, self._tokens = clock["steps"], clock["tokens"]
+        self._group_tokens = clock["group_tokens"]
+        self._is_loaded = True
+
+    def _after_step(self) -> None:
+        self._steps += 1
+        for rounds in self._fragments:
+            if rounds.flight is not None and rounds.flight.due <= self._steps:
+                self._finish(rounds)
+        for rounds in self._fragments:
+            if not self._ends_at(rounds, self._steps + self._delay):
+                continue
+            self._begin(rounds, self._steps + self._delay)
+            if not self._delay:
+                self._finish(rounds)
+
+    def _ends_at(self, rounds: Rounds, step: int) -> bool:
+        first = (rounds.number + 1) * self.sync_every // len(self._fragments)
+        return step >= first and (step - first) % self.sync_every == 0
+
+    def _begin(self, rounds: Rounds, due: int) -> None:
+        try:
+            rounds.begin(self._group, due, self._steps, self._tokens)
+        except RuntimeError as error:
+            self._lose(rounds, LostRoundError(str(error)), 0.0)
+
+    def _finish(self, rounds: Rounds) -> None:
+        if rounds.flight is None:
+            return
+        begun = time.monotonic()
+        own_weight = rounds.flight.scale.weight(rounds.flight.shares.own)
+        try:
+            outcome = rounds.finish(self._group)
+        except LostRoundError as loss:
+            return self._lose(rounds, loss, time.monotonic() - begun)
+        rounds.fragment.adopt(0.0 if own_weight == 0 else self._alpha)
+        if not outcome.shares[dist.get_rank(self._group)].is_finite:
+            agreement.forget(self.inner, rounds.fragment.parameters)
+        if rounds.number == 0:
+            self._group_tokens += sum(share.tokens for share in outcome.shares)
+        self._report(rounds, outcome, time.monotonic() - begun)
+
+    def _lose(self, rounds: Rounds, loss: LostRoundError, waited: float) -> None:
+        """Nothing has changed here. The others lose it, too, or have it for those that are left."""
+        number = rounds.committed + 1
+        if loss.needs_regroup:
+            if not self._carries:
+                for one in self._fragments:
+                    one.lose()
+                raise RuntimeError(f"diloco: round {number} of fragment {rounds.number} is lost: {loss}")
+            self._group = go_on(self._group, self._fragments, self._alpha, self._timeout)
+        rounds.lose()
+        if loss.is_empty or rounds.committed >= number:
+            return
+        _log.warning("round %d of fragment %d is lost: %s", number, rounds.number, loss)
+        size = dist.get_world_size(self._group)
+        self.history.append(
+            Round(number, rounds.number, self._steps, size, 0.0, (), 0.0, 0, waited, str(loss))
+        )
+
+    def _report(self, rounds: Rounds, outcome: Outcome, waited: float) -> None:
+        change = rounds.fragment.change
+        excluded = tuple(rank for rank, weight in enumerate(outcome.weights) if weight == 0)
+        if excluded:
+            _log.warning(
+                "round %d of fragment %d is without ranks %s: not finite, or 0 tokens",
+                rounds.committed,
+                rounds.number,
+                ", ".join(map(str, excluded)),
+            )
+        self.history.append(
+            Round(
+                number=rounds.committed,
+                fragment=rounds.number,
+                inner_step=self._steps,
+                members=len(outcome.shares),
+                weight=outcome.weights[dist.get_rank(self._group)],
+                excluded=excluded,
+                norm=outcome.norm,
+                size_bytes=change.numel() * change.element_size(),
+                waited_seconds=waited,
+            )
+        )
+
+
+def _due(rounds: Rounds) -> int:
+    return rounds.flight.due if rounds.flight is not None else 0

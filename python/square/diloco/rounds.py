@@ -1,0 +1,132 @@
+"""Rounds of one fragment: the exchange of what changed, and the outer step with its average."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import distributed as dist
+
+from square.diloco.fragments import Fragment
+from square.diloco.outer import Outer
+from square.diloco.shares import Scale, Share, Shares, first_scale
+from square.diloco.sums import Sum, Sums
+
+
+class LostRoundError(Exception):
+    """It counts for nobody. `needs_regroup`: the group may have lost members. `is_empty`: nobody stepped."""
+
+    def __init__(self, reason: str, *, needs_regroup: bool = True, is_empty: bool = False) -> None:
+        super().__init__(reason)
+        self.needs_regroup = needs_regroup
+        self.is_empty = is_empty
+
+
+@dataclass
+class Flight:
+    """A round that is under way."""
+
+    due: int  # the inner step after which it ends
+    scale: Scale
+    shares: Shares
+    sum: Sum
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a round came to."""
+
+    shares: list[Share]
+    weights: list[float]  # by rank
+    norm: float
+
+
+class Rounds:
+    """One fragment, its outer optimizer, and how far it is. All members commit a round, or none."""
+
+    def __init__(self, number: int, fragment: Fragment, outer: Outer, sums: Sums, weight: str) -> None:
+        self.number = number
+        self.fragment = fragment
+        self.optimizer = outer(fragment.base_views)
+        self.sums = sums
+        self.committed = 0
+        self.scale: Scale | None = None
+        # Of this member, when the last round that was committed began.
+        self.steps_before = 0
+        self.tokens_before = 0
+        self.flight: Flight | None = None
+        self._weight = weight
+
+    def begin(self, group: Any, due: int, steps: int, tokens: int) -> None:
+        """Raises RuntimeError of a group that failed. Blocks in a fragment's first round only."""
+        is_finite = self.fragment.measure()
+        since = (tokens - self.tokens_before, steps - self.steps_before)
+        own = Share(self.number, self.committed + 1, *since, is_finite)
+        shares = Shares(own, group, self.fragment.change.device)
+        scale = self.scale or first_scale(shares.wait(), self._weight)
+        self.fragment.change.mul_(scale.weight(own))
+        self.flight = Flight(due, scale, shares, self.sums.begin(self.fragment.change, group))
+
+    def finish(self, group: Any) -> Outcome:
+        """Waits for the round, and steps if all members can. After a LostRoundError nothing has changed."""
+        flight = self.flight
+        assert flight is not None
+        failure = ""
+        try:
+            flight.shares.wait()
+            flight.sum.wait()
+        except RuntimeError as error:
+            failure = str(error) or type(error).__name__
+        if not _agree(not failure, group):
+            raise LostRoundError(failure or "another member has not got it")
+        shares = flight.shares.wait()
+        weights = [flight.scale.weight(share) for share in shares]
+        whole = sum(weights)
+        if whole == 0 and all(share.is_finite for share in shares):
+            is_empty = not any(share.steps for share in shares)
+            raise LostRoundError("nobody consumed a token", needs_regroup=False, is_empty=is_empty)
+        norm = self._step(whole) if whole else 0.0
+        self._count(flight.scale.after(shares))
+        return Outcome(shares, [weight / whole if whole else 0.0 for weight in weights], norm)
+
+    def lose(self) -> None:
+        """What is under way is dropped, if there is anything; what changed comes with the next round."""
+        if self.flight is not None:
+            self.sums.take_back(self.fragment.change)
+            self.flight = None
+
+    def state(self) -> dict[str, Any]:
+        """All but the base: what a member that missed a commit takes from one that has it."""
+        return {"outer": self.optimizer.state_dict(), "scale": self.scale}
+
+    def catch_up(self, state: dict[str, Any]) -> None:
+        """The others have committed the round that is under way here. The base is theirs already."""
+        self.optimizer.load_state_dict(state["outer"])
+        self._count(state["scale"])
+
+    def _count(self, scale: Scale | None) -> None:
+        if self.flight is not None:
+            self.steps_before += self.flight.shares.own.steps
+            self.tokens_before += self.flight.shares.own.tokens
+        self.committed += 1
+        self.scale = scale
+        self.flight = None
+
+    @torch.no_grad()
+    def _step(self, whole: float) -> float:
+        self.fragment.change.div_(whole)
+        views = zip(self.fragment.base_views, self.fragment.change_views, strict=True)
+        for base, change in views:
+            base.grad = change
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return float(torch.linalg.vector_norm(self.fragment.change))
+
+
+def _agree(is_well: bool, group: Any) -> bool:
+    """Whether all members are; not of a group that failed."""
+    answer = torch.tensor([int(is_well)])
+    try:
+        dist.all_reduce(answer, op=dist.ReduceOp.MIN, group=group)
+    except RuntimeError:
+        return False
+    return bool(answer.item())

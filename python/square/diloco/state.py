@@ -1,0 +1,83 @@
+"""State dicts: what all members share, by the names of parameters."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from square.diloco.fragments import local
+from square.diloco.rounds import Rounds
+from square.diloco.shares import Scale
+
+
+def save(fragments: Sequence[Rounds]) -> dict[str, Any]:
+    """Copies, by parameter: "base", "outer" (of the optimizer); by fragment: "rounds"."""
+    saved: dict[str, Any] = {"base": {}, "outer": {}, "rounds": {}}
+    for rounds in fragments:
+        part = rounds.fragment
+        for name, parameter, base in zip(part.names, part.parameters, part.base_views, strict=True):
+            saved["base"][name] = _like(parameter, base)
+            saved["outer"][name] = {
+                key: _like(parameter, value) if _is_whole(value, base) else value
+                for key, value in rounds.optimizer.state.get(base, {}).items()
+            }
+        kept = rounds.sums.residual(part.change)
+        saved["rounds"][str(rounds.number)] = {
+            "committed": rounds.committed,
+            "steps_before": rounds.steps_before,
+            "tokens_before": rounds.tokens_before,
+            "unit": rounds.scale.unit if rounds.scale else "",
+            "usual": rounds.scale.usual if rounds.scale else 0.0,
+            "residual": torch.frombuffer(bytearray(kept), dtype=torch.float32) if kept else torch.zeros(0),
+        }
+    return saved
+
+
+def load(fragments: Sequence[Rounds], saved: dict[str, Any]) -> None:
+    """Raises ValueError where names or sizes are another model's; then nothing is changed."""
+    for rounds in fragments:
+        part = rounds.fragment
+        for name, base in zip(part.names, part.base_views, strict=True):
+            there = saved["base"].get(name)
+            if there is None or local(there).shape != base.shape:
+                found = "nothing" if there is None else tuple(local(there).shape)
+                raise ValueError(f"diloco: the state has {found} of {name}, which is {tuple(base.shape)}")
+        if str(rounds.number) not in saved["rounds"]:
+            raise ValueError(f"diloco: the state has {len(saved['rounds'])} fragments, not {len(fragments)}")
+    for rounds in fragments:
+        _load_one(rounds, saved)
+
+
+def _load_one(rounds: Rounds, saved: dict[str, Any]) -> None:
+    part = rounds.fragment
+    for name, base in zip(part.names, part.base_views, strict=True):
+        base.copy_(local(saved["base"][name]))
+        for key, value in saved["outer"].get(name, {}).items():
+            held = local(value).to(base.device).clone() if torch.is_tensor(value) else value
+            rounds.optimizer.state[base][key] = held
+    one = saved["rounds"][str(rounds.number)]
+    rounds.committed = one["committed"]
+    rounds.steps_before, rounds.tokens_before = one["steps_before"], one["tokens_before"]
+    rounds.scale = Scale(one["unit"], one["usual"]) if one["unit"] else None
+    if one["residual"].numel():
+        rounds.sums.set_residual(part.change, one["residual"].numpy().tobytes())
+
+
+def _is_whole(value: Any, base: Any) -> bool:
+    return bool(torch.is_tensor(value) and value.shape == base.shape)
+
+
+def _like(parameter: Any, value: Any) -> Any:
+    """A copy; of a DTensor's shard a DTensor, so that a checkpoint can be read by other meshes."""
+    copy = value.detach().clone()
+    if not hasattr(parameter, "device_mesh"):
+        return copy
+    made = type(parameter.data)
+    return made.from_local(
+        copy.to(local(parameter).device),
+        parameter.device_mesh,
+        parameter.placements,
+        run_check=False,
+        shape=parameter.shape,
+        stride=parameter.stride(),
+    )
