@@ -49,13 +49,13 @@ def check_same(group: Any, fragments: Sequence[Rounds], sync_every: int, delay: 
             raise ValueError(f"diloco: rank 0 has {len(said[0])} parameters, rank {rank} {len(other)}")
 
 
-def start_alike(group: Any, fragments: Sequence[Rounds], *, is_loaded: bool) -> None:
-    """Everybody takes the parameters of rank 0, and where rank 0's state was loaded, what all share."""
+def start_alike(group: Any, fragments: Sequence[Rounds], *, has_base: bool) -> None:
+    """Everybody takes the parameters of rank 0; where all have a base, that of rank 0, and keeps its own."""
     for rounds in fragments:
-        if not is_loaded:
+        if not has_base:
             rounds.fragment.take_base()
         dist.broadcast(rounds.fragment.base, group=group, group_src=0)
-        if not is_loaded:
+        if not has_base:
             rounds.fragment.adopt()
 
 

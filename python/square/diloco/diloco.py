@@ -92,8 +92,9 @@ class DiLoCo:
         ]
         self._steps = 0
         self._tokens = 0
-        self._group_tokens = 0
-        self._is_loaded = False
+        self._begun = 0  # rounds of all fragments, as the schedule has them
+        self._lost_until = 0  # so many of them are lost, begun here or not
+        self._has_base = False
         self._hook: Any = None
 
     def __enter__(self) -> "DiLoCo":
@@ -105,7 +106,8 @@ class DiLoCo:
         for rounds in self._fragments:
             rounds.sums.check(self._group)
         agreement.check_same(self._group, self._fragments, self.sync_every, self._delay)
-        agreement.start_alike(self._group, self._fragments, is_loaded=self._is_loaded)
+        agreement.start_alike(self._group, self._fragments, has_base=self._has_base)
+        self._has_base = True
         itself = weakref.ref(self)
 
         def count(*_: Any) -> None:
@@ -137,7 +139,7 @@ class DiLoCo:
     @property
     def tokens(self) -> int:
         """That all members together have consumed, as far as they have told one another: for schedules."""
-        return self._group_tokens
+        return self._fragments[0].group_tokens
 
     def consumed(self, tokens: int) -> None:
         """Counts tokens, or examples: what this member's changes weigh. Before the step that learns from them
@@ -160,7 +162,7 @@ class DiLoCo:
         first, so all members call it at the same step."""
         for rounds in sorted((one for one in self._fragments if one.flight), key=_due):
             self._finish(rounds)
-        clock = {"steps": self._steps, "tokens": self._tokens, "group_tokens": self._group_tokens}
+        clock = {"steps": self._steps, "tokens": self._tokens}
         return {"clock": clock, **state.save(self._fragments)}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
@@ -168,8 +170,7 @@ class DiLoCo:
         state.load(self._fragments, saved)
         clock = saved["clock"]
         self._steps, self._tokens = clock["steps"], clock["tokens"]
-        self._group_tokens = clock["group_tokens"]
-        self._is_loaded = True
+        self._has_base = True
 
     def _after_step(self) -> None:
         self._steps += 1
@@ -188,6 +189,9 @@ class DiLoCo:
         return step >= first and (step - first) % self.sync_every == 0
 
     def _begin(self, rounds: Rounds, due: int) -> None:
+        self._begun += 1
+        if self._begun <= self._lost_until:
+            return self._note_loss(rounds, "another member was lost when others had begun it", 0.0)
         try:
             rounds.begin(self._group, due, self._steps, self._tokens)
         except RuntimeError as error:
@@ -205,27 +209,28 @@ class DiLoCo:
         rounds.fragment.adopt(0.0 if own_weight == 0 else self._alpha)
         if not outcome.shares[dist.get_rank(self._group)].is_finite:
             agreement.forget(self.inner, rounds.fragment.parameters)
-        if rounds.number == 0:
-            self._group_tokens += sum(share.tokens for share in outcome.shares)
         self._report(rounds, outcome, time.monotonic() - begun)
 
     def _lose(self, rounds: Rounds, loss: LostRoundError, waited: float) -> None:
         """Nothing has changed here. The others lose it, too, or have it for those that are left."""
-        number = rounds.committed + 1
+        before = rounds.committed
         if loss.needs_regroup:
             if not self._carries:
                 for one in self._fragments:
                     one.lose()
-                raise RuntimeError(f"diloco: round {number} of fragment {rounds.number} is lost: {loss}")
-            self._group = go_on(self._group, self._fragments, self._alpha, self._timeout)
+                raise RuntimeError(f"diloco: round {before + 1} of fragment {rounds.number} is lost: {loss}")
+            self._group, self._lost_until = go_on(
+                self._group, self._fragments, self._begun, self._alpha, self._timeout
+            )
         rounds.lose()
-        if loss.is_empty or rounds.committed >= number:
-            return
-        _log.warning("round %d of fragment %d is lost: %s", number, rounds.number, loss)
+        if not loss.is_empty and rounds.committed == before:
+            self._note_loss(rounds, str(loss), waited)
+
+    def _note_loss(self, rounds: Rounds, reason: str, waited: float) -> None:
+        number = rounds.committed + 1
+        _log.warning("round %d of fragment %d is lost: %s", number, rounds.number, reason)
         size = dist.get_world_size(self._group)
-        self.history.append(
-            Round(number, rounds.number, self._steps, size, 0.0, (), 0.0, 0, waited, str(loss))
-        )
+        self.history.append(Round(number, rounds.number, self._steps, size, 0.0, (), 0.0, 0, waited, reason))
 
     def _report(self, rounds: Rounds, outcome: Outcome, waited: float) -> None:
         change = rounds.fragment.change

@@ -12,48 +12,51 @@ from square.torch.process_group import ProcessGroup
 from square.torch.regrouping import shrink
 
 
-def go_on(group: Any, fragments: Sequence[Rounds], alpha: float, timeout: timedelta | None) -> Any:
-    """The group of those that are left, who all have committed the same rounds then.
+def go_on(
+    group: Any, fragments: Sequence[Rounds], begun: int, alpha: float, timeout: timedelta | None
+) -> tuple[Any, int]:
+    """The group of those that are left, who all have committed the same rounds then, and how many any of
+    them has begun: what is under way is lost on all of them, also where one has not begun it yet.
 
-    All members call it. A member can miss the answer that a round is committed, where another one dies at
-    that moment: it takes the round from who has it. Raises RuntimeError where the group cannot go on; the
-    model here stays as it is. Blocks for `timeout` for every member that dies meanwhile, at most.
+    All members call it; `begun` counts this one's rounds of all fragments. A member can miss the answer that
+    a round is committed, where another one dies at that moment: it takes the round from who has it. Raises
+    RuntimeError where the group cannot go on; the model here stays as it is. Blocks for `timeout` for every
+    member that dies meanwhile, at most.
     """
     if not isinstance(group, ProcessGroup):
         raise RuntimeError("diloco: only groups of the backend square go on after a member is lost")
     for left in reversed(range(group.size())):
         group = shrink(None if group is dist.group.WORLD else group, timeout)
         try:
-            for rounds, (source, latest) in zip(fragments, _latest(group, fragments), strict=True):
-                _level(group, rounds, source, latest, alpha)
-            return group
+            committed = _gathered(group, [begun] + [rounds.committed for rounds in fragments])
+            most, least = committed.max(dim=0).values, committed.min(dim=0).values
+            for place, rounds in enumerate(fragments, start=1):
+                if most[place] > least[place]:
+                    _level(group, rounds, int(committed[:, place].argmax()), int(most[place]), alpha)
+                rounds.lose()
+            return group, int(most[0])
         except RuntimeError:
             if not left:
                 raise
     raise RuntimeError("diloco: nobody is left in the group")
 
 
-def _latest(group: Any, fragments: Sequence[Rounds]) -> list[tuple[int, int]]:
-    """For each fragment the first rank that has committed the most rounds, and how many; -1: all have."""
-    own = torch.tensor([rounds.committed for rounds in fragments])
-    parts = [torch.empty_like(own) for _ in range(group.size())]
-    dist.all_gather(parts, own, group=group)
-    committed = torch.stack(parts)
-    most, least = committed.max(dim=0).values, committed.min(dim=0).values
-    sources = torch.where(most == least, -1, committed.argmax(dim=0))
-    return [(int(source), int(number)) for source, number in zip(sources, most, strict=True)]
+def _gathered(group: Any, own: list[int]) -> Any:
+    """A row of each member."""
+    given = torch.tensor(own)
+    parts = [torch.empty_like(given) for _ in range(group.size())]
+    dist.all_gather(parts, given, group=group)
+    return torch.stack(parts)
 
 
 def _level(group: Any, rounds: Rounds, source: int, latest: int, alpha: float) -> None:
-    if source >= 0:
-        is_behind = rounds.committed < latest
-        # What is not needed here must not spoil what is here.
-        base = rounds.fragment.base.clone() if is_behind else rounds.fragment.base
-        said = [rounds.state() if group.rank() == source else None]
-        dist.broadcast(base, group=group, group_src=source)
-        dist.broadcast_object_list(said, group=group, group_src=source)
-        if is_behind:
-            rounds.fragment.base.copy_(base)
-            rounds.catch_up(said[0] or {})
-            rounds.fragment.adopt(alpha)
-    rounds.lose()
+    is_behind = rounds.committed < latest
+    # What is not needed here must not spoil what is here.
+    base = rounds.fragment.base.clone()
+    said = [rounds.state() if group.rank() == source else None]
+    dist.broadcast(base, group=group, group_src=source)
+    dist.broadcast_object_list(said, group=group, group_src=source)
+    if is_behind:
+        rounds.fragment.base.copy_(base)
+        rounds.catch_up(said[0] or {})
+        rounds.fragment.adopt(alpha)

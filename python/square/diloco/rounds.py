@@ -50,6 +50,7 @@ class Rounds:
         self.sums = sums
         self.committed = 0
         self.scale: Scale | None = None
+        self.group_tokens = 0  # of all members, in rounds that were committed
         # Of this member, when the last round that was committed began.
         self.steps_before = 0
         self.tokens_before = 0
@@ -84,8 +85,13 @@ class Rounds:
         if whole == 0 and all(share.is_finite for share in shares):
             is_empty = not any(share.steps for share in shares)
             raise LostRoundError("nobody consumed a token", needs_regroup=False, is_empty=is_empty)
+        # All members have the same bits, and so the same answer.
+        if not bool(torch.isfinite(self.fragment.change).all()):
+            reason = "the sum of all changes is not finite: float16 ends at 65,504, and bfloat16 does not"
+            raise LostRoundError(reason, needs_regroup=False)
         norm = self._step(whole) if whole else 0.0
-        self._count(flight.scale.after(shares))
+        tokens = self.group_tokens + sum(share.tokens for share in shares)
+        self._count(flight.scale.after(shares), tokens)
         return Outcome(shares, [weight / whole if whole else 0.0 for weight in weights], norm)
 
     def lose(self) -> None:
@@ -96,18 +102,19 @@ class Rounds:
 
     def state(self) -> dict[str, Any]:
         """All but the base: what a member that missed a commit takes from one that has it."""
-        return {"outer": self.optimizer.state_dict(), "scale": self.scale}
+        return {"outer": self.optimizer.state_dict(), "scale": self.scale, "tokens": self.group_tokens}
 
     def catch_up(self, state: dict[str, Any]) -> None:
         """The others have committed the round that is under way here. The base is theirs already."""
         self.optimizer.load_state_dict(state["outer"])
-        self._count(state["scale"])
+        self._count(state["scale"], state["tokens"])
 
-    def _count(self, scale: Scale | None) -> None:
+    def _count(self, scale: Scale | None, group_tokens: int) -> None:
         if self.flight is not None:
             self.steps_before += self.flight.shares.own.steps
             self.tokens_before += self.flight.shares.own.tokens
         self.committed += 1
+        self.group_tokens = group_tokens
         self.scale = scale
         self.flight = None
 

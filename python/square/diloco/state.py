@@ -26,6 +26,7 @@ def save(fragments: Sequence[Rounds]) -> dict[str, Any]:
             "committed": rounds.committed,
             "steps_before": rounds.steps_before,
             "tokens_before": rounds.tokens_before,
+            "group_tokens": rounds.group_tokens,
             "unit": rounds.scale.unit if rounds.scale else "",
             "usual": rounds.scale.usual if rounds.scale else 0.0,
             "residual": torch.frombuffer(bytearray(kept), dtype=torch.float32) if kept else torch.zeros(0),
@@ -58,6 +59,7 @@ def _load_one(rounds: Rounds, saved: dict[str, Any]) -> None:
     one = saved["rounds"][str(rounds.number)]
     rounds.committed = one["committed"]
     rounds.steps_before, rounds.tokens_before = one["steps_before"], one["tokens_before"]
+    rounds.group_tokens = one["group_tokens"]
     rounds.scale = Scale(one["unit"], one["usual"]) if one["unit"] else None
     if one["residual"].numel():
         rounds.sums.set_residual(part.change, one["residual"].numpy().tobytes())

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import square
 import torch
 from diloco_reference import Model, inner_of, run, tokens, train
 from square.diloco import DiLoCo, DiLoCoOptimizer, Nesterov
+from square.diloco import rounds as rounds_of_diloco
 from square.diloco.fragments import split
 from torch.distributed import checkpoint
 from torch.distributed.device_mesh import init_device_mesh
@@ -180,6 +182,73 @@ def test_members_go_on_when_one_is_killed_with_what_they_learned(victim: int, de
         assert lost >= 1
         assert members == 3
         assert rounds >= 16
+
+
+def miss_a_commit(rank: int, size: int, fragments: int) -> Any:
+    """Rank 3 dies when all have voted; rank 1 does not hear that the round is committed."""
+    model = Model()
+    agree = rounds_of_diloco._agree
+    votes = []
+
+    def interrupted(is_well: bool, group: Any) -> bool:
+        answer = agree(is_well, group)
+        votes.append(answer)
+        if len(votes) == 5 and rank == 3:
+            time.sleep(0.3)  # the others have its vote
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer and not (len(votes) == 5 and rank == 1)
+
+    rounds_of_diloco._agree = interrupted
+    options = {"fragments": fragments, "compression": "int8:feedback", "timeout": LIMIT}
+    with DiLoCo(model, inner_of(model), sync_every=EVERY, **options) as diloco:
+        train_with(diloco, model, 8 * EVERY, rank)
+        diloco.sync()
+    numbers = [one.number for one in diloco.history if not one.is_lost]
+    return [digest(model), diloco.tokens, diloco.history[-1].members, numbers]
+
+
+@pytest.mark.parametrize("fragments", [1, 2])
+def test_who_misses_a_commit_takes_the_round_from_the_others(fragments: int) -> None:
+    nodes = [{"SQUARE_NODE": f"site{rank}"} for rank in range(4)]
+    results = ranks.run(miss_a_commit, 4, fragments, environments=nodes, expect_deaths=True)
+    for said, counted, members, numbers in results[:3]:
+        assert (said, counted, members) == (results[0][0], results[0][1], 3)
+        assert numbers[-1] == results[0][3][-1]
+    assert len(results[1][3]) == len(results[0][3]) - 1  # it did not see that one
+
+
+def overflow(rank: int, size: int) -> Any:
+    model = torch.nn.Linear(4, 4)
+    inner = torch.optim.SGD(model.parameters(), lr=1.0)
+    with DiLoCo(model, inner, sync_every=1, compression="fp16", weight="equal") as diloco:
+        for size_of_step in (1.0, 50_000.0, 1.0):
+            model.weight.grad = torch.full((4, 4), size_of_step)
+            inner.step()
+            if size_of_step > 1:
+                model.weight.data /= 2  # what was learned is still here, and is made smaller
+    return [["finite" in one.loss for one in diloco.history], digest(model)]
+
+
+def test_a_sum_beyond_half_precision_is_a_lost_round_on_all() -> None:
+    results = ranks.run(overflow, 2)
+    assert results[0] == results[1]
+    lost, said = results[0]
+    assert lost == [False, True, False]
+    assert all(abs(value) < 1e6 for value in said)
+
+
+def enter_twice(rank: int, size: int) -> Any:
+    model = Model()
+    diloco = DiLoCo(model, inner_of(model), sync_every=EVERY, compression="none")
+    with diloco:
+        train_with(diloco, model, 3, rank)
+    with diloco:
+        train_with(diloco, model, 2 * EVERY - 3, rank, 3)
+    return distance(model, run(size, 2 * EVERY, EVERY, parts_of(model, 1))[0][rank])
+
+
+def test_a_loop_in_two_parts_is_one_loop() -> None:
+    assert max(ranks.run(enter_twice, 2)) < CLOSE
 
 
 def be_not_a_number(rank: int, size: int) -> Any:
