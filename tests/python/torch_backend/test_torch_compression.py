@@ -67,12 +67,12 @@ def test_it_applies_to_large_sums_of_float32() -> None:
 def test_residuals_are_bounded_in_number() -> None:
     compressor = Compressor("top-k")
     tensors = [torch.zeros(1) for _ in range(MOST_RESIDUALS + 1)]
-    first = compressor._residual(tensors[0])
-    assert compressor._residual(tensors[0]) is first
+    first = compressor.residual(tensors[0])
+    assert compressor.residual(tensors[0]) is first
     for tensor in tensors:
-        compressor._residual(tensor)
+        compressor.residual(tensor)
     assert len(compressor._residuals) == MOST_RESIDUALS
-    assert compressor._residual(tensors[0]) is not first
+    assert compressor.residual(tensors[0]) is not first
 
 
 def call_them_all(rank: int, size: int) -> list[Any]:
