@@ -15,21 +15,30 @@ def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f'{name}: "{given}" is none of {", ".join(choices)}')
 
 
-def check_parameters(named: Named) -> None:
-    """Raises ValueError where there is nothing to exchange, or what is there is no floating point."""
+def check_parameters(named: Named, inner: Any) -> None:
+    """Raises ValueError where there is nothing to exchange, or what is there is no floating point or not what
+    the inner optimizer trains: as where fully_shard came in between."""
     if not named:
         raise ValueError("diloco: the model has no parameter that requires a gradient")
     if len({name for name, _ in named}) < len(named):
         raise ValueError("diloco: two parameters have the same name")
+    trained = {id(parameter) for one in inner.param_groups for parameter in one["params"]}
     for name, parameter in named:
+        if id(parameter) not in trained:
+            raise ValueError(
+                f"diloco: the inner optimizer does not train {name} as it is now: make it of the model's "
+                "parameters after fully_shard, call reshard() after a forward without backward, or freeze it"
+            )
         if not parameter.dtype.is_floating_point:
             raise ValueError(f"diloco: {name} is {parameter.dtype}; only floating point is exchanged")
 
 
-def check_same(group: Any, fragments: Sequence[Rounds], sync_every: int, delay: int) -> None:
+def check_same(group: Any, fragments: Sequence[Rounds], terms: dict[str, Any]) -> None:
     """Raises ValueError on all members, with the first difference from rank 0."""
-    own: list[tuple[str, Any]] = [("sync_every", sync_every), ("fragment_sync_delay", delay)]
-    own += [("fragments", len(fragments))]
+    own: list[tuple[str, Any]] = [*terms.items(), ("fragments", len(fragments))]
+    outer = fragments[0].optimizer
+    options = {key: value for key, value in outer.param_groups[0].items() if key != "params"}
+    own.append(("outer", f"{type(outer).__name__} {options}"))
     for rounds in fragments:
         part = rounds.fragment
         for name, parameter in zip(part.names, part.parameters, strict=True):

@@ -67,7 +67,7 @@ class DiLoCo:
     ) -> None:
         named = list(model.named_parameters() if hasattr(model, "named_parameters") else model)
         named = [(name, parameter) for name, parameter in named if parameter.requires_grad]
-        agreement.check_parameters(named)
+        agreement.check_parameters(named, inner)
         agreement.check_choice("weight", weight, ("tokens", "equal"))
         agreement.check_choice("on_lost_round", on_lost_round, ("carry", "raise"))
         parts = split(named, fragments)
@@ -86,6 +86,14 @@ class DiLoCo:
         self._alpha = fragment_update_alpha
         self._carries = on_lost_round == "carry"
         self._timeout = timeout
+        self._terms = {
+            "sync_every": sync_every,
+            "fragment_sync_delay": fragment_sync_delay,
+            "fragment_update_alpha": fragment_update_alpha,
+            "compression": compression,
+            "weight": weight,
+            "on_lost_round": on_lost_round,
+        }
         self._fragments = [
             Rounds(number, Fragment(part, backup_device), outer or Nesterov(), Sums(compression), weight)
             for number, part in enumerate(parts)
@@ -93,6 +101,7 @@ class DiLoCo:
         self._steps = 0
         self._tokens = 0
         self._begun = 0  # rounds of all fragments, as the schedule has them
+        self._losses = 0
         self._lost_until = 0  # so many of them are lost, begun here or not
         self._has_base = False
         self._hook: Any = None
@@ -105,7 +114,7 @@ class DiLoCo:
             raise ValueError("diloco: there is no default group: call init_process_group, or pass a group")
         for rounds in self._fragments:
             rounds.sums.check(self._group)
-        agreement.check_same(self._group, self._fragments, self.sync_every, self._delay)
+        agreement.check_same(self._group, self._fragments, self._terms)
         agreement.start_alike(self._group, self._fragments, has_base=self._has_base)
         self._has_base = True
         itself = weakref.ref(self)
@@ -153,8 +162,17 @@ class DiLoCo:
         for rounds in sorted((one for one in self._fragments if one.flight), key=_due):
             self._finish(rounds)
         for rounds in self._fragments:
-            self._begin(rounds, self._steps)
-            self._finish(rounds)
+            for _ in range(dist.get_world_size(self._group)):
+                losses = self._losses
+                self._begin(rounds, self._steps)
+                self._finish(rounds)
+                if self._losses == losses:
+                    break
+            else:
+                raise RuntimeError(
+                    f"diloco: fragment {rounds.number} is not in sync: {self.history[-1].loss}"
+                )
+            rounds.fragment.adopt()
 
     def state_dict(self) -> dict[str, Any]:
         """For torch.distributed.checkpoint: what all share by parameter's name, as the parameters are
@@ -208,17 +226,24 @@ class DiLoCo:
             return self._lose(rounds, loss, time.monotonic() - begun)
         rounds.fragment.adopt(0.0 if own_weight == 0 else self._alpha)
         if not outcome.shares[dist.get_rank(self._group)].is_finite:
-            agreement.forget(self.inner, rounds.fragment.parameters)
+            self._heal()
         self._report(rounds, outcome, time.monotonic() - begun)
+
+    def _heal(self) -> None:
+        """What is not finite here comes from the base: the next forward goes through all fragments."""
+        for rounds in self._fragments:
+            if not rounds.fragment.is_finite():
+                rounds.fragment.adopt()
+            agreement.forget(self.inner, rounds.fragment.parameters)
 
     def _lose(self, rounds: Rounds, loss: LostRoundError, waited: float) -> None:
         """Nothing has changed here. The others lose it, too, or have it for those that are left."""
         before = rounds.committed
+        if not self._carries and not loss.is_empty:
+            for one in self._fragments:
+                one.lose()
+            raise RuntimeError(f"diloco: round {before + 1} of fragment {rounds.number} is lost: {loss}")
         if loss.needs_regroup:
-            if not self._carries:
-                for one in self._fragments:
-                    one.lose()
-                raise RuntimeError(f"diloco: round {before + 1} of fragment {rounds.number} is lost: {loss}")
             self._group, self._lost_until = go_on(
                 self._group, self._fragments, self._begun, self._alpha, self._timeout
             )
@@ -228,6 +253,7 @@ class DiLoCo:
 
     def _note_loss(self, rounds: Rounds, reason: str, waited: float) -> None:
         number = rounds.committed + 1
+        self._losses += 1
         _log.warning("round %d of fragment %d is lost: %s", number, rounds.number, reason)
         size = dist.get_world_size(self._group)
         self.history.append(Round(number, rounds.number, self._steps, size, 0.0, (), 0.0, 0, waited, reason))

@@ -106,6 +106,10 @@ class Fragment:
         self.change.zero_()
         return False
 
+    def is_finite(self) -> bool:
+        """The parameters, as they are now."""
+        return all(bool(torch.isfinite(local(parameter)).all()) for parameter in self.parameters)
+
     @torch.no_grad()
     def adopt(self, alpha: float = 0.0) -> None:
         """The parameters become the base, or this part of what they are and the rest of it."""

@@ -28,4 +28,9 @@ class Nesterov:
             raise ValueError(f"Nesterov: momentum must be at least 0 and below 1, not {self.momentum}")
 
     def __call__(self, parameters: Iterable[Any]) -> Any:
-        return torch.optim.SGD(parameters, lr=self.lr, momentum=self.momentum, nesterov=self.momentum > 0)
+        shared = list(parameters)
+        made = torch.optim.SGD(shared, lr=self.lr, momentum=self.momentum, nesterov=self.momentum > 0)
+        if self.momentum:
+            for one in shared:  # there from the start: a checkpoint is read into what is there
+                made.state[one]["momentum_buffer"] = torch.zeros_like(one)
+        return made

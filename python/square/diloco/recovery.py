@@ -59,4 +59,4 @@ def _level(group: Any, rounds: Rounds, source: int, latest: int, alpha: float) -
     if is_behind:
         rounds.fragment.base.copy_(base)
         rounds.catch_up(said[0] or {})
-        rounds.fragment.adopt(alpha)
+        rounds.fragment.adopt(alpha if rounds.fragment.is_finite() else 0.0)

@@ -64,8 +64,9 @@ class Rounds:
         own = Share(self.number, self.committed + 1, *since, is_finite)
         shares = Shares(own, group, self.fragment.change.device)
         scale = self.scale or first_scale(shares.wait(), self._weight)
-        self.fragment.change.mul_(scale.weight(own))
-        self.flight = Flight(due, scale, shares, self.sums.begin(self.fragment.change, group))
+        weight = scale.weight(own)
+        self.fragment.change.mul_(weight)
+        self.flight = Flight(due, scale, shares, self.sums.begin(self.fragment.change, group, weight))
 
     def finish(self, group: Any) -> Outcome:
         """Waits for the round, and steps if all members can. After a LostRoundError nothing has changed."""
@@ -77,14 +78,15 @@ class Rounds:
             flight.sum.wait()
         except RuntimeError as error:
             failure = str(error) or type(error).__name__
-        if not _agree(not failure, group):
+        if not _agree(not failure, group, self.fragment.change.device):
             raise LostRoundError(failure or "another member has not got it")
         shares = flight.shares.wait()
         weights = [flight.scale.weight(share) for share in shares]
         whole = sum(weights)
+        if not any(share.steps for share in shares):
+            raise LostRoundError("nobody made a step", needs_regroup=False, is_empty=True)
         if whole == 0 and all(share.is_finite for share in shares):
-            is_empty = not any(share.steps for share in shares)
-            raise LostRoundError("nobody consumed a token", needs_regroup=False, is_empty=is_empty)
+            raise LostRoundError("nobody consumed a token", needs_regroup=False)
         # All members have the same bits, and so the same answer.
         if not bool(torch.isfinite(self.fragment.change).all()):
             reason = "the sum of all changes is not finite: float16 ends at 65,504, and bfloat16 does not"
@@ -124,14 +126,15 @@ class Rounds:
         views = zip(self.fragment.base_views, self.fragment.change_views, strict=True)
         for base, change in views:
             base.grad = change
+        norm = float(torch.linalg.vector_norm(self.fragment.change))  # optimizers may write into gradients
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return float(torch.linalg.vector_norm(self.fragment.change))
+        return norm
 
 
-def _agree(is_well: bool, group: Any) -> bool:
+def _agree(is_well: bool, group: Any, device: Any) -> bool:
     """Whether all members are; not of a group that failed."""
-    answer = torch.tensor([int(is_well)])
+    answer = torch.tensor([int(is_well)], device=device)
     try:
         dist.all_reduce(answer, op=dist.ReduceOp.MIN, group=group)
     except RuntimeError:

@@ -1,5 +1,6 @@
 """State dicts: what all members share, by the names of parameters."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ def save(fragments: Sequence[Rounds]) -> dict[str, Any]:
         for name, parameter, base in zip(part.names, part.parameters, part.base_views, strict=True):
             saved["base"][name] = _like(parameter, base)
             saved["outer"][name] = {
-                key: _like(parameter, value) if _is_whole(value, base) else value
+                key: _like(parameter, value) if _is_whole(value, base) else copy.deepcopy(value)
                 for key, value in rounds.optimizer.state.get(base, {}).items()
             }
         kept = rounds.sums.residual(part.change)
@@ -36,15 +37,18 @@ def save(fragments: Sequence[Rounds]) -> dict[str, Any]:
 
 def load(fragments: Sequence[Rounds], saved: dict[str, Any]) -> None:
     """Raises ValueError where names or sizes are another model's; then nothing is changed."""
+    if len(saved["rounds"]) != len(fragments):
+        raise ValueError(f"diloco: the state has {len(saved['rounds'])} fragments, not {len(fragments)}")
     for rounds in fragments:
         part = rounds.fragment
+        kept = saved["rounds"][str(rounds.number)]["residual"].numel()
+        if kept not in (0, part.change.numel()):
+            raise ValueError(f"diloco: the state has {kept} elements of fragment {rounds.number}'s residual")
         for name, base in zip(part.names, part.base_views, strict=True):
             there = saved["base"].get(name)
             if there is None or local(there).shape != base.shape:
                 found = "nothing" if there is None else tuple(local(there).shape)
                 raise ValueError(f"diloco: the state has {found} of {name}, which is {tuple(base.shape)}")
-        if str(rounds.number) not in saved["rounds"]:
-            raise ValueError(f"diloco: the state has {len(saved['rounds'])} fragments, not {len(fragments)}")
     for rounds in fragments:
         _load_one(rounds, saved)
 
@@ -53,6 +57,7 @@ def _load_one(rounds: Rounds, saved: dict[str, Any]) -> None:
     part = rounds.fragment
     for name, base in zip(part.names, part.base_views, strict=True):
         base.copy_(local(saved["base"][name]))
+        rounds.optimizer.state[base] = {}
         for key, value in saved["outer"].get(name, {}).items():
             held = local(value).to(base.device).clone() if torch.is_tensor(value) else value
             rounds.optimizer.state[base][key] = held
@@ -61,8 +66,8 @@ def _load_one(rounds: Rounds, saved: dict[str, Any]) -> None:
     rounds.steps_before, rounds.tokens_before = one["steps_before"], one["tokens_before"]
     rounds.group_tokens = one["group_tokens"]
     rounds.scale = Scale(one["unit"], one["usual"]) if one["unit"] else None
-    if one["residual"].numel():
-        rounds.sums.set_residual(part.change, one["residual"].numpy().tobytes())
+    rounds.lose()
+    rounds.sums.set_residual(part.change, one["residual"].numpy().tobytes())
 
 
 def _is_whole(value: Any, base: Any) -> bool:
@@ -71,12 +76,12 @@ def _is_whole(value: Any, base: Any) -> bool:
 
 def _like(parameter: Any, value: Any) -> Any:
     """A copy; of a DTensor's shard a DTensor, so that a checkpoint can be read by other meshes."""
-    copy = value.detach().clone()
+    own = value.detach().clone()
     if not hasattr(parameter, "device_mesh"):
-        return copy
+        return own
     made = type(parameter.data)
     return made.from_local(
-        copy.to(local(parameter).device),
+        own.to(local(parameter).device),
         parameter.device_mesh,
         parameter.placements,
         run_check=False,

@@ -22,6 +22,7 @@ class Sums:
         self._cast = _CASTS.get(compression)
         self._compressor = None if compression in _CASTS else Compressor(compression)
         self._before = b""
+        self._weight = 1.0  # of the sum that left the residual
 
     def check(self, group: Any) -> None:
         """Raises ValueError for a compression that the group cannot do."""
@@ -31,28 +32,41 @@ class Sums:
                 "others can do none, fp16 and bf16"
             )
 
-    def begin(self, values: Any, group: Any) -> "Sum":
-        """Adds float32 values in place. They are not to be touched before the sum's wait()."""
+    def begin(self, values: Any, group: Any, weight: float) -> "Sum":
+        """Adds float32 values in place, which were multiplied by `weight`. They are not to be touched before
+        the sum's wait()."""
         if self._compressor is not None:
             self._before = self.residual(values)
+            # Who counts for nothing keeps it for later.
+            sent_now = _scaled(self._before, weight) if weight and self._before else b""
+            self._compressor.set_residual(values, sent_now)
+            self._weight = weight
             return Sum(values, values, group.compressed_allreduce(values, self._compressor))
         sent = values if self._cast is None else values.to(self._cast)
         return Sum(values, sent, dist.all_reduce(sent, group=group, async_op=True))
 
     def take_back(self, values: Any) -> None:
         """The last sum is lost."""
-        if self._compressor is not None:
-            self._compressor.set_residual(values, self._before)
+        self.set_residual(values, self._before)
 
     def residual(self, values: Any) -> bytes:
-        """What was not sent of them so far, as float32 elements; empty where nothing is kept."""
+        """What was not sent of them so far, for a weight of 1, as float32 elements; empty if nothing is."""
         if self._compressor is None or not self._compressor.compression.error_feedback:
             return b""
-        return self._compressor.residual(values).tobytes()
+        if self._weight == 0:
+            return self._before
+        kept = self._compressor.residual(values).tobytes()
+        return _scaled(kept, 1 / self._weight) if kept else kept
 
     def set_residual(self, values: Any, kept: bytes) -> None:
         if self._compressor is not None:
             self._compressor.set_residual(values, kept)
+            self._weight = 1.0
+
+
+def _scaled(kept: bytes, factor: float) -> bytes:
+    values: bytes = torch.frombuffer(bytearray(kept), dtype=torch.float32).mul(factor).numpy().tobytes()
+    return values
 
 
 class Sum:

@@ -98,11 +98,13 @@ def be_sharded(rank: int, size: int, folder: str) -> Any:
     checkpoint.save({"diloco": saved}, checkpoint_id=path, process_group=mesh.get_group("shard"))
     fresh = DiLoCo(model, inner, group=mesh.get_group("site"), sync_every=EVERY)
     empty = fresh.state_dict()
-    empty["outer"] = {name: {"momentum_buffer": torch.zeros_like(one)} for name, one in empty["base"].items()}
     checkpoint.load({"diloco": empty}, checkpoint_id=path, process_group=mesh.get_group("shard"))
     fresh.load_state_dict(empty)
     again = fresh.state_dict()
     same = all(torch.equal(again["base"][n].to_local(), saved["base"][n].to_local()) for n in saved["base"])
+    for name, held in saved["outer"].items():
+        read = again["outer"][name]["momentum_buffer"].to_local()
+        same = same and torch.equal(read, held["momentum_buffer"].to_local()) and bool(read.any())
     return [far, saved["base"]["first.weight"].to_local().shape[0], same]
 
 
@@ -190,8 +192,8 @@ def miss_a_commit(rank: int, size: int, fragments: int) -> Any:
     agree = rounds_of_diloco._agree
     votes = []
 
-    def interrupted(is_well: bool, group: Any) -> bool:
-        answer = agree(is_well, group)
+    def interrupted(is_well: bool, group: Any, device: Any) -> bool:
+        answer = agree(is_well, group, device)
         votes.append(answer)
         if len(votes) == 5 and rank == 3:
             time.sleep(0.3)  # the others have its vote
@@ -251,10 +253,10 @@ def test_a_loop_in_two_parts_is_one_loop() -> None:
     assert max(ranks.run(enter_twice, 2)) < CLOSE
 
 
-def be_not_a_number(rank: int, size: int) -> Any:
+def be_not_a_number(rank: int, size: int, fragments: int) -> Any:
     model = Model()
     inner = inner_of(model)
-    with DiLoCo(model, inner, sync_every=EVERY) as diloco:
+    with DiLoCo(model, inner, sync_every=EVERY, fragments=fragments) as diloco:
         train_with(diloco, model, EVERY, rank)
         if rank == 1:
             with torch.no_grad():
@@ -265,11 +267,18 @@ def be_not_a_number(rank: int, size: int) -> Any:
 
 
 def test_a_member_with_a_nan_is_left_out_and_comes_back() -> None:
-    first, second, third = ranks.run(be_not_a_number, 3)
+    first, second, third = ranks.run(be_not_a_number, 3, 1)
     assert first[0] == [[[], 0.167], [[1], 0.25], [[], 0.167]]
     assert second[0] == [[[], 0.333], [[1], 0.0], [[], 0.333]]
     assert first[1] == second[1] == third[1]
     assert all(value == value for value in first[1])
+
+
+def test_a_member_with_a_nan_comes_back_in_all_fragments() -> None:
+    for rounds, said in ranks.run(be_not_a_number, 3, 2):
+        assert [1] in [excluded for excluded, _ in rounds]
+        assert [excluded for excluded, _ in rounds[-2:]] == [[], []]
+        assert all(value == value for value in said)
 
 
 def be_resumed(rank: int, size: int, kind: str) -> Any:
@@ -316,6 +325,35 @@ def test_as_an_optimizer_and_over_another_backend_it_is_the_same(backend: str) -
     assert max(ranks.run(be_an_optimizer, 2, backend=backend)) < CLOSE
 
 
+def make_a_short_round(rank: int, size: int, kind: str) -> Any:
+    """A hundred steps, then one: what feedback kept is of the first round's weight."""
+    torch.manual_seed(1)
+    model = torch.nn.Linear(256, 256, bias=False)
+    start = model.weight.detach().clone()
+    inner = torch.optim.SGD(model.parameters(), lr=0.01)
+    outer = Nesterov(lr=1.0, momentum=0.0)
+    with DiLoCo(
+        model, inner, sync_every=100, outer=outer, compression=kind, fragment_update_alpha=0.5
+    ) as diloco:
+        for step in range(101):
+            source = torch.Generator().manual_seed(10 * step + rank)
+            model.weight.grad = torch.randn(256, 256, generator=source)
+            inner.step()
+        diloco.sync()
+        before = digest(model)
+        diloco.sync()  # nobody has stepped: nothing changes
+    return [float((model.weight.detach() - start).norm()), digest(model), digest(model) == before]
+
+
+def test_a_short_round_and_a_sync_leave_one_model_where_it_belongs() -> None:
+    plain = ranks.run(make_a_short_round, 2, "none")
+    for kind in ("int8:feedback", "top-k:0.05:feedback"):
+        results = ranks.run(make_a_short_round, 2, kind)
+        assert results[0] == results[1]
+        assert results[0][2]
+        assert results[0][0] < 1.2 * plain[0][0]
+
+
 def be_half(rank: int, size: int) -> Any:
     """Of a model in bfloat16 the base is float32, and rounding is not taken for a change."""
     model = Model().bfloat16()
@@ -345,6 +383,8 @@ def be_refused(rank: int, size: int) -> Any:
     tied.second.bias = tied.norm.bias if rank else tied.second.bias
     wide = torch.nn.Linear(3, 4 + rank)
     said = [failure(wide), failure(Model(), sync_every=5 + rank)]
+    assert "compression: none" in failure(Model(), compression="bf16" if rank else "none")
+    assert "outer: SGD" in failure(Model(), outer=Nesterov(lr=0.5 + 0.1 * rank))
     frozen = Model()
     frozen.first.weight.requires_grad_(rank == 0)
     said.append(failure(frozen))
@@ -384,6 +424,8 @@ def test_arguments_that_cannot_be_are_refused_at_once() -> None:
             DiLoCo(model, inner, **options)
     with pytest.raises(ValueError, match="momentum"):
         square.diloco.Nesterov(momentum=1.0)
+    with pytest.raises(ValueError, match=r"does not train first\.weight"):
+        DiLoCo(model, inner_of(Model()))
     with pytest.raises(ValueError, match="no parameter"):
         DiLoCo(model.requires_grad_(False), inner)
 
