@@ -22,6 +22,8 @@ _log = logging.getLogger("square.diloco")
 
 # Rounds that `history` keeps.
 MOST_ROUNDS = 1000
+# Rounds in a row that fail without anybody being gone: then it is no member's loss, and is an error.
+MOST_FAILURES = 5
 
 
 class DiLoCo:
@@ -101,7 +103,7 @@ class DiLoCo:
         self._steps = 0
         self._tokens = 0
         self._begun = 0  # rounds of all fragments, as the schedule has them
-        self._losses = 0
+        self._failures = 0  # in a row
         self._lost_until = 0  # so many of them are lost, begun here or not
         self._has_base = False
         self._hook: Any = None
@@ -129,11 +131,10 @@ class DiLoCo:
     def __exit__(self, kind: Any, *_: Any) -> None:
         """Waits for what is under way, but not where an exception leaves."""
         self._hook.remove()
-        for rounds in sorted((one for one in self._fragments if one.flight), key=_due):
-            if kind is None:
-                self._finish(rounds)
-            else:
-                rounds.lose()
+        if kind is None:
+            return self._land()
+        for rounds in self._fragments:
+            rounds.lose()
 
     @property
     def group(self) -> Any:
@@ -159,14 +160,11 @@ class DiLoCo:
 
     def sync(self) -> None:
         """Exchanges all fragments now: all members have the same model then. All call it. Blocks."""
-        for rounds in sorted((one for one in self._fragments if one.flight), key=_due):
-            self._finish(rounds)
+        self._land()
         for rounds in self._fragments:
             for _ in range(dist.get_world_size(self._group)):
-                losses = self._losses
                 self._begin(rounds, self._steps)
-                self._finish(rounds)
-                if self._losses == losses:
+                if self._finish(rounds):
                     break
             else:
                 raise RuntimeError(
@@ -178,8 +176,7 @@ class DiLoCo:
         """For torch.distributed.checkpoint: what all share by parameter's name, as the parameters are
         (DTensors, too), this member's clock and what error feedback keeps. What is under way is finished
         first, so all members call it at the same step."""
-        for rounds in sorted((one for one in self._fragments if one.flight), key=_due):
-            self._finish(rounds)
+        self._land()
         clock = {"steps": self._steps, "tokens": self._tokens}
         return {"clock": clock, **state.save(self._fragments)}
 
@@ -202,6 +199,12 @@ class DiLoCo:
             if not self._delay:
                 self._finish(rounds)
 
+    def _land(self) -> None:
+        """Finishes what is under way, in the order in which it began."""
+        under_way = [one for one in self._fragments if one.flight is not None]
+        for rounds in sorted(under_way, key=lambda one: one.flight.due if one.flight else 0):
+            self._finish(rounds)
+
     def _ends_at(self, rounds: Rounds, step: int) -> bool:
         first = (rounds.number + 1) * self.sync_every // len(self._fragments)
         return step >= first and (step - first) % self.sync_every == 0
@@ -215,9 +218,10 @@ class DiLoCo:
         except RuntimeError as error:
             self._lose(rounds, LostRoundError(str(error)), 0.0)
 
-    def _finish(self, rounds: Rounds) -> None:
+    def _finish(self, rounds: Rounds) -> bool:
+        """Whether there is nothing more to exchange: it is committed, or nobody has stepped."""
         if rounds.flight is None:
-            return
+            return False
         begun = time.monotonic()
         own_weight = rounds.flight.scale.weight(rounds.flight.shares.own)
         try:
@@ -228,6 +232,7 @@ class DiLoCo:
         if not outcome.shares[dist.get_rank(self._group)].is_finite:
             self._heal()
         self._report(rounds, outcome, time.monotonic() - begun)
+        return True
 
     def _heal(self) -> None:
         """What is not finite here comes from the base: the next forward goes through all fragments."""
@@ -236,29 +241,47 @@ class DiLoCo:
                 rounds.fragment.adopt()
             agreement.forget(self.inner, rounds.fragment.parameters)
 
-    def _lose(self, rounds: Rounds, loss: LostRoundError, waited: float) -> None:
-        """Nothing has changed here. The others lose it, too, or have it for those that are left."""
+    def _lose(self, rounds: Rounds, loss: LostRoundError, waited: float) -> bool:
+        """Nothing has changed here. The others lose it, too, or have it for those that are left: true then,
+        and of one in which nobody has stepped."""
         before = rounds.committed
         if not self._carries and not loss.is_empty:
             for one in self._fragments:
                 one.lose()
             raise RuntimeError(f"diloco: round {before + 1} of fragment {rounds.number} is lost: {loss}")
         if loss.needs_regroup:
-            self._group, self._lost_until = go_on(
-                self._group, self._fragments, self._begun, self._alpha, self._timeout
-            )
+            self._go_on(rounds, loss)
         rounds.lose()
-        if not loss.is_empty and rounds.committed == before:
-            self._note_loss(rounds, str(loss), waited)
+        if loss.is_empty or rounds.committed > before:
+            return True
+        self._note_loss(rounds, str(loss), waited)
+        return False
+
+    def _go_on(self, rounds: Rounds, loss: LostRoundError) -> None:
+        others = [(one, one.committed) for one in self._fragments if one.flight and one is not rounds]
+        size = dist.get_world_size(self._group)
+        self._group, self._lost_until = go_on(
+            self._group, self._fragments, self._begun, self._alpha, self._timeout
+        )
+        for one, before in others:
+            if one.committed == before:
+                self._note_loss(one, str(loss), 0.0)
+        if not all(one.fragment.is_finite() for one in self._fragments):
+            self._heal()
+        self._failures = self._failures + 1 if dist.get_world_size(self._group) == size else 0
+        if self._failures >= MOST_FAILURES:
+            raise RuntimeError(
+                f"diloco: {MOST_FAILURES} rounds in a row are lost, and nobody is gone: {loss}"
+            ) from loss
 
     def _note_loss(self, rounds: Rounds, reason: str, waited: float) -> None:
         number = rounds.committed + 1
-        self._losses += 1
         _log.warning("round %d of fragment %d is lost: %s", number, rounds.number, reason)
         size = dist.get_world_size(self._group)
         self.history.append(Round(number, rounds.number, self._steps, size, 0.0, (), 0.0, 0, waited, reason))
 
     def _report(self, rounds: Rounds, outcome: Outcome, waited: float) -> None:
+        self._failures = 0
         change = rounds.fragment.change
         excluded = tuple(rank for rank, weight in enumerate(outcome.weights) if weight == 0)
         if excluded:
@@ -281,7 +304,3 @@ class DiLoCo:
                 waited_seconds=waited,
             )
         )
-
-
-def _due(rounds: Rounds) -> int:
-    return rounds.flight.due if rounds.flight is not None else 0

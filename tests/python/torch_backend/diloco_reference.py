@@ -7,28 +7,13 @@ from typing import Any
 
 import torch
 from torch import nn
-
-FEATURES = 12
-
-
-class Model(nn.Module):
-    """Two layers and a normalisation; the same on every rank."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        torch.manual_seed(7)
-        self.first = nn.Linear(FEATURES, 4 * FEATURES)
-        self.norm = nn.LayerNorm(4 * FEATURES)
-        self.second = nn.Linear(4 * FEATURES, FEATURES)
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        result: torch.Tensor = self.second(self.norm(torch.relu(self.first(inputs))))
-        return result
+from workloads import Model
+from workloads import batch as shared_batch
 
 
 def batch(step: int, member: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(1000 * step + member)
-    return torch.randn(8, FEATURES, generator=generator) + member
+    """Of each member another."""
+    return shared_batch(step, member) + member
 
 
 def tokens(member: int) -> int:

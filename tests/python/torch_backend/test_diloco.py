@@ -112,7 +112,7 @@ def test_shards_of_fsdp2_are_exchanged_with_the_same_shards_of_other_sites() -> 
     with tempfile.TemporaryDirectory() as folder:
         for far, rows, same in ranks.run(be_sharded, 4, folder):
             assert far < CLOSE
-            assert rows == 24  # half of them
+            assert rows == 32  # half of them
             assert same
 
 
@@ -217,6 +217,25 @@ def test_who_misses_a_commit_takes_the_round_from_the_others(fragments: int) -> 
         assert (said, counted, members) == (results[0][0], results[0][1], 3)
         assert numbers[-1] == results[0][3][-1]
     assert len(results[1][3]) == len(results[0][3]) - 1  # it did not see that one
+
+
+def fail_for_ever(rank: int, size: int) -> Any:
+    model = Model()
+    with DiLoCo(model, inner_of(model), sync_every=1, timeout=LIMIT) as diloco:
+        train_with(diloco, model, 2, rank)
+        before = diloco.history[-1].number
+
+        def begin(*_: Any) -> Any:
+            raise RuntimeError("out of memory")
+
+        diloco._fragments[0].sums.begin = begin
+        with pytest.raises(RuntimeError, match=r"5 rounds in a row .* out of memory"):
+            train_with(diloco, model, 20, rank, 2)
+    return [before, diloco.steps, digest(model) != []]
+
+
+def test_what_fails_with_nobody_gone_is_an_error_in_the_end() -> None:
+    assert ranks.run(fail_for_ever, 2) == [[2, 7, True]] * 2
 
 
 def overflow(rank: int, size: int) -> Any:
