@@ -116,5 +116,11 @@ if not TYPE_CHECKING:  # else everything would have any attribute
     def __getattr__(name: str) -> Any:
         """`square.torch` and `square.diloco` need torch, which nothing else does."""
         if name in ("torch", "diloco"):
-            return importlib.import_module(f"square.{name}")
+            try:
+                return importlib.import_module(f"square.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != "torch":
+                    raise
+                text = f"square.{name} needs torch, which is not installed: pip install 'square[torch]'"
+                raise ModuleNotFoundError(text, name="torch") from error
         raise AttributeError(f"module 'square' has no attribute {name!r}")

@@ -234,3 +234,9 @@ def test_a_node_alone_needs_no_controller() -> None:
         with pytest.raises(square.errors.DeadlineExceededError, match=r'group "far" was not planned'):
             square.Communicator(node, "far", "alice", ["home", "away"], 0, timeout=0.2)
         del members, works
+
+
+def test_what_needs_torch_says_so_where_it_is_missing() -> None:
+    program = "import sys; sys.modules['torch'] = None; import square; square.diloco"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "square.diloco needs torch, which is not installed: pip install 'square[torch]'" in result.stderr

@@ -74,7 +74,7 @@ class DiLoCo:
         agreement.check_choice("on_lost_round", on_lost_round, ("carry", "raise"))
         parts = split(named, fragments)
         if sync_every < len(parts):
-            raise ValueError(f"sync_every: {len(parts)} fragments need as many steps, not {sync_every}")
+            raise ValueError(f"sync_every: at least 1 step a fragment, {len(parts)} in all, not {sync_every}")
         if not 0 <= fragment_sync_delay < sync_every:
             raise ValueError(f"fragment_sync_delay: 0 to {sync_every - 1} steps, not {fragment_sync_delay}")
         if not 0 <= fragment_update_alpha <= 1:

@@ -20,7 +20,10 @@ class Sums:
 
     def __init__(self, compression: str) -> None:
         self._cast = _CASTS.get(compression)
-        self._compressor = None if compression in _CASTS else Compressor(compression)
+        try:
+            self._compressor = None if compression in _CASTS else Compressor(compression)
+        except ValueError as error:
+            raise ValueError(f"compression: fp16, or as of an all-reduce: {error}") from error
         self._before = b""
         self._weight = 1.0  # of the sum that left the residual
 
