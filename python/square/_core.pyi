@@ -39,6 +39,8 @@ __all__: list[str] = [
     "Node",
     "NodeInformation",
     "NodeView",
+    "OuterOptimizer",
+    "OuterRound",
     "OverlayInformation",
     "Plan",
     "PlanCertificate",
@@ -1148,6 +1150,105 @@ class NodeView:
     def ingress_bps(self) -> float: ...
     @property
     def name(self) -> str: ...
+
+class OuterOptimizer:
+    """
+    The asynchronous outer optimizer of Di-PS in this process: it averages what workers push, without outliers, and steps by Nesterov's method. ``parameters``: float32, copied. ``delay`` above 1 is delayed Nesterov, ``delay_share`` its c. ``clip``: the longest average, None for no bound; ``clip_scope``: "global" or "shard". ``penalty``: (alpha, beta, warmup, window), a dict of some of these, or None. ``norms``: "root" of the shards' squares or their "sum". ``shards``: sizes in elements. ``threads``: 0 for one a processor. One call at a time.
+    """
+    def __init__(
+        self,
+        parameters: square.data.Data,
+        *,
+        lr: typing.SupportsFloat | typing.SupportsIndex = 0.7,
+        momentum: typing.SupportsFloat | typing.SupportsIndex = 0.8,
+        delay: typing.SupportsInt | typing.SupportsIndex = 1,
+        delay_share: typing.SupportsFloat | typing.SupportsIndex = 0.0,
+        clip: typing.SupportsFloat | typing.SupportsIndex | None = 1.0,
+        clip_scope: str = "global",
+        penalty: tuple[
+            typing.SupportsFloat | typing.SupportsIndex,
+            typing.SupportsFloat | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+        ]
+        | collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex]
+        | None = (0.02, 3.0, 120, 1024),
+        norms: str = "root",
+        divide_by_live_workers: bool = False,
+        shards: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [],
+        threads: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def forget(self, worker: str) -> None:
+        """
+        When a worker that left comes back, it is new.
+        """
+    def round(
+        self,
+        contributions: collections.abc.Sequence[
+            tuple[str, typing.SupportsInt | typing.SupportsIndex, square.data.Data]
+        ],
+        basis: str = "base",
+        live_workers: typing.SupportsInt | typing.SupportsIndex = 0,
+    ) -> OuterRound:
+        """
+        Takes contributions (worker, tokens, float32 values). The values are pseudo-gradients ("base": what the worker began with minus what it has) or the worker's parameters ("current"). ``live_workers`` counts where divide_by_live_workers is set.
+        """
+    @property
+    def momentum(self) -> memoryview:
+        """
+        A read-only copy, of float32.
+        """
+    @property
+    def parameters(self) -> memoryview:
+        """
+        A read-only copy, of float32; numpy.asarray() takes it.
+        """
+    @property
+    def rounds(self) -> int:
+        """
+        That have changed the parameters.
+        """
+
+class OuterRound:
+    """
+    What an OuterOptimizer's round did. The lists have an item for each contribution.
+    """
+    @property
+    def decisions(self) -> list[str]:
+        """
+        "taken", "outlier", "non-finite" or "no-tokens".
+        """
+    @property
+    def factor(self) -> float:
+        """
+        What the average was multiplied with; of several shards' factors the least.
+        """
+    @property
+    def norm(self) -> float:
+        """
+        Of the average, before clipping.
+        """
+    @property
+    def norms(self) -> list[float]:
+        """
+        L2 norms of the pseudo-gradients; not finite where one of their elements is not.
+        """
+    @property
+    def scores(self) -> list[float]:
+        """
+        How many deviations above its worker's mean; 0 in a warm-up and where it was not asked.
+        """
+    @property
+    def updated(self) -> bool:
+        """
+        Whether the parameters have changed.
+        """
+    @property
+    def weights(self) -> list[float]:
+        """
+        Tokens over those of all that are taken; 0 for what is not taken.
+        """
 
 class OverlayInformation:
     """

@@ -73,6 +73,9 @@ PUBLIC_HEADERS = {
     "gateway.h": "gateway",
     "member_host.h": "collective",
     "node.h": "collective",
+    "outer_optimizer.h": "ps",
+    "parameter_server.h": "ps",
+    "training_options.h": "ps",
 }
 
 # Folders that are below another one and still none of its business.
@@ -83,8 +86,8 @@ FOREIGN = {
     "xtensor": (re.compile(r"^xtensor/"), {"coding"}),
     "CLP": (re.compile(r"^(coin/|Clp|Coin)"), {"lp"}),
     "Boost": (re.compile(r"^boost/"), {"topology", "planning"}),
-    "gRPC": (re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$"), {"transport/grpc", "controller/grpc"}),
-    "Protobuf": (re.compile(r"^google/protobuf/"), {"controller", "transport"}),
+    "gRPC": (re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$"), {"transport/grpc", "controller/grpc", "ps/grpc"}),
+    "Protobuf": (re.compile(r"^google/protobuf/"), {"controller", "transport", "ps"}),
     "pugixml": (re.compile(r"^pugixml"), {"topology"}),
     "SQLite": (re.compile(r"^sqlite3"), {"store"}),
     "pybind11": (re.compile(r"^pybind11/"), {"bindings"}),

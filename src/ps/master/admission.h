@@ -1,0 +1,50 @@
+// Members that come, and come back; and the version that training begins with.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ps/master/departures.h"
+
+namespace square::ps {
+
+// Not thread-safe.
+class Admission {
+ public:
+  Admission(MasterParts& parts, Outcomes& outcomes, Departures& departures)
+      : parts_(parts), outcomes_(outcomes), departures_(departures) {}
+
+  void on_hello(PeerId peer, const v1::PsHello& hello);
+  // Has a worker bring the first version, where there is none and it is time.
+  void seed();
+  // The first version is there.
+  void on_seeded();
+  // Those that have not been, and can be.
+  void welcome_servers();
+
+  // What it waits for before it trains, in words; empty: it trains.
+  [[nodiscard]] std::string waits_for() const;
+
+ private:
+  Status check(const v1::PsHello& hello) const;
+  void refuse(PeerId peer, const Status& reason);
+  void on_server_hello(PeerId peer, const v1::PsHello& hello);
+  void on_worker_hello(PeerId peer, const v1::PsHello& hello);
+  // Where no version is known: what servers have.
+  void find_version();
+  void found();
+  void welcome(ServerEntry& server);
+  void welcome(WorkerEntry& worker, const v1::PsWorkerHello& hello);
+  [[nodiscard]] bool must_start_over(const WorkerEntry& worker, const v1::PsWorkerHello& hello);
+  void settle_open_push(WorkerEntry& worker, const v1::PsWorkerHello& hello);
+  [[nodiscard]] v1::PsOrder welcome_order() const;
+
+  MasterParts& parts_;
+  Outcomes& outcomes_;
+  Departures& departures_;
+  // Hellos of workers that came before there was a version. Those that were lost since are passed over.
+  std::map<std::string, v1::PsWorkerHello> early_;
+  std::string trouble_;  // why there is no version, though servers are there
+};
+
+}  // namespace square::ps

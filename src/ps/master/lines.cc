@@ -1,0 +1,24 @@
+#include "ps/master/lines.h"
+
+#include <fmt/format.h>
+
+namespace square::ps {
+
+std::string Lines::key(const WorkerEntry& worker, const ServerEntry& server) {
+  return fmt::format("{}.{:x}/{}.{:x}", worker.name, worker.incarnation, server.name, server.incarnation);
+}
+
+v1::PsTransfer Lines::transfer(const WorkerEntry& worker, const ServerEntry& server) const {
+  v1::PsTransfer transfer;
+  transfer.set_worker(worker.name);
+  transfer.set_worker_node(worker.node);
+  transfer.set_server(server.name);
+  transfer.set_server_node(server.node);
+  const std::string between = key(worker, server);
+  const auto failures = failures_.find(between);
+  transfer.set_line(
+      fmt::format("ps/{:x}/{}/{}", desk_.maker, between, failures == failures_.end() ? 0 : failures->second));
+  return transfer;
+}
+
+}  // namespace square::ps

@@ -1,0 +1,32 @@
+// Names of the lines of the data flow.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "ps/master/members.h"
+
+namespace square::ps {
+
+// One line between a worker's process and a server's. What is left of a transfer that failed stays on its
+// line, so the next one gets another.
+class Lines {
+ public:
+  explicit Lines(const Desk& desk) : desk_(desk) {}
+
+  // Everything of a transfer but its ticket, shard and version.
+  [[nodiscard]] v1::PsTransfer transfer(const WorkerEntry& worker, const ServerEntry& server) const;
+  void note_failure(const WorkerEntry& worker, const ServerEntry& server) {
+    ++failures_[key(worker, server)];
+  }
+
+ private:
+  static std::string key(const WorkerEntry& worker, const ServerEntry& server);
+
+  const Desk& desk_;
+  std::map<std::string, std::uint64_t> failures_;
+};
+
+}  // namespace square::ps

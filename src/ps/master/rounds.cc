@@ -1,0 +1,314 @@
+#include "ps/master/rounds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+
+namespace square::ps {
+namespace {
+
+// With an unknown rhythm of pushes. Longer ones are cut.
+constexpr Duration kLongestGrace = std::chrono::minutes(1);
+// Of the time from one push of a worker to its next: what is lost by waiting for others.
+constexpr double kGraceShare = 0.05;
+
+}  // namespace
+
+Rounds::Rounds(Desk& desk, Members& members, const Chunks& chunks, Events events)
+    : desk_(desk),
+      members_(members),
+      chunks_(chunks),
+      events_(std::move(events)),
+      penalty_(desk.settings.outer) {}
+
+void Rounds::add(Push push) {
+  waiting_.push_back(std::move(push));
+  const std::size_t quorum = std::min<std::size_t>(desk_.settings.quorum, members_.live_workers());
+  if (!window_end_ && waiting_.size() >= std::max<std::size_t>(quorum, 1)) window_end_ = desk_.now + grace();
+}
+
+Duration Rounds::grace() const {
+  if (desk_.settings.grace) return *desk_.settings.grace;
+  double sum = 0;
+  int known = 0;
+  for (const auto& [name, worker] : members_.workers()) {
+    if (worker.peer == 0 || worker.interval_seconds <= 0) continue;
+    sum += worker.interval_seconds;
+    ++known;
+  }
+  if (known == 0) return Duration(0);
+  return std::min(from_seconds(kGraceShare * sum / known), kLongestGrace);
+}
+
+bool Rounds::is_due() const {
+  if (phase_ != Phase::kIdle || waiting_.empty() || !members_.are_ready(layout())) return false;
+  const std::size_t live = members_.live_workers();
+  // Who was there and has died does not come to a quorum any more.
+  if (waiting_.size() < std::min<std::size_t>(desk_.settings.quorum, live)) return false;
+  return waiting_.size() >= live || !window_end_ || *window_end_ <= desk_.now;
+}
+
+void Rounds::on_time() {
+  if (is_due()) begin();
+  if ((phase_ == Phase::kAveraging || phase_ == Phase::kMaking) &&
+      desk_.now - since_ > desk_.settings.step_timeout) {
+    abort(deadline_exceeded("a server took too long"), phase_ == Phase::kAveraging);
+  }
+}
+
+void Rounds::tell_servers(const v1::PsOrder& order) {
+  for (const v1::PsShard& shard : layout().shards()) {
+    const ServerEntry* const server = members_.server(shard.server());
+    if (server != nullptr && server->is_ready) desk_.tell(server->peer, order);
+  }
+}
+
+void Rounds::begin() {
+  pushes_ = std::exchange(waiting_, {});
+  window_end_.reset();
+  ++number_;
+  candidate_ = penalty_;
+  std::vector<PushSummary> summaries;
+  for (const Push& push : pushes_) {
+    PushSummary& summary = summaries.emplace_back();
+    summary.worker = push.worker;
+    summary.tokens = push.tokens;
+    for (const v1::PsShard& shard : layout().shards()) {
+      summary.squared_norms.push_back(push.squared_norms.at(shard.server()));
+    }
+  }
+  const Judgement judgement = candidate_->judge(summaries);
+  fill_record(judgement);
+  average(judgement);
+}
+
+void Rounds::fill_record(const Judgement& judgement) {
+  record_ = v1::PsRecord();
+  record_.set_version(desk_.committed.version() + 1);
+  // Of this attempt alone: what is left of one that was aborted must not be taken for it.
+  record_.set_maker(desk_.maker + number_);
+  *record_.mutable_layout() = layout();
+  record_.set_tokens(desk_.committed.record.tokens());
+  for (std::size_t i = 0; i < pushes_.size(); ++i) {
+    const Push& push = pushes_[i];
+    if (push.is_seed) continue;
+    v1::PsPushed& pushed = *record_.add_pushes();
+    pushed.set_worker(push.worker);
+    pushed.set_incarnation(push.incarnation);
+    pushed.set_number(push.number);
+    pushed.set_base_version(push.base_version);
+    pushed.set_tokens(push.tokens);
+    for (const std::uint64_t chunk : push.chunks) pushed.add_chunks(chunk);
+    pushed.set_norm(judgement.norms[i]);
+    pushed.set_score(judgement.scores[i]);
+    pushed.set_weight(judgement.weights[i]);
+    pushed.set_decision(static_cast<std::uint32_t>(judgement.decisions[i]));
+    record_.set_tokens(record_.tokens() + push.tokens);
+  }
+  record_.set_penalty(candidate_->save());
+  fill_last_pushes();
+  fill_chunks();
+}
+
+void Rounds::fill_last_pushes() {
+  std::map<std::string, v1::PsLastPush> last;
+  for (const v1::PsLastPush& one : desk_.committed.record.last_pushes()) last[one.worker()] = one;
+  for (const v1::PsPushed& pushed : record_.pushes()) {
+    v1::PsLastPush& one = last[pushed.worker()];
+    one.set_worker(pushed.worker());
+    one.set_incarnation(pushed.incarnation());
+    one.set_number(pushed.number());
+  }
+  // Of workers that are gone, and many: they do not ask any more.
+  if (last.size() > kMaxMembers) {
+    std::erase_if(last, [&](const auto& entry) { return members_.worker(entry.first) == nullptr; });
+  }
+  for (auto& [worker, one] : last) *record_.add_last_pushes() = std::move(one);
+}
+
+void Rounds::fill_chunks() {
+  Chunks after = chunks_;
+  for (const v1::PsPushed& pushed : record_.pushes()) {
+    after.finish(std::vector<std::uint64_t>(pushed.chunks().begin(), pushed.chunks().end()));
+  }
+  after.save(record_);
+}
+
+void Rounds::average(const Judgement& judgement) {
+  v1::PsOrder order;
+  order.mutable_average()->set_round(number_);
+  since_ = desk_.now;
+  for (std::size_t i = 0; i < pushes_.size(); ++i) {
+    if (judgement.decisions[i] != Decision::kTaken) {
+      drop_everywhere(desk_, members_, pushes_[i].ticket);
+      continue;
+    }
+    v1::PsAverage::Term& term = *order.mutable_average()->add_terms();
+    term.set_ticket(pushes_[i].ticket);
+    term.set_weight(judgement.weights[i]);
+  }
+  if (order.average().terms().empty()) {
+    make();  // a version like the one before: what was done, and left out, is counted
+    return;
+  }
+  phase_ = Phase::kAveraging;
+  tell_servers(order);
+}
+
+void Rounds::on_averaged(const ServerEntry& server, const v1::PsAveraged& averaged) {
+  if (phase_ != Phase::kAveraging || averaged.round() != number_) return;
+  if (averaged.has_error()) {
+    abort(from_message(averaged.error()).with_context(fmt::format("server \"{}\"", server.name)), true);
+    return;
+  }
+  averaged_[server.name] = averaged.squared_norm();
+  if (averaged_.size() == static_cast<std::size_t>(layout().shards_size())) make();
+}
+
+void Rounds::begin_seed(Push push) {
+  pushes_.clear();
+  pushes_.push_back(std::move(push));
+  ++number_;
+  candidate_ = penalty_;
+  fill_record({});
+  make();
+}
+
+void Rounds::make() {
+  phase_ = Phase::kMaking;
+  since_ = desk_.now;
+  std::vector<double> norms;
+  double squared = 0;
+  const auto taken = static_cast<std::size_t>(std::ranges::count_if(record_.pushes(), [](const auto& pushed) {
+    return pushed.decision() == static_cast<std::uint32_t>(Decision::kTaken);
+  }));
+  const double share = live_share(desk_.settings.outer, taken, members_.live_workers());
+  for (const v1::PsShard& shard : layout().shards()) {
+    norms.push_back(averaged_.contains(shard.server()) ? averaged_.at(shard.server()) : 0);
+    squared += norms.back();
+  }
+  record_.set_norm(std::sqrt(squared));
+  for (int i = 0; i < layout().shards_size(); ++i) {
+    const double factor =
+        averaged_.empty() ? 0 : clip_factor(desk_.settings.outer, norms, static_cast<std::size_t>(i), share);
+    record_.set_factor(i == 0 ? factor : std::min(factor, record_.factor()));
+    const ServerEntry* const server = members_.server(layout().shards(i).server());
+    if (server == nullptr) continue;
+    v1::PsOrder order;
+    order.mutable_make()->set_round(number_);
+    order.mutable_make()->set_factor(factor);
+    if (pushes_.front().is_seed) order.mutable_make()->set_seed(pushes_.front().ticket);
+    *order.mutable_make()->mutable_record() = record_;
+    desk_.tell(server->peer, std::move(order));
+  }
+  events_.on_making(record_);
+}
+
+void Rounds::on_made(ServerEntry& server, const v1::PsMade& made) {
+  if (phase_ != Phase::kMaking || made.round() != number_) return;
+  if (made.has_error()) {
+    abort(from_message(made.error()).with_context(fmt::format("server \"{}\"", server.name)), true);
+    return;
+  }
+  server.update_seconds = made.update_seconds();
+  server.snapshot_seconds = made.snapshot_seconds();
+  made_.insert(server.name);
+  if (made_.size() == static_cast<std::size_t>(layout().shards_size())) commit();
+}
+
+void Rounds::commit() {
+  v1::PsOrder order;
+  order.set_commit(record_.version());
+  tell_servers(order);
+  desk_.committed.record = std::exchange(record_, {});
+  penalty_ = std::move(*candidate_);
+  end();
+  events_.on_committed(desk_.committed.record);
+}
+
+void Rounds::end() {
+  phase_ = Phase::kIdle;
+  candidate_.reset();
+  pushes_.clear();
+  averaged_.clear();
+  made_.clear();
+}
+
+void Rounds::abort(const Status& reason, bool is_certain) {
+  reason_ = reason;
+  v1::PsOrder order;
+  order.set_abort(number_);
+  tell_servers(order);
+  if (is_certain) {
+    finish_abort();
+    return;
+  }
+  // What was said before may not hold any more: who had it may have dropped it.
+  made_.clear();
+  phase_ = Phase::kAborting;
+  since_ = desk_.now;
+}
+
+void Rounds::finish_abort() {
+  log(LogLevel::kWarning, "ps", "version {} is not made: {}", record_.version(), reason_.message());
+  ++skipped_;
+  std::vector<Push> lost = std::exchange(pushes_, {});
+  const std::uint64_t version = record_.version();
+  for (const Push& push : lost) drop_everywhere(desk_, members_, push.ticket);
+  end();
+  events_.on_skipped(std::move(lost), version, reason_);
+}
+
+void Rounds::on_dropped(const v1::PsDropped& dropped) {
+  if (phase_ == Phase::kAborting && dropped.round() == number_) finish_abort();
+}
+
+void Rounds::on_server_lost(const ServerEntry& server) {
+  const Status reason = unavailable(fmt::format("server \"{}\" was lost", server.name));
+  if (!waiting_.empty()) {
+    window_end_.reset();
+    std::vector<Push> lost = std::exchange(waiting_, {});
+    for (const Push& push : lost) drop_everywhere(desk_, members_, push.ticket);
+    events_.on_skipped(std::move(lost), 0, reason);
+  }
+  if (phase_ == Phase::kAveraging) abort(reason, true);
+  if (phase_ == Phase::kMaking) abort(reason, false);
+}
+
+void Rounds::on_server_back(const ServerEntry& server) {
+  if (phase_ != Phase::kAborting) return;
+  if (!server.has(record_.version(), record_.maker())) {
+    finish_abort();
+    return;
+  }
+  made_.insert(server.name);
+  if (made_.size() == static_cast<std::size_t>(layout().shards_size())) commit();
+}
+
+void Rounds::restore(const v1::PsRecord& record) {
+  auto read = Penalty::load(desk_.settings.outer, record.penalty());
+  if (read.is_ok()) {
+    penalty_ = std::move(*read);
+  } else {
+    log(LogLevel::kWarning, "ps", "the statistics of pushes begin anew: {}", read.status().message());
+  }
+}
+
+std::vector<Push*> Rounds::open_pushes() {
+  std::vector<Push*> open;
+  for (Push& push : waiting_) open.push_back(&push);
+  for (Push& push : pushes_) open.push_back(&push);
+  return open;
+}
+
+Push* Rounds::push_of(const std::string& worker) {
+  for (Push* const push : open_pushes()) {
+    if (push->worker == worker) return push;
+  }
+  return nullptr;
+}
+
+}  // namespace square::ps

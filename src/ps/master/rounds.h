@@ -1,0 +1,103 @@
+// Rounds of the outer optimizer: which pushes become a version, and whether it counts.
+//
+// A version counts once it is on the disk of every server of its layout. Only then is it committed, and only
+// what is committed is adopted. While a server that may have written it is away, nobody knows: the round is
+// in doubt, until one server says that it has not got it, or all that they have (presumed abort: Mohan,
+// Lindsay and Obermarck, "Transaction Management in the R* Distributed Database Management System", 1986).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ps/master/chunks.h"
+#include "ps/master/members.h"
+#include "ps/master/pushes.h"
+
+namespace square::ps {
+
+// One at a time. Not thread-safe.
+class Rounds {
+ public:
+  // What others do about it.
+  struct Events {
+    // Its version begins to be made: workers can receive what is ready of it.
+    std::function<void(const v1::PsRecord& record)> on_making;
+    std::function<void(const v1::PsRecord& record)> on_committed;
+    // Its pushes are lost; `version` is what it would have been.
+    std::function<void(std::vector<Push> pushes, std::uint64_t version, const Status& reason)> on_skipped;
+  };
+
+  Rounds(Desk& desk, Members& members, const Chunks& chunks, Events events);
+
+  // A push that all servers have.
+  void add(Push push);
+  // The first parameters of all: version 1.
+  void begin_seed(Push push);
+  // Begins what is due, ends what takes too long.
+  void on_time();
+
+  void on_averaged(const ServerEntry& server, const v1::PsAveraged& averaged);
+  void on_made(ServerEntry& server, const v1::PsMade& made);
+  void on_dropped(const v1::PsDropped& dropped);
+  // What servers have taken into memory is gone with one of them.
+  void on_server_lost(const ServerEntry& server);
+  // It is back, and `held` says what it has.
+  void on_server_back(const ServerEntry& server);
+
+  // Another master's version was found on all servers.
+  void restore(const v1::PsRecord& record);
+  void forget(const std::string& worker) { penalty_.forget(worker); }
+
+  [[nodiscard]] bool is_idle() const { return phase_ == Phase::kIdle; }
+  // Pushes that wait for their round, and those in it.
+  [[nodiscard]] std::vector<Push*> open_pushes();
+  [[nodiscard]] Push* push_of(const std::string& worker);
+  [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
+  // Whether its version counts is not known, and what servers have of it decides.
+  [[nodiscard]] bool is_in_doubt() const { return phase_ == Phase::kAborting; }
+
+ private:
+  enum class Phase : std::uint8_t { kIdle, kAveraging, kMaking, kAborting };
+
+  [[nodiscard]] bool is_due() const;
+  [[nodiscard]] Duration grace() const;
+  void begin();
+  void average(const Judgement& judgement);
+  void fill_record(const Judgement& judgement);
+  void fill_last_pushes();
+  void fill_chunks();
+  void make();
+  void commit();
+  // `is_certain`: a server has not got it, or there is nothing yet to have.
+  void abort(const Status& reason, bool is_certain);
+  void finish_abort();
+  void end();
+  [[nodiscard]] const v1::PsLayout& layout() const { return desk_.committed.record.layout(); }
+  void tell_servers(const v1::PsOrder& order);
+
+  Desk& desk_;
+  Members& members_;
+  const Chunks& chunks_;
+  const Events events_;
+  Penalty penalty_;
+  std::vector<Push> waiting_;
+  std::optional<TimePoint> window_end_;
+
+  Phase phase_ = Phase::kIdle;
+  std::uint64_t number_ = 0;
+  TimePoint since_{};
+  std::vector<Push> pushes_;                // of the round
+  std::optional<Penalty> candidate_;        // what the penalty will be
+  std::map<std::string, double> averaged_;  // squared norms, by server
+  std::set<std::string> made_;              // servers that have it on their disks
+  v1::PsRecord record_;                     // what will be committed
+  Status reason_;                           // of the abort
+  std::uint64_t skipped_ = 0;
+};
+
+}  // namespace square::ps

@@ -1,0 +1,44 @@
+// What masters, servers and workers agree on beside the messages themselves.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "square/clock.h"
+#include "square/status.h"
+#include "square/v1/parameter_server.pb.h"
+
+namespace square::ps {
+
+// Counts changes of the messages that older ends do not understand.
+inline constexpr std::uint32_t kParameterServerProtocol = 1;
+
+inline constexpr std::size_t kMaxMembers = 4096;
+inline constexpr std::size_t kMaxTensors = 1'000'000;
+inline constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 42U;
+inline constexpr std::uint64_t kMaxChunks = std::uint64_t{1} << 24U;
+inline constexpr std::uint32_t kMaxLeaseRequest = 65'536;
+// Members say something this many times in a lease, and so does the master.
+inline constexpr int kBeatsPerLease = 8;
+// A transfer that fails is begun again so often, over another line; then its push is skipped. A pull is never
+// given up while worker and server live: it waits longer and longer.
+inline constexpr int kTransferAttempts = 3;
+
+// One attached line of a member to the master. Never used twice.
+using PeerId = std::uint64_t;
+
+v1::PsError to_message(const Status& status);
+// A code that there is not counts as UNKNOWN.
+Status from_message(const v1::PsError& message);
+
+std::uint64_t elements_of(const v1::PsTensor& tensor);
+std::uint64_t elements_of(const v1::PsModel& model);
+// Errors: INVALID_ARGUMENT for no tensors, two of one name, a type that is not of floats, too many elements.
+Status check_model(const v1::PsModel& model);
+// What differs, by the first tensors that do; OK if nothing. INVALID_ARGUMENT.
+Status compare_models(const v1::PsModel& given, const v1::PsModel& expected);
+
+}  // namespace square::ps

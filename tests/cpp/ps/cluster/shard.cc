@@ -1,0 +1,182 @@
+#include "ps/cluster/shard.h"
+
+#include <limits>
+#include <utility>
+
+#include "ps/outer/kernels.h"
+
+namespace square::test {
+
+using std::chrono::milliseconds;
+
+void SimulatedShard::later(Duration least, Duration most, std::function<void()> task) {
+  executor_.post_at(clock_.now() + dice_.between(least, most), [alive = alive_, task = std::move(task)] {
+    if (*alive) task();
+  });
+}
+
+std::vector<v1::PsHeld> SimulatedShard::held() {
+  std::vector<v1::PsHeld> held;
+  for (const auto& [version, snapshot] : disk_.versions)
+    *held.emplace_back().mutable_record() = snapshot.record;
+  return held;
+}
+
+void SimulatedShard::open(const v1::PsWelcome& welcome, const v1::PsShard& shard, Done<Status> done) {
+  for (auto& [ticket, key] : std::exchange(keys_, {})) data_.cancel(key);
+  pushes_.clear();
+  average_.clear();
+  made_ = 0;
+  size_ = shard.end() - shard.begin();
+  outer_ = {.lr = welcome.lr(),
+            .momentum = welcome.momentum(),
+            .delay = welcome.delay(),
+            .delay_share = welcome.delay_share()};
+  disk_.model = welcome.model();
+  std::erase_if(disk_.versions, [&](const auto& entry) {
+    return entry.first > welcome.version() ||
+           (entry.first == welcome.version() && entry.second.record.maker() != welcome.version_maker());
+  });
+  version_ = welcome.version();
+  shard_.reset();
+  if (version_ != 0) {
+    auto restored = ps::OuterShard::restore(disk_.versions.at(version_).state, outer_);
+    shard_.emplace(std::move(*restored));
+  }
+  later(milliseconds(1), milliseconds(50), [done = std::move(done)] { done({}); });
+}
+
+void SimulatedShard::take_push(const v1::PsTransfer& transfer, Done<Result<double>> done) {
+  const std::uint64_t ticket = transfer.ticket();
+  const std::string key = "push " + transfer.line() + " " + std::to_string(ticket);
+  keys_[ticket] = key;
+  data_.receive(key, transfer.worker(), name_,
+                [this, alive = alive_, ticket, done = std::move(done)](Result<std::vector<float>> values) {
+                  if (!*alive) return;
+                  keys_.erase(ticket);
+                  if (!values.is_ok()) return done(values.status());
+                  const ps::NormOf norm = ps::squared_norm(*values);
+                  pushes_[ticket] = std::move(*values);
+                  done(norm.is_finite ? norm.squared : std::numeric_limits<double>::quiet_NaN());
+                });
+}
+
+void SimulatedShard::drop_push(std::uint64_t ticket) {
+  pushes_.erase(ticket);
+  cancel(ticket);
+}
+
+void SimulatedShard::cancel(std::uint64_t ticket) {
+  const auto found = keys_.find(ticket);
+  if (found == keys_.end()) return;
+  const std::string key = found->second;
+  keys_.erase(found);
+  data_.cancel(key);
+}
+
+void SimulatedShard::average(const v1::PsAverage& average, Done<Result<double>> done) {
+  average_.assign(size_, 0.0F);
+  bool is_first = true;
+  for (const v1::PsAverage::Term& term : average.terms()) {
+    const auto push = pushes_.find(term.ticket());
+    if (push == pushes_.end()) return done(internal_error("a push that is not here"));
+    ps::add_weighted(average_, push->second, static_cast<float>(term.weight()),
+                     std::exchange(is_first, false));
+    pushes_.erase(push);
+  }
+  later(milliseconds(1), milliseconds(40),
+        [this, done = std::move(done)] { done(ps::squared_norm(average_).squared); });
+}
+
+void SimulatedShard::seed(const v1::PsMake& make, Done<Result<ps::MadeVersion>> done) {
+  auto shard = ps::OuterShard::create(pushes_.at(make.seed()), outer_);
+  pushes_.erase(make.seed());
+  if (!shard.is_ok()) return done(shard.status());
+  shard_.emplace(std::move(*shard));
+  const auto all = shard_->parameters();
+  made_parameters_.assign(all.begin(), all.end());
+  write(make.record(), {made_parameters_, std::vector<float>(size_), {}, 0}, std::move(done));
+}
+
+void SimulatedShard::make(const v1::PsMake& make, Done<Result<ps::MadeVersion>> done) {
+  is_making_ = true;
+  if (make.seed() != 0) return seed(make, std::move(done));
+  ps::OuterShard::State state;
+  if (average_.empty()) {  // nothing was taken
+    made_parameters_.assign(shard_->parameters().begin(), shard_->parameters().end());
+    state = {made_parameters_,
+             {shard_->momentum().begin(), shard_->momentum().end()},
+             {shard_->accumulator().begin(), shard_->accumulator().end()},
+             shard_->rounds()};
+  } else {
+    // What is written is the state after the round; the shard itself is as it was, until commit().
+    ps::OuterShard::State before{{shard_->parameters().begin(), shard_->parameters().end()},
+                                 {shard_->momentum().begin(), shard_->momentum().end()},
+                                 {shard_->accumulator().begin(), shard_->accumulator().end()},
+                                 shard_->rounds()};
+    auto after = ps::OuterShard::restore(std::move(before), outer_);
+    std::vector<float> copy = average_;
+    after->begin();
+    after->update(0, copy, make.factor());
+    after->commit(std::move(copy));
+    made_parameters_.assign(after->parameters().begin(), after->parameters().end());
+    state = {made_parameters_,
+             {after->momentum().begin(), after->momentum().end()},
+             {after->accumulator().begin(), after->accumulator().end()},
+             after->rounds()};
+  }
+  write(make.record(), std::move(state), std::move(done));
+}
+
+void SimulatedShard::write(const v1::PsRecord& record, ps::OuterShard::State state,
+                           Done<Result<ps::MadeVersion>> done) {
+  later(milliseconds(5), milliseconds(150), [this, record, state = std::move(state), done = std::move(done)] {
+    is_making_ = false;
+    if (disk_.is_full) return done(resource_exhausted("no space left on the disk"));
+    disk_.versions[record.version()] = {record, state};
+    made_ = record.version();
+    // The report takes a moment, in which the process may be killed with the version on its disk.
+    later(milliseconds(0), milliseconds(20), [done] { done(ps::MadeVersion{}); });
+  });
+}
+
+void SimulatedShard::commit(std::uint64_t version) {
+  if (version == made_) {
+    auto restored = ps::OuterShard::restore(disk_.versions.at(version).state, outer_);
+    shard_.emplace(std::move(*restored));
+    made_ = 0;
+    version_ = version;
+  }
+  average_.clear();
+  while (disk_.versions.size() > kKept) disk_.versions.erase(disk_.versions.begin());
+}
+
+void SimulatedShard::drop_made(Done<Status> done) {
+  if (made_ != 0) disk_.versions.erase(std::exchange(made_, 0));
+  average_.clear();
+  later(milliseconds(1), milliseconds(10), [done = std::move(done)] { done({}); });
+}
+
+void SimulatedShard::send_version(const v1::PsTransfer& transfer, Done<Status> done) {
+  const std::uint64_t ticket = transfer.ticket();
+  const std::string key = "pull " + transfer.line() + " " + std::to_string(ticket);
+  const auto snapshot = disk_.versions.find(transfer.version());
+  std::vector<float> values;
+  if (snapshot != disk_.versions.end()) {
+    values = snapshot->second.state.parameters;
+  } else if (is_making_) {
+    values = made_parameters_;
+  } else {
+    data_.cancel(key);
+    return done(not_found("a version that is not here"));
+  }
+  keys_[ticket] = key;
+  data_.send(key, name_, transfer.worker(), std::move(values),
+             [this, alive = alive_, ticket, done = std::move(done)](const Status& status) {
+               if (!*alive) return;
+               keys_.erase(ticket);
+               done(status);
+             });
+}
+
+}  // namespace square::test
