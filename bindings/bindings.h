@@ -59,6 +59,7 @@ void bind_controller(py::module_& module);
 void bind_net(py::module_& module);
 void bind_node(py::module_& module);
 void bind_outer_optimizer(py::module_& module);
+void bind_parameter_server(py::module_& module);
 void bind_communicator(py::module_& module);
 void bind_coding(py::module_& module);
 void bind_compression(py::module_& module);

@@ -59,6 +59,7 @@ PYBIND11_MODULE(_core, module) {
   bind_net(module);
   bind_node(module);
   bind_outer_optimizer(module);
+  bind_parameter_server(module);
   bind_gateway(module);
   bind_coding(module);
   bind_compression(module);

@@ -77,11 +77,10 @@ py::memoryview floats_view(const std::vector<float>& values) {
   return py::memoryview(copy).attr("cast")("f").cast<py::memoryview>();
 }
 
-ps::OuterOptimizer make_outer(const Data& parameters, double lr, double momentum, std::uint32_t delay,
-                              double delay_share, std::optional<double> clip, const std::string& clip_scope,
+ps::OuterOptions make_options(double lr, double momentum, std::uint32_t delay, double delay_share,
+                              std::optional<double> clip, const std::string& clip_scope,
                               const PenaltyChoice& penalty, const std::string& norms,
-                              bool divide_by_live_workers, const std::vector<std::size_t>& shards,
-                              unsigned threads) {
+                              bool divide_by_live_workers) {
   ps::OuterOptions options;
   options.outer = {lr, momentum, delay, delay_share};
   options.clip = clip;
@@ -91,6 +90,17 @@ ps::OuterOptimizer make_outer(const Data& parameters, double lr, double momentum
   options.norms = outer_choice<ps::NormAggregation>(
       "norms", norms, {{{"root", ps::NormAggregation::kRootOfSquares}, {"sum", ps::NormAggregation::kSum}}});
   options.divide_by_live_workers = divide_by_live_workers;
+  check(ps::check(options));
+  return options;
+}
+
+ps::OuterOptimizer make_outer(const Data& parameters, double lr, double momentum, std::uint32_t delay,
+                              double delay_share, std::optional<double> clip, const std::string& clip_scope,
+                              const PenaltyChoice& penalty, const std::string& norms,
+                              bool divide_by_live_workers, const std::vector<std::size_t>& shards,
+                              unsigned threads) {
+  const ps::OuterOptions options = make_options(lr, momentum, delay, delay_share, clip, clip_scope, penalty,
+                                                norms, divide_by_live_workers);
   const auto view = request(parameters, false);
   const std::span<const float> values = floats_of(view);
   return check(unlocked([&] {
@@ -117,6 +127,18 @@ std::vector<std::string> decision_names(const ps::RoundReport& report) {
   return names;
 }
 
+const PenaltyFields kUsualPenalty{ps::Ewma{}.alpha, ps::Ewma{}.beta, ps::Ewma{}.warmup, ps::Ewma{}.window};
+
+void bind_outer_options(py::module_& module) {
+  py::class_<ps::OuterOptions>(module, "OuterOptions",
+                               "How an outer optimizer steps, checked: as the arguments of OuterOptimizer.")
+      .def(py::init(&make_options), py::kw_only(), py::arg("lr") = ps::Nesterov{}.lr,
+           py::arg("momentum") = ps::Nesterov{}.momentum, py::arg("delay") = ps::Nesterov{}.delay,
+           py::arg("delay_share") = ps::Nesterov{}.delay_share, py::arg("clip") = ps::OuterOptions{}.clip,
+           py::arg("clip_scope") = "global", py::arg("penalty") = kUsualPenalty, py::arg("norms") = "root",
+           py::arg("divide_by_live_workers") = false);
+}
+
 void bind_outer_round(py::module_& module) {
   py::class_<ps::RoundReport>(
       module, "OuterRound",
@@ -141,6 +163,7 @@ void bind_outer_round(py::module_& module) {
 }  // namespace
 
 void bind_outer_optimizer(py::module_& module) {
+  bind_outer_options(module);
   bind_outer_round(module);
   py::class_<ps::OuterOptimizer>(
       module, "OuterOptimizer",
@@ -156,11 +179,9 @@ void bind_outer_optimizer(py::module_& module) {
       .def(py::init(&make_outer), py::arg("parameters"), py::kw_only(), py::arg("lr") = ps::Nesterov{}.lr,
            py::arg("momentum") = ps::Nesterov{}.momentum, py::arg("delay") = ps::Nesterov{}.delay,
            py::arg("delay_share") = ps::Nesterov{}.delay_share, py::arg("clip") = ps::OuterOptions{}.clip,
-           py::arg("clip_scope") = "global",
-           py::arg("penalty") =
-               PenaltyFields{ps::Ewma{}.alpha, ps::Ewma{}.beta, ps::Ewma{}.warmup, ps::Ewma{}.window},
-           py::arg("norms") = "root", py::arg("divide_by_live_workers") = false,
-           py::arg("shards") = std::vector<std::size_t>{}, py::arg("threads") = 0U)
+           py::arg("clip_scope") = "global", py::arg("penalty") = kUsualPenalty, py::arg("norms") = "root",
+           py::arg("divide_by_live_workers") = false, py::arg("shards") = std::vector<std::size_t>{},
+           py::arg("threads") = 0U)
       .def("round", &round_of, py::arg("contributions"), py::arg("basis") = "base",
            py::arg("live_workers") = 0,
            "Takes contributions (worker, tokens, float32 values). The values are pseudo-gradients (\"base\": "

@@ -40,8 +40,12 @@ __all__: list[str] = [
     "NodeInformation",
     "NodeView",
     "OuterOptimizer",
+    "OuterOptions",
     "OuterRound",
     "OverlayInformation",
+    "ParameterMaster",
+    "ParameterServer",
+    "ParameterWorker",
     "Plan",
     "PlanCertificate",
     "PlanChange",
@@ -68,6 +72,7 @@ __all__: list[str] = [
     "Tenant",
     "Topology",
     "Work",
+    "ask_parameter_master",
     "attach",
     "certified_gaps",
     "cost_frontier",
@@ -79,6 +84,7 @@ __all__: list[str] = [
     "limits_of_collectives",
     "list_links",
     "list_nodes",
+    "load_parameter_snapshot",
     "make_plan",
     "make_quick_plan",
     "policy_names",
@@ -1210,6 +1216,31 @@ class OuterOptimizer:
         That have changed the parameters.
         """
 
+class OuterOptions:
+    """
+    How an outer optimizer steps, checked: as the arguments of OuterOptimizer.
+    """
+    def __init__(
+        self,
+        *,
+        lr: typing.SupportsFloat | typing.SupportsIndex = 0.7,
+        momentum: typing.SupportsFloat | typing.SupportsIndex = 0.8,
+        delay: typing.SupportsInt | typing.SupportsIndex = 1,
+        delay_share: typing.SupportsFloat | typing.SupportsIndex = 0.0,
+        clip: typing.SupportsFloat | typing.SupportsIndex | None = 1.0,
+        clip_scope: str = "global",
+        penalty: tuple[
+            typing.SupportsFloat | typing.SupportsIndex,
+            typing.SupportsFloat | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+            typing.SupportsInt | typing.SupportsIndex,
+        ]
+        | collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex]
+        | None = (0.02, 3.0, 120, 1024),
+        norms: str = "root",
+        divide_by_live_workers: bool = False,
+    ) -> None: ...
+
 class OuterRound:
     """
     What an OuterOptimizer's round did. The lists have an item for each contribution.
@@ -1258,6 +1289,123 @@ class OverlayInformation:
     def links(self) -> list[LinkInformation]: ...
     @property
     def topology(self) -> Topology: ...
+
+class ParameterMaster:
+    """
+    A master of parameter servers: see square.ps.Master.
+    """
+    def __init__(
+        self,
+        *,
+        bind_address: str,
+        advertised_address: str,
+        token: str,
+        controller: str,
+        scenario: Scenario | None,
+        outer: OuterOptions,
+        servers: typing.SupportsInt | typing.SupportsIndex,
+        quorum: typing.SupportsInt | typing.SupportsIndex,
+        grace: typing.SupportsFloat | typing.SupportsIndex | None,
+        basis: str,
+        bfloat16: bool,
+        chunks: typing.SupportsInt | typing.SupportsIndex,
+        max_staleness: typing.SupportsInt | typing.SupportsIndex | None,
+        lease: typing.SupportsFloat | typing.SupportsIndex,
+        step_timeout: typing.SupportsFloat | typing.SupportsIndex,
+    ) -> None: ...
+    def status(self) -> dict[str, typing.Any]: ...
+    def stop(self) -> None: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def controller(self) -> str: ...
+
+class ParameterServer:
+    """
+    See square.ps.Server.
+    """
+    def __init__(
+        self,
+        *,
+        name: str,
+        master: str,
+        token: str,
+        bind_address: str,
+        advertised_address: str,
+        connect_timeout: typing.SupportsFloat | typing.SupportsIndex,
+        snapshots: str,
+        keep: typing.SupportsInt | typing.SupportsIndex,
+        threads: typing.SupportsInt | typing.SupportsIndex,
+        capacity_bps: typing.SupportsFloat | typing.SupportsIndex,
+    ) -> None: ...
+    def check(self) -> None:
+        """
+        Raises why it serves no more.
+        """
+    def stop(self) -> None: ...
+    def wait_for_end(self, timeout: typing.SupportsFloat | typing.SupportsIndex) -> bool:
+        """
+        Whether it has ended within so many seconds.
+        """
+    @property
+    def serves(self) -> bool: ...
+    @property
+    def version(self) -> int: ...
+
+class ParameterWorker:
+    """
+    See square.ps.Worker.
+    """
+    def __init__(
+        self,
+        *,
+        model: collections.abc.Sequence[
+            tuple[str, str, collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]]
+        ],
+        tensors: collections.abc.Sequence[square.data.Data],
+        name: str,
+        master: str,
+        token: str,
+        bind_address: str,
+        advertised_address: str,
+        connect_timeout: typing.SupportsFloat | typing.SupportsIndex,
+    ) -> None: ...
+    def begin(
+        self,
+        tensors: collections.abc.Sequence[square.data.Data],
+        timeout: typing.SupportsFloat | typing.SupportsIndex,
+    ) -> None: ...
+    def consumed(
+        self,
+        tokens: typing.SupportsInt | typing.SupportsIndex,
+        chunks: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex],
+    ) -> None: ...
+    def lease(
+        self,
+        chunks: typing.SupportsInt | typing.SupportsIndex,
+        timeout: typing.SupportsFloat | typing.SupportsIndex,
+        is_last: bool,
+    ) -> list[int] | None:
+        """
+        None where none was free in time, unless it is the last attempt: then it raises.
+        """
+    def leave(self) -> None: ...
+    def pull(
+        self,
+        tensors: collections.abc.Sequence[square.data.Data],
+        timeout: typing.SupportsFloat | typing.SupportsIndex,
+    ) -> tuple[str, int, str, str]: ...
+    def push(self, tensors: collections.abc.Sequence[square.data.Data]) -> None: ...
+    def wait(self, timeout: typing.SupportsFloat | typing.SupportsIndex) -> bool: ...
+    def wait_for_first(self, timeout: typing.SupportsFloat | typing.SupportsIndex) -> bool: ...
+    @property
+    def can_push(self) -> bool: ...
+    @property
+    def has_work(self) -> bool: ...
+    @property
+    def tokens(self) -> int: ...
+    @property
+    def version(self) -> int: ...
 
 class Plan:
     """
@@ -1929,6 +2077,9 @@ class Work:
         The rank that sent what a receive from any source got; otherwise None.
         """
 
+def ask_parameter_master(
+    address: str, token: str = "", timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0
+) -> dict[str, typing.Any]: ...
 def attach(
     gateway: str,
     *,
@@ -2002,6 +2153,11 @@ def list_nodes(
 ) -> list[NodeInformation]:
     """
     The nodes of the overlay of the controller at host:port, and which of them are connected.
+    """
+
+def load_parameter_snapshot(path: str) -> dict[str, typing.Any]:
+    """
+    See square.ps.read_snapshot.
     """
 
 def make_plan(

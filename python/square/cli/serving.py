@@ -50,11 +50,15 @@ class Service:
         log.disconnect()
         self._stack.close()
 
+    def has_ended(self, seconds: float) -> bool:
+        """Whether a signal has come, or does within so many seconds."""
+        try:
+            self._ended.get(timeout=seconds)
+        except queue.Empty:
+            return False
+        return True
+
     def wait(self) -> None:
         # A signal that comes just before a wait begins does not wake it: look again.
-        while True:
-            try:
-                self._ended.get(timeout=SIGNAL_CHECK_SECONDS)
-            except queue.Empty:
-                continue
-            return
+        while not self.has_ended(SIGNAL_CHECK_SECONDS):
+            pass

@@ -1,12 +1,41 @@
-"""Parameter servers between sites that train on their own: the outer optimizer of Di-PS.
+"""Parameter servers between sites that train on their own, after Di-PS: docs/parameter-servers.md.
 
-``OuterOptimizer`` is all of it in one process::
+A master, one or several servers, and a worker at each site::
 
-    outer = square.ps.OuterOptimizer(parameters, lr=0.7, momentum=0.8)
-    report = outer.round([("site a", tokens_a, delta_a), ("site b", tokens_b, delta_b)])
-    print(report.decisions, report.norm)
+    master = square.ps.Master("0.0.0.0:7000", token=token, servers=2)
+    server = square.ps.Server("ctl:7000", "/data/snapshots", token=token)
+    with square.ps.Worker(model, inner, master="ctl:7000", token=token, sync_every=64) as worker:
+        for batch in batches:
+            ...
+            worker.consumed(batch.numel())
+            inner.step()
+
+``OuterOptimizer`` is what the servers calculate, in one process.
 """
 
 from square._core import OuterOptimizer, OuterRound
+from square.ps.master import Master
+from square.ps.server import Server
+from square.ps.settings import Ewma, Nesterov
+from square.ps.snapshot import RoundPush, Snapshot, read_model, read_snapshot
+from square.ps.status import ServerStatus, Status, WorkerStatus, ask
+from square.ps.worker import Sync, Worker
 
-__all__ = ["OuterOptimizer", "OuterRound"]
+__all__ = [
+    "Ewma",
+    "Master",
+    "Nesterov",
+    "OuterOptimizer",
+    "OuterRound",
+    "RoundPush",
+    "Server",
+    "ServerStatus",
+    "Snapshot",
+    "Status",
+    "Sync",
+    "Worker",
+    "WorkerStatus",
+    "ask",
+    "read_model",
+    "read_snapshot",
+]

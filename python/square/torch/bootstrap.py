@@ -15,8 +15,9 @@ from datetime import timedelta
 from typing import Any
 
 import square
+from square import hosts
 from square.planning import with_policy
-from square.torch import hosts, presence
+from square.torch import presence
 from square.torch.compression import DEFAULT_COMPRESSION
 from square.torch.options import DEFAULT_ALGORITHM, Options, login_name
 from square.torch.site import ATTACH_SECONDS, SITES, Site, is_lone, lone_key

@@ -13,7 +13,7 @@ from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 import square
-from square.torch import hosts
+from square import hosts
 from square.torch.bootstrap import Terms, join_overlay
 from square.torch.calls import Calls
 from square.torch.options import Options

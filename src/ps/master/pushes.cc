@@ -140,17 +140,16 @@ std::vector<Push> Pushes::remove_all() { return remove_all(std::string()); }
 
 std::vector<Pushes::Outcome> Pushes::on_time() {
   std::vector<Outcome> outcomes;
-  std::vector<std::pair<std::uint64_t, std::string>> late;
+  std::map<std::uint64_t, std::string> late;
   for (const auto& [ticket, push] : pushes_) {
     for (const auto& [server, moving] : push.moving) {
-      if (desk_.now - moving.since > desk_.settings.step_timeout) late.emplace_back(ticket, server);
+      if (desk_.now - moving.since > desk_.settings.step_timeout) late[ticket] = server;
     }
   }
-  for (const auto& [ticket, name] : late) {
-    const auto found = pushes_.find(ticket);
-    const ServerEntry* const server = members_.server(name);
-    if (found == pushes_.end() || server == nullptr) continue;
-    outcomes.push_back(fail(found->second, *server, deadline_exceeded("it took too long")));
+  for (const auto& [ticket, server] : late) {
+    Outcome& outcome = outcomes.emplace_back();
+    outcome.reason = deadline_exceeded(fmt::format("server \"{}\" did not get it in time", server));
+    outcome.failed = remove(ticket);
   }
   grant();
   return outcomes;

@@ -59,7 +59,7 @@ class Pushes {
   // Those of a worker; all.
   std::vector<Push> remove_all(const std::string& worker);
   std::vector<Push> remove_all();
-  // Parts that take too long; begins what may begin.
+  // Fails pushes that take too long; begins what may begin.
   std::vector<Outcome> on_time();
 
   [[nodiscard]] bool has_of(const std::string& worker) const;

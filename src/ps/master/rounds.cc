@@ -191,9 +191,11 @@ void Rounds::make() {
     squared += norms.back();
   }
   record_.set_norm(std::sqrt(squared));
+  // All servers make a step, or none does.
+  const bool is_step = !averaged_.empty() && std::isfinite(squared);
   for (int i = 0; i < layout().shards_size(); ++i) {
     const double factor =
-        averaged_.empty() ? 0 : clip_factor(desk_.settings.outer, norms, static_cast<std::size_t>(i), share);
+        is_step ? clip_factor(desk_.settings.outer, norms, static_cast<std::size_t>(i), share) : 0;
     record_.set_factor(i == 0 ? factor : std::min(factor, record_.factor()));
     const ServerEntry* const server = members_.server(layout().shards(i).server());
     if (server == nullptr) continue;

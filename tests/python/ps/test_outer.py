@@ -185,7 +185,9 @@ def test_parameters_are_copies() -> None:
 
 
 def test_a_known_round() -> None:
-    optimizer = square.ps.OuterOptimizer(np.zeros(2, np.float32), lr=0.5, momentum=0.5, penalty={"warmup": 1.0})
+    optimizer = square.ps.OuterOptimizer(
+        np.zeros(2, np.float32), lr=0.5, momentum=0.5, penalty={"warmup": 1.0}
+    )
     report = optimizer.round([("a", 30, np.float32([3, 0])), ("b", 10, np.float32([0, np.inf]))])
     assert (report.decisions, report.weights) == (["taken", "non-finite"], [1.0, 0.0])
     assert report.norms == pytest.approx([3.0, math.nan], nan_ok=True)

@@ -12,7 +12,7 @@ import pytest
 import ranks
 import square
 import torch
-from square.torch import hosts
+from square import hosts
 from square.torch.bootstrap import LOOK_TIME, Card, Rendezvous, _assign
 from square.torch.options import Options, login_name
 from torch import distributed as dist

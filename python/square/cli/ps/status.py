@@ -1,0 +1,60 @@
+"""`square ps status`."""
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+from square.cli import arguments, documents
+from square.ps import Status, ask
+
+
+def add_parser(commands: arguments.Commands) -> None:
+    parser = arguments.add_command(
+        commands,
+        "status",
+        "what a master knows of its servers and workers",
+        "Prints the newest version, what is in it, and each member's last round.",
+        "  square ps status --master 127.0.0.1:7000 --json",
+    )
+    parser.add_argument("--master", required=True, metavar="ADDR", help="what `square ps master` printed")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the master's shared secret")
+    parser.add_argument(
+        "--timeout", type=arguments.positive_float, default=5.0, metavar="SECONDS", help="default 5"
+    )
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    status = ask(options.master, token=documents.read_token(options.token_file), timeout=options.timeout)
+    if options.json:
+        print(documents.to_text(dataclasses.asdict(status)))
+    else:
+        _print(status)
+    return 0
+
+
+def _print(status: Status) -> None:
+    print(f"version {status.version}, {status.tokens:,} tokens, {status.rounds_skipped} rounds skipped")
+    if status.chunks:
+        print(f"chunks: {status.chunks_done:,} of {status.chunks:,} done, {status.chunks_held:,} held")
+    if status.waits_for:
+        print(f"waits for {status.waits_for}")
+    if status.workers:
+        print(
+            f"{'worker':<24} {'':4} {'base':>6} {'pushes':>7} {'out':>4} {'skip':>5} {'behind':>6} "
+            f"{'push s':>8} {'pull s':>8}"
+        )
+    for worker in status.workers:
+        print(
+            f"{worker.name:<24} {'up' if worker.is_connected else 'lost':4} {worker.base_version:>6} "
+            f"{worker.pushes:>7} {worker.excluded:>4} {worker.skipped:>5} {worker.staleness:>6} "
+            f"{worker.push_seconds:>8.3f} {worker.pull_seconds:>8.3f}"
+        )
+    if status.servers:
+        print(f"{'server':<24} {'':4} {'elements':>14} {'update s':>9} {'snapshot s':>10}")
+    for server in status.servers:
+        print(
+            f"{server.name:<24} {'up' if server.is_connected else 'lost':4} {server.elements:>14,} "
+            f"{server.update_seconds:>9.3f} {server.snapshot_seconds:>10.3f}"
+        )

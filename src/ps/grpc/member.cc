@@ -1,0 +1,111 @@
+#include "ps/grpc/member.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+#include "base/net/address.h"
+
+namespace square::ps {
+namespace {
+
+constexpr Duration kMemberTick = std::chrono::milliseconds(50);
+constexpr Duration kBeat = std::chrono::milliseconds(200);
+// A little longer than a controller's lease.
+constexpr Duration kNameTime = std::chrono::seconds(12);
+constexpr Duration kNameWait = std::chrono::milliseconds(200);
+
+std::uint64_t draw_member() {
+  std::random_device device;
+  return ((std::uint64_t{device()} << 32U) | device()) | 1U;
+}
+
+// Where the master listens everywhere, so does its controller: it is reached where the master is.
+Result<std::string> controller_of(const v1::PsAnswer& answer, const std::string& master) {
+  SQUARE_ASSIGN_OR_RETURN(net::HostPort controller, net::parse_host_port(answer.controller()));
+  if (controller.host != "0.0.0.0" && controller.host != "::") return answer.controller();
+  SQUARE_ASSIGN_OR_RETURN(const net::HostPort known, net::parse_host_port(master));
+  controller.host = known.host;
+  return controller.to_string();
+}
+
+}  // namespace
+
+Member::Member(MemberOptions options, std::unique_ptr<Node> node)
+    : options_(std::move(options)),
+      incarnation_(draw_member()),
+      node_(std::move(node)),
+      lines_(std::make_unique<CommunicatorLines>(*node_)) {}
+
+Member::~Member() { stop(); }
+
+void Member::stop() {
+  if (line_) line_->stop();
+  node_->stop();  // first: who opens a line waits for it
+  lines_->stop();
+  strand_.stop();
+}
+
+Result<std::unique_ptr<Member>> Member::join(const MemberOptions& options) {
+  if (options.name.empty()) return invalid_argument("a member of parameter servers needs a name of its own");
+  SQUARE_ASSIGN_OR_RETURN(const v1::PsAnswer answer,
+                          ask_master(options.master_address, options.token, options.connect_timeout));
+  NodeOptions node;
+  node.name = options.name;
+  SQUARE_ASSIGN_OR_RETURN(node.controller_address, controller_of(answer, options.master_address));
+  node.bind_address = options.bind_address;
+  node.advertised_address = options.advertised_address;
+  node.token = options.token;
+  // Who was killed, and begins anew, is taken for its former self until that is given up.
+  const TimePoint end = steady_clock().now() + std::min(options.connect_timeout, kNameTime);
+  for (;;) {
+    auto joined = Node::join(node);
+    if (joined.is_ok()) return std::unique_ptr<Member>(new Member(options, std::move(*joined)));
+    const bool is_taken = joined.status().code() == StatusCode::kAlreadyExists;
+    if (!is_taken || steady_clock().now() >= end) return joined.status();
+    std::this_thread::sleep_for(kNameWait);
+  }
+}
+
+void Member::attach(MemberHandlers handlers) {
+  handlers_ = std::move(handlers);
+  line_ = std::make_unique<MemberLine>(
+      options_.master_address, options_.token,
+      LineEvents{[this] { strand_.post([this] { handlers_.on_attached(); }); },
+                 [this](v1::PsOrder order) {
+                   strand_.post([this, order = std::move(order)] { handlers_.on_order(order); });
+                 },
+                 [this](const Status& /*reason*/) { strand_.post([this] { handlers_.on_detached(); }); }});
+  strand_.post([this] { tick(); });
+  line_->start();
+}
+
+void Member::send(v1::PsReport report) { line_->send(std::move(report)); }
+
+void Member::tick() {
+  const TimePoint now = steady_clock().now();
+  if (now >= next_beat_) {
+    v1::PsReport report;
+    report.set_beat(true);
+    send(std::move(report));
+    next_beat_ = now + kBeat;
+  }
+  handlers_.on_time();
+  strand_.post_at(steady_clock().now() + kMemberTick, [this] { tick(); });
+}
+
+void Member::run(const std::function<void()>& task) {
+  std::promise<void> done;
+  strand_.post([&] {
+    task();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+}  // namespace square::ps

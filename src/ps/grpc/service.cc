@@ -1,0 +1,83 @@
+#include "ps/grpc/service.h"
+
+#include <utility>
+
+#include "controller/protocol.h"
+
+namespace square::ps {
+
+MasterService::MasterService(std::string token, MasterEvents events)
+    : token_(std::move(token)), events_(std::move(events)) {
+  heard_.on_report = events_.members.on_report;
+  heard_.on_lost = [this](PeerId peer) {
+    {
+      const std::lock_guard lock(mutex_);
+      calls_.erase(peer);
+    }
+    events_.members.on_lost(peer);
+  };
+}
+
+Status MasterService::check(const grpc::CallbackServerContext& context) const {
+  if (token_.empty()) return {};
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(controller::kTokenKey);
+  const std::string_view given = found == metadata.end()
+                                     ? std::string_view()
+                                     : std::string_view(found->second.data(), found->second.size());
+  if (controller::tokens_equal(given, token_)) return {};
+  return unauthenticated(given.empty() ? "the master wants a token; give the one it was started with"
+                                       : "the token is not the one the master was started with");
+}
+
+std::shared_ptr<MemberCall> MasterService::call(PeerId peer) {
+  const std::lock_guard lock(mutex_);
+  const auto found = calls_.find(peer);
+  return found == calls_.end() ? nullptr : found->second;
+}
+
+void MasterService::send(PeerId peer, v1::PsOrder order) {
+  if (const auto to = call(peer)) to->send(std::move(order));
+}
+
+void MasterService::close(PeerId peer, const Status& reason) {
+  if (const auto to = call(peer)) to->close(reason);
+}
+
+void MasterService::close_all(const Status& reason) {
+  std::map<PeerId, std::shared_ptr<MemberCall>> calls;
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = reason;
+    calls = calls_;
+  }
+  for (const auto& [peer, call] : calls) call->close(reason);
+}
+
+grpc::ServerBidiReactor<v1::PsReport, v1::PsOrder>* MasterService::Attach(
+    grpc::CallbackServerContext* context) {
+  if (const Status allowed = check(*context); !allowed.is_ok()) return MemberCall::refuse(context, allowed);
+  const std::lock_guard lock(mutex_);
+  if (!closed_.is_ok()) return MemberCall::refuse(context, closed_);
+  if (calls_.size() >= kMaxMembers) {
+    return MemberCall::refuse(context, resource_exhausted("the master has no room for more members"));
+  }
+  const PeerId peer = ++last_;
+  return (calls_[peer] = MemberCall::begin(peer, heard_, context)).get();
+}
+
+grpc::ServerUnaryReactor* MasterService::Ask(grpc::CallbackServerContext* context,
+                                             const v1::PsQuestion* /*question*/, v1::PsAnswer* answer) {
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  if (const Status allowed = check(*context); !allowed.is_ok()) {
+    reactor->Finish({grpc::StatusCode::UNAUTHENTICATED, allowed.message()});
+    return reactor;
+  }
+  events_.on_question([reactor, answer](v1::PsAnswer made) {
+    *answer = std::move(made);
+    reactor->Finish(grpc::Status::OK);
+  });
+  return reactor;
+}
+
+}  // namespace square::ps

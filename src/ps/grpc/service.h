@@ -1,0 +1,47 @@
+// The master's calls over gRPC.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "ps/grpc/member_call.h"
+
+namespace square::ps {
+
+// What is heard besides; `answer` runs once, on any thread.
+struct MasterEvents {
+  MemberEvents members;
+  std::function<void(std::function<void(v1::PsAnswer)> answer)> on_question;
+};
+
+class MasterService final : public v1::ParameterServer::CallbackService {
+ public:
+  // An empty token lets everyone in.
+  MasterService(std::string token, MasterEvents events);
+
+  void send(PeerId peer, v1::PsOrder order);
+  void close(PeerId peer, const Status& reason);
+  // All lines, and those that come.
+  void close_all(const Status& reason);
+
+  grpc::ServerBidiReactor<v1::PsReport, v1::PsOrder>* Attach(grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const v1::PsQuestion* question,
+                                v1::PsAnswer* answer) override;
+
+ private:
+  [[nodiscard]] Status check(const grpc::CallbackServerContext& context) const;
+  std::shared_ptr<MemberCall> call(PeerId peer);
+
+  const std::string token_;
+  const MasterEvents events_;
+  MemberEvents heard_;
+  std::mutex mutex_;
+  PeerId last_ = 0;
+  Status closed_;
+  std::map<PeerId, std::shared_ptr<MemberCall>> calls_;
+};
+
+}  // namespace square::ps
