@@ -261,6 +261,13 @@ void bind_worker(py::module_& module) {
             check(unlocked([&] { return self.push(held.read()); }));
           },
           py::arg("tensors"))
+      .def(
+          "rebase",
+          [](ps::Worker& self, const std::vector<Data>& tensors) {
+            const WorkerTensors held(tensors);
+            check(unlocked([&] { return self.rebase(held.read()); }));
+          },
+          py::arg("tensors"))
       .def("pull", &pull, py::arg("tensors"), py::arg("timeout"))
       .def(
           "wait",
@@ -279,7 +286,7 @@ void bind_worker(py::module_& module) {
       .def(
           "consumed",
           [](ps::Worker& self, std::uint64_t tokens, std::vector<std::uint64_t> chunks) {
-            unlocked([&] { self.consumed(tokens, std::move(chunks)); });
+            check(unlocked([&] { return self.consumed(tokens, std::move(chunks)); }));
           },
           py::arg("tokens"), py::arg("chunks"))
       .def(

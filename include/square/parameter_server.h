@@ -212,14 +212,18 @@ class Worker {
   Status begin(Tensors tensors, Duration timeout);
   ~Worker();
 
-  // What was trained on since the last call; it belongs to the next push.
-  void consumed(std::uint64_t tokens, std::vector<std::uint64_t> chunks = {});
+  // What was trained on since the last call; it belongs to the next push. Errors, as of all that follows:
+  // FAILED_PRECONDITION after leave().
+  Status consumed(std::uint64_t tokens, std::vector<std::uint64_t> chunks = {});
   // Pushes, if nothing is open, and something was consumed; waits for what comes of it, as long as all goes
   // well; and adopts it. Where there is trouble, or `timeout` is over, it returns before that: train on and
   // call again. Errors: FAILED_PRECONDITION where nothing was consumed; what the master refuses.
   Result<SyncReport> sync(Tensors tensors, Duration timeout);
   // Its two halves: push() does not wait, and pull() waits for at most so long.
   Status push(ConstTensors tensors);
+  // What the tensors hold after a version was adopted, where that is rounded: the next push is how far they
+  // got from there, and not the rounding. Only between pull() and the next push().
+  Status rebase(ConstTensors tensors);
   Result<SyncReport> pull(Tensors tensors, Duration timeout);
   // What pull() waits for. Whether that is over.
   bool wait(Duration timeout);

@@ -21,8 +21,10 @@ inline constexpr std::size_t kMaxTensors = 1'000'000;
 inline constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 42U;
 inline constexpr std::uint64_t kMaxChunks = std::uint64_t{1} << 24U;
 inline constexpr std::uint32_t kMaxLeaseRequest = 65'536;
-// Members say something this many times in a lease, and so does the master.
+// Members say something this many times in a lease, and so does the master: but more often than who waits for
+// it loses patience.
 inline constexpr int kBeatsPerLease = 8;
+inline constexpr Duration kLongestBeat = std::chrono::milliseconds(400);
 // A transfer that fails is begun again so often, over another line; then its push is skipped. A pull is never
 // given up while worker and server live: it waits longer and longer.
 inline constexpr int kTransferAttempts = 3;

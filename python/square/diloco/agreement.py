@@ -15,6 +15,17 @@ def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f'{name}: "{given}" is none of {", ".join(choices)}')
 
 
+def check_mode(mode: str, delay: int, alpha: float) -> None:
+    if mode == "decoupled":
+        raise ValueError('mode: "decoupled" is not there yet; "sync" and "eager" are')
+    check_choice("mode", mode, ("sync", "eager"))
+    if mode == "eager" and (delay or alpha):
+        raise ValueError(
+            'mode: "eager" has every fragment under way until its next turn, and takes neither '
+            "fragment_sync_delay nor fragment_update_alpha"
+        )
+
+
 def check_parameters(named: Named, inner: Any) -> None:
     """Raises ValueError where there is nothing to exchange, or what is there is no floating point or not what
     the inner optimizer trains: as where fully_shard came in between."""
@@ -33,8 +44,22 @@ def check_parameters(named: Named, inner: Any) -> None:
             raise ValueError(f"diloco: {name} is {parameter.dtype}; only floating point is exchanged")
 
 
-def check_same(group: Any, fragments: Sequence[Rounds], terms: dict[str, Any]) -> None:
-    """Raises ValueError on all members, with the first difference from rank 0."""
+def check_joiner(named: Named, group: Any, join: str) -> None:
+    """Raises ValueError for who cannot join."""
+    if join != "peers":
+        raise ValueError('invitation: who joins passes join="peers", as the members did')
+    if group is not None:
+        raise ValueError("invitation: who joins has no group before: it becomes its default group")
+    for name, parameter in named:
+        if hasattr(parameter, "device_mesh"):
+            raise ValueError(
+                f"invitation: {name} is sharded, and its mesh needs a default group before: a "
+                "site with FSDP2 cannot join yet; restart all members from a checkpoint"
+            )
+
+
+def describe(fragments: Sequence[Rounds], terms: dict[str, Any]) -> list[list[str]]:
+    """What all members must have in common, as pairs of texts."""
     own: list[tuple[str, Any]] = [*terms.items(), ("fragments", len(fragments))]
     outer = fragments[0].optimizer
     options = {key: value for key, value in outer.param_groups[0].items() if key != "params"}
@@ -44,18 +69,28 @@ def check_same(group: Any, fragments: Sequence[Rounds], terms: dict[str, Any]) -
         for name, parameter in zip(part.names, part.parameters, strict=True):
             shard = local(parameter)
             own.append((name, f"{tuple(shard.shape)} {shard.dtype} in fragment {rounds.number}"))
-        own.append((f"rounds of fragment {rounds.number}", rounds.committed))
+    return [[name, str(value)] for name, value in own]
+
+
+def difference(first: Sequence[Any], other: Sequence[Any], whose: str, others: str) -> str:
+    """The first one, in words; empty if there is none."""
+    for (name, value), (other_name, other_value) in zip(first, other, strict=False):
+        if (name, value) != (other_name, other_value):
+            return f"members differ: {whose} has {name}: {value}, {others} has {other_name}: {other_value}"
+    if len(other) != len(first):
+        return f"{whose} has {len(first)} parameters, {others} {len(other)}"
+    return ""
+
+
+def check_same(group: Any, fragments: Sequence[Rounds], terms: dict[str, Any]) -> None:
+    """Raises ValueError on all members, with the first difference from rank 0."""
+    own = describe(fragments, terms)
+    own += [[f"rounds of fragment {one.number}", str(one.committed)] for one in fragments]
     said: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(said, own, group=group)
     for rank, other in enumerate(said):
-        for (name, value), (other_name, other_value) in zip(said[0], other, strict=False):
-            if (name, value) != (other_name, other_value):
-                raise ValueError(
-                    f"diloco: members differ: rank 0 has {name}: {value}, "
-                    f"rank {rank} has {other_name}: {other_value}"
-                )
-        if len(other) != len(said[0]):
-            raise ValueError(f"diloco: rank 0 has {len(said[0])} parameters, rank {rank} {len(other)}")
+        if found := difference(said[0], other, "rank 0", f"rank {rank}"):
+            raise ValueError(f"diloco: {found}")
 
 
 def start_alike(group: Any, fragments: Sequence[Rounds], *, has_base: bool) -> None:
@@ -65,7 +100,7 @@ def start_alike(group: Any, fragments: Sequence[Rounds], *, has_base: bool) -> N
             rounds.fragment.take_base()
         dist.broadcast(rounds.fragment.base, group=group, group_src=0)
         if not has_base:
-            rounds.fragment.adopt()
+            rounds.adopt()
 
 
 def forget(inner: Any, parameters: Sequence[Any]) -> None:

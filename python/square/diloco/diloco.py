@@ -12,10 +12,12 @@ from torch import distributed as dist
 
 from square.diloco import agreement, state
 from square.diloco.fragments import Fragment, split
+from square.diloco.joining import Peers
 from square.diloco.outer import Nesterov, Outer
 from square.diloco.recovery import go_on
 from square.diloco.report import Round
 from square.diloco.rounds import LostRoundError, Outcome, Rounds
+from square.diloco.shares import ANY, Shares, Turn, newcomer
 from square.diloco.sums import Sums
 
 _log = logging.getLogger("square.diloco")
@@ -38,13 +40,17 @@ class DiLoCo:
     sync_every:  inner steps from one exchange of a fragment to the next.
     outer:       makes the outer optimizer of the parameters that all share: see Nesterov.
     fragments:   1, P or "balanced:P", or a sequence of modules. They take turns, sync_every / P steps apart.
+    mode:        "sync"; or "eager": a fragment is under way until its next turn, and the outer step takes
+                 this member's fresh change with the others' of the turn before: see ahead.py.
     fragment_sync_delay:    inner steps that go on while a fragment is under way.
     fragment_update_alpha:  how much of the member's own parameters stays when a fragment arrives: 0 to 1.
     compression: of the changes: "none", "bf16", "fp16"; over square "int8", "top-k:0.01", with ":feedback".
     weight:      "tokens": by what consumed() was told, or by inner steps if nobody says any; or "equal".
     on_lost_round:  "carry": it is left out, and what was learned comes with the next; or "raise".
     backup_device:  where what all share is kept, in float32.
-    timeout:     of going on without members that are gone; None: the group's.
+    join:        "peers": other processes may join later, with an invitation() of any member; or "none".
+    invitation:  this process joins, takes model and outer state from all members at once, and has no `group`.
+    timeout:     of going on without members that are gone, and of joining; None: the group's.
 
     All members start with the parameters of rank 0 of the group. Raises ValueError for arguments that cannot
     be. Not thread-safe.
@@ -59,12 +65,15 @@ class DiLoCo:
         sync_every: int = 500,
         outer: Outer | None = None,
         fragments: int | str | Sequence[Any] = 1,
+        mode: str = "sync",
         fragment_sync_delay: int = 0,
         fragment_update_alpha: float = 0.0,
         compression: str = "bf16",
         weight: str = "tokens",
         on_lost_round: str = "carry",
         backup_device: Any = "cpu",
+        join: str = "none",
+        invitation: str = "",
         timeout: timedelta | None = None,
     ) -> None:
         named = list(model.named_parameters() if hasattr(model, "named_parameters") else model)
@@ -72,6 +81,10 @@ class DiLoCo:
         agreement.check_parameters(named, inner)
         agreement.check_choice("weight", weight, ("tokens", "equal"))
         agreement.check_choice("on_lost_round", on_lost_round, ("carry", "raise"))
+        agreement.check_mode(mode, fragment_sync_delay, fragment_update_alpha)
+        agreement.check_choice("join", join, ("none", "peers"))
+        if invitation:
+            agreement.check_joiner(named, group, join)
         parts = split(named, fragments)
         if sync_every < len(parts):
             raise ValueError(f"sync_every: at least 1 step a fragment, {len(parts)} in all, not {sync_every}")
@@ -84,22 +97,30 @@ class DiLoCo:
         self.history: deque[Round] = deque(maxlen=MOST_ROUNDS)
         self._given_group = group
         self._group: Any = None
-        self._delay = fragment_sync_delay
+        self._is_eager = mode == "eager"
+        self._delay = sync_every if self._is_eager else fragment_sync_delay
         self._alpha = fragment_update_alpha
         self._carries = on_lost_round == "carry"
         self._timeout = timeout
         self._terms = {
             "sync_every": sync_every,
+            "mode": mode,
             "fragment_sync_delay": fragment_sync_delay,
             "fragment_update_alpha": fragment_update_alpha,
             "compression": compression,
             "weight": weight,
             "on_lost_round": on_lost_round,
+            "join": join,
         }
         self._fragments = [
-            Rounds(number, Fragment(part, backup_device), outer or Nesterov(), Sums(compression), weight)
+            Rounds(
+                number, Fragment(part, backup_device), outer or Nesterov(), Sums(compression), weight, mode
+            )
             for number, part in enumerate(parts)
         ]
+        self._peers = Peers(join, self._fragments)
+        self._invitation = invitation
+        self._knocks = False  # somebody waits for being taken in
         self._steps = 0
         self._tokens = 0
         self._begun = 0  # rounds of all fragments, as the schedule has them
@@ -109,15 +130,13 @@ class DiLoCo:
         self._hook: Any = None
 
     def __enter__(self) -> "DiLoCo":
-        """Blocks until all members are here. Raises ValueError where their models differ."""
-        group = self._given_group if self._group is None else self._group
-        self._group = dist.group.WORLD if group is None else group
-        if self._group is None:
-            raise ValueError("diloco: there is no default group: call init_process_group, or pass a group")
-        for rounds in self._fragments:
-            rounds.sums.check(self._group)
-        agreement.check_same(self._group, self._fragments, self._terms)
-        agreement.start_alike(self._group, self._fragments, has_base=self._has_base)
+        """Blocks until all members are here, or, for who joins, until their next exchange is over. Raises
+        ValueError where their models differ."""
+        if self._invitation:
+            self._enter_late()
+            self._invitation = ""
+        else:
+            self._enter()
         self._has_base = True
         itself = weakref.ref(self)
 
@@ -131,6 +150,7 @@ class DiLoCo:
     def __exit__(self, kind: Any, *_: Any) -> None:
         """Waits for what is under way, but not where an exception leaves."""
         self._hook.remove()
+        self._peers.close()
         if kind is None:
             return self._land()
         for rounds in self._fragments:
@@ -140,6 +160,11 @@ class DiLoCo:
     def group(self) -> Any:
         """The group as it is now: members may be gone."""
         return self._given_group if self._group is None else self._group
+
+    def invitation(self) -> str:
+        """What another process must know to join, as text; it holds the overlay's secret. Raises ValueError
+        where nobody is taken in."""
+        return self._peers.invitation(self._group)
 
     @property
     def steps(self) -> int:
@@ -163,14 +188,14 @@ class DiLoCo:
         self._land()
         for rounds in self._fragments:
             for _ in range(dist.get_world_size(self._group)):
-                self._begin(rounds, self._steps)
+                self._begin(rounds, self._steps, more=rounds is not self._fragments[-1])
                 if self._finish(rounds):
                     break
             else:
                 raise RuntimeError(
                     f"diloco: fragment {rounds.number} is not in sync: {self.history[-1].loss}"
                 )
-            rounds.fragment.adopt()
+            rounds.adopt()
 
     def state_dict(self) -> dict[str, Any]:
         """For torch.distributed.checkpoint: what all share by parameter's name, as the parameters are
@@ -187,6 +212,54 @@ class DiLoCo:
         self._steps, self._tokens = clock["steps"], clock["tokens"]
         self._has_base = True
 
+    def _enter(self) -> None:
+        group = self._given_group if self._group is None else self._group
+        self._group = dist.group.WORLD if group is None else group
+        if self._group is None:
+            raise ValueError("diloco: there is no default group: call init_process_group, or pass a group")
+        for rounds in self._fragments:
+            rounds.sums.check(self._group)
+        agreement.check_same(self._group, self._fragments, self._terms)
+        agreement.start_alike(self._group, self._fragments, has_base=self._has_base)
+        self._peers.open(self._group, agreement.describe(self._fragments, self._terms))
+
+    def _enter_late(self) -> None:
+        description = agreement.describe(self._fragments, self._terms)
+        self._group, clock = self._peers.enter(self._invitation, description, self._timeout)
+        self._steps, self._begun = clock["steps"], clock["begun"]
+        for rounds in self._fragments:
+            rounds.adopt()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Takes part in the others' next round, in which nothing has changed here: then this member is where
+        they are."""
+        is_on = True
+        while is_on:
+            shares = Shares(newcomer(), self._group, self._fragments[0].fragment.change.device)
+            try:
+                leader = shares.leader()
+                rounds = self._fragments[leader.fragment]
+                rounds.follow(self._group, shares)
+            except RuntimeError as error:
+                self._go_on(None, LostRoundError(str(error)))
+                continue
+            self._steps, self._begun = leader.turn.step, leader.turn.begun
+            if self._is_eager and self._steps < leader.turn.due:
+                break  # until then there is time to train
+            while self._steps < leader.turn.due:
+                self._pass()
+                self._after_step()
+            is_on = (rounds.flight is not None and not self._finish(rounds)) or leader.turn.more
+        self._pass(0)
+        if self._knocks:
+            self._admit()
+
+    def _pass(self, steps: int = 1) -> None:
+        """Steps of the others, which this member has not made."""
+        for rounds in self._fragments:
+            rounds.start_at(self._steps + steps, self._tokens)
+
     def _after_step(self) -> None:
         self._steps += 1
         for rounds in self._fragments:
@@ -198,6 +271,19 @@ class DiLoCo:
             self._begin(rounds, self._steps + self._delay)
             if not self._delay:
                 self._finish(rounds)
+        if self._knocks:
+            self._admit()
+
+    def _admit(self) -> None:
+        """Takes in those that have asked any member. All are at the same step."""
+        self._land()
+        self._knocks = False
+        try:
+            count = self._peers.welcome(self._group)
+        except RuntimeError as error:
+            return self._go_on(None, LostRoundError(str(error)))
+        if count:
+            self._go_on(None, LostRoundError(f"{count} join"), count)
 
     def _land(self) -> None:
         """Finishes what is under way, in the order in which it began."""
@@ -209,14 +295,17 @@ class DiLoCo:
         first = (rounds.number + 1) * self.sync_every // len(self._fragments)
         return step >= first and (step - first) % self.sync_every == 0
 
-    def _begin(self, rounds: Rounds, due: int) -> None:
+    def _begin(self, rounds: Rounds, due: int, *, more: bool = False) -> None:
         self._begun += 1
         if self._begun <= self._lost_until:
             return self._note_loss(rounds, "another member was lost when others had begun it", 0.0)
+        turn = Turn(self._steps, due, self._begun, self._peers.waiting(), more)
         try:
-            rounds.begin(self._group, due, self._steps, self._tokens)
+            rounds.begin(self._group, turn, self._tokens)
         except RuntimeError as error:
             self._lose(rounds, LostRoundError(str(error)), 0.0)
+        if self._is_eager and not all(one.fragment.is_finite() for one in self._fragments):
+            self._heal()
 
     def _finish(self, rounds: Rounds) -> bool:
         """Whether there is nothing more to exchange: it is committed, or nobody has stepped."""
@@ -228,17 +317,19 @@ class DiLoCo:
             outcome = rounds.finish(self._group)
         except LostRoundError as loss:
             return self._lose(rounds, loss, time.monotonic() - begun)
-        rounds.fragment.adopt(0.0 if own_weight == 0 else self._alpha)
+        self._knocks = self._knocks or any(share.turn.waiting for share in outcome.shares)
+        if not self._is_eager:
+            rounds.adopt(0.0 if own_weight == 0 else self._alpha)
         if not outcome.shares[dist.get_rank(self._group)].is_finite:
             self._heal()
         self._report(rounds, outcome, time.monotonic() - begun)
         return True
 
     def _heal(self) -> None:
-        """What is not finite here comes from the base: the next forward goes through all fragments."""
+        """What is not finite here comes from what there was: the next forward goes through all fragments."""
         for rounds in self._fragments:
             if not rounds.fragment.is_finite():
-                rounds.fragment.adopt()
+                rounds.restore()
             agreement.forget(self.inner, rounds.fragment.parameters)
 
     def _lose(self, rounds: Rounds, loss: LostRoundError, waited: float) -> bool:
@@ -257,12 +348,13 @@ class DiLoCo:
         self._note_loss(rounds, str(loss), waited)
         return False
 
-    def _go_on(self, rounds: Rounds, loss: LostRoundError) -> None:
+    def _go_on(self, rounds: Rounds | None, loss: LostRoundError, joiners: int = 0) -> None:
         others = [(one, one.committed) for one in self._fragments if one.flight and one is not rounds]
         size = dist.get_world_size(self._group)
         self._group, self._lost_until = go_on(
-            self._group, self._fragments, self._begun, self._alpha, self._timeout
+            self._group, self._fragments, self._begun, self._alpha, self._timeout, joiners, self._hand_over
         )
+        self._knocks = False
         for one, before in others:
             if one.committed == before:
                 self._note_loss(one, str(loss), 0.0)
@@ -274,6 +366,11 @@ class DiLoCo:
                 f"diloco: {MOST_FAILURES} rounds in a row are lost, and nobody is gone: {loss}"
             ) from loss
 
+    def _hand_over(self, group: Any, newcomers: list[int]) -> None:
+        clock = {"steps": self._steps, "begun": self._begun, "shared": state.clock(self._fragments)}
+        self._peers.introduce(group, newcomers, clock)
+        self._peers.serve(group, newcomers)
+
     def _note_loss(self, rounds: Rounds, reason: str, waited: float) -> None:
         number = rounds.committed + 1
         _log.warning("round %d of fragment %d is lost: %s", number, rounds.number, reason)
@@ -283,7 +380,11 @@ class DiLoCo:
     def _report(self, rounds: Rounds, outcome: Outcome, waited: float) -> None:
         self._failures = 0
         change = rounds.fragment.change
-        excluded = tuple(rank for rank, weight in enumerate(outcome.weights) if weight == 0)
+        excluded = tuple(
+            rank
+            for rank, weight in enumerate(outcome.weights)
+            if weight == 0 and outcome.shares[rank].fragment != ANY
+        )
         if excluded:
             _log.warning(
                 "round %d of fragment %d is without ranks %s: not finite, or 0 tokens",

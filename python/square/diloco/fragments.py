@@ -93,10 +93,10 @@ class Fragment:
             base.copy_(local(parameter))
 
     @torch.no_grad()
-    def measure(self) -> bool:
-        """The change becomes base - local; whether it is finite. Of half precision the rounded base counts:
-        what rounding does to it is no change."""
-        views = zip(self.change_views, self.base_views, self.parameters, strict=True)
+    def measure(self, origin: Sequence[Any] | None = None) -> bool:
+        """The change becomes base - local, or origin - local; whether it is finite. Of half precision the
+        rounded base counts: what rounding does to it is no change."""
+        views = zip(self.change_views, origin or self.base_views, self.parameters, strict=True)
         for change, base, parameter in views:
             shard = local(parameter)
             start = base if shard.dtype == torch.float32 else base.to(shard.dtype).float()

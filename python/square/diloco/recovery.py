@@ -1,6 +1,8 @@
-"""A group that goes on after a lost round: without who is gone, and with the same model everywhere."""
+"""A group that goes on: without who is gone, with who joins, and with the same model everywhere."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -9,14 +11,36 @@ from torch import distributed as dist
 
 from square.diloco.rounds import Rounds
 from square.torch.process_group import ProcessGroup
-from square.torch.regrouping import shrink
+from square.torch.regrouping import grow, shrink
+
+_log = logging.getLogger("square.diloco")
+
+# How many rounds a member has begun that has no model yet.
+NOTHING = -1
+# Who was told to join and does not come is waited for so long.
+JOIN_LIMIT = timedelta(seconds=30)
+
+
+@dataclass(frozen=True)
+class Met:
+    """What those of a new group have told one another."""
+
+    begun: int  # rounds of all fragments, of who has begun most
+    newcomers: list[int]  # ranks that have no model yet
 
 
 def go_on(
-    group: Any, fragments: Sequence[Rounds], begun: int, alpha: float, timeout: timedelta | None
+    group: Any,
+    fragments: Sequence[Rounds],
+    begun: int,
+    alpha: float,
+    timeout: timedelta | None,
+    joiners: int,
+    hand_over: Callable[[Any, list[int]], None],
 ) -> tuple[Any, int]:
-    """The group of those that are left, who all have committed the same rounds then, and how many any of
-    them has begun: what is under way is lost on all of them, also where one has not begun it yet.
+    """The group of those that are left and of so many that join, if they come, and how many rounds any of
+    them has begun: those that have a model all have committed the same then, and what is under way is lost on
+    all of them, also where one has not begun it yet. Newcomers get theirs from `hand_over(group, ranks)`.
 
     All members call it; `begun` counts this one's rounds of all fragments. A member can miss the answer that
     a round is committed, where another one dies at that moment: it takes the round from who has it. Raises
@@ -25,20 +49,46 @@ def go_on(
     """
     if not isinstance(group, ProcessGroup):
         raise RuntimeError("diloco: only groups of the backend square go on after a member is lost")
-    for left in reversed(range(group.size())):
-        group = shrink(None if group is dist.group.WORLD else group, timeout)
+    for left in reversed(range(group.size() + joiners)):
         try:
-            committed = _gathered(group, [begun] + [rounds.committed for rounds in fragments])
-            most, least = committed.max(dim=0).values, committed.min(dim=0).values
-            for place, rounds in enumerate(fragments, start=1):
-                if most[place] > least[place]:
-                    _level(group, rounds, int(committed[:, place].argmax()), int(most[place]), alpha)
-                rounds.lose()
-            return group, int(most[0])
+            group = _regrouped(group, joiners, timeout)
+            found = meet(group, fragments, begun, alpha)
+            if found.newcomers:
+                hand_over(group, found.newcomers)
+            return group, found.begun
         except RuntimeError:
             if not left:
                 raise
+        joiners = 0
     raise RuntimeError("diloco: nobody is left in the group")
+
+
+def _regrouped(group: Any, joiners: int, timeout: timedelta | None) -> Any:
+    own = None if group is dist.group.WORLD else group
+    if joiners:
+        try:
+            return grow(joiners, own, min(timeout or JOIN_LIMIT, JOIN_LIMIT))
+        except RuntimeError as error:
+            _log.warning("nobody joins: %s", error)
+    return shrink(own, timeout)
+
+
+def meet(group: Any, fragments: Sequence[Rounds], begun: int, alpha: float) -> Met:
+    """What all of a new group do first. Raises RuntimeError of a group that failed."""
+    own = [begun] + [NOTHING if begun == NOTHING else rounds.committed for rounds in fragments]
+    said = _gathered(group, own)
+    newcomers = [rank for rank, row in enumerate(said.tolist()) if row[0] == NOTHING]
+    if len(newcomers) == group.size():
+        raise RuntimeError("diloco: nobody who has been here before is left")
+    there = said[said[:, 0] != NOTHING]
+    most, least = there.max(dim=0).values, there.min(dim=0).values
+    for place, rounds in enumerate(fragments, start=1):
+        latest = int(most[place])
+        if latest > least[place]:
+            is_behind = NOTHING < own[place] < latest
+            _level(group, rounds, int(said[:, place].argmax()), is_behind, alpha)
+        rounds.lose()
+    return Met(int(most[0]), newcomers)
 
 
 def _gathered(group: Any, own: list[int]) -> Any:
@@ -49,8 +99,7 @@ def _gathered(group: Any, own: list[int]) -> Any:
     return torch.stack(parts)
 
 
-def _level(group: Any, rounds: Rounds, source: int, latest: int, alpha: float) -> None:
-    is_behind = rounds.committed < latest
+def _level(group: Any, rounds: Rounds, source: int, is_behind: bool, alpha: float) -> None:
     # What is not needed here must not spoil what is here.
     base = rounds.fragment.base.clone()
     said = [rounds.state() if group.rank() == source else None]
@@ -59,4 +108,5 @@ def _level(group: Any, rounds: Rounds, source: int, latest: int, alpha: float) -
     if is_behind:
         rounds.fragment.base.copy_(base)
         rounds.catch_up(said[0] or {})
-        rounds.fragment.adopt(alpha if rounds.fragment.is_finite() else 0.0)
+        if rounds.ahead is None:
+            rounds.adopt(alpha if rounds.fragment.is_finite() else 0.0)

@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
+from square.diloco.ahead import Ahead
 from square.diloco.fragments import Fragment
 from square.diloco.outer import Outer
-from square.diloco.shares import Scale, Share, Shares, first_scale
+from square.diloco.shares import Scale, Share, Shares, Turn, first_scale
 from square.diloco.sums import Sum, Sums
 
 
@@ -43,7 +44,9 @@ class Outcome:
 class Rounds:
     """One fragment, its outer optimizer, and how far it is. All members commit a round, or none."""
 
-    def __init__(self, number: int, fragment: Fragment, outer: Outer, sums: Sums, weight: str) -> None:
+    def __init__(
+        self, number: int, fragment: Fragment, outer: Outer, sums: Sums, weight: str, mode: str = "sync"
+    ) -> None:
         self.number = number
         self.fragment = fragment
         self.optimizer = outer(fragment.base_views)
@@ -56,17 +59,44 @@ class Rounds:
         self.tokens_before = 0
         self.flight: Flight | None = None
         self._weight = weight
+        self.ahead = Ahead(fragment, outer) if mode == "eager" else None
 
-    def begin(self, group: Any, due: int, steps: int, tokens: int) -> None:
+    def begin(self, group: Any, turn: Turn, tokens: int) -> None:
         """Raises RuntimeError of a group that failed. Blocks in a fragment's first round only."""
-        is_finite = self.fragment.measure()
-        since = (tokens - self.tokens_before, steps - self.steps_before)
-        own = Share(self.number, self.committed + 1, *since, is_finite)
+        is_finite = (self.ahead or self.fragment).measure()
+        since = (tokens - self.tokens_before, turn.step - self.steps_before)
+        own = Share(self.number, self.committed + 1, *since, is_finite, turn)
         shares = Shares(own, group, self.fragment.change.device)
         scale = self.scale or first_scale(shares.wait(), self._weight)
         weight = scale.weight(own)
         self.fragment.change.mul_(weight)
-        self.flight = Flight(due, scale, shares, self.sums.begin(self.fragment.change, group, weight))
+        self.flight = Flight(turn.due, scale, shares, self.sums.begin(self.fragment.change, group, weight))
+        if self.ahead is not None:
+            self.ahead.go(weight / dist.get_world_size(group))
+
+    def adopt(self, alpha: float = 0.0) -> None:
+        """The parameters become what all share, or this part of what they are and the rest of it."""
+        self.fragment.adopt(alpha)
+        if self.ahead is not None:
+            self.ahead.begin_at_base()
+
+    def restore(self) -> None:
+        """Parameters that are not finite become what they were."""
+        (self.ahead.restore if self.ahead is not None else self.fragment.adopt)()
+
+    def follow(self, group: Any, shares: Shares) -> None:
+        """Begins the round that the others are in, in which this member has changed nothing."""
+        leader = shares.leader()
+        if leader.number != self.committed + 1:
+            raise ValueError(
+                f"diloco: the others are in round {leader.number} of fragment {self.number}, "
+                f"and this one has {self.committed}"
+            )
+        self.fragment.change.zero_()
+        scale = self.scale or first_scale(shares.wait(), self._weight)
+        self.flight = Flight(
+            leader.turn.due, scale, shares, self.sums.begin(self.fragment.change, group, 0.0)
+        )
 
     def finish(self, group: Any) -> Outcome:
         """Waits for the round, and steps if all members can. After a LostRoundError nothing has changed."""
@@ -96,6 +126,10 @@ class Rounds:
         self._count(flight.scale.after(shares), tokens)
         return Outcome(shares, [weight / whole if whole else 0.0 for weight in weights], norm)
 
+    def start_at(self, step: int, tokens: int) -> None:
+        """What this member has done counts from here."""
+        self.steps_before, self.tokens_before = step, tokens
+
     def lose(self) -> None:
         """What is under way is dropped, if there is anything; what changed comes with the next round."""
         if self.flight is not None:
@@ -115,6 +149,8 @@ class Rounds:
         if self.flight is not None:
             self.steps_before += self.flight.shares.own.steps
             self.tokens_before += self.flight.shares.own.tokens
+            if self.ahead is not None and self.flight.shares.own.is_finite:
+                self.ahead.commit()
         self.committed += 1
         self.group_tokens = group_tokens
         self.scale = scale

@@ -6,6 +6,20 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
+# The fragment of who has joined, and takes part in the others' next round, whichever that is.
+ANY = -1
+
+
+@dataclass(frozen=True)
+class Turn:
+    """When a member begins a round, and what it says to all along with it."""
+
+    step: int  # the inner step after which it begins
+    due: int  # that after which it ends
+    begun: int  # rounds of all fragments, with this one
+    waiting: int = 0  # processes that have asked this member to join
+    more: bool = False  # another round follows at once
+
 
 @dataclass(frozen=True)
 class Share:
@@ -16,6 +30,22 @@ class Share:
     tokens: int  # since the fragment's last round
     steps: int
     is_finite: bool
+    turn: Turn
+
+    def numbers(self) -> list[int]:
+        own = [self.fragment, self.number, self.tokens, self.steps, int(self.is_finite)]
+        turn = self.turn
+        return [*own, turn.step, turn.due, turn.begun, turn.waiting, int(turn.more)]
+
+    @classmethod
+    def of(cls, numbers: list[int]) -> "Share":
+        fragment, number, tokens, steps, is_finite, step, due, begun, waiting, more = numbers
+        turn = Turn(step, due, begun, waiting, bool(more))
+        return cls(fragment, number, tokens, steps, bool(is_finite), turn)
+
+
+def newcomer() -> Share:
+    return Share(ANY, 0, 0, 0, True, Turn(0, 0, 0))
 
 
 @dataclass(frozen=True)
@@ -27,7 +57,7 @@ class Scale:
     usual: float  # what a member had in the last round, on average
 
     def amount(self, share: Share) -> float:
-        return {"tokens": share.tokens, "steps": share.steps, "equal": 1}[self.unit]
+        return {"tokens": share.tokens, "steps": share.steps, "equal": int(share.steps > 0)}[self.unit]
 
     def weight(self, share: Share) -> float:
         return self.amount(share) / self.usual if share.is_finite else 0.0
@@ -50,8 +80,7 @@ class Shares:
 
     def __init__(self, own: Share, group: Any, device: Any) -> None:
         self.own = own
-        said = [own.fragment, own.number, own.tokens, own.steps, float(own.is_finite)]
-        given = torch.tensor(said, dtype=torch.float64, device=device)
+        given = torch.tensor(own.numbers(), dtype=torch.float64, device=device)
         self._parts = [torch.empty_like(given) for _ in range(dist.get_world_size(group))]
         self._work = dist.all_gather(self._parts, given, group=group, async_op=True)
         self._shares: list[Share] = []
@@ -62,13 +91,24 @@ class Shares:
         if self._shares:
             return self._shares
         self._work.wait()
-        for rank, part in enumerate(self._parts):
-            fragment, number, tokens, steps, is_finite = (int(value) for value in part.tolist())
-            if (fragment, number) != (self.own.fragment, self.own.number):
+        said = [Share.of([int(value) for value in part.tolist()]) for part in self._parts]
+        own = self.own
+        for rank, one in enumerate(said):
+            if ANY not in (own.fragment, one.fragment) and (one.fragment, one.number) != (
+                own.fragment,
+                own.number,
+            ):
                 raise ValueError(
-                    f"diloco: rank {rank} is in round {number} of fragment {fragment}, this one in round "
-                    f"{self.own.number} of fragment {self.own.fragment}: all members need the same "
-                    "sync_every, fragments and fragment_sync_delay, and as many steps"
+                    f"diloco: rank {rank} is in round {one.number} of fragment {one.fragment}, this one in "
+                    f"round {own.number} of fragment {own.fragment}: all members need the same sync_every, "
+                    "fragments and fragment_sync_delay, and as many steps"
                 )
-            self._shares.append(Share(fragment, number, tokens, steps, bool(is_finite)))
-        return self._shares
+        self._shares = said
+        return said
+
+    def leader(self) -> Share:
+        """Of whoever knows which round it is. Raises RuntimeError where nobody does."""
+        for share in self.wait():
+            if share.fragment != ANY:
+                return share
+        raise RuntimeError("diloco: nobody who has been here before is left")

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -30,6 +31,8 @@ def save(fragments: Sequence[Rounds]) -> dict[str, Any]:
             "group_tokens": rounds.group_tokens,
             "unit": rounds.scale.unit if rounds.scale else "",
             "usual": rounds.scale.usual if rounds.scale else 0.0,
+            # Of a member that is ahead of what all share.
+            "start": rounds.ahead.origin() if rounds.ahead is not None else torch.zeros(0),
             "residual": torch.frombuffer(bytearray(kept), dtype=torch.float32) if kept else torch.zeros(0),
         }
     return saved
@@ -44,6 +47,11 @@ def load(fragments: Sequence[Rounds], saved: dict[str, Any]) -> None:
         kept = saved["rounds"][str(rounds.number)]["residual"].numel()
         if kept not in (0, part.change.numel()):
             raise ValueError(f"diloco: the state has {kept} elements of fragment {rounds.number}'s residual")
+        ahead = saved["rounds"][str(rounds.number)]["start"].numel()
+        if ahead not in (0, part.change.numel()):
+            raise ValueError(
+                f"diloco: the state has {ahead} elements of where fragment {rounds.number} began"
+            )
         for name, base in zip(part.names, part.base_views, strict=True):
             there = saved["base"].get(name)
             if there is None or local(there).shape != base.shape:
@@ -67,6 +75,10 @@ def _load_one(rounds: Rounds, saved: dict[str, Any]) -> None:
     rounds.group_tokens = one["group_tokens"]
     rounds.scale = Scale(one["unit"], one["usual"]) if one["unit"] else None
     rounds.lose()
+    if rounds.ahead is not None:
+        rounds.ahead.begin_at_base()
+        if one["start"].numel():
+            rounds.ahead.start.copy_(one["start"])
     rounds.sums.set_residual(part.change, one["residual"].numpy().tobytes())
 
 
@@ -88,3 +100,66 @@ def _like(parameter: Any, value: Any) -> Any:
         shape=parameter.shape,
         stride=parameter.stride(),
     )
+
+
+@dataclass(frozen=True)
+class Blank:
+    """A tensor that comes by itself."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def clock(fragments: Sequence[Rounds]) -> list[dict[str, Any]]:
+    """What all members share but for tensors: of each fragment how far it is, and its outer optimizer."""
+    return [
+        {
+            "committed": rounds.committed,
+            "group_tokens": rounds.group_tokens,
+            "scale": rounds.scale,
+            "groups": rounds.optimizer.state_dict()["param_groups"],
+            "state": [
+                {
+                    key: Blank(tuple(value.shape), str(value.dtype)) if torch.is_tensor(value) else value
+                    for key, value in rounds.optimizer.state.get(base, {}).items()
+                }
+                for base in rounds.fragment.base_views
+            ],
+        }
+        for rounds in fragments
+    ]
+
+
+def shared(fragments: Sequence[Rounds]) -> list[Any]:
+    """The tensors that belong to the clock."""
+    tensors = []
+    for rounds in fragments:
+        tensors.append(rounds.fragment.base)
+        for base in rounds.fragment.base_views:
+            held = rounds.optimizer.state.get(base, {})
+            tensors += [value for value in held.values() if torch.is_tensor(value)]
+    return tensors
+
+
+def take(fragments: Sequence[Rounds], told: Sequence[dict[str, Any]]) -> list[Any]:
+    """Goes by the others' clock; the tensors that shared() has, to be written."""
+    for rounds, one in zip(fragments, told, strict=True):
+        rounds.committed, rounds.group_tokens, rounds.scale = (
+            one["committed"],
+            one["group_tokens"],
+            one["scale"],
+        )
+        own = rounds.optimizer.state_dict()
+        rounds.optimizer.load_state_dict({**own, "param_groups": one["groups"]})
+        for base, held in zip(rounds.fragment.base_views, one["state"], strict=True):
+            rounds.optimizer.state[base] = {
+                key: _made(value, base.device) if isinstance(value, Blank) else value
+                for key, value in held.items()
+            }
+    return shared(fragments)
+
+
+def _made(blank: Blank, device: Any) -> Any:
+    dtype = getattr(torch, blank.dtype.removeprefix("torch."))
+    # Where an optimizer counts steps it does so on the CPU.
+    return torch.zeros(blank.shape, dtype=dtype, device=device if blank.shape else "cpu")

@@ -15,6 +15,7 @@ A master, one or several servers, and a worker at each site::
 
 from square._core import OuterOptimizer, OuterRound
 from square.ps.master import Master
+from square.ps.placement import Placement, place
 from square.ps.server import Server
 from square.ps.settings import Ewma, Nesterov
 from square.ps.snapshot import RoundPush, Snapshot, read_model, read_snapshot
@@ -27,6 +28,7 @@ __all__ = [
     "Nesterov",
     "OuterOptimizer",
     "OuterRound",
+    "Placement",
     "RoundPush",
     "Server",
     "ServerStatus",
@@ -36,6 +38,7 @@ __all__ = [
     "Worker",
     "WorkerStatus",
     "ask",
+    "place",
     "read_model",
     "read_snapshot",
 ]

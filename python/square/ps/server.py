@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Self
 
 from square import _core
+from square.ps.joining import bind_address, wait_for_master
 from square.ps.master import Seconds, seconds
-from square.ps.place import bind_address, wait_for_master
 
 
 class Server:

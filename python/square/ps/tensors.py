@@ -1,5 +1,6 @@
 """A model as the tensors that a worker pushes: of a torch module, or a dict of arrays."""
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
@@ -12,6 +13,11 @@ class Tensor(Protocol):
     name: str
     dtype: str
     shape: tuple[int, ...]
+
+    # The tensor holds less than float32 does.
+    is_rounded: bool
+    # Where its memory begins, and how many bytes it has.
+    place: tuple[int, int]
 
     @property
     def buffer(self) -> Any:
@@ -38,7 +44,16 @@ def tensors_of(model: Any) -> list[Tensor]:
         raise TypeError(f"a model is a torch module or a dict of tensors, not {type(model).__name__}")
     if not made:
         raise ValueError("the model has no tensors that are trained")
+    _check_apart(made)
     return made
+
+
+def _check_apart(tensors: list[Tensor]) -> None:
+    """Two names for one memory would be pushed, and moved, twice."""
+    ordered = sorted((tensor for tensor in tensors if tensor.place[1]), key=lambda tensor: tensor.place)
+    for one, other in itertools.pairwise(ordered):
+        if one.place[0] + one.place[1] > other.place[0]:
+            raise ValueError(f"tensors {one.name!r} and {other.name!r} share memory: give only one of them")
 
 
 def _tensor(name: str, value: Any) -> Tensor:
@@ -69,6 +84,8 @@ class _TorchTensor:
         self.name = name
         self.dtype = _check_dtype(name, str(tensor.dtype).removeprefix("torch."))
         self.shape = tuple(tensor.shape)
+        self.is_rounded = self.dtype in ("bfloat16", "float16")
+        self.place = (tensor.data_ptr(), tensor.nbytes if tensor.is_contiguous() else 0)
         self._tensor = tensor
         is_plain = self.dtype == "float32" and tensor.device.type == "cpu" and tensor.is_contiguous()
         self._copy = None if is_plain else torch.empty(self.shape, dtype=torch.float32)
@@ -95,6 +112,8 @@ class _Array:
         self.shape = tuple(array.shape)
         if not array.flags.writeable:
             raise ValueError(f"tensor {name!r} is read-only: give an array that can be written")
+        self.is_rounded = self.dtype == "float16"
+        self.place = (array.__array_interface__["data"][0], array.nbytes if array.flags.c_contiguous else 0)
         self._array = array
         is_plain = self.dtype == "float32" and array.flags.c_contiguous
         self._copy = None if is_plain else np.empty(self.shape, np.float32)

@@ -1,5 +1,6 @@
 """A worker of parameter servers: around a training loop, or step by step."""
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -7,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, cast
 
 from square import _core, hosts
+from square.errors import UnavailableError
+from square.ps.joining import bind_address, wait_for_master
 from square.ps.master import Seconds, seconds
-from square.ps.place import bind_address, wait_for_master
 from square.ps.tensors import tensors_of
 
 Outcome = Literal["adopted", "skipped", "refused", "goes on"]
@@ -132,7 +134,9 @@ class Worker:
     def sync(self, timeout: Seconds | None = None) -> Sync:
         """push(), if nothing is open, and pull()."""
         if self._worker.can_push:
-            self.push()
+            # Where the master has just gone, what was done is carried on.
+            with contextlib.suppress(UnavailableError):
+                self.push()
         return self.pull(timeout)
 
     def chunks(self, timeout: Seconds | None = None) -> Iterator[int]:
@@ -172,6 +176,9 @@ class Worker:
     def _store(self) -> None:
         for tensor in self._tensors:
             tensor.store()
+        if any(tensor.is_rounded for tensor in self._tensors):
+            self._load()
+            self._worker.rebase(self._buffers())
 
     def _buffers(self) -> list[Any]:
         return [tensor.buffer for tensor in self._tensors]

@@ -9,8 +9,8 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self, TypeVar
 
 from square._core import Controller, Scenario, Topology
 from square.run import namespaces
@@ -18,6 +18,8 @@ from square.run.processes import child_environment
 from square.run.wiring import CONTROL_INTERFACE, CONTROLLER_ADDRESS, Wiring
 
 _TOKEN_BYTES = 32
+
+Answer = TypeVar("Answer")
 
 
 class Sites:
@@ -67,6 +69,13 @@ class Sites:
         assert self._own is not None
         bind = f"{CONTROLLER_ADDRESS}:0"
         return self._own.run(lambda: Controller(scenario, bind_address=bind, token=self.token))
+
+    def beside(self, call: Callable[[str], Answer]) -> Answer:
+        """Runs ``call`` in a network that all sites reach, over links that are not shaped; it is given the
+        own address there. Sockets that it makes stay there."""
+        own = self._own
+        assert own is not None
+        return own.run(lambda: call(CONTROLLER_ADDRESS))
 
     def environment(self, site: str, controller: Controller | None = None) -> dict[str, str]:
         """What torch.distributed there must know: Gloo its interface, square its node and controller."""

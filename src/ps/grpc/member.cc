@@ -99,13 +99,19 @@ void Member::tick() {
   strand_.post_at(steady_clock().now() + kMemberTick, [this] { tick(); });
 }
 
-void Member::run(const std::function<void()>& task) {
-  std::promise<void> done;
-  strand_.post([&] {
+bool Member::run(const std::function<void()>& task) {
+  // A strand that is stopped drops the task, and the last hold on the promise with it.
+  auto promise = std::make_shared<std::promise<bool>>();
+  auto done = promise->get_future();
+  strand_.post([&task, promise = std::move(promise)] {
     task();
-    done.set_value();
+    promise->set_value(true);
   });
-  done.get_future().wait();
+  try {
+    return done.get();
+  } catch (const std::future_error&) {
+    return false;
+  }
 }
 
 }  // namespace square::ps

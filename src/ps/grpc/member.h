@@ -40,8 +40,8 @@ class Member {
   [[nodiscard]] DataLines& lines() { return *lines_; }
   [[nodiscard]] std::uint64_t incarnation() const { return incarnation_; }
   [[nodiscard]] const MemberOptions& options() const { return options_; }
-  // Runs on the strand, and waits for it. Not from the strand.
-  void run(const std::function<void()>& task);
+  // Runs on the strand, and waits for it; false where that is stopped. Not from the strand.
+  bool run(const std::function<void()>& task);
 
  private:
   Member(MemberOptions options, std::unique_ptr<Node> node);

@@ -103,7 +103,12 @@ Status MemberLine::serve() {
   {
     const std::lock_guard lock(mutex_);
     if (is_stopping_) return cancelled("the member leaves");
-    connection->stream = connection->stub->Attach(&connection->context);
+    dialled_ = connection;
+  }
+  // Without the lock: it may take as long as the network does not answer.
+  connection->stream = connection->stub->Attach(&connection->context);
+  {
+    const std::lock_guard lock(mutex_);
     queue_.clear();
     connection_ = connection;
   }
@@ -115,6 +120,7 @@ Status MemberLine::serve() {
   {
     const std::lock_guard lock(mutex_);
     connection_ = nullptr;
+    dialled_ = nullptr;
     queue_.clear();
     changed_.notify_all();
   }
@@ -151,7 +157,7 @@ void MemberLine::stop() {
     is_stopping_ = true;
     changed_.notify_all();
     changed_.wait_for(lock, kMaxWait, [this] { return queue_.empty(); });
-    connection = connection_;
+    connection = dialled_;
   }
   if (connection) connection->context.TryCancel();
   if (reader_.joinable()) reader_.join();

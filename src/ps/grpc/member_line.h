@@ -60,7 +60,8 @@ class MemberLine {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool is_stopping_ = false;
-  std::shared_ptr<Connection> connection_;
+  std::shared_ptr<Connection> dialled_;     // what stop() ends
+  std::shared_ptr<Connection> connection_;  // what is said goes there
   std::deque<v1::PsReport> queue_;
   std::thread reader_;
   std::thread writer_;

@@ -93,6 +93,9 @@ class Server::Core {
   void fail(const Status& status) {
     log(LogLevel::kWarning, "ps", "server: {}", status.message());
     if (!is_final(status)) return;
+    v1::PsReport report;
+    report.set_leave(true);  // others need not wait for it
+    member_->send(std::move(report));
     const std::lock_guard lock(mutex_);
     if (failure_.is_ok()) failure_ = status;
     changed_.notify_all();

@@ -89,8 +89,14 @@ class Worker::Core {
     return adopt(tensors) ? Status() : wait_for_version(tensors, timeout);
   }
 
-  void consumed(std::uint64_t tokens, std::vector<std::uint64_t> chunks) {
-    on_strand([&] { state_->consume({tokens, std::move(chunks)}); });
+  Status consumed(std::uint64_t tokens, std::vector<std::uint64_t> chunks) {
+    return on_strand([&] { state_->consume({tokens, std::move(chunks)}); });
+  }
+
+  Status rebase(ConstTensors tensors) {
+    SQUARE_RETURN_IF_ERROR(check_tensors(model_, tensors));
+    parameters_->rebase(tensors);
+    return {};
   }
 
   Status push(ConstTensors tensors) {
@@ -102,10 +108,9 @@ class Worker::Core {
     if (!now.can_push)
       return unavailable(now.is_welcome ? "the last push is not settled" : "no master is there");
     parameters_->set_aside(tensors);
-    on_strand([&] {
+    return on_strand([&] {
       if (state_->can_push()) state_->push();
     });
-    return {};
   }
 
   Result<SyncReport> pull(Tensors tensors, Duration timeout) {
@@ -119,6 +124,7 @@ class Worker::Core {
     if (const auto adopted = adopt(tensors)) {
       SyncReport report{SyncOutcome::kAdopted, adopted->version, now.decision, now.reason};
       if (now.push == PushState::kRefused) report.outcome = SyncOutcome::kRefused;
+      if (has_dropped_) report.reason = "what was done since the push was not finite, and is dropped";
       return report;
     }
     if (is_final(now.refusal)) return now.refusal;
@@ -131,7 +137,8 @@ class Worker::Core {
     const View now = view();
     if (!now.ready && now.can_push) {
       const std::vector<std::span<const float>> read(tensors.begin(), tensors.end());
-      SQUARE_RETURN_IF_ERROR(push(read));
+      const Status pushed = push(read);
+      if (!pushed.is_ok() && pushed.code() != StatusCode::kUnavailable) return pushed;
     }
     return pull(tensors, timeout);
   }
@@ -140,10 +147,10 @@ class Worker::Core {
     const TimePoint end = steady_clock().now() + timeout;
     for (;;) {
       std::vector<std::uint64_t> leased;
-      on_strand([&] {
+      SQUARE_RETURN_IF_ERROR(on_strand([&] {
         leased = state_->take_leases();
         if (leased.empty() && !state_->is_finished()) state_->lease(chunks);
-      });
+      }));
       if (!leased.empty()) return leased;
       std::unique_lock lock(mutex_);
       if (view_.is_finished) return std::vector<std::uint64_t>();
@@ -168,7 +175,7 @@ class Worker::Core {
       if (std::exchange(has_left_, true)) return;
     }
     if (!state_) return;
-    on_strand([&] { state_->leave(); });
+    static_cast<void>(on_strand([&] { state_->leave(); }));
     member_->stop();
     parameters_->stop();
   }
@@ -242,20 +249,22 @@ class Worker::Core {
     changed_.notify_all();
   }
 
-  void on_strand(const std::function<void()>& task) {
-    member_->run([&] {
+  Status on_strand(const std::function<void()>& task) {
+    const bool is_done = member_->run([&] {
       task();
       look();
     });
+    return is_done ? Status() : failed_precondition("this worker has left");
   }
 
   // None: it is not there any more.
   std::optional<ReadyVersion> adopt(Tensors tensors) {
     std::optional<ReadyVersion> ready;
-    on_strand([&] { ready = state_->begin_adopting(); });
+    static_cast<void>(on_strand([&] { ready = state_->begin_adopting(); }));
     if (!ready) return ready;
     const bool has_dropped = parameters_->adopt(tensors, ready->drops_work);
-    on_strand([&] { state_->on_adopted(*ready, has_dropped); });
+    static_cast<void>(on_strand([&] { state_->on_adopted(*ready, has_dropped); }));
+    has_dropped_ = has_dropped;
     return ready;
   }
 
@@ -271,6 +280,7 @@ class Worker::Core {
   View view_;
   bool has_leases_ = false;
   bool has_left_ = false;
+  bool has_dropped_ = false;  // of the trainer's thread
   v1::PsModel model_;
   std::unique_ptr<Member> member_;
   std::unique_ptr<Parameters> parameters_;
@@ -295,9 +305,10 @@ Status Worker::begin(Tensors tensors, Duration timeout) { return core_->wait_for
 
 Worker::Worker(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 Worker::~Worker() = default;
-void Worker::consumed(std::uint64_t tokens, std::vector<std::uint64_t> chunks) {
-  core_->consumed(tokens, std::move(chunks));
+Status Worker::consumed(std::uint64_t tokens, std::vector<std::uint64_t> chunks) {
+  return core_->consumed(tokens, std::move(chunks));
 }
+Status Worker::rebase(ConstTensors tensors) { return core_->rebase(tensors); }
 Result<SyncReport> Worker::sync(Tensors tensors, Duration timeout) { return core_->sync(tensors, timeout); }
 Status Worker::push(ConstTensors tensors) { return core_->push(tensors); }
 Result<SyncReport> Worker::pull(Tensors tensors, Duration timeout) { return core_->pull(tensors, timeout); }

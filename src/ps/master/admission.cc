@@ -32,7 +32,9 @@ Status Admission::check(const v1::PsHello& hello) const {
   if (hello.name().empty() || hello.name().size() > 256) {
     return invalid_argument("a name has 1 to 256 bytes");
   }
-  if (parts_.members.workers().size() + parts_.members.servers().size() >= kMaxMembers) {
+  const bool is_known =
+      parts_.members.workers().contains(hello.name()) || parts_.members.servers().contains(hello.name());
+  if (!is_known && parts_.members.workers().size() + parts_.members.servers().size() >= kMaxMembers) {
     return resource_exhausted(fmt::format("at most {} members may be", kMaxMembers));
   }
   const auto already = [&](const auto& members) {
@@ -78,60 +80,54 @@ void Admission::on_server_hello(PeerId peer, const v1::PsHello& hello) {
   parts_.rounds.on_server_back(server);
   // While a round is in doubt nobody is told to drop what it has.
   if (parts_.rounds.is_in_doubt()) return;
-  if (parts_.desk.committed.version() == 0) {
-    find_version();
-  } else {
-    welcome_servers();
-  }
+  find_version();
+  if (parts_.desk.committed.version() != 0) welcome_servers();
 }
 
 // Where servers hold versions, training goes on from the newest that all of its layout have. Otherwise it
 // begins once enough servers are there and a worker has brought a model.
 void Admission::find_version() {
+  if (parts_.desk.committed.version() != 0) return;
+  if (!parts_.rounds.is_idle() || !parts_.pushes.is_empty()) return;  // the first version is being made
   trouble_.clear();
-  const v1::PsHeld* newest = nullptr;
+  std::map<VersionId, const v1::PsRecord*> held;
   for (const auto& [name, server] : parts_.members.servers()) {
-    for (const v1::PsHeld& held : server.held) {
-      if (newest == nullptr || id_of(held.record()) > id_of(newest->record())) newest = &held;
-    }
+    for (const v1::PsHeld& one : server.held) held.emplace(id_of(one.record()), &one.record());
   }
-  if (newest == nullptr) {
-    seed();
-    return;
-  }
-  const v1::PsLayout& layout = newest->record().layout();
-  std::map<VersionId, int> holders;
-  std::map<VersionId, const v1::PsRecord*> records;
-  const v1::PsModel* model = nullptr;
-  for (const v1::PsShard& shard : layout.shards()) {
-    const ServerEntry* const server = parts_.members.server(shard.server());
-    if (server == nullptr || server->peer == 0) {
-      trouble_ = fmt::format("server \"{}\", which has a shard of version {}", shard.server(),
-                             newest->record().version());
+  for (auto one = held.rbegin(); one != held.rend(); ++one) {
+    const Holders holders = holders_of(*one->second);
+    if (!holders.absent.empty()) {
+      trouble_ =
+          fmt::format("server \"{}\", which has a shard of version {}", holders.absent, one->first.first);
       return;
     }
-    model = &server->model;
-    for (const v1::PsHeld& held : server->held) {
-      ++holders[id_of(held.record())];
-      records[id_of(held.record())] = &held.record();
-    }
-  }
-  for (auto held = holders.rbegin(); held != holders.rend(); ++held) {
-    if (held->second != layout.shards_size()) continue;
-    parts_.desk.committed.record = *records[held->first];
-    parts_.desk.committed.model = *model;
+    if (!holders.have_it) continue;
+    parts_.desk.committed.record = *one->second;
+    parts_.desk.committed.model = parts_.members.server(one->second->layout().shards(0).server())->model;
     found();
     return;
   }
-  if (newest->record().version() == 1) {  // never committed: it may as well not be there
+  if (held.empty() || held.rbegin()->first.first == 1) {  // a first version that was never committed
     for (auto& [name, server] : parts_.members.servers()) server.held.clear();
     seed();
     return;
   }
-  trouble_ = fmt::format(
-      "a version that all {} servers have: their snapshots have none in common; to begin "
-      "anew, give them empty folders",
-      layout.shards_size());
+  trouble_ =
+      "a version that all its servers have: their snapshots have none in common; to begin anew, give them "
+      "empty folders";
+}
+
+Admission::Holders Admission::holders_of(const v1::PsRecord& record) {
+  Holders holders;
+  for (const v1::PsShard& shard : record.layout().shards()) {
+    const ServerEntry* const server = parts_.members.server(shard.server());
+    if (server == nullptr || server->peer == 0) {
+      holders.absent = shard.server();
+    } else if (!server->has(record.version(), record.maker())) {
+      holders.have_it = false;
+    }
+  }
+  return holders;
 }
 
 void Admission::found() {
@@ -173,7 +169,6 @@ v1::PsOrder Admission::welcome_order() const {
   welcome.set_momentum(settings.outer.outer.momentum);
   welcome.set_delay(settings.outer.outer.delay);
   welcome.set_delay_share(settings.outer.outer.delay_share);
-  welcome.set_beat_ns(static_cast<std::uint64_t>((settings.lease / kBeatsPerLease).count()));
   return order;
 }
 
@@ -203,6 +198,16 @@ void Admission::on_seeded() {
   }
 }
 
+bool Admission::is_known_to_workers() {
+  for (const auto& [name, hello] : early_) {
+    if (hello.base_version() == 0) continue;
+    trouble_ = fmt::format("a server that has version {}, which worker \"{}\" trains on",
+                           hello.base_version(), name);
+    return true;
+  }
+  return false;
+}
+
 // The first version is what a worker brings.
 void Admission::seed() {
   if (parts_.desk.committed.version() != 0 || early_.empty() || !parts_.rounds.is_idle() ||
@@ -218,7 +223,7 @@ void Admission::seed() {
     const WorkerEntry* const worker = parts_.members.worker(entry.first);
     return worker == nullptr || worker->peer == 0;
   });
-  if (early_.empty()) return;
+  if (early_.empty() || is_known_to_workers()) return;
   const auto& [name, hello] = *early_.begin();
   if (shares.size() < parts_.desk.settings.servers) return;
   parts_.desk.committed.model = hello.model();
@@ -250,7 +255,7 @@ void Admission::on_worker_hello(PeerId peer, const v1::PsHello& hello) {
   worker.base_version = hello.worker().base_version();
   if (parts_.desk.committed.version() == 0) {
     early_[worker.name] = hello.worker();
-    seed();
+    find_version();
     return;
   }
   welcome(worker, hello.worker());
@@ -271,6 +276,7 @@ void Admission::welcome(WorkerEntry& worker, const v1::PsWorkerHello& hello) {
   order.mutable_welcome()->set_must_start_over(over);
   parts_.desk.tell(worker.peer, std::move(order));
   if (over) {
+    if (Push* const push = parts_.rounds.push_of(worker.name)) push->is_orphan = true;
     departures_.release_chunks(worker.name);
     worker.base_version = 0;
   } else if (hello.open_push() != 0) {
@@ -308,7 +314,7 @@ void Admission::settle_open_push(WorkerEntry& worker, const v1::PsWorkerHello& h
     outcomes_.tell(worker.name, hello.open_push(), v1::PsPushOutcome::SKIPPED, "it was under way");
     return;
   }
-  parts_.chunks.release(worker.name);
+  departures_.release_chunks(worker.name);
   worker.base_version = 0;
   outcomes_.tell(worker.name, hello.open_push(), v1::PsPushOutcome::REFUSED,
                  "its chunks have been given to others");

@@ -15,8 +15,9 @@ class Admission {
       : parts_(parts), outcomes_(outcomes), departures_(departures) {}
 
   void on_hello(PeerId peer, const v1::PsHello& hello);
-  // Has a worker bring the first version, where there is none and it is time.
-  void seed();
+  // Where no version is known: what servers have, or the first that a worker brings, once it is time. To be
+  // called now and then.
+  void find_version();
   // The first version is there.
   void on_seeded();
   // Those that have not been, and can be.
@@ -30,9 +31,15 @@ class Admission {
   void refuse(PeerId peer, const Status& reason);
   void on_server_hello(PeerId peer, const v1::PsHello& hello);
   void on_worker_hello(PeerId peer, const v1::PsHello& hello);
-  // Where no version is known: what servers have.
-  void find_version();
+  void seed();
   void found();
+  struct Holders {
+    std::string absent;  // a server of its layout that is not there
+    bool have_it = true;
+  };
+  [[nodiscard]] Holders holders_of(const v1::PsRecord& record);
+  // A worker knows of a version, so there is one, and no new training begins.
+  [[nodiscard]] bool is_known_to_workers();
   void welcome(ServerEntry& server);
   void welcome(WorkerEntry& worker, const v1::PsWorkerHello& hello);
   [[nodiscard]] bool must_start_over(const WorkerEntry& worker, const v1::PsWorkerHello& hello);

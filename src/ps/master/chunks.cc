@@ -35,16 +35,21 @@ void Chunks::save(v1::PsRecord& record) const {
 
 std::vector<std::uint64_t> Chunks::lease(const std::string& worker, std::uint32_t wanted) {
   std::vector<std::uint64_t> given;
+  const auto give = [&](std::uint64_t chunk) {
+    if (!is_done_[chunk] && holders_.emplace(chunk, worker).second) given.push_back(chunk);
+  };
   while (given.size() < wanted && !given_back_.empty()) {
-    given.push_back(*given_back_.begin());
+    give(*given_back_.begin());
     given_back_.erase(given_back_.begin());
   }
-  while (given.size() < wanted && next_ < count_) {
-    const std::uint64_t chunk = next_++;
-    if (!is_done_[chunk] && !holders_.contains(chunk)) given.push_back(chunk);
-  }
-  for (const std::uint64_t chunk : given) holders_[chunk] = worker;
+  while (given.size() < wanted && next_ < count_) give(next_++);
   return given;
+}
+
+std::size_t Chunks::holding_workers() const {
+  std::set<std::string> names;
+  for (const auto& [chunk, worker] : holders_) names.insert(worker);
+  return names.size();
 }
 
 bool Chunks::claim(const std::string& worker, std::span<const std::uint64_t> chunks) {

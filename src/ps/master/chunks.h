@@ -35,6 +35,9 @@ class Chunks {
   [[nodiscard]] std::uint64_t count() const { return count_; }
   [[nodiscard]] std::uint64_t done() const { return done_; }
   [[nodiscard]] std::uint64_t held() const { return holders_.size(); }
+  // Whether one can be leased.
+  [[nodiscard]] bool has_free() const { return done_ + holders_.size() < count_; }
+  [[nodiscard]] std::size_t holding_workers() const;
   [[nodiscard]] bool is_finished() const { return count_ > 0 && done_ == count_; }
 
  private:

@@ -34,9 +34,7 @@ void MasterState::on_report(PeerId peer, const v1::PsReport& report, TimePoint n
 void MasterState::on_worker_report(WorkerEntry& worker, const v1::PsReport& report) {
   switch (report.what_case()) {
     case v1::PsReport::kPush: return on_push(worker, report.push());
-    case v1::PsReport::kReceived:
-      if (!report.received().has_error()) worker.pull_seconds = report.received().seconds();
-      return parts_.pulls.on_received(worker, report.received());
+    case v1::PsReport::kReceived: return parts_.pulls.on_received(worker, report.received());
     case v1::PsReport::kAdopted:
       worker.base_version = report.adopted().version();
       parts_.pulls.end(worker.name);
@@ -53,6 +51,7 @@ void MasterState::on_server_report(ServerEntry& server, const v1::PsReport& repo
     case v1::PsReport::kPushTaken: return on_pushes(parts_.pushes.on_taken(server, report.push_taken()));
     case v1::PsReport::kAveraged: return parts_.rounds.on_averaged(server, report.averaged());
     case v1::PsReport::kMade: return parts_.rounds.on_made(server, report.made());
+    case v1::PsReport::kSendFailed: return parts_.pulls.on_send_failed(report.send_failed().ticket());
     case v1::PsReport::kDropped: return parts_.rounds.on_dropped(report.dropped());
     case v1::PsReport::kLeave:
       return departures_.lose(server, unavailable(fmt::format("server \"{}\" left", server.name)));
@@ -96,7 +95,7 @@ void MasterState::on_push(WorkerEntry& worker, const v1::PsPush& message) {
     const auto kind = message.tokens() == 0 ? v1::PsPushOutcome::SKIPPED : v1::PsPushOutcome::REFUSED;
     outcomes_.tell(worker.name, message.number(), kind, allowed.message());
     if (kind == v1::PsPushOutcome::REFUSED) {
-      parts_.chunks.release(worker.name);
+      departures_.release_chunks(worker.name);
       parts_.pulls.begin(worker.name, parts_.desk.committed.record, true);
     }
     return;
@@ -169,6 +168,8 @@ void MasterState::on_committed(const v1::PsRecord& record) {
     outcomes_.tell_committed(pushed, record.version());
     WorkerEntry* const worker = parts_.members.worker(pushed.worker());
     if (worker == nullptr) continue;
+    // Also where its line broke meanwhile, and the pull with it.
+    if (worker->incarnation == pushed.incarnation()) parts_.pulls.begin(worker->name, record, true);
     worker->staleness = record.version() - 1 - pushed.base_version();
     if (pushed.decision() != static_cast<std::uint32_t>(Decision::kTaken)) ++worker->excluded;
   }
@@ -193,8 +194,9 @@ void MasterState::on_line_lost(PeerId peer, TimePoint now) {
 }
 
 void MasterState::on_time(TimePoint now) {
-  const TimePoint before = std::exchange(parts_.desk.now, std::max(parts_.desk.now, now));
-  const Duration beat = parts_.desk.settings.lease / kBeatsPerLease;
+  parts_.desk.now = std::max(parts_.desk.now, now);
+  const TimePoint before = std::exchange(last_tick_, parts_.desk.now);
+  const Duration beat = std::min(parts_.desk.settings.lease / kBeatsPerLease, kLongestBeat);
   if (has_time_ && parts_.desk.now - before > 2 * beat) {
     // It was this process that stood still: what others said meanwhile has not been read yet.
     const Duration stood = parts_.desk.now - before;
@@ -203,7 +205,7 @@ void MasterState::on_time(TimePoint now) {
   }
   has_time_ = true;
   departures_.look_for_the_silent();
-  admission_.seed();
+  admission_.find_version();
   for (Pushes::Outcome& outcome : parts_.pushes.on_time()) on_pushes(std::move(outcome));
   parts_.rounds.on_time();
   parts_.pulls.on_time();

@@ -49,6 +49,7 @@ class MasterState {
   Departures departures_{parts_, outcomes_};
   Admission admission_{parts_, outcomes_, departures_};
   TimePoint last_beat_{};
+  TimePoint last_tick_{};
   bool has_time_ = false;
 };
 

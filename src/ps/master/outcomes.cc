@@ -30,7 +30,7 @@ void Outcomes::tell_committed(const v1::PsPushed& pushed, std::uint64_t version)
 
 void Outcomes::skip(const Push& push, const Status& reason) {
   WorkerEntry* const worker = parts_.members.worker(push.worker);
-  if (worker == nullptr || worker->incarnation != push.incarnation) {
+  if (worker == nullptr || worker->incarnation != push.incarnation || push.is_orphan) {
     // Its worker is gone, and what it did with it.
     for (const std::uint64_t chunk : push.chunks) parts_.chunks.give_back(chunk, push.worker);
     return;
@@ -41,7 +41,8 @@ void Outcomes::skip(const Push& push, const Status& reason) {
 
 void Outcomes::tell_doubts() {
   const v1::PsLayout& layout = parts_.desk.committed.record.layout();
-  if (parts_.members.are_heard(layout, parts_.desk.now - parts_.desk.settings.patience)) return;
+  const bool are_heard = parts_.members.are_heard(layout, parts_.desk.now - parts_.desk.settings.patience);
+  if (are_heard && !parts_.rounds.is_slow()) return;
   std::vector<Push*> open = parts_.rounds.open_pushes();
   for (auto& [ticket, push] : parts_.pushes.all()) open.push_back(&push);
   for (Push* const push : open) {

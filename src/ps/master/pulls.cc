@@ -18,6 +18,7 @@ void Pulls::begin(const std::string& worker, const v1::PsRecord& record, bool is
   pull.version = record.version();
   pull.layout = record.layout();
   pull.is_committed = is_committed;
+  pull.since = desk_.now;
   pull.maker = record.maker();
   pull.tokens = record.tokens();
   for (const v1::PsShard& shard : pull.layout.shards()) pull.parts[shard.server()];
@@ -81,24 +82,42 @@ void Pulls::stop(const std::string& worker, Pull& pull, const std::string& serve
   part.ticket = 0;
 }
 
-void Pulls::on_received(const WorkerEntry& worker, const v1::PsReceived& received) {
+void Pulls::on_received(WorkerEntry& worker, const v1::PsReceived& received) {
   const auto found = pulls_.find(worker.name);
-  if (found == pulls_.end()) return;
-  Pull& pull = found->second;
-  const auto part = std::ranges::find_if(
-      pull.parts, [&](const auto& entry) { return entry.second.ticket == received.ticket(); });
-  if (received.ticket() == 0 || part == pull.parts.end()) return;
-  if (!received.has_error()) {
-    part->second.ticket = 0;
-    part->second.is_received = true;
+  if (found == pulls_.end() || received.ticket() == 0) return;
+  if (received.has_error()) {
+    fail(worker.name, received.ticket());
     return;
   }
-  stop(worker.name, pull, part->first);
+  for (auto& [server, part] : found->second.parts) {
+    if (part.ticket != received.ticket()) continue;
+    part.ticket = 0;
+    part.is_received = true;
+    worker.pull_seconds = to_seconds(desk_.now - found->second.since);
+  }
+}
+
+void Pulls::on_send_failed(std::uint64_t ticket) {
+  std::string worker;
+  for (const auto& [name, pull] : pulls_) {
+    const bool has_it = std::ranges::any_of(
+        pull.parts, [&](const auto& entry) { return ticket != 0 && entry.second.ticket == ticket; });
+    if (has_it) worker = name;
+  }
+  if (!worker.empty()) fail(worker, ticket);
+}
+
+void Pulls::fail(const std::string& worker, std::uint64_t ticket) {
+  Pull& pull = pulls_.at(worker);
+  const auto part =
+      std::ranges::find_if(pull.parts, [&](const auto& entry) { return entry.second.ticket == ticket; });
+  if (part == pull.parts.end()) return;
+  stop(worker, pull, part->first);
   const int doublings = std::min(part->second.failures++, 6);
   part->second.next_try = desk_.now + std::min<Duration>(kFirstWait * (1 << doublings), kLongestWait);
   // Its version may be gone from the server by now: the newest is not.
   if (pull.is_committed && pull.version < desk_.committed.version()) {
-    begin(worker.name, desk_.committed.record, true);
+    begin(worker, desk_.committed.record, true);
   }
 }
 

@@ -23,7 +23,8 @@ class Pulls {
   // In place of what the worker takes now, unless it takes that version. One that is being made is sent as it
   // is made.
   void begin(const std::string& worker, const v1::PsRecord& record, bool is_committed);
-  void on_received(const WorkerEntry& worker, const v1::PsReceived& received);
+  void on_received(WorkerEntry& worker, const v1::PsReceived& received);
+  void on_send_failed(std::uint64_t ticket);
   // It holds: who has all of it takes it over.
   void on_committed(std::uint64_t version);
   // It will not be.
@@ -48,10 +49,13 @@ class Pulls {
     std::uint64_t tokens = 0;
     v1::PsLayout layout;
     bool is_committed = false;
+    TimePoint since{};
     std::map<std::string, Part> parts;  // by server
   };
   void start(const std::string& worker, Pull& pull);
   void stop(const std::string& worker, Pull& pull, const std::string& server);
+  // Of the part that has this ticket; it begins again.
+  void fail(const std::string& worker, std::uint64_t ticket);
   // It may take long: the worker goes on training meanwhile.
   void tell_doubt(const std::string& worker);
   void tell_committed(const std::string& worker, std::uint64_t version);

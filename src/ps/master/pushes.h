@@ -32,6 +32,7 @@ struct Push {
   std::map<std::string, Moving> moving;
   std::map<std::string, int> failures;
   bool is_told_doubt = false;
+  bool is_orphan = false;  // its worker was told to start over: if nothing is made of it, its chunks are free
 };
 
 // Who sends to which server, and when. One cluster sends to one server at a time where others want to send,

@@ -26,8 +26,22 @@ Rounds::Rounds(Desk& desk, Members& members, const Chunks& chunks, Events events
 
 void Rounds::add(Push push) {
   waiting_.push_back(std::move(push));
-  const std::size_t quorum = std::min<std::size_t>(desk_.settings.quorum, members_.live_workers());
-  if (!window_end_ && waiting_.size() >= std::max<std::size_t>(quorum, 1)) window_end_ = desk_.now + grace();
+  open_window();
+}
+
+void Rounds::open_window() {
+  if (!window_end_ && !waiting_.empty() && waiting_.size() >= quorum()) window_end_ = desk_.now + grace();
+}
+
+std::size_t Rounds::quorum() const {
+  std::size_t most = members_.live_workers();
+  // Who has no chunk, and can get none, has nothing to push.
+  if (chunks_.count() > 0 && !chunks_.has_free()) most = std::min(most, chunks_.holding_workers());
+  return std::min<std::size_t>(desk_.settings.quorum, most);
+}
+
+bool Rounds::is_slow() const {
+  return phase_ != Phase::kIdle && desk_.now - since_ > desk_.settings.patience + usual_step_;
 }
 
 Duration Rounds::grace() const {
@@ -45,13 +59,12 @@ Duration Rounds::grace() const {
 
 bool Rounds::is_due() const {
   if (phase_ != Phase::kIdle || waiting_.empty() || !members_.are_ready(layout())) return false;
-  const std::size_t live = members_.live_workers();
-  // Who was there and has died does not come to a quorum any more.
-  if (waiting_.size() < std::min<std::size_t>(desk_.settings.quorum, live)) return false;
-  return waiting_.size() >= live || !window_end_ || *window_end_ <= desk_.now;
+  if (!window_end_ || waiting_.size() < quorum()) return false;
+  return waiting_.size() >= members_.live_workers() || *window_end_ <= desk_.now;
 }
 
 void Rounds::on_time() {
+  open_window();
   if (is_due()) begin();
   if ((phase_ == Phase::kAveraging || phase_ == Phase::kMaking) &&
       desk_.now - since_ > desk_.settings.step_timeout) {
@@ -222,6 +235,7 @@ void Rounds::on_made(ServerEntry& server, const v1::PsMade& made) {
 }
 
 void Rounds::commit() {
+  usual_step_ = desk_.now - since_;
   v1::PsOrder order;
   order.set_commit(record_.version());
   tell_servers(order);

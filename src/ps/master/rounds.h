@@ -58,6 +58,8 @@ class Rounds {
   [[nodiscard]] std::vector<Push*> open_pushes();
   [[nodiscard]] Push* push_of(const std::string& worker);
   [[nodiscard]] std::uint64_t skipped() const { return skipped_; }
+  // A step takes much longer than in the last round.
+  [[nodiscard]] bool is_slow() const;
   // Whether its version counts is not known, and what servers have of it decides.
   [[nodiscard]] bool is_in_doubt() const { return phase_ == Phase::kAborting; }
 
@@ -66,6 +68,9 @@ class Rounds {
 
   [[nodiscard]] bool is_due() const;
   [[nodiscard]] Duration grace() const;
+  // As many pushes as can come: workers die, and the last chunks may be in fewer.
+  [[nodiscard]] std::size_t quorum() const;
+  void open_window();
   void begin();
   void average(const Judgement& judgement);
   void fill_record(const Judgement& judgement);
@@ -91,6 +96,7 @@ class Rounds {
   Phase phase_ = Phase::kIdle;
   std::uint64_t number_ = 0;
   TimePoint since_{};
+  Duration usual_step_{0};
   std::vector<Push> pushes_;                // of the round
   std::optional<Penalty> candidate_;        // what the penalty will be
   std::map<std::string, double> averaged_;  // squared norms, by server

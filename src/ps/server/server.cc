@@ -34,7 +34,7 @@ void ServerState::on_detached() {
 // What it says of its disk must be all that there will be: a version that is still being written may be
 // there in a moment, and a master that took it for missing would let its pushes count twice.
 void ServerState::hello() {
-  if (!is_attached_ || is_greeted_ || making_ != 0 || is_opening_) return;
+  if (!is_attached_ || is_greeted_ || making_ != 0 || is_opening_ || is_dropping_) return;
   is_greeted_ = true;
   v1::PsReport report;
   v1::PsHello& hello = *report.mutable_hello();
@@ -99,7 +99,8 @@ void ServerState::on_welcome(const v1::PsWelcome& welcome) {
 
 void ServerState::on_opened(const Status& status) {
   if (!status.is_ok()) {
-    failed_(status.with_context(fmt::format("version {} of server \"{}\"", version_, identity_.name)));
+    failed_(data_loss(
+        fmt::format("version {} of server \"{}\": {}", version_, identity_.name, status.message())));
     return;
   }
   serves_ = true;
@@ -114,7 +115,7 @@ void ServerState::carry_out(const v1::PsOrder& order) {
     case v1::PsOrder::kMake: return make(order.make());
     case v1::PsOrder::kCommit: version_ = order.commit(); return host_.commit(version_);
     case v1::PsOrder::kAbort: return abort(order.abort());
-    case v1::PsOrder::kSendVersion: return host_.send_version(order.send_version(), [](const Status&) {});
+    case v1::PsOrder::kSendVersion: return send_version(order.send_version());
     case v1::PsOrder::kCancel: return host_.cancel(order.cancel());
     default: return;
   }
@@ -129,6 +130,17 @@ void ServerState::take_push(const v1::PsTransfer& transfer) {
     } else {
       *message.mutable_push_taken()->mutable_error() = to_message(norm.status());
     }
+    report(line, std::move(message));
+  });
+}
+
+// The worker says that it has it; where it cannot get it, it may not notice.
+void ServerState::send_version(const v1::PsTransfer& transfer) {
+  host_.send_version(transfer, [this, line = line_, ticket = transfer.ticket()](const Status& status) {
+    if (status.is_ok()) return;
+    v1::PsReport message;
+    message.mutable_send_failed()->set_ticket(ticket);
+    *message.mutable_send_failed()->mutable_error() = to_message(status);
     report(line, std::move(message));
   });
 }
@@ -188,13 +200,14 @@ void ServerState::drop_made(std::uint64_t round) {
   host_.drop_made([this, line = line_, round](const Status& status) {
     is_dropping_ = false;
     if (!status.is_ok()) {
-      failed_(status.with_context("a version that does not count cannot be removed"));
+      failed_(data_loss("a version that does not count cannot be removed: " + status.message()));
       return;
     }
     v1::PsReport message;
     message.mutable_dropped()->set_round(round);
     report(line, std::move(message));
     carry_out_waiting();
+    hello();  // to whom it has waited for this
   });
 }
 

@@ -48,6 +48,7 @@ class ServerState {
   void on_welcome(const v1::PsWelcome& welcome);
   void on_opened(const Status& status);
   void take_push(const v1::PsTransfer& transfer);
+  void send_version(const v1::PsTransfer& transfer);
   void average(const v1::PsAverage& average);
   void make(const v1::PsMake& make);
   void on_made(std::uint64_t round, const Result<MadeVersion>& made);

@@ -91,6 +91,7 @@ Result<double> Shard::receive(Transfer& transfer, ElementType type, const Versio
     if (values.is_ok()) keep_spare(std::move(*values));
     return norm.status();
   }
+  transfer.release_line();
   {
     const std::lock_guard lock(mutex_);
     // Who drops it asks to stop first, and looks for it then.
@@ -128,6 +129,7 @@ Status Shard::send(Transfer& transfer, const VersionParts& parts) {
                         : not_found(fmt::format("server \"{}\" has no {}", name_,
                                                 to_string({what.version(), what.maker()})));
   if (!status.is_ok()) line->end();  // the worker hears of it
+  transfer.release_line();
   return status;
 }
 

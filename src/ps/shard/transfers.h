@@ -24,6 +24,8 @@ class Transfer {
   [[nodiscard]] std::stop_token stop() const { return source_.get_token(); }
   // Its line, which ends with a cancel, also with one that came before. Errors: those of DataLines::open().
   Result<std::shared_ptr<DataLine>> open_line();
+  // It is through with it: a cancel that comes now must not end what the next transfer on it needs.
+  void release_line() { ends_line_.reset(); }
 
  private:
   friend class Transfers;

@@ -55,6 +55,10 @@ void Parameters::start(const v1::PsTransfer& what, bool is_push, Done done) {
   {
     const std::lock_guard lock(mutex_);
     over = take_those_over();
+    // An earlier one of the same shard is over for the master, which may not have said so.
+    for (const auto& other : transfers_) {
+      if (!is_push && !other->is_push && overlap(other->what.shard(), what.shard())) cancel(*other);
+    }
     if (!is_stopped_ && transfers_.size() < kMostTransfers) {
       transfers_.push_back(transfer);
       transfer->thread = std::thread([this, transfer, done] {
@@ -85,6 +89,8 @@ Status Parameters::run(Transfer& transfer) {
   const Status status = transfer.is_push ? send(transfer.what, *line) : receive(transfer.what, *line);
   // What is left on it belongs to no other transfer.
   if (!status.is_ok()) line->end();
+  const std::lock_guard lock(mutex_);
+  transfer.line = nullptr;  // a cancel that comes now must not end what the next transfer on it needs
   return status;
 }
 
@@ -191,21 +197,30 @@ void Parameters::cancel(std::uint64_t ticket) {
   }
 }
 
-void Parameters::set_aside(ConstTensors tensors) {
-  {
-    std::unique_lock lock(mutex_);
-    for (const auto& transfer : transfers_) {
-      if (transfer->is_push && !transfer->is_over) cancel(*transfer);
-    }
-    changed_.wait(lock, [this] {
-      return std::ranges::none_of(transfers_, [](const auto& one) { return one->is_push && !one->is_over; });
-    });
+void Parameters::end_pushes() {
+  std::unique_lock lock(mutex_);
+  for (const auto& transfer : transfers_) {
+    if (transfer->is_push && !transfer->is_over) cancel(*transfer);
   }
+  changed_.wait(lock, [this] {
+    return std::ranges::none_of(transfers_, [](const auto& one) { return one->is_push && !one->is_over; });
+  });
+}
+
+void Parameters::rebase(ConstTensors tensors) {
+  end_pushes();
+  float* to = base_.data();
+  for (const std::span<const float> tensor : tensors) to = std::ranges::copy(tensor, to).out;
+}
+
+void Parameters::set_aside(ConstTensors tensors) {
+  end_pushes();
   float* to = set_aside_.data();
   for (const std::span<const float> tensor : tensors) to = std::ranges::copy(tensor, to).out;
 }
 
 bool Parameters::adopt(Tensors tensors, bool drops_work) {
+  end_pushes();
   bool is_finite = !drops_work;
   std::size_t first = 0;
   for (const std::span<float> tensor : tensors) {

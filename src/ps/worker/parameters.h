@@ -46,6 +46,9 @@ class Parameters final : public ParameterHost {
   // set_aside(), or `drops_work`. True if what was done had to be dropped: it was not finite.
   bool adopt(Tensors tensors, bool drops_work);
 
+  // The base is what these hold.
+  void rebase(ConstTensors tensors);
+
   // Ends all transfers, and joins their threads.
   void stop();
 
@@ -72,6 +75,8 @@ class Parameters final : public ParameterHost {
   // Without the lock: those that are over.
   std::list<std::shared_ptr<Transfer>> take_those_over();
   static void cancel(Transfer& transfer);
+  // Ends what is left of earlier pushes, and waits for it: nobody reads base or what was set aside then.
+  void end_pushes();
 
   DataLines& lines_;
   Executor& strand_;

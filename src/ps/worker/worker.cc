@@ -49,7 +49,7 @@ void WorkerState::on_time(TimePoint now) {
 }
 
 bool WorkerState::must_wait() const {
-  return state_ == PushState::kRefused || ((is_open() || state_ == PushState::kCommitted) && !goes_on_);
+  return (is_open() || state_ == PushState::kCommitted || state_ == PushState::kRefused) && !goes_on_;
 }
 
 void WorkerState::on_order(const v1::PsOrder& order) {
@@ -84,6 +84,7 @@ void WorkerState::on_welcome(const v1::PsWelcome& welcome) {
 // What it did since its base never counts. The newest version comes.
 void WorkerState::start_over() {
   drop_work();
+  goes_on_ = false;
   pushed_ = {};
   drops_work_ = true;
   if (base_version_ != 0) state_ = PushState::kRefused;
@@ -195,6 +196,8 @@ std::optional<ReadyVersion> WorkerState::begin_adopting() {
 
 void WorkerState::on_adopted(const ReadyVersion& version, bool has_dropped_work) {
   is_adopting_ = false;
+  // Also what a trainer consumed that had not heard yet that it was to start over.
+  has_dropped_work = has_dropped_work || version.drops_work;
   if (has_dropped_work) drop_work();
   base_version_ = version.version;
   base_maker_ = version.maker;

@@ -73,7 +73,10 @@ class WorkerState {
   [[nodiscard]] const Status& refusal() const { return refusal_; }
 
   // The trainer.
-  void consume(const Consumed& done) { since_ += done; }
+  // Nothing where all that was done is to be dropped.
+  void consume(const Consumed& done) {
+    if (state_ != PushState::kRefused) since_ += done;
+  }
   [[nodiscard]] bool can_push() const;
   // Something was consumed since the base.
   [[nodiscard]] bool has_work() const { return since_.tokens > 0; }

@@ -42,7 +42,9 @@ class FaultDrawer {
   void note(const std::string& what) {
     log_.push_back(fmt::format("{:.3f} {}", to_seconds(cluster_.now().time_since_epoch()), what));
   }
-  Duration while_drawn() { return dice_.between(milliseconds(50), milliseconds(4000)); }
+  Duration while_drawn() {
+    return dice_.between(milliseconds(50), milliseconds(dice_.one_in(4) ? 8000 : 3000));
+  }
   std::string any_host() {
     const std::size_t host = dice_.below(1 + cluster_.servers() + cluster_.workers());
     if (host == 0) return ControlLines::kMaster;
@@ -54,7 +56,14 @@ class FaultDrawer {
     const std::size_t server = dice_.below(cluster_.servers());
     const std::size_t worker = dice_.below(cluster_.workers());
     const Duration time = while_drawn();
-    switch (dice_.below(8)) {
+    switch (dice_.below(10)) {
+      case 8:
+      case 9: {
+        const std::string host =
+            dice_.one_in(2) ? Cluster::server_name(server) : Cluster::worker_name(worker);
+        note("breaks the line of " + host);
+        return cluster_.flap(host);
+      }
       case 0:
         note("kills the master");
         cluster_.kill_master();
@@ -64,6 +73,11 @@ class FaultDrawer {
       case 1:
         note("kills " + Cluster::server_name(server));
         cluster_.kill_server(server);
+        // Sometimes with what it was to report, and who was to hear of it.
+        if (dice_.one_in(4)) cluster_.kill_master();
+        after(milliseconds(200), [this] {
+          if (!cluster_.is_master_there()) cluster_.start_master();
+        });
         return after(time, [this, server] { cluster_.start_server(server); });
       case 2:
         note("kills " + Cluster::worker_name(worker));
@@ -122,6 +136,9 @@ TEST_CASE("faults lose no version, mix none, and count every chunk once") {
     ClusterShape shape = usual_shape();
     shape.servers = 1 + seed % 3;
     shape.settings.servers = static_cast<std::uint32_t>(shape.servers);
+    shape.standing_by = seed % 4 == 0 ? 1 : 0;
+    shape.settings.quorum = seed % 5 == 0 ? 2 : 1;
+    if (seed % 7 == 0) shape.settings.max_staleness = 2;
     Cluster cluster(seed, shape);
     FaultDrawer faults(cluster, seed);
     faults.plan(1 + seed % 6, seconds(6));

@@ -266,3 +266,33 @@ def in_threads(calls: list[Callable[[], Any]]) -> list[Any]:
         if isinstance(result, BaseException):
             raise result
     return results
+
+
+def test_memory_of_two_names_is_refused(site: Callable[..., Site]) -> None:
+    cluster = site()
+    shared = np.zeros(10, np.float32)
+    with pytest.raises(ValueError, match="'one' and 'two' share memory"):
+        cluster.worker({"one": shared, "two": shared[5:]}, "a")
+
+
+def test_a_worker_that_has_left_says_so(site: Callable[..., Site]) -> None:
+    worker = site().worker(model_of(0.0), "a")
+    worker.leave()
+    with pytest.raises(FailedPreconditionError, match="has left"):
+        worker.consumed(1)
+
+
+def test_rounding_is_not_pushed(site: Callable[..., Site]) -> None:
+    """A worker in half precision that trains nothing does not pull the servers' float32 to its own grid."""
+    cluster = site(outer=square.ps.Nesterov(lr=0.3, momentum=0.0))
+    model = {"all": np.ones(100, np.float16)}
+    worker = cluster.worker(model, "coarse")
+    model["all"] -= np.float16(0.125)
+    worker.consumed(1)
+    assert worker.sync().version == 2
+    (path,) = cluster.snapshots(2)
+    assert np.asarray(square.ps.read_snapshot(path).parameters) == pytest.approx(1 - 0.3 * 0.125)
+    worker.consumed(1)
+    assert worker.sync().version == 3
+    (path,) = cluster.snapshots(3)
+    assert square.ps.read_snapshot(path).norm == 0

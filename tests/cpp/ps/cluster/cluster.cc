@@ -80,9 +80,9 @@ Cluster::Cluster(std::uint64_t seed, ClusterShape shape)
       lines_(simulation_, network_),
       data_(simulation_),
       model_(model_of(shape_.chunks)),
-      disks_(shape_.servers),
-      server_executors_(shape_.servers),
-      servers_(shape_.servers),
+      disks_(shape_.servers + shape_.standing_by),
+      server_executors_(disks_.size()),
+      servers_(disks_.size()),
       worker_executors_(shape_.workers),
       workers_(shape_.workers),
       logs_(shape_.workers) {
@@ -90,6 +90,11 @@ Cluster::Cluster(std::uint64_t seed, ClusterShape shape)
   for (std::size_t i = 0; i < shape_.servers; ++i) start_server(i);
   for (std::size_t i = 0; i < shape_.workers; ++i) start_worker(i);
   watch();
+  if (shape_.standing_by == 0) return;
+  // They come once there is a version, and are asked for their disks as any other.
+  executor_->post_at(now() + std::chrono::seconds(1), [this] {
+    for (std::size_t i = shape_.servers; i < servers_.size(); ++i) start_server(i);
+  });
 }
 
 Cluster::~Cluster() = default;

@@ -17,6 +17,7 @@ namespace square::test {
 
 struct ClusterShape {
   std::size_t servers = 2;
+  std::size_t standing_by = 0;  // servers without a shard
   std::size_t workers = 4;
   std::size_t chunks = 160;  // and elements of the model
   ps::TrainingOptions settings;
@@ -44,6 +45,7 @@ class Cluster {
   void pause(const std::string& host, Duration time);
   // Neither control nor data passes.
   void set_cut(const std::string& host, bool is_cut);
+  void flap(const std::string& host) { lines_.flap(host); }
   void set_disk_full(std::size_t server, bool is_full) { disks_[server].is_full = is_full; }
   static constexpr double kSlowRate = 400;  // floats per second
   void set_slow(const std::string& host, bool is_slow);

@@ -39,6 +39,8 @@ class ControlLines {
   void report(const std::string& host, v1::PsReport report);
   void order(ps::PeerId peer, v1::PsOrder order);
   void close(ps::PeerId peer);
+  // The line breaks, and its member may open another at once.
+  void flap(const std::string& host) { break_line(host, members_[host]); }
 
  private:
   // As keepalive of the real lines does.

@@ -10,8 +10,9 @@
 namespace square::test {
 namespace {
 
-// Beside the grace period, and the time of a push and of a pull over a slow line.
+// Beside the grace period, the time of a push and of a pull over a slow line, and of a slow disk.
 constexpr Duration kLongestStop = std::chrono::milliseconds(2000);
+constexpr Duration kSlowestDisk = std::chrono::seconds(2);
 
 // The outer step in float64: Nesterov with a delay of 1, global clipping.
 struct Replay {
@@ -127,7 +128,7 @@ void Cluster::check_replay() {
 
 void Cluster::check_stops() {
   const Duration moves = from_seconds(2 * static_cast<double>(shape_.chunks) / kSlowRate);
-  const Duration limit = kLongestStop + moves + shape_.settings.grace.value_or(Duration(0));
+  const Duration limit = kLongestStop + kSlowestDisk + moves + shape_.settings.grace.value_or(Duration(0));
   for (std::size_t i = 0; i < logs_.size(); ++i) {
     if (logs_[i].longest_stop <= limit) continue;
     complain(fmt::format("{} stood still for {:.2f} s", worker_name(i), to_seconds(logs_[i].longest_stop)));

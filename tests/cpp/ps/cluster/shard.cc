@@ -15,6 +15,11 @@ void SimulatedShard::later(Duration least, Duration most, std::function<void()> 
   });
 }
 
+// Now and then a disk takes its time.
+Duration SimulatedShard::slow(Duration usual) {
+  return dice_.one_in(8) ? dice_.between(usual, std::chrono::seconds(2)) : usual;
+}
+
 std::vector<v1::PsHeld> SimulatedShard::held() {
   std::vector<v1::PsHeld> held;
   for (const auto& [version, snapshot] : disk_.versions)
@@ -43,7 +48,7 @@ void SimulatedShard::open(const v1::PsWelcome& welcome, const v1::PsShard& shard
     auto restored = ps::OuterShard::restore(disk_.versions.at(version_).state, outer_);
     shard_.emplace(std::move(*restored));
   }
-  later(milliseconds(1), milliseconds(50), [done = std::move(done)] { done({}); });
+  later(milliseconds(1), slow(milliseconds(50)), [done = std::move(done)] { done({}); });
 }
 
 void SimulatedShard::take_push(const v1::PsTransfer& transfer, Done<Result<double>> done) {
@@ -89,6 +94,10 @@ void SimulatedShard::average(const v1::PsAverage& average, Done<Result<double>> 
 }
 
 void SimulatedShard::seed(const v1::PsMake& make, Done<Result<ps::MadeVersion>> done) {
+  if (!pushes_.contains(make.seed())) {
+    is_making_ = false;
+    return done(internal_error("a seed that is not here"));
+  }
   auto shard = ps::OuterShard::create(pushes_.at(make.seed()), outer_);
   pushes_.erase(make.seed());
   if (!shard.is_ok()) return done(shard.status());
@@ -130,14 +139,15 @@ void SimulatedShard::make(const v1::PsMake& make, Done<Result<ps::MadeVersion>> 
 
 void SimulatedShard::write(const v1::PsRecord& record, ps::OuterShard::State state,
                            Done<Result<ps::MadeVersion>> done) {
-  later(milliseconds(5), milliseconds(150), [this, record, state = std::move(state), done = std::move(done)] {
-    is_making_ = false;
-    if (disk_.is_full) return done(resource_exhausted("no space left on the disk"));
-    disk_.versions[record.version()] = {record, state};
-    made_ = record.version();
-    // The report takes a moment, in which the process may be killed with the version on its disk.
-    later(milliseconds(0), milliseconds(20), [done] { done(ps::MadeVersion{}); });
-  });
+  later(milliseconds(5), slow(milliseconds(150)),
+        [this, record, state = std::move(state), done = std::move(done)] {
+          is_making_ = false;
+          if (disk_.is_full) return done(resource_exhausted("no space left on the disk"));
+          disk_.versions[record.version()] = {record, state};
+          made_ = record.version();
+          // The report takes a moment, in which the process may be killed with the version on its disk.
+          later(milliseconds(0), milliseconds(20), [done] { done(ps::MadeVersion{}); });
+        });
 }
 
 void SimulatedShard::commit(std::uint64_t version) {
@@ -152,9 +162,11 @@ void SimulatedShard::commit(std::uint64_t version) {
 }
 
 void SimulatedShard::drop_made(Done<Status> done) {
-  if (made_ != 0) disk_.versions.erase(std::exchange(made_, 0));
   average_.clear();
-  later(milliseconds(1), milliseconds(10), [done = std::move(done)] { done({}); });
+  later(milliseconds(1), slow(milliseconds(10)), [this, done = std::move(done)] {
+    if (made_ != 0) disk_.versions.erase(std::exchange(made_, 0));
+    done({});
+  });
 }
 
 void SimulatedShard::send_version(const v1::PsTransfer& transfer, Done<Status> done) {

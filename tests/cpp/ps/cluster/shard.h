@@ -49,6 +49,7 @@ class SimulatedShard final : public ps::ShardHost {
 
  private:
   // After a while, unless the process is gone by then.
+  Duration slow(Duration usual);
   void later(Duration least, Duration most, std::function<void()> task);
   void write(const v1::PsRecord& record, ps::OuterShard::State state, Done<Result<ps::MadeVersion>> done);
   void seed(const v1::PsMake& make, Done<Result<ps::MadeVersion>> done);

@@ -1,4 +1,4 @@
-"""Where a member lives."""
+"""How a member finds its master, and where it lives."""
 
 from square import hosts
 from square.errors import UnavailableError
