@@ -14,10 +14,10 @@ The loop stays as it was; hooks of the inner optimizer do the rest::
 Douillard et al., DiLoCo, arXiv:2311.08105; fragments: Streaming DiLoCo, arXiv:2501.18512. Needs torch.
 """
 
-from square.diloco.advice import Advice, advise
+from square.diloco.advice import Advice, Links, advise
 from square.diloco.diloco import DiLoCo
 from square.diloco.optimizer import DiLoCoOptimizer
 from square.diloco.outer import Nesterov
 from square.diloco.report import Round
 
-__all__ = ["Advice", "DiLoCo", "DiLoCoOptimizer", "Nesterov", "Round", "advise"]
+__all__ = ["Advice", "DiLoCo", "DiLoCoOptimizer", "Links", "Nesterov", "Round", "advise"]

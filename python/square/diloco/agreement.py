@@ -15,6 +15,21 @@ def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f'{name}: "{given}" is none of {", ".join(choices)}')
 
 
+def check_choices(weight: str, on_lost_round: str, join: str) -> None:
+    check_choice("weight", weight, ("tokens", "equal"))
+    check_choice("on_lost_round", on_lost_round, ("carry", "raise"))
+    check_choice("join", join, ("none", "peers"))
+
+
+def check_numbers(sync_every: int, fragments: int, delay: int, alpha: float) -> None:
+    if sync_every < fragments:
+        raise ValueError(f"sync_every: at least 1 step a fragment, {fragments} in all, not {sync_every}")
+    if not 0 <= delay < sync_every:
+        raise ValueError(f"fragment_sync_delay: 0 to {sync_every - 1} steps, not {delay}")
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"fragment_update_alpha: 0 to 1, not {alpha}")
+
+
 def check_mode(mode: str, delay: int, alpha: float) -> None:
     if mode == "decoupled":
         raise ValueError('mode: "decoupled" is not there yet; "sync" and "eager" are')

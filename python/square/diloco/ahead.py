@@ -8,7 +8,8 @@ by
 
 For optimizers that are linear, as Nesterov is, that is the same as a step by D(t-1) of what all share, on all
 members alike, and on top of it the last step of an optimizer that was given w_m D_m(1), ..., w_m D_m(t)
-alone. So it is done here: what all share stays the same bits everywhere, for members that join or miss a commit.
+alone. So it is done here: what all share stays the same bits everywhere, for members that join or miss a
+commit.
 """
 
 from typing import Any

@@ -11,7 +11,8 @@ from typing import Any
 from torch import distributed as dist
 
 from square.diloco import agreement, state
-from square.diloco.fragments import Fragment, split
+from square.diloco.advice import Links, parts_of
+from square.diloco.fragments import Fragment
 from square.diloco.joining import Peers
 from square.diloco.outer import Nesterov, Outer
 from square.diloco.recovery import go_on
@@ -40,6 +41,9 @@ class DiLoCo:
     sync_every:  inner steps from one exchange of a fragment to the next.
     outer:       makes the outer optimizer of the parameters that all share: see Nesterov.
     fragments:   1, P or "balanced:P", or a sequence of modules. They take turns, sync_every / P steps apart.
+                 "plan": as many as have time, by the planner's rate, with a delay that hides the exchange, if
+                 none is given.
+    links:       what "plan" goes by.
     mode:        "sync"; or "eager": a fragment is under way until its next turn, and the outer step takes
                  this member's fresh change with the others' of the turn before: see ahead.py.
     fragment_sync_delay:    inner steps that go on while a fragment is under way.
@@ -65,8 +69,9 @@ class DiLoCo:
         sync_every: int = 500,
         outer: Outer | None = None,
         fragments: int | str | Sequence[Any] = 1,
+        links: Links | None = None,
         mode: str = "sync",
-        fragment_sync_delay: int = 0,
+        fragment_sync_delay: int | None = None,
         fragment_update_alpha: float = 0.0,
         compression: str = "bf16",
         weight: str = "tokens",
@@ -79,44 +84,37 @@ class DiLoCo:
         named = list(model.named_parameters() if hasattr(model, "named_parameters") else model)
         named = [(name, parameter) for name, parameter in named if parameter.requires_grad]
         agreement.check_parameters(named, inner)
-        agreement.check_choice("weight", weight, ("tokens", "equal"))
-        agreement.check_choice("on_lost_round", on_lost_round, ("carry", "raise"))
-        agreement.check_mode(mode, fragment_sync_delay, fragment_update_alpha)
-        agreement.check_choice("join", join, ("none", "peers"))
+        agreement.check_choices(weight, on_lost_round, join)
+        agreement.check_mode(mode, fragment_sync_delay or 0, fragment_update_alpha)
         if invitation:
             agreement.check_joiner(named, group, join)
-        parts = split(named, fragments)
-        if sync_every < len(parts):
-            raise ValueError(f"sync_every: at least 1 step a fragment, {len(parts)} in all, not {sync_every}")
-        if not 0 <= fragment_sync_delay < sync_every:
-            raise ValueError(f"fragment_sync_delay: 0 to {sync_every - 1} steps, not {fragment_sync_delay}")
-        if not 0 <= fragment_update_alpha <= 1:
-            raise ValueError(f"fragment_update_alpha: 0 to 1, not {fragment_update_alpha}")
+        parts, delay = parts_of(named, fragments, links, sync_every, compression)
+        delay = delay if fragment_sync_delay is None else fragment_sync_delay
+        agreement.check_numbers(sync_every, len(parts), delay, fragment_update_alpha)
         self.inner = inner
         self.sync_every = sync_every
         self.history: deque[Round] = deque(maxlen=MOST_ROUNDS)
         self._given_group = group
         self._group: Any = None
         self._is_eager = mode == "eager"
-        self._delay = sync_every if self._is_eager else fragment_sync_delay
+        self._delay = sync_every if self._is_eager else delay
         self._alpha = fragment_update_alpha
         self._carries = on_lost_round == "carry"
         self._timeout = timeout
         self._terms = {
             "sync_every": sync_every,
             "mode": mode,
-            "fragment_sync_delay": fragment_sync_delay,
+            "fragment_sync_delay": self._delay,
             "fragment_update_alpha": fragment_update_alpha,
             "compression": compression,
             "weight": weight,
             "on_lost_round": on_lost_round,
             "join": join,
         }
+        made = [Fragment(part, backup_device) for part in parts]
         self._fragments = [
-            Rounds(
-                number, Fragment(part, backup_device), outer or Nesterov(), Sums(compression), weight, mode
-            )
-            for number, part in enumerate(parts)
+            Rounds(number, part, outer or Nesterov(), Sums(compression), weight, mode)
+            for number, part in enumerate(made)
         ]
         self._peers = Peers(join, self._fragments)
         self._invitation = invitation

@@ -92,7 +92,8 @@ class Peers:
     ) -> tuple[Any, dict[str, Any]]:
         """Joins the members of an invitation, and takes what they share: the group, and the clock.
 
-        Raises ValueError where the model is not theirs, TimeoutError, and RuntimeError where it fails.
+        Raises ValueError where the model is not theirs, TimeoutError, RuntimeError where it fails, and
+        UnavailableError where all members are gone.
         """
         if dist.is_initialized():
             raise ValueError("diloco: a process that joins has no default group before")

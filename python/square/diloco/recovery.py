@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
+import square
 from square.diloco.rounds import Rounds
 from square.torch.process_group import ProcessGroup
 from square.torch.regrouping import grow, shrink
@@ -74,12 +75,13 @@ def _regrouped(group: Any, joiners: int, timeout: timedelta | None) -> Any:
 
 
 def meet(group: Any, fragments: Sequence[Rounds], begun: int, alpha: float) -> Met:
-    """What all of a new group do first. Raises RuntimeError of a group that failed."""
+    """What all of a new group do first. Raises RuntimeError of a group that failed, and UnavailableError
+    where nobody has a model."""
     own = [begun] + [NOTHING if begun == NOTHING else rounds.committed for rounds in fragments]
     said = _gathered(group, own)
     newcomers = [rank for rank, row in enumerate(said.tolist()) if row[0] == NOTHING]
     if len(newcomers) == group.size():
-        raise RuntimeError("diloco: nobody who has been here before is left")
+        raise square.errors.UnavailableError("diloco: nobody who has the model is left")
     there = said[said[:, 0] != NOTHING]
     most, least = there.max(dim=0).values, there.min(dim=0).values
     for place, rounds in enumerate(fragments, start=1):

@@ -59,6 +59,7 @@ class Rounds:
         self.tokens_before = 0
         self.flight: Flight | None = None
         self._weight = weight
+        self._part = 0.0  # this member's, of the last average
         self.ahead = Ahead(fragment, outer) if mode == "eager" else None
 
     def begin(self, group: Any, turn: Turn, tokens: int) -> None:
@@ -72,7 +73,8 @@ class Rounds:
         self.fragment.change.mul_(weight)
         self.flight = Flight(turn.due, scale, shares, self.sums.begin(self.fragment.change, group, weight))
         if self.ahead is not None:
-            self.ahead.go(weight / dist.get_world_size(group))
+            # As in the last round: how much the others have done in this one is not known yet.
+            self.ahead.go((self._part or weight / dist.get_world_size(group)) if weight else 0.0)
 
     def adopt(self, alpha: float = 0.0) -> None:
         """The parameters become what all share, or this part of what they are and the rest of it."""
@@ -124,7 +126,9 @@ class Rounds:
         norm = self._step(whole) if whole else 0.0
         tokens = self.group_tokens + sum(share.tokens for share in shares)
         self._count(flight.scale.after(shares), tokens)
-        return Outcome(shares, [weight / whole if whole else 0.0 for weight in weights], norm)
+        parts = [weight / whole if whole else 0.0 for weight in weights]
+        self._part = parts[dist.get_rank(group)]
+        return Outcome(shares, parts, norm)
 
     def start_at(self, step: int, tokens: int) -> None:
         """What this member has done counts from here."""

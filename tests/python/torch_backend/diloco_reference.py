@@ -41,23 +41,31 @@ def run(
     alpha: float = 0.0,
     lr: float = 0.7,
     momentum: float = 0.9,
+    starts: dict[int, int] | None = None,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Each member's parameters, and what all share, after so many steps. `parts`: names of each fragment."""
+    """Each member's parameters, and what all share, after so many steps. `parts`: names of each fragment.
+    `starts`: after so many steps a member that joins later has the others' model, and trains."""
+    starts = starts or {}
     models = [Model() for _ in range(members)]
     inners = [inner_of(model) for model in models]
     base = {name: value.detach().clone() for name, value in models[0].named_parameters()}
     velocity = {name: torch.zeros_like(value) for name, value in base.items()}
     under_way: dict[int, dict[str, Any]] = {}
-    whole = sum(tokens(member) for member in range(members))
+    consumed = [[0] * members for _ in parts]  # since the fragment's last round
     for step in range(1, steps + 1):
         for member in range(members):
-            train(models[member], inners[member], step - 1, member)
+            if step > starts.get(member, 0):
+                train(models[member], inners[member], step - 1, member)
+                for counts in consumed:
+                    counts[member] += tokens(member)
         for number, names in enumerate(parts):
             ends = [(number + 1) * every // len(parts) + k * every for k in range(steps)]
             if step + delay in ends:
+                counts, consumed[number] = consumed[number], [0] * members
+                whole = sum(counts)
                 under_way[number] = {
                     name: sum(
-                        (base[name] - models[m].get_parameter(name).detach()) * (tokens(m) / whole)
+                        (base[name] - models[m].get_parameter(name).detach()) * (counts[m] / whole)
                         for m in range(members)
                     )
                     for name in names
@@ -69,4 +77,42 @@ def run(
                     for model in models:
                         own = model.get_parameter(name).detach()
                         own.copy_(alpha * own + (1 - alpha) * base[name])
+        for member, start in starts.items():
+            if step == start:
+                for name, value in base.items():
+                    models[member].get_parameter(name).detach().copy_(value)
     return [dict(model.named_parameters()) for model in models], base
+
+
+def run_eager(
+    members: int, steps: int, every: int, parts: list[list[str]], lr: float = 0.7, momentum: float = 0.9
+) -> list[dict[str, Any]]:
+    """Each member's parameters, with the eager updates of arXiv:2502.12996 word for word: every member has
+    outer parameters and momentum of its own, and steps by the average of the round before, in which its own
+    part is replaced by the fresh one."""
+    models = [Model() for _ in range(members)]
+    inners = [inner_of(model) for model in models]
+    shares = [tokens(m) / sum(tokens(k) for k in range(members)) for m in range(members)]
+    outer = [{name: value.detach().clone() for name, value in m.named_parameters()} for m in models]
+    velocity = [{name: torch.zeros_like(value) for name, value in one.items()} for one in outer]
+    before: dict[str, list[torch.Tensor]] = {}
+    for step in range(1, steps + 1):
+        for member in range(members):
+            train(models[member], inners[member], step - 1, member)
+        for number, names in enumerate(parts):
+            first = (number + 1) * every // len(parts) % every
+            if step % every != first:
+                continue
+            for name in names:
+                fresh = [
+                    shares[m] * (outer[m][name] - models[m].get_parameter(name).detach())
+                    for m in range(members)
+                ]
+                last = before.get(name, [torch.zeros_like(one) for one in fresh])
+                for m in range(members):
+                    gradient = sum(last) - last[m] + fresh[m]
+                    velocity[m][name] = momentum * velocity[m][name] + gradient
+                    outer[m][name] = outer[m][name] - lr * (gradient + momentum * velocity[m][name])
+                    models[m].get_parameter(name).detach().copy_(outer[m][name])
+                before[name] = fresh
+    return [dict(model.named_parameters()) for model in models]
