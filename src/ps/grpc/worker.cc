@@ -157,10 +157,9 @@ class Worker::Core {
       const TimePoint now = steady_clock().now();
       if (now >= end) return deadline_exceeded("no chunk is free, and not all are done");
       // An answer wakes; an empty one is asked for again after a while.
-      const bool is_answered = changed_.wait_for(lock, std::min<Duration>(end - now, kAskAgain),
-                                                 [this] { return view_.is_finished || has_leases_; });
+      changed_.wait_for(lock, std::min<Duration>(end - now, kAskAgain),
+                        [this] { return view_.is_finished || has_leases_; });
       if (is_final(view_.refusal)) return view_.refusal;
-      static_cast<void>(is_answered);
     }
   }
 

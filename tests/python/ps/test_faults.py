@@ -14,7 +14,7 @@ import pytest
 from ps_processes import GRACE, Cluster, audit
 
 SERVERS, WORKERS, CHUNKS = 2, 3, 160
-SCHEDULES = int(os.environ.get("SQUARE_PS_SCHEDULES", "4"))
+SCHEDULES = int(os.environ.get("SQUARE_PS_SCHEDULES", "20" if "SQUARE_LONG" in os.environ else "4"))
 SEEDS = [int(os.environ["SQUARE_SEED"])] if "SQUARE_SEED" in os.environ else list(range(1, SCHEDULES + 1))
 # Beside the grace period: what nobody that lives may stop for.
 LONGEST_STOP = 2.0
