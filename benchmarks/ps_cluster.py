@@ -5,9 +5,9 @@
 Prints a line of JSON: the tokens that it trained on and the seconds that exchanges took.
 """
 
+import argparse
 import json
 import os
-import sys
 import time
 from typing import Any
 
@@ -111,6 +111,18 @@ def _wait_for_all(settings: dict[str, Any]) -> None:
 
 MODES = {"ps": train_with_servers, "diloco": train_with_diloco, "gloo": push_over_gloo}
 
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("mode", choices=MODES)
+    parser.add_argument("site")
+    parser.add_argument("settings", type=json.loads)
+    options = parser.parse_args()
+    said = MODES[options.mode](options.site, options.settings)
+    print(json.dumps({"site": options.site, **said}), flush=True)
+
+
 if __name__ == "__main__":
-    mode, site, settings = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    print(json.dumps({"site": site, **MODES[mode](site, settings)}), flush=True)
+    main()
