@@ -18,6 +18,8 @@ Outcome = Literal["adopted", "skipped", "refused", "goes on"]
 # How often a wait looks for Ctrl-C.
 _LOOK_SECONDS = 0.1
 _HISTORY = 10_000
+# At the end of a block: what was trained last is in a version by then, or it is lost with the worker.
+_FINISH_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -183,6 +185,16 @@ class Worker:
     def _buffers(self) -> list[Any]:
         return [tensor.buffer for tensor in self._tensors]
 
+    def finish(self, timeout: Seconds = _FINISH_SECONDS) -> bool:
+        """Pushes what is left, and takes over what comes of it; False where the time is over before that."""
+        end = time.monotonic() + seconds(timeout)
+        while self._worker.has_work or not self._worker.can_push:
+            if time.monotonic() >= end:
+                return False
+            if self.sync(timeout=1.0).outcome != "adopted":
+                time.sleep(_LOOK_SECONDS)
+        return True
+
     def leave(self) -> None:
         """Others may go on with its chunks. Idempotent."""
         self._worker.leave()
@@ -192,8 +204,12 @@ class Worker:
             self._hook = self._inner.register_step_post_hook(self._on_step)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: object, *_: object) -> None:
         if self._hook is not None:
             self._hook.remove()
             self._hook = None
-        self.leave()
+        try:
+            if error is None:
+                self.finish()
+        finally:
+            self.leave()

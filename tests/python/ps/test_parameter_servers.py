@@ -46,7 +46,9 @@ class Site:
 
     def worker(self, model: Any, name: str, **options: Any) -> square.ps.Worker:
         given = {"timeout": 30, **options}
-        return self.stack.enter_context(square.ps.Worker(model, master=self.address, name=name, **given))
+        worker = square.ps.Worker(model, master=self.address, name=name, **given)
+        self.stack.callback(worker.leave)
+        return worker
 
     def snapshots(self, version: int) -> list[Path]:
         found = sorted(self.folder.glob("server*/*.snapshot"))
@@ -296,3 +298,13 @@ def test_rounding_is_not_pushed(site: Callable[..., Site]) -> None:
     assert worker.sync().version == 3
     (path,) = cluster.snapshots(3)
     assert square.ps.read_snapshot(path).norm == 0
+
+
+def test_the_end_of_a_block_pushes_what_is_left(site: Callable[..., Site]) -> None:
+    cluster = site()
+    model = model_of(1.0)
+    with cluster.worker(model, "a") as worker:
+        model["first"] -= 0.5
+        worker.consumed(21)
+    assert cluster.master.status().tokens == 21
+    assert square.ps.read_model(cluster.snapshots(2))["first"] == pytest.approx(0.5)
