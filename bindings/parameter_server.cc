@@ -30,8 +30,8 @@ Held<ps::Master> start_master(std::string bind_address, std::string advertised_a
                               std::string controller, std::optional<Scenario> scenario,
                               const ps::OuterOptions& outer, std::uint32_t servers, std::uint32_t quorum,
                               std::optional<double> grace, const std::string& basis, bool bfloat16,
-                              std::uint64_t chunks, std::optional<std::uint64_t> max_staleness, double lease,
-                              double step_timeout) {
+                              std::uint64_t chunks, std::optional<std::uint64_t> max_staleness,
+                              bool moves_shards, double lease, double step_timeout) {
   ps::MasterOptions options;
   options.bind_address = std::move(bind_address);
   options.advertised_address = std::move(advertised_address);
@@ -48,6 +48,7 @@ Held<ps::Master> start_master(std::string bind_address, std::string advertised_a
   options.training.is_bfloat16 = bfloat16;
   options.training.chunks = chunks;
   options.training.max_staleness = max_staleness;
+  options.training.moves_shards = moves_shards;
   options.training.lease = from_seconds(lease);
   options.training.step_timeout = from_seconds(step_timeout);
   return hold(unlocked([&] { return ps::Master::start(options); }));
@@ -72,6 +73,42 @@ py::dict to_dict(const ps::MemberStatus& member) {
   named["staleness"] = member.staleness;
   named["push_seconds"] = member.push_seconds;
   named["pull_seconds"] = member.pull_seconds;
+  named["wait_seconds"] = member.wait_seconds;
+  named["interval_seconds"] = member.interval_seconds;
+  named["norm"] = member.norm;
+  named["score"] = member.score;
+  return named;
+}
+
+py::list to_list(const std::vector<ps::RoundPush>& pushes) {
+  py::list all;
+  for (const ps::RoundPush& push : pushes) {
+    py::dict one;
+    one["worker"] = push.worker;
+    one["base_version"] = push.base_version;
+    one["tokens"] = push.tokens;
+    one["chunks"] = push.chunks;
+    one["decision"] = ps::to_string(push.decision);
+    one["norm"] = push.norm;
+    one["score"] = push.score;
+    one["weight"] = push.weight;
+    all.append(one);
+  }
+  return all;
+}
+
+py::dict to_dict(const ps::RoundStatus& round) {
+  py::dict named;
+  named["version"] = round.version;
+  named["norm"] = round.norm;
+  named["factor"] = round.factor;
+  named["seconds"] = round.seconds;
+  named["pushes"] = to_list(round.pushes);
+  py::list parts;
+  for (const ps::RoundStatus::Part& part : round.parts) {
+    parts.append(py::make_tuple(part.server, part.first_element, part.elements, part.hash));
+  }
+  named["parts"] = parts;
   return named;
 }
 
@@ -84,9 +121,13 @@ py::typing::Dict<py::str, py::object> to_dict(const ps::MasterStatus& status) {
   named["chunks_held"] = status.chunks_held;
   named["rounds_skipped"] = status.rounds_skipped;
   named["waits_for"] = status.waits_for;
+  named["moves_shards"] = status.moves_shards;
   py::list members;
   for (const ps::MemberStatus& member : status.members) members.append(to_dict(member));
   named["members"] = members;
+  py::list rounds;
+  for (const ps::RoundStatus& round : status.rounds) rounds.append(to_dict(round));
+  named["rounds"] = rounds;
   return named;
 }
 
@@ -175,20 +216,7 @@ py::typing::Dict<py::str, py::object> load_snapshot(const std::string& path) {
     model.append(py::make_tuple(tensor.name, tensor.dtype, tensor.shape));
   }
   named["model"] = model;
-  py::list pushes;
-  for (const ps::RoundPush& push : snapshot.pushes) {
-    py::dict one;
-    one["worker"] = push.worker;
-    one["base_version"] = push.base_version;
-    one["tokens"] = push.tokens;
-    one["chunks"] = push.chunks;
-    one["decision"] = ps::to_string(push.decision);
-    one["norm"] = push.norm;
-    one["score"] = push.score;
-    one["weight"] = push.weight;
-    pushes.append(one);
-  }
-  named["pushes"] = pushes;
+  named["pushes"] = to_list(snapshot.pushes);
   const auto& values = snapshot.parameters;
   named["parameters"] =
       py::bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
@@ -201,7 +229,7 @@ void bind_master(py::module_& module) {
       .def(py::init(&start_master), py::kw_only(), py::arg("bind_address"), py::arg("advertised_address"),
            py::arg("token"), py::arg("controller"), py::arg("scenario"), py::arg("outer"), py::arg("servers"),
            py::arg("quorum"), py::arg("grace"), py::arg("basis"), py::arg("bfloat16"), py::arg("chunks"),
-           py::arg("max_staleness"), py::arg("lease"), py::arg("step_timeout"))
+           py::arg("max_staleness"), py::arg("moves_shards"), py::arg("lease"), py::arg("step_timeout"))
       .def_property_readonly("address", &ps::Master::address)
       .def_property_readonly("controller", &ps::Master::controller)
       .def("status", [](ps::Master& self) { return to_dict(unlocked([&] { return self.status(); })); })

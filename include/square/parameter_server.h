@@ -49,11 +49,43 @@ struct MemberStatus {
   std::uint64_t staleness = 0;  // versions that the last push in one was behind
   double push_seconds = 0;      // of the last
   double pull_seconds = 0;
+  double wait_seconds = 0;      // from its last push until it trained on with what came of it
+  double interval_seconds = 0;  // from one push to the next, smoothed
+  double norm = 0;              // of its last push in a version, and what the penalty made of it
+  double score = 0;
   // Of servers.
   std::uint64_t first_element = 0;
   std::uint64_t elements = 0;
   double update_seconds = 0;
   double snapshot_seconds = 0;
+};
+
+// One push of a round, as it was judged.
+struct RoundPush {
+  std::string worker;
+  std::uint64_t base_version = 0;
+  std::uint64_t tokens = 0;
+  std::vector<std::uint64_t> chunks;
+  Decision decision = Decision::kTaken;
+  double norm = 0;
+  double score = 0;
+  double weight = 0;  // in the average
+};
+
+// A version that was made: what of, and what came out. With the snapshots it can be audited.
+struct RoundStatus {
+  std::uint64_t version = 0;
+  double norm = 0;    // of the average, before it was clipped
+  double factor = 0;  // that it was multiplied with
+  double seconds = 0;
+  std::vector<RoundPush> pushes;  // without their chunks; none: other servers got parts of the model
+  struct Part {
+    std::string server;
+    std::uint64_t first_element = 0;
+    std::uint64_t elements = 0;
+    std::uint64_t hash = 0;  // as in Snapshot
+  };
+  std::vector<Part> parts;
 };
 
 struct MasterStatus {
@@ -64,7 +96,9 @@ struct MasterStatus {
   std::uint64_t chunks_held = 0;
   std::uint64_t rounds_skipped = 0;  // since this master began
   std::string waits_for;             // in words; empty: it trains
+  bool moves_shards = false;         // to servers that came later
   std::vector<MemberStatus> members;
+  std::vector<RoundStatus> rounds;  // the newest that this master made, at most 64, ascending
 };
 // Asks a master. Errors: UNAVAILABLE with the address where none answers in time, UNAUTHENTICATED. Blocks.
 Result<MasterStatus> ask_master_status(const std::string& address, const std::string& token,
@@ -144,18 +178,6 @@ struct TensorSpec {
   // float32.
   std::string dtype = "float32";
   std::vector<std::uint64_t> shape;
-};
-
-// One push of a round, as it was judged.
-struct RoundPush {
-  std::string worker;
-  std::uint64_t base_version = 0;
-  std::uint64_t tokens = 0;
-  std::vector<std::uint64_t> chunks;
-  Decision decision = Decision::kTaken;
-  double norm = 0;
-  double score = 0;
-  double weight = 0;  // in the average
 };
 
 // A version of a server's shard, and the round that made it: with all versions' a training can be audited,

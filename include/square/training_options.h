@@ -14,6 +14,8 @@ namespace square::ps {
 struct TrainingOptions {
   // How many servers share a new model; training begins when they are there.
   std::uint32_t servers = 1;
+  // Those that come later get their part of it. Otherwise they stand by.
+  bool moves_shards = true;
   // A round begins when so many pushes are there, or one of every worker that lives.
   std::uint32_t quorum = 1;
   // From then on others may still join it for so long. None: a twentieth of the time between two pushes of a

@@ -1310,6 +1310,7 @@ class ParameterMaster:
         bfloat16: bool,
         chunks: typing.SupportsInt | typing.SupportsIndex,
         max_staleness: typing.SupportsInt | typing.SupportsIndex | None,
+        moves_shards: bool,
         lease: typing.SupportsFloat | typing.SupportsIndex,
         step_timeout: typing.SupportsFloat | typing.SupportsIndex,
     ) -> None: ...

@@ -19,7 +19,7 @@ from square.ps.placement import Placement, place
 from square.ps.server import Server
 from square.ps.settings import Ewma, Nesterov
 from square.ps.snapshot import RoundPush, Snapshot, read_model, read_snapshot
-from square.ps.status import ServerStatus, Status, WorkerStatus, ask
+from square.ps.status import PartStatus, RoundStatus, ServerStatus, Status, WorkerStatus, ask
 from square.ps.worker import Sync, Worker
 
 __all__ = [
@@ -28,8 +28,10 @@ __all__ = [
     "Nesterov",
     "OuterOptimizer",
     "OuterRound",
+    "PartStatus",
     "Placement",
     "RoundPush",
+    "RoundStatus",
     "Server",
     "ServerStatus",
     "Snapshot",

@@ -28,7 +28,8 @@ class Master:
     over; without one, and without the address of a ``controller``, members form a full mesh of links that
     are not known. Without a ``controller`` the master brings one, at the next port of its host.
 
-    ``servers``: how many share a new model. A round begins with the ``quorum``-th push, or one of every
+    ``servers``: how many share a new model. Those that come later get their part of it, unless
+    ``move_shards`` is False: then they stand by. A round begins with the ``quorum``-th push, or one of every
     worker, and takes what else comes within ``grace`` seconds; "auto" is a twentieth of the time between
     two pushes of a worker. ``push``: "bf16" or "float32" deltas, or "parameters" in float32, from which
     the servers' current ones are subtracted, as in the paper. ``clip``: the longest average that is
@@ -56,6 +57,7 @@ class Master:
         norms: str = "root",
         chunks: int = 0,
         max_staleness: int | None = None,
+        move_shards: bool = True,
         lease: Seconds = 5.0,
         step_timeout: Seconds = 600.0,
     ) -> None:
@@ -77,6 +79,7 @@ class Master:
             bfloat16=push == "bf16",
             chunks=chunks,
             max_staleness=max_staleness,
+            moves_shards=move_shards,
             lease=seconds(lease),
             step_timeout=seconds(step_timeout),
         )

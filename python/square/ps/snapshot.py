@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,10 @@ class RoundPush:
     norm: float
     score: float
     weight: float
+
+    @staticmethod
+    def read(said: Mapping[str, Any]) -> "RoundPush":
+        return RoundPush(**{**said, "chunks": tuple(said["chunks"])})
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def read_snapshot(path: "str | os.PathLike[str]") -> Snapshot:
     return Snapshot(
         **said,
         model=tuple((name, dtype, tuple(shape)) for name, dtype, shape in model),
-        pushes=tuple(RoundPush(**{**push, "chunks": tuple(push["chunks"])}) for push in pushes),
+        pushes=tuple(RoundPush.read(push) for push in pushes),
         parameters=memoryview(parameters).cast("f"),
     )
 

@@ -24,6 +24,12 @@ static_assert(sizeof(WireHead) == kPartHeadBytes);
 
 }  // namespace
 
+std::span<float> payload_of(std::span<std::byte> message) {
+  static_assert(kPartHeadBytes % alignof(float) == 0);
+  const std::span<std::byte> payload = message.subspan(kPartHeadBytes);
+  return {reinterpret_cast<float*>(payload.data()), payload.size() / sizeof(float)};
+}
+
 std::size_t part_bytes(std::size_t elements, ElementType type) {
   return kPartHeadBytes + elements * (type == ElementType::kBfloat16 ? 2 : 4);
 }

@@ -33,6 +33,8 @@ struct PartHead {
 };
 inline constexpr std::size_t kPartHeadBytes = 40;
 
+// What follows the head, in its place, as float32.
+std::span<float> payload_of(std::span<std::byte> message);
 // Bytes of the message, head included.
 std::size_t part_bytes(std::size_t elements, ElementType type);
 // Writes the head before a payload that is in its place already, with its checksum (CRC32C).

@@ -16,6 +16,7 @@
 #include "controller/protocol.h"
 #include "ps/grpc/member_line.h"
 #include "ps/grpc/service.h"
+#include "ps/status.h"
 #include "square/controller.h"
 #include "square/parameter_server.h"
 #include "square/thread_executor.h"
@@ -43,38 +44,6 @@ Result<net::HostPort> check_bind_address(const MasterOptions& options) {
   // gRPC does not say why it cannot listen.
   SQUARE_RETURN_IF_ERROR(net::listen_on(address, 1).status());
   return address;
-}
-
-MemberStatus to_status(const v1::PsMember& message) {
-  MemberStatus member;
-  member.name = message.name();
-  member.is_server = message.is_server();
-  member.is_connected = message.is_connected();
-  member.base_version = message.base_version();
-  member.pushes = message.pushes();
-  member.excluded = message.excluded();
-  member.skipped = message.skipped();
-  member.staleness = message.staleness();
-  member.push_seconds = message.push_seconds();
-  member.pull_seconds = message.pull_seconds();
-  member.first_element = message.shard().begin();
-  member.elements = message.shard().end() - message.shard().begin();
-  member.update_seconds = message.update_seconds();
-  member.snapshot_seconds = message.snapshot_seconds();
-  return member;
-}
-
-MasterStatus to_status(const v1::PsAnswer& answer) {
-  MasterStatus status;
-  status.version = answer.version();
-  status.tokens = answer.tokens();
-  status.chunks = answer.chunks();
-  status.chunks_done = answer.chunks_done();
-  status.chunks_held = answer.chunks_leased();
-  status.rounds_skipped = answer.rounds_skipped();
-  status.waits_for = answer.waits_for();
-  for (const v1::PsMember& member : answer.members()) status.members.push_back(to_status(member));
-  return status;
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ void Admission::on_server_hello(PeerId peer, const v1::PsHello& hello) {
   server.node = hello.node().empty() ? hello.name() : hello.node();
   server.incarnation = hello.incarnation();
   server.peer = peer;
-  server.heard = parts_.desk.now;
+  server.heard = server.came = parts_.desk.now;
   server.capacity_bps = hello.server().capacity_bps();
   server.held.assign(hello.server().held().begin(), hello.server().held().end());
   server.model = hello.server().model();
@@ -174,20 +174,47 @@ v1::PsOrder Admission::welcome_order() const {
 
 void Admission::welcome(ServerEntry& server) {
   const v1::PsRecord& record = parts_.desk.committed.record;
-  const bool has_shard = std::ranges::any_of(
-      record.layout().shards(), [&](const v1::PsShard& shard) { return shard.server() == server.name; });
-  if (!has_shard) return;  // it stands by
+  if (shard_of(record.layout(), server.name) == nullptr) {
+    if (const Status status = check_standby(server); !status.is_ok()) {
+      refuse(std::exchange(server.peer, 0), status);
+    }
+    return;
+  }
   const bool has_it = record.version() == 0 || server.has(record.version(), record.maker());
   if (!has_it) {
-    refuse(server.peer, data_loss(fmt::format("server \"{}\" has no snapshot of version {}, and nobody else "
-                                              "has its shard; give it back its folder",
-                                              server.name, record.version())));
-    server.peer = 0;
+    refuse(
+        std::exchange(server.peer, 0),
+        data_loss(fmt::format("server \"{}\" has no snapshot of version {}, and nobody else has its shard; "
+                              "give it back its folder",
+                              server.name, record.version())));
     return;
   }
   server.is_ready = true;
   v1::PsOrder order = welcome_order();
   *order.mutable_welcome()->mutable_model() = parts_.desk.committed.model;
+  parts_.desk.tell(server.peer, std::move(order));
+}
+
+Status Admission::check_standby(const ServerEntry& server) const {
+  for (const v1::PsHeld& held : server.held) {
+    if (held.record().training() == parts_.desk.committed.record.training()) continue;
+    return failed_precondition(
+        fmt::format("server \"{}\" has snapshots of another training, which a new shard would replace; give "
+                    "it an empty folder",
+                    server.name));
+  }
+  return {};
+}
+
+void Admission::admit(ServerEntry& server, const v1::PsLayout& layout) {
+  server.is_ready = true;
+  server.held.clear();
+  v1::PsOrder order = welcome_order();
+  v1::PsWelcome& welcome = *order.mutable_welcome();
+  welcome.set_version(0);
+  welcome.set_version_maker(0);
+  *welcome.mutable_layout() = layout;
+  *welcome.mutable_model() = parts_.desk.committed.model;
   parts_.desk.tell(server.peer, std::move(order));
 }
 

@@ -22,6 +22,8 @@ class Admission {
   void on_seeded();
   // Those that have not been, and can be.
   void welcome_servers();
+  // A server without a shard: it drops what it has, and gets one of that layout.
+  void admit(ServerEntry& server, const v1::PsLayout& layout);
 
   // What it waits for before it trains, in words; empty: it trains.
   [[nodiscard]] std::string waits_for() const;
@@ -41,6 +43,8 @@ class Admission {
   // A worker knows of a version, so there is one, and no new training begins.
   [[nodiscard]] bool is_known_to_workers();
   void welcome(ServerEntry& server);
+  // It stands by: what it has must be of this training, for it may be dropped.
+  [[nodiscard]] Status check_standby(const ServerEntry& server) const;
   void welcome(WorkerEntry& worker, const v1::PsWorkerHello& hello);
   [[nodiscard]] bool must_start_over(const WorkerEntry& worker, const v1::PsWorkerHello& hello);
   void settle_open_push(WorkerEntry& worker, const v1::PsWorkerHello& hello);

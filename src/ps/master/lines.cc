@@ -4,11 +4,11 @@
 
 namespace square::ps {
 
-std::string Lines::key(const WorkerEntry& worker, const ServerEntry& server) {
+std::string Lines::key(const MemberEntry& worker, const ServerEntry& server) {
   return fmt::format("{}.{:x}/{}.{:x}", worker.name, worker.incarnation, server.name, server.incarnation);
 }
 
-v1::PsTransfer Lines::transfer(const WorkerEntry& worker, const ServerEntry& server) const {
+v1::PsTransfer Lines::transfer(const MemberEntry& worker, const ServerEntry& server) const {
   v1::PsTransfer transfer;
   transfer.set_worker(worker.name);
   transfer.set_worker_node(worker.node);

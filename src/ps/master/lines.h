@@ -10,20 +10,20 @@
 
 namespace square::ps {
 
-// One line between a worker's process and a server's. What is left of a transfer that failed stays on its
-// line, so the next one gets another.
+// One line between a server's process and that of a worker, or of a server that takes over a part. What is
+// left of a transfer that failed stays on its line, so the next one gets another.
 class Lines {
  public:
   explicit Lines(const Desk& desk) : desk_(desk) {}
 
   // Everything of a transfer but its ticket, shard and version.
-  [[nodiscard]] v1::PsTransfer transfer(const WorkerEntry& worker, const ServerEntry& server) const;
-  void note_failure(const WorkerEntry& worker, const ServerEntry& server) {
+  [[nodiscard]] v1::PsTransfer transfer(const MemberEntry& worker, const ServerEntry& server) const;
+  void note_failure(const MemberEntry& worker, const ServerEntry& server) {
     ++failures_[key(worker, server)];
   }
 
  private:
-  static std::string key(const WorkerEntry& worker, const ServerEntry& server);
+  static std::string key(const MemberEntry& worker, const ServerEntry& server);
 
   const Desk& desk_;
   std::map<std::string, std::uint64_t> failures_;

@@ -5,6 +5,8 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "ps/layout.h"
+#include "ps/master/record.h"
 
 namespace square::ps {
 
@@ -35,15 +37,20 @@ void MasterState::on_worker_report(WorkerEntry& worker, const v1::PsReport& repo
   switch (report.what_case()) {
     case v1::PsReport::kPush: return on_push(worker, report.push());
     case v1::PsReport::kReceived: return parts_.pulls.on_received(worker, report.received());
-    case v1::PsReport::kAdopted:
-      worker.base_version = report.adopted().version();
-      parts_.pulls.end(worker.name);
-      if (report.adopted().has_dropped_work()) departures_.release_chunks(worker.name);
-      return;
+    case v1::PsReport::kAdopted: return on_adopted(worker, report.adopted());
     case v1::PsReport::kLease: return on_lease(worker, report.lease().chunks());
     case v1::PsReport::kLeave: return departures_.remove(worker.name);
     default: return;
   }
+}
+
+void MasterState::on_adopted(WorkerEntry& worker, const v1::PsAdopted& adopted) {
+  worker.base_version = adopted.version();
+  if (worker.last_push_at != TimePoint{}) {
+    worker.wait_seconds = to_seconds(parts_.desk.now - worker.last_push_at);
+  }
+  parts_.pulls.end(worker.name);
+  if (adopted.has_dropped_work()) departures_.release_chunks(worker.name);
 }
 
 void MasterState::on_server_report(ServerEntry& server, const v1::PsReport& report) {
@@ -66,10 +73,10 @@ Status MasterState::check(const WorkerEntry& worker, const v1::PsPush& push) {
     return failed_precondition(
         fmt::format("a push from version {}: the newest is {}", push.base_version(), version));
   }
-  if (parts_.desk.settings.max_staleness &&
-      version - push.base_version() > *parts_.desk.settings.max_staleness) {
+  const std::uint64_t staleness = rounds_since(parts_.desk.committed.record, push.base_version());
+  if (parts_.desk.settings.max_staleness && staleness > *parts_.desk.settings.max_staleness) {
     return failed_precondition(fmt::format("a push from version {}, {} behind: at most {} may be",
-                                           push.base_version(), version - push.base_version(),
+                                           push.base_version(), staleness,
                                            *parts_.desk.settings.max_staleness));
   }
   const std::vector<std::uint64_t> chunks(push.chunks().begin(), push.chunks().end());
@@ -100,11 +107,9 @@ void MasterState::on_push(WorkerEntry& worker, const v1::PsPush& message) {
     }
     return;
   }
-  std::string missing;
-  if (!parts_.members.are_ready(parts_.desk.committed.record.layout(), &missing)) {
+  if (const std::string why = obstacle(); !why.empty()) {
     ++worker.skipped;
-    outcomes_.tell(worker.name, message.number(), v1::PsPushOutcome::SKIPPED,
-                   fmt::format("server \"{}\" is away", missing));
+    outcomes_.tell(worker.name, message.number(), v1::PsPushOutcome::SKIPPED, why);
     return;
   }
   Push push;
@@ -117,6 +122,14 @@ void MasterState::on_push(WorkerEntry& worker, const v1::PsPush& message) {
   push.chunks.assign(message.chunks().begin(), message.chunks().end());
   ++worker.pushes;
   parts_.pushes.begin(std::move(push));
+}
+
+std::string MasterState::obstacle() const {
+  std::string missing;
+  if (!parts_.members.are_ready(parts_.desk.committed.record.layout(), &missing)) {
+    return fmt::format("server \"{}\" is away", missing);
+  }
+  return moves_.keeps_pushes_out() ? "parts of the model move to another server" : "";
 }
 
 void MasterState::on_pushes(Pushes::Outcome outcome) {
@@ -156,6 +169,7 @@ void MasterState::on_making(const v1::PsRecord& record) {
 }
 
 void MasterState::on_committed(const v1::PsRecord& record) {
+  moves_.on_committed(record.version());
   admission_.welcome_servers();
   if (record.version() == 1) {
     admission_.on_seeded();
@@ -170,13 +184,16 @@ void MasterState::on_committed(const v1::PsRecord& record) {
     if (worker == nullptr) continue;
     // Also where its line broke meanwhile, and the pull with it.
     if (worker->incarnation == pushed.incarnation()) parts_.pulls.begin(worker->name, record, true);
-    worker->staleness = record.version() - 1 - pushed.base_version();
+    worker->staleness = rounds_since(record, pushed.base_version()) - 1;
+    worker->norm = pushed.norm();
+    worker->score = pushed.score();
     if (pushed.decision() != static_cast<std::uint32_t>(Decision::kTaken)) ++worker->excluded;
   }
 }
 
 void MasterState::on_skipped(const std::vector<Push>& pushes, std::uint64_t version, const Status& reason) {
   if (version != 0) {
+    moves_.on_skipped(version);
     parts_.pulls.cancel(version);
     admission_.welcome_servers();
   }
@@ -208,6 +225,7 @@ void MasterState::on_time(TimePoint now) {
   admission_.find_version();
   for (Pushes::Outcome& outcome : parts_.pushes.on_time()) on_pushes(std::move(outcome));
   parts_.rounds.on_time();
+  moves_.on_time();
   parts_.pulls.on_time();
   outcomes_.tell_doubts();
   if (parts_.desk.now - last_beat_ < beat) return;
@@ -227,6 +245,8 @@ v1::PsAnswer MasterState::answer() const {
   answer.set_chunks_leased(parts_.chunks.held());
   answer.set_rounds_skipped(parts_.rounds.skipped());
   answer.set_waits_for(admission_.waits_for());
+  answer.set_moves_shards(parts_.rounds.is_moving());
+  answer.mutable_rounds()->Assign(parts_.rounds.history().begin(), parts_.rounds.history().end());
   for (const auto& [name, worker] : parts_.members.workers()) {
     v1::PsMember& member = *answer.add_members();
     member.set_name(name);
@@ -238,6 +258,10 @@ v1::PsAnswer MasterState::answer() const {
     member.set_push_seconds(worker.push_seconds);
     member.set_pull_seconds(worker.pull_seconds);
     member.set_staleness(worker.staleness);
+    member.set_norm(worker.norm);
+    member.set_score(worker.score);
+    member.set_wait_seconds(worker.wait_seconds);
+    member.set_interval_seconds(worker.interval_seconds);
   }
   for (const auto& [name, server] : parts_.members.servers()) {
     v1::PsMember& member = *answer.add_members();
@@ -246,8 +270,8 @@ v1::PsAnswer MasterState::answer() const {
     member.set_is_connected(server.is_ready);
     member.set_update_seconds(server.update_seconds);
     member.set_snapshot_seconds(server.snapshot_seconds);
-    for (const v1::PsShard& shard : parts_.desk.committed.record.layout().shards()) {
-      if (shard.server() == name) *member.mutable_shard() = shard;
+    if (const v1::PsShard* const shard = shard_of(parts_.desk.committed.record.layout(), name)) {
+      *member.mutable_shard() = *shard;
     }
   }
   return answer;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ps/master/admission.h"
+#include "ps/master/moves.h"
 
 namespace square::ps {
 
@@ -37,6 +37,9 @@ class MasterState {
   void on_push(WorkerEntry& worker, const v1::PsPush& push);
   Status check(const WorkerEntry& worker, const v1::PsPush& push);
   void on_pushes(Pushes::Outcome outcome);
+  // Why no push can begin now; empty: it can.
+  [[nodiscard]] std::string obstacle() const;
+  void on_adopted(WorkerEntry& worker, const v1::PsAdopted& adopted);
   void on_lease(const WorkerEntry& worker, std::uint32_t wanted);
 
   // What comes of it.
@@ -48,6 +51,7 @@ class MasterState {
   Outcomes outcomes_{parts_};
   Departures departures_{parts_, outcomes_};
   Admission admission_{parts_, outcomes_, departures_};
+  Moves moves_{parts_, admission_};
   TimePoint last_beat_{};
   TimePoint last_tick_{};
   bool has_time_ = false;

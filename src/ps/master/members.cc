@@ -20,10 +20,11 @@ auto* speaking(Map& members, PeerId peer) {
 
 }  // namespace
 
-bool ServerEntry::has(std::uint64_t version, std::uint64_t maker) const {
-  return std::ranges::any_of(held, [&](const v1::PsHeld& one) {
+const v1::PsHeld* ServerEntry::find(std::uint64_t version, std::uint64_t maker) const {
+  const auto found = std::ranges::find_if(held, [&](const v1::PsHeld& one) {
     return one.record().version() == version && one.record().maker() == maker;
   });
+  return found == held.end() ? nullptr : &*found;
 }
 
 WorkerEntry* Members::worker(const std::string& name) { return named(workers_, name); }

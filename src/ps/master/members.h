@@ -10,12 +10,15 @@
 
 namespace square::ps {
 
-struct WorkerEntry {
+struct MemberEntry {
   std::string name;
   std::string node;
   std::uint64_t incarnation = 0;
   PeerId peer = 0;  // 0: its line is lost
   TimePoint heard{};
+};
+
+struct WorkerEntry : MemberEntry {
   std::uint64_t base_version = 0;  // 0: none yet
   std::uint64_t last_push = 0;     // its number
   TimePoint last_push_at{};
@@ -27,15 +30,15 @@ struct WorkerEntry {
   std::uint64_t skipped = 0;
   double push_seconds = 0;
   double pull_seconds = 0;
-  std::uint64_t staleness = 0;  // of its last push in a version
+  // Of its last push in a version.
+  std::uint64_t staleness = 0;
+  double norm = 0;
+  double score = 0;
+  double wait_seconds = 0;  // until it was adopted
 };
 
-struct ServerEntry {
-  std::string name;
-  std::string node;
-  std::uint64_t incarnation = 0;
-  PeerId peer = 0;
-  TimePoint heard{};
+struct ServerEntry : MemberEntry {
+  TimePoint came{};
   double capacity_bps = 0;
   std::vector<v1::PsHeld> held;  // as it said when it came
   v1::PsModel model;
@@ -44,8 +47,11 @@ struct ServerEntry {
   double update_seconds = 0;
   double snapshot_seconds = 0;
 
-  // Whether it said that it has this version, of this maker.
-  [[nodiscard]] bool has(std::uint64_t version, std::uint64_t maker) const;
+  // What it said that it has of this version, of this maker; null: nothing.
+  [[nodiscard]] const v1::PsHeld* find(std::uint64_t version, std::uint64_t maker) const;
+  [[nodiscard]] bool has(std::uint64_t version, std::uint64_t maker) const {
+    return find(version, maker) != nullptr;
+  }
 };
 
 // Not thread-safe.

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "ps/layout.h"
+#include "ps/master/record.h"
 
 namespace square::ps {
 namespace {
@@ -14,6 +16,8 @@ namespace {
 constexpr Duration kLongestGrace = std::chrono::minutes(1);
 // Of the time from one push of a worker to its next: what is lost by waiting for others.
 constexpr double kGraceShare = 0.05;
+// A move sends a part of the model from site to site: it may take as long as so many steps.
+constexpr int kStepsOfMove = 6;
 
 }  // namespace
 
@@ -66,14 +70,14 @@ bool Rounds::is_due() const {
 void Rounds::on_time() {
   open_window();
   if (is_due()) begin();
-  if ((phase_ == Phase::kAveraging || phase_ == Phase::kMaking) &&
-      desk_.now - since_ > desk_.settings.step_timeout) {
+  const Duration longest = desk_.settings.step_timeout * (is_move_ ? kStepsOfMove : 1);
+  if ((phase_ == Phase::kAveraging || phase_ == Phase::kMaking) && desk_.now - since_ > longest) {
     abort(deadline_exceeded("a server took too long"), phase_ == Phase::kAveraging);
   }
 }
 
-void Rounds::tell_servers(const v1::PsOrder& order) {
-  for (const v1::PsShard& shard : layout().shards()) {
+void Rounds::tell_servers(const v1::PsLayout& layout, const v1::PsOrder& order) {
+  for (const v1::PsShard& shard : layout.shards()) {
     const ServerEntry* const server = members_.server(shard.server());
     if (server != nullptr && server->is_ready) desk_.tell(server->peer, order);
   }
@@ -94,60 +98,22 @@ void Rounds::begin() {
     }
   }
   const Judgement judgement = candidate_->judge(summaries);
-  fill_record(judgement);
+  record_ = new_record(judgement);
   average(judgement);
 }
 
-void Rounds::fill_record(const Judgement& judgement) {
-  record_ = v1::PsRecord();
-  record_.set_version(desk_.committed.version() + 1);
+v1::PsRecord Rounds::new_record(const Judgement& judgement) const {
+  v1::PsRecord record = next_record(desk_.committed.record, pushes_, judgement);
   // Of this attempt alone: what is left of one that was aborted must not be taken for it.
-  record_.set_maker(desk_.maker + number_);
-  *record_.mutable_layout() = layout();
-  record_.set_tokens(desk_.committed.record.tokens());
-  for (std::size_t i = 0; i < pushes_.size(); ++i) {
-    const Push& push = pushes_[i];
-    if (push.is_seed) continue;
-    v1::PsPushed& pushed = *record_.add_pushes();
-    pushed.set_worker(push.worker);
-    pushed.set_incarnation(push.incarnation);
-    pushed.set_number(push.number);
-    pushed.set_base_version(push.base_version);
-    pushed.set_tokens(push.tokens);
-    for (const std::uint64_t chunk : push.chunks) pushed.add_chunks(chunk);
-    pushed.set_norm(judgement.norms[i]);
-    pushed.set_score(judgement.scores[i]);
-    pushed.set_weight(judgement.weights[i]);
-    pushed.set_decision(static_cast<std::uint32_t>(judgement.decisions[i]));
-    record_.set_tokens(record_.tokens() + push.tokens);
-  }
-  record_.set_penalty(candidate_->save());
-  fill_last_pushes();
-  fill_chunks();
-}
-
-void Rounds::fill_last_pushes() {
-  std::map<std::string, v1::PsLastPush> last;
-  for (const v1::PsLastPush& one : desk_.committed.record.last_pushes()) last[one.worker()] = one;
-  for (const v1::PsPushed& pushed : record_.pushes()) {
-    v1::PsLastPush& one = last[pushed.worker()];
-    one.set_worker(pushed.worker());
-    one.set_incarnation(pushed.incarnation());
-    one.set_number(pushed.number());
-  }
-  // Of workers that are gone, and many: they do not ask any more.
-  if (last.size() > kMaxMembers) {
-    std::erase_if(last, [&](const auto& entry) { return members_.worker(entry.first) == nullptr; });
-  }
-  for (auto& [worker, one] : last) *record_.add_last_pushes() = std::move(one);
-}
-
-void Rounds::fill_chunks() {
+  record.set_maker(desk_.maker + number_);
+  record.set_penalty(candidate_->save());
+  forget_gone_workers(record, members_);
   Chunks after = chunks_;
-  for (const v1::PsPushed& pushed : record_.pushes()) {
+  for (const v1::PsPushed& pushed : record.pushes()) {
     after.finish(std::vector<std::uint64_t>(pushed.chunks().begin(), pushed.chunks().end()));
   }
-  after.save(record_);
+  after.save(record);
+  return record;
 }
 
 void Rounds::average(const Judgement& judgement) {
@@ -168,7 +134,7 @@ void Rounds::average(const Judgement& judgement) {
     return;
   }
   phase_ = Phase::kAveraging;
-  tell_servers(order);
+  tell_servers(layout(), order);
 }
 
 void Rounds::on_averaged(const ServerEntry& server, const v1::PsAveraged& averaged) {
@@ -186,8 +152,29 @@ void Rounds::begin_seed(Push push) {
   pushes_.push_back(std::move(push));
   ++number_;
   candidate_ = penalty_;
-  fill_record({});
+  record_ = new_record({});
+  record_.set_training(record_.maker());
   make();
+}
+
+void Rounds::begin_move(const v1::PsLayout& layout, std::map<std::string, v1::PsMove> orders) {
+  ++number_;
+  candidate_ = penalty_;
+  is_move_ = true;
+  record_ = new_record({});
+  *record_.mutable_layout() = layout;
+  note_move(record_);
+  phase_ = Phase::kMaking;
+  since_ = desk_.now;
+  for (auto& [name, move] : orders) {
+    const ServerEntry* const server = members_.server(name);
+    if (server == nullptr) continue;
+    v1::PsOrder order;
+    *order.mutable_move() = std::move(move);
+    order.mutable_move()->set_round(number_);
+    *order.mutable_move()->mutable_record() = record_;
+    desk_.tell(server->peer, std::move(order));
+  }
 }
 
 void Rounds::make() {
@@ -230,23 +217,51 @@ void Rounds::on_made(ServerEntry& server, const v1::PsMade& made) {
   }
   server.update_seconds = made.update_seconds();
   server.snapshot_seconds = made.snapshot_seconds();
-  made_.insert(server.name);
-  if (made_.size() == static_cast<std::size_t>(layout().shards_size())) commit();
+  note_made(server, made.hash());
+}
+
+void Rounds::note_made(const ServerEntry& server, std::uint64_t hash) {
+  made_[server.name] = hash;
+  if (made_.size() == static_cast<std::size_t>(record_.layout().shards_size())) commit();
 }
 
 void Rounds::commit() {
-  usual_step_ = desk_.now - since_;
+  if (!is_move_) usual_step_ = desk_.now - since_;
   v1::PsOrder order;
   order.set_commit(record_.version());
-  tell_servers(order);
+  tell_servers(record_.layout(), order);
+  remember();
   desk_.committed.record = std::exchange(record_, {});
   penalty_ = std::move(*candidate_);
   end();
   events_.on_committed(desk_.committed.record);
 }
 
+void Rounds::remember() {
+  v1::PsRound& round = history_.emplace_back();
+  round.set_version(record_.version());
+  round.set_maker(record_.maker());
+  round.set_norm(record_.norm());
+  round.set_factor(record_.factor());
+  round.set_seconds(to_seconds(desk_.now - since_));
+  *round.mutable_pushes() = record_.pushes();
+  for (v1::PsPushed& pushed : *round.mutable_pushes()) pushed.clear_chunks();
+  for (const v1::PsShard& shard : record_.layout().shards()) {
+    v1::PsRound::Part& part = *round.add_parts();
+    *part.mutable_shard() = shard;
+    part.set_hash(made_.at(shard.server()));
+  }
+  pushes_in_history_ += round.pushes_size();
+  while (history_.size() > kLongestHistory ||
+         (history_.size() > 1 && pushes_in_history_ > kPushesInHistory)) {
+    pushes_in_history_ -= history_.front().pushes_size();
+    history_.pop_front();
+  }
+}
+
 void Rounds::end() {
   phase_ = Phase::kIdle;
+  is_move_ = false;
   candidate_.reset();
   pushes_.clear();
   averaged_.clear();
@@ -257,7 +272,7 @@ void Rounds::abort(const Status& reason, bool is_certain) {
   reason_ = reason;
   v1::PsOrder order;
   order.set_abort(number_);
-  tell_servers(order);
+  tell_servers(record_.layout(), order);
   if (is_certain) {
     finish_abort();
     return;
@@ -282,26 +297,30 @@ void Rounds::on_dropped(const v1::PsDropped& dropped) {
   if (phase_ == Phase::kAborting && dropped.round() == number_) finish_abort();
 }
 
+void Rounds::skip_waiting(const Status& reason) {
+  if (waiting_.empty()) return;
+  window_end_.reset();
+  std::vector<Push> lost = std::exchange(waiting_, {});
+  for (const Push& push : lost) drop_everywhere(desk_, members_, push.ticket);
+  events_.on_skipped(std::move(lost), 0, reason);
+}
+
 void Rounds::on_server_lost(const ServerEntry& server) {
   const Status reason = unavailable(fmt::format("server \"{}\" was lost", server.name));
-  if (!waiting_.empty()) {
-    window_end_.reset();
-    std::vector<Push> lost = std::exchange(waiting_, {});
-    for (const Push& push : lost) drop_everywhere(desk_, members_, push.ticket);
-    events_.on_skipped(std::move(lost), 0, reason);
-  }
+  skip_waiting(reason);
   if (phase_ == Phase::kAveraging) abort(reason, true);
   if (phase_ == Phase::kMaking) abort(reason, false);
 }
 
 void Rounds::on_server_back(const ServerEntry& server) {
   if (phase_ != Phase::kAborting) return;
-  if (!server.has(record_.version(), record_.maker())) {
+  // Who stands by would have none, whatever the others have.
+  if (shard_of(record_.layout(), server.name) == nullptr) return;
+  if (const v1::PsHeld* const held = server.find(record_.version(), record_.maker())) {
+    note_made(server, held->hash());
+  } else {
     finish_abort();
-    return;
   }
-  made_.insert(server.name);
-  if (made_.size() == static_cast<std::size_t>(layout().shards_size())) commit();
 }
 
 void Rounds::restore(const v1::PsRecord& record) {

@@ -29,6 +29,7 @@ void ServerState::on_detached() {
   serves_ = false;
   waiting_.clear();
   to_abort_.reset();
+  give_up_move();
 }
 
 // What it says of its disk must be all that there will be: a version that is still being written may be
@@ -64,7 +65,7 @@ void ServerState::on_order(const v1::PsOrder& order) {
 bool ServerState::must_wait(const v1::PsOrder& order) const {
   if (is_opening_ || !waiting_.empty()) return true;
   const bool is_of_round =
-      order.has_average() || order.has_make() || order.what_case() == v1::PsOrder::kAbort;
+      order.has_average() || order.has_make() || order.has_move() || order.what_case() == v1::PsOrder::kAbort;
   return is_of_round && (is_dropping_ || to_abort_.has_value());
 }
 
@@ -113,6 +114,7 @@ void ServerState::carry_out(const v1::PsOrder& order) {
     case v1::PsOrder::kDropPush: return host_.drop_push(order.drop_push());
     case v1::PsOrder::kAverage: return average(order.average());
     case v1::PsOrder::kMake: return make(order.make());
+    case v1::PsOrder::kMove: return move(order.move());
     case v1::PsOrder::kCommit: version_ = order.commit(); return host_.commit(version_);
     case v1::PsOrder::kAbort: return abort(order.abort());
     case v1::PsOrder::kSendVersion: return send_version(order.send_version());
@@ -158,16 +160,31 @@ void ServerState::average(const v1::PsAverage& average) {
   });
 }
 
-void ServerState::make(const v1::PsMake& make) {
-  making_ = make.record().version();
-  host_.make(make, [this, line = line_, round = make.round()](const Result<MadeVersion>& made) {
+std::function<void(Result<MadeVersion>)> ServerState::when_made(std::uint64_t round) {
+  return [this, line = line_, round](const Result<MadeVersion>& made) {
     making_ = 0;
+    takes_.clear();
     if (line == line_ && is_attached_) {
       on_made(round, made);
     } else {
       hello();
     }
-  });
+  };
+}
+
+void ServerState::make(const v1::PsMake& make) {
+  making_ = make.record().version();
+  host_.make(make, when_made(make.round()));
+}
+
+void ServerState::move(const v1::PsMove& move) {
+  making_ = move.record().version();
+  for (const v1::PsTransfer& take : move.takes()) takes_.push_back(take.ticket());
+  host_.move(move, when_made(move.round()));
+}
+
+void ServerState::give_up_move() {
+  for (const std::uint64_t ticket : std::exchange(takes_, {})) host_.cancel(ticket);
 }
 
 void ServerState::on_made(std::uint64_t round, const Result<MadeVersion>& made) {
@@ -190,6 +207,7 @@ void ServerState::on_made(std::uint64_t round, const Result<MadeVersion>& made) 
 void ServerState::abort(std::uint64_t round) {
   if (making_ != 0) {
     to_abort_ = round;
+    give_up_move();
   } else {
     drop_made(round);
   }

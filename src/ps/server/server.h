@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ps/server/shard_host.h"
 
@@ -51,6 +52,11 @@ class ServerState {
   void send_version(const v1::PsTransfer& transfer);
   void average(const v1::PsAverage& average);
   void make(const v1::PsMake& make);
+  void move(const v1::PsMove& move);
+  // Of what make() and move() begin.
+  std::function<void(Result<MadeVersion>)> when_made(std::uint64_t round);
+  // What is taken for it does not come any more.
+  void give_up_move();
   void on_made(std::uint64_t round, const Result<MadeVersion>& made);
   void abort(std::uint64_t round);
   void drop_made(std::uint64_t round);
@@ -70,6 +76,7 @@ class ServerState {
   std::deque<v1::PsOrder> waiting_;
   std::uint64_t version_ = 0;
   std::uint64_t making_ = 0;               // the version; 0: none
+  std::vector<std::uint64_t> takes_;       // tickets, where it is a move
   std::optional<std::uint64_t> to_abort_;  // the round, once what is being made is made
 };
 

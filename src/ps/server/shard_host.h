@@ -42,7 +42,10 @@ class ShardHost {
   // The next version, of the average, or of the seed that it names, or like the one before. When done it is
   // on the disk, and outlives the machine; with an error there is nothing on the disk.
   virtual void make(const v1::PsMake& make, Done<Result<MadeVersion>> done) = 0;
-  // What was made is the newest now.
+  // The next version, in another layout: of what is here already and of what is taken from others, which get
+  // their parts meanwhile. Then as make(). A cancel() of what is taken ends it.
+  virtual void move(const v1::PsMove& move, Done<Result<MadeVersion>> done) = 0;
+  // What was made is the newest now, and the shard that of its layout.
   virtual void commit(std::uint64_t version) = 0;
   // What was made is gone, from the disk too, when done. Nothing was made: done at once.
   virtual void drop_made(Done<Status> done) = 0;

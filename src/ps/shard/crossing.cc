@@ -48,13 +48,6 @@ class Arrival {
   std::vector<NormOf> norms_;
 };
 
-// The payload of a message, in its place. Heads are a multiple of the alignment of floats.
-std::span<float> payload_of(std::span<std::byte> message) {
-  static_assert(kPartHeadBytes % alignof(float) == 0);
-  const std::span<std::byte> payload = message.subspan(kPartHeadBytes);
-  return {reinterpret_cast<float*>(payload.data()), payload.size() / sizeof(float)};
-}
-
 }  // namespace
 
 Result<NormOf> receive_push(DataLine& line, Staging& staging, const v1::PsTransfer& transfer,

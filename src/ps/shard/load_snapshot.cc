@@ -3,24 +3,10 @@
 
 #include "base/check.h"
 #include "ps/shard/snapshot_file.h"
+#include "ps/status.h"
 #include "square/parameter_server.h"
 
 namespace square::ps {
-namespace {
-
-RoundPush to_push(const v1::PsPushed& pushed) {
-  return {pushed.worker(),
-          pushed.base_version(),
-          pushed.tokens(),
-          {pushed.chunks().begin(), pushed.chunks().end()},
-          static_cast<Decision>(pushed.decision()),
-          pushed.norm(),
-          pushed.score(),
-          pushed.weight()};
-}
-
-}  // namespace
-
 Result<Snapshot> load_snapshot(const std::string& path) {
   SQUARE_ASSIGN_OR_RETURN(const auto file, SnapshotFile::open(path));
   SQUARE_ASSIGN_OR_RETURN(OuterShard::State state, file->read_all());

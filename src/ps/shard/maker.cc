@@ -71,10 +71,10 @@ void Maker::make(MakeOrder order, std::function<void(Result<MadeVersion>)> done)
 // Says what the version is of.
 Status Maker::prepare(Job& job) {
   std::optional<Average> average = std::exchange(average_, std::nullopt);
-  if (job.order.seed) {
-    SQUARE_ASSIGN_OR_RETURN(OuterShard shard,
-                            OuterShard::create(std::move(*job.order.seed), job.order.outer));
-    versions_.make_of_seed(std::move(shard));
+  if (job.order.shard) {
+    const auto give = std::exchange(job.order.shard, nullptr);
+    SQUARE_ASSIGN_OR_RETURN(OuterShard shard, give());
+    versions_.make_of_shard(std::move(shard));
     return {};
   }
   if (versions_.committed() == VersionId{}) return internal_error("there is no version before");

@@ -25,8 +25,9 @@ struct WeightedPush {
 // What a version is made of beside the average.
 struct MakeOrder {
   v1::PsSnapshotHeader header;
-  std::optional<std::vector<float>> seed;  // its parameters as they are
-  double factor = 0;                       // of the average
+  // The shard as it will be, in place of a step; it may take a while. Null: a step.
+  std::function<Result<OuterShard>()> shard;
+  double factor = 0;  // of the average
   Nesterov outer;
 };
 
@@ -43,8 +44,8 @@ class Maker {
   // The average is in the first push's buffer, the others are freed. Its squared norm, or a NaN where it is
   // not finite. Preconditions: pushes of one size, and one at least.
   void average(std::vector<WeightedPush> pushes, std::function<void(double)> done);
-  // Of the seed; or of the average; or like the version before, where there is no average or where it is not
-  // finite: its factor is 0 then.
+  // Of a shard that is given; or of the average; or like the version before, where there is no average or
+  // where it is not finite: its factor is 0 then.
   void make(MakeOrder order, std::function<void(Result<MadeVersion>)> done);
   // The average is gone; then `next` runs, when all that was begun is over.
   void drop_average(std::function<void()> next);

@@ -135,14 +135,20 @@ void Shard::average(const v1::PsAverage& average, Done<Result<double>> done) {
                  [this, done = std::move(done)](double squared) { post<Result<double>>(done, squared); });
 }
 
+MakeOrder Shard::make_order(const v1::PsRecord& record, const v1::PsShard& shard) const {
+  MakeOrder order;
+  order.outer = model_.outer;
+  *order.header.mutable_record() = record;
+  *order.header.mutable_model() = model_.tensors;
+  *order.header.mutable_shard() = shard;
+  return order;
+}
+
 void Shard::make(const v1::PsMake& make, Done<Result<MadeVersion>> done) {
   if (is_stopped_) return post<Result<MadeVersion>>(done, cancelled(kStopped));
-  MakeOrder order;
+  MakeOrder order = make_order(make.record(), model_.shard);
   order.factor = make.factor();
-  order.outer = model_.outer;
-  *order.header.mutable_record() = make.record();
-  *order.header.mutable_model() = model_.tensors;
-  *order.header.mutable_shard() = model_.shard;
+  next_shard_ = model_.shard;
   if (make.seed() != 0) {
     const std::lock_guard lock(mutex_);
     auto push = pushes_.extract(make.seed());
@@ -151,7 +157,9 @@ void Shard::make(const v1::PsMake& make, Done<Result<MadeVersion>> done) {
           done, internal_error(fmt::format("the first parameters (push {}) are not on server \"{}\"",
                                            make.seed(), name_)));
     }
-    order.seed = std::move(push.mapped());
+    order.shard = [seed = std::move(push.mapped()), outer = model_.outer]() mutable {
+      return OuterShard::create(std::move(seed), outer);
+    };
   }
   maker_.make(std::move(order),
               [this, done = std::move(done)](Result<MadeVersion> made) { post(done, std::move(made)); });
@@ -160,6 +168,7 @@ void Shard::make(const v1::PsMake& make, Done<Result<MadeVersion>> done) {
 void Shard::commit(std::uint64_t version) {
   if (version == 0 || versions_.made().version != version) return;
   keep_spare(versions_.commit());
+  model_.shard = next_shard_;
   for (std::filesystem::path& path : snapshots_->prune()) {
     // What a crash leaves of them is pruned later.
     maker_.later([path = std::move(path)] { ::unlink(path.c_str()); });

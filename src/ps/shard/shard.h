@@ -51,6 +51,9 @@ class Shard final : public ShardHost {
   // Errors: INTERNAL for a seed that is not here, INVALID_ARGUMENT for one that is not finite,
   // RESOURCE_EXHAUSTED for a full disk, UNAVAILABLE for one that does not work.
   void make(const v1::PsMake& make, Done<Result<MadeVersion>> done) override;
+  // Errors: INVALID_ARGUMENT for an order that has no shard for this server; those of the lines, DATA_LOSS,
+  // RESOURCE_EXHAUSTED, CANCELLED; those of make().
+  void move(const v1::PsMove& move, Done<Result<MadeVersion>> done) override;
   // Nothing where that version is not made.
   void commit(std::uint64_t version) override;
   void drop_made(Done<Status> done) override;
@@ -86,10 +89,24 @@ class Shard final : public ShardHost {
   Status load(const VersionId& id, const Model& model);
   // Of a version wherever it is: in memory, being made, or on the disk. One transfer's.
   using VersionParts = std::function<Status(std::size_t index, std::span<float> out, const std::stop_token&)>;
-  [[nodiscard]] VersionParts parts_of_version(const VersionId& id);
+  [[nodiscard]] VersionParts parts_of_version(const VersionId& id, const v1::PsShard& range);
   // With a `current` the push has parameters.
   Result<double> receive(Transfer& transfer, ElementType type, const VersionParts& current);
   Status send(Transfer& transfer, const VersionParts& parts);
+  // A move, under way.
+  struct Moving {
+    VersionId from;  // whose elements move
+    v1::PsShard shard;
+    MakeOrder order;
+    std::shared_ptr<Gathering> gathering;
+    Done<Result<MadeVersion>> done;
+  };
+  [[nodiscard]] MakeOrder make_order(const v1::PsRecord& record, const v1::PsShard& shard) const;
+  Status begin_takes(const v1::PsMove& move, const std::shared_ptr<Moving>& moving);
+  Status give(Transfer& transfer, std::uint64_t shard_begin);
+  void on_gathered(const std::shared_ptr<Moving>& moving);
+  // What this server keeps of its shard, and what was gathered.
+  Result<OuterShard> put_together(Moving& moving, const v1::PsShard& before, const Nesterov& outer);
   [[nodiscard]] Status check_range(const v1::PsTransfer& transfer) const;
   Result<std::vector<float>> buffer(std::uint64_t count);
   void keep_spare(std::vector<float> buffer);
@@ -101,6 +118,7 @@ class Shard final : public ShardHost {
   Versions versions_;
   Staging staging_;
   Model model_;
+  v1::PsShard next_shard_;  // of the version that is made
   std::atomic<bool> is_stopped_ = false;
 
   std::mutex mutex_;

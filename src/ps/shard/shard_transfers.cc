@@ -13,8 +13,12 @@ namespace {
 // A version's parts, from memory or from its file; one transfer's.
 class VersionReader {
  public:
-  VersionReader(const Versions& versions, Snapshots& snapshots, VersionId id)
-      : versions_(versions), snapshots_(snapshots), id_(id), pin_(snapshots.pin(id)) {}
+  VersionReader(const Versions& versions, Snapshots& snapshots, VersionId id, v1::PsShard range)
+      : versions_(versions),
+        snapshots_(snapshots),
+        id_(id),
+        range_(std::move(range)),
+        pin_(snapshots.pin(id)) {}
 
   Status read(std::size_t index, std::span<float> out, const std::stop_token& stop) {
     SQUARE_ASSIGN_OR_RETURN(const bool is_copied, versions_.copy_part(id_, index, out, stop));
@@ -22,8 +26,8 @@ class VersionReader {
     if (file_ == nullptr) {
       SQUARE_ASSIGN_OR_RETURN(file_, SnapshotFile::open(snapshots_.path(id_)));
     }
-    const std::size_t elements = file_->elements();
-    if (index >= parts_of(elements) || part_size(elements, index) != out.size()) {
+    const v1::PsShard& shard = file_->header().shard();
+    if (shard.begin() != range_.begin() || shard.end() != range_.end()) {
       return not_found(fmt::format("{} is of another shard", to_string(id_)));
     }
     return file_->read_parameters(index, out);
@@ -33,6 +37,7 @@ class VersionReader {
   const Versions& versions_;
   Snapshots& snapshots_;
   const VersionId id_;
+  const v1::PsShard range_;
   const Snapshots::Pin pin_;
   std::shared_ptr<const SnapshotFile> file_;
 };
@@ -49,8 +54,8 @@ Status Shard::check_range(const v1::PsTransfer& transfer) const {
                                       model_.shard.begin(), model_.shard.end()));
 }
 
-Shard::VersionParts Shard::parts_of_version(const VersionId& id) {
-  return [reader = std::make_shared<VersionReader>(versions_, *snapshots_, id)](
+Shard::VersionParts Shard::parts_of_version(const VersionId& id, const v1::PsShard& range) {
+  return [reader = std::make_shared<VersionReader>(versions_, *snapshots_, id, range)](
              std::size_t index, std::span<float> out, const std::stop_token& stop) {
     return reader->read(index, out, stop);
   };
@@ -64,7 +69,7 @@ void Shard::take_push(const v1::PsTransfer& transfer, Done<Result<double>> done)
   if (!has_deltas) {
     const VersionId committed = versions_.committed();
     if (committed == VersionId{}) status = failed_precondition("parameters before the first version");
-    current = parts_of_version(committed);
+    current = parts_of_version(committed, model_.shard);
   }
   const bool is_bfloat16 = model_.is_bfloat16 && has_deltas && !transfer.is_seed();
   const ElementType type = is_bfloat16 ? ElementType::kBfloat16 : ElementType::kFloat32;
@@ -109,10 +114,13 @@ void Shard::drop_push(std::uint64_t ticket) {
 
 void Shard::send_version(const v1::PsTransfer& transfer, Done<Status> done) {
   const VersionId id{transfer.version(), transfer.maker()};
-  Status status = check_range(transfer);
-  const bool is_here = id.version != 0 && (versions_.has(id) || snapshots_->has(id));
+  const bool is_in_memory = id.version != 0 && versions_.has(id);
+  const bool is_here = is_in_memory || (id.version != 0 && snapshots_->has(id));
+  // One that is on the disk alone may be of the shard before a move: its file says so.
+  Status status = is_in_memory || !is_here ? check_range(transfer) : Status();
+  if (is_stopped_) status = cancelled("the server stops");
   if (status.is_ok()) {
-    const VersionParts parts = is_here ? parts_of_version(id) : nullptr;
+    const VersionParts parts = is_here ? parts_of_version(id, transfer.shard()) : nullptr;
     status = transfers_.start(transfer,
                               [this, parts, done](Transfer& running) { post(done, send(running, parts)); });
   }

@@ -53,7 +53,7 @@ bool Versions::has(const VersionId& id) const {
 }
 
 std::span<const float> Versions::made_parameters() const {
-  if (making_->kind == Kind::kSeed) return making_->seeded->parameters();
+  if (making_->kind == Kind::kShard) return making_->shard->parameters();
   return making_->kind == Kind::kAverage ? shard_->next_parameters() : shard_->parameters();
 }
 
@@ -87,6 +87,24 @@ Result<bool> Versions::copy_part(const VersionId& id, std::size_t index, std::sp
   }
 }
 
+Result<StateHead> Versions::state_head(const VersionId& id) const {
+  const auto lock = reading();
+  if (!shard_ || id != committed_) return not_found(fmt::format("{} is not the newest here", to_string(id)));
+  return StateHead{shard_->rounds(), !shard_->accumulator().empty()};
+}
+
+Status Versions::copy_state(const VersionId& id, StateArray array, std::size_t first,
+                            std::span<float> out) const {
+  const auto lock = reading();
+  if (!shard_ || id != committed_) return not_found(fmt::format("{} is not the newest here", to_string(id)));
+  const std::span<const float> all = array == StateArray::kParameters ? shard_->parameters()
+                                     : array == StateArray::kMomentum ? shard_->momentum()
+                                                                      : shard_->accumulator();
+  if (first > all.size() || all.size() - first < out.size()) return not_found("elements of another shard");
+  std::ranges::copy(all.subspan(first, out.size()), out.begin());
+  return {};
+}
+
 Result<std::shared_ptr<Progress>> Versions::begin(const VersionId& id) {
   const auto lock = writing();
   if (making_) {
@@ -99,10 +117,10 @@ Result<std::shared_ptr<Progress>> Versions::begin(const VersionId& id) {
   return making_->progress;
 }
 
-void Versions::make_of_seed(OuterShard shard) {
+void Versions::make_of_shard(OuterShard shard) {
   const auto lock = writing();
-  making_->seeded.emplace(std::move(shard));
-  making_->kind = Kind::kSeed;
+  making_->shard.emplace(std::move(shard));
+  making_->kind = Kind::kShard;
 }
 
 void Versions::make_like_before() {
@@ -130,7 +148,7 @@ bool Versions::update(std::size_t first, std::size_t count, double factor) {
 }
 
 SnapshotPart Versions::made_part(std::size_t index) const {
-  const OuterShard& shard = making_->kind == Kind::kSeed ? *making_->seeded : *shard_;
+  const OuterShard& shard = making_->kind == Kind::kShard ? *making_->shard : *shard_;
   SnapshotPart part{part_of(made_parameters(), index), part_of(shard.momentum(), index), {}};
   if (making_->kind != Kind::kAverage) {
     part.accumulator = part_of(shard.accumulator(), index);
@@ -143,12 +161,12 @@ SnapshotPart Versions::made_part(std::size_t index) const {
 }
 
 std::uint64_t Versions::made_rounds() const {
-  if (making_->kind == Kind::kSeed) return 0;
+  if (making_->kind == Kind::kShard) return making_->shard->rounds();
   return shard_->rounds() + (making_->kind == Kind::kAverage ? 1 : 0);
 }
 
 bool Versions::made_has_accumulator() const {
-  if (making_->kind == Kind::kSeed) return false;
+  if (making_->kind == Kind::kShard) return !making_->shard->accumulator().empty();
   return making_->kind == Kind::kAverage ? !making_->moves_momentum : !shard_->accumulator().empty();
 }
 
@@ -172,8 +190,8 @@ std::vector<float> Versions::commit() {
   SQUARE_CHECK(making_ && making_->is_complete, "nothing is made");
   std::vector<float> free;
   previous_ = {};
-  if (making_->kind == Kind::kSeed) {
-    shard_ = std::move(making_->seeded);
+  if (making_->kind == Kind::kShard) {
+    shard_ = std::move(making_->shard);
   } else if (making_->kind == Kind::kAverage) {
     free = shard_->commit(std::move(making_->average));
     previous_ = committed_;

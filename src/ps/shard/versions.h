@@ -11,15 +11,16 @@
 #include <stop_token>
 #include <vector>
 
+#include "ps/shard/moves.h"
 #include "ps/shard/progress.h"
 #include "ps/shard/snapshots.h"
 #include "square/outer_optimizer.h"
 
 namespace square::ps {
 
-// copy_part(), has(), committed() and give_up() may be called at any time, from any thread. Of the others one
-// runs at a time, but for update() on parts, and made_part() of parts that are ready: they belong to whoever
-// makes a version, until it is committed or aborted.
+// copy_part(), copy_state(), state_head(), has(), committed() and give_up() may be called at any time, from
+// any thread. Of the others one runs at a time, but for update() on parts, and made_part() of parts that are
+// ready: they belong to whoever makes a version, until it is committed or aborted.
 class Versions {
  public:
   // Nothing is committed, and nothing made.
@@ -34,10 +35,15 @@ class Versions {
   Result<bool> copy_part(const VersionId& id, std::size_t index, std::span<float> out,
                          const std::stop_token& stop) const;
 
+  // Of the committed version, for another server. Errors: NOT_FOUND where it is another one, or has not got
+  // all of those elements. An accumulator that is all zeros is not to be copied.
+  Result<StateHead> state_head(const VersionId& id) const;
+  Status copy_state(const VersionId& id, StateArray array, std::size_t first, std::span<float> out) const;
+
   // A version is going to be made. Then one of the three that follow says of what. Errors:
   // FAILED_PRECONDITION where one is there already, which was neither committed nor aborted.
   Result<std::shared_ptr<Progress>> begin(const VersionId& id);
-  void make_of_seed(OuterShard shard);
+  void make_of_shard(OuterShard shard);
   void make_like_before();
   // `delay` is Nesterov's.
   void make_of(std::vector<float> average, std::uint32_t delay);
@@ -60,13 +66,13 @@ class Versions {
   void abort();
 
  private:
-  enum class Kind : std::uint8_t { kUnknown, kSeed, kLikeBefore, kAverage };
+  enum class Kind : std::uint8_t { kUnknown, kShard, kLikeBefore, kAverage };
   struct Making {
     VersionId id;
     std::shared_ptr<Progress> progress;
     Kind kind = Kind::kUnknown;
-    std::optional<OuterShard> seeded;
-    std::vector<float> average;  // the new momentum or accumulator, where it is updated
+    std::optional<OuterShard> shard;  // in place of a step
+    std::vector<float> average;       // the new momentum or accumulator, where it is updated
     bool moves_momentum = true;
     bool is_complete = false;
   };

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import square.ps
+from commands import wait_until
 from ps_processes import free_ports
 from square.errors import (
     AlreadyExistsError,
@@ -155,6 +156,62 @@ def test_a_server_and_a_master_begin_anew(site: Callable[..., Site]) -> None:
     assert came.outcome == "adopted"
     assert model["first"] == pytest.approx(-2.0)  # nothing twice, and nothing lost
     assert cluster.master.status().tokens == 14
+
+
+def test_a_server_that_comes_later_gets_its_part(site: Callable[..., Site]) -> None:
+    cluster = site(outer=square.ps.Nesterov(0.5, 0.9), max_staleness=1)
+    model = model_of(0.0)
+    reference = square.ps.OuterOptimizer(
+        np.zeros(1015, np.float32), lr=0.5, momentum=0.9, clip=None, penalty=None
+    )
+    worker = cluster.worker(model, "a")
+    delta = np.linspace(0.0, 1.0, 1015, dtype=np.float32)
+
+    def step() -> None:
+        model["first"] -= delta[:1000]
+        model["second"] -= delta[1000:].reshape(3, 5)
+        worker.consumed(10)
+        while worker.sync().outcome == "skipped":  # parts of the model are on their way
+            time.sleep(0.02)
+        reference.round([("a", 10, delta)])
+        assert np.concatenate([model["first"], model["second"].ravel()]) == pytest.approx(
+            np.asarray(reference.parameters), abs=1e-5
+        )
+
+    step()
+    step()
+    cluster.servers.append(cluster.server(1))
+    assert wait_until(lambda: sum(one.elements > 0 for one in cluster.master.status().servers) == 2, 30)
+    step()
+    step()
+    status = cluster.master.status()
+    assert [one.elements for one in status.servers] == [508, 507]
+    assert [len(one.pushes) for one in status.rounds] == [0, 1, 1, 0, 1, 1]
+    assert [len(one.parts) for one in status.rounds] == [1, 1, 1, 2, 2, 2]
+    snapshots = [square.ps.read_snapshot(path) for path in cluster.snapshots(status.version)]
+    assert {one.server: one.hash for one in snapshots} == {
+        part.server: part.hash for part in status.rounds[-1].parts
+    }
+    kept = square.ps.read_model(cluster.snapshots(status.version))
+    assert all(np.array_equal(kept[name], model[name]) for name in kept)
+    # Who begins now takes it from both.
+    other = model_of(9.0)
+    cluster.worker(other, "b")
+    assert all(np.array_equal(other[name], model[name]) for name in kept)
+
+
+def test_a_server_of_another_training_is_told_so(site: Callable[..., Site], tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        (tmp_path / "before").mkdir()
+        before = Site(tmp_path / "before", stack, 1)
+        before.worker(model_of(1.0), "a")
+    cluster = site()
+    cluster.worker(model_of(2.0), "a")
+    stranger = cluster.stack.enter_context(
+        square.ps.Server(cluster.address, tmp_path / "before" / "server0", name="stranger", threads=1)
+    )
+    with pytest.raises(FailedPreconditionError, match=r"another training.*empty folder"):
+        stranger.wait(20)
 
 
 def test_chunks_are_leased_once(site: Callable[..., Site]) -> None:

@@ -4,6 +4,7 @@ It trains on chunks that each leave a mark of their own in the parameters, so th
 counted, and how often. SIGUSR1 spoils its next push. It prints a line of JSON at the end.
 """
 
+import faulthandler
 import json
 import signal
 import sys
@@ -59,9 +60,11 @@ class Training:
 
 
 def main() -> None:
+    faulthandler.enable()
     master, name, chunks = sys.argv[1], sys.argv[2], int(sys.argv[3])
     training = Training(master, name, chunks)
     training.run()
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # it would kill an interpreter that ends
     print(json.dumps({"longest_stop": training.longest_stop, "outcomes": training.outcomes}), flush=True)
 
 

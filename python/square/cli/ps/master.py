@@ -49,6 +49,9 @@ def _add_rounds(parser: argparse.ArgumentParser) -> None:
         "--servers", type=arguments.positive_int, default=1, metavar="N", help="that share a new model"
     )
     group.add_argument(
+        "--no-move", action="store_true", help="servers that come later stand by: no shard moves to them"
+    )
+    group.add_argument(
         "--quorum", type=arguments.positive_int, default=1, metavar="N", help="pushes that begin a round"
     )
     group.add_argument(
@@ -107,6 +110,7 @@ def execute(options: argparse.Namespace) -> int:
             penalty=None if options.no_penalty else Ewma(),
             chunks=options.chunks,
             max_staleness=options.max_staleness,
+            move_shards=not options.no_move,
             lease=options.lease,
         ) as master,
     ):

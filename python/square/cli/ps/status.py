@@ -38,18 +38,21 @@ def _print(status: Status) -> None:
     print(f"version {status.version}, {status.tokens:,} tokens, {status.rounds_skipped} rounds skipped")
     if status.chunks:
         print(f"chunks: {status.chunks_done:,} of {status.chunks:,} done, {status.chunks_held:,} held")
+    if status.moves_shards:
+        print("parts of the model move to servers that came later")
     if status.waits_for:
         print(f"waits for {status.waits_for}")
     if status.workers:
         print(
             f"{'worker':<24} {'':4} {'base':>6} {'pushes':>7} {'out':>4} {'skip':>5} {'behind':>6} "
-            f"{'push s':>8} {'pull s':>8}"
+            f"{'push s':>8} {'pull s':>8} {'idle':>5} {'norm':>9} {'score':>6}"
         )
     for worker in status.workers:
         print(
             f"{worker.name:<24} {'up' if worker.is_connected else 'lost':4} {worker.base_version:>6} "
             f"{worker.pushes:>7} {worker.excluded:>4} {worker.skipped:>5} {worker.staleness:>6} "
-            f"{worker.push_seconds:>8.3f} {worker.pull_seconds:>8.3f}"
+            f"{worker.push_seconds:>8.3f} {worker.pull_seconds:>8.3f} {worker.idle_share:>5.0%} "
+            f"{worker.norm:>9.3g} {worker.score:>6.2f}"
         )
     if status.servers:
         print(f"{'server':<24} {'':4} {'elements':>14} {'update s':>9} {'snapshot s':>10}")

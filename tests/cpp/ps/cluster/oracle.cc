@@ -114,9 +114,8 @@ void Cluster::check_replay() {
       }
       tokens += pushed.tokens();
     }
-    if (tokens == 0) continue;
-    for (double& value : average) value /= static_cast<double>(tokens);
-    replay.step(average, shape_.settings.outer);
+    for (double& value : average) value /= static_cast<double>(std::max<std::uint64_t>(tokens, 1));
+    if (tokens > 0) replay.step(average, shape_.settings.outer);
     for (std::size_t i = 0; i < shape_.chunks; ++i) {
       if (std::abs(replay.parameters[i] - what.parameters[i]) < 1e-4) continue;
       complain(fmt::format("version {} has {} at {}, a replay of the log {}", version, what.parameters[i], i,

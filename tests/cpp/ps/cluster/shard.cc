@@ -1,8 +1,10 @@
 #include "ps/cluster/shard.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
+#include "ps/layout.h"
 #include "ps/outer/kernels.h"
 
 namespace square::test {
@@ -32,6 +34,7 @@ void SimulatedShard::open(const v1::PsWelcome& welcome, const v1::PsShard& shard
   pushes_.clear();
   average_.clear();
   made_ = 0;
+  begin_ = shard.begin();
   size_ = shard.end() - shard.begin();
   outer_ = {.lr = welcome.lr(),
             .momentum = welcome.momentum(),
@@ -107,23 +110,25 @@ void SimulatedShard::seed(const v1::PsMake& make, Done<Result<ps::MadeVersion>> 
   write(make.record(), {made_parameters_, std::vector<float>(size_), {}, 0}, std::move(done));
 }
 
+ps::OuterShard::State SimulatedShard::state() const {
+  return {{shard_->parameters().begin(), shard_->parameters().end()},
+          {shard_->momentum().begin(), shard_->momentum().end()},
+          {shard_->accumulator().begin(), shard_->accumulator().end()},
+          shard_->rounds()};
+}
+
 void SimulatedShard::make(const v1::PsMake& make, Done<Result<ps::MadeVersion>> done) {
   is_making_ = true;
+  made_shard_.set_begin(begin_);
+  made_shard_.set_end(begin_ + size_);
   if (make.seed() != 0) return seed(make, std::move(done));
   ps::OuterShard::State state;
   if (average_.empty()) {  // nothing was taken
-    made_parameters_.assign(shard_->parameters().begin(), shard_->parameters().end());
-    state = {made_parameters_,
-             {shard_->momentum().begin(), shard_->momentum().end()},
-             {shard_->accumulator().begin(), shard_->accumulator().end()},
-             shard_->rounds()};
+    state = this->state();
+    made_parameters_ = state.parameters;
   } else {
     // What is written is the state after the round; the shard itself is as it was, until commit().
-    ps::OuterShard::State before{{shard_->parameters().begin(), shard_->parameters().end()},
-                                 {shard_->momentum().begin(), shard_->momentum().end()},
-                                 {shard_->accumulator().begin(), shard_->accumulator().end()},
-                                 shard_->rounds()};
-    auto after = ps::OuterShard::restore(std::move(before), outer_);
+    auto after = ps::OuterShard::restore(this->state(), outer_);
     std::vector<float> copy = average_;
     after->begin();
     after->update(0, copy, make.factor());
@@ -135,6 +140,87 @@ void SimulatedShard::make(const v1::PsMake& make, Done<Result<ps::MadeVersion>> 
              after->rounds()};
   }
   write(make.record(), std::move(state), std::move(done));
+}
+
+void SimulatedShard::move(const v1::PsMove& move, Done<Result<ps::MadeVersion>> done) {
+  for (const v1::PsTransfer& transfer : move.gives()) give(transfer);
+  Gathering& gathering = gathering_.emplace();
+  gathering.order = move;
+  gathering.done = std::move(done);
+  gathering.shard = *ps::shard_of(move.record().layout(), name_);
+  gathering.missing = move.takes_size() + 1;
+  const std::size_t size = gathering.shard.end() - gathering.shard.begin();
+  gathering.state.parameters.resize(size);
+  gathering.state.momentum.resize(size);
+  for (const v1::PsTransfer& transfer : move.takes()) take(transfer);
+  // What it has of it itself.
+  v1::PsTransfer own;
+  std::vector<float> values;
+  if (shard_) {
+    v1::PsShard had;
+    had.set_begin(begin_);
+    had.set_end(begin_ + size_);
+    *own.mutable_shard() = ps::overlap(had, gathering.shard);
+    values = part(own.shard());
+  }
+  on_taken(own, std::move(values));
+}
+
+// Parameters and momentum, and the number of rounds.
+std::vector<float> SimulatedShard::part(const v1::PsShard& range) const {
+  const std::size_t first = range.begin() - begin_;
+  const std::size_t count = range.end() - range.begin();
+  const auto parameters = shard_->parameters().subspan(first, count);
+  const auto momentum = shard_->momentum().subspan(first, count);
+  std::vector<float> values(parameters.begin(), parameters.end());
+  values.insert(values.end(), momentum.begin(), momentum.end());
+  values.push_back(static_cast<float>(shard_->rounds()));
+  return values;
+}
+
+void SimulatedShard::give(const v1::PsTransfer& transfer) {
+  const std::string key = "move " + transfer.line() + " " + std::to_string(transfer.ticket());
+  keys_[transfer.ticket()] = key;
+  data_.send(key, name_, transfer.worker(), part(transfer.shard()),
+             [this, alive = alive_, ticket = transfer.ticket()](const Status&) {
+               if (*alive) keys_.erase(ticket);
+             });
+}
+
+void SimulatedShard::take(const v1::PsTransfer& transfer) {
+  const std::string key = "move " + transfer.line() + " " + std::to_string(transfer.ticket());
+  keys_[transfer.ticket()] = key;
+  data_.receive(key, transfer.server(), name_,
+                [this, alive = alive_, transfer](const Result<std::vector<float>>& values) {
+                  if (!*alive) return;
+                  keys_.erase(transfer.ticket());
+                  on_taken(transfer, values);
+                });
+}
+
+void SimulatedShard::on_taken(const v1::PsTransfer& transfer, const Result<std::vector<float>>& values) {
+  if (!gathering_) return;
+  if (!values.is_ok()) {
+    Gathering failed = std::move(*gathering_);
+    gathering_.reset();
+    for (const v1::PsTransfer& take : failed.order.takes()) cancel(take.ticket());
+    return failed.done(values.status());
+  }
+  Gathering& all = *gathering_;
+  const auto count = static_cast<std::ptrdiff_t>(values->size() / 2);
+  const auto at = static_cast<std::ptrdiff_t>(transfer.shard().begin() - all.shard.begin());
+  if (!values->empty()) {
+    std::copy_n(values->begin(), count, all.state.parameters.begin() + at);
+    std::copy_n(values->begin() + count, count, all.state.momentum.begin() + at);
+    all.state.rounds = static_cast<std::uint64_t>(values->back());
+  }
+  if (--all.missing > 0) return;
+  Gathering complete = std::move(*gathering_);
+  gathering_.reset();
+  is_making_ = true;
+  made_shard_ = complete.shard;
+  made_parameters_ = complete.state.parameters;
+  write(complete.order.record(), std::move(complete.state), std::move(complete.done));
 }
 
 void SimulatedShard::write(const v1::PsRecord& record, ps::OuterShard::State state,
@@ -156,6 +242,8 @@ void SimulatedShard::commit(std::uint64_t version) {
     shard_.emplace(std::move(*restored));
     made_ = 0;
     version_ = version;
+    begin_ = made_shard_.begin();
+    size_ = made_shard_.end() - begin_;
   }
   average_.clear();
   while (disk_.versions.size() > kKept) disk_.versions.erase(disk_.versions.begin());

@@ -42,6 +42,7 @@ class SimulatedShard final : public ps::ShardHost {
   void drop_push(std::uint64_t ticket) override;
   void average(const v1::PsAverage& average, Done<Result<double>> done) override;
   void make(const v1::PsMake& make, Done<Result<ps::MadeVersion>> done) override;
+  void move(const v1::PsMove& move, Done<Result<ps::MadeVersion>> done) override;
   void commit(std::uint64_t version) override;
   void drop_made(Done<Status> done) override;
   void send_version(const v1::PsTransfer& transfer, Done<Status> done) override;
@@ -53,6 +54,19 @@ class SimulatedShard final : public ps::ShardHost {
   void later(Duration least, Duration most, std::function<void()> task);
   void write(const v1::PsRecord& record, ps::OuterShard::State state, Done<Result<ps::MadeVersion>> done);
   void seed(const v1::PsMake& make, Done<Result<ps::MadeVersion>> done);
+  [[nodiscard]] ps::OuterShard::State state() const;
+  // A new shard, part by part.
+  struct Gathering {
+    v1::PsMove order;
+    v1::PsShard shard;
+    ps::OuterShard::State state;
+    int missing = 0;
+    Done<Result<ps::MadeVersion>> done;
+  };
+  [[nodiscard]] std::vector<float> part(const v1::PsShard& range) const;
+  void give(const v1::PsTransfer& transfer);
+  void take(const v1::PsTransfer& transfer);
+  void on_taken(const v1::PsTransfer& transfer, const Result<std::vector<float>>& values);
 
   const std::string name_;
   ShardDisk& disk_;
@@ -62,6 +76,7 @@ class SimulatedShard final : public ps::ShardHost {
   Dice dice_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 
+  std::size_t begin_ = 0;  // element of the model
   std::size_t size_ = 0;
   ps::Nesterov outer_;
   std::optional<ps::OuterShard> shard_;
@@ -70,7 +85,9 @@ class SimulatedShard final : public ps::ShardHost {
   std::map<std::uint64_t, std::string> keys_;  // of transfers that run
   std::vector<float> average_;
   std::uint64_t made_ = 0;  // on the disk, and not committed
+  v1::PsShard made_shard_;
   std::vector<float> made_parameters_;
+  std::optional<Gathering> gathering_;
   bool is_making_ = false;
 };
 

@@ -55,7 +55,8 @@ std::set<std::string> TemporaryFolder::files() const {
   return names;
 }
 
-ShardRig::ShardRig(const TemporaryFolder& folder, RigOptions options) : options_(options) {
+ShardRig::ShardRig(const TemporaryFolder& folder, RigOptions options)
+    : options_(options), model_size_(options.begin + options.size) {
   auto opened = ps::Shard::open("s", folder.path(), options.kept, lines_, strand_, options.threads);
   REQUIRE_MESSAGE(opened.is_ok(), opened.status().to_string());
   shard_ = std::move(*opened);
@@ -87,7 +88,7 @@ Status ShardRig::open(std::uint64_t version, std::uint64_t maker) {
   v1::PsTensor& tensor = *welcome.mutable_model()->add_tensors();
   tensor.set_name("w");
   tensor.set_dtype("float32");
-  tensor.add_shape(options_.begin + options_.size);
+  tensor.add_shape(model_size_);
   const v1::PsShard shard = transfer(0, 0).shard();
   return begin<Status>([=](ps::Shard& host, auto done) { host.open(welcome, shard, done); }).get();
 }

@@ -53,6 +53,11 @@ class ShardRig {
     });
     return promise->get_future();
   }
+  // What calls name from now on.
+  void set_range(std::uint64_t begin, std::uint64_t size) {
+    options_.begin = begin;
+    options_.size = size;
+  }
   void on_strand(const std::function<void(ps::Shard&)>& call);
   void stop();
 
@@ -83,7 +88,8 @@ class ShardRig {
   ps::Shard& shard() { return *shard_; }
 
  private:
-  const RigOptions options_;
+  RigOptions options_;
+  const std::uint64_t model_size_;
   MemoryLines lines_;
   ThreadExecutor strand_;
   std::unique_ptr<ps::Shard> shard_;
