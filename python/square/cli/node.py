@@ -2,13 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from square import metrics
 from square._core import Node, tune_process_memory
-from square.cli import arguments, documents, serving
+from square.cli import arguments, documents, served_metrics, serving
 
 DEFAULT_WINDOW_MIB = 256
 DEFAULT_GATEWAY_MIB = 4096
@@ -42,14 +39,7 @@ def add_parser(commands: arguments.Commands) -> None:
         metavar="M",
         help=f"memory for blocks of others (default {DEFAULT_WINDOW_MIB})",
     )
-    parser.add_argument(
-        "--metrics", metavar="ADDR", help="serve Prometheus metrics there, for instance at 127.0.0.1:9100"
-    )
-    parser.add_argument(
-        "--metrics-public",
-        action="store_true",
-        help="even if that address is not loopback: whoever reaches it may read them",
-    )
+    served_metrics.add_options(parser)
     parser.add_argument(
         "--gateway",
         metavar="ADDR",
@@ -68,16 +58,6 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.set_defaults(execute=execute)
 
 
-@contextmanager
-def served_metrics(node: Node, options: argparse.Namespace) -> Iterator[dict[str, str]]:
-    """Their address, by the word for it, if they are asked for."""
-    if options.metrics is None:
-        yield {}
-        return
-    with metrics.serve(node, options.metrics, public=options.metrics_public) as server:
-        yield {"metrics": server.address}
-
-
 def serve_gateway(node: Node, options: argparse.Namespace, token: str) -> dict[str, str]:
     """Its address, by the word for it, if one is asked for."""
     if options.gateway is None:
@@ -92,8 +72,7 @@ def serve_gateway(node: Node, options: argparse.Namespace, token: str) -> dict[s
 
 def execute(options: argparse.Namespace) -> int:
     token = documents.read_token(options.token_file)
-    if options.metrics is not None:  # before anything joins
-        metrics.check_address(options.metrics, public=options.metrics_public)
+    served_metrics.check(options)  # before anything joins
     serving.log_to_stderr(verbose=options.verbose)
     tune_process_memory()
     with serving.mortal():
@@ -105,13 +84,12 @@ def execute(options: argparse.Namespace) -> int:
             token=token,
             window_bytes=options.window_mib << 20,
         )
-    with serving.Service() as service, node, served_metrics(node, options) as served:
+    with serving.Service() as service, node, served_metrics.served(node, options) as served:
         gateway = serve_gateway(node, options, token)
         if options.json:
             documents.print_line({"name": node.name, "address": node.address, **served, **gateway})
         else:
-            for address in served.values():
-                print(f"square: metrics at http://{address}/metrics", file=sys.stderr, flush=True)
+            served_metrics.announce(served)
             for address in gateway.values():
                 print(f"square: serves processes at {address}", file=sys.stderr, flush=True)
             print(f"{node.name} {node.address}", flush=True)

@@ -1,10 +1,12 @@
-"""`square top`: what nodes carry right now, against what is planned."""
+"""`square top`: what nodes carry right now, against what is planned, and how a training goes."""
 
 import argparse
 import queue
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from square.cli import arguments, documents, traffic
@@ -12,33 +14,61 @@ from square.errors import UnavailableError
 from square.run.interruption import signals_to
 
 if TYPE_CHECKING:
-    from rich.live import Live
+    from rich.console import Group
 
     from square.watch.rates import Rates, View
     from square.watch.scraping import Answer, Scraper
+    from square.watch.training import TrainingView, TrainingWatch
 
 DEFAULT_INTERVAL_SECONDS = 1.0
 # A signal that comes just before a wait begins does not wake it: look again.
 SIGNAL_CHECK_SECONDS = 0.2
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Whom it asks: nodes, a master of parameter servers, or both."""
+
+    scraper: "Scraper"
+    rates: "Rates"
+    training: "TrainingWatch | None"
+
+    def look(self) -> "Look":
+        answers = self.scraper.ask()
+        training = self.training.look() if self.training else None
+        return Look(answers, self.rates.view(answers), training)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What they said."""
+
+    answers: "list[Answer]"
+    traffic: "View"
+    training: "TrainingView | None"
+
+
 def add_parser(commands: arguments.Commands) -> None:
     parser = arguments.add_command(
         commands,
         "top",
-        "what nodes carry right now",
+        "what nodes carry right now, and how a training goes",
         "Shows links, sessions and tenants of running nodes: measured rate against planned rate, "
-        "utilisation, queues, round-trip times. Until Ctrl-C.",
+        "utilisation, queues, round-trip times.\n"
+        "With --master the workers and servers of a training, too, or alone. Until Ctrl-C.",
         "  square node --name a --controller 127.0.0.1:7000 --metrics 127.0.0.1:9100\n"
-        "  square top 127.0.0.1:9100",
+        "  square top 127.0.0.1:9100\n"
+        "  square top --master 127.0.0.1:7100",
     )
     parser.add_argument(
         "addresses",
-        nargs="+",
+        nargs="*",
         metavar="ADDR",
         help="where a node serves its metrics, as `square node --metrics` printed it",
     )
-    parser.add_argument("--by", choices=tuple(traffic.TABLES), help="this table alone")
+    parser.add_argument("--master", metavar="ADDR", help="what `square ps master` printed")
+    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the master's shared secret")
+    parser.add_argument("--by", choices=tuple(traffic.TABLES), help="this table of nodes alone")
     parser.add_argument("--once", action="store_true", help="measure over one interval, print, and end")
     parser.add_argument(
         "--interval",
@@ -50,62 +80,71 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print JSON and nothing else; without --once a line an interval"
     )
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, parser=parser)
 
 
 def execute(options: argparse.Namespace) -> int:
     # Other commands start without what speaks HTTP.
     from square.watch.rates import Rates
     from square.watch.scraping import Scraper
+    from square.watch.training import TrainingWatch
 
+    if not options.addresses and options.master is None:
+        options.parser.error("name where a node serves its metrics, or a training's --master")
+    token = documents.read_token(options.token_file)
+    training = None if options.master is None else TrainingWatch(options.master, token)
     with Scraper(options.addresses) as scraper:
-        rates = Rates()
-        first = scraper.ask()
-        _require_an_answer(first)
-        rates.view(first)
+        watch = Watch(scraper, Rates(), training)
+        _require_an_answer(watch.look())
         if options.once:
             time.sleep(options.interval)
-            answers = scraper.ask()
-            _require_an_answer(answers)
-            _print(rates.view(answers), options)
+            look = watch.look()
+            _require_an_answer(look)
+            _print(look, options)
         else:
-            _watch(scraper, rates, options)
+            _watch(watch, options)
     return 0
 
 
-def _require_an_answer(answers: "list[Answer]") -> None:
-    if any(answer.snapshot for answer in answers):
+def _require_an_answer(look: Look) -> None:
+    error = look.training.error if look.training else None
+    if error is not None and not isinstance(error, UnavailableError):
+        raise error  # it is there, and will say the same again
+    if any(answer.snapshot for answer in look.answers) or (look.training and error is None):
         return
-    reasons = "; ".join(f"{answer.address}: {answer.reason}" for answer in answers)
-    raise UnavailableError(f"no node answers ({reasons}); is there a `square node --metrics ADDR`?")
+    if error is not None and not look.answers:
+        raise error
+    reasons = [f"{answer.address}: {answer.reason}" for answer in look.answers]
+    reasons += [] if error is None else [str(error)]
+    raise UnavailableError(
+        f"no node answers ({'; '.join(reasons)}); is there a `square node --metrics ADDR`?"
+    ) from error
 
 
-def _watch(scraper: "Scraper", rates: "Rates", options: argparse.Namespace) -> None:
+def _watch(watch: Watch, options: argparse.Namespace) -> None:
     # A signal ends it: somebody has seen enough, which is no failure.
     ended: queue.SimpleQueue[int] = queue.SimpleQueue()
     with signals_to(ended.put):
-        views = _views(scraper, rates, options.interval, ended)
+        looks = _looks(watch, options.interval, ended)
         if options.json or not sys.stdout.isatty():
-            for view in views:
-                _print(view, options)
+            for look in looks:
+                _print(look, options)
             return
         from rich.live import Live
 
         with Live(auto_refresh=False, screen=True) as live:
-            for view in views:
-                _show(live, view, options)
+            for look in looks:
+                live.update(_rendered(look, options), refresh=True)
 
 
-def _views(
-    scraper: "Scraper", rates: "Rates", interval: float, ended: "queue.SimpleQueue[int]"
-) -> "Iterator[View]":
-    """One view an interval, the first after one, until a signal comes."""
+def _looks(watch: Watch, interval: float, ended: "queue.SimpleQueue[int]") -> Iterator[Look]:
+    """One an interval, the first after one, until a signal comes."""
     due = time.monotonic()
     while True:
         due = max(due + interval, time.monotonic())
         if _ends_within(ended, due):
             return
-        yield rates.view(scraper.ask())
+        yield watch.look()
 
 
 def _ends_within(ended: "queue.SimpleQueue[int]", due: float) -> bool:
@@ -120,18 +159,29 @@ def _ends_within(ended: "queue.SimpleQueue[int]", due: float) -> bool:
         return True
 
 
-def _print(view: "View", options: argparse.Namespace) -> None:
+def _print(look: Look, options: argparse.Namespace) -> None:
     if not options.json:
         from square.cli import text
 
-        text.console_for().print(traffic.rendered(view, options.by))
+        text.console_for().print(_rendered(look, options))
         return
-    document = traffic.to_document(view, options.by, options.interval)
+    document = traffic.to_document(look.traffic, options.by, options.interval)
+    if look.training is not None:
+        from square.cli.ps import training
+
+        document["training"] = training.to_document(look.training)
     if options.once:
         print(documents.to_text(document))
     else:
         documents.print_line(document)
 
 
-def _show(live: "Live", view: "View", options: argparse.Namespace) -> None:
-    live.update(traffic.rendered(view, options.by), refresh=True)
+def _rendered(look: Look, options: argparse.Namespace) -> "Group":
+    from rich.console import Group
+
+    parts = [traffic.rendered(look.traffic, options.by)] if options.addresses else []
+    if look.training is not None:
+        from square.cli.ps import training
+
+        parts += [training.rendered(look.training)]
+    return Group(*parts)

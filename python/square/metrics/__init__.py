@@ -1,9 +1,10 @@
-"""Prometheus metrics of a node, on a port of its own::
+"""Prometheus metrics of a node, or of a master of parameter servers, on a port of its own::
 
     with square.metrics.serve(node, "127.0.0.1:9100") as server:
         print(server.url)
 
-The text is what Prometheus scrapes and `square top` shows. docs/monitoring.md names every metric.
+The text is what Prometheus scrapes and, of nodes, what `square top` shows. docs/monitoring.md names
+every metric.
 """
 
 import threading
@@ -13,21 +14,21 @@ from typing import Self
 
 from square._core import is_loopback
 from square.errors import InvalidArgumentError, UnavailableError
-from square.metrics.collecting import Measured, NodeCollector
+from square.metrics.collecting import Measured, Training, collector_of
 
-__all__ = ["Measured", "MetricsServer", "check_address", "serve"]
+__all__ = ["Measured", "MetricsServer", "Training", "check_address", "serve"]
 
 
 class MetricsServer:
-    """Serves a node's metrics until it is stopped. Made by :func:`serve`. Thread-safe."""
+    """Serves metrics until it is stopped. Made by :func:`serve`. Thread-safe."""
 
-    def __init__(self, node: Measured, host: str, port: int) -> None:
+    def __init__(self, served: Measured | Training, host: str, port: int) -> None:
         from prometheus_client import CollectorRegistry, make_wsgi_app
 
         from square.metrics.server import ScrapeServer
 
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(NodeCollector(node))
+        registry.register(collector_of(served))
         try:
             self._server = ScrapeServer(host, port, make_wsgi_app(registry, disable_compression=True))
         except OSError as error:
@@ -72,14 +73,17 @@ class MetricsServer:
         self.stop()
 
 
-def serve(node: Measured, address: str = "127.0.0.1:0", *, public: bool = False) -> MetricsServer:
-    """Serves ``node``'s metrics in Prometheus' text format at ``address``; port 0 picks a free one.
+def serve(
+    served: Measured | Training, address: str = "127.0.0.1:0", *, public: bool = False
+) -> MetricsServer:
+    """Serves the metrics of ``served``, a ``square.Node`` or a ``square.ps.Master``, in Prometheus' text
+    format at ``address``; port 0 picks a free one.
 
     The port asks for no password: an address other than loopback is refused without ``public``.
     Raises InvalidArgumentError for what is no address, UnavailableError where it cannot listen.
     """
     host, port = check_address(address, public=public)
-    return MetricsServer(node, host, port)
+    return MetricsServer(served, host, port)
 
 
 def check_address(address: str, *, public: bool = False) -> tuple[str, int]:

@@ -1,1 +1,1 @@
-"""Looks at nodes from outside, through the metrics that they serve."""
+"""Looks at nodes and trainings from outside: through the metrics that nodes serve, and by asking masters."""

@@ -33,7 +33,9 @@ class Scraper:
 
     def __init__(self, addresses: Sequence[str]) -> None:
         self._urls = {address: url_of(address) for address in dict.fromkeys(addresses)}
-        self._pool = ThreadPoolExecutor(min(MAX_THREADS, len(self._urls)), thread_name_prefix="scrape")
+        self._pool = ThreadPoolExecutor(
+            max(1, min(MAX_THREADS, len(self._urls))), thread_name_prefix="scrape"
+        )
         # Nodes are asked directly, whatever proxy the environment names.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

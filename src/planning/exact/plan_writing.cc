@@ -12,6 +12,15 @@ namespace square::planning {
 namespace {
 
 constexpr double kNoShare = 1e-7;
+constexpr double kRounding = 1e-4;
+
+// With capacities many decades apart trees may carry a little more than the program said.
+void trim_to_program(PlanSession& session) {
+  const double carried = carried_bps(session);
+  const bool is_rounding = carried > session.lp_rate_bps && carried <= (1 + kRounding) * session.lp_rate_bps;
+  if (!is_rounding || !session.codes.empty()) return;
+  for (PlanStream& stream : session.streams) stream.rate_bps *= session.lp_rate_bps / carried;
+}
 
 class Writing {
  public:
@@ -70,6 +79,7 @@ class Writing {
     }
     if (solution_.carried.has_value()) {
       write_streams(instance_, *solution_.carried, i, out);
+      trim_to_program(out);
       out.rate_bps = carried_bps(out);
       if (is_used) add_paths(i, out);
     }

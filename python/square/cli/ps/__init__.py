@@ -1,7 +1,7 @@
 """`square ps`: masters and servers of parameter servers, and how they are."""
 
 from square.cli import arguments
-from square.cli.ps import master, place, server, status
+from square.cli.ps import audit, master, place, rounds, server, status
 
 
 def add_parser(commands: arguments.Commands) -> None:
@@ -16,5 +16,5 @@ def add_parser(commands: arguments.Commands) -> None:
         "  square ps status --master 127.0.0.1:7000",
     )
     roles = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for role in (master, server, status, place):
+    for role in (master, server, status, rounds, audit, place):
         role.add_parser(roles)

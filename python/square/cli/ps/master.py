@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from square.cli import arguments, documents, serving
+from square.cli import arguments, documents, served_metrics, serving
 from square.ps import Ewma, Master, Nesterov
 
 
@@ -20,6 +20,7 @@ def add_parser(commands: arguments.Commands) -> None:
     _add_addresses(parser)
     _add_rounds(parser)
     _add_outer(parser)
+    served_metrics.add_options(parser)
     parser.add_argument("--json", action="store_true", help="print the addresses as a line of JSON")
     parser.add_argument("--verbose", action="store_true", help="log more")
     parser.set_defaults(execute=execute)
@@ -92,6 +93,7 @@ def _add_outer(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     token = documents.read_token(options.token_file)
+    served_metrics.check(options)  # before anything listens
     serving.log_to_stderr(verbose=options.verbose)
     with (
         serving.Service() as service,
@@ -113,10 +115,12 @@ def execute(options: argparse.Namespace) -> int:
             move_shards=not options.no_move,
             lease=options.lease,
         ) as master,
+        served_metrics.served(master, options) as served,
     ):
         if options.json:
-            documents.print_line({"address": master.address, "controller": master.controller})
+            documents.print_line({"address": master.address, "controller": master.controller, **served})
         else:
+            served_metrics.announce(served)
             print(master.address, flush=True)
         service.wait()
         print("square: master stops", file=sys.stderr, flush=True)

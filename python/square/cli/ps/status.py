@@ -1,11 +1,11 @@
 """`square ps status`."""
 
 import argparse
-import dataclasses
-from pathlib import Path
 
 from square.cli import arguments, documents
-from square.ps import Status, ask
+from square.cli.ps.documents import to_plain
+from square.cli.ps.question import add_question, asked
+from square.ps import Status
 
 
 def add_parser(commands: arguments.Commands) -> None:
@@ -16,19 +16,15 @@ def add_parser(commands: arguments.Commands) -> None:
         "Prints the newest version, what is in it, and each member's last round.",
         "  square ps status --master 127.0.0.1:7000 --json",
     )
-    parser.add_argument("--master", required=True, metavar="ADDR", help="what `square ps master` printed")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the master's shared secret")
-    parser.add_argument(
-        "--timeout", type=arguments.positive_float, default=5.0, metavar="SECONDS", help="default 5"
-    )
+    add_question(parser)
     parser.add_argument("--json", action="store_true", help="print it as JSON")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
-    status = ask(options.master, token=documents.read_token(options.token_file), timeout=options.timeout)
+    status = asked(options)
     if options.json:
-        print(documents.to_text(dataclasses.asdict(status)))
+        print(documents.to_text(to_plain(status)))
     else:
         _print(status)
     return 0

@@ -86,6 +86,7 @@ Cluster::Cluster(std::uint64_t seed, ClusterShape shape)
       worker_executors_(shape_.workers),
       workers_(shape_.workers),
       logs_(shape_.workers) {
+  if (shape_.shared_link > 0) data_.share_links(shape_.shared_link);
   start_master();
   for (std::size_t i = 0; i < shape_.servers; ++i) start_server(i);
   for (std::size_t i = 0; i < shape_.workers; ++i) start_worker(i);
@@ -148,7 +149,7 @@ void Cluster::start_worker(std::size_t index) {
   worker_executors_[index] = simulation_.make_executor(name);
   data_.set_process(name, worker_executors_[index].get());
   workers_[index] = std::make_unique<Trainer>(name, model_, data_, lines_, *worker_executors_[index],
-                                              simulation_.clock(), logs_[index], dice_.number());
+                                              simulation_.clock(), logs_[index], shape_.pace, dice_.number());
   lines_.set_member(name, workers_[index].get(), worker_executors_[index].get());
 }
 
@@ -188,7 +189,12 @@ void Cluster::watch() {
 bool Cluster::run(Duration limit) {
   return simulation_.run_until(
       [this] {
-        return master_ != nullptr && !versions_.empty() && master_->answer().chunks_done() == shape_.chunks;
+        if (master_ == nullptr || versions_.empty()) return false;
+        std::uint64_t done = 0;
+        for (const v1::PsRange& range : master_->committed().record.chunks_done()) {
+          done += range.end() - range.begin();
+        }
+        return done == shape_.chunks;
       },
       now() + limit);
 }

@@ -20,6 +20,9 @@ struct ClusterShape {
   std::size_t standing_by = 0;  // servers without a shard
   std::size_t workers = 4;
   std::size_t chunks = 160;  // and elements of the model
+  TrainerPace pace{};
+  // Floats per second of every host's link, in and out, that its transfers share; 0: see DataNetwork.
+  double shared_link = 0;
   ps::TrainingOptions settings;
 };
 
@@ -68,6 +71,9 @@ class Cluster {
   };
   [[nodiscard]] const std::map<std::uint64_t, Version>& versions() const { return versions_; }
   [[nodiscard]] const TrainerLog& log(std::size_t worker) const { return logs_[worker]; }
+  [[nodiscard]] const Trainer* worker(std::size_t index) const { return workers_[index].get(); }
+  // Precondition: it is there.
+  [[nodiscard]] v1::PsAnswer status() const { return master_->answer(); }
   [[nodiscard]] std::string trouble() const;
 
  private:

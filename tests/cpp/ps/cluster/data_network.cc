@@ -64,6 +64,10 @@ void DataNetwork::begin(const std::string& key) {
   if (!one.values || !one.received) return;
   one.is_moving = true;
   const double floats = static_cast<double>(one.values->size());
+  if (links_) {
+    return links_->begin(one.number, one.from, one.to, floats,
+                         [this, key, number = one.number] { arrive(key, number); });
+  }
   const Duration time = kDelay + from_seconds(floats / std::min(rate(one.from), rate(one.to)));
   clockwork_->post_at(simulation_.clock().now() + time,
                       [this, key, number = one.number] { arrive(key, number); });
@@ -88,6 +92,7 @@ void DataNetwork::fail(const std::string& key, const Status& reason) {
   if (found == transfers_.end()) return;
   Transfer one = std::move(found->second);
   transfers_.erase(found);
+  if (links_) links_->end(one.number);
   Executor* const from = processes_[one.from];
   Executor* const to = processes_[one.to];
   if (one.sent && from != nullptr) from->post([sent = one.sent, reason] { sent(reason); });

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/cluster/shared_links.h"
 #include "square/executor.h"
 #include "square/simulation.h"
 #include "square/status.h"
@@ -25,6 +26,10 @@ class DataNetwork {
   void set_process(const std::string& host, Executor* executor);
   void set_blocked(const std::string& one, const std::string& other, bool is_blocked);
   void set_rate(const std::string& host, double floats_per_second) { rates_[host] = floats_per_second; }
+  // Transfers share the links of their hosts, instead of each having a rate of its own.
+  void share_links(double floats_per_second) {
+    links_ = std::make_unique<SharedLinks>(simulation_, floats_per_second);
+  }
 
   void send(const std::string& key, const std::string& from, const std::string& to, Values values,
             std::function<void(Status)> done);
@@ -57,6 +62,7 @@ class DataNetwork {
   std::map<std::string, double> rates_;
   std::map<std::pair<std::string, std::string>, bool> blocked_;
   std::map<std::string, Transfer> transfers_;
+  std::unique_ptr<SharedLinks> links_;  // null: they are not shared
   std::uint64_t last_ = 0;
 };
 

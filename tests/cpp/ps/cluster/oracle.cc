@@ -126,6 +126,7 @@ void Cluster::check_replay() {
 }
 
 void Cluster::check_stops() {
+  if (shape_.shared_link > 0) return;  // how long moves take depends on the others'
   const Duration moves = from_seconds(2 * static_cast<double>(shape_.chunks) / kSlowRate);
   const Duration limit = kLongestStop + kSlowestDisk + moves + shape_.settings.grace.value_or(Duration(0));
   for (std::size_t i = 0; i < logs_.size(); ++i) {

@@ -10,13 +10,13 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr Duration kLook = milliseconds(10);
 constexpr std::uint32_t kChunksAtOnce = 3;
 
 }  // namespace
 
 Trainer::Trainer(std::string name, v1::PsModel model, DataNetwork& data, ControlLines& lines,
-                 Executor& executor, const Clock& clock, TrainerLog& log, std::uint64_t seed)
+                 Executor& executor, const Clock& clock, TrainerLog& log, const TrainerPace& pace,
+                 std::uint64_t seed)
     : name_(std::move(name)),
       incarnation_(seed | 1U),
       data_(data),
@@ -26,7 +26,9 @@ Trainer::Trainer(std::string name, v1::PsModel model, DataNetwork& data, Control
       log_(log),
       dice_(seed),
       size_(ps::elements_of(model)),
-      step_(dice_.between(milliseconds(30), milliseconds(60))),
+      step_(dice_.between(pace.shortest_step, pace.longest_step)),
+      steps_between_pushes_(pace.steps_between_pushes),
+      look_(pace.look),
       state_({name_, name_, incarnation_, std::move(model)}, *this,
              [this](v1::PsReport report) { lines_.report(name_, std::move(report)); }),
       parameters_(size_),
@@ -81,7 +83,7 @@ void Trainer::live() {
   }());
   if (const auto ready = state_.begin_adopting()) adopt(*ready);
   if (state_.base_version() != 0 && !state_.must_wait() && now >= next_step_) train();
-  executor_.post_at(now + kLook, [this, alive = alive_] {
+  executor_.post_at(now + look_, [this, alive = alive_] {
     if (*alive) live();
   });
 }
@@ -103,7 +105,7 @@ void Trainer::train() {
     parameters_[chunk] -= kMark;
     state_.consume({1, {chunk}});
   }
-  if (steps_ >= kStepsBetweenPushes && state_.can_push() && state_.has_work()) push();
+  if (steps_ >= steps_between_pushes_ && state_.can_push() && state_.has_work()) push();
 }
 
 void Trainer::push() {

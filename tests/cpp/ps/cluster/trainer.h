@@ -25,14 +25,21 @@ struct TrainerLog {
   std::uint64_t steps = 0;
 };
 
+// How long steps are, drawn for each trainer, and how many it does between pushes.
+struct TrainerPace {
+  Duration shortest_step = std::chrono::milliseconds(30);
+  Duration longest_step = std::chrono::milliseconds(60);
+  int steps_between_pushes = 4;
+  Duration look = std::chrono::milliseconds(10);  // how often it looks whether there is something to do
+};
+
 class Trainer final : public LineOwner, public ps::ParameterHost {
  public:
   static constexpr float kMark = 0.25F;
-  static constexpr int kStepsBetweenPushes = 4;
 
   // `model`: as many elements as there are chunks. Parameters are all zeros at first.
   Trainer(std::string name, v1::PsModel model, DataNetwork& data, ControlLines& lines, Executor& executor,
-          const Clock& clock, TrainerLog& log, std::uint64_t seed);
+          const Clock& clock, TrainerLog& log, const TrainerPace& pace, std::uint64_t seed);
   ~Trainer() override { *alive_ = false; }
 
   void on_attached() override { state_.on_attached(); }
@@ -45,6 +52,7 @@ class Trainer final : public LineOwner, public ps::ParameterHost {
 
   // The next push is not finite.
   void spoil() { is_spoilt_ = true; }
+  [[nodiscard]] Duration step() const { return step_; }
   [[nodiscard]] bool is_finished() const { return state_.is_finished(); }
   [[nodiscard]] const ps::WorkerState& state() const { return state_; }
   // It was paused: that is no stop of its own.
@@ -69,6 +77,8 @@ class Trainer final : public LineOwner, public ps::ParameterHost {
   Dice dice_;
   const std::size_t size_;
   const Duration step_;
+  const int steps_between_pushes_;
+  const Duration look_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   ps::WorkerState state_;
 
