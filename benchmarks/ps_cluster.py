@@ -19,6 +19,7 @@ def train_with_servers(site: str, settings: dict[str, Any]) -> dict[str, Any]:
 
     model = {"all": np.zeros(settings["elements"], np.float32)}
     waits: list[float] = []
+    breakdown: list[tuple[float, float]] = []
     with square.ps.Worker(
         model,
         master=settings["master"],
@@ -38,8 +39,20 @@ def train_with_servers(site: str, settings: dict[str, Any]) -> dict[str, Any]:
             if came.outcome != "adopted":
                 raise SystemExit(f"{site}: {came}")
             waits.append(came.seconds)
+            if settings.get("breakdown"):
+                breakdown.append(_push_and_pull(site, settings))
         spent = time.time() - begun
-    return {"steps": len(waits) * settings["steps"], "seconds": spent, "waits": waits}
+    steps = len(waits) * settings["steps"]
+    return {"steps": steps, "seconds": spent, "waits": waits, "breakdown": breakdown}
+
+
+def _push_and_pull(site: str, settings: dict[str, Any]) -> tuple[float, float]:
+    """Seconds of the last ones, as the master has them."""
+    import square.ps
+
+    status = square.ps.ask(settings["master"], token=os.environ["SQUARE_TOKEN"])
+    own = next(worker for worker in status.workers if worker.name == site)
+    return own.push_seconds, own.pull_seconds
 
 
 def train_with_diloco(site: str, settings: dict[str, Any]) -> dict[str, Any]:

@@ -4,11 +4,13 @@ in place of inner steps. Needs root, or `unshare --user --map-root-user`.
     python benchmarks/ps_clusters.py speeds [--slow-mbps 10 ...]   throughput over synchronous DiLoCo
     python benchmarks/ps_clusters.py scaling [--clusters 1 ... 7]  weak scaling
     python benchmarks/ps_clusters.py relays                        pushes over Square and over Gloo
+    python benchmarks/ps_clusters.py many [--clusters 8] [--servers 3]  where each cluster's time goes
 
 "speeds": four clusters whose steps take 1, 1.16, 1.33 and 1.5 times as long, three with 100 Mbit/s to the
 servers' site and one with less. What asynchrony can gain is known from the times of steps and transfers; the
 figure is the part of it that is reached. "relays": the slow cluster's direct link to the servers' site has 10
-Mbit/s, all others have 100, and the same bytes go by Gloo's send and receive.
+Mbit/s, all others have 100, and the same bytes go by Gloo's send and receive. "many": clusters of unlike
+speeds with 100 Mbit/s to each of several servers' sites; what the master says of each, as in Di-PS's Table 2.
 """
 
 import argparse
@@ -56,31 +58,46 @@ def mesh(names: Sequence[str], slow: str) -> square.Topology:
 
 
 def run_servers(
-    topology: square.Topology, clusters: Sequence[str], settings: dict[str, Any], steps: Sequence[float]
-) -> list[dict[str, Any]]:
-    """What every cluster says, and the master's status in the last one."""
+    topology: square.Topology,
+    clusters: Sequence[str],
+    settings: dict[str, Any],
+    steps: Sequence[float],
+    hubs: Sequence[str] = (HUB,),
+) -> tuple[list[dict[str, Any]], square.ps.Status]:
+    """What every cluster says, and the master's status once they are through."""
     with Sites(topology) as sites, tempfile.TemporaryDirectory() as folder:
         token = Path(folder) / "token"
         token.write_text(sites.token)
         master = sites.beside(
             lambda address: square.ps.Master(
-                f"{address}:7000", token=sites.token, overlay=topology, clip=None, grace=0.0, penalty=None
+                f"{address}:7000",
+                token=sites.token,
+                overlay=topology,
+                servers=len(hubs),
+                clip=None,
+                grace=0.0,
+                penalty=None,
             )
         )
         with master:
-            server = sites.start(
-                HUB,
-                [sys.executable, "-m", "square", "ps", "server", "--master", master.address, "--name", HUB,
-                 "--snapshots", f"{folder}/snapshots", "--token-file", str(token),
-                 "--bind", f"{sites.address_of(HUB)}:0"],
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            )  # fmt: skip
+            servers = [
+                sites.start(
+                    hub,
+                    [sys.executable, "-m", "square", "ps", "server", "--master", master.address,
+                     "--name", hub, "--snapshots", f"{folder}/{hub}", "--token-file", str(token),
+                     "--bind", f"{sites.address_of(hub)}:0"],
+                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                )
+                for hub in hubs
+            ]  # fmt: skip
             try:
                 given = settings | {"master": master.address, "clusters": len(clusters)}
-                return _collect(sites, clusters, "ps", given, steps, {"SQUARE_TOKEN": sites.token})
+                said = _collect(sites, clusters, "ps", given, steps, {"SQUARE_TOKEN": sites.token})
+                return said, master.status()
             finally:
-                server.kill()
-                server.wait()
+                for server in servers:
+                    server.kill()
+                    server.wait()
 
 
 def run_ranks(
@@ -167,7 +184,7 @@ def speeds(options: argparse.Namespace) -> list[dict[str, Any]]:
         topology = star({name: capacity * MBPS for name, capacity in capacities.items()})
         steps = [options.step_seconds * speed for speed in SPEEDS]
         settings = {"elements": options.elements, "seconds": options.seconds}
-        asynchronous = run_servers(topology, names, settings, steps)
+        asynchronous, _ = run_servers(topology, names, settings, steps)
         synchronous = run_ranks("diloco", topology, names, settings, steps)
         # Of each alone: its steps, its push and its pull at the link's rate.
         bits = options.elements * (PUSH_BITS + PULL_BITS)
@@ -201,7 +218,7 @@ def scaling(options: argparse.Namespace) -> list[dict[str, Any]]:
         names = [f"c{number}" for number in range(count)]
         topology = star(dict.fromkeys(names, 100 * MBPS))
         settings = {"elements": options.elements, "seconds": options.seconds}
-        said = run_servers(topology, names, settings, [options.step_seconds] * count)
+        said, _ = run_servers(topology, names, settings, [options.step_seconds] * count)
         waits = [wait for one in said for wait in one["waits"]]
         exchange = statistics.median(waits)
         rows.append(
@@ -223,7 +240,7 @@ def relays(options: argparse.Namespace) -> list[dict[str, Any]]:
     topology = mesh(names, "d")
     steps = [options.step_seconds] * 4
     settings = {"elements": options.elements, "seconds": options.seconds, "rounds": 3}
-    over_square = run_servers(topology, names, settings, steps)
+    over_square, _ = run_servers(topology, names, settings, steps)
     over_gloo = run_ranks("gloo", topology, [HUB, *names], settings, [0.0] * 5)
     square_seconds = {one["site"]: statistics.median(one["waits"]) for one in over_square}
     gloo_seconds = {one["site"]: statistics.median(one["waits"]) for one in over_gloo[1:]}
@@ -237,20 +254,61 @@ def relays(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [row]
 
 
+def many(options: argparse.Namespace) -> list[dict[str, Any]]:
+    count = options.clusters[-1] if len(options.clusters) == 1 else 8
+    names = [f"c{number}" for number in range(count)]
+    hubs = [f"servers{number}" for number in range(options.servers)]
+    topology = square.Topology()
+    for name in (*hubs, *names):
+        topology.add_node(name)
+    for name in names:
+        for hub in hubs:
+            topology.add_link(name, hub, 100 * MBPS)
+            topology.add_link(hub, name, 100 * MBPS)
+    steps = [options.step_seconds * (1 + 0.5 * number / max(count - 1, 1)) for number in range(count)]
+    settings = {"elements": options.elements, "seconds": options.seconds, "breakdown": True}
+    said, status = run_servers(topology, names, settings, steps, hubs)
+    rows = []
+    for one, step in zip(said, steps, strict=True):
+        rounds = one["breakdown"]
+        rows.append(
+            {
+                "cluster": one["site"],
+                "steps_seconds": STEPS * step,
+                "push_seconds": statistics.median(push for push, _ in rounds),
+                "pull_seconds": statistics.median(pull for _, pull in rounds),
+                "wait_seconds": statistics.median(one["waits"]),
+                "training_share": one["steps"] * step / one["seconds"],
+            }
+        )
+        print(rows[-1], file=sys.stderr, flush=True)
+    for server in status.servers:
+        rows.append(
+            {
+                "server": server.name,
+                "elements": server.elements,
+                "update_seconds": server.update_seconds,
+                "snapshot_seconds": server.snapshot_seconds,
+            }
+        )
+        print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=("speeds", "scaling", "relays"))
+    kinds = {"speeds": speeds, "scaling": scaling, "relays": relays, "many": many}
+    parser.add_argument("what", choices=kinds)
     parser.add_argument("--slow-mbps", type=float, nargs="+", default=[10.0, 25.0, 50.0, 100.0])
     parser.add_argument("--clusters", type=int, nargs="+", default=[1, 2, 3, 4, 5, 6, 7])
+    parser.add_argument("--servers", type=int, default=3, help='of "many"')
     parser.add_argument("--elements", type=int, default=1_000_000)
     parser.add_argument("--step-seconds", type=float, default=0.05)
     parser.add_argument("--seconds", type=float, default=30.0, help="of each run")
     options = parser.parse_args()
-    print(
-        json.dumps({"speeds": speeds, "scaling": scaling, "relays": relays}[options.what](options), indent=1)
-    )
+    print(json.dumps(kinds[options.what](options), indent=1))
 
 
 if __name__ == "__main__":
