@@ -119,8 +119,8 @@ class Master::Core {
   }
 
   MasterEvents events() {
-    return {{[this](PeerId peer, v1::PsReport report) {
-               strand_.post([this, peer, report = std::move(report)] {
+    return {{[this](PeerId peer, v1::PsReport report, std::shared_ptr<const void> reading) {
+               strand_.post([this, peer, report = std::move(report), reading = std::move(reading)] {
                  state_.on_report(peer, report, steady_clock().now());
                });
              },

@@ -78,7 +78,12 @@ void Member::attach(MemberHandlers handlers) {
       options_.master_address, options_.token,
       LineEvents{[this] { strand_.post([this] { handlers_.on_attached(); }); },
                  [this](v1::PsOrder order) {
-                   strand_.post([this, order = std::move(order)] { handlers_.on_order(order); });
+                   room_.acquire();
+                   // Also where a strand that is stopped drops it.
+                   std::shared_ptr<const void> place(nullptr, [this](const void*) { room_.release(); });
+                   strand_.post([this, order = std::move(order), place = std::move(place)] {
+                     handlers_.on_order(order);
+                   });
                  },
                  [this](const Status& /*reason*/) { strand_.post([this] { handlers_.on_detached(); }); }});
   strand_.post([this] { tick(); });

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <semaphore>
 #include <string>
 
 #include "ps/grpc/communicator_lines.h"
@@ -24,6 +25,9 @@ struct MemberHandlers {
 
 class Member {
  public:
+  // Of the master's, that the strand has not come to.
+  static constexpr std::ptrdiff_t kMaxWaitingOrders = 4096;
+
   // Finds the master, and joins its overlay. Errors: those of ask_master() and Node::join(). Blocks.
   static Result<std::unique_ptr<Member>> join(const MemberOptions& options);
   ~Member();
@@ -51,6 +55,8 @@ class Member {
   const std::uint64_t incarnation_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<CommunicatorLines> lines_;
+  std::counting_semaphore<> room_{
+      kMaxWaitingOrders};  // for orders on the strand: the line is not read beyond
   ThreadExecutor strand_;
   MemberHandlers handlers_;
   std::unique_ptr<MemberLine> line_;

@@ -62,17 +62,26 @@ void MemberCall::OnWriteDone(bool ok) {
 
 void MemberCall::OnReadDone(bool ok) {
   if (ok) {
-    events_->on_report(peer_, std::move(incoming_));
+    std::shared_ptr<const void> reading(nullptr,
+                                        [call = shared_from_this()](const void*) { call->read_next(); });
+    v1::PsReport report = std::move(incoming_);
     incoming_ = {};
-  }
-  const std::lock_guard lock(mutex_);
-  if (ok && !reason_) {
-    StartRead(&incoming_);
+    events_->on_report(peer_, std::move(report), std::move(reading));
     return;
   }
-  if (!ok && !is_writing_) outgoing_.clear();
+  const std::lock_guard lock(mutex_);
+  if (!is_writing_) outgoing_.clear();
   if (!reason_) reason_ = Status::ok();
   finish_if_idle();
+}
+
+void MemberCall::read_next() {
+  const std::lock_guard lock(mutex_);
+  if (!reason_) {
+    StartRead(&incoming_);
+  } else {
+    finish_if_idle();
+  }
 }
 
 void MemberCall::OnDone() {

@@ -17,7 +17,8 @@ inline constexpr std::size_t kMaxQueuedOrders = 65'536;
 
 // What is heard on lines. Called from threads of gRPC; must not block.
 struct MemberEvents {
-  std::function<void(PeerId, v1::PsReport)> on_report;
+  // Nothing more is read of that line while somebody keeps `reading`: so what waits to be heard is bounded.
+  std::function<void(PeerId, v1::PsReport, std::shared_ptr<const void> reading)> on_report;
   // The last of a line.
   std::function<void(PeerId)> on_lost;
 };
@@ -43,6 +44,7 @@ class MemberCall final : public grpc::ServerBidiReactor<v1::PsReport, v1::PsOrde
   MemberCall(PeerId peer, const MemberEvents* events, grpc::CallbackServerContext* context)
       : peer_(peer), events_(events), context_(context) {}
   void write_next();
+  void read_next();
   void finish_if_idle();
 
   const PeerId peer_;
