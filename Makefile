@@ -23,6 +23,7 @@ STEP := packaging/step
 TEST_PROCESSES ?= 2
 # Simulated overlays under a sanitizer, where each takes ten times as long.
 SANITIZED_SEEDS ?= 100
+SANITIZED_KILLS ?= 10
 
 # One cache serves all build directories, which debug information would otherwise tell apart.
 export CCACHE_DIR ?= $(CURDIR)/.cache/ccache
@@ -170,15 +171,17 @@ test-torch-suite: python $(TORCH_DONE)
 sanitize: build/asan/build.ninja build/tsan/build.ninja
 	@$(STEP) "build asan" "read the compiler's first error above" cmake --build build/asan --parallel $(JOBS)
 	@$(STEP) "C++ tests under asan" "the report above names the line" \
-	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) ctest --preset asan --parallel $(JOBS)
+	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) SQUARE_KILLS=$(SANITIZED_KILLS) ctest --preset asan --parallel $(JOBS)
 	@$(STEP) "build tsan" "read the compiler's first error above" cmake --build build/tsan --parallel $(JOBS)
 	@$(STEP) "C++ tests under tsan" "the report above names both threads" \
-	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) packaging/fixed-addresses ctest --preset tsan --parallel $(JOBS)
+	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) SQUARE_KILLS=$(SANITIZED_KILLS) packaging/fixed-addresses ctest --preset tsan --parallel $(JOBS)
 
 ## test-long: all tests with many more seeds, and those too long for every day
 .PHONY: test-long
 test-long: export SQUARE_LONG := 1
 test-long: export SQUARE_SEEDS := 20000
+test-long: export SQUARE_KILLS := 1000
+test-long: export SANITIZED_KILLS := 100
 test-long: test sanitize test-torch test-bugs
 
 ## test-bugs: plants each bug that the simulation is to find, some minutes

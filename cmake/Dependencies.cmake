@@ -8,6 +8,7 @@ find_package(pugixml REQUIRED)
 find_package(tomlplusplus REQUIRED)
 find_package(xtensor REQUIRED)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(POSTGRES REQUIRED IMPORTED_TARGET libpq)
 pkg_check_modules(SQLITE REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(CLP REQUIRED IMPORTED_TARGET clp)
 # The module, not a config: Debian ships none for Protobuf, and gRPC's config needs it first.

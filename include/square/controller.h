@@ -19,8 +19,9 @@ struct ControllerOptions {
   std::string bind_address = "127.0.0.1:0";
   std::string advertised_address;  // empty: the bound one
   std::string token;
-  // A file that keeps what must outlive the controller: groups, numbers, the nodes. One that is not there is
-  // made. Empty: nothing is kept, and nodes tell a controller that is started again what they run.
+  // What keeps all that must outlive the controller: groups, numbers, the nodes. A file, which is made where
+  // it is not there; or a PostgreSQL database, "postgresql://user@host/database". Empty: nothing is kept, and
+  // nodes tell a controller that is started again what they run.
   std::string store;
   // A node that is not heard of for this long has left.
   Duration lease = std::chrono::seconds(10);

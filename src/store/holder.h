@@ -4,7 +4,12 @@
 #include <cstdint>
 #include <string>
 
+#include "square/clock.h"
+
 namespace square::store {
+
+// Who waits for a store looks this often whether it is free.
+inline constexpr Duration kHolderWatchStep = std::chrono::milliseconds(100);
 
 struct Holder {
   std::int64_t process = 0;  // 0: nobody

@@ -18,7 +18,6 @@ namespace {
 
 // "SQST", in the field of the file's header that says whose it is.
 constexpr std::int64_t kApplicationId = 0x53515354;
-constexpr Duration kWatchStep = std::chrono::milliseconds(100);
 
 constexpr const char* kSchema = R"(
   CREATE TABLE record(key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -85,7 +84,7 @@ Result<bool> take_hold(SqliteFile& file, const std::optional<Lead>& silent) {
 // Blocks while another process may hold the file.
 Status hold(SqliteFile& file, const std::string& path) {
   std::optional<Lead> first;
-  for (Duration waited{0};; waited += kWatchStep) {
+  for (Duration waited{0};; waited += kHolderWatchStep) {
     bool held = false;
     const Status looked = file.transact([&]() -> Status {
       SQUARE_RETURN_IF_ERROR(prepare(file, path));
@@ -101,7 +100,7 @@ Status hold(SqliteFile& file, const std::string& path) {
           "another controller, process {} on {}, has the store {}; stop that one or name another file",
           now.holder.process, now.holder.host, path));
     }
-    std::this_thread::sleep_for(kWatchStep);
+    std::this_thread::sleep_for(kHolderWatchStep);
   }
 }
 

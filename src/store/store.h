@@ -1,4 +1,4 @@
-// What must outlive its process: records under keys, in a file or in memory.
+// What must outlive its process: records under keys, in a file, a database or memory.
 #pragma once
 
 #include <cstdint>
@@ -40,5 +40,9 @@ class Store {
 
 // Forgets everything with its process.
 std::unique_ptr<Store> make_memory_store();
+
+// Where it is: "" in memory, "postgresql://..." in a database, else in an SQLite file of that path. Blocks,
+// and errors: those of postgres_store.h and sqlite_store.h.
+Result<std::unique_ptr<Store>> open_store(const std::string& place);
 
 }  // namespace square::store

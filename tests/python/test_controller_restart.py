@@ -1,4 +1,4 @@
-"""A controller that is killed and started again while its nodes train: with a store and without."""
+"""A controller that is killed and started again while its nodes train: with a store and without one."""
 
 import random
 import threading
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import square
 from commands import wait_until
+from database import postgres
 from groups import TIMEOUT_SECONDS
 from square.errors import AlreadyExistsError, SquareError
 from test_cli_serve import serving
@@ -21,7 +22,7 @@ NAMES = ["a", "b", "c"]
 class Restarted:
     """`square controller` at one address, over several lives."""
 
-    def __init__(self, stack: ExitStack, store: Path | None) -> None:
+    def __init__(self, stack: ExitStack, store: Path | str | None) -> None:
         self._stack = stack
         self._store = ["--store", store] if store else []
         self._process, self.address = self._start("127.0.0.1:0")
@@ -94,7 +95,7 @@ class Job:
                 thread.join()
 
 
-def check_kills(store: Path | None, kills: int, seed: int) -> None:
+def check_kills(store: Path | str | None, kills: int, seed: int) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
     with ExitStack() as stack:
@@ -119,6 +120,12 @@ def check_kills(store: Path | None, kills: int, seed: int) -> None:
 @pytest.mark.parametrize("is_stored", [False, True], ids=["forgetful", "stored"])
 def test_a_controller_that_is_killed_harms_nobody(tmp_path: Path, is_stored: bool) -> None:
     check_kills(tmp_path / "store" if is_stored else None, kills=4, seed=random.randrange(1 << 30))
+
+
+# The same beside the making of a database.
+def test_a_controller_with_a_database_that_is_killed_harms_nobody() -> None:
+    with postgres() as address:
+        check_kills(address, kills=4, seed=random.randrange(1 << 30))
 
 
 @pytest.mark.long

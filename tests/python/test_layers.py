@@ -90,6 +90,7 @@ FOREIGN = {
     "Protobuf": (re.compile(r"^google/protobuf/"), {"controller", "transport", "ps"}),
     "pugixml": (re.compile(r"^pugixml"), {"topology"}),
     "SQLite": (re.compile(r"^sqlite3"), {"store"}),
+    "PostgreSQL": (re.compile(r"^libpq"), {"store"}),
     "pybind11": (re.compile(r"^pybind11/"), {"bindings"}),
 }
 

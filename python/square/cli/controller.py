@@ -38,9 +38,9 @@ def add_parser(commands: arguments.Commands) -> None:
     )
     parser.add_argument(
         "--store",
-        type=Path,
         metavar="FILE",
-        help="keep groups and numbers there, for the controller that is started next",
+        help="keep groups and numbers there, for the controller that is started next; "
+        "postgresql://... is a database, and lets that one be on another machine",
     )
     parser.add_argument("--json", action="store_true", help="print the address as a line of JSON")
     parser.add_argument("--verbose", action="store_true", help="log more")

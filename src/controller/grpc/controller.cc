@@ -16,7 +16,7 @@
 #include "controller/coordinator_thread.h"
 #include "controller/grpc/service.h"
 #include "controller/protocol.h"
-#include "store/sqlite_store.h"
+#include "store/store.h"
 
 namespace square {
 namespace {
@@ -151,10 +151,7 @@ class Controller::Core {
 
 Result<std::unique_ptr<Controller>> Controller::start(ControllerOptions options, Scenario scenario) {
   SQUARE_RETURN_IF_ERROR(check_address(options).status());  // before the time that planning takes
-  std::unique_ptr<store::Store> store = store::make_memory_store();
-  if (!options.store.empty()) {
-    SQUARE_ASSIGN_OR_RETURN(store, store::open_sqlite_store(options.store));
-  }
+  SQUARE_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, store::open_store(options.store));
   SQUARE_ASSIGN_OR_RETURN(auto running, CoordinatorThread::create(options.lease, options.install_timeout,
                                                                   scenario, std::move(store)));
   return serve(std::make_unique<Core>(std::move(options), std::move(scenario), std::move(running)));

@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -12,10 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "store/holding_process.h"
+#include "store/opened_store.h"
 #include "store/sqlite.h"
 
 using namespace square;
 using namespace square::store;
+using namespace square::test;
 
 namespace {
 
@@ -33,53 +35,6 @@ class Directory {
   std::filesystem::path path_;
 };
 
-std::unique_ptr<Store> open(const std::string& path) {
-  auto opened = open_sqlite_store(path);
-  INFO(opened.status().to_string());
-  REQUIRE(opened.is_ok());
-  return std::move(*opened);
-}
-
-// A process that opens the store, says so with a byte, and waits to be ended.
-class HoldingProcess {
- public:
-  explicit HoldingProcess(const std::string& path) {
-    int ends[2];
-    REQUIRE(::pipe(ends) == 0);
-    process_ = ::fork();
-    if (process_ == 0) {
-      const auto held = open_sqlite_store(path);
-      const char word = held.is_ok() ? 'y' : 'n';
-      if (::write(ends[1], &word, 1) != 1) ::_exit(1);
-      for (;;) ::pause();
-    }
-    char word = 0;
-    REQUIRE(::read(ends[0], &word, 1) == 1);
-    REQUIRE(word == 'y');
-    ::close(ends[0]);
-    ::close(ends[1]);
-  }
-  ~HoldingProcess() { end(); }
-  void stop() const { ::kill(process_, SIGSTOP); }
-  void end() {
-    if (process_ == 0) return;
-    ::kill(process_, SIGKILL);
-    ::waitpid(process_, nullptr, 0);
-    process_ = 0;
-  }
-
- private:
-  pid_t process_ = 0;
-};
-
-using Records = std::map<std::string, std::string>;
-
-Records records_of(Store& store) {
-  auto records = store.read();
-  REQUIRE(records.is_ok());
-  return *records;
-}
-
 void write_text(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 }  // namespace
@@ -89,7 +44,7 @@ TEST_CASE("a store keeps its records and its identity, and counts who takes hold
   const std::string path = directory.file("store");
   StoreId id = 0;
   {
-    const auto store = open(path);
+    const auto store = opened_store(path);
     id = store->id();
     CHECK(store->term() == 1);
     CHECK(records_of(*store).empty());
@@ -97,11 +52,11 @@ TEST_CASE("a store keeps its records and its identity, and counts who takes hold
     REQUIRE(store->write({{"a", "2"}, {"c", std::nullopt}}).is_ok());
     CHECK(records_of(*store) == Records{{"a", "2"}, {"b", std::string("\0\xff", 2)}});
   }
-  const auto again = open(path);
+  const auto again = opened_store(path);
   CHECK(again->id() == id);
   CHECK(again->term() == 2);
   CHECK(records_of(*again) == Records{{"a", "2"}, {"b", std::string("\0\xff", 2)}});
-  CHECK(open(directory.file("other"))->id() != id);
+  CHECK(opened_store(directory.file("other"))->id() != id);
 }
 
 TEST_CASE("a store in memory is one, too, and no two are the same") {
@@ -121,7 +76,7 @@ TEST_CASE("a second process is refused while the first one lives, and follows at
   CHECK(refused.status().message().find("another controller, process ") != std::string::npos);
   CHECK(refused.status().message().find(path) != std::string::npos);
   holder.end();
-  CHECK(open(path)->term() == 2);
+  CHECK(opened_store(path)->term() == 2);
 }
 
 // Over 3 s, for that is how long a process that says nothing keeps its store.
@@ -130,7 +85,7 @@ TEST_CASE("who is silent for long loses the store, and is told so") {
   const std::string path = directory.file("store");
   const HoldingProcess stopped(path);
   stopped.stop();
-  const auto store = open(path);
+  const auto store = opened_store(path);
   CHECK(store->term() == 2);
   // As one that takes it over does.
   auto file = SqliteFile::open(path, kBusyTime);
@@ -169,7 +124,7 @@ TEST_CASE("a file that is no store is refused and stays as it was") {
 TEST_CASE("a store of another version is refused by name") {
   const Directory directory;
   const std::string path = directory.file("store");
-  static_cast<void>(open(path));
+  static_cast<void>(opened_store(path));
   {
     auto file = SqliteFile::open(path, kBusyTime);
     REQUIRE(file.is_ok());
@@ -182,7 +137,7 @@ TEST_CASE("a store of another version is refused by name") {
 
 TEST_CASE("what cannot be written is not written in part, and the store goes on") {
   const Directory directory;
-  const auto store = open(directory.file("store"));
+  const auto store = opened_store(directory.file("store"));
   REQUIRE(store->write({{"a", "1"}}).is_ok());
   ::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
