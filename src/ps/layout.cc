@@ -38,12 +38,17 @@ std::uint64_t snapped(double wanted, const std::vector<std::uint64_t>& ends, dou
   return best;
 }
 
+// 0: unknown. What a server says may be no number that shares can be made of.
+double capacity_of(const ServerShare& server) {
+  return std::isfinite(server.capacity) && server.capacity > 0 ? server.capacity : 0;
+}
+
 double total_capacity(const std::vector<ServerShare>& servers) {
   double known = 0;
   std::size_t count = 0;
   for (const ServerShare& server : servers) {
-    known += server.capacity;
-    count += server.capacity > 0 ? 1 : 0;
+    known += capacity_of(server);
+    count += capacity_of(server) > 0 ? 1 : 0;
   }
   return count == 0 ? 0 : known * static_cast<double>(servers.size()) / static_cast<double>(count);
 }
@@ -57,8 +62,8 @@ v1::PsLayout cut(const std::vector<std::uint64_t>& ends, const std::vector<Serve
   double sum = 0;
   std::uint64_t begin = 0;
   for (std::size_t i = 0; i < servers.size(); ++i) {
-    const bool is_known = capacity > 0 && servers[i].capacity > 0;
-    sum += is_known ? servers[i].capacity / capacity : 1 / count;
+    const double own = capacity_of(servers[i]);
+    sum += own > 0 ? own / capacity : 1 / count;
     std::uint64_t end = total;
     if (i + 1 < servers.size()) {
       const double wanted = std::min(sum, 1.0) * static_cast<double>(total);

@@ -15,9 +15,20 @@ Douillard et al., DiLoCo, arXiv:2311.08105; fragments: Streaming DiLoCo, arXiv:2
 """
 
 from square.diloco.advice import Advice, Links, advise
+from square.diloco.decoupled import Decoupled
 from square.diloco.diloco import DiLoCo
 from square.diloco.optimizer import DiLoCoOptimizer
 from square.diloco.outer import Nesterov
-from square.diloco.report import Round
+from square.diloco.report import Exchange, Round
 
-__all__ = ["Advice", "DiLoCo", "DiLoCoOptimizer", "Links", "Nesterov", "Round", "advise"]
+__all__ = [
+    "Advice",
+    "Decoupled",
+    "DiLoCo",
+    "DiLoCoOptimizer",
+    "Exchange",
+    "Links",
+    "Nesterov",
+    "Round",
+    "advise",
+]

@@ -1,6 +1,7 @@
 """What all members must have in common, checked before they begin."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -8,6 +9,9 @@ from torch import distributed as dist
 
 from square.diloco.fragments import Named, local
 from square.diloco.rounds import Rounds
+
+# Arguments of mode="decoupled" alone.
+DECOUPLED = ("quorum", "grace", "servers", "snapshots")
 
 
 def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:
@@ -30,15 +34,28 @@ def check_numbers(sync_every: int, fragments: int, delay: int, alpha: float) -> 
         raise ValueError(f"fragment_update_alpha: 0 to 1, not {alpha}")
 
 
-def check_mode(mode: str, delay: int, alpha: float) -> None:
+def check_mode(mode: str, delay: int, alpha: float, decoupled: dict[str, Any]) -> None:
+    """Of "sync" and "eager". `decoupled` has what else was given by name."""
     if mode == "decoupled":
-        raise ValueError('mode: "decoupled" is not there yet; "sync" and "eager" are')
-    check_choice("mode", mode, ("sync", "eager"))
+        raise ValueError('mode: "decoupled" is of DiLoCo itself, and of no class that is made of it')
+    check_choice("mode", mode, ("sync", "eager", "decoupled"))
+    for name in decoupled:
+        if name not in DECOUPLED:
+            raise TypeError(f"DiLoCo has no argument {name}")
+        raise ValueError(f'{name}: only mode="decoupled" has it, not "{mode}"')
     if mode == "eager" and (delay or alpha):
         raise ValueError(
             'mode: "eager" has every fragment under way until its next turn, and takes neither '
             "fragment_sync_delay nor fragment_update_alpha"
         )
+
+
+def trained(model: Any, inner: Any) -> list[tuple[str, Any]]:
+    """The parameters that are exchanged, by name, of a module or such pairs. Raises as check_parameters."""
+    named = list(model.named_parameters() if hasattr(model, "named_parameters") else model)
+    named = [(name, parameter) for name, parameter in named if parameter.requires_grad]
+    check_parameters(named, inner)
+    return named
 
 
 def check_parameters(named: Named, inner: Any) -> None:
@@ -106,6 +123,42 @@ def check_same(group: Any, fragments: Sequence[Rounds], terms: dict[str, Any]) -
     for rank, other in enumerate(said):
         if found := difference(said[0], other, "rank 0", f"rank {rank}"):
             raise ValueError(f"diloco: {found}")
+
+
+def together(group: Any, device: Any, do: Callable[[], Any]) -> list[Any]:
+    """What `do` returned on all members, by rank, by way of JSON.
+
+    Where it raises on one, that raises on its member, and RuntimeError with it on all others. All call it.
+    Blocks for the group's timeout at most.
+    """
+    error = None
+    own: dict[str, Any] = {}
+    try:
+        own["value"] = do()
+    except Exception as raised:
+        error = raised
+        own = {"error": str(raised) or type(raised).__name__}
+    said = _exchange(json.dumps(own).encode(), group, device)
+    if error is not None:
+        raise error
+    for rank, other in enumerate(said):
+        if "error" in other:
+            raise RuntimeError(f"diloco: rank {rank} cannot begin: {other['error']}")
+    return [other["value"] for other in said]
+
+
+def _exchange(own: bytes, group: Any, device: Any) -> list[Any]:
+    size = dist.get_world_size(group)
+    length = torch.tensor([len(own)], device=device)
+    lengths = [torch.zeros_like(length) for _ in range(size)]
+    dist.all_gather(lengths, length, group=group)
+    padded = torch.zeros(int(max(lengths)), dtype=torch.uint8, device=device)
+    padded[: len(own)] = torch.frombuffer(bytearray(own), dtype=torch.uint8)
+    texts = [torch.zeros_like(padded) for _ in range(size)]
+    dist.all_gather(texts, padded, group=group)
+    return [
+        json.loads(bytes(text[: int(count)].tolist())) for text, count in zip(texts, lengths, strict=True)
+    ]
 
 
 def start_alike(group: Any, fragments: Sequence[Rounds], *, has_base: bool) -> None:

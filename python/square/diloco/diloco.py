@@ -45,7 +45,8 @@ class DiLoCo:
                  none is given.
     links:       what "plan" goes by.
     mode:        "sync"; or "eager": a fragment is under way until its next turn, and the outer step takes
-                 this member's fresh change with the others' of the turn before: see ahead.py.
+                 this member's fresh change with the others' of the turn before: see ahead.py; or
+                 "decoupled": nobody waits for anybody. What follows is then as Decoupled has it.
     fragment_sync_delay:    inner steps that go on while a fragment is under way.
     fragment_update_alpha:  how much of the member's own parameters stays when a fragment arrives: 0 to 1.
     compression: of the changes: "none", "bf16", "fp16"; over square "int8", "top-k:0.01", with ":feedback".
@@ -55,10 +56,18 @@ class DiLoCo:
     join:        "peers": other processes may join later, with an invitation() of any member; or "none".
     invitation:  this process joins, takes model and outer state from all members at once, and has no `group`.
     timeout:     of going on without members that are gone, and of joining; None: the group's.
+    decoupled:   quorum, grace, servers and snapshots of mode="decoupled".
 
     All members start with the parameters of rank 0 of the group. Raises ValueError for arguments that cannot
     be. Not thread-safe.
     """
+
+    def __new__(cls, *_: Any, mode: str = "sync", **__: Any) -> "DiLoCo":
+        if mode == "decoupled" and cls is DiLoCo:
+            from square.diloco.decoupled import Decoupled  # which is one, and needs this class
+
+            return super().__new__(Decoupled)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -80,12 +89,11 @@ class DiLoCo:
         join: str = "none",
         invitation: str = "",
         timeout: timedelta | None = None,
+        **decoupled: Any,
     ) -> None:
-        named = list(model.named_parameters() if hasattr(model, "named_parameters") else model)
-        named = [(name, parameter) for name, parameter in named if parameter.requires_grad]
-        agreement.check_parameters(named, inner)
+        named = agreement.trained(model, inner)
         agreement.check_choices(weight, on_lost_round, join)
-        agreement.check_mode(mode, fragment_sync_delay or 0, fragment_update_alpha)
+        agreement.check_mode(mode, fragment_sync_delay or 0, fragment_update_alpha, decoupled)
         if invitation:
             agreement.check_joiner(named, group, join)
         parts, delay = parts_of(named, fragments, links, sync_every, compression)

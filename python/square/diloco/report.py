@@ -21,3 +21,19 @@ class Round:
     @property
     def is_lost(self) -> bool:
         return bool(self.loss)
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What came of a push in the decoupled mode, as this member saw it."""
+
+    number: int  # the version that the model goes on from
+    inner_step: int  # of this member, when it was over
+    outcome: str  # "adopted", "skipped", "refused" or "goes on": as of square.ps.Sync
+    decision: str  # where it is in a version: "taken", or "non-finite", which counts for nothing
+    waited_seconds: float  # of the inner loop, for it
+    loss: str = ""  # why it is in no version; unless it was refused, its work comes with the next one
+
+    @property
+    def is_lost(self) -> bool:
+        return self.outcome in ("skipped", "refused")

@@ -40,6 +40,8 @@ def save(fragments: Sequence[Rounds]) -> dict[str, Any]:
 
 def load(fragments: Sequence[Rounds], saved: dict[str, Any]) -> None:
     """Raises ValueError where names or sizes are another model's; then nothing is changed."""
+    if "rounds" not in saved:
+        raise ValueError('diloco: the state is of mode="decoupled", which keeps the model in snapshots')
     if len(saved["rounds"]) != len(fragments):
         raise ValueError(f"diloco: the state has {len(saved['rounds'])} fragments, not {len(fragments)}")
     for rounds in fragments:

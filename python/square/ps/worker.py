@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, cast
 
 from square import _core, hosts
-from square.errors import UnavailableError
+from square.errors import FailedPreconditionError, UnavailableError
 from square.ps.joining import bind_address, wait_for_master
 from square.ps.master import Seconds, seconds
 from square.ps.tensors import tensors_of
@@ -164,7 +164,17 @@ class Worker:
     def _settle(self) -> None:
         """The last chunks may be those that this worker has not pushed yet."""
         if self._worker.has_work or not self._worker.wait(0.0):
-            self.sync(_LOOK_SECONDS)
+            self._sync_what_is_left(_LOOK_SECONDS)
+
+    def _sync_what_is_left(self, timeout: float) -> bool:
+        """Whether it was adopted, or there is nothing any more."""
+        try:
+            return self.sync(timeout).outcome == "adopted"
+        except FailedPreconditionError:
+            # What was under way came in the moment after somebody looked.
+            if self._worker.has_work:
+                raise
+            return True
 
     def _on_step(self, *_: object) -> None:
         self._steps += 1
@@ -191,7 +201,7 @@ class Worker:
         while self._worker.has_work or not self._worker.can_push:
             if time.monotonic() >= end:
                 return False
-            if self.sync(timeout=1.0).outcome != "adopted":
+            if not self._sync_what_is_left(1.0):
                 time.sleep(_LOOK_SECONDS)
         return True
 

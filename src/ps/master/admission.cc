@@ -94,19 +94,27 @@ void Admission::find_version() {
   for (const auto& [name, server] : parts_.members.servers()) {
     for (const v1::PsHeld& one : server.held) held.emplace(id_of(one.record()), &one.record());
   }
+  std::string away;
   for (auto one = held.rbegin(); one != held.rend(); ++one) {
     const Holders holders = holders_of(*one->second);
+    std::string missing;
     if (!holders.absent.empty()) {
-      trouble_ =
+      missing =
           fmt::format("server \"{}\", which has a shard of version {}", holders.absent, one->first.first);
-      return;
     }
-    if (!holders.have_it) continue;
+    if (!holders.have_it) {  // it never counted, whoever else is away
+      if (away.empty()) away = missing;
+      continue;
+    }
+    trouble_ = missing;
+    if (!trouble_.empty()) return;
     parts_.desk.committed.record = *one->second;
     parts_.desk.committed.model = parts_.members.server(one->second->layout().shards(0).server())->model;
     found();
     return;
   }
+  trouble_ = away;
+  if (!trouble_.empty()) return;
   if (held.empty() || held.rbegin()->first.first == 1) {  // a first version that was never committed
     for (auto& [name, server] : parts_.members.servers()) server.held.clear();
     seed();

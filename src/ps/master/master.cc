@@ -36,6 +36,7 @@ void MasterState::on_report(PeerId peer, const v1::PsReport& report, TimePoint n
 void MasterState::on_worker_report(WorkerEntry& worker, const v1::PsReport& report) {
   switch (report.what_case()) {
     case v1::PsReport::kPush: return on_push(worker, report.push());
+    case v1::PsReport::kPushFailed: return on_pushes(parts_.pushes.on_failed(worker, report.push_failed()));
     case v1::PsReport::kReceived: return parts_.pulls.on_received(worker, report.received());
     case v1::PsReport::kAdopted: return on_adopted(worker, report.adopted());
     case v1::PsReport::kLease: return on_lease(worker, report.lease().chunks());

@@ -97,6 +97,16 @@ Pushes::Outcome Pushes::on_taken(const ServerEntry& server, const v1::PsPushTake
   return outcome;
 }
 
+Pushes::Outcome Pushes::on_failed(const WorkerEntry& worker, const v1::PsPushFailed& failed) {
+  const auto found = pushes_.find(failed.ticket());
+  const ServerEntry* const server = members_.server(failed.server());
+  if (found == pushes_.end() || server == nullptr) return {};
+  const bool is_under_way = found->second.worker == worker.name &&
+                            found->second.moving.contains(failed.server()) &&
+                            lines_.transfer(worker, *server).line() == failed.line();
+  return is_under_way ? fail(found->second, *server, from_message(failed.error())) : Outcome{};
+}
+
 Pushes::Outcome Pushes::fail(Push& push, const ServerEntry& server, const Status& reason) {
   if (const WorkerEntry* const worker = members_.worker(push.worker)) lines_.note_failure(*worker, server);
   push.moving.erase(server.name);

@@ -55,6 +55,8 @@ class Pushes {
     Status reason;
   };
   Outcome on_taken(const ServerEntry& server, const v1::PsPushTaken& taken);
+  // Its worker says that it cannot send to a server.
+  Outcome on_failed(const WorkerEntry& worker, const v1::PsPushFailed& failed);
   // Takes it out, and has the servers drop what they have of it.
   std::optional<Push> remove(std::uint64_t ticket);
   // Those of a worker; all.

@@ -87,8 +87,10 @@ void ServerState::on_welcome(const v1::PsWelcome& welcome) {
   if (shard == welcome.layout().shards().end()) return;
   is_opening_ = true;
   serves_ = false;
+  waiting_.clear();  // of a move that was given up since
   version_ = welcome.version();
-  host_.open(welcome, *shard, [this, line = line_](const Status& status) {
+  host_.open(welcome, *shard, [this, line = line_, opening = ++openings_](const Status& status) {
+    if (opening != openings_) return;  // another one was begun meanwhile
     is_opening_ = false;
     if (line == line_ && is_attached_) {
       on_opened(status);

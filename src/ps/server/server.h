@@ -72,6 +72,7 @@ class ServerState {
   bool is_greeted_ = false;
   bool serves_ = false;
   bool is_opening_ = false;
+  std::uint64_t openings_ = 0;  // that were begun
   bool is_dropping_ = false;
   std::deque<v1::PsOrder> waiting_;
   std::uint64_t version_ = 0;

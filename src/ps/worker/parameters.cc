@@ -13,6 +13,9 @@
 namespace square::ps {
 namespace {
 
+// How long an earlier push may take to end by itself.
+constexpr Duration kPushPatience = std::chrono::milliseconds(200);
+
 bool overlap(const v1::PsShard& one, const v1::PsShard& other) {
   return one.begin() < other.end() && other.begin() < one.end();
 }
@@ -199,12 +202,15 @@ void Parameters::cancel(std::uint64_t ticket) {
 
 void Parameters::end_pushes() {
   std::unique_lock lock(mutex_);
+  const auto are_over = [this] {
+    return std::ranges::none_of(transfers_, [](const auto& one) { return one->is_push && !one->is_over; });
+  };
+  // What the servers have is over in a moment, and its line is good: to end it would break the next push.
+  if (changed_.wait_for(lock, kPushPatience, are_over)) return;
   for (const auto& transfer : transfers_) {
     if (transfer->is_push && !transfer->is_over) cancel(*transfer);
   }
-  changed_.wait(lock, [this] {
-    return std::ranges::none_of(transfers_, [](const auto& one) { return one->is_push && !one->is_over; });
-  });
+  changed_.wait(lock, are_over);
 }
 
 void Parameters::rebase(ConstTensors tensors) {

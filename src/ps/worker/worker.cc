@@ -97,8 +97,18 @@ void WorkerState::drop_work() {
   leased_.clear();
 }
 
+// The server says that it has it; where it cannot get it, it may not notice.
 void WorkerState::send_push(const v1::PsTransfer& transfer) {
-  host_.send_push(transfer, [](const Status&) {});  // the server says whether it has it
+  host_.send_push(transfer, [this, line = line_, transfer](const Status& status) {
+    if (status.is_ok() || line != line_ || !is_attached_) return;
+    v1::PsReport report;
+    v1::PsPushFailed& failed = *report.mutable_push_failed();
+    failed.set_ticket(transfer.ticket());
+    failed.set_server(transfer.server());
+    failed.set_line(transfer.line());
+    *failed.mutable_error() = to_message(status);
+    send_(std::move(report));
+  });
 }
 
 void WorkerState::take_version(const v1::PsTransfer& transfer) {

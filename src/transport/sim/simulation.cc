@@ -140,7 +140,9 @@ void Simulation::set_conditions(const std::string& from, const std::string& to, 
 }
 
 void Simulation::pause(const std::string& node_name, Duration duration) {
-  state_->paused_until[node_name] = state_->clock.time + duration;
+  // Not earlier than it would have ended: what waits for that must not come after what comes meanwhile.
+  TimePoint& until = state_->paused_until[node_name];
+  until = std::max(until, state_->clock.time + duration);
 }
 
 void Simulation::set_default_conditions(LinkConditions conditions) {

@@ -33,6 +33,13 @@ class FaultDrawer {
       after(dice_.between(milliseconds(300), within), [this] { strike(); });
     }
   }
+  // One while parts of the model move.
+  void plan_in_move() {
+    after(milliseconds(20), [this] {
+      if (!cluster_.is_master_there() || !cluster_.status().moves_shards()) return plan_in_move();
+      after(dice_.between(Duration(0), milliseconds(400)), [this] { strike(); });
+    });
+  }
   [[nodiscard]] const std::vector<std::string>& log() const { return log_; }
 
  private:
@@ -52,6 +59,13 @@ class FaultDrawer {
     return Cluster::worker_name(host - 1 - cluster_.servers());
   }
 
+  void kill_master_for(Duration time) {
+    cluster_.kill_master();
+    after(time, [this] {
+      if (!cluster_.is_master_there()) cluster_.start_master();
+    });
+  }
+
   void strike() {
     const std::size_t server = dice_.below(cluster_.servers());
     const std::size_t worker = dice_.below(cluster_.workers());
@@ -64,24 +78,24 @@ class FaultDrawer {
         note("breaks the line of " + host);
         return cluster_.flap(host);
       }
-      case 0:
-        note("kills the master");
-        cluster_.kill_master();
-        return after(time, [this] {
-          if (!cluster_.is_master_there()) cluster_.start_master();
-        });
+      case 0: note("kills the master"); return kill_master_for(time);
       case 1:
         note("kills " + Cluster::server_name(server));
         cluster_.kill_server(server);
-        // Sometimes with what it was to report, and who was to hear of it.
-        if (dice_.one_in(4)) cluster_.kill_master();
-        after(milliseconds(200), [this] {
-          if (!cluster_.is_master_there()) cluster_.start_master();
-        });
+        // Sometimes with what it was to report, and who was to hear of it: or who has just decided without
+        // it.
+        if (dice_.one_in(2)) {
+          const Duration later = dice_.one_in(2) ? Duration(0) : dice_.between(milliseconds(20), seconds(2));
+          after(later, [this] { kill_master_for(milliseconds(200)); });
+        }
         return after(time, [this, server] { cluster_.start_server(server); });
       case 2:
         note("kills " + Cluster::worker_name(worker));
         cluster_.kill_worker(worker);
+        if (dice_.one_in(4) && gone_workers_ + 1 < cluster_.workers()) {  // for good: others have its chunks
+          ++gone_workers_;
+          return;
+        }
         return after(time, [this, worker] { cluster_.start_worker(worker); });
       case 3: {
         const std::string host = any_host();
@@ -109,6 +123,7 @@ class FaultDrawer {
 
   Cluster& cluster_;
   Dice dice_;
+  std::size_t gone_workers_ = 0;
   std::vector<std::string> log_;
 };
 
@@ -141,6 +156,36 @@ TEST_CASE("servers that come later get their part, and training goes on") {
   CHECK(cluster.versions().size() > 8);
 }
 
+TEST_CASE("a move comes to its end whoever dies at whatever moment of it, and comes back") {
+  enum class Victim { kNewcomer, kGiver, kMaster, kNewcomerAndMaster, kGiverAndMaster };
+  for (const Victim victim : {Victim::kNewcomer, Victim::kGiver, Victim::kMaster, Victim::kNewcomerAndMaster,
+                              Victim::kGiverAndMaster}) {
+    for (int step = 0; step < 12; ++step) {
+      ClusterShape shape = usual_shape();
+      shape.standing_by = 2;
+      Cluster cluster(static_cast<std::uint64_t>(100 + step), shape);
+      const auto is_moving = [&] { return cluster.is_master_there() && cluster.status().moves_shards(); };
+      REQUIRE(cluster.simulation().run_until(is_moving, cluster.now() + seconds(10)));
+      cluster.simulation().run_until([] { return false; }, cluster.now() + milliseconds(20 * step));
+      const bool is_newcomer = victim == Victim::kNewcomer || victim == Victim::kNewcomerAndMaster;
+      if (victim != Victim::kMaster) cluster.kill_server(is_newcomer ? 2 : 0);
+      if (victim != Victim::kNewcomer && victim != Victim::kGiver) cluster.kill_master();
+      cluster.simulation().run_until([] { return false; }, cluster.now() + milliseconds(300));
+      if (!cluster.is_master_there()) cluster.start_master();
+      cluster.simulation().run_until([] { return false; }, cluster.now() + milliseconds(300));
+      cluster.start_server(is_newcomer ? 2 : 0);
+      CAPTURE(step);
+      CHECK_MESSAGE(cluster.run(seconds(60)), cluster.trouble());
+      const auto have_all = [&] {
+        return cluster.versions().rbegin()->second.record.layout().shards_size() == 4;
+      };
+      CHECK(cluster.simulation().run_until(have_all, cluster.now() + seconds(60)));
+      const auto complaints = cluster.complaints();
+      CHECK_MESSAGE(complaints.empty(), fmt::format("{}", fmt::join(complaints, "\n")));
+    }
+  }
+}
+
 TEST_CASE("faults lose no version, mix none, and count every chunk once") {
   // SQUARE_SEED runs one seed again.
   const char* const one = std::getenv("SQUARE_SEED");
@@ -150,13 +195,16 @@ TEST_CASE("faults lose no version, mix none, and count every chunk once") {
     ClusterShape shape = usual_shape();
     shape.servers = 1 + seed % 3;
     shape.settings.servers = static_cast<std::uint32_t>(shape.servers);
-    shape.standing_by = seed % 4 == 0 ? 1 + seed / 4 % 2 : 0;
+    shape.standing_by = seed % 2 == 0 ? 1 + seed / 2 % 2 : 0;
+    shape.come_within = seconds(3);
     shape.settings.moves_shards = seed % 16 != 0;
     shape.settings.quorum = seed % 5 == 0 ? 2 : 1;
     if (seed % 7 == 0) shape.settings.max_staleness = 2;
+    if (seed % 3 == 1) shape.settings.step_timeout = shape.settings.lease;
     Cluster cluster(seed, shape);
     FaultDrawer faults(cluster, seed);
     faults.plan(1 + seed % 6, seconds(6));
+    if (shape.standing_by > 0) faults.plan_in_move();
     const bool is_done = cluster.run(seconds(120));
     std::vector<std::string> complaints;
     if (is_done) complaints = cluster.complaints();

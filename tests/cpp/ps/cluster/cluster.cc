@@ -91,11 +91,10 @@ Cluster::Cluster(std::uint64_t seed, ClusterShape shape)
   for (std::size_t i = 0; i < shape_.servers; ++i) start_server(i);
   for (std::size_t i = 0; i < shape_.workers; ++i) start_worker(i);
   watch();
-  if (shape_.standing_by == 0) return;
-  // They come once there is a version, and are asked for their disks as any other.
-  executor_->post_at(now() + std::chrono::seconds(1), [this] {
-    for (std::size_t i = shape_.servers; i < servers_.size(); ++i) start_server(i);
-  });
+  for (std::size_t i = shape_.servers; i < servers_.size(); ++i) {
+    const Duration wait = std::chrono::seconds(1) + dice_.between(Duration(0), shape_.come_within);
+    executor_->post_at(now() + wait, [this, i] { start_server(i); });
+  }
 }
 
 Cluster::~Cluster() = default;

@@ -18,6 +18,8 @@ namespace square::test {
 struct ClusterShape {
   std::size_t servers = 2;
   std::size_t standing_by = 0;  // servers without a shard
+  // These come once there is a version, each at a drawn moment of this time. 0: together.
+  Duration come_within{0};
   std::size_t workers = 4;
   std::size_t chunks = 160;  // and elements of the model
   TrainerPace pace{};
@@ -84,6 +86,7 @@ class Cluster {
   void check_lost();
   void check_adopted();
   void check_chunks();
+  void check_void_pushes();
   void check_replay();
   void check_stops();
   void complain(std::string what) { complaints_.push_back(std::move(what)); }

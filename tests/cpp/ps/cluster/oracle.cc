@@ -39,6 +39,7 @@ std::vector<std::string> Cluster::complaints() {
   check_lost();
   check_adopted();
   check_chunks();
+  check_void_pushes();
   check_replay();
   check_stops();
   return complaints_;
@@ -75,6 +76,9 @@ void Cluster::check_chunks() {
     for (const v1::PsPushed& pushed : what.record.pushes()) {
       const bool is_taken = pushed.decision() == static_cast<std::uint32_t>(ps::Decision::kTaken);
       tokens += pushed.tokens();
+      if (pushed.tokens() != static_cast<std::uint64_t>(pushed.chunks_size())) {
+        complain(fmt::format("a push of {} chunks has {} tokens", pushed.chunks_size(), pushed.tokens()));
+      }
       for (const std::uint64_t chunk : pushed.chunks()) {
         ++counted[chunk];
         if (!is_taken) is_left_out[chunk] = true;
@@ -95,6 +99,18 @@ void Cluster::check_chunks() {
   if (!versions_.empty() && tokens != versions_.rbegin()->second.record.tokens()) {
     complain(
         fmt::format("{} tokens were counted, {} pushed", versions_.rbegin()->second.record.tokens(), tokens));
+  }
+}
+
+// A worker that was told so carries the work on, or drops it.
+void Cluster::check_void_pushes() {
+  for (const auto& [version, what] : versions_) {
+    for (const v1::PsPushed& pushed : what.record.pushes()) {
+      const std::size_t worker = std::stoul(pushed.worker().substr(6));
+      if (!logs_[worker].void_pushes.contains({pushed.incarnation(), pushed.number()})) continue;
+      complain(fmt::format("{} was told that its push {} does not count, and version {} has it",
+                           pushed.worker(), pushed.number(), version));
+    }
   }
 }
 

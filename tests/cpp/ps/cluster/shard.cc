@@ -180,6 +180,10 @@ std::vector<float> SimulatedShard::part(const v1::PsShard& range) const {
 
 void SimulatedShard::give(const v1::PsTransfer& transfer) {
   const std::string key = "move " + transfer.line() + " " + std::to_string(transfer.ticket());
+  const auto newest = disk_.versions.find(version_);
+  const bool has_it = version_ == transfer.version() && newest != disk_.versions.end() &&
+                      newest->second.record.maker() == transfer.maker();
+  if (!has_it) return data_.cancel(key);
   keys_[transfer.ticket()] = key;
   data_.send(key, name_, transfer.worker(), part(transfer.shard()),
              [this, alive = alive_, ticket = transfer.ticket()](const Status&) {
@@ -225,6 +229,7 @@ void SimulatedShard::on_taken(const v1::PsTransfer& transfer, const Result<std::
 
 void SimulatedShard::write(const v1::PsRecord& record, ps::OuterShard::State state,
                            Done<Result<ps::MadeVersion>> done) {
+  making_maker_ = record.maker();
   later(milliseconds(5), slow(milliseconds(150)),
         [this, record, state = std::move(state), done = std::move(done)] {
           is_making_ = false;
@@ -262,9 +267,9 @@ void SimulatedShard::send_version(const v1::PsTransfer& transfer, Done<Status> d
   const std::string key = "pull " + transfer.line() + " " + std::to_string(ticket);
   const auto snapshot = disk_.versions.find(transfer.version());
   std::vector<float> values;
-  if (snapshot != disk_.versions.end()) {
+  if (snapshot != disk_.versions.end() && snapshot->second.record.maker() == transfer.maker()) {
     values = snapshot->second.state.parameters;
-  } else if (is_making_) {
+  } else if (is_making_ && making_maker_ == transfer.maker()) {
     values = made_parameters_;
   } else {
     data_.cancel(key);

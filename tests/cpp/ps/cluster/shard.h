@@ -28,7 +28,7 @@ struct ShardDisk {
 // Work takes a drawn time, and ends on the executor. Destroyed with its process: what runs then is lost.
 class SimulatedShard final : public ps::ShardHost {
  public:
-  static constexpr std::size_t kKept = 3;  // snapshots
+  static constexpr std::size_t kKept = 2;  // snapshots: the fewest that a server may keep
 
   SimulatedShard(std::string name, ShardDisk& disk, DataNetwork& data, Executor& executor, const Clock& clock,
                  std::uint64_t seed)
@@ -89,6 +89,7 @@ class SimulatedShard final : public ps::ShardHost {
   std::vector<float> made_parameters_;
   std::optional<Gathering> gathering_;
   bool is_making_ = false;
+  std::uint64_t making_maker_ = 0;
 };
 
 }  // namespace square::test

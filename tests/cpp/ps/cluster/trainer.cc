@@ -40,6 +40,14 @@ Trainer::Trainer(std::string name, v1::PsModel model, DataNetwork& data, Control
   });
 }
 
+void Trainer::on_order(const v1::PsOrder& order) {
+  const auto kind = order.outcome().kind();
+  if (order.has_outcome() && (kind == v1::PsPushOutcome::SKIPPED || kind == v1::PsPushOutcome::REFUSED)) {
+    log_.void_pushes.emplace(incarnation_, order.outcome().number());
+  }
+  state_.on_order(order);
+}
+
 void Trainer::send_push(const v1::PsTransfer& transfer, Done done) {
   const std::string key = "push " + transfer.line() + " " + std::to_string(transfer.ticket());
   const std::vector<float>& all = transfer.is_seed() ? parameters_ : delta_;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ namespace square::test {
 struct TrainerLog {
   // By incarnation and number.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<float>> pushed;
+  // Of these it was told that they do not count.
+  std::set<std::pair<std::uint64_t, std::uint64_t>> void_pushes;
   std::vector<std::pair<std::uint64_t, std::vector<float>>> adopted;  // versions as they were taken over
   Duration longest_stop{0};
   std::uint64_t steps = 0;
@@ -43,7 +46,7 @@ class Trainer final : public LineOwner, public ps::ParameterHost {
   ~Trainer() override { *alive_ = false; }
 
   void on_attached() override { state_.on_attached(); }
-  void on_order(const v1::PsOrder& order) override { state_.on_order(order); }
+  void on_order(const v1::PsOrder& order) override;
   void on_detached() override { state_.on_detached(); }
 
   void send_push(const v1::PsTransfer& transfer, Done done) override;

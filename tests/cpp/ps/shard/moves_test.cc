@@ -224,3 +224,48 @@ TEST_CASE("a move that fails leaves nothing, and the next one succeeds") {
   rig.commit(9);
   CHECK(bits(*rig.whole_pull(9)) == bits(state.parameters));
 }
+
+TEST_CASE("a shard that moves along the model keeps its middle, gives its front and takes its end") {
+  const TemporaryFolder folder;
+  ShardRig rig(folder, {.begin = kBegin, .size = kSize, .outer = kOuter});
+  const OuterShard::State had = state_of(two_versions(rig));
+  auto next = OuterShard::create(drawn(5, 500), kOuter);
+  step(*next, drawn(6, 500), 0.5);
+
+  v1::PsMove move = move_to(3, shard_from(kBegin + kKept, kBegin + kSize + 500));
+  *move.add_gives() = range(50, 2, kBegin, kBegin + kKept);
+  *move.add_takes() = range(51, 2, kBegin + kSize, kBegin + kSize + 500);
+  auto received = receive(rig, move.gives(0));
+  auto sent = send(rig, move.takes(0), state_of(*next));
+  const auto made = begin_move(rig, move).get();
+  REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
+  CHECK(sent.get().is_ok());
+  CHECK(are_same(*received.get(), part(had, 0, kKept)));
+  rig.commit(3);
+
+  rig.set_range(kBegin + kKept, kSize - kKept + 500);
+  std::vector<float> expected = cut(had.parameters, kKept, kSize - kKept);
+  expected.insert(expected.end(), next->parameters().begin(), next->parameters().end());
+  CHECK(bits(*rig.whole_pull(3)) == bits(expected));
+  CHECK(rig.open(3, 103).is_ok());  // and so it is on the disk
+  CHECK(bits(*rig.whole_pull(3)) == bits(expected));
+}
+
+TEST_CASE("a move of elements that are not there ends on both sides") {
+  const TemporaryFolder folder;
+  ShardRig rig(folder, {.begin = kBegin, .size = kSize, .outer = kOuter});
+  (void)two_versions(rig);
+  v1::PsMove move = move_to(3, shard_from(kBegin, kBegin + kKept));
+  SUBCASE("which it is to take") {
+    *move.add_takes() = range(50, 2, kBegin + kKept, kBegin + kSize);
+    CHECK(begin_move(rig, move).get().status().code() == StatusCode::kInvalidArgument);
+  }
+  SUBCASE("which it is to give") {
+    SUBCASE("of its shard") { *move.add_gives() = range(50, 2, kBegin + kKept, kBegin + kSize + 1); }
+    SUBCASE("of its newest version") { *move.add_gives() = range(50, 1, kBegin + kKept, kBegin + kSize); }
+    auto received = receive(rig, move.gives(0));
+    (void)begin_move(rig, move).get();
+    CHECK_FALSE(received.get().is_ok());
+  }
+  CHECK(rig.drop_made().is_ok());
+}
