@@ -12,14 +12,16 @@ namespace square::planning {
 namespace {
 
 constexpr double kNoShare = 1e-7;
+constexpr double kNoise = 1e-9;  // less is not worth a change
 constexpr double kRounding = 1e-4;
 
 // With capacities many decades apart trees may carry a little more than the program said.
 void trim_to_program(PlanSession& session) {
   const double carried = carried_bps(session);
-  const bool is_rounding = carried > session.lp_rate_bps && carried <= (1 + kRounding) * session.lp_rate_bps;
+  const double allowed = session.lp_rate_bps;
+  const bool is_rounding = carried > (1 + kNoise) * allowed && carried <= (1 + kRounding) * allowed;
   if (!is_rounding || !session.codes.empty()) return;
-  for (PlanStream& stream : session.streams) stream.rate_bps *= session.lp_rate_bps / carried;
+  for (PlanStream& stream : session.streams) stream.rate_bps *= allowed / carried;
 }
 
 class Writing {
