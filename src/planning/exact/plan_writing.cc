@@ -12,7 +12,7 @@ namespace square::planning {
 namespace {
 
 constexpr double kNoShare = 1e-7;
-constexpr double kNoise = 1e-9;  // less is not worth a change
+constexpr double kNoise = 5e-7;  // less is as good as equal to who checks
 constexpr double kRounding = 1e-4;
 
 // With capacities many decades apart trees may carry a little more than the program said.
