@@ -21,6 +21,7 @@ MARK = 0.25
 LR, MOMENTUM, CLIP = 0.5, 0.5, 1.0
 GRACE = 0.1
 _KEEP = 100_000
+UNTOUCHED = 1000  # elements, as training_process.py has
 
 
 def free_ports() -> int:
@@ -137,19 +138,28 @@ class Cluster:
         return said
 
     def versions(self) -> list[list[square.ps.Snapshot]]:
-        """All that are on the disks, the oldest first: one snapshot for each server."""
-        by_version: dict[int, list[square.ps.Snapshot]] = {}
+        """All that are on the disks, the oldest first: one snapshot for each server.
+
+        An attempt that not all servers have never counted: a server that stands by may keep its part of one.
+        """
+        attempts: dict[tuple[int, str], list[square.ps.Snapshot]] = {}
         for file in self.folder.glob("server*/*.snapshot"):
             snapshot = square.ps.read_snapshot(file)
-            by_version.setdefault(snapshot.version, []).append(snapshot)
-        return [by_version[version] for version in sorted(by_version)]
+            attempts.setdefault((snapshot.version, file.stem.split("-")[2]), []).append(snapshot)
+        elements = self.chunks + UNTOUCHED
+        complete = [
+            shards
+            for _, shards in sorted(attempts.items())
+            if sum(len(shard.parameters) for shard in shards) == elements
+        ]
+        return complete
 
 
 def audit(versions: list[list[square.ps.Snapshot]], chunks: int) -> None:
     """No version is lost or mixed, each chunk counts once, and the model is a replay of the rounds."""
     assert [shards[0].version for shards in versions] == list(range(1, len(versions) + 1))
     counted = np.zeros(chunks, int)
-    parameters = np.concatenate([np.zeros(chunks), np.ones(1000)])
+    parameters = np.concatenate([np.zeros(chunks), np.ones(UNTOUCHED)])
     momentum = np.zeros_like(parameters)
     for shards in versions:
         assert len({repr(shard.pushes) for shard in shards}) == 1  # a NaN differs from itself
