@@ -84,14 +84,14 @@ std::string PostgresConnection::Row::bytes(int column) const {
   return {PQgetvalue(result_, row_, column), static_cast<std::size_t>(PQgetlength(result_, row_, column))};
 }
 
-Result<std::int64_t> PostgresConnection::run(const char* statement, const std::vector<Value>& values,
+Result<std::int64_t> PostgresConnection::run(const char* statement, const std::vector<SqlValue>& values,
                                              const std::function<void(const Row&)>& on_row) {
   std::vector<std::string> numbers;
   numbers.reserve(values.size());
   std::vector<const char*> given;
   std::vector<int> lengths;
   std::vector<int> formats;
-  for (const Value& value : values) {
+  for (const SqlValue& value : values) {
     if (value.bytes) {
       given.push_back(value.bytes->data());
       lengths.push_back(static_cast<int>(value.bytes->size()));

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "square/clock.h"
 #include "square/status.h"
+#include "store/sql_value.h"
 
 struct pg_conn;
 struct pg_result;
@@ -37,18 +37,11 @@ class PostgresConnection {
     const pg_result* result_;
     int row_;
   };
-  struct Value {
-    Value(std::int64_t given) : number(given) {}       // NOLINT(google-explicit-constructor)
-    Value(std::string_view given) : bytes(given) {}    // NOLINT(google-explicit-constructor)
-    Value(const std::string& given) : bytes(given) {}  // NOLINT(google-explicit-constructor)
-    std::int64_t number = 0;
-    std::optional<std::string_view> bytes;
-  };
 
   // Runs one statement, with values in place of $1::bigint or $1::bytea and so on, for each row of its
   // answer. Returns the rows that it changed. Errors: RESOURCE_EXHAUSTED for a full disk, FAILED_PRECONDITION
   // for what this user may not do, UNAVAILABLE for any other, each with the database and PostgreSQL's words.
-  Result<std::int64_t> run(const char* statement, const std::vector<Value>& values = {},
+  Result<std::int64_t> run(const char* statement, const std::vector<SqlValue>& values = {},
                            const std::function<void(const Row&)>& on_row = nullptr);
   // All of it or nothing: `body` between BEGIN and COMMIT, undone where either fails. Where the connection
   // breaks during COMMIT nobody knows: `is_in_doubt` is set then.

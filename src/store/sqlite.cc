@@ -38,7 +38,7 @@ std::string SqliteFile::Row::bytes(int column) const {
   return data == nullptr ? std::string() : std::string(data, static_cast<std::size_t>(size));
 }
 
-Status SqliteFile::run(std::string_view text, const std::vector<Value>& values,
+Status SqliteFile::run(std::string_view text, const std::vector<SqlValue>& values,
                        const std::function<void(const Row&)>& on_row) {
   sqlite3_stmt* prepared = nullptr;
   int code =
@@ -46,7 +46,7 @@ Status SqliteFile::run(std::string_view text, const std::vector<Value>& values,
   const std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)> statement(prepared, &sqlite3_finalize);
   if (code != SQLITE_OK) return error(code, "cannot be read");
   int place = 0;
-  for (const Value& value : values) {
+  for (const SqlValue& value : values) {
     ++place;
     if (value.bytes) {
       sqlite3_bind_blob64(prepared, place, value.bytes->data(), value.bytes->size(), SQLITE_STATIC);

@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "square/clock.h"
 #include "square/status.h"
+#include "store/sql_value.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -35,18 +35,11 @@ class SqliteFile {
    private:
     sqlite3_stmt* statement_;
   };
-  struct Value {
-    Value(std::int64_t given) : number(given) {}       // NOLINT(google-explicit-constructor)
-    Value(std::string_view given) : bytes(given) {}    // NOLINT(google-explicit-constructor)
-    Value(const std::string& given) : bytes(given) {}  // NOLINT(google-explicit-constructor)
-    std::int64_t number = 0;
-    std::optional<std::string_view> bytes;
-  };
 
   // Runs one statement, with values in place of its question marks, for each row of its answer. Errors:
   // RESOURCE_EXHAUSTED for a full disk, DATA_LOSS for a damaged file, UNAVAILABLE for any other, each with
   // the path and SQLite's words.
-  Status run(std::string_view statement, const std::vector<Value>& values = {},
+  Status run(std::string_view statement, const std::vector<SqlValue>& values = {},
              const std::function<void(const Row&)>& on_row = nullptr);
   // Several statements without values, separated by semicolons.
   Status run_all(const char* statements);

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "coding/compression/kernels.h"
 #include "ps/data/parts.h"
+#include "ps/layout.h"
 
 namespace square::ps {
 namespace {
@@ -16,8 +17,9 @@ namespace {
 // How long an earlier push may take to end by itself.
 constexpr Duration kPushPatience = std::chrono::milliseconds(200);
 
-bool overlap(const v1::PsShard& one, const v1::PsShard& other) {
-  return one.begin() < other.end() && other.begin() < one.end();
+bool do_overlap(const v1::PsShard& one, const v1::PsShard& other) {
+  const v1::PsShard both = overlap(one, other);
+  return both.begin() < both.end();
 }
 
 }  // namespace
@@ -60,7 +62,7 @@ void Parameters::start(const v1::PsTransfer& what, bool is_push, Done done) {
     over = take_those_over();
     // An earlier one of the same shard is over for the master, which may not have said so.
     for (const auto& other : transfers_) {
-      if (!is_push && !other->is_push && overlap(other->what.shard(), what.shard())) cancel(*other);
+      if (!is_push && !other->is_push && do_overlap(other->what.shard(), what.shard())) cancel(*other);
     }
     if (!is_stopped_ && transfers_.size() < kMostTransfers) {
       transfers_.push_back(transfer);
@@ -102,7 +104,7 @@ void Parameters::wait_for_others(const Transfer& transfer) {
   changed_.wait(lock, [&] {
     return std::ranges::none_of(transfers_, [&](const std::shared_ptr<Transfer>& other) {
       return other.get() != &transfer && !other->is_push && !other->is_over && other->is_cancelled &&
-             overlap(other->what.shard(), transfer.what.shard());
+             do_overlap(other->what.shard(), transfer.what.shard());
     });
   });
 }

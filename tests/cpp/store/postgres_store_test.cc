@@ -5,7 +5,6 @@
 #include <thread>
 
 #include "store/database_server.h"
-#include "store/holding_process.h"
 #include "store/opened_store.h"
 #include "store/postgres.h"
 
@@ -42,31 +41,13 @@ class Database {
 
 TEST_CASE("a database keeps a store's records and its identity, and counts who takes hold of it") {
   const Database database;
-  StoreId id = 0;
-  {
-    const auto store = opened_store(database.address());
-    id = store->id();
-    CHECK(store->term() == 1);
-    CHECK(records_of(*store).empty());
-    REQUIRE(store->write({{"a", "1"}, {"b", std::string("\0\xff", 2)}, {"c", ""}}).is_ok());
-    REQUIRE(store->write({{"a", "2"}, {"c", std::nullopt}}).is_ok());
-    CHECK(records_of(*store) == Records{{"a", "2"}, {"b", std::string("\0\xff", 2)}});
-  }
-  const auto again = opened_store(database.address());
-  CHECK(again->id() == id);
-  CHECK(again->term() == 2);
-  CHECK(records_of(*again) == Records{{"a", "2"}, {"b", std::string("\0\xff", 2)}});
+  check_that_it_keeps_all(database.address());
 }
 
 // Over 3 s: it waits for a lease to end.
 TEST_CASE("a second process is refused by a database while the first lives, and follows when that is gone") {
   const Database database;
-  HoldingProcess holder(database.address());
-  const auto refused = open_store(database.address());
-  REQUIRE(refused.status().code() == StatusCode::kAlreadyExists);
-  CHECK(refused.status().message().find("another controller, process ") != std::string::npos);
-  holder.end();
-  CHECK(opened_store(database.address())->term() == 2);
+  check_that_one_has_it(database.address(), "postgresql://");
 }
 
 TEST_CASE("who loses the database's lease is told so") {

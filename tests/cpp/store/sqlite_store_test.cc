@@ -39,23 +39,9 @@ void write_text(const std::string& path, const std::string& text) { std::ofstrea
 
 }  // namespace
 
-TEST_CASE("a store keeps its records and its identity, and counts who takes hold of it") {
+TEST_CASE("a file keeps a store's records and its identity, and counts who takes hold of it") {
   const Directory directory;
-  const std::string path = directory.file("store");
-  StoreId id = 0;
-  {
-    const auto store = opened_store(path);
-    id = store->id();
-    CHECK(store->term() == 1);
-    CHECK(records_of(*store).empty());
-    REQUIRE(store->write({{"a", "1"}, {"b", std::string("\0\xff", 2)}, {"c", ""}}).is_ok());
-    REQUIRE(store->write({{"a", "2"}, {"c", std::nullopt}}).is_ok());
-    CHECK(records_of(*store) == Records{{"a", "2"}, {"b", std::string("\0\xff", 2)}});
-  }
-  const auto again = opened_store(path);
-  CHECK(again->id() == id);
-  CHECK(again->term() == 2);
-  CHECK(records_of(*again) == Records{{"a", "2"}, {"b", std::string("\0\xff", 2)}});
+  const StoreId id = check_that_it_keeps_all(directory.file("store"));
   CHECK(opened_store(directory.file("other"))->id() != id);
 }
 
@@ -69,14 +55,7 @@ TEST_CASE("a store in memory is one, too, and no two are the same") {
 
 TEST_CASE("a second process is refused while the first one lives, and follows at once when that is killed") {
   const Directory directory;
-  const std::string path = directory.file("store");
-  HoldingProcess holder(path);
-  const auto refused = open_sqlite_store(path);
-  REQUIRE(refused.status().code() == StatusCode::kAlreadyExists);
-  CHECK(refused.status().message().find("another controller, process ") != std::string::npos);
-  CHECK(refused.status().message().find(path) != std::string::npos);
-  holder.end();
-  CHECK(opened_store(path)->term() == 2);
+  check_that_one_has_it(directory.file("store"), directory.file("store"));
 }
 
 // Over 3 s, for that is how long a process that says nothing keeps its store.
