@@ -158,7 +158,8 @@ test-python: python build
 .PHONY: test-torch
 test-torch: python $(TORCH_DONE)
 	@$(STEP) "torch tests" "the failing test printed its seed; run it alone: $(BIN)/pytest -k NAME" \
-	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/python/torch_backend tests/python/test_data.py
+	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/python/torch_backend tests/python/test_data.py \
+	  --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 ## test-torch-suite: torch's own tests of a backend on Gloo and on square, compared
 .PHONY: test-torch-suite
