@@ -83,7 +83,7 @@ def rank_main() -> None:
     name = SITES[task["rank"]]
     bind = f"{os.environ['SQUARE_INTERFACE']}:0"
     with square.Node(
-        name, os.environ["SQUARE_CONTROLLER"], bind_address=bind, token=os.environ["SQUARE_TOKEN"]
+        name, os.environ["SQUARE_CONTROLLER"], bind_address=bind, identity=os.environ["SQUARE_IDENTITY"]
     ) as node:
         group = square.Communicator(node, "benchmark", "tenant", SITES, task["rank"])
         figures = measure_kind(group, task["rank"], task["kind"], task["elements"], task["calls"])

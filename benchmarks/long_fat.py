@@ -9,7 +9,6 @@ eight channels; how many it opens is its own affair. Asked: 6.5 times one TCP co
 
 import argparse
 import multiprocessing
-import secrets
 import socket
 import statistics
 import sys
@@ -70,13 +69,13 @@ def tcp_right(sizes: list[int], pipe: Connection) -> None:
 def square_side(
     rank: int, sizes: list[int], join: tuple[str, str], window_bytes: int, paced: bool, pipe: Connection
 ) -> None:
-    controller, token = join
+    controller, pem = join
     own = (LEFT_ADDRESS, RIGHT_ADDRESS)[rank]
     with square.Node(
         NAMES[rank],
         controller,
         bind_address=f"{own}:0",
-        token=token,
+        identity=square.Identity.from_pem(pem),
         window_bytes=window_bytes,
         paced=paced,
     ) as node:
@@ -126,11 +125,11 @@ def run_square(
         topology.add_link(*pair, capacity_bps=options.mbps * 1e6, latency=options.delay_ms / 1e3)
     tensor = square.Collective("tenant", root=NAMES[0], size_bytes=sizes[-1])
     scenario = square.Scenario(topology, collectives=[tensor])
-    token = secrets.token_hex(16)
+    identity = square.Identity.make_own()
     bind = f"{LEFT_ADDRESS}:0"
-    controller = link.left.run(lambda: square.Controller(scenario, bind_address=bind, token=token))
+    controller = link.left.run(lambda: square.Controller(scenario, bind_address=bind, identity=identity))
     with controller:
-        join = (controller.address, token)
+        join = (controller.address, identity.pem)
         sides = [
             start(network, partial(square_side, rank, sizes, join, options.window, not options.unpaced))
             for rank, network in enumerate((link.left, link.right))

@@ -24,7 +24,7 @@ def train_with_servers(site: str, settings: dict[str, Any]) -> dict[str, Any]:
         model,
         master=settings["master"],
         name=site,
-        token=os.environ["SQUARE_TOKEN"],
+        identity=os.environ["SQUARE_IDENTITY"],
         bind=f"{os.environ['SQUARE_INTERFACE']}:0",
         timeout=120,
     ) as worker:
@@ -50,7 +50,7 @@ def _push_and_pull(site: str, settings: dict[str, Any]) -> tuple[float, float]:
     """Seconds of the last ones, as the master has them."""
     import square.ps
 
-    status = square.ps.ask(settings["master"], token=os.environ["SQUARE_TOKEN"])
+    status = square.ps.ask(settings["master"], identity=os.environ["SQUARE_IDENTITY"])
     own = next(worker for worker in status.workers if worker.name == site)
     return own.push_seconds, own.pull_seconds
 
@@ -116,7 +116,7 @@ def _wait_for_all(settings: dict[str, Any]) -> None:
     import square.ps
 
     while (
-        len(square.ps.ask(settings["master"], token=os.environ["SQUARE_TOKEN"]).workers)
+        len(square.ps.ask(settings["master"], identity=os.environ["SQUARE_IDENTITY"]).workers)
         < settings["clusters"]
     ):
         time.sleep(0.1)

@@ -66,12 +66,10 @@ def run_servers(
 ) -> tuple[list[dict[str, Any]], square.ps.Status]:
     """What every cluster says, and the master's status once they are through."""
     with Sites(topology) as sites, tempfile.TemporaryDirectory() as folder:
-        token = Path(folder) / "token"
-        token.write_text(sites.token)
         master = sites.beside(
             lambda address: square.ps.Master(
                 f"{address}:7000",
-                token=sites.token,
+                identity=sites.identity("controller", "master"),
                 overlay=topology,
                 servers=len(hubs),
                 clip=None,
@@ -84,15 +82,15 @@ def run_servers(
                 sites.start(
                     hub,
                     [sys.executable, "-m", "square", "ps", "server", "--master", master.address,
-                     "--name", hub, "--snapshots", f"{folder}/{hub}", "--token-file", str(token),
-                     "--bind", f"{sites.address_of(hub)}:0"],
+                     "--name", hub, "--snapshots", f"{folder}/{hub}",
+                     "--identity", sites.identity("node", hub), "--bind", f"{sites.address_of(hub)}:0"],
                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 )
                 for hub in hubs
             ]  # fmt: skip
             try:
                 given = settings | {"master": master.address, "clusters": len(clusters)}
-                said = _collect(sites, clusters, "ps", given, steps, {"SQUARE_TOKEN": sites.token})
+                said = _collect(sites, clusters, "ps", given, steps, {})
                 return said, master.status()
             finally:
                 for server in servers:
@@ -110,21 +108,18 @@ def run_ranks(
     """The clusters as ranks of torch.distributed; where the servers' site is none, it relays."""
     scenario = square.Scenario(topology, square.Policy("exact"), name="clusters")
     with Sites(topology) as sites, sites.controller(scenario) as controller:
-        token = {"SQUARE_TOKEN": sites.token, "SQUARE_CONTROLLER": controller.address}
+        where = {"SQUARE_CONTROLLER": controller.address}
         relay = None
         if HUB not in clusters:
-            with tempfile.NamedTemporaryFile("w", suffix=".token") as file:
-                file.write(sites.token)
-                file.flush()
-                relay = sites.start(
-                    HUB,
-                    [sys.executable, "-m", "square", "node", "--name", HUB,
-                     "--controller", controller.address,
-                     "--bind", f"{sites.address_of(HUB)}:0", "--token-file", file.name],
-                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                )  # fmt: skip
-                assert relay.stdout is not None
-                relay.stdout.readline()
+            relay = sites.start(
+                HUB,
+                [sys.executable, "-m", "square", "node", "--name", HUB,
+                 "--controller", controller.address,
+                 "--bind", f"{sites.address_of(HUB)}:0", "--identity", sites.identity("node", HUB)],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            )  # fmt: skip
+            assert relay.stdout is not None
+            relay.stdout.readline()
         try:
             # Clusters have no links between them: the ranks' store is where all reach it.
             store, address = sites.beside(_make_store)
@@ -134,7 +129,7 @@ def run_ranks(
                 "WORLD_SIZE": str(len(clusters)),
                 "TORCHELASTIC_USE_AGENT_STORE": "True",
             }
-            return _collect(sites, clusters, mode, settings, steps, job | token, controller)
+            return _collect(sites, clusters, mode, settings, steps, job | where, controller)
         finally:
             if relay is not None:
                 relay.kill()

@@ -56,6 +56,7 @@ void bind_plan(py::module_& module);
 void bind_limits(py::module_& module);
 void bind_planner(py::module_& module);
 void bind_controller(py::module_& module);
+void bind_identity(py::module_& module);
 void bind_net(py::module_& module);
 void bind_node(py::module_& module);
 void bind_outer_optimizer(py::module_& module);

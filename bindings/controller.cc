@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "bindings.h"
+#include "identities.h"
 #include "policy.h"
 #include "square/controller_client.h"
 
@@ -54,13 +55,14 @@ Scenario open_overlay() {
 }
 
 HeldController start(const std::optional<Scenario>& given, std::string bind_address,
-                     std::string advertised_address, std::string token, const std::filesystem::path& store,
-                     bool standing_by) {
+                     std::string advertised_address, const IdentityArgument& identity,
+                     const std::filesystem::path& store, bool standing_by, bool insecure) {
   const Scenario scenario = given.value_or(open_overlay());
   ControllerOptions options;
   options.bind_address = std::move(bind_address);
   options.advertised_address = std::move(advertised_address);
-  options.token = std::move(token);
+  options.identity = identity_of(identity);
+  options.insecure = insecure;
   options.store = store.string();
   if (standing_by && !options.store.empty())
     raise(invalid_argument("a controller that stands by keeps no store: nodes tell it what they run"));
@@ -117,10 +119,11 @@ void bind_examination(py::module_& module) {
       .def_readonly("nodes", &Examination::nodes);
   module.def(
       "examine_nodes",
-      [](const std::string& controller, const std::string& token, double timeout) {
-        return check(unlocked([&] { return examine(controller, token, from_seconds(timeout)); }));
+      [](const std::string& controller, const IdentityArgument& identity, double timeout) {
+        const auto own = identity_of(identity);
+        return check(unlocked([&] { return examine(controller, own, from_seconds(timeout)); }));
       },
-      py::arg("controller"), py::arg("token") = "", py::arg("timeout") = kExamineSeconds,
+      py::arg("controller"), py::arg("identity") = py::none(), py::arg("timeout") = kExamineSeconds,
       "Has every node of the overlay of the controller at host:port look at itself and its peers.");
 }
 
@@ -136,8 +139,8 @@ void bind_controller(py::module_& module) {
   py::class_<Controller, HeldController>(module, "Controller",
                                          "The control plane, in this process: see square/controller.h.")
       .def(py::init(&start), py::arg("scenario") = py::none(), py::arg("bind_address") = "127.0.0.1:0",
-           py::arg("advertised_address") = "", py::arg("token") = "", py::arg("store") = "", py::kw_only(),
-           py::arg("standing_by") = false)
+           py::arg("advertised_address") = "", py::arg("identity") = py::none(), py::arg("store") = "",
+           py::kw_only(), py::arg("standing_by") = false, py::arg("insecure") = false)
       .def_property_readonly("stands_by", &Controller::stands_by,
                              "Whether it waits for those before it to be gone; see Node's successor.")
       .def_property_readonly("address", &Controller::address)
@@ -167,17 +170,19 @@ void bind_controller(py::module_& module) {
       .def("__exit__", [](Controller& self, const py::args&) { unlocked([&] { self.stop(); }); });
   module.def(
       "list_nodes",
-      [](const std::string& controller, const std::string& token, double timeout) {
-        return check(unlocked([&] { return list_nodes(controller, token, from_seconds(timeout)); }));
+      [](const std::string& controller, const IdentityArgument& identity, double timeout) {
+        const auto own = identity_of(identity);
+        return check(unlocked([&] { return list_nodes(controller, own, from_seconds(timeout)); }));
       },
-      py::arg("controller"), py::arg("token") = "", py::arg("timeout") = kListSeconds,
+      py::arg("controller"), py::arg("identity") = py::none(), py::arg("timeout") = kListSeconds,
       "The nodes of the overlay of the controller at host:port, and which of them are connected.");
   module.def(
       "list_links",
-      [](const std::string& controller, const std::string& token, double timeout) {
-        return check(unlocked([&] { return list_links(controller, token, from_seconds(timeout)); }));
+      [](const std::string& controller, const IdentityArgument& identity, double timeout) {
+        const auto own = identity_of(identity);
+        return check(unlocked([&] { return list_links(controller, own, from_seconds(timeout)); }));
       },
-      py::arg("controller"), py::arg("token") = "", py::arg("timeout") = kListSeconds,
+      py::arg("controller"), py::arg("identity") = py::none(), py::arg("timeout") = kListSeconds,
       "The topology of the controller at host:port, and what was measured of its links.");
   bind_examination(module);
 }

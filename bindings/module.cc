@@ -55,6 +55,7 @@ PYBIND11_MODULE(_core, module) {
   bind_plan(module);
   bind_limits(module);
   bind_planner(module);
+  bind_identity(module);
   bind_controller(module);
   bind_net(module);
   bind_node(module);

@@ -1,6 +1,7 @@
 #include "square/node.h"
 
 #include "bindings.h"
+#include "identities.h"
 #include "serving_node.h"
 #include "square/controller.h"
 #include "square/metrics.h"
@@ -9,15 +10,16 @@ namespace square::python {
 namespace {
 
 std::shared_ptr<ServingNode> join(std::string name, std::optional<std::string> controller,
-                                  std::string bind_address, std::string advertised_address, std::string token,
-                                  std::size_t window_bytes, bool paced, Controller* successor,
-                                  std::uint32_t standing) {
+                                  std::string bind_address, std::string advertised_address,
+                                  const IdentityArgument& identity, bool insecure, std::size_t window_bytes,
+                                  bool paced, Controller* successor, std::uint32_t standing) {
   const bool is_alone = !controller.has_value();
   NodeOptions options{std::move(name),
                       controller.value_or(""),
                       std::move(bind_address),
                       std::move(advertised_address),
-                      std::move(token),
+                      identity_of(identity),
+                      insecure,
                       window_bytes,
                       paced,
                       successor,
@@ -137,7 +139,8 @@ void bind_node(py::module_& module) {
       module, "Node", "A node of the overlay, in this process: see square/node.h.")
       .def(
           py::init(&join), py::arg("name"), py::arg("controller") = py::none(),
-          py::arg("bind_address") = "127.0.0.1:0", py::arg("advertised_address") = "", py::arg("token") = "",
+          py::arg("bind_address") = "127.0.0.1:0", py::arg("advertised_address") = "",
+          py::arg("identity") = py::none(), py::arg("insecure") = false,
           py::arg("window_bytes") = DataPlaneOptions{}.window_bytes, py::arg("paced") = true,
           py::arg("successor") = py::none(), py::arg("standing") = 0, py::keep_alive<1, 9>(),
           "Joins the overlay of the controller at host:port; without one the node is alone. ``successor``: a "

@@ -6,6 +6,7 @@
 #include "bindings.h"
 #include "buffers.h"
 #include "element.h"
+#include "identities.h"
 
 namespace square::python {
 namespace {
@@ -26,16 +27,18 @@ Held<T> hold(Result<std::unique_ptr<T>> made) {
   return Held<T>(check(std::move(made)).release());
 }
 
-Held<ps::Master> start_master(std::string bind_address, std::string advertised_address, std::string token,
-                              std::string controller, std::optional<Scenario> scenario,
-                              const ps::OuterOptions& outer, std::uint32_t servers, std::uint32_t quorum,
-                              std::optional<double> grace, const std::string& basis, bool bfloat16,
-                              std::uint64_t chunks, std::optional<std::uint64_t> max_staleness,
-                              bool moves_shards, double lease, double step_timeout) {
+Held<ps::Master> start_master(std::string bind_address, std::string advertised_address,
+                              const IdentityArgument& identity, bool insecure, std::string controller,
+                              std::optional<Scenario> scenario, const ps::OuterOptions& outer,
+                              std::uint32_t servers, std::uint32_t quorum, std::optional<double> grace,
+                              const std::string& basis, bool bfloat16, std::uint64_t chunks,
+                              std::optional<std::uint64_t> max_staleness, bool moves_shards, double lease,
+                              double step_timeout) {
   ps::MasterOptions options;
   options.bind_address = std::move(bind_address);
   options.advertised_address = std::move(advertised_address);
-  options.token = std::move(token);
+  options.identity = identity_of(identity);
+  options.insecure = insecure;
   options.controller_address = std::move(controller);
   if (scenario) options.scenario = std::move(*scenario);
   if (options.scenario.name.empty()) options.scenario.name = "overlay";
@@ -131,13 +134,12 @@ py::typing::Dict<py::str, py::object> to_dict(const ps::MasterStatus& status) {
   return named;
 }
 
-ps::MemberOptions member_options(std::string name, std::string master, std::string token,
-                                 std::string bind_address, std::string advertised_address, double timeout) {
-  return {std::move(name),
-          std::move(master),
-          std::move(token),
-          std::move(bind_address),
-          std::move(advertised_address),
+ps::MemberOptions member_options(std::string name, std::string master, const IdentityArgument& identity,
+                                 bool insecure, std::string bind_address, std::string advertised_address,
+                                 double timeout) {
+  return {std::move(name),         std::move(master),
+          identity_of(identity),   insecure,
+          std::move(bind_address), std::move(advertised_address),
           from_seconds(timeout)};
 }
 
@@ -168,13 +170,13 @@ class WorkerTensors {
 using TensorFields = std::tuple<std::string, std::string, std::vector<std::uint64_t>>;
 
 Held<ps::Worker> start_worker(const std::vector<TensorFields>& model, const std::vector<Data>& tensors,
-                              std::string name, std::string master, std::string token,
-                              std::string bind_address, std::string advertised_address,
+                              std::string name, std::string master, const IdentityArgument& identity,
+                              bool insecure, std::string bind_address, std::string advertised_address,
                               double connect_timeout) {
   std::vector<ps::TensorSpec> specs;
   for (const auto& [tensor, dtype, shape] : model) specs.push_back({tensor, dtype, shape});
   const WorkerTensors first(tensors);
-  const ps::WorkerOptions options{member_options(std::move(name), std::move(master), std::move(token),
+  const ps::WorkerOptions options{member_options(std::move(name), std::move(master), identity, insecure,
                                                  std::move(bind_address), std::move(advertised_address),
                                                  connect_timeout)};
   return hold(unlocked([&] { return ps::Worker::start(options, specs, first.read()); }));
@@ -227,36 +229,38 @@ void bind_master(py::module_& module) {
   py::class_<ps::Master, Held<ps::Master>>(module, "ParameterMaster",
                                            "A master of parameter servers: see square.ps.Master.")
       .def(py::init(&start_master), py::kw_only(), py::arg("bind_address"), py::arg("advertised_address"),
-           py::arg("token"), py::arg("controller"), py::arg("scenario"), py::arg("outer"), py::arg("servers"),
-           py::arg("quorum"), py::arg("grace"), py::arg("basis"), py::arg("bfloat16"), py::arg("chunks"),
-           py::arg("max_staleness"), py::arg("moves_shards"), py::arg("lease"), py::arg("step_timeout"))
+           py::arg("identity"), py::arg("insecure"), py::arg("controller"), py::arg("scenario"),
+           py::arg("outer"), py::arg("servers"), py::arg("quorum"), py::arg("grace"), py::arg("basis"),
+           py::arg("bfloat16"), py::arg("chunks"), py::arg("max_staleness"), py::arg("moves_shards"),
+           py::arg("lease"), py::arg("step_timeout"))
       .def_property_readonly("address", &ps::Master::address)
       .def_property_readonly("controller", &ps::Master::controller)
       .def("status", [](ps::Master& self) { return to_dict(unlocked([&] { return self.status(); })); })
       .def("stop", &ps::Master::stop, py::call_guard<py::gil_scoped_release>());
   module.def(
       "ask_parameter_master",
-      [](const std::string& address, const std::string& token, double timeout) {
+      [](const std::string& address, const IdentityArgument& identity, double timeout) {
+        const auto own = identity_of(identity);
         return to_dict(
-            check(unlocked([&] { return ps::ask_master_status(address, token, from_seconds(timeout)); })));
+            check(unlocked([&] { return ps::ask_master_status(address, own, from_seconds(timeout)); })));
       },
-      py::arg("address"), py::arg("token") = "", py::arg("timeout") = 5.0);
+      py::arg("address"), py::arg("identity") = py::none(), py::arg("timeout") = 5.0);
 }
 
 void bind_server(py::module_& module) {
   py::class_<ps::Server, Held<ps::Server>>(module, "ParameterServer", "See square.ps.Server.")
-      .def(py::init([](std::string name, std::string master, std::string token, std::string bind_address,
-                       std::string advertised_address, double connect_timeout, std::string snapshots,
-                       std::size_t keep, unsigned threads, double capacity_bps) {
+      .def(py::init([](std::string name, std::string master, const IdentityArgument& identity, bool insecure,
+                       std::string bind_address, std::string advertised_address, double connect_timeout,
+                       std::string snapshots, std::size_t keep, unsigned threads, double capacity_bps) {
              const ps::ServerOptions options{
-                 member_options(std::move(name), std::move(master), std::move(token), std::move(bind_address),
-                                std::move(advertised_address), connect_timeout),
+                 member_options(std::move(name), std::move(master), identity, insecure,
+                                std::move(bind_address), std::move(advertised_address), connect_timeout),
                  std::move(snapshots), keep, threads, capacity_bps};
              return hold(unlocked([&] { return ps::Server::start(options); }));
            }),
-           py::kw_only(), py::arg("name"), py::arg("master"), py::arg("token"), py::arg("bind_address"),
-           py::arg("advertised_address"), py::arg("connect_timeout"), py::arg("snapshots"), py::arg("keep"),
-           py::arg("threads"), py::arg("capacity_bps"))
+           py::kw_only(), py::arg("name"), py::arg("master"), py::arg("identity"), py::arg("insecure"),
+           py::arg("bind_address"), py::arg("advertised_address"), py::arg("connect_timeout"),
+           py::arg("snapshots"), py::arg("keep"), py::arg("threads"), py::arg("capacity_bps"))
       .def_property_readonly("version", &ps::Server::version)
       .def_property_readonly("serves", &ps::Server::serves)
       .def(
@@ -273,8 +277,8 @@ void bind_server(py::module_& module) {
 void bind_worker(py::module_& module) {
   py::class_<ps::Worker, Held<ps::Worker>>(module, "ParameterWorker", "See square.ps.Worker.")
       .def(py::init(&start_worker), py::kw_only(), py::arg("model"), py::arg("tensors"), py::arg("name"),
-           py::arg("master"), py::arg("token"), py::arg("bind_address"), py::arg("advertised_address"),
-           py::arg("connect_timeout"))
+           py::arg("master"), py::arg("identity"), py::arg("insecure"), py::arg("bind_address"),
+           py::arg("advertised_address"), py::arg("connect_timeout"))
       .def(
           "begin",
           [](ps::Worker& self, const std::vector<Data>& tensors, double timeout) {

@@ -13,7 +13,6 @@ SHARPENED = {
     "-> dict:": "-> dict[str, int]:",
     "-> dict[str, object]:": "-> dict[str, typing.Any]:",
     "os.PathLike | str | bytes": "os.PathLike[str] | str",
-    "import collections.abc\n": "import collections.abc\nimport datetime\n",
     "import typing\n": "import os\nimport typing\n",
     "successor: Controller = None": "successor: Controller | None = None",
     "square._core.": "",

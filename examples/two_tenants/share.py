@@ -51,7 +51,7 @@ class Job:
             name=tenant,
             port=STORE_PORT + TENANTS.index(tenant),
             # Without a controller's address: the gateway is all that a tenant needs to know.
-            environment={"SQUARE_GATEWAY": GATEWAY, "SQUARE_TENANT": tenant, "SQUARE_TOKEN": sites.token},
+            environment={"SQUARE_GATEWAY": GATEWAY, "SQUARE_TENANT": tenant},
             stdout=sys.stderr,
         )
 
@@ -84,13 +84,13 @@ class Job:
 
 
 def start_gateway(
-    site: str, sites: Sites, controller: square.Controller, token_file: Path
+    site: str, sites: Sites, controller: square.Controller, folder: Path
 ) -> subprocess.Popen[str]:
-    """`square node --gateway` at a site; returns when it serves. What it logs is next to its token."""
+    """`square node --gateway` at a site; returns when it serves. What it logs is in the folder."""
     command = [sys.executable, "-m", "square", "node", "--json", "--name", site, "--gateway", GATEWAY]
     command += ["--controller", controller.address, "--bind", f"{sites.address_of(site)}:0"]
-    command += ["--token-file", str(token_file)]
-    messages = token_file.with_name(f"{site}.log")
+    command += ["--identity", sites.identity("node", site)]
+    messages = folder / f"{site}.log"
     with messages.open("w") as log:
         node = sites.start(site, command, stdout=subprocess.PIPE, stderr=log)
     assert node.stdout is not None
@@ -120,11 +120,8 @@ def measure(seconds: float) -> dict[str, Any]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         sites = stack.enter_context(Sites(scenario.topology))
         controller = stack.enter_context(sites.controller(scenario))
-        token_file = folder / "token"
-        token_file.touch(mode=0o600)
-        token_file.write_text(sites.token, encoding="ascii")
         for site in sites.names:
-            stack.callback(end, start_gateway(site, sites, controller, token_file))
+            stack.callback(end, start_gateway(site, sites, controller, folder))
         jobs = [Job(tenant, sites, folder) for tenant in TENANTS]
         for job in jobs:
             stack.enter_context(job.ranks)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "square/group.h"
+#include "square/identity.h"
 #include "square/plan.h"
 #include "square/scenario.h"
 #include "square/status.h"
@@ -15,10 +16,12 @@
 namespace square {
 
 struct ControllerOptions {
-  // Any address but a loopback one needs a token.
+  // Any address but a loopback one needs an identity, or `insecure`.
   std::string bind_address = "127.0.0.1:0";
   std::string advertised_address;  // empty: the bound one
-  std::string token;
+  // That of a controller. With one, calls and lines are mutual TLS, and a node is who its certificate names.
+  std::shared_ptr<Identity> identity;
+  bool insecure = false;
   // What keeps all that must outlive the controller: groups, numbers, the nodes. A file, which is made where
   // it is not there; or a PostgreSQL database, "postgresql://user@host/database". Empty: nothing is kept, and
   // nodes tell a controller that is started again what they run.

@@ -10,6 +10,7 @@
 
 #include "square/controller.h"
 #include "square/group.h"
+#include "square/identity.h"
 #include "square/link_report.h"
 #include "square/plan.h"
 #include "square/status.h"
@@ -29,7 +30,7 @@ struct SuccessorOptions {
 
 struct ControllerClientOptions {
   std::string controller_address;
-  std::string token;
+  std::shared_ptr<Identity> identity;  // of the node; none: without TLS
   std::string node_name;
   std::string node_address;  // where other nodes reach this one
   Duration connect_timeout = std::chrono::seconds(5);
@@ -59,6 +60,8 @@ struct ControllerEvents {
   std::function<void(Epoch epoch, bool moves)> on_activate;
   // A node has left, or neither the controller nor any node has heard of it for a lease.
   std::function<void(const std::string& peer, const std::string& reason)> on_gone;
+  // The identity holds what the controller has revoked: links of these peers are to end.
+  std::function<void()> on_revoked;
   // Somebody examines the overlay: call `answer` (from any thread, once) with the node's report, JSON as in
   // docs/doctor.md. Without this no question is answered.
   std::function<void(ExamineQuestion question, std::function<void(std::string report)> answer)> on_examine;
@@ -79,7 +82,7 @@ class ControllerClient {
 
   // Connects and says which node this is. Blocks for connect_timeout at most. Errors:
   // UNAVAILABLE naming the address if no controller answers; FAILED_PRECONDITION for
-  // another protocol version; UNAUTHENTICATED for a wrong token; NOT_FOUND if the
+  // another protocol version; UNAUTHENTICATED for who is not believed; NOT_FOUND if the
   // topology has no node of that name; ALREADY_EXISTS if a live process is that node.
   static Result<std::unique_ptr<ControllerClient>> connect(ControllerClientOptions options,
                                                            ControllerEvents events);
@@ -153,15 +156,15 @@ struct OverlayInformation {
 
 // The topology of the controller at that address, and what was measured of its links. Blocks for `timeout` at
 // most. Errors: UNAVAILABLE, UNAUTHENTICATED, DEADLINE_EXCEEDED.
-Result<OverlayInformation> list_links(const std::string& controller_address, const std::string& token,
-                                      Duration timeout);
+Result<OverlayInformation> list_links(const std::string& controller_address,
+                                      const std::shared_ptr<Identity>& identity, Duration timeout);
 
 // The nodes of an overlay and whether they are connected, as its controller knows them; any process
 // may ask. Blocks for `timeout` at most. Thread-safe. Errors: INVALID_ARGUMENT for an address that is
-// none, UNAVAILABLE if no controller answers there, UNAUTHENTICATED for a wrong token,
+// none, UNAVAILABLE if no controller answers there, UNAUTHENTICATED for who is not believed,
 // DEADLINE_EXCEEDED.
 Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_address,
-                                                const std::string& token, Duration timeout);
+                                                const std::shared_ptr<Identity>& identity, Duration timeout);
 
 // A node as its controller and the node itself see it.
 struct ExaminedNode {
@@ -186,7 +189,7 @@ struct Examination {
 // Any process may ask. Blocks for `timeout` and a second at most; nodes that have not answered by then are
 // marked. Thread-safe. Errors: as list_nodes(), and UNIMPLEMENTED where what answers is no controller of this
 // release, RESOURCE_EXHAUSTED while many others ask.
-Result<Examination> examine(const std::string& controller_address, const std::string& token,
+Result<Examination> examine(const std::string& controller_address, const std::shared_ptr<Identity>& identity,
                             Duration timeout);
 
 }  // namespace square

@@ -61,6 +61,8 @@ struct GroupSpec {
   // Of its broadcasts: whichever so many relays and links are lost, nothing need be sent again
   // (CollectiveSpec::redundancy). The same of all members.
   std::uint32_t redundancy = 0;
+  // The tenant's, as Authority::grant() has written it; the registrant's client fills it in. Empty: none.
+  std::string grant{};
 };
 
 // A member's wish to go on in another group, without members that are gone and with others that join.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "square/identity.h"
 #include "square/status.h"
 #include "square/thread_executor.h"
 #include "square/transport.h"
@@ -21,8 +22,10 @@ struct GrpcTransportOptions {
   // Where others reach this node, host:port; port 0 stands for the bound one. Empty: the
   // bound address.
   std::string advertised_address = {};
-  // What every peer must show. Required unless the host to bind is the loopback.
-  std::string token = {};
+  // Who this node is to others: its links are mutual TLS, and a peer is the node that its certificate names.
+  // Required unless the host to bind is the loopback, or `insecure`.
+  std::shared_ptr<Identity> identity = {};
+  bool insecure = false;
   // Threads that carry frames. A link stays on one of them.
   int threads = 1;
   // Its strand runs on the first of the threads from start() to stop(), so that a frame and what is done
@@ -39,9 +42,8 @@ struct GrpcTransportOptions {
 inline constexpr int kMaxTransportThreads = 64;
 inline constexpr Duration kMinSilenceDeadline = std::chrono::milliseconds(100);
 inline constexpr Duration kMaxSilenceDeadline = std::chrono::hours(1);
-// Names and tokens travel in the call's metadata, which gRPC bounds.
+// Names travel in the call's metadata, which gRPC bounds.
 inline constexpr std::size_t kMaxNameBytes = 1024;
-inline constexpr std::size_t kMaxTokenBytes = 1024;
 
 // Nothing is bound before start(). A peer that falls silent is given up after silence_deadline, where nothing
 // was sent to it after twice that. stop() (also the destructor)

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "square/data_plane.h"
+#include "square/identity.h"
 #include "square/member_host.h"
 #include "square/status.h"
 
@@ -18,7 +19,10 @@ struct NodeOptions {
   // Where this node listens, and what others dial (empty: the same).
   std::string bind_address = "127.0.0.1:0";
   std::string advertised_address;
-  std::string token;
+  // Who this process is to others: the certificate of the node `name`. Required unless it listens on the
+  // loopback alone, or `insecure`. With one, it believes its controller and its peers by theirs.
+  std::shared_ptr<Identity> identity;
+  bool insecure = false;
   std::size_t window_bytes = DataPlaneOptions{}.window_bytes;
   bool paced = true;
   // A controller in this process, one that stands by or the first itself, which must live longer than the

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "square/identity.h"
 #include "square/outer_optimizer.h"
 #include "square/scenario.h"
 #include "square/status.h"
@@ -26,10 +27,12 @@
 namespace square::ps {
 
 struct MasterOptions {
-  // Any address but a loopback one needs a token.
+  // Any address but a loopback one needs an identity, or `insecure`.
   std::string bind_address = "127.0.0.1:0";
   std::string advertised_address{};  // empty: the bound one
-  std::string token{};
+  // That of a controller, which a master has beside itself unless it is told of one; or of a server.
+  std::shared_ptr<Identity> identity{};
+  bool insecure = false;
   // The controller of the overlay that the data takes. Empty: the master brings one, for this scenario, on
   // the same host and the next port: there its nodes find it again when the master was started again.
   std::string controller_address{};
@@ -101,7 +104,7 @@ struct MasterStatus {
   std::vector<RoundStatus> rounds;  // the newest that this master made, at most 64, ascending
 };
 // Asks a master. Errors: UNAVAILABLE with the address where none answers in time, UNAUTHENTICATED. Blocks.
-Result<MasterStatus> ask_master_status(const std::string& address, const std::string& token,
+Result<MasterStatus> ask_master_status(const std::string& address, const std::shared_ptr<Identity>& identity,
                                        Duration timeout);
 
 // Thread-safe.
@@ -130,7 +133,9 @@ class Master {
 struct MemberOptions {
   std::string name;  // of its own
   std::string master_address;
-  std::string token{};
+  // Of the node `name`, or of the server: its node, and its line to the master.
+  std::shared_ptr<Identity> identity{};
+  bool insecure = false;
   // Where its node listens, and what others dial (empty: the same).
   std::string bind_address = "127.0.0.1:0";
   std::string advertised_address{};

@@ -104,6 +104,9 @@ class Transport {
   // runs it. 0 at first; a hint.
   virtual void set_patience(Duration /*patience*/) {}
 
+  // Ends the links of peers that are believed no more: Identity::set_revoked(). Any thread.
+  virtual void recheck_peers() {}
+
   // Has the tail of a link find out what it carries: for a second or so bytes that mean nothing fill it,
   // behind what is sent, to half a second of what it carries. The outcome comes as on_capacity(), if there is
   // one.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from square import errors, log, metrics
 from square._core import (
     AttachedNode,
+    Authority,
     CodedBlock,
     Collective,
     Communicator,
@@ -28,6 +29,7 @@ from square._core import (
     ErrorFeedback,
     FrontierPoint,
     Generation,
+    Identity,
     LevelGap,
     LimitDemand,
     LimitedResource,
@@ -59,6 +61,7 @@ from square.planning import frontier, gaps, plan, quick_plan, validate, violatio
 
 __all__ = [
     "AttachedNode",
+    "Authority",
     "CodedBlock",
     "Collective",
     "Communicator",
@@ -72,6 +75,7 @@ __all__ = [
     "Finding",
     "FrontierPoint",
     "Generation",
+    "Identity",
     "LevelGap",
     "LimitDemand",
     "LimitPart",

@@ -11,6 +11,7 @@ import typing
 
 __all__: list[str] = [
     "AttachedNode",
+    "Authority",
     "CapacityPoint",
     "CodedBlock",
     "Collective",
@@ -26,6 +27,7 @@ __all__: list[str] = [
     "ExaminedOverlay",
     "FrontierPoint",
     "Generation",
+    "Identity",
     "LevelGap",
     "LimitDemand",
     "LimitPart",
@@ -115,6 +117,44 @@ class AttachedNode(MemberHost):
         """
         If it does not, why.
         """
+
+class Authority:
+    """
+    An operator's own authority: see square/authority.h.
+    """
+    @staticmethod
+    def create(folder: os.PathLike[str] | str, domain: str) -> Authority:
+        """
+        Makes a key and its certificate in the folder.
+        """
+    @staticmethod
+    def revoke(role: str, name: str, folder: os.PathLike[str] | str) -> None:
+        """
+        Believe no certificate of that name that was issued before now: for the controller's folder.
+        """
+    def __init__(self, folder: os.PathLike[str] | str) -> None: ...
+    def grant(
+        self,
+        tenant: str,
+        folder: os.PathLike[str] | str,
+        life: datetime.timedelta,
+        nodes: collections.abc.Sequence[str] = [],
+        operations: collections.abc.Sequence[str] = [],
+        weight: typing.SupportsFloat | typing.SupportsIndex = 1.0,
+        groups: typing.SupportsInt | typing.SupportsIndex = 64,
+        collectives: typing.SupportsInt | typing.SupportsIndex = 4096,
+    ) -> None:
+        """
+        Writes a grant into the folder of the identity of a node; tenant "*" stands for all of them. Empty: all nodes, all operations.
+        """
+    def issue(
+        self, role: str, name: str, folder: os.PathLike[str] | str, life: datetime.timedelta = ...
+    ) -> None:
+        """
+        Writes a new key and its certificate into the folder; role: node, tenant, controller or server.
+        """
+    @property
+    def domain(self) -> str: ...
 
 class CapacityPoint:
     """
@@ -622,10 +662,11 @@ class Controller:
         scenario: Scenario | None = None,
         bind_address: str = "127.0.0.1:0",
         advertised_address: str = "",
-        token: str = "",
+        identity: Identity | os.PathLike[str] | str | None = None,
         store: os.PathLike[str] | str = "",
         *,
         standing_by: bool = False,
+        insecure: bool = False,
     ) -> None: ...
     def nodes(self) -> list[NodeInformation]: ...
     def plan(self) -> Plan: ...
@@ -793,6 +834,44 @@ class Generation:
     def number(self) -> int:
         """
         The caller's own.
+        """
+
+class Identity:
+    """
+    Who a process is to others, and whom it believes: see square/identity.h.
+    """
+    @staticmethod
+    def from_pem(pem: str) -> Identity:
+        """
+        The same as another process has made: whoever has its pem is believed in its place.
+        """
+    @staticmethod
+    def make_own() -> Identity:
+        """
+        A key of its own, in memory, which those believe that were told its fingerprint.
+        """
+    def __init__(self, folder: os.PathLike[str] | str) -> None:
+        """
+        Of a folder that `square ca issue` has written.
+        """
+    def believe(self, fingerprints: collections.abc.Sequence[str]) -> None:
+        """
+        Believes the holders of these certificates, whatever they name.
+        """
+    @property
+    def fingerprint(self) -> str:
+        """
+        SHA-256 of the certificate, in hexadecimal.
+        """
+    @property
+    def name(self) -> str | None:
+        """
+        spiffe://DOMAIN/ROLE/NAME; None of one that was made here.
+        """
+    @property
+    def pem(self) -> str:
+        """
+        Key and certificate, a secret; empty of one in a folder.
         """
 
 class LevelGap:
@@ -1092,7 +1171,8 @@ class Node(MemberHost):
         controller: str | None = None,
         bind_address: str = "127.0.0.1:0",
         advertised_address: str = "",
-        token: str = "",
+        identity: Identity | os.PathLike[str] | str | None = None,
+        insecure: bool = False,
         window_bytes: typing.SupportsInt | typing.SupportsIndex = 268435456,
         paced: bool = True,
         successor: Controller | None = None,
@@ -1299,7 +1379,8 @@ class ParameterMaster:
         *,
         bind_address: str,
         advertised_address: str,
-        token: str,
+        identity: Identity | os.PathLike[str] | str | None,
+        insecure: bool,
         controller: str,
         scenario: Scenario | None,
         outer: OuterOptions,
@@ -1330,7 +1411,8 @@ class ParameterServer:
         *,
         name: str,
         master: str,
-        token: str,
+        identity: Identity | os.PathLike[str] | str | None,
+        insecure: bool,
         bind_address: str,
         advertised_address: str,
         connect_timeout: typing.SupportsFloat | typing.SupportsIndex,
@@ -1366,7 +1448,8 @@ class ParameterWorker:
         tensors: collections.abc.Sequence[square.data.Data],
         name: str,
         master: str,
-        token: str,
+        identity: Identity | os.PathLike[str] | str | None,
+        insecure: bool,
         bind_address: str,
         advertised_address: str,
         connect_timeout: typing.SupportsFloat | typing.SupportsIndex,
@@ -2080,7 +2163,9 @@ class Work:
         """
 
 def ask_parameter_master(
-    address: str, token: str = "", timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0
+    address: str,
+    identity: Identity | os.PathLike[str] | str | None = None,
+    timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0,
 ) -> dict[str, typing.Any]: ...
 def attach(
     gateway: str,
@@ -2109,7 +2194,9 @@ def cost_frontier(
     """
 
 def examine_nodes(
-    controller: str, token: str = "", timeout: typing.SupportsFloat | typing.SupportsIndex = 10.0
+    controller: str,
+    identity: Identity | os.PathLike[str] | str | None = None,
+    timeout: typing.SupportsFloat | typing.SupportsIndex = 10.0,
 ) -> ExaminedOverlay:
     """
     Has every node of the overlay of the controller at host:port look at itself and its peers.
@@ -2144,14 +2231,18 @@ def limits_of_collectives(
     """
 
 def list_links(
-    controller: str, token: str = "", timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0
+    controller: str,
+    identity: Identity | os.PathLike[str] | str | None = None,
+    timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0,
 ) -> OverlayInformation:
     """
     The topology of the controller at host:port, and what was measured of its links.
     """
 
 def list_nodes(
-    controller: str, token: str = "", timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0
+    controller: str,
+    identity: Identity | os.PathLike[str] | str | None = None,
+    timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0,
 ) -> list[NodeInformation]:
     """
     The nodes of the overlay of the controller at host:port, and which of them are connected.

@@ -78,7 +78,8 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   wire.node_name = options.name;
   wire.bind_address = options.bind_address;
   wire.advertised_address = options.advertised_address;
-  wire.token = options.token;
+  wire.identity = options.identity;
+  wire.insecure = options.insecure;
   wire.executor = &parts->executor;
   SQUARE_ASSIGN_OR_RETURN(parts->transport, make_grpc_transport(wire));
   DataPlaneOptions local{options.name, options.window_bytes, draw_incarnation(), options.paced};
@@ -87,15 +88,16 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   // From here on stop() ends what was begun, also when joining fails.
   std::unique_ptr<Node> joined(new Node(std::move(parts)));
   joined->parts_->examiner = std::make_unique<examination::Examiner>(
-      rpc::Identity{options.name, options.token}, [node = joined.get()] { return node->metrics(); });
+      rpc::Self{options.name, options.identity}, [node = joined.get()] { return node->metrics(); });
   ControllerEvents events = events_for(joined->data_plane());
+  events.on_revoked = [transport = joined->parts_->transport.get()] { transport->recheck_peers(); };
   events.on_examine = [examiner = joined->parts_->examiner.get()](ExamineQuestion question,
                                                                   std::function<void(std::string)> answer) {
     examiner->examine(std::move(question), std::move(answer));
   };
   ControllerClientOptions line;
   line.controller_address = options.controller_address;
-  line.token = options.token;
+  line.identity = options.identity;
   line.node_name = options.name;
   line.node_address = joined->address();
   if (Controller* const own = options.successor) {

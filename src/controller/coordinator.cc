@@ -87,12 +87,12 @@ Result<std::unique_ptr<Coordinator>> Coordinator::create(Surroundings surroundin
     return invalid_argument("lease and install_timeout must be positive");
   }
   SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
-  const bool open = scenario.topology.node_count() == 0;
-  PlanningState state{scenario.name, scenario.topology, {}, scenario.tenants, GroupRegistry(scenario), {}};
+  GroupRegistry registry(scenario, surroundings.granting);
+  PlanningState state{scenario.name, scenario.topology, {}, scenario.tenants, std::move(registry), {}};
   SQUARE_RETURN_IF_ERROR(state.set_policy(scenario.policy));
-  std::unique_ptr<Coordinator> coordinator(new Coordinator(std::move(surroundings), bounded(lease),
-                                                           bounded(install_timeout), std::move(state), open,
-                                                           std::move(store)));
+  std::unique_ptr<Coordinator> coordinator(
+      new Coordinator(std::move(surroundings), bounded(lease), bounded(install_timeout), std::move(state),
+                      scenario.topology.node_count() == 0, std::move(store)));
   SQUARE_RETURN_IF_ERROR(coordinator->take_up());
   return coordinator;
 }

@@ -18,6 +18,7 @@
 #include "controller/deferred.h"
 #include "controller/demand_meter.h"
 #include "controller/epoch_planner.h"
+#include "controller/granting.h"
 #include "controller/link_reports.h"
 #include "controller/measurements.h"
 #include "controller/members.h"
@@ -53,6 +54,7 @@ class Coordinator {
     PlanSourceFactory plans;
     // Dials these, by node, from now on, and tells refused() who is no more. Called under the mutex.
     std::function<void(std::map<std::string, std::string>)> watch = [](const auto&) {};
+    std::shared_ptr<const Granting> granting = nullptr;  // none: groups need no grants
   };
 
   // Takes up what the store has, and plans the scenario. Errors: those of check_scenario(), make_plan() and

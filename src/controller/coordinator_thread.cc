@@ -21,15 +21,16 @@ CoordinatorThread::CoordinatorThread()
         coordinator_->refused(node, address);
       }) {}
 
-Result<std::unique_ptr<CoordinatorThread>> CoordinatorThread::create(Duration lease, Duration install_timeout,
-                                                                     Scenario scenario,
-                                                                     std::unique_ptr<store::Store> store) {
+Result<std::unique_ptr<CoordinatorThread>> CoordinatorThread::create(
+    Duration lease, Duration install_timeout, Scenario scenario, std::unique_ptr<store::Store> store,
+    std::shared_ptr<const Granting> granting) {
   std::unique_ptr<CoordinatorThread> made(new CoordinatorThread());
   Coordinator::Surroundings surroundings{steady_clock(), [self = made.get()] { self->wake(); },
                                          make_background_plan_source,
                                          [self = made.get()](std::map<std::string, std::string> addresses) {
                                            self->refusals_.watch(std::move(addresses));
-                                         }};
+                                         },
+                                         std::move(granting)};
   SQUARE_ASSIGN_OR_RETURN(made->coordinator_,
                           Coordinator::create(std::move(surroundings), lease, install_timeout,
                                               std::move(scenario), std::move(store)));

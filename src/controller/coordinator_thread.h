@@ -20,7 +20,8 @@ class CoordinatorThread {
   // Errors: those of Coordinator::create().
   static Result<std::unique_ptr<CoordinatorThread>> create(
       Duration lease, Duration install_timeout, Scenario scenario,
-      std::unique_ptr<store::Store> store = store::make_memory_store());
+      std::unique_ptr<store::Store> store = store::make_memory_store(),
+      std::shared_ptr<const Granting> granting = nullptr);
   ~CoordinatorThread();
   CoordinatorThread(const CoordinatorThread&) = delete;
   CoordinatorThread& operator=(const CoordinatorThread&) = delete;

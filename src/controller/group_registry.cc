@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/plan/figures.h"
+#include "controller/granting.h"
 
 namespace square::controller {
 namespace {
@@ -122,7 +123,8 @@ RegisteredCollective registered_in(const RegisteredGroup& group, CollectiveId id
 
 }  // namespace
 
-GroupRegistry::GroupRegistry(const Scenario& scenario) {
+GroupRegistry::GroupRegistry(const Scenario& scenario, std::shared_ptr<const Granting> granting)
+    : granting_(std::move(granting)) {
   for (std::size_t i = 0; i < scenario.collectives.size(); ++i) {
     const CollectiveSpec& spec = scenario.collectives[i];
     RegisteredGroup group{spec.tenant, {}, {}, true, 0, {}, {}};
@@ -166,14 +168,28 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
     return resource_exhausted(fmt::format("{}: there are {} groups already", context, kMaxGroups));
   }
   SQUARE_RETURN_IF_ERROR(check_same(group, spec).with_context(context));
+  SQUARE_RETURN_IF_ERROR(show_grant(group, spec).with_context(context));
   auto registered = extend(group, spec);
   if (!registered.is_ok()) return registered.status().with_context(context);
   registered->number = group.number;
   if (is_new) ++next_number_;
   const bool is_back = group.gone.erase(spec.registrant) > 0;
+  registered->changed = registered->changed || (!is_new && group.weight != found->second->weight);
   if (is_new || is_back || registered->changed)
     groups_[spec.name] = std::make_shared<const RegisteredGroup>(std::move(group));
   return registered;
+}
+
+Status GroupRegistry::show_grant(RegisteredGroup& group, const GroupSpec& spec) const {
+  if (!granting_ || spec.registrant.empty()) return {};
+  SQUARE_ASSIGN_OR_RETURN(const Grant grant, granting_->check(spec, Granting::Time::kCounts));
+  std::set<CollectiveIdentity> identities;
+  for (const RegisteredCollective& known : group.collectives) identities.insert(identity_of(known.spec));
+  for (const GroupCollective& wanted : spec.collectives) identities.insert(identity_of(wanted));
+  SQUARE_RETURN_IF_ERROR(Granting::check_quota(grant, spec, identities.size(), groups_));
+  group.weight = grant.weight;
+  group.grant = spec.grant;
+  return {};
 }
 
 Result<GroupRegistry::Registered> GroupRegistry::extend(RegisteredGroup& group, const GroupSpec& spec) {
@@ -239,6 +255,8 @@ Status GroupRegistry::check_adopted(const Adopted& group, const Owners& owners) 
       group.collectives.size() != group.spec.collectives.size()) {
     return invalid_argument("a group without a name, or without numbers");
   }
+  // The operator's own have none, and do not come back by themselves.
+  if (granting_) SQUARE_RETURN_IF_ERROR(granting_->check(group.spec, Granting::Time::kIsOver).status());
   std::map<CollectiveId, CollectiveIdentity> own;
   std::set<CollectiveIdentity> identities;
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
@@ -277,6 +295,11 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
     made.is_adopted = made.is_untried = true;
     made.origin = spec.origin;
     made.redundancy = spec.redundancy;
+    if (granting_) {
+      SQUARE_ASSIGN_OR_RETURN(const Grant grant, granting_->check(spec, Granting::Time::kIsOver));
+      made.weight = grant.weight;
+      made.grant = spec.grant;
+    }
   }
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
     const CollectiveId id = group.collectives[i];
@@ -428,7 +451,7 @@ void GroupRegistry::fill(Scenario& scenario) const {
   for (const TenantSpec& tenant : scenario.tenants) tenants.insert(tenant.name);
   for (const auto& [name, group] : groups_) {
     if (!group->unplannable.is_ok()) continue;
-    if (tenants.insert(group->tenant).second) scenario.tenants.push_back({group->tenant, 1.0});
+    if (tenants.insert(group->tenant).second) scenario.tenants.push_back({group->tenant, group->weight});
     std::vector<NodeId> by_rank;
     for (const std::string& node : group->nodes) by_rank.push_back(node_id(scenario.topology, node));
     const std::vector<NodeId> all = unique_nodes(by_rank);

@@ -46,17 +46,22 @@ struct RegisteredGroup {
   bool is_untried = false;         // adopted, and not known yet to be one that can be planned here
   Status unplannable{};            // why it is set aside: then no plan has it
   std::uint32_t redundancy = 0;    // of its broadcasts to all members
+  double weight = 1.0;             // of its tenant, as granted
+  std::string grant{};             // shown by who registered last
 
   // None of its nodes that is `still_there` has a part in it.
   [[nodiscard]] bool is_over(const std::function<bool(const std::string&)>& still_there) const;
 };
 
+class Granting;
+
 // A value, cheap to copy: planning tries a change on a copy.
 class GroupRegistry {
  public:
   // The scenario's collectives as permanent groups "collective/0" and so on, which keep their ids.
-  // Precondition: check_scenario(scenario).is_ok().
-  explicit GroupRegistry(const Scenario& scenario);
+  // Precondition: check_scenario(scenario).is_ok(). With `granting` groups are registered, and adopted, with
+  // grants only; but for those without a registrant, which the operator's own process registers.
+  explicit GroupRegistry(const Scenario& scenario, std::shared_ptr<const Granting> granting = nullptr);
 
   struct Registered {
     std::vector<CollectiveId> collectives;  // in the order of the spec
@@ -135,8 +140,11 @@ class GroupRegistry {
   bool replace(Groups::iterator at, RegisteredGroup group,
                const std::function<bool(const std::string&)>& still_there);
   Result<Registered> extend(RegisteredGroup& group, const GroupSpec& spec);
+  // What is granted counts for `group`.
+  Status show_grant(RegisteredGroup& group, const GroupSpec& spec) const;
 
   Groups groups_;
+  std::shared_ptr<const Granting> granting_;
   CollectiveId::value_type next_id_ = 0;
   std::uint64_t next_number_ = 1;  // of groups; never given twice either
 };

@@ -25,6 +25,7 @@ std::shared_ptr<const v1::ControllerEvent> address_of(const std::string& peer, c
   event->mutable_address()->set_address(member.address);
   event->mutable_address()->set_successor(member.successor);
   event->mutable_address()->set_standing(member.standing);
+  event->mutable_address()->set_fingerprint(member.fingerprint);
   if (!is_planted(Bug::kIncarnationUntold)) event->mutable_address()->set_incarnation(member.incarnation);
   return event;
 }
@@ -123,11 +124,13 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   Member& member = entry->second;
   SQUARE_CHECK(is_new || member.incarnation == 0 || member.incarnation == hello.incarnation(), name);
   // Who comes from another controller is known to some only.
-  const bool moved = member.incarnation == 0 || member.address != hello.address();
+  const bool moved = member.incarnation == 0 || member.address != hello.address() ||
+                     member.fingerprint != hello.fingerprint();
   std::shared_ptr<NodeLine> replaced = std::exchange(member.line, line);
   member.node = name;
   member.incarnation = hello.incarnation();
   member.address = hello.address();
+  member.fingerprint = hello.fingerprint();
   member.successor = hello.successor();
   member.standing = hello.standing();
   silent_.erase(name);

@@ -28,7 +28,8 @@ struct Member {
   std::uint64_t incarnation = 0;  // 0: expected, see Members::expect()
   std::uint64_t joined = 0;       // number of the event
   std::string address;
-  std::string successor;  // the controller that stands by there, if one does
+  std::string fingerprint;  // of its certificate; empty: it has shown none
+  std::string successor;    // the controller that stands by there, if one does
   std::uint32_t standing = 0;
   std::shared_ptr<NodeLine> line;  // null once it broke, until the lease is over
   TimePoint lease_end;

@@ -7,17 +7,6 @@
 
 namespace square::controller {
 
-bool tokens_equal(std::string_view given, std::string_view expected) {
-  // volatile: the compiler must not leave early.
-  volatile unsigned difference = given.size() == expected.size() ? 0U : 1U;
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const char against = expected.empty() ? '\0' : expected[i % expected.size()];
-    const auto bits = static_cast<unsigned>(static_cast<unsigned char>(given[i] ^ against));
-    difference = difference | bits;
-  }
-  return difference == 0;
-}
-
 v1::RegisterGroupRequest to_message(const GroupSpec& group) {
   v1::RegisterGroupRequest message;
   message.set_name(group.name);
@@ -36,6 +25,7 @@ v1::RegisterGroupRequest to_message(const GroupSpec& group) {
   message.set_closed_number(group.closed_number);
   message.set_number(group.number);
   message.set_redundancy(group.redundancy);
+  message.set_grant(group.grant);
   if (group.origin.group.empty()) return message;
   v1::GroupOrigin& origin = *message.mutable_origin();
   origin.set_group(group.origin.group);
@@ -65,6 +55,7 @@ Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message) {
   group.closed_number = message.closed_number();
   group.number = message.number();
   group.redundancy = message.redundancy();
+  group.grant = message.grant();
   group.origin.group = message.origin().group();
   group.origin.number = message.origin().number();
   for (const std::uint32_t rank : message.origin().ranks()) group.origin.ranks.emplace_back(rank);
@@ -97,6 +88,26 @@ v1::MeasuredLink to_message(const LinkReport& report, TimePoint now) {
   if (report.capacity_bps > 0)
     link.set_age_nanoseconds(static_cast<std::uint64_t>(std::max<Duration>(now - report.when, {}).count()));
   return link;
+}
+
+v1::Revoked to_message(const std::vector<Revocation>& revoked) {
+  v1::Revoked message;
+  for (const Revocation& one : revoked) {
+    v1::Revoked::Name& name = *message.add_names();
+    name.set_role(std::string(to_string(one.role)));
+    name.set_name(one.name);
+    name.set_before(one.before);
+  }
+  return message;
+}
+
+std::vector<Revocation> from_message(const v1::Revoked& message) {
+  std::vector<Revocation> revoked;
+  for (const v1::Revoked::Name& name : message.names()) {
+    const auto role = parse_role(name.role());
+    if (role.is_ok()) revoked.push_back({*role, name.name(), name.before()});
+  }
+  return revoked;
 }
 
 Duration bounded(Duration wait) { return std::clamp(wait, Duration{0}, kMaxWait); }

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "square/clock.h"
 #include "square/group.h"
+#include "square/identity.h"
 #include "square/link_report.h"
 #include "square/status.h"
 #include "square/units.h"
@@ -16,9 +18,8 @@
 namespace square::controller {
 
 // Counts changes of the messages between nodes and controller that older ends do not understand.
-inline constexpr std::uint32_t kControlProtocolVersion = 7;
+inline constexpr std::uint32_t kControlProtocolVersion = 8;
 
-inline constexpr const char* kTokenKey = "square-token-bin";
 // Who dials, where a controller that stands by may want to know.
 inline constexpr const char* kNodeKey = "square-node-bin";
 
@@ -37,9 +38,6 @@ inline constexpr Duration kLongestBeat = std::chrono::seconds(1);
 // Longer times are as good as this one, and can be added to any clock.
 inline constexpr Duration kMaxWait = std::chrono::hours(24 * 30);
 
-// Takes as long for a wrong token as for a right one of the same length.
-bool tokens_equal(std::string_view given, std::string_view expected);
-
 v1::RegisterGroupRequest to_message(const GroupSpec& group);
 // Errors: INVALID_ARGUMENT for an unknown operation.
 Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message);
@@ -49,6 +47,10 @@ v1::RegroupRequest to_message(const RegroupRequest& request);
 RegroupRequest from_message(const v1::RegroupRequest& message);
 
 v1::MeasuredLink to_message(const LinkReport& report, TimePoint now);
+
+v1::Revoked to_message(const std::vector<Revocation>& revoked);
+// Names that are none are left out.
+std::vector<Revocation> from_message(const v1::Revoked& message);
 
 // Between 0 and kMaxWait.
 Duration bounded(Duration wait);

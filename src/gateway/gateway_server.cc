@@ -117,7 +117,7 @@ Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, v1:
     return failed_precondition(fmt::format("the process speaks gateway protocol {}, node \"{}\" speaks {}",
                                            hello.protocol_version(), node_.name(), kGatewayProtocolVersion));
   }
-  if (!controller::tokens_equal(hello.token(), options_.token)) {
+  if (hello.token() != options_.token) {
     return unauthenticated(fmt::format("wrong token; use that of the gateway of node \"{}\"", node_.name()));
   }
   const std::size_t known = count().attachments;

@@ -32,7 +32,7 @@ def main() -> None:
             names[rank],
             os.environ["SQUARE_CONTROLLER"],
             bind_address=f"{host}:0",
-            token=os.environ["SQUARE_TOKEN"],
+            identity=os.environ["SQUARE_IDENTITY"],
         ) as node,
         square.Communicator(node, "job", "alice", names, rank, timeout=TIMEOUT_SECONDS) as group,
     ):

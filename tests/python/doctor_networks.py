@@ -17,7 +17,6 @@ sys.path.insert(0, str(REPOSITORY / "tests" / "netns"))
 
 from delayed_link import LEFT_ADDRESS, RIGHT_ADDRESS, DelayedLink
 
-TOKEN = "secret"
 PORT = 7001
 CONTROLLER_PORT = 7000
 SWITCH_ADDRESS = "10.7.0.1"
@@ -28,7 +27,7 @@ import sys
 import square
 
 name, controller, address, rank, size = sys.argv[1:4] + [int(word) for word in sys.argv[4:6]]
-node = square.Node(name, controller, bind_address=address, token="secret")
+node = square.Node(name, controller, bind_address=address, insecure=True)
 data = bytearray(size)
 with square.Communicator(node, "job", "alice", ["a", "b"], rank) as group:
     group.barrier()
@@ -51,8 +50,6 @@ class Hosts:
         self._stack = ExitStack()
         self._networks: dict[str, Namespace] = {}
         self.addresses = {name: f"10.7.0.{11 + number}" for number, name in enumerate(names)}
-        self.token_file = folder / "token"
-        self.token_file.write_text(TOKEN, encoding="utf-8")
         self.controller_host = ""
         self.controller = f"{SWITCH_ADDRESS}:{CONTROLLER_PORT}"
 
@@ -113,12 +110,12 @@ class Hosts:
         return process
 
     def start_controller(self, *arguments: str | Path) -> None:
-        bind = ["--bind", self.controller, "--token-file", self.token_file]
+        bind = ["--bind", self.controller, "--insecure"]
         wait_for_line(self.begin(self.controller_host, *COMMAND, "controller", *bind, *arguments))
 
     def start_node(self, name: str, bind: str | None = None) -> None:
         bind = bind or f"{self.addresses[name]}:{PORT}"
-        where = ["--controller", self.controller, "--bind", bind, "--token-file", self.token_file]
+        where = ["--controller", self.controller, "--bind", bind, "--insecure"]
         wait_for_line(self.begin(name, *COMMAND, "node", "--name", name, *where))
 
     def begin_member(self, name: str, rank: int, size_bytes: int) -> subprocess.Popen[str]:
@@ -128,7 +125,7 @@ class Hosts:
 
     def findings(self, timeout: float = 20.0) -> list[dict[str, str]]:
         """What the doctor says at the controller."""
-        words = ["--controller", self.controller, "--token-file", str(self.token_file), "--json"]
+        words = ["--controller", self.controller, "--json"]
         command = [*COMMAND, "doctor", *words, "--timeout", str(timeout)]
         result = self._networks[self.controller_host].run(
             lambda: subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

@@ -43,12 +43,8 @@ class SiteMembers:
 
     def _start_relay(self, sites: Sites, name: str) -> subprocess.Popen[str]:
         where = ["--controller", self.controller.address, "--bind", f"{sites.address_of(name)}:0"]
-        command = [*COMMAND, "node", "--name", name, *where, "--token-file", "/dev/stdin"]
-        relay = sites.start(name, command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        assert relay.stdin is not None
-        with relay.stdin:
-            relay.stdin.write(sites.token)
-        return relay
+        command = [*COMMAND, "node", "--name", name, *where, "--identity", sites.identity("node", name)]
+        return sites.start(name, command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
     def uses(self, tail: str, head: str) -> bool:
         """Whether the plan that is active has anything on the link."""

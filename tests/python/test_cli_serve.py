@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import square as package
 from commands import TRIANGLE, assert_clear_error, square, start
+from issued import Issued
 
 
 @pytest.fixture
@@ -95,15 +96,14 @@ def test_a_second_node_of_one_name(triangle: Path) -> None:
         assert_clear_error(square("node", "--name", "a", "--controller", address), "a")
 
 
-def test_tokens(triangle: Path, tmp_path: Path) -> None:
-    right, wrong = tmp_path / "right", tmp_path / "wrong"
-    right.write_text("open sesame\n", encoding="utf-8")
-    wrong.write_text("open barley\n", encoding="utf-8")
-    with serving("controller", triangle, "--token-file", right) as (_, address):
+def test_identities(triangle: Path, tmp_path: Path) -> None:
+    issued, foreign = Issued(tmp_path / "own"), Issued(tmp_path / "foreign")
+    with serving("controller", triangle, "--identity", issued("controller", "c")) as (_, address):
         node = ("node", "--name", "a", "--controller", address)
-        assert_clear_error(square(*node), "token")
-        assert_clear_error(square(*node, "--token-file", wrong), "token")
-        with serving(*node, "--token-file", right) as (process, _):
+        assert_clear_error(square(*node), "give an identity")
+        assert_clear_error(square(*node, "--identity", foreign("node", "a")), "certificate verify failed")
+        assert_clear_error(square(*node, "--identity", issued("node", "b")), "/node/b")
+        with serving(*node, "--identity", issued("node", "a")) as (process, _):
             stop(process)
 
 

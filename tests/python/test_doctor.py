@@ -25,6 +25,7 @@ from doctor_faults import (
     say_nothing,
     speak_ssh,
 )
+from issued import Issued
 from square.doctor import Severity
 from square.errors import InvalidArgumentError
 
@@ -135,14 +136,17 @@ def test_a_node_of_another_protocol(controller: str) -> None:
     assert "speaks Square protocol 1" in finding.seen
 
 
-def test_a_node_of_another_overlay_with_another_token(controller: str) -> None:
+def test_a_node_of_another_overlay_that_believes_nobody_here(tmp_path: Path) -> None:
+    issued, foreign = Issued(tmp_path / "own"), Issued(tmp_path / "foreign")
     with (
-        square.Controller(token="other") as elsewhere,
-        square.Node("c", elsewhere.address, token="other") as foreign,
-        joined(["a", "b"], controller),
-        square.Node("c", controller, advertised_address=foreign.address),
+        square.Controller(identity=foreign("controller", "c")) as elsewhere,
+        square.Node("c", elsewhere.address, identity=foreign("node", "c")) as other,
+        square.Controller(identity=issued("controller", "c")) as controller,
+        square.Node("a", controller.address, identity=issued("node", "a")),
+        square.Node("b", controller.address, identity=issued("node", "b")),
+        square.Node("c", controller.address, identity=issued("node", "c"), advertised_address=other.address),
     ):
-        assert only(look(controller)).rule == "address.other_token"
+        assert only(square.examine(controller.address, issued("tenant", "t"))).rule == "address.stranger"
 
 
 def test_a_node_that_is_stopped(controller: str) -> None:
@@ -225,11 +229,12 @@ def test_a_controller_that_does_not_answer(controller: str, address: str | None,
     assert examination.overlay is None
 
 
-def test_a_controller_with_another_token() -> None:
-    with square.Controller(token="right") as made:
-        assert only(square.examine(made.address, "wrong")).rule == "controller.token"
-        assert only(square.examine(made.address)).rule == "controller.token"
-        assert findings_of(square.examine(made.address, "right")) == []
+def test_a_controller_that_does_not_believe_who_asks(tmp_path: Path) -> None:
+    issued, foreign = Issued(tmp_path / "own"), Issued(tmp_path / "foreign")
+    with square.Controller(identity=issued("controller", "c")) as made:
+        assert only(square.examine(made.address, foreign("tenant", "t"))).rule == "controller.stranger"
+        assert only(square.examine(made.address)).rule == "controller.stranger"
+        assert findings_of(square.examine(made.address, issued("tenant", "t"))) == []
 
 
 def test_an_address_that_is_none_is_an_error() -> None:

@@ -133,7 +133,7 @@ def test_a_node_that_reaches_nobody_is_the_guilty_one() -> None:
     [
         ("other_node", "node b answers at c:7001, which it advertises, too"),
         ("not_square", "another program than Square"),
-        ("other_token", "does not accept the overlay's token"),
+        ("stranger", "do not believe one another"),
         ("other_version", "another protocol answers at c:7001 (speaks {9})"),
         ("unresolved", "the host's name c is not known"),
         ("other", "refuses links"),

@@ -137,13 +137,14 @@ def test_no_controller() -> None:
         assert time.monotonic() - begin < 10
 
 
-def test_tokens(tmp_path: Path) -> None:
-    empty = tmp_path / "token"
-    empty.write_text("\n", encoding="utf-8")
-    arguments = ("node", "--name", "a", "--controller", "127.0.0.1:1", "--token-file")
-    assert_clear_error(square(*arguments, empty), "token", "one line")
-    assert_clear_error(square(*arguments, tmp_path / "none"), "no such file")
-    assert_clear_error(square("controller", "--bind", "0.0.0.0:0"), "token")
+def test_identities(tmp_path: Path) -> None:
+    node = ("node", "--name", "a", "--controller", "127.0.0.1:1")
+    assert_clear_error(square(*node, "--identity", tmp_path), "identity.pem")
+    assert_clear_error(square("controller", "--bind", "0.0.0.0:0"), "square ca init", "--insecure")
+    gone = square(*node, "--token-file", tmp_path / "token")
+    assert gone.returncode == 2
+    assert "identities take its place" in gone.stderr
+    assert_clear_error(square(*node, SQUARE_TOKEN="secret"), "SQUARE_TOKEN", "identities take its place")
 
 
 def test_a_traceback_for_those_who_ask(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ LEVELS = {
     "coding": 1,
     "lp": 1,
     "store": 1,
+    "trust": 1,  # with grpc/ inside
     "validator": 1,
     "planning": 2,
     "transport": 2,  # with grpc/, sim/ and pacing/ inside
@@ -42,6 +43,9 @@ PUBLIC_HEADERS = {
     "clock.h": "base",
     "collective_op.h": "base",
     "ids.h": "base",
+    "authority.h": "trust",
+    "grant.h": "trust",
+    "identity.h": "trust",
     "link_report.h": "base",
     "log.h": "base",
     "plan.h": "base",
@@ -82,13 +86,18 @@ PUBLIC_HEADERS = {
 UNSEEN = {("node", "planning")}  # a node sees the plan, not the planner
 
 # Foreign libraries and the folders that may know them.
+GRPC_FOLDERS = {"trust/grpc", "transport/grpc", "controller/grpc", "ps/grpc"}
 FOREIGN = {
     "xtensor": (re.compile(r"^xtensor/"), {"coding"}),
     "CLP": (re.compile(r"^(coin/|Clp|Coin)"), {"lp"}),
     "Boost": (re.compile(r"^boost/"), {"topology", "planning"}),
-    "gRPC": (re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$"), {"transport/grpc", "controller/grpc", "ps/grpc"}),
+    "gRPC": (
+        re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$"),
+        {"trust/grpc", "transport/grpc", "controller/grpc", "ps/grpc"},
+    ),
     "Protobuf": (re.compile(r"^google/protobuf/"), {"controller", "transport", "ps"}),
     "pugixml": (re.compile(r"^pugixml"), {"topology"}),
+    "OpenSSL": (re.compile(r"^openssl/"), {"trust"}),
     "SQLite": (re.compile(r"^sqlite3"), {"store"}),
     "PostgreSQL": (re.compile(r"^libpq"), {"store"}),
     "pybind11": (re.compile(r"^pybind11/"), {"bindings"}),

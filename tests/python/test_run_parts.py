@@ -19,7 +19,7 @@ SEAT = protocol.Seat(0, "alice", ("a", "b"), 1, 0, 5, 1.5)
 MESSAGES = [
     protocol.Wire(("link set lo up",), ("qdisc add dev to1 root tbf",), {"to1": "b"}),
     protocol.Join("a", "127.0.0.1:1"),
-    protocol.Join("a", "10.0.0.1:1", "10.1.0.1:0", "token", paced=False),
+    protocol.Join("a", "10.0.0.1:1", "10.1.0.1:0", "pem", paced=False),
     protocol.Seats((SEAT, SEAT), None, 3, 1.0),
     protocol.Seats((protocol.Seat(1, "t", ("a",), 0, None, 8, 1.0, "all_reduce"),), None, 3, 1.0),
     protocol.Prepare(1),

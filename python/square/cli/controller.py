@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from square._core import Controller, Scenario, Topology
-from square.cli import arguments, documents, serving
+from square.cli import arguments, documents, identities, serving
 from square.planning import with_policy
 
 
@@ -33,9 +33,7 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.add_argument(
         "--advertise", default="", metavar="ADDR", help="what nodes dial, where it is another address"
     )
-    parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="a shared secret; needed beyond loopback"
-    )
+    identities.add_options(parser, listens=True)
     parser.add_argument(
         "--store",
         metavar="FILE",
@@ -48,7 +46,7 @@ def add_parser(commands: arguments.Commands) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    token = documents.read_token(options.token_file)
+    identity = identities.identity_of(options)
     scenario = with_policy(_scenario(options), policy=options.policy, **arguments.policy_parts(options))
     serving.log_to_stderr(verbose=options.verbose)
     with (
@@ -57,7 +55,8 @@ def execute(options: argparse.Namespace) -> int:
             scenario,
             bind_address=options.bind,
             advertised_address=options.advertise,
-            token=token,
+            identity=identity,
+            insecure=options.insecure,
             store=options.store or "",
         ) as controller,
     ):

@@ -1,10 +1,9 @@
 """`square doctor`: what is wrong with an overlay, who is guilty, and what to do."""
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from square.cli import arguments, documents, serving, text
+from square.cli import arguments, documents, identities, serving, text
 from square.cli.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.add_argument(
         "--controller", required=True, metavar="ADDR", help="what `square controller` printed"
     )
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the controller's shared secret")
+    identities.add_options(parser, listens=False)
     parser.add_argument(
         "--timeout",
         type=arguments.positive_float,
@@ -41,9 +40,9 @@ def add_parser(commands: arguments.Commands) -> None:
 def execute(options: argparse.Namespace) -> int:
     from square.doctor import examine
 
-    token = documents.read_token(options.token_file)
+    identity = identities.identity_of(options)
     with serving.mortal(), Waiting("the nodes look at one another"):
-        examination = examine(options.controller, token, options.timeout)
+        examination = examine(options.controller, identity, options.timeout)
     if options.json:
         print(documents.to_text(examination.to_document()))
     else:

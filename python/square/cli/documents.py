@@ -1,4 +1,4 @@
-"""JSON and files that commands write, and secrets that they read."""
+"""JSON and files that commands write, and texts that they read."""
 
 import json
 import sys
@@ -7,8 +7,6 @@ from typing import Any
 
 from square import files
 from square.errors import InvalidArgumentError, NotFoundError
-
-MAX_TOKEN_BYTES = 4096
 
 
 def write_file(file: Path, document: str) -> None:
@@ -43,13 +41,3 @@ def read_text(file: Path) -> str:
         raise NotFoundError(f"{file}: there is no such file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidArgumentError(f"{file}: cannot be read: {error}") from None
-
-
-def read_token(file: Path | None) -> str:
-    """The shared token in a file, without the white space around it."""
-    if file is None:
-        return ""
-    token = read_text(file).strip()
-    if not token or len(token) > MAX_TOKEN_BYTES or not token.isprintable():
-        raise InvalidArgumentError(f"{file}: must hold one line of 1 to {MAX_TOKEN_BYTES} characters")
-    return token

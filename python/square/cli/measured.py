@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import square
+from square._core import Identity
 from square.cli import documents, text
 
 if TYPE_CHECKING:
@@ -19,9 +20,9 @@ CONTRADICTION = 0.1
 FIGURES = 4
 
 
-def execute(controller: str, token: str, output: Path | None, *, as_json: bool) -> int:
+def execute(controller: str, identity: Identity | None, output: Path | None, *, as_json: bool) -> int:
     """Writes the topology to `output`, or standard output; tells on standard error what contradicts."""
-    overlay = square.list_links(controller, token)
+    overlay = square.list_links(controller, identity)
     for link in overlay.links:
         if contradicts(link):
             sys.stderr.write(contradiction(link) + "\n")

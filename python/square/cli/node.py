@@ -2,10 +2,9 @@
 
 import argparse
 import sys
-from pathlib import Path
 
 from square._core import Node, tune_process_memory
-from square.cli import arguments, documents, served_metrics, serving
+from square.cli import arguments, documents, identities, served_metrics, serving
 
 DEFAULT_WINDOW_MIB = 256
 DEFAULT_GATEWAY_MIB = 4096
@@ -31,7 +30,7 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.add_argument(
         "--advertise", default="", metavar="ADDR", help="what others dial, where it is another address"
     )
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the controller's shared secret")
+    identities.add_options(parser, listens=True)
     parser.add_argument(
         "--window-mib",
         type=arguments.positive_int,
@@ -43,7 +42,7 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.add_argument(
         "--gateway",
         metavar="ADDR",
-        help="serve other processes there (square.attach); beyond loopback with the token of --token-file",
+        help="serve other processes of this host there (square.attach)",
     )
     parser.add_argument(
         "--gateway-mib",
@@ -58,20 +57,18 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.set_defaults(execute=execute)
 
 
-def serve_gateway(node: Node, options: argparse.Namespace, token: str) -> dict[str, str]:
+def serve_gateway(node: Node, options: argparse.Namespace) -> dict[str, str]:
     """Its address, by the word for it, if one is asked for."""
     if options.gateway is None:
         return {}
     staging = options.gateway_mib << 20
     tenant_staging = staging // GATEWAY_SHARES
-    address = node.serve_gateway(
-        options.gateway, token=token, staging_bytes=staging, tenant_staging_bytes=tenant_staging
-    )
+    address = node.serve_gateway(options.gateway, staging_bytes=staging, tenant_staging_bytes=tenant_staging)
     return {"gateway": address}
 
 
 def execute(options: argparse.Namespace) -> int:
-    token = documents.read_token(options.token_file)
+    identity = identities.identity_of(options)
     served_metrics.check(options)  # before anything joins
     serving.log_to_stderr(verbose=options.verbose)
     tune_process_memory()
@@ -81,11 +78,12 @@ def execute(options: argparse.Namespace) -> int:
             options.controller,
             bind_address=options.bind,
             advertised_address=options.advertise,
-            token=token,
+            identity=identity,
+            insecure=options.insecure,
             window_bytes=options.window_mib << 20,
         )
     with serving.Service() as service, node, served_metrics.served(node, options) as served:
-        gateway = serve_gateway(node, options, token)
+        gateway = serve_gateway(node, options)
         if options.json:
             documents.print_line({"name": node.name, "address": node.address, **served, **gateway})
         else:

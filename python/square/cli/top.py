@@ -6,10 +6,9 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from square.cli import arguments, documents, traffic
+from square.cli import arguments, documents, identities, traffic
 from square.errors import UnavailableError
 from square.run.interruption import signals_to
 
@@ -67,7 +66,7 @@ def add_parser(commands: arguments.Commands) -> None:
         help="where a node serves its metrics, as `square node --metrics` printed it",
     )
     parser.add_argument("--master", metavar="ADDR", help="what `square ps master` printed")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the master's shared secret")
+    identities.add_options(parser, listens=False)
     parser.add_argument("--by", choices=tuple(traffic.TABLES), help="this table of nodes alone")
     parser.add_argument("--once", action="store_true", help="measure over one interval, print, and end")
     parser.add_argument(
@@ -91,8 +90,8 @@ def execute(options: argparse.Namespace) -> int:
 
     if not options.addresses and options.master is None:
         options.parser.error("name where a node serves its metrics, or a training's --master")
-    token = documents.read_token(options.token_file)
-    training = None if options.master is None else TrainingWatch(options.master, token)
+    identity = identities.identity_of(options)
+    training = None if options.master is None else TrainingWatch(options.master, identity)
     with Scraper(options.addresses) as scraper:
         watch = Watch(scraper, Rates(), training)
         _require_an_answer(watch.look())

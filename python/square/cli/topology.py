@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from square._core import LinkView, NodeView, Reachability, Scenario, Topology
-from square.cli import arguments, documents, measured, text
+from square.cli import arguments, documents, identities, measured, text
 from square.errors import InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def add_parser(commands: arguments.Commands) -> None:
         "--measured", action="store_true", help="what the nodes of --controller have measured, as a TOML file"
     )
     parser.add_argument("--controller", metavar="ADDR", help="what `square controller` printed")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the controller's shared secret")
+    identities.add_options(parser, listens=False)
     parser.add_argument(
         "-o",
         "--output",
@@ -85,8 +85,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.measured:
         if options.controller is None or options.file is not None:
             options.parser.error("--measured needs --controller, and no file")
-        token = documents.read_token(options.token_file)
-        return measured.execute(options.controller, token, options.output, as_json=options.json)
+        identity = identities.identity_of(options)
+        return measured.execute(options.controller, identity, options.output, as_json=options.json)
     if options.file is None or options.controller is not None or options.output is not None:
         options.parser.error("name a topology file, or ask a controller with --measured --controller ADDR")
     topology = read_topology(options.file)

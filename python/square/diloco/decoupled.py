@@ -19,7 +19,7 @@ from torch import distributed as dist
 from square import hosts
 from square.diloco import agreement
 from square.diloco.diloco import MOST_ROUNDS, DiLoCo
-from square.diloco.hosting import Host, address_for, check_unused, make_terms
+from square.diloco.hosting import Host, address_for, check_unused, identity_of, make_terms
 from square.diloco.outer import Nesterov
 from square.diloco.report import Exchange
 from square.errors import FailedPreconditionError, SquareError
@@ -252,8 +252,13 @@ class Decoupled(DiLoCo):
         return USUAL_SECONDS if self._limit is None else self._limit
 
     def _start_worker(self, name: str) -> None:
-        address, token = self._place
-        worker = Worker(dict(self._named), master=address, token=token, name=name, timeout=self._start_limit)
+        worker = Worker(
+            dict(self._named),
+            master=self._place[0],
+            identity=identity_of(self._place),
+            name=name,
+            timeout=self._start_limit,
+        )
         try:
             self._check_version(worker.version)
         except ValueError:
@@ -337,13 +342,13 @@ class Decoupled(DiLoCo):
 
 
 def _read(invitation: str, group: Any, join: str) -> list[str]:
-    """The master's address and token. Raises ValueError."""
+    """The master's address and its members' key. Raises ValueError."""
     if join != "peers":
         raise ValueError('invitation: who joins passes join="peers", as the members did')
     if group is not None:
         raise ValueError("invitation: who joins has no group")
     try:
-        address, token = json.loads(invitation)["decoupled"]
+        address, pem = json.loads(invitation)["decoupled"]
     except (ValueError, TypeError, KeyError) as error:
         raise ValueError('invitation: it is not of members with mode="decoupled"') from error
-    return [str(address), str(token)]
+    return [str(address), str(pem)]

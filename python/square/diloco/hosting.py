@@ -4,7 +4,6 @@ import json
 import logging
 import math
 import os
-import secrets
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
+import square
 from square import hosts, ps
 from square.diloco.outer import Nesterov
 from square.errors import SquareError, UnavailableError
@@ -123,6 +123,11 @@ def address_for(group: Any, keys: Sequence[str], join: str) -> str:
     return hosts.public_address(os.environ.get("SQUARE_INTERFACE"), os.environ.get("MASTER_ADDR"))
 
 
+def identity_of(place: list[str]) -> square.Identity | None:
+    """By which members know a master that Host.lead() has started."""
+    return square.Identity.from_pem(place[1]) if place[1] else None
+
+
 def _has_snapshots(folder: Path) -> bool:
     return any(folder.glob("*.snapshot"))
 
@@ -140,15 +145,16 @@ class Host:
         self._place: list[str] = []
 
     def lead(self, size: int, address: Callable[[], str]) -> list[str] | None:
-        """Starts the master of so many members, on rank 0: its address and its token. Raises square's
-        errors."""
+        """Starts the master of so many members, on rank 0: its address, and the key by which its members know
+        one another, which goes through the group; empty on the loopback. Raises square's errors."""
         if self._rank != 0:
             return None
         terms = self._terms
-        token = secrets.token_hex(16)
+        host = address()
+        identity = None if hosts.is_loopback(host) else square.Identity.make_own()
         self._master = Master(
-            f"{address()}:0",
-            token=token,
+            f"{host}:0",
+            identity=identity,
             servers=terms.servers,
             quorum=terms.quorum,
             grace="auto" if terms.grace is None else terms.grace,
@@ -157,7 +163,7 @@ class Host:
             clip=None,
             penalty=None,
         )
-        return [self._master.address, token]
+        return [self._master.address, identity.pem if identity is not None else ""]
 
     def serve(self, place: list[str], limit: float) -> bool:
         """Starts a server, where this member is to have one: whether it has snapshots. Blocks for `limit`
@@ -171,8 +177,8 @@ class Host:
         assert folder is not None
         name = f"server{self._rank}"
         has_snapshots = _has_snapshots(folder / name)
-        address, token = place
-        self._server = Server(address, folder / name, name=name, token=token, timeout=limit)
+        server = Server(place[0], folder / name, name=name, identity=identity_of(place), timeout=limit)
+        self._server = server
         return has_snapshots
 
     def _delay(self, size: int) -> int:
@@ -233,7 +239,7 @@ class Host:
 
     def _answers(self) -> bool:
         try:
-            ask(self._place[0], token=self._place[1], timeout=_ASK_SECONDS)
+            ask(self._place[0], identity=identity_of(self._place), timeout=_ASK_SECONDS)
         except UnavailableError:
             return False
         except SquareError as error:

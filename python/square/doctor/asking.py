@@ -9,6 +9,7 @@ from square.doctor.diagnosis import diagnose
 from square.doctor.facts import MeasuredLink, Overlay
 from square.doctor.finding import Finding, Severity
 from square.errors import InvalidArgumentError, ResourceExhaustedError, SquareError
+from square.identity import IdentitySource
 
 DEFAULT_SECONDS = 10.0
 
@@ -44,7 +45,9 @@ class Examination:
         }
 
 
-def examine(controller: str, token: str = "", timeout: float = DEFAULT_SECONDS) -> Examination:
+def examine(
+    controller: str, identity: IdentitySource = None, timeout: float = DEFAULT_SECONDS
+) -> Examination:
     """Has all nodes of the overlay look at themselves and at one another, and judges what they say.
 
     ``controller`` is host:port. Blocks for ``timeout`` seconds and a few more at the most. A controller that
@@ -52,17 +55,17 @@ def examine(controller: str, token: str = "", timeout: float = DEFAULT_SECONDS) 
     ``ResourceExhaustedError`` while many others ask.
     """
     try:
-        found = examine_nodes(controller, token, timeout)
+        found = examine_nodes(controller, identity, timeout)
     except (InvalidArgumentError, ResourceExhaustedError):
         raise
     except SquareError as error:
         return Examination([explain(controller, error)])
-    overlay = Overlay.read(found, controller, _measured(controller, token))
+    overlay = Overlay.read(found, controller, _measured(controller, identity))
     return Examination(diagnose(overlay), overlay)
 
 
-def _measured(controller: str, token: str) -> tuple[MeasuredLink, ...]:
+def _measured(controller: str, identity: IdentitySource) -> tuple[MeasuredLink, ...]:
     try:
-        return MeasuredLink.read(list_links(controller, token))
+        return MeasuredLink.read(list_links(controller, identity))
     except SquareError:
         return ()  # an older controller, or one that has just gone: the nodes' facts stand

@@ -1,13 +1,16 @@
 """Why a controller does not answer, as far as it can be seen from here."""
 
 import socket
+import ssl
 
 from square.doctor.finding import Finding, Severity
-from square.errors import SquareError, UnauthenticatedError, UnimplementedError
+from square.errors import PermissionDeniedError, SquareError, UnauthenticatedError, UnimplementedError
 
 CONNECT_SECONDS = 3.0
 # As a controller says it that is to succeed another one.
 _STANDS_BY = "this controller stands by"
+# What gRPC says where one of the two does not believe the other, or only one speaks TLS.
+_OF_TLS = ("handshake failed", "verification check failed")
 
 
 def explain(controller: str, error: SquareError) -> Finding:
@@ -18,12 +21,8 @@ def explain(controller: str, error: SquareError) -> Finding:
 
 def _by_answer(controller: str, error: SquareError) -> tuple[str, str, str] | None:
     """Something spoke gRPC."""
-    if isinstance(error, UnauthenticatedError):
-        return (
-            "token",
-            f"it does not accept the token: {error}",
-            "give --token-file the file that it was started with",
-        )
+    if isinstance(error, (UnauthenticatedError, PermissionDeniedError)):
+        return _stranger(error)
     if _STANDS_BY in str(error):
         return (
             "stands_by",
@@ -46,6 +45,25 @@ def _by_answer(controller: str, error: SquareError) -> tuple[str, str, str] | No
     return None
 
 
+def _stranger(error: SquareError) -> tuple[str, str, str]:
+    return (
+        "stranger",
+        f"it and who asks do not believe one another: {error}",
+        "give --identity the folder of an identity that its authority has issued",
+    )
+
+
+def _speaks_tls(connection: socket.socket) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with context.wrap_socket(connection):
+            return True
+    except (OSError, ValueError):
+        return False
+
+
 def _by_dialling(controller: str, error: SquareError) -> tuple[str, str, str]:
     host, _, port = controller.rpartition(":")
     host = host.strip("[]")
@@ -59,8 +77,8 @@ def _by_dialling(controller: str, error: SquareError) -> tuple[str, str, str]:
             "give an IP address, or a name that DNS or /etc/hosts knows",
         )
     try:
-        with socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS):
-            pass
+        with socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS) as connection:
+            is_stranger = any(words in str(error) for words in _OF_TLS) or _speaks_tls(connection)
     except ConnectionRefusedError:
         return "refused", "the host answers that nothing listens there", start
     except TimeoutError:
@@ -71,6 +89,8 @@ def _by_dialling(controller: str, error: SquareError) -> tuple[str, str, str]:
         )
     except OSError as failure:
         return "unreachable", f"no connection: {failure.strerror}", f"see the network's routes to {host}"
+    if is_stranger:
+        return _stranger(error)
     return (
         "not_square",
         f"something takes connections there and does not answer as a controller: {error}",

@@ -2,9 +2,9 @@
 
 A master, one or several servers, and a worker at each site::
 
-    master = square.ps.Master("0.0.0.0:7000", token=token, servers=2)
-    server = square.ps.Server("ctl:7000", "/data/snapshots", token=token)
-    with square.ps.Worker(model, inner, master="ctl:7000", token=token, sync_every=64) as worker:
+    master = square.ps.Master("0.0.0.0:7000", identity=identity, servers=2)
+    server = square.ps.Server("ctl:7000", "/data/snapshots", identity=identity)
+    with square.ps.Worker(model, inner, master="ctl:7000", identity=identity, sync_every=64) as worker:
         for batch in batches:
             ...
             worker.consumed(batch.numel())

@@ -2,6 +2,7 @@
 
 from square import hosts
 from square.errors import UnavailableError
+from square.identity import IdentitySource
 from square.ps.status import ask
 
 _ASK_SECONDS = 0.5
@@ -16,12 +17,12 @@ def bind_address(master: str, given: str) -> str:
     return f"{own}:0"
 
 
-def wait_for_master(master: str, token: str, timeout: float) -> None:
+def wait_for_master(master: str, identity: IdentitySource, timeout: float) -> None:
     """Until one answers. Raises UnavailableError; Ctrl-C is heard."""
     tries = max(1, round(timeout / _ASK_SECONDS))
     for attempt in range(tries):
         try:
-            ask(master, token=token, timeout=_ASK_SECONDS)
+            ask(master, identity=identity, timeout=_ASK_SECONDS)
             return
         except UnavailableError as error:
             if attempt + 1 == tries:

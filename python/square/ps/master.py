@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Literal, Self
 
 from square import _core
+from square.identity import IdentitySource
 from square.ps.settings import Ewma, Nesterov, outer_options
 from square.ps.status import Status
 
@@ -23,10 +24,11 @@ class Master:
     """Decides who takes part, which pushes make the next version of the model, and when it counts.
 
     It has no training data and keeps nothing: one that is started again at the same address learns from
-    its servers. ``address``: where it listens; any but a loopback one needs a ``token``, the same
-    everywhere. ``overlay``: a topology or scenario (an object, or a file) that the data flow is planned
-    over; without one, and without the address of a ``controller``, members form a full mesh of links that
-    are not known. Without a ``controller`` the master brings one, at the next port of its host.
+    its servers. ``address``: where it listens; any but a loopback one needs an ``identity``, that of a
+    controller, or ``insecure=True``. ``overlay``: a topology or scenario (an object, or a file) that the
+    data flow is planned over; without one, and without the address of a ``controller``, members form a full
+    mesh of links that are not known. Without a ``controller`` the master brings one, at the next port of
+    its host.
 
     ``servers``: how many share a new model. Those that come later get their part of it, unless
     ``move_shards`` is False: then they stand by. A round begins with the ``quorum``-th push, or one of every
@@ -43,7 +45,8 @@ class Master:
         address: str = "127.0.0.1:0",
         *,
         advertise: str = "",
-        token: str = "",
+        identity: IdentitySource = None,
+        insecure: bool = False,
         controller: str = "",
         overlay: "str | os.PathLike[str] | _core.Topology | _core.Scenario | None" = None,
         servers: int = 1,
@@ -68,7 +71,8 @@ class Master:
         self._master = _core.ParameterMaster(
             bind_address=address,
             advertised_address=advertise,
-            token=token,
+            identity=identity,
+            insecure=insecure,
             controller=controller,
             scenario=_scenario(overlay),
             outer=outer_options(outer, clip, clip_scope, penalty, norms),

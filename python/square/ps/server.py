@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from square import _core
+from square.identity import IdentitySource
 from square.ps.joining import bind_address, wait_for_master
 from square.ps.master import Seconds, seconds
 
@@ -27,7 +28,8 @@ class Server:
         *,
         name: str = "",
         keep: int = 3,
-        token: str = "",
+        identity: IdentitySource = None,
+        insecure: bool = False,
         bind: str = "",
         advertise: str = "",
         threads: int = 0,
@@ -36,11 +38,12 @@ class Server:
     ) -> None:
         folder = Path(snapshots).absolute()
         self.name = name or f"{socket.gethostname()}-{folder.name}"
-        wait_for_master(master, token, seconds(timeout))
+        wait_for_master(master, identity, seconds(timeout))
         self._server = _core.ParameterServer(
             name=self.name,
             master=master,
-            token=token,
+            identity=identity,
+            insecure=insecure,
             bind_address=bind_address(master, bind),
             advertised_address=advertise,
             connect_timeout=seconds(timeout),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from square import _core
+from square.identity import IdentitySource
 from square.ps.snapshot import RoundPush
 
 
@@ -116,6 +117,6 @@ def _read_round(said: Mapping[str, Any]) -> RoundStatus:
     return RoundStatus(**{**said, "pushes": pushes, "parts": parts})
 
 
-def ask(master: str, *, token: str = "", timeout: float = 5.0) -> Status:
+def ask(master: str, *, identity: IdentitySource = None, timeout: float = 5.0) -> Status:
     """The status of the master at that address. Raises UnavailableError where none answers in time."""
-    return Status.read(_core.ask_parameter_master(master, token, timeout))
+    return Status.read(_core.ask_parameter_master(master, identity, timeout))

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self, cast
 
 from square import _core, hosts
 from square.errors import FailedPreconditionError, UnavailableError
+from square.identity import IdentitySource
 from square.ps.joining import bind_address, wait_for_master
 from square.ps.master import Seconds, seconds
 from square.ps.tensors import tensors_of
@@ -58,7 +59,8 @@ class Worker:
         master: str,
         sync_every: int = 64,
         name: str = "",
-        token: str = "",
+        identity: IdentitySource = None,
+        insecure: bool = False,
         bind: str = "",
         advertise: str = "",
         timeout: Seconds = 600.0,
@@ -73,14 +75,15 @@ class Worker:
         self._inner = inner
         self._hook: Any = None
         self._steps = 0
-        wait_for_master(master, token, self._timeout)
+        wait_for_master(master, identity, self._timeout)
         self._load()
         self._worker = _core.ParameterWorker(
             model=[(tensor.name, tensor.dtype, list(tensor.shape)) for tensor in self._tensors],
             tensors=self._buffers(),
             name=self.name,
             master=master,
-            token=token,
+            identity=identity,
+            insecure=insecure,
             bind_address=bind_address(master, bind),
             advertised_address=advertise,
             connect_timeout=self._timeout,

@@ -1,12 +1,11 @@
 """What is between the nodes of a run: loopback, or a network of the kernel's."""
 
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from square._core import Controller, Scenario
+from square._core import Controller, Identity, Scenario
 from square.run import namespaces, wiring
 from square.run.protocol import Counted, Join, LinkCounters, Wire
 
@@ -16,7 +15,6 @@ MODES = (PACE, NETNS)
 
 _DEFAULT_CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 _LOOPBACK_MTU = Path("/sys/class/net/lo/mtu")
-_TOKEN_BYTES = 32
 
 
 @dataclass(frozen=True)
@@ -146,8 +144,8 @@ class Namespaces:
         self._wiring = wiring.Wiring(scenario.topology)
         self._try()
         self._paced = paced
-        # The nodes do not meet on loopback, so they show one another a token.
-        self._token = secrets.token_hex(_TOKEN_BYTES)
+        # The nodes do not meet on loopback. Their names may be any: all of them have one key.
+        self._identity = Identity.make_own()
         self._own = namespaces.Namespace()
 
     @property
@@ -178,11 +176,11 @@ class Namespaces:
 
     def controller(self, scenario: Scenario) -> Controller:
         bind = f"{wiring.CONTROLLER_ADDRESS}:0"
-        return self._own.run(lambda: Controller(scenario, bind_address=bind, token=self._token))
+        return self._own.run(lambda: Controller(scenario, bind_address=bind, identity=self._identity))
 
     def join(self, node: str, controller_address: str) -> Join:
         bind = f"{self._wiring.address_of(node)}:0"
-        return Join(node, controller_address, bind, self._token, self._paced)
+        return Join(node, controller_address, bind, self._identity.pem, self._paced)
 
     def close(self) -> None:
         self._own.close()

@@ -54,7 +54,7 @@ class Join:
     node: str
     controller: str
     bind_address: str = "127.0.0.1:0"
-    token: str = ""
+    pem: str = ""  # of the run's own identity; empty: none
     paced: bool = True
 
 

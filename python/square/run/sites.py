@@ -6,7 +6,6 @@ instance the ranks of a training job (`ranks.py`).
 """
 
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,10 +13,9 @@ from typing import Any, Self, TypeVar
 
 from square._core import Controller, Scenario, Topology
 from square.run import namespaces
+from square.run.issued import Issued
 from square.run.processes import child_environment
 from square.run.wiring import CONTROL_INTERFACE, CONTROLLER_ADDRESS, Wiring
-
-_TOKEN_BYTES = 32
 
 Answer = TypeVar("Answer")
 
@@ -31,8 +29,8 @@ class Sites:
     def __init__(self, topology: Topology) -> None:
         self._wiring = Wiring(topology)
         self.names = [node.name for node in topology.nodes]
-        # The sites do not meet on loopback, so nodes and controller show one another a token.
-        self.token = secrets.token_hex(_TOKEN_BYTES)
+        # The sites do not meet on loopback, so nodes and controller have identities.
+        self._issued = Issued()
         self._networks: dict[str, namespaces.Namespace] = {}
         self._own: namespaces.Namespace | None = None
 
@@ -53,6 +51,7 @@ class Sites:
         for network in (*self._networks.values(), self._own):
             if network is not None:
                 network.close()
+        self._issued.close()
 
     def address_of(self, site: str) -> str:
         return self._wiring.address_of(site)
@@ -68,7 +67,8 @@ class Sites:
         """
         assert self._own is not None
         bind = f"{CONTROLLER_ADDRESS}:0"
-        return self._own.run(lambda: Controller(scenario, bind_address=bind, token=self.token))
+        identity = self.identity("controller", "sites")
+        return self._own.run(lambda: Controller(scenario, bind_address=bind, identity=identity))
 
     def beside(self, call: Callable[[str], Answer]) -> Answer:
         """Runs ``call`` in a network that all sites reach, over links that are not shaped; it is given the
@@ -77,15 +77,20 @@ class Sites:
         assert own is not None
         return own.run(lambda: call(CONTROLLER_ADDRESS))
 
+    def identity(self, role: str, name: str) -> str:
+        """The folder of the identity of a node, controller or server of that name; the same each time."""
+        return self._issued.folder(role, name)
+
     def environment(self, site: str, controller: Controller | None = None) -> dict[str, str]:
         """What torch.distributed there must know: Gloo its interface, square its node and controller."""
         variables = {
             "GLOO_SOCKET_IFNAME": CONTROL_INTERFACE,
             "SQUARE_NODE": site,
+            "SQUARE_IDENTITY": self.identity("node", site),
             "SQUARE_INTERFACE": self.address_of(site),
         }
         if controller is not None:
-            variables |= {"SQUARE_CONTROLLER": controller.address, "SQUARE_TOKEN": self.token}
+            variables["SQUARE_CONTROLLER"] = controller.address
         return variables
 
     def start(

@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from typing import BinaryIO
 
-from square._core import Communicator, Node
+from square._core import Communicator, Identity, Node
 from square.errors import SquareError
 from square.run import namespaces, operations, payload, sums
 from square.run.interfaces import Interfaces
@@ -128,7 +128,7 @@ class Worker:
                     command.node,
                     command.controller,
                     bind_address=command.bind_address,
-                    token=command.token,
+                    identity=Identity.from_pem(command.pem) if command.pem else None,
                     paced=command.paced,
                 )
                 self.report(Joined(self.node.address))

@@ -20,6 +20,7 @@ from square.planning import with_policy
 from square.torch import presence
 from square.torch.compression import DEFAULT_COMPRESSION
 from square.torch.options import DEFAULT_ALGORITHM, Options, login_name
+from square.torch.own_identity import believing, own_identity
 from square.torch.site import ATTACH_SECONDS, SITES, Site, is_lone, lone_key
 
 # Who waits for several ranks looks so often whether one has said what went wrong.
@@ -42,6 +43,8 @@ class Card:
     """The keys of the sites whose node is this process itself."""
     kept: tuple[str, ...] = ()
     """The addresses of the controllers in this process."""
+    fingerprint: str = ""
+    """Of the process's own identity."""
 
     def key(self, controller: str) -> str:
         """Under which address the rank's process keeps its site."""
@@ -60,7 +63,7 @@ class Layout:
     algorithm: str
     compression: str
     controller: str
-    token: str
+    fingerprints: list[str]
     nodes: list[str]
     leaders: list[int]
     hosts: list[str]
@@ -81,7 +84,7 @@ class Layout:
             self.algorithm,
             self.compression,
             self.controller,
-            self.token,
+            self.fingerprints,
             self.weight,
             self.redundancy,
         )
@@ -101,7 +104,8 @@ class Terms:
     compression: str
     controller: str
     """The key of its sites: where the controller was at first."""
-    token: str
+    fingerprints: list[str]
+    """Of the processes that believe one another; none: without TLS, or by identities that were given."""
     weight: float | None
     redundancy: int
 
@@ -208,6 +212,8 @@ def join(meeting: Rendezvous, group: str, given: Any) -> tuple[Site, Layout]:
         layout, own = _decide(meeting, group, options)
     else:
         layout = Layout(**meeting.get("layout"))
+        if layout.fingerprints:
+            believing(layout.fingerprints)  # also where this process's site is there already
     site: Site | None = None
     try:
         site = SITES.acquire(card.key(layout.controller), lambda: own or _open(meeting, layout, options))
@@ -225,15 +231,23 @@ def join(meeting: Rendezvous, group: str, given: Any) -> tuple[Site, Layout]:
 def _own_card(options: Options) -> Card:
     return Card(
         host=hosts.host_key(),
-        node=options.node or socket.gethostname(),
-        is_named=options.node is not None,
+        node=options.node or _certified_name(options) or socket.gethostname(),
+        is_named=options.node is not None or bool(_certified_name(options)),
         controller=options.controller or "",
         gateway=options.gateway or "",
         known=SITES.known(),
         mark=presence.own_mark(),
         owned=tuple(SITES.owned()),
         kept=tuple(SITES.kept()),
+        fingerprint=own_identity().fingerprint,
     )
+
+
+def _certified_name(options: Options) -> str:
+    """What the given identity calls its node; empty without one."""
+    if not options.identity or not options.controller:
+        return ""
+    return (square.Identity(options.identity).name or "").rpartition("/")[2]
 
 
 def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, Site | None]:
@@ -243,10 +257,10 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
     try:
         keys = [f"card/{rank}" for rank in range(meeting.size)]
         cards = [Card(**card) for card in meeting.get_all(keys)]
-        controller, token = _controller_of(cards)
+        controller = _controller_of(cards)
         if not controller and not all(card.gateway for card in cards):
             own = _found_overlay(options, tenant, cards)
-            controller, token = own.key, own.token
+            controller = own.key
         nodes, leaders = _assign(cards, controller, is_shared=own is None)
         name = f"torch/{secrets.token_hex(8)}/{group}"
         layout = Layout(
@@ -255,7 +269,9 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
             algorithm=options.algorithm or DEFAULT_ALGORITHM,
             compression=str(options.compression or DEFAULT_COMPRESSION),
             controller=controller,
-            token=token,
+            fingerprints=_fingerprints(
+                cards, own.identity if own is not None else SITES.identity(controller)
+            ),
             nodes=nodes,
             leaders=leaders,
             hosts=[card.host for card in cards],
@@ -274,11 +290,17 @@ def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, 
     return layout, own
 
 
-def _controller_of(cards: list[Card]) -> tuple[str, str]:
-    """The controller's address and its token as far as it is known; empty if there is none yet."""
+def _fingerprints(cards: list[Card], identity: square.Identity | None) -> list[str]:
+    """Those that an overlay of the job's own keys is to believe."""
+    is_own = identity is not None and identity.name is None
+    return [card.fingerprint for card in cards] if is_own else []
+
+
+def _controller_of(cards: list[Card]) -> str:
+    """The controller's address; empty if there is none yet."""
     named = next((card.controller for card in cards if card.controller), "")
     if named:
-        return named, ""
+        return named
     with_gateway = [card.gateway for card in cards if card.gateway]
     if with_gateway and len(with_gateway) < len(cards):
         rank = next(rank for rank, card in enumerate(cards) if not card.gateway)
@@ -286,17 +308,20 @@ def _controller_of(cards: list[Card]) -> tuple[str, str]:
             f"others attach to a gateway ({with_gateway[0]}), but rank {rank} has neither a gateway nor a "
             "controller: set SQUARE_CONTROLLER to the gateway's own"
         )
-    for address, token in reversed(SITES.tokens().items()):
+    for address in reversed(SITES.shared()):
         if all(address in card.known for card in cards) or _takes_in_all(address, cards):
-            return address, token
-    return "", ""
+            return address
+    return ""
 
 
 def _takes_in_all(address: str, cards: list[Card]) -> bool:
     """Whether ranks that are not in that overlay yet can come into it."""
     is_one_host = len({card.host for card in cards}) == 1
     if not is_lone(address):
-        return is_one_host or not hosts.is_loopback(address)
+        if hosts.is_loopback(address):
+            return is_one_host
+        # Who keeps the controller has to believe those that come, and hears of them here.
+        return _keeper(cards, address) is not None
     leaders = _assign(cards, address, is_shared=True)[1]
     return is_one_host and all(address in cards[leader].known for leader in leaders)
 
@@ -309,25 +334,26 @@ def _found_overlay(options: Options, tenant: str, cards: list[Card]) -> Site:
         # No gRPC: neither a server nor a line to it.
         return Site(lone_key(), square.Node(nodes[0]))
     weight = options.weight or 1.0
+    identity: square.Identity | None = None
     if is_one_host:
-        token = options.token or ""
         address = hosts.LOOPBACK
     else:
-        # The store brought the ranks together, so whoever reads it may join.
-        token = options.token or secrets.token_hex(16)
         address = hosts.public_address(options.interface, os.environ.get("MASTER_ADDR"))
-    controller = _own_controller(address, tenant, weight, token, standing_by=False)
-    host = _join_node(nodes[0], controller.address, options, token, controller, 0)
-    return Site(controller.address, host, token=token, controller=controller, weight=weight)
+        identity = believing([card.fingerprint for card in cards])
+    controller = _own_controller(address, tenant, weight, identity, standing_by=False)
+    host = _join_node(nodes[0], controller.address, options, identity, controller, 0)
+    return Site(controller.address, host, identity=identity, controller=controller, weight=weight)
 
 
 def _own_controller(
-    address: str, tenant: str, weight: float, token: str, *, standing_by: bool
+    address: str, tenant: str, weight: float, identity: square.Identity | None, *, standing_by: bool
 ) -> square.Controller:
     # What will be called is not known yet, and this policy plans everything.
     overlay = square.Scenario(square.Topology(), tenants=[square.Tenant(tenant, weight)], name="torch")
     scenario = with_policy(overlay, policy="exact")
-    return square.Controller(scenario, bind_address=f"{address}:0", token=token, standing_by=standing_by)
+    return square.Controller(
+        scenario, bind_address=f"{address}:0", identity=identity, standing_by=standing_by
+    )
 
 
 def _assign(cards: list[Card], controller: str, *, is_shared: bool) -> tuple[list[str], list[int]]:
@@ -374,9 +400,9 @@ def _free_name(wish: str, taken: list[str]) -> str:
 
 
 def _open(meeting: Rendezvous, layout: Layout, options: Options) -> Site:
-    token = options.token or layout.token
+    identity = _identity_of(options, layout.fingerprints)
     if options.gateway:
-        attached = square.attach(options.gateway, token=token, tenant=layout.tenant, timeout=ATTACH_SECONDS)
+        attached = square.attach(options.gateway, tenant=layout.tenant, timeout=ATTACH_SECONDS)
         return Site(f"gateway {options.gateway}", attached, gateway=options.gateway)
     leader = layout.leaders[meeting.rank]
     if leader == meeting.rank:
@@ -385,32 +411,44 @@ def _open(meeting: Rendezvous, layout: Layout, options: Options) -> Site:
         )
     gateway = layout.gateway if leader == 0 and layout.gateway else str(meeting.get(f"gateway/{leader}"))
     attached = square.attach(gateway, tenant=layout.tenant, timeout=ATTACH_SECONDS)
-    return Site(layout.controller, attached, token=token, gateway=gateway)
+    return Site(layout.controller, attached, identity=identity, gateway=gateway)
+
+
+def _identity_of(options: Options, fingerprints: list[str]) -> square.Identity | None:
+    """By which this process knows its controller and other nodes."""
+    if fingerprints:
+        return believing(fingerprints)
+    return square.Identity(options.identity) if options.identity and options.controller else None
 
 
 def join_overlay(name: str, controller: str, terms: Terms, options: Options, standing: int) -> Site:
     """A node of that name, under the controller at that address now; it brings one of its own that stands by,
     where the job's processes have the controller."""
-    token = options.token or terms.token
+    identity = _identity_of(options, terms.fingerprints)
     successor = None
     if terms.weight is not None:
         address = _node_address(controller, options)
-        successor = _own_controller(address, terms.tenant, terms.weight, token, standing_by=True)
-    host = _join_node(name, controller, options, token, successor, standing)
-    return Site(terms.controller, host, token=token, controller=successor, weight=terms.weight)
+        successor = _own_controller(address, terms.tenant, terms.weight, identity, standing_by=True)
+    host = _join_node(name, controller, options, identity, successor, standing)
+    return Site(terms.controller, host, identity=identity, controller=successor, weight=terms.weight)
 
 
 def _join_node(
     name: str,
     controller: str,
     options: Options,
-    token: str,
+    identity: square.Identity | None,
     successor: square.Controller | None,
     standing: int,
 ) -> square.Node:
     address = _node_address(controller, options)
     return square.Node(
-        name, controller, bind_address=f"{address}:0", token=token, successor=successor, standing=standing
+        name,
+        controller,
+        bind_address=f"{address}:0",
+        identity=identity,
+        successor=successor,
+        standing=standing,
     )
 
 

@@ -273,7 +273,7 @@ class Calls:
         meeting = self.meeting  # no reference to this object: whoever drops it frees what it has
         # A node alone has no controller to ask, and nobody elsewhere to ask about.
         controller = "" if is_lone(layout.controller) else self.site.controller or layout.controller
-        overlay = Overlay(controller, layout.token or self.site.token, layout.keeper)
+        overlay = Overlay(controller, self.site.identity, layout.keeper)
         return RollCall(
             self.who.name,
             self.who.rank,

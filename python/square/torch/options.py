@@ -17,11 +17,11 @@ _VARIABLES = {
     "compression": "SQUARE_COMPRESSION",
     "controller": "SQUARE_CONTROLLER",
     "gateway": "SQUARE_GATEWAY",
+    "identity": "SQUARE_IDENTITY",
     "interface": "SQUARE_INTERFACE",
     "node": "SQUARE_NODE",
     "redundancy": "SQUARE_REDUNDANCY",
     "tenant": "SQUARE_TENANT",
-    "token": "SQUARE_TOKEN",
     "weight": "SQUARE_WEIGHT",
 }
 
@@ -44,8 +44,9 @@ class Options:
     """The tenant's weight, where the first rank embeds the controller (SQUARE_WEIGHT, 1)."""
     interface: str | None = None
     """Name or address of the network interface to use (SQUARE_INTERFACE, the one towards the controller)."""
-    token: str | None = None
-    """The controller's shared secret (SQUARE_TOKEN)."""
+    identity: str | None = None
+    """The folder of this process's identity (SQUARE_IDENTITY), where a controller is named that has one; its
+    node is called as the certificate says. Without a controller ranks of several hosts make their own."""
     gateway: str | None = None
     """host:port of a `square node --gateway` to attach to, instead of joining as a node (SQUARE_GATEWAY)."""
     algorithm: str | None = None
@@ -65,6 +66,11 @@ class Options:
         Raises ValueError for a weight that is no positive number, for an algorithm or a compression that
         there is not and for a redundancy that is none, TypeError for other options.
         """
+        if environment.get("SQUARE_TOKEN"):
+            raise ValueError(
+                "SQUARE_TOKEN is gone: identities take its place; make them with `square ca init` and "
+                "`square ca issue`, and name the folder with SQUARE_IDENTITY"
+            )
         options = cls() if given is None else given
         if not isinstance(options, cls):
             raise TypeError(f"pg_options of the backend square must be square.torch.Options, not {given!r}")

@@ -17,6 +17,7 @@ from square import hosts
 from square.torch.bootstrap import Terms, join_overlay
 from square.torch.calls import Calls
 from square.torch.options import Options
+from square.torch.own_identity import adopt, own_identity
 from square.torch.process_group import NAME, ProcessGroup
 from square.torch.site import SITES, Site, is_lone
 
@@ -70,14 +71,16 @@ def _go_on(old: ProcessGroup, calls: Calls, joiners: int, end: float) -> Process
 
 
 def invitation(group: Any = None) -> str:
-    """What a process must know to join() the group, as text. It holds the overlay's secret, if it has one."""
+    """What a process must know to join() the group, as text. Where the job's processes know one another by
+    their keys it holds this one's, a secret: whoever has it is believed in its place."""
     old = _group_of(group)
     calls = old.calls
     if is_lone(calls.terms.controller):
         raise ValueError(
             "square: the group has all its ranks on one node, which stands alone: nobody can join"
         )
-    return json.dumps([calls.controller, calls.communicator.name, vars(calls.terms)])
+    pem = own_identity().pem if calls.terms.fingerprints else ""
+    return json.dumps([calls.controller, calls.communicator.name, vars(calls.terms), pem])
 
 
 def join(invited: str, options: Options | None = None, timeout: timedelta | None = None) -> ProcessGroup:
@@ -88,8 +91,10 @@ def join(invited: str, options: Options | None = None, timeout: timedelta | None
     """
     if dist.is_initialized():
         raise ValueError("square: a process that joins a group has no default group before")
-    controller, name, fields = json.loads(invited)
+    controller, name, fields, pem = json.loads(invited)
     terms = Terms(**fields)
+    if pem:
+        adopt(pem)
     own = Options.resolve(options)
     limit = timeout or c10d.default_pg_timeout
     end = time.monotonic() + limit.total_seconds()

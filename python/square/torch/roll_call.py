@@ -53,7 +53,7 @@ class Overlay:
     """Where to ask for nodes of other hosts; no address for nowhere."""
 
     controller: str
-    token: str
+    identity: square.Identity | None
     # The rank whose process has the controller, if one of the group's has it.
     keeper: int | None
 
@@ -136,7 +136,7 @@ class RollCall:
         missing: set[int] = set()
         try:
             nodes = square.list_nodes(
-                self._overlay.controller, token=self._overlay.token, timeout=_CONTROLLER_SECONDS
+                self._overlay.controller, identity=self._overlay.identity, timeout=_CONTROLLER_SECONDS
             )
         except UnavailableError:
             if self._overlay.keeper in self._far_nodes:

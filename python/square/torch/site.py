@@ -35,7 +35,7 @@ class Site:
         key: str,
         host: square.Node | square.AttachedNode,
         *,
-        token: str = "",
+        identity: square.Identity | None = None,
         gateway: str = "",
         controller: square.Controller | None = None,
         weight: float | None = None,
@@ -44,7 +44,7 @@ class Site:
         self.host = host
         # Given a deadline (time.monotonic()), each waits until others have no more use for this process.
         self.departures: list[Callable[[float], None]] = []
-        self.token = token
+        self.identity = identity
         # Of the overlay's first tenant, where the job's processes have the controller among them: then each
         # brings one that stands by.
         self.weight = weight
@@ -127,14 +127,16 @@ class Sites:
         with self._lock:
             return [key for key, site in self._sites.items() if site.has_controller]
 
-    def tokens(self) -> dict[str, str]:
-        """The token by the controller's address, the newest last; not of sites behind a gateway."""
+    def shared(self) -> list[str]:
+        """The controllers' addresses, the newest last; not of sites behind a gateway."""
         with self._lock:
-            return {
-                address: site.token
-                for address, site in self._sites.items()
-                if not address.startswith("gateway ")
-            }
+            return [address for address in self._sites if not address.startswith("gateway ")]
+
+    def identity(self, key: str) -> square.Identity | None:
+        """Of the site of that key."""
+        with self._lock:
+            site = self._sites.get(key)
+            return site.identity if site is not None else None
 
     def weight(self, key: str) -> float | None:
         """Of the site of that key."""

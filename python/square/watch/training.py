@@ -5,6 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from square.errors import SquareError
+from square.identity import IdentitySource
 from square.ps.status import Status, ask
 
 # A master answers within milliseconds; who waits for one that is away waits for Ctrl-C, too.
@@ -26,15 +27,15 @@ class TrainingView:
 class TrainingWatch:
     """Remembers what the master said within the last minute."""
 
-    def __init__(self, master: str, token: str = "") -> None:
+    def __init__(self, master: str, identity: IdentitySource = None) -> None:
         self._master = master
-        self._token = token
+        self._identity = identity
         self._rate = TokenRate()
 
     def look(self) -> TrainingView:
         """Blocks for TIMEOUT_SECONDS where the master is away."""
         try:
-            status = ask(self._master, token=self._token, timeout=TIMEOUT_SECONDS)
+            status = ask(self._master, identity=self._identity, timeout=TIMEOUT_SECONDS)
         except SquareError as error:
             return TrainingView(self._master, None, error=error)
         # A master that has just begun learns from its servers; until then it has no version.

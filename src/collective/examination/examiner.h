@@ -24,7 +24,7 @@ inline constexpr std::size_t kMaxQuestions = 4;
 class Examiner {
  public:
   // `metrics` blocks for a moment; it is called until stop().
-  Examiner(rpc::Identity self, std::function<NodeMetrics()> metrics)
+  Examiner(rpc::Self self, std::function<NodeMetrics()> metrics)
       : self_(std::move(self)), metrics_(std::move(metrics)) {}
   ~Examiner() { stop(); }
   Examiner(const Examiner&) = delete;
@@ -46,7 +46,7 @@ class Examiner {
   [[nodiscard]] std::string report(const ExamineQuestion& question);
   bool sleep_until(std::chrono::steady_clock::time_point end);
 
-  const rpc::Identity self_;
+  const rpc::Self self_;
   const std::function<NodeMetrics()> metrics_;
   std::atomic<bool> is_stopping_ = false;
   std::mutex mutex_;

@@ -2,24 +2,29 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "controller/grpc/status.h"
 #include "controller/protocol.h"
+#include "trust/grpc/credentials.h"
 
 namespace square::controller {
 
-AttachCall::AttachCall(Coordinator* coordinator, Inquiries* inquiries, grpc::CallbackServerContext* context)
-    : coordinator_(coordinator), inquiries_(inquiries), context_(context) {}
+AttachCall::AttachCall(Coordinator* coordinator, Inquiries* inquiries, std::shared_ptr<Identity> identity,
+                       grpc::CallbackServerContext* context)
+    : coordinator_(coordinator), inquiries_(inquiries), identity_(std::move(identity)), context_(context) {}
 
-AttachCall* AttachCall::begin(Coordinator& coordinator, Inquiries& inquiries,
-                              grpc::CallbackServerContext* context) {
-  const std::shared_ptr<AttachCall> call(new AttachCall(&coordinator, &inquiries, context));
+std::shared_ptr<AttachCall> AttachCall::begin(Coordinator& coordinator, Inquiries& inquiries,
+                                              std::shared_ptr<Identity> identity,
+                                              grpc::CallbackServerContext* context) {
+  const std::shared_ptr<AttachCall> call(
+      new AttachCall(&coordinator, &inquiries, std::move(identity), context));
   call->self_ = call;
   call->StartRead(&call->incoming_);
-  return call.get();
+  return call;
 }
 
 AttachCall* AttachCall::refuse(grpc::CallbackServerContext* context, Status reason) {
-  const std::shared_ptr<AttachCall> call(new AttachCall(nullptr, nullptr, context));
+  const std::shared_ptr<AttachCall> call(new AttachCall(nullptr, nullptr, nullptr, context));
   call->self_ = call;
   call->close(std::move(reason), false);
   return call.get();
@@ -94,13 +99,36 @@ void AttachCall::OnReadDone(bool ok) {
   close(status, status.is_ok() && !said_goodbye_);
 }
 
+// Whether the node is who it says; what it says of its own certificate is what it has shown.
+Status AttachCall::admit() {
+  if (!identity_) return {};
+  certificate_ = trust::certificate_of(*context_->auth_context());
+  SQUARE_RETURN_IF_ERROR(check_identity());
+  v1::Hello& hello = *incoming_.mutable_hello();
+  hello.set_fingerprint(certificate_->fingerprint);
+  SQUARE_RETURN_IF_ERROR(identity_->check(*certificate_, {Role::kNode, Role::kServer}, hello.node()));
+  auto event = std::make_shared<v1::ControllerEvent>();
+  *event->mutable_revoked() = to_message(identity_->revoked());
+  if (event->revoked().names_size() > 0) send(std::move(event));
+  return {};
+}
+
+// Also later: it may have been revoked meanwhile.
+Status AttachCall::check_identity() const {
+  if (!identity_) return {};
+  if (!certificate_) return unauthenticated("the caller has shown no certificate");
+  return identity_->check(*certificate_, {}, "");
+}
+
 Status AttachCall::receive() {
   using Event = v1::NodeEvent::EventCase;
   if (node_.empty() != (incoming_.event_case() == Event::kHello)) {
     return invalid_argument("a line begins with one hello");
   }
+  if (!node_.empty()) SQUARE_RETURN_IF_ERROR(check_identity());
   switch (incoming_.event_case()) {
     case Event::kHello: {
+      SQUARE_RETURN_IF_ERROR(admit());
       Status joined = coordinator_->join(incoming_.hello(), shared_from_this());
       if (joined.is_ok()) node_ = incoming_.hello().node();
       return joined;

@@ -10,6 +10,7 @@
 #include "controller/coordinator.h"
 #include "controller/grpc/inquiries.h"
 #include "controller/node_line.h"
+#include "square/identity.h"
 #include "square/v1/controller.grpc.pb.h"
 
 namespace square::controller {
@@ -22,8 +23,9 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
                          public std::enable_shared_from_this<AttachCall> {
  public:
   // The call keeps itself alive until gRPC is done with it.
-  static AttachCall* begin(Coordinator& coordinator, Inquiries& inquiries,
-                           grpc::CallbackServerContext* context);
+  static std::shared_ptr<AttachCall> begin(Coordinator& coordinator, Inquiries& inquiries,
+                                           std::shared_ptr<Identity> identity,
+                                           grpc::CallbackServerContext* context);
   // A call that is refused at once.
   static AttachCall* refuse(grpc::CallbackServerContext* context, Status reason);
 
@@ -35,14 +37,19 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
   void OnDone() override;
 
  private:
-  AttachCall(Coordinator* coordinator, Inquiries* inquiries, grpc::CallbackServerContext* context);
+  AttachCall(Coordinator* coordinator, Inquiries* inquiries, std::shared_ptr<Identity> identity,
+             grpc::CallbackServerContext* context);
 
+  Status admit();
+  [[nodiscard]] Status check_identity() const;
   Status receive();
   void write_next();
   void finish_if_idle();
 
   Coordinator* const coordinator_;  // null: refused
   Inquiries* const inquiries_;      // as well
+  const std::shared_ptr<Identity> identity_;
+  std::optional<PeerCertificate> certificate_;  // of the node
   grpc::CallbackServerContext* const context_;
   std::shared_ptr<AttachCall> self_;
 

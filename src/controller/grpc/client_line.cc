@@ -48,9 +48,10 @@ v1::NodeEvent broken_links_event(const std::vector<std::string>& peers) {
 
 // Whether the controller itself has said no, rather than that there is none.
 bool is_refusal(StatusCode code) {
-  return code == StatusCode::kUnauthenticated || code == StatusCode::kFailedPrecondition ||
-         code == StatusCode::kNotFound || code == StatusCode::kAlreadyExists ||
-         code == StatusCode::kInvalidArgument || code == StatusCode::kResourceExhausted;
+  return code == StatusCode::kUnauthenticated || code == StatusCode::kPermissionDenied ||
+         code == StatusCode::kFailedPrecondition || code == StatusCode::kNotFound ||
+         code == StatusCode::kAlreadyExists || code == StatusCode::kInvalidArgument ||
+         code == StatusCode::kResourceExhausted;
 }
 
 }  // namespace
@@ -129,10 +130,11 @@ Status ClientLine::wait_for_welcome() {
   const std::string address = candidates_.current();
   if (refused_) return last_failure_.with_context(fmt::format("controller at {}", address));
   return unavailable(
-      fmt::format("no controller answers at {}: {}; start one with `square controller`", address,
+      fmt::format("no controller answers at {}: {}; start one with `square controller`{}", address,
                   last_failure_.is_ok()
                       ? fmt::format("nothing heard within {:.3g} s", to_seconds(options_.connect_timeout))
-                      : last_failure_.message()));
+                      : last_failure_.message(),
+                  options_.identity ? ", and with an identity" : ", or give an identity if it has one"));
 }
 
 Status ClientLine::wait_for_line(Clock::time_point end) {
@@ -234,7 +236,6 @@ Status ClientLine::serve_connection(const std::string& address) {
   const auto connection = std::make_shared<Connection>();
   connection->address = address;
   const StubPtr stub = dial_(address);
-  if (!options_.token.empty()) connection->context.AddMetadata(kTokenKey, options_.token);
   if (options_.successor) connection->context.AddMetadata(kNodeKey, options_.node_name);
   std::uint64_t number = 0;
   {
@@ -277,6 +278,13 @@ Status ClientLine::serve_connection(const std::string& address) {
   return ended.is_ok() ? unavailable("the controller ended the connection") : ended;
 }
 
+void ClientLine::believe(const std::string& fingerprint) {
+  if (!options_.identity || options_.identity->name() || fingerprint.empty()) return;
+  const Status believed = options_.identity->believe({fingerprint});
+  if (!believed.is_ok())
+    log(LogLevel::kWarning, "controller", "a node will be refused: {}", believed.message());
+}
+
 Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connection) {
   using Event = v1::ControllerEvent::EventCase;
   switch (event.event_case()) {
@@ -284,8 +292,13 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
     case Event::kAddress:
       candidates_.learn(event.address().peer(), event.address().standing(), event.address().successor());
       recollection_.note_address(event.address());
+      believe(event.address().fingerprint());
       if (events_.on_address)
         events_.on_address(event.address().peer(), event.address().address(), event.address().incarnation());
+      break;
+    case Event::kRevoked:
+      if (options_.identity) options_.identity->set_revoked(from_message(event.revoked()));
+      if (events_.on_revoked) events_.on_revoked();
       break;
     case Event::kPlan: return handle_plan(event.plan(), connection);
     case Event::kActivate: {

@@ -14,9 +14,12 @@
 #include "base/net/socket.h"
 #include "controller/candidates.h"
 #include "controller/coordinator_thread.h"
+#include "controller/grpc/doorkeeper.h"
+#include "controller/grpc/revocation_watch.h"
 #include "controller/grpc/service.h"
 #include "controller/protocol.h"
 #include "store/store.h"
+#include "trust/grpc/credentials.h"
 
 namespace square {
 namespace {
@@ -38,18 +41,18 @@ int milliseconds(Duration duration) {
 
 Result<net::HostPort> check_address(const ControllerOptions& options) {
   SQUARE_ASSIGN_OR_RETURN(net::HostPort address, net::parse_host_port(options.bind_address));
-  if (!net::is_loopback(address.host) && options.token.empty()) {
+  SQUARE_RETURN_IF_ERROR(check_exposure(address.host, options.identity, options.insecure, "the controller"));
+  if (const auto& known = options.identity ? options.identity->name() : std::nullopt;
+      known && known->role != Role::kController) {
     return invalid_argument(
-        fmt::format("{} can be reached from other machines: set a token, the same on controller and nodes",
-                    options.bind_address));
+        fmt::format("a controller has the identity of {}: issue one of its own", to_string(*known)));
   }
   // gRPC does not say why it cannot listen.
   SQUARE_RETURN_IF_ERROR(net::listen_on(address, 1).status());
   return address;
 }
 
-std::unique_ptr<grpc::Server> start_server(const net::HostPort& address, grpc::Service& service, int& port) {
-  grpc::ServerBuilder builder;
+void configure(grpc::ServerBuilder& builder, grpc::Service& service) {
   grpc::ResourceQuota quota("square.controller");
   quota.Resize(kServerMemoryBytes);
   builder.SetResourceQuota(quota);
@@ -60,9 +63,7 @@ std::unique_ptr<grpc::Server> start_server(const net::HostPort& address, grpc::S
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              milliseconds(kMinPingInterval));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddListeningPort(address.to_string(), grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&service);
-  return builder.BuildAndStart();
 }
 
 }  // namespace
@@ -71,7 +72,7 @@ class Controller::Core {
  public:
   // Serves what `running` decides; without one it stands by.
   Core(ControllerOptions options, Scenario scenario, std::unique_ptr<CoordinatorThread> running)
-      : options_(std::move(options)), scenario_(std::move(scenario)), service_(options_.token) {
+      : options_(std::move(options)), scenario_(std::move(scenario)), service_(options_.identity) {
     if (running) take(std::move(running));
   }
   ~Core() { stop(); }
@@ -80,8 +81,9 @@ class Controller::Core {
     const std::lock_guard lock(stop_mutex_);
     if (is_stopped_) return unavailable("the controller stopped");
     if (running() != nullptr) return {};
-    SQUARE_ASSIGN_OR_RETURN(auto made,
-                            CoordinatorThread::create(options_.lease, options_.install_timeout, scenario_));
+    SQUARE_ASSIGN_OR_RETURN(auto made, CoordinatorThread::create(options_.lease, options_.install_timeout,
+                                                                 scenario_, store::make_memory_store(),
+                                                                 controller::granting_of(options_.identity)));
     made->coordinator().presume_gone({gone.begin(), gone.end()});
     take(std::move(made));
     return {};
@@ -89,13 +91,18 @@ class Controller::Core {
 
   Status serve() {
     SQUARE_ASSIGN_OR_RETURN(net::HostPort bound, check_address(options_));
-    int port = 0;
-    server_ = start_server(bound, service_, port);
-    if (!server_ || port == 0) {
+    grpc::ServerBuilder builder;
+    configure(builder, service_);
+    SQUARE_ASSIGN_OR_RETURN(
+        door_, controller::Doorkeeper::listen(bound, builder, trust::server_credentials(options_.identity)));
+    server_ = builder.BuildAndStart();
+    if (!server_) {
       return unavailable(
           fmt::format("cannot listen at {}; choose another address or port", options_.bind_address));
     }
-    bound.port = static_cast<std::uint16_t>(port);
+    bound.port = door_->address().port;
+    service_.admit_through(*door_);
+    door_->open();
     address_ = options_.advertised_address.empty() ? bound.to_string() : options_.advertised_address;
     log(LogLevel::kInfo, "controller", "listens at {}", bound.to_string());
     return {};
@@ -104,8 +111,10 @@ class Controller::Core {
   void stop() {
     const std::lock_guard lock(stop_mutex_);
     is_stopped_ = true;
+    revocations_.reset();
     if (running_) running_->coordinator().stop();
     service_.stop();
+    if (door_) door_->close();
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + kStopWait);
     server_.reset();
     if (running_) running_->join();
@@ -136,24 +145,29 @@ class Controller::Core {
     running_ = std::move(running);
     awake_ = running_.get();
     service_.serve(running_->coordinator());
+    revocations_ = std::make_unique<controller::RevocationWatch>(
+        options_.identity, [this](const std::vector<Revocation>& revoked) { service_.revoke(revoked); });
   }
 
   const ControllerOptions options_;
   const Scenario scenario_;
   std::unique_ptr<CoordinatorThread> running_;
+  std::unique_ptr<controller::RevocationWatch> revocations_;  // goes before what it tells
   std::atomic<CoordinatorThread*> awake_ = nullptr;
   bool is_stopped_ = false;
   controller::ControllerService service_;
   std::string address_;
   std::mutex stop_mutex_;
+  std::unique_ptr<controller::Doorkeeper> door_;
   std::unique_ptr<grpc::Server> server_;
 };
 
 Result<std::unique_ptr<Controller>> Controller::start(ControllerOptions options, Scenario scenario) {
   SQUARE_RETURN_IF_ERROR(check_address(options).status());  // before the time that planning takes
   SQUARE_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, store::open_store(options.store));
-  SQUARE_ASSIGN_OR_RETURN(auto running, CoordinatorThread::create(options.lease, options.install_timeout,
-                                                                  scenario, std::move(store)));
+  SQUARE_ASSIGN_OR_RETURN(
+      auto running, CoordinatorThread::create(options.lease, options.install_timeout, scenario,
+                                              std::move(store), controller::granting_of(options.identity)));
   return serve(std::make_unique<Core>(std::move(options), std::move(scenario), std::move(running)));
 }
 

@@ -21,6 +21,7 @@
 #include "controller/grpc/inquiries.h"
 #include "controller/grpc/status.h"
 #include "controller/protocol.h"
+#include "trust/grpc/credentials.h"
 
 namespace square {
 namespace {
@@ -50,7 +51,8 @@ int grpc_milliseconds(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
-std::shared_ptr<grpc::Channel> open_channel(const std::string& address) {
+std::shared_ptr<grpc::Channel> open_channel(const std::string& address,
+                                            const std::shared_ptr<Identity>& identity) {
   grpc::ChannelArguments arguments;
   // The largest plan and its envelope.
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxPlanBytes + controller::kPlanEnvelopeBytes));
@@ -68,7 +70,8 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, grpc_milliseconds(kKeepaliveTime));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, grpc_milliseconds(kKeepaliveTimeout));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, trust::channel_credentials(identity, {{Role::kController}, ""}),
+                                   arguments);
 }
 
 // The outcome of a call, or of its end at that time: gRPC's own deadlines may be late by as much as the
@@ -103,8 +106,9 @@ class ControllerClient::Core {
         recollection_(options.node_name),
         line_(
             options, std::move(events),
-            [](const std::string& address) {
-              return controller::ClientLine::StubPtr(v1::Controller::NewStub(open_channel(address)));
+            [identity = options.identity](const std::string& address) {
+              return controller::ClientLine::StubPtr(
+                  v1::Controller::NewStub(open_channel(address, identity)));
             },
             recollection_) {}
 
@@ -135,6 +139,7 @@ class ControllerClient::Core {
     GroupSpec own = group;
     own.registrant = options_.node_name;
     own.closed_number = recollection_.closed_number(group.name);
+    if (options_.identity) own.grant = options_.identity->grant_of(group.tenant);
     SQUARE_RETURN_IF_ERROR(line_.wait_until_closed(group.name, end));
     const controller::Registering registering(recollection_, group.name);
     for (Duration pause = kMinBusyWait;; pause = std::min(2 * pause, kMaxBusyWait)) {
@@ -323,7 +328,6 @@ class ControllerClient::Core {
     grpc::ClientContext context;
     // gRPC knows deadlines by the system's clock, and takes the difference at once.
     context.set_deadline(std::chrono::system_clock::now() + (end - std::chrono::steady_clock::now()));
-    if (!options_.token.empty()) context.AddMetadata(controller::kTokenKey, options_.token);
     // There is one: the line has been welcomed.
     const auto stub = line_.stub();
     {
@@ -403,15 +407,14 @@ namespace {
 
 // A call of one question, answered within `timeout`.
 template <typename Call>
-Status ask_controller(const std::string& controller_address, const std::string& token, Duration timeout,
-                      const Call& call) {
+Status ask_controller(const std::string& controller_address, const std::shared_ptr<Identity>& identity,
+                      Duration timeout, const Call& call) {
   ControllerClientOptions options;
   SQUARE_ASSIGN_OR_RETURN(options.controller_address, usual_address(controller_address));
-  const auto stub = v1::Controller::NewStub(open_channel(options.controller_address));
+  const auto stub = v1::Controller::NewStub(open_channel(options.controller_address, identity));
   grpc::ClientContext context;
   const Duration patience = controller::bounded(timeout);
   context.set_deadline(std::chrono::system_clock::now() + patience);
-  if (!token.empty()) context.AddMetadata(controller::kTokenKey, token);
   const grpc::Status status = call_until(context, std::chrono::steady_clock::now() + patience,
                                          [&](auto done) { call(*stub, context, std::move(done)); });
   return controller::from_grpc(status).with_context(fmt::format("controller at {}", controller_address));
@@ -443,12 +446,12 @@ LinkInformation from_message(const v1::ListLinksResponse::Link& link) {
 
 }  // namespace
 
-Result<OverlayInformation> list_links(const std::string& controller_address, const std::string& token,
-                                      Duration timeout) {
+Result<OverlayInformation> list_links(const std::string& controller_address,
+                                      const std::shared_ptr<Identity>& identity, Duration timeout) {
   v1::ListLinksResponse response;
   const v1::ListLinksRequest request;
   SQUARE_RETURN_IF_ERROR(
-      ask_controller(controller_address, token, timeout, [&](auto& stub, auto& context, auto done) {
+      ask_controller(controller_address, identity, timeout, [&](auto& stub, auto& context, auto done) {
         stub.async()->ListLinks(&context, &request, &response, std::move(done));
       }));
   OverlayInformation overlay;
@@ -465,11 +468,11 @@ Result<OverlayInformation> list_links(const std::string& controller_address, con
 }
 
 Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_address,
-                                                const std::string& token, Duration timeout) {
+                                                const std::shared_ptr<Identity>& identity, Duration timeout) {
   v1::ListNodesResponse response;
   const v1::ListNodesRequest request;
   SQUARE_RETURN_IF_ERROR(
-      ask_controller(controller_address, token, timeout, [&](auto& stub, auto& context, auto done) {
+      ask_controller(controller_address, identity, timeout, [&](auto& stub, auto& context, auto done) {
         stub.async()->ListNodes(&context, &request, &response, std::move(done));
       }));
   std::vector<NodeInformation> nodes;
@@ -479,15 +482,14 @@ Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_ad
   return nodes;
 }
 
-Result<Examination> examine(const std::string& controller_address, const std::string& token,
+Result<Examination> examine(const std::string& controller_address, const std::shared_ptr<Identity>& identity,
                             Duration timeout) {
   SQUARE_ASSIGN_OR_RETURN(const std::string address, usual_address(controller_address));
-  const auto stub = v1::Controller::NewStub(open_channel(address));
+  const auto stub = v1::Controller::NewStub(open_channel(address, identity));
   grpc::ClientContext context;
   const Duration time = std::clamp(timeout, controller::kMinInquiryTime, controller::kMaxInquiryTime);
   const Duration patience = time + kExaminedTime;
   context.set_deadline(std::chrono::system_clock::now() + patience);
-  if (!token.empty()) context.AddMetadata(controller::kTokenKey, token);
   v1::ExamineRequest request;
   request.set_time_nanoseconds(static_cast<std::uint64_t>(time.count()));
   v1::ExamineResponse response;

@@ -5,30 +5,29 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "controller/candidates.h"
 #include "controller/grpc/attach_call.h"
 #include "controller/grpc/status.h"
 #include "controller/protocol.h"
+#include "trust/grpc/credentials.h"
 
 namespace square::controller {
 
-Status ControllerService::check_token(const grpc::CallbackServerContext& context) const {
-  if (token_.empty()) return {};
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.find(kTokenKey);
-  const std::string_view given = found == metadata.end()
-                                     ? std::string_view()
-                                     : std::string_view(found->second.data(), found->second.size());
-  if (tokens_equal(given, token_)) return {};
-  return unauthenticated(given.empty() ? "the controller wants a token; give the one it was started with"
-                                       : "the token is not the one the controller was started with");
-}
-
 Status ControllerService::check(const grpc::CallbackServerContext& context) const {
-  Status allowed = check_token(context);
-  if (!allowed.is_ok() || coordinator_ != nullptr) return allowed;
+  SQUARE_RETURN_IF_ERROR(trust::check_caller(identity_, *context.auth_context(), {}, ""));
+  if (door_ != nullptr) door_->know(context.peer());
+  if (coordinator_ != nullptr) return {};
   note_waiting(context);
   return unavailable(kStandsBy);
+}
+
+Status ControllerService::check_node(const grpc::CallbackServerContext& context,
+                                     const std::string& node) const {
+  SQUARE_RETURN_IF_ERROR(check(context));
+  // The operator's own process alone is nobody's node.
+  if (identity_ && node.empty()) return permission_denied("who asks has to name its node");
+  return trust::check_caller(identity_, *context.auth_context(), {Role::kNode, Role::kServer}, node);
 }
 
 void ControllerService::note_waiting(const grpc::CallbackServerContext& context) const {
@@ -37,6 +36,19 @@ void ControllerService::note_waiting(const grpc::CallbackServerContext& context)
   const std::lock_guard lock(mutex_);
   if (waiting_.size() < kMaxWaiting)
     waiting_[std::string(found->second.data(), found->second.size())] = steady_clock().now();
+}
+
+void ControllerService::revoke(const std::vector<Revocation>& revoked) {
+  auto event = std::make_shared<v1::ControllerEvent>();
+  *event->mutable_revoked() = to_message(revoked);
+  std::vector<std::weak_ptr<AttachCall>> lines;
+  {
+    const std::lock_guard lock(mutex_);
+    lines = lines_;
+  }
+  for (const auto& line : lines) {
+    if (const auto call = line.lock()) call->send(event);
+  }
 }
 
 std::size_t ControllerService::waiting() const {
@@ -50,14 +62,18 @@ grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::
     grpc::CallbackServerContext* context) {
   Status allowed = check(*context);
   if (!allowed.is_ok()) return AttachCall::refuse(context, std::move(allowed));
-  return AttachCall::begin(*coordinator_, *inquiries_, context);
+  const std::shared_ptr<AttachCall> call = AttachCall::begin(*coordinator_, *inquiries_, identity_, context);
+  const std::lock_guard lock(mutex_);
+  std::erase_if(lines_, [](const auto& line) { return line.expired(); });
+  lines_.push_back(call);
+  return call.get();
 }
 
 grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerContext* context,
                                                            const v1::RegisterGroupRequest* request,
                                                            v1::RegisterGroupResponse* response) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  if (const Status allowed = check(*context); !allowed.is_ok()) {
+  if (const Status allowed = check_node(*context, request->node()); !allowed.is_ok()) {
     reactor->Finish(to_grpc(allowed));
     return reactor;
   }
@@ -81,7 +97,7 @@ grpc::ServerUnaryReactor* ControllerService::Regroup(grpc::CallbackServerContext
                                                      const v1::RegroupRequest* request,
                                                      v1::RegroupResponse* response) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  if (const Status allowed = check(*context); !allowed.is_ok()) {
+  if (const Status allowed = check_node(*context, request->node()); !allowed.is_ok()) {
     reactor->Finish(to_grpc(allowed));
     return reactor;
   }

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "controller/coordinator.h"
+#include "controller/grpc/attach_call.h"
+#include "controller/grpc/doorkeeper.h"
 #include "controller/grpc/inquiries.h"
 #include "square/v1/controller.grpc.pb.h"
 
@@ -20,12 +22,16 @@ inline constexpr std::size_t kMaxWaiting = 4096;
 
 class ControllerService final : public v1::Controller::CallbackService {
  public:
-  // An empty token lets everyone in.
-  explicit ControllerService(std::string token)
-      : token_(std::move(token)), inquiries_(std::make_shared<Inquiries>()) {}
+  // Without an identity everyone is let in.
+  explicit ControllerService(std::shared_ptr<Identity> identity)
+      : identity_(std::move(identity)), inquiries_(std::make_shared<Inquiries>()) {}
 
   // Until then it stands by: every call is answered with UNAVAILABLE and kStandsBy.
   void serve(Coordinator& coordinator) { coordinator_ = &coordinator; }
+  // Connections are known there once a call over them was let in. Before the first call.
+  void admit_through(Doorkeeper& door) { door_ = &door; }
+  // Tells all nodes that are there what is believed no more; those that come hear it from their lines.
+  void revoke(const std::vector<Revocation>& revoked);
   // Answers what nodes have been asked; before the server is shut down.
   void stop() { inquiries_->stop(); }
   // How many nodes have called while it stood by, and lately.
@@ -52,13 +58,16 @@ class ControllerService final : public v1::Controller::CallbackService {
  private:
   // Errors: UNAUTHENTICATED; UNAVAILABLE while it stands by.
   [[nodiscard]] Status check(const grpc::CallbackServerContext& context) const;
-  [[nodiscard]] Status check_token(const grpc::CallbackServerContext& context) const;
+  // The same for what nodes alone may do, as `node`.
+  [[nodiscard]] Status check_node(const grpc::CallbackServerContext& context, const std::string& node) const;
   void note_waiting(const grpc::CallbackServerContext& context) const;
 
   std::atomic<Coordinator*> coordinator_ = nullptr;
-  const std::string token_;
+  const std::shared_ptr<Identity> identity_;
+  Doorkeeper* door_ = nullptr;
   const std::shared_ptr<Inquiries> inquiries_;
   mutable std::mutex mutex_;
+  std::vector<std::weak_ptr<AttachCall>> lines_;
   mutable std::map<std::string, TimePoint> waiting_;  // nodes, and when they called last
 };
 

@@ -20,6 +20,7 @@
 #include "square/controller.h"
 #include "square/parameter_server.h"
 #include "square/thread_executor.h"
+#include "trust/grpc/credentials.h"
 
 namespace square::ps {
 namespace {
@@ -36,11 +37,7 @@ std::uint64_t draw_maker() {
 
 Result<net::HostPort> check_bind_address(const MasterOptions& options) {
   SQUARE_ASSIGN_OR_RETURN(net::HostPort address, net::parse_host_port(options.bind_address));
-  if (!net::is_loopback(address.host) && options.token.empty()) {
-    return invalid_argument(fmt::format(
-        "{} can be reached from other machines: set a token, the same on master, servers and workers",
-        options.bind_address));
-  }
+  SQUARE_RETURN_IF_ERROR(check_exposure(address.host, options.identity, options.insecure, "the master"));
   // gRPC does not say why it cannot listen.
   SQUARE_RETURN_IF_ERROR(net::listen_on(address, 1).status());
   return address;
@@ -56,7 +53,7 @@ class Master::Core {
             options_.training, draw_maker(),
             [this](PeerId peer, v1::PsOrder order) { service_.send(peer, std::move(order)); },
             [this](PeerId peer) { service_.close(peer, unavailable("the master ended the line")); }),
-        service_(options_.token, events()) {}
+        service_(options_.identity, events()) {}
   ~Core() { stop(); }
 
   Status serve() {
@@ -72,7 +69,7 @@ class Master::Core {
     builder.AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingMilliseconds);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    builder.AddListeningPort(bound.to_string(), grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(bound.to_string(), trust::server_credentials(options_.identity), &port);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     if (!server_ || port == 0) {
@@ -112,7 +109,8 @@ class Master::Core {
     ControllerOptions own;
     const auto port = static_cast<std::uint16_t>(master.port == 0 ? 0 : master.port + 1);
     own.bind_address = net::HostPort{master.host, port}.to_string();
-    own.token = options_.token;
+    own.identity = options_.identity;
+    own.insecure = options_.insecure;
     SQUARE_ASSIGN_OR_RETURN(controller_, Controller::start(own, options_.scenario));
     controller_address_ = controller_->address();
     return {};
@@ -166,9 +164,9 @@ std::string Master::controller() const { return core_->controller(); }
 MasterStatus Master::status() { return core_->status(); }
 void Master::stop() { core_->stop(); }
 
-Result<MasterStatus> ask_master_status(const std::string& address, const std::string& token,
+Result<MasterStatus> ask_master_status(const std::string& address, const std::shared_ptr<Identity>& identity,
                                        Duration timeout) {
-  SQUARE_ASSIGN_OR_RETURN(const v1::PsAnswer answer, ask_master(address, token, timeout));
+  SQUARE_ASSIGN_OR_RETURN(const v1::PsAnswer answer, ask_master(address, identity, timeout));
   return to_status(answer);
 }
 

@@ -54,13 +54,14 @@ void Member::stop() {
 Result<std::unique_ptr<Member>> Member::join(const MemberOptions& options) {
   if (options.name.empty()) return invalid_argument("a member of parameter servers needs a name of its own");
   SQUARE_ASSIGN_OR_RETURN(const v1::PsAnswer answer,
-                          ask_master(options.master_address, options.token, options.connect_timeout));
+                          ask_master(options.master_address, options.identity, options.connect_timeout));
   NodeOptions node;
   node.name = options.name;
   SQUARE_ASSIGN_OR_RETURN(node.controller_address, controller_of(answer, options.master_address));
   node.bind_address = options.bind_address;
   node.advertised_address = options.advertised_address;
-  node.token = options.token;
+  node.identity = options.identity;
+  node.insecure = options.insecure;
   // Who was killed, and begins anew, is taken for its former self until that is given up.
   const TimePoint end = steady_clock().now() + std::min(options.connect_timeout, kNameTime);
   for (;;) {
@@ -75,7 +76,7 @@ Result<std::unique_ptr<Member>> Member::join(const MemberOptions& options) {
 void Member::attach(MemberHandlers handlers) {
   handlers_ = std::move(handlers);
   line_ = std::make_unique<MemberLine>(
-      options_.master_address, options_.token,
+      options_.master_address, options_.identity,
       LineEvents{[this] { strand_.post([this] { handlers_.on_attached(); }); },
                  [this](v1::PsOrder order) {
                    room_.acquire();

@@ -8,6 +8,7 @@
 
 #include "controller/grpc/status.h"
 #include "controller/protocol.h"
+#include "trust/grpc/credentials.h"
 
 namespace square::ps {
 namespace {
@@ -16,7 +17,8 @@ int milliseconds_of(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
-std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address,
+                                          const std::shared_ptr<Identity>& identity) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, milliseconds_of(MemberLine::kKeepalive));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, milliseconds_of(MemberLine::kKeepaliveTimeout));
@@ -26,18 +28,19 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address) {
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, milliseconds_of(MemberLine::kMaxWait));
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(controller::kMaxRequestBytes);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(
+      address, trust::channel_credentials(identity, {{Role::kController, Role::kServer}, ""}), arguments);
 }
 
 }  // namespace
 
-Result<v1::PsAnswer> ask_master(const std::string& address, const std::string& token, Duration timeout) {
-  const auto stub = v1::ParameterServer::NewStub(channel_to(address));
+Result<v1::PsAnswer> ask_master(const std::string& address, const std::shared_ptr<Identity>& identity,
+                                Duration timeout) {
+  const auto stub = v1::ParameterServer::NewStub(channel_to(address, identity));
   grpc::ClientContext context;
   context.set_wait_for_ready(true);
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::duration_cast<std::chrono::microseconds>(timeout));
-  if (!token.empty()) context.AddMetadata(controller::kTokenKey, token);
   v1::PsAnswer answer;
   const grpc::Status status = stub->Ask(&context, {}, &answer);
   if (status.ok()) return answer;
@@ -59,8 +62,8 @@ struct MemberLine::Connection {
   bool is_over = false;  // under write_mutex
 };
 
-MemberLine::MemberLine(std::string address, std::string token, LineEvents events)
-    : address_(std::move(address)), token_(std::move(token)), events_(std::move(events)) {}
+MemberLine::MemberLine(std::string address, std::shared_ptr<Identity> identity, LineEvents events)
+    : address_(std::move(address)), identity_(std::move(identity)), events_(std::move(events)) {}
 
 void MemberLine::start() {
   reader_ = std::thread([this] { read_loop(); });
@@ -97,8 +100,7 @@ void MemberLine::read_loop() {
 
 Status MemberLine::serve() {
   const auto connection = std::make_shared<Connection>();
-  connection->stub = v1::ParameterServer::NewStub(channel_to(address_));
-  if (!token_.empty()) connection->context.AddMetadata(controller::kTokenKey, token_);
+  connection->stub = v1::ParameterServer::NewStub(channel_to(address_, identity_));
   connection->context.set_wait_for_ready(false);
   {
     const std::lock_guard lock(mutex_);

@@ -24,7 +24,8 @@ struct LineEvents {
 
 // Asks a master. Errors: UNAVAILABLE with the address where nobody answers within the time;
 // UNAUTHENTICATED.
-Result<v1::PsAnswer> ask_master(const std::string& address, const std::string& token, Duration timeout);
+Result<v1::PsAnswer> ask_master(const std::string& address, const std::shared_ptr<Identity>& identity,
+                                Duration timeout);
 
 // Thread-safe.
 class MemberLine {
@@ -35,7 +36,7 @@ class MemberLine {
   static constexpr Duration kKeepaliveTimeout = std::chrono::milliseconds(2000);
   static constexpr std::size_t kMaxQueued = 65'536;
 
-  MemberLine(std::string address, std::string token, LineEvents events);
+  MemberLine(std::string address, std::shared_ptr<Identity> identity, LineEvents events);
   ~MemberLine();
   MemberLine(const MemberLine&) = delete;
   MemberLine& operator=(const MemberLine&) = delete;
@@ -55,7 +56,7 @@ class MemberLine {
   bool pause(Duration wait);
 
   const std::string address_;
-  const std::string token_;
+  const std::shared_ptr<Identity> identity_;
   const LineEvents events_;
   std::mutex mutex_;
   std::condition_variable changed_;

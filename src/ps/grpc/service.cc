@@ -2,12 +2,12 @@
 
 #include <utility>
 
-#include "controller/protocol.h"
+#include "trust/grpc/credentials.h"
 
 namespace square::ps {
 
-MasterService::MasterService(std::string token, MasterEvents events)
-    : token_(std::move(token)), events_(std::move(events)) {
+MasterService::MasterService(std::shared_ptr<Identity> identity, MasterEvents events)
+    : identity_(std::move(identity)), events_(std::move(events)) {
   heard_.on_report = events_.members.on_report;
   heard_.on_lost = [this](PeerId peer) {
     {
@@ -19,15 +19,7 @@ MasterService::MasterService(std::string token, MasterEvents events)
 }
 
 Status MasterService::check(const grpc::CallbackServerContext& context) const {
-  if (token_.empty()) return {};
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.find(controller::kTokenKey);
-  const std::string_view given = found == metadata.end()
-                                     ? std::string_view()
-                                     : std::string_view(found->second.data(), found->second.size());
-  if (controller::tokens_equal(given, token_)) return {};
-  return unauthenticated(given.empty() ? "the master wants a token; give the one it was started with"
-                                       : "the token is not the one the master was started with");
+  return trust::check_caller(identity_, *context.auth_context(), {}, "");
 }
 
 std::shared_ptr<MemberCall> MasterService::call(PeerId peer) {

@@ -19,8 +19,8 @@ struct MasterEvents {
 
 class MasterService final : public v1::ParameterServer::CallbackService {
  public:
-  // An empty token lets everyone in.
-  MasterService(std::string token, MasterEvents events);
+  // Without an identity everyone is let in.
+  MasterService(std::shared_ptr<Identity> identity, MasterEvents events);
 
   void send(PeerId peer, v1::PsOrder order);
   void close(PeerId peer, const Status& reason);
@@ -35,7 +35,7 @@ class MasterService final : public v1::ParameterServer::CallbackService {
   [[nodiscard]] Status check(const grpc::CallbackServerContext& context) const;
   std::shared_ptr<MemberCall> call(PeerId peer);
 
-  const std::string token_;
+  const std::shared_ptr<Identity> identity_;
   const MasterEvents events_;
   MemberEvents heard_;
   std::mutex mutex_;

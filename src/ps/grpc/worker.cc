@@ -269,7 +269,7 @@ class Worker::Core {
 
   [[nodiscard]] std::string waiting_for() const {
     const auto answer =
-        ask_master(member_->options().master_address, member_->options().token, std::chrono::seconds(2));
+        ask_master(member_->options().master_address, member_->options().identity, std::chrono::seconds(2));
     if (!answer.is_ok()) return ": " + answer.status().message();
     return answer->waits_for().empty() ? "" : ": the master waits for " + answer->waits_for();
   }

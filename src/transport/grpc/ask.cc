@@ -21,6 +21,7 @@
 #include "square/transport.h"
 #include "transport/grpc/channel_settings.h"
 #include "transport/grpc/dial.h"
+#include "transport/grpc/sealed_dial.h"
 
 namespace square::rpc {
 namespace {
@@ -52,7 +53,7 @@ class Ask {
     Step step = Step::kDialled;
   };
 
-  Ask(const Identity& self, const AskedNode& to, grpc::CompletionQueue& queue,
+  Ask(const Self& self, const AskedNode& to, grpc::CompletionQueue& queue,
       const grpc::ChannelArguments& arguments)
       : self_(self), queue_(queue), arguments_(arguments) {
     asked_.to = to;
@@ -102,12 +103,16 @@ class Ask {
     }
     note_socket(dialled->get());
     deadline_ = AskClock::now() + kAskDeadline;
-    channel_ = grpc::CreateCustomInsecureChannelFromFd(asked_.to.address, dialled->release(), arguments_);
+    if (self_.identity == nullptr) {
+      channel_ = grpc::CreateCustomInsecureChannelFromFd(asked_.to.address, dialled->release(), arguments_);
+    } else {
+      auto sealed = dial_sealed(self_.identity, asked_.to.name, asked_.to.address, arguments_, kAskDeadline);
+      channel_ = std::move(sealed->channel);  // the address was good a moment ago
+    }
     context_ = std::make_unique<grpc::ClientContext>();
     context_->AddMetadata(kVersionKey, std::to_string(kProtocolVersion));
     context_->AddMetadata(kFromKey, percent_encode(self_.name));
     context_->AddMetadata(kToKey, percent_encode(asked_.to.name));
-    if (!self_.token.empty()) context_->AddMetadata(kTokenKey, percent_encode(self_.token));
     stream_ = grpc::GenericStub(channel_).PrepareCall(context_.get(), kAskMethod, &queue_);
     stream_->StartCall(expect(Step::kStarted));
     if (given_up_) context_->TryCancel();
@@ -151,7 +156,12 @@ class Ask {
     switch (static_cast<StatusCode>(status_.error_code())) {
       case StatusCode::kOk: return version.empty() ? Reach::kNotSquare : Reach::kReached;
       case StatusCode::kFailedPrecondition: return Reach::kOtherVersion;
-      case StatusCode::kUnauthenticated: return Reach::kOtherToken;
+      case StatusCode::kUnauthenticated:
+      case StatusCode::kPermissionDenied: return Reach::kStranger;
+      // The handshake of TLS failed: on a connection that was there a moment ago.
+      case StatusCode::kUnavailable:
+        if (self_.identity != nullptr) return Reach::kStranger;
+        return version.empty() ? Reach::kNotSquare : Reach::kOther;
       case StatusCode::kNotFound: return version.empty() ? Reach::kNotSquare : Reach::kOtherNode;
       // Nodes that do not know the question yet say what they serve.
       case StatusCode::kUnimplemented:
@@ -161,7 +171,7 @@ class Ask {
     }
   }
 
-  const Identity& self_;
+  const Self& self_;
   grpc::CompletionQueue& queue_;
   const grpc::ChannelArguments& arguments_;
   Asked asked_;
@@ -189,14 +199,14 @@ std::string_view to_string(Reach reach) {
     case Reach::kNotSquare: return "not_square";
     case Reach::kOtherNode: return "other_node";
     case Reach::kOtherVersion: return "other_version";
-    case Reach::kOtherToken: return "other_token";
+    case Reach::kStranger: return "stranger";
     case Reach::kOther: return "other";
     case Reach::kUnfinished: return "unfinished";
   }
   return "other";
 }
 
-std::vector<Asked> ask_all(const Identity& self, const std::vector<AskedNode>& nodes, Duration timeout,
+std::vector<Asked> ask_all(const Self& self, const std::vector<AskedNode>& nodes, Duration timeout,
                            const std::atomic<bool>& is_cancelled) {
   const auto end = AskClock::now() + timeout;
   const grpc::ChannelArguments arguments = dialling_arguments(kMaxSilenceDeadline);

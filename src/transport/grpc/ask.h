@@ -29,7 +29,7 @@ enum class Reach : std::uint8_t {
   kNotSquare,     // something else listens
   kOtherNode,     // another node listens
   kOtherVersion,  // a node of another protocol version
-  kOtherToken,    // a node with another token
+  kStranger,      // one of the two does not believe the other's certificate, or speaks no TLS
   kOther,         // refused for another reason, which the words say
   kUnfinished,    // the time was over first
 };
@@ -54,7 +54,7 @@ struct Asked {
 // Asks them as `self` would when it opens a link. Blocks until all have answered, for kAskDeadline twice for
 // every kMaxAsksAtOnce of them at most, and no longer than `timeout`: who has not answered by then is
 // kUnfinished. Ends soon once `is_cancelled`. In the order of `nodes`. Thread-safe.
-std::vector<Asked> ask_all(const Identity& self, const std::vector<AskedNode>& nodes, Duration timeout,
+std::vector<Asked> ask_all(const Self& self, const std::vector<AskedNode>& nodes, Duration timeout,
                            const std::atomic<bool>& is_cancelled);
 
 }  // namespace square::rpc

@@ -21,7 +21,7 @@ class ChannelOwner {
  public:
   virtual ~ChannelOwner() = default;
   [[nodiscard]] virtual TransportHandler& handler() = 0;
-  [[nodiscard]] virtual const Identity& identity() const = 0;
+  [[nodiscard]] virtual const Self& self() const = 0;
   [[nodiscard]] virtual const std::shared_ptr<PayloadLedger>& ledger() const = 0;
 
   // A peer's call has arrived: asks for the next one.

@@ -16,10 +16,6 @@ Status check_options(const GrpcTransportOptions& options) {
     return invalid_argument(
         fmt::format("node_name has {} bytes, allowed are 1 to {}", options.node_name.size(), kMaxNameBytes));
   }
-  if (options.token.size() > kMaxTokenBytes) {
-    return invalid_argument(
-        fmt::format("token has {} bytes, at most {} are allowed", options.token.size(), kMaxTokenBytes));
-  }
   if (options.threads < 1 || options.threads > kMaxTransportThreads) {
     return invalid_argument(
         fmt::format("threads is {}, allowed are 1 to {}", options.threads, kMaxTransportThreads));
@@ -44,11 +40,12 @@ Result<std::unique_ptr<Transport>> make_grpc_transport(GrpcTransportOptions opti
   SQUARE_RETURN_IF_ERROR(check_options(options));
   auto bind = net::parse_host_port(options.bind_address);
   if (!bind.is_ok()) return bind.status().with_context("bind_address");
-  if (!net::is_loopback(bind->host) && options.token.empty()) {
-    return invalid_argument(fmt::format(
-        "binding to {} lets other machines in and needs a token; set one, the same on every node, or "
-        "bind to the loopback",
-        options.bind_address));
+  const std::string who = fmt::format("node \"{}\"", options.node_name);
+  SQUARE_RETURN_IF_ERROR(check_exposure(bind->host, options.identity, options.insecure, who));
+  if (const auto& known = options.identity ? options.identity->name() : std::nullopt;
+      known && (known->name != options.node_name || known->role == Role::kTenant)) {
+    return invalid_argument(
+        fmt::format("{} has the identity of {}: issue one of its own", who, to_string(*known)));
   }
   if (!options.advertised_address.empty()) {
     auto advertised = net::parse_host_port(options.advertised_address);

@@ -67,19 +67,7 @@ Result<std::string> percent_decode(std::string_view text) {
   return decoded;
 }
 
-bool equal_in_constant_time(std::string_view a, std::string_view b) {
-  std::uint8_t difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    // Compared with itself where b is shorter, so that the time depends on a alone.
-    const std::string_view other = i < b.size() ? b : a;
-    difference = static_cast<std::uint8_t>(
-        difference | (static_cast<std::uint8_t>(a[i]) ^ static_cast<std::uint8_t>(other[i])));
-  }
-  return difference == 0;
-}
-
-Result<Caller> check_handshake(const Identity& self, std::string_view method,
-                               const MetadataLookup& metadata) {
+Result<Caller> check_handshake(const Self& self, std::string_view method, const MetadataLookup& metadata) {
   if (method != kMethod && method != kAskMethod) {
     return Status(StatusCode::kUnimplemented,
                   fmt::format("node \"{}\" serves {} only, not {}", self.name, kMethod, quoted(method)));
@@ -90,11 +78,6 @@ Result<Caller> check_handshake(const Identity& self, std::string_view method,
         fmt::format("peer speaks Square protocol {}, this node speaks {}; run the same version of Square on "
                     "both nodes",
                     version.empty() ? "none" : quoted(version), kProtocolVersion));
-  }
-  auto token = percent_decode(metadata(kTokenKey));
-  if (!self.token.empty() && (!token.is_ok() || !equal_in_constant_time(*token, self.token))) {
-    return unauthenticated(
-        fmt::format("node \"{}\" did not accept the token; give every node the same one", self.name));
   }
   auto to = percent_decode(metadata(kToKey));
   if (!to.is_ok()) return to.status().with_context(kToKey);

@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "square/identity.h"
 #include "square/status.h"
 
 namespace square::rpc {
@@ -21,7 +23,6 @@ inline constexpr char kFromKey[] = "square-from";
 inline constexpr char kToKey[] = "square-to";
 // Of an answer to kAskMethod: who listens there.
 inline constexpr char kNodeKey[] = "square-node";
-inline constexpr char kTokenKey[] = "square-token";
 // A random text that the tail draws for each link, and the channel's number in it.
 inline constexpr char kLinkKey[] = "square-link";
 inline constexpr char kChannelKey[] = "square-channel";
@@ -32,12 +33,10 @@ std::string percent_encode(std::string_view text);
 // Errors: INVALID_ARGUMENT for a '%' without two hexadecimal digits.
 Result<std::string> percent_decode(std::string_view text);
 
-// Takes as long for any two texts of the same lengths.
-bool equal_in_constant_time(std::string_view a, std::string_view b);
-
-struct Identity {
+// A node, as it meets others.
+struct Self {
   std::string name;
-  std::string token;  // empty: peers need none
+  std::shared_ptr<Identity> identity;  // none: without TLS
 };
 
 // The value of a metadata key, empty where it is missing.
@@ -52,7 +51,7 @@ struct Caller {
 
 // Whether `self` accepts the channel that this metadata asks for, and if so the caller.
 // Errors: UNIMPLEMENTED for another method, FAILED_PRECONDITION for another version,
-// UNAUTHENTICATED for the token, NOT_FOUND for another node's name, INVALID_ARGUMENT.
-Result<Caller> check_handshake(const Identity& self, std::string_view method, const MetadataLookup& metadata);
+// NOT_FOUND for another node's name, INVALID_ARGUMENT.
+Result<Caller> check_handshake(const Self& self, std::string_view method, const MetadataLookup& metadata);
 
 }  // namespace square::rpc

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "transport/grpc/limits.h"
+#include "trust/grpc/credentials.h"
 
 namespace square::rpc {
 namespace {
@@ -57,7 +58,7 @@ void HeadChannel::on_call() {
 // Says who this is, and whether a link would be accepted.
 void HeadChannel::answer() {
   context_.AddInitialMetadata(kVersionKey, std::to_string(kProtocolVersion));
-  context_.AddInitialMetadata(kNodeKey, percent_encode(owner_.identity().name));
+  context_.AddInitialMetadata(kNodeKey, percent_encode(owner_.self().name));
   conclude(check_caller().status());
 }
 
@@ -73,7 +74,10 @@ Result<Caller> HeadChannel::check_caller() {
     connection_.reset();  // its first call's
     return resource_exhausted("a connection carries one call");
   }
-  return check_handshake(owner_.identity(), context_.method(), metadata);
+  SQUARE_ASSIGN_OR_RETURN(Caller caller, check_handshake(owner_.self(), context_.method(), metadata));
+  SQUARE_RETURN_IF_ERROR(trust::check_caller(owner_.self().identity, *context_.auth_context(),
+                                             {Role::kNode, Role::kServer}, caller.name));
+  return caller;
 }
 
 Status HeadChannel::admit() {
@@ -82,6 +86,7 @@ Status HeadChannel::admit() {
   admitted_ = true;
   SQUARE_RETURN_IF_ERROR(link->add_channel(shared_from_this(), caller.channel));
   caller_ = caller.name;
+  link->evidence.note(trust::certificate_of(*context_.auth_context()));
   join(std::move(link), caller.channel);
   return Status::ok();
 }

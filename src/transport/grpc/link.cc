@@ -22,8 +22,7 @@ void Link::open() {
     slots_.push_back({first});
     closed = reason_;
   }
-  if (closed.has_value()) return first->close(*std::move(closed));
-  first->wake();
+  closed.has_value() ? first->close(*std::move(closed)) : first->wake();
 }
 
 void Link::send(Frame frame) {
@@ -37,8 +36,8 @@ void Link::send(Frame frame) {
     if (has_idle_channel()) idle = slots_.front().channel;  // a busy one goes on by itself
   }
   if (overflow) {
-    return close(resource_exhausted(fmt::format(
-        "{} frames wait to be sent on one link; keep to kMaxFramesInTransport", kMaxQueuedFrames)));
+    return close(resource_exhausted(
+        fmt::format("{} frames wait on one link; keep to kMaxFramesInTransport", kMaxQueuedFrames)));
   }
   if (idle != nullptr) idle->wake();
 }

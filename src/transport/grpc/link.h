@@ -17,6 +17,7 @@
 #include "transport/grpc/channel.h"
 #include "transport/grpc/channel_owner.h"
 #include "transport/grpc/control.h"
+#include "transport/grpc/evidence.h"
 #include "transport/grpc/frame_order.h"
 #include "transport/grpc/link_meter.h"
 #include "transport/link_watch.h"
@@ -73,6 +74,7 @@ class Link : public std::enable_shared_from_this<Link> {
   // The same every kProbeLook while the link is probed. False when that is over.
   bool look_closely(Channel& channel);
   [[nodiscard]] const std::shared_ptr<LinkQueue>& send_queue() const { return send_queue_; }
+  Evidence evidence;  // what the peer has shown
   // The last call of a channel.
   void on_channel_down(Channel& channel, const Status& reason);
 

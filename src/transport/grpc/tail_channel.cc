@@ -13,6 +13,8 @@
 
 #include "transport/grpc/channel_settings.h"
 #include "transport/grpc/limits.h"
+#include "transport/grpc/sealed_dial.h"
+#include "trust/grpc/credentials.h"
 
 namespace square::rpc {
 namespace {
@@ -60,7 +62,20 @@ TailChannel::TailChannel(ChannelOwner& owner, std::shared_ptr<Link> link, std::s
 
 void TailChannel::begin() {
   deadline_.Set(&queue_, std::chrono::system_clock::now() + kConnectDeadline, expect(Op::kDeadline));
+  if (owner_.self().identity != nullptr) return begin_sealed();
   dial_ = settings_.dialler.dial(to_.address, queue_, expect(Op::kDialled));
+}
+
+void TailChannel::begin_sealed() {
+  auto dialled = dial_sealed(owner_.self().identity, to_.peer, to_.address, settings_.arguments,
+                             settings_.silence_deadline);
+  if (!dialled.is_ok()) {
+    dial_ = std::make_shared<Dial>(queue_, expect(Op::kDialled));
+    return dial_->finish(dialled.status());
+  }
+  caught_ = std::move(dialled->socket);
+  channel_ = std::move(dialled->channel);
+  call();
 }
 
 void TailChannel::on_socket(Result<net::FileDescriptor> dialled) {
@@ -72,15 +87,17 @@ void TailChannel::on_socket(Result<net::FileDescriptor> dialled) {
     return end(unreachable(why));
   }
   configure_socket(socket_.get(), settings_.silence_deadline);
-  const Identity& self = owner_.identity();
   channel_ = grpc::CreateCustomInsecureChannelFromFd(to_.address, dialled->release(), settings_.arguments);
+  call();
+}
+
+void TailChannel::call() {
   context_ = std::make_unique<grpc::ClientContext>();
   context_->AddMetadata(kVersionKey, std::to_string(kProtocolVersion));
-  context_->AddMetadata(kFromKey, percent_encode(self.name));
+  context_->AddMetadata(kFromKey, percent_encode(owner_.self().name));
   context_->AddMetadata(kToKey, percent_encode(to_.peer));
   context_->AddMetadata(kLinkKey, link().id());
   context_->AddMetadata(kChannelKey, std::to_string(number()));
-  if (!self.token.empty()) context_->AddMetadata(kTokenKey, percent_encode(self.token));
   stream_ = grpc::GenericStub(channel_).PrepareCall(context_.get(), kMethod, &queue_);
   stream_->StartCall(expect(Op::kStart));
 }
@@ -119,11 +136,13 @@ void TailChannel::advance(Op op, bool ok) {
 
 void TailChannel::on_accepted() {
   deadline_.Cancel();
+  if (caught_) socket_ = caught_->take();
   if (socket_) {
     queued_.begin(socket_.get(), link().send_queue(),
                   number() == 0 ? kMinSendQueueBytes : kMinFurtherQueueBytes);
   }
   is_local_ = is_on_this_machine(socket_.get());
+  link().evidence.note(trust::certificate_of(*context_->auth_context()));
   go_up(to_.peer);
   if (is_local_ && number() == 0) link().note_local();
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/net/file_descriptor.h"
+#include "transport/grpc/caught_socket.h"
 #include "transport/grpc/dial.h"
 #include "transport/grpc/link.h"
 
@@ -50,7 +51,9 @@ class TailChannel final : public Channel {
   void arm_tick();
   void arm_probe();
   [[nodiscard]] bool has_taken();
+  void begin_sealed();
   void on_socket(Result<net::FileDescriptor> dialled);
+  void call();
   [[nodiscard]] bool was_accepted() const;
   [[nodiscard]] Status unreachable(const std::string& why) const;
   // Why the call ended, in words for the node.
@@ -59,6 +62,7 @@ class TailChannel final : public Channel {
   const Destination to_;
   const Settings settings_;
   std::shared_ptr<Dial> dial_;
+  std::shared_ptr<CaughtSocket> caught_;  // where gRPC dials by itself
   // A duplicate of gRPC's own: a write that is stuck ends with the socket alone.
   net::FileDescriptor socket_;
   std::shared_ptr<grpc::Channel> channel_;

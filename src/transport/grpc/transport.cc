@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 #include <grpc/grpc.h>
-#include <grpc/support/log.h>
 #include <grpcpp/resource_quota.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <pthread.h>
 
@@ -18,15 +16,11 @@
 #include "transport/grpc/channel_settings.h"
 #include "transport/grpc/head_channel.h"
 #include "transport/grpc/limits.h"
+#include "trust/grpc/credentials.h"
+#include "trust/grpc/grpc_log.h"
 
 namespace square::rpc {
 namespace {
-
-// What gRPC has to say: by itself it writes to stderr, and any peer can make it.
-void pass_on(gpr_log_func_args* said) {
-  const bool is_error = said->severity == GPR_LOG_SEVERITY_ERROR;
-  log(is_error ? LogLevel::kWarning : LogLevel::kDebug, "grpc", "{}", said->message);
-}
 
 constexpr char kPollStrategy[] = "GRPC_POLL_STRATEGY";
 
@@ -35,7 +29,7 @@ constexpr char kPollStrategy[] = "GRPC_POLL_STRATEGY";
 // stalled connection, waits up to ten seconds for a poller of its own.
 void keep_grpc_initialised() {
   static const bool initialised = [] {
-    gpr_set_log_function(pass_on);
+    trust::hear_grpc();
     // By default any thread that polls may read any socket, and hands the watch on to another when it
     // returns: one event wakes two or three of them. With this one each watches the sockets of its own queue.
     const bool is_chosen = std::getenv(kPollStrategy) != nullptr;
@@ -57,7 +51,7 @@ std::string draw_link_id() {
 
 GrpcTransport::GrpcTransport(GrpcTransportOptions options, net::HostPort bind, std::string advertised)
     : options_(std::move(options)),
-      identity_{options_.node_name, options_.token},
+      self_{options_.node_name, options_.identity},
       bind_(std::move(bind)),
       advertised_(std::move(advertised)),
       ledger_(std::make_shared<PayloadLedger>()),
@@ -106,7 +100,7 @@ Status GrpcTransport::start_server() {
   builder.SetResourceQuota(quota);
   auto handover = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      trust::server_credentials(options_.identity));
   builder.RegisterAsyncGenericService(&service_);
   for (int i = 0; i < options_.threads; ++i) queues_.push_back(builder.AddCompletionQueue());
   server_ = builder.BuildAndStart();
@@ -165,6 +159,21 @@ void GrpcTransport::set_channels(LinkHandle link, std::size_t channels) {
 }
 
 void GrpcTransport::set_patience(Duration patience) { patience_ = patience.count(); }
+
+void GrpcTransport::recheck_peers() {
+  if (!options_.identity) return;
+  std::vector<std::shared_ptr<Link>> links;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [handle, link] : links_) links.push_back(link);
+  }
+  for (const auto& link : links) {
+    const Status believed = link->evidence.check(*options_.identity);
+    if (believed.is_ok()) continue;
+    log(LogLevel::kWarning, "transport", "ends a link: {}", believed.message());
+    link->close(believed);
+  }
+}
 
 void GrpcTransport::probe(LinkHandle link) {
   if (const auto found = find(link)) found->probe();
@@ -230,7 +239,7 @@ Result<std::shared_ptr<Link>> GrpcTransport::admit(const Caller& caller) {
   const std::lock_guard lock(mutex_);
   if (incoming_channels_ >= kMaxIncomingChannels) {
     return resource_exhausted(
-        fmt::format("node \"{}\" has {} incoming connections already", identity_.name, kMaxIncomingChannels));
+        fmt::format("node \"{}\" has {} incoming connections already", self_.name, kMaxIncomingChannels));
   }
   auto& links = incoming_links_[caller.name];
   const auto known =
@@ -243,7 +252,7 @@ Result<std::shared_ptr<Link>> GrpcTransport::admit(const Caller& caller) {
     return not_found(fmt::format("there is no such link of node \"{}\" to add channel {} to", caller.name,
                                  caller.channel));
   } else if (links.size() >= kMaxLinksPerPeer) {
-    return resource_exhausted(fmt::format("node \"{}\" has {} links of node \"{}\" already", identity_.name,
+    return resource_exhausted(fmt::format("node \"{}\" has {} links of node \"{}\" already", self_.name,
                                           kMaxLinksPerPeer, caller.name));
   } else {
     link = std::make_shared<Link>(owner, LinkHandle(++last_handle_), LinkEnd::kHead, caller.link_id,

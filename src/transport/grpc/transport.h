@@ -36,13 +36,14 @@ class GrpcTransport final : public Transport, private ChannelOwner {
   void send(LinkHandle link, Frame frame) override;
   void set_channels(LinkHandle link, std::size_t channels) override;
   void set_patience(Duration patience) override;
+  void recheck_peers() override;
   void probe(LinkHandle link) override;
   void close_link(LinkHandle link) override;
   void stop() override;
 
  private:
   [[nodiscard]] TransportHandler& handler() override { return *handler_; }
-  [[nodiscard]] const Identity& identity() const override { return identity_; }
+  [[nodiscard]] const Self& self() const override { return self_; }
   [[nodiscard]] const std::shared_ptr<PayloadLedger>& ledger() const override { return ledger_; }
   void accept_next() override;
   std::shared_ptr<Connection> connection_of(std::string_view peer) override;
@@ -60,7 +61,7 @@ class GrpcTransport final : public Transport, private ChannelOwner {
   void wait_until_nothing_is_open();
 
   const GrpcTransportOptions options_;
-  const Identity identity_;
+  const Self self_;
   const net::HostPort bind_;
   const std::string advertised_;
   const std::shared_ptr<PayloadLedger> ledger_;

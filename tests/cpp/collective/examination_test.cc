@@ -4,6 +4,7 @@
 #include <future>
 #include <thread>
 
+#include "../trust/issued.h"
 #include "collective/examination/system_files.h"
 #include "square/controller.h"
 #include "square/controller_client.h"
@@ -16,9 +17,9 @@ namespace {
 
 constexpr Duration kPatience = 20s;
 
-std::unique_ptr<Controller> open_controller(const std::string& token = {}) {
+std::unique_ptr<Controller> open_controller(std::shared_ptr<Identity> identity = nullptr) {
   ControllerOptions options;
-  options.token = token;
+  options.identity = std::move(identity);
   Scenario scenario;
   scenario.name = "overlay";
   auto controller = Controller::start(options, scenario);
@@ -65,10 +66,12 @@ TEST_CASE("examined: nodes reach one another, and say what their hosts give them
   CHECK(first.clock_ahead >= -first.clock_doubt);
 }
 
-TEST_CASE("examined: a token is wanted, and several may ask at once") {
-  const auto controller = open_controller("secret");
-  CHECK(examine(controller->address(), "guess", kPatience).status().code() == StatusCode::kUnauthenticated);
-  const auto nobody = examine(controller->address(), "secret", kPatience);
+TEST_CASE("examined: only who is believed may ask, and several may at once") {
+  const testing::Issuer issuer;
+  const testing::Issuer stranger;
+  const auto controller = open_controller(issuer.identity(Role::kController, "c"));
+  CHECK_FALSE(examine(controller->address(), stranger.node("a"), kPatience).is_ok());
+  const auto nobody = examine(controller->address(), issuer.identity(Role::kTenant, "alice"), kPatience);
   REQUIRE(nobody.is_ok());
   CHECK(nobody->nodes.empty());
   const auto open = open_controller();

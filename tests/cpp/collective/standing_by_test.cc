@@ -86,7 +86,7 @@ TEST_CASE("a controller that stands by serves nobody, and wakes once") {
   NodeOptions options;
   options.name = "n";
   options.controller_address = controller.address();
-  CHECK(list_nodes(controller.address(), "", kLimit).status().code() == StatusCode::kUnavailable);
+  CHECK(list_nodes(controller.address(), nullptr, kLimit).status().code() == StatusCode::kUnavailable);
   CHECK(controller.register_group({"g", "alice", {"n"}, {}}).status().code() == StatusCode::kUnavailable);
   CHECK(controller.wake().is_ok());
   CHECK(controller.wake().is_ok());

@@ -212,12 +212,3 @@ TEST_CASE("a scenario's collectives keep what they demand") {
   CHECK(filled.collectives[0].required_bps == collective.required_bps);
   CHECK(filled.collectives[0].max_latency == collective.max_latency);
 }
-
-TEST_CASE("tokens") {
-  CHECK(tokens_equal("", ""));
-  CHECK(tokens_equal("secret", "secret"));
-  CHECK_FALSE(tokens_equal("secret", "secreT"));
-  CHECK_FALSE(tokens_equal("secretsecret", "secret"));
-  CHECK_FALSE(tokens_equal("", "secret"));
-  CHECK_FALSE(tokens_equal(std::string_view("\0", 1), ""));
-}

@@ -33,6 +33,9 @@ struct RecordedLine final : controller::NodeLine {
       case Event::kClosed:
         said.push_back(fmt::format("{} {} is closed", event->closed().group(), event->closed().number()));
         break;
+      case Event::kRevoked:
+        said.push_back(fmt::format("{} are revoked", event->revoked().names_size()));
+        break;
       case Event::kExamine: said.push_back(fmt::format("examine {}", event->examine().number())); break;
       case Event::EVENT_NOT_SET: break;
     }

@@ -41,7 +41,7 @@ struct SlowNode {
     events.on_activate = [this, held](Epoch epoch, bool) {
       if (epoch >= held) gate.wait_for(5s);
     };
-    auto made = ControllerClient::connect({controller.address(), "", "a", "a.example:1", kPatience},
+    auto made = ControllerClient::connect({controller.address(), nullptr, "a", "a.example:1", kPatience},
                                           std::move(events));
     REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
     client = std::move(*made);

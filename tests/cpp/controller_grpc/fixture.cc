@@ -41,8 +41,8 @@ Result<std::unique_ptr<FakeNode>> FakeNode::join(const std::string& controller, 
     self->add({Event::Kind::kLost, reason.to_string(), Epoch(0), nullptr});
   };
   const std::string address = options.address.empty() ? name + ".example:1" : options.address;
-  auto client = ControllerClient::connect({controller, options.token, name, address, options.connect_timeout},
-                                          std::move(events));
+  auto client = ControllerClient::connect(
+      {controller, options.identity, name, address, options.connect_timeout}, std::move(events));
   if (!client.is_ok()) return client.status();
   node->client_ = std::move(*client);
   return node;

@@ -36,7 +36,7 @@ class FakeNode {
     std::shared_ptr<const Plan> plan;
   };
   struct Options {
-    std::string token;
+    std::shared_ptr<Identity> identity;
     bool installs = true;  // answers a plan at once; otherwise only in install()
     Duration connect_timeout = kPatience;
     std::string address;  // empty: made from the name

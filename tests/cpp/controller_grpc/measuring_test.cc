@@ -19,7 +19,7 @@ std::unique_ptr<ControllerClient> measuring(const Controller& controller, const 
   ControllerEvents events;
   events.measured = [report] { return std::vector{report}; };
   events.on_activate = [&has_moved](Epoch, bool moves) { has_moved = has_moved || moves; };
-  auto made = ControllerClient::connect({controller.address(), "", name, name + ".example:1", kPatience},
+  auto made = ControllerClient::connect({controller.address(), nullptr, name, name + ".example:1", kPatience},
                                         std::move(events));
   REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
   return std::move(*made);
@@ -51,7 +51,7 @@ TEST_CASE("what a node measures is planned, what runs moves to it, and who asks 
   CHECK(planned_between(*controller, "b", "a") == 100 * kMbps);
   CHECK(comes_true([&] { return has_moved.load(); }));
 
-  const auto overlay = list_links(controller->address(), "", kPatience);
+  const auto overlay = list_links(controller->address(), nullptr, kPatience);
   REQUIRE(overlay.is_ok());
   CHECK(overlay->topology.node_count() == 2);
   REQUIRE(overlay->links.size() == 2);

@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <thread>
 
+#include "../trust/issued.h"
 #include "controller_grpc/fixture.h"
 #include "square/log.h"
 
 using namespace square;
 using namespace square::test;
+using square::testing::Issuer;
 using Kind = FakeNode::Event::Kind;
 
 namespace {
@@ -16,9 +18,11 @@ bool heard(const std::vector<FakeNode::Event>& events, Kind kind, const std::str
                      [&](const FakeNode::Event& event) { return event.kind == kind && event.text == text; });
 }
 
-Status join_status(const Controller& controller, const std::string& name, const std::string& token = "") {
+Status join_status(const Controller& controller, const std::string& name,
+                   std::shared_ptr<Identity> identity = nullptr) {
   FakeNode::Options options;
-  options.token = token;
+  options.identity = std::move(identity);
+  options.connect_timeout = 1s;
   return FakeNode::join(controller.address(), name, options).status();
 }
 
@@ -56,23 +60,34 @@ TEST_CASE("nodes learn each other's addresses, whoever came first") {
 
 TEST_CASE("a node that may not join is told why") {
   ControllerOptions options;
-  options.token = "secret";
+  const Issuer issuer;
+  const Issuer stranger;
+  options.identity = issuer.identity(Role::kController, "c");
   const auto controller = start(mesh({"a", "b"}), options);
-  FakeNode::Options with_token;
-  with_token.token = "secret";
-  const auto a = FakeNode::join(*controller, "a", with_token);
-  CHECK(join_status(*controller, "b").code() == StatusCode::kUnauthenticated);
-  CHECK(join_status(*controller, "b", "secreT").code() == StatusCode::kUnauthenticated);
-  CHECK(join_status(*controller, "b", "secretsecret").code() == StatusCode::kUnauthenticated);
-  const Status unknown = join_status(*controller, "z", "secret");
+  FakeNode::Options own;
+  own.identity = issuer.node("a");
+  const auto a = FakeNode::join(*controller, "a", own);
+  CHECK_FALSE(join_status(*controller, "b").is_ok());
+  CHECK_FALSE(join_status(*controller, "b", stranger.node("b")).is_ok());
+  CHECK_FALSE(join_status(*controller, "b", Identity::make_own().value()).is_ok());
+  const Status forged = join_status(*controller, "b", own.identity);
+  CHECK(forged.code() == StatusCode::kPermissionDenied);
+  CHECK(forged.message().find("spiffe://square.test/node/a") != std::string::npos);
+  CHECK(join_status(*controller, "b", issuer.identity(Role::kTenant, "b")).code() ==
+        StatusCode::kPermissionDenied);
+  const Status unknown = join_status(*controller, "z", issuer.node("z"));
   CHECK(unknown.code() == StatusCode::kNotFound);
   CHECK(unknown.message().find("\"z\"") != std::string::npos);
-  const Status twice = join_status(*controller, "a", "secret");
+  const Status twice = join_status(*controller, "a", own.identity);
   CHECK(twice.code() == StatusCode::kAlreadyExists);
   CHECK(twice.message().find("a.example:1") != std::string::npos);
-  CHECK(join_status(*controller, std::string(300, 'x'), "secret").code() == StatusCode::kInvalidArgument);
-  // Calls other than Attach want the token, too.
-  CHECK(a->client().register_group(broadcast_group("g", {"a", "b"}), kPatience).is_ok());
+  // Calls other than Attach are made as the node of the certificate, too.
+  GroupSpec group = broadcast_group("g", {"a", "b"});
+  Grant grant;
+  grant.tenant = kAnyTenant;
+  grant.expires = 4'000'000'000;
+  REQUIRE(issuer.authority().write_grant(grant, issuer.folder("a")).is_ok());
+  CHECK(a->client().register_group(group, kPatience).is_ok());
 }
 
 TEST_CASE("a name is free again after a goodbye") {
@@ -138,8 +153,16 @@ TEST_CASE("where a controller may listen") {
   ControllerOptions options;
   options.bind_address = "0.0.0.0:0";
   CHECK(Controller::start(options, mesh({"a"})).status().code() == StatusCode::kInvalidArgument);
-  options.token = "secret";
+  options.insecure = true;
   CHECK(Controller::start(options, mesh({"a"})).is_ok());
+  const Issuer issuer;
+  options.identity = issuer.identity(Role::kController, "c");
+  CHECK(Controller::start(options, mesh({"a"})).status().code() == StatusCode::kInvalidArgument);
+  options.insecure = false;
+  CHECK(Controller::start(options, mesh({"a"})).is_ok());
+  options.identity = issuer.node("a");
+  CHECK(Controller::start(options, mesh({"a"})).status().code() == StatusCode::kInvalidArgument);
+  options.identity = nullptr;
   options.bind_address = "nonsense";
   CHECK(Controller::start(options, mesh({"a"})).status().code() == StatusCode::kInvalidArgument);
   const auto first = start(mesh({"a"}));

@@ -98,7 +98,7 @@ TEST_CASE("controllers and clients come and go") {
     std::vector<std::thread> threads;
     for (const std::string name : {"a", "b", "c"}) {
       threads.emplace_back([&, name] {
-        auto node = FakeNode::join(controller->address(), name, {"", true, 300ms, ""});
+        auto node = FakeNode::join(controller->address(), name, {nullptr, true, 300ms, ""});
         if (node.is_ok()) {
           (void)(*node)->client().register_group(broadcast_group(name, {"a", "b", "c"}), 100ms);
         }

@@ -3,13 +3,16 @@
 
 #include <optional>
 
+#include "../trust/issued.h"
 #include "controller/grpc/status.h"
 #include "controller/protocol.h"
 #include "controller_grpc/fixture.h"
 #include "square/v1/controller.grpc.pb.h"
+#include "trust/grpc/credentials.h"
 
 using namespace square;
 using namespace square::test;
+using square::testing::Issuer;
 
 namespace {
 
@@ -193,33 +196,31 @@ TEST_CASE("a node that has lost what its plan was told against is sent all of it
   CHECK(again->plan().SerializeAsString() == plan->plan().SerializeAsString());
 }
 
-TEST_CASE("plans and nodes can be asked for, with the token") {
+TEST_CASE("plans and nodes can be asked for, by who is believed; what a node may do, by that node") {
   ControllerOptions options;
-  options.token = std::string("se\0cret\xff", 8);
+  const Issuer issuer;
+  options.identity = issuer.identity(Role::kController, "c");
   const auto controller = start(mesh({"a", "b"}), options);
-  RawLine line(*controller);
-  CHECK(line.end().code() == StatusCode::kUnauthenticated);
-  for (const bool with_token : {false, true}) {
-    CAPTURE(with_token);
+  for (const bool is_tenant : {true, false}) {
+    CAPTURE(is_tenant);
+    const auto caller = is_tenant ? issuer.identity(Role::kTenant, "alice") : issuer.node("a");
+    const auto stub = v1::Controller::NewStub(grpc::CreateChannel(
+        controller->address(), trust::channel_credentials(caller, {{Role::kController}, "c"})));
     grpc::ClientContext plan_context;
     grpc::ClientContext nodes_context;
     grpc::ClientContext group_context;
-    for (grpc::ClientContext* context : {&plan_context, &nodes_context, &group_context}) {
-      if (with_token) context->AddMetadata(controller::kTokenKey, options.token);
-    }
     v1::GetPlanResponse plan;
-    const auto plan_status = line.stub().GetPlan(&plan_context, {}, &plan);
+    const auto plan_status = stub->GetPlan(&plan_context, {}, &plan);
     v1::ListNodesResponse nodes;
-    const auto nodes_status = line.stub().ListNodes(&nodes_context, {}, &nodes);
+    const auto nodes_status = stub->ListNodes(&nodes_context, {}, &nodes);
     v1::RegisterGroupResponse group;
-    const auto group_status = line.stub().RegisterGroup(
-        &group_context, controller::to_message(broadcast_group("g", {"a", "b"})), &group);
-    if (!with_token) {
-      CHECK(plan_status.error_code() == grpc::StatusCode::UNAUTHENTICATED);
-      CHECK(nodes_status.error_code() == grpc::StatusCode::UNAUTHENTICATED);
-      CHECK(group_status.error_code() == grpc::StatusCode::UNAUTHENTICATED);
-      continue;
-    }
+    GroupSpec wanted = broadcast_group("g", {"a", "b"});
+    wanted.registrant = "a";
+    Grant grant;
+    grant.tenant = kAnyTenant;
+    grant.expires = 4'000'000'000;
+    wanted.grant = issuer.authority().grant(grant).value();
+    const auto group_status = stub->RegisterGroup(&group_context, controller::to_message(wanted), &group);
     REQUIRE(plan_status.ok());
     const auto read = plan_from_json(plan.plan().json());
     REQUIRE(read.is_ok());
@@ -227,8 +228,9 @@ TEST_CASE("plans and nodes can be asked for, with the token") {
     REQUIRE(nodes_status.ok());
     CHECK(nodes.nodes_size() == 2);
     CHECK(nodes.nodes(0).name() == "a");
-    REQUIRE(group_status.ok());
-    CHECK(group.epoch() == 2);
+    CHECK(group_status.error_code() ==
+          (is_tenant ? grpc::StatusCode::PERMISSION_DENIED : grpc::StatusCode::OK));
+    if (!is_tenant) CHECK(group.epoch() == 2);
   }
 }
 

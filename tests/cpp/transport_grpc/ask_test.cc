@@ -13,14 +13,16 @@ using rpc::Reach;
 
 namespace {
 
-Asked ask(const rpc::Identity& self, const rpc::AskedNode& node) {
+Asked ask(const rpc::Self& self, const rpc::AskedNode& node) {
   const std::atomic<bool> is_cancelled = false;
   std::vector<Asked> answers = rpc::ask_all(self, {node}, kPatience, is_cancelled);
   REQUIRE(answers.size() == 1);
   return answers.front();
 }
 
-Asked ask(const std::string& name, const std::string& address) { return ask({"a", ""}, {name, address}); }
+Asked ask(const std::string& name, const std::string& address) {
+  return ask({"a", nullptr}, {name, address});
+}
 
 }  // namespace
 
@@ -38,14 +40,6 @@ TEST_CASE("asked: a node says who it is, and has no link of it") {
   CHECK(b.recorder.link_count() == 0);
 }
 
-TEST_CASE("asked: another token is told from the right one") {
-  GrpcTransportOptions guarded;
-  guarded.token = "secret";
-  Node b("b", guarded);
-  CHECK(ask({"a", "guess"}, {"b", b.transport->address()}).reach == Reach::kOtherToken);
-  CHECK(ask({"a", "secret"}, {"b", b.transport->address()}).reach == Reach::kReached);
-}
-
 TEST_CASE("asked: a port that is closed, a name that nobody knows, a program that is silent") {
   const auto nobody = net::listen_on({"127.0.0.1", 0}, 1);
   REQUIRE(nobody.is_ok());
@@ -58,7 +52,7 @@ TEST_CASE("asked: a port that is closed, a name that nobody knows, a program tha
   }
   const std::atomic<bool> is_cancelled = false;
   const auto answers = rpc::ask_all(
-      {"a", ""}, {{"b", closed}, {"c", "no-such-host.invalid:1"}, {"d", silent}, {"e", "nonsense"}},
+      {"a", nullptr}, {{"b", closed}, {"c", "no-such-host.invalid:1"}, {"d", silent}, {"e", "nonsense"}},
       kPatience, is_cancelled);
   REQUIRE(answers.size() == 4);
   CHECK(answers[0].reach == Reach::kRefused);
@@ -73,11 +67,11 @@ TEST_CASE("asked: who cancels, or has no time, is not kept waiting") {
   REQUIRE(silent.is_ok());
   const std::vector<rpc::AskedNode> many(2 * rpc::kMaxAsksAtOnce, {"b", silent->address.to_string()});
   const std::atomic<bool> is_cancelled = true;
-  for (const Asked& asked : rpc::ask_all({"a", ""}, many, kPatience, is_cancelled)) {
+  for (const Asked& asked : rpc::ask_all({"a", nullptr}, many, kPatience, is_cancelled)) {
     CHECK(asked.reach == Reach::kUnfinished);
   }
   const std::atomic<bool> goes_on = false;
-  for (const Asked& asked : rpc::ask_all({"a", ""}, many, std::chrono::milliseconds(50), goes_on)) {
+  for (const Asked& asked : rpc::ask_all({"a", nullptr}, many, std::chrono::milliseconds(50), goes_on)) {
     CHECK(asked.reach == Reach::kUnfinished);
   }
 }

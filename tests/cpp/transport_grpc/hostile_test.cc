@@ -181,7 +181,8 @@ TEST_CASE("a compressed message is refused and not unpacked") {
   ignore_frames(node);
   Friend good(node);
   const std::vector<std::byte> zeros(256 * kMiB);
-  RawPeer peer(node.transport->address(), greeting("bomber"), "/square.v1.Link/Carry", GRPC_COMPRESS_GZIP);
+  RawPeer peer(node.transport->address(), greeting("bomber"), "/square.v1.Link/Carry", nullptr,
+               GRPC_COMPRESS_GZIP);
   const MemoryGrowth growth;
   const grpc::Slice slice(zeros.data(), zeros.size(), grpc::Slice::STATIC_SLICE);
   peer.write(grpc::ByteBuffer(&slice, 1));

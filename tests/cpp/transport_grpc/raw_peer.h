@@ -13,6 +13,9 @@
 #include <span>
 #include <string>
 
+#include "square/identity.h"
+#include "trust/grpc/credentials.h"
+
 namespace square::testing {
 
 class RawPeer {
@@ -20,11 +23,11 @@ class RawPeer {
   using Metadata = std::map<std::string, std::string>;
 
   RawPeer(const std::string& address, const Metadata& metadata,
-          const std::string& method = "/square.v1.Link/Carry",
+          const std::string& method = "/square.v1.Link/Carry", std::shared_ptr<Identity> identity = nullptr,
           grpc_compression_algorithm compression = GRPC_COMPRESS_NONE) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    channel_ = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    channel_ = grpc::CreateCustomChannel(address, trust::channel_credentials(identity, {}), arguments);
     context_.set_compression_algorithm(compression);
     for (const auto& [key, value] : metadata) context_.AddMetadata(key, value);
     call_ = grpc::GenericStub(channel_).PrepareCall(&context_, method, &queue_);

@@ -97,26 +97,6 @@ TEST_CASE("another node's name at this address is refused") {
   CHECK(head.recorder.link_count() == 0);
 }
 
-TEST_CASE("a wrong token is refused, a right one let in") {
-  GrpcTransportOptions options;
-  options.token = "open s\u00e9same";
-  Node head("b", options), friendly("a", options), stranger("x");
-  options.token = "open sesame";
-  Node guesser("y", options);
-  for (Node* node : {&stranger, &guesser}) {
-    const Status down = node->recorder.wait_down(node->open("b", head));
-    CHECK(down.code() == StatusCode::kUnauthenticated);
-    CHECK(contains(down.message(), "token"));
-    CHECK_FALSE(contains(down.message(), "s\u00e9same"));
-  }
-  CHECK(friendly.recorder.wait_up(friendly.open("b", head)));
-  CHECK(rpc::equal_in_constant_time("abc", "abc"));
-  CHECK_FALSE(rpc::equal_in_constant_time("abc", "abd"));
-  CHECK_FALSE(rpc::equal_in_constant_time("abc", "ab"));
-  CHECK_FALSE(rpc::equal_in_constant_time("", "ab"));
-  CHECK(rpc::equal_in_constant_time("", ""));
-}
-
 TEST_CASE("other methods and callers without a name are refused") {
   Node node("b");
   RawPeer other(node.transport->address(), greeting("a", "b"), "/square.v1.Link/Fetch");
@@ -232,9 +212,10 @@ TEST_CASE("a message past the largest frame ends its link and leaves others alon
 }
 
 TEST_CASE("options that cannot work are refused by name") {
-  CHECK(contains(option_error({.bind_address = "0.0.0.0:0"}).message(), "token"));
-  CHECK(contains(option_error({.bind_address = "10.1.2.3:0"}).message(), "token"));
-  CHECK(contains(option_error({.bind_address = "0.0.0.0:0", .token = "t"}).message(), "advertised_address"));
+  CHECK(contains(option_error({.bind_address = "0.0.0.0:0"}).message(), "identity"));
+  CHECK(contains(option_error({.bind_address = "10.1.2.3:0"}).message(), "identity"));
+  CHECK(contains(option_error({.bind_address = "0.0.0.0:0", .insecure = true}).message(),
+                 "advertised_address"));
   CHECK(contains(option_error({.bind_address = "127.0.0.1"}).message(), "bind_address"));
   CHECK(contains(option_error({.bind_address = "127.0.0.1:65536"}).message(), "65535"));
   CHECK(contains(option_error({.bind_address = "::1:5"}).message(), "brackets"));
@@ -244,7 +225,7 @@ TEST_CASE("options that cannot work are refused by name") {
   CHECK(contains(option_error({.node_name = std::string(2000, 'x')}).message(), "node_name"));
   CHECK(option_error({.bind_address = "[::1]:0"}).is_ok());
   CHECK(option_error({.bind_address = "localhost:0"}).is_ok());
-  CHECK(option_error({.bind_address = "0.0.0.0:0", .advertised_address = "node.example:0", .token = "t"})
+  CHECK(option_error({.bind_address = "0.0.0.0:0", .advertised_address = "node.example:0", .insecure = true})
             .is_ok());
 }
 

@@ -169,7 +169,8 @@ void NodeControl::hear(const v1::ControllerEvent& event) {
     case Event::kClosed:
       closing_.erase({event.closed().group(), event.closed().number()});
       return look_at_registrations();
-    case Event::kExamine:  // nobody does in the simulation
+    case Event::kRevoked:  // nobody has a certificate in the simulation, nor asks
+    case Event::kExamine:
     case Event::EVENT_NOT_SET: break;
   }
 }

@@ -249,7 +249,7 @@ def test_mistakes_are_named(site: Callable[..., Site], tmp_path: Path) -> None:
         square.ps.Master(outer=square.ps.Nesterov(lr=-1))
     with pytest.raises(ValueError, match="push is"):
         square.ps.Master(push="int3")  # type: ignore[arg-type]
-    with pytest.raises(InvalidArgumentError, match="set a token"):
+    with pytest.raises(InvalidArgumentError, match="needs an identity"):
         square.ps.Master("0.0.0.0:0")
     with pytest.raises(ValueError, match="is int64"):
         cluster.worker({"first": np.zeros(3, np.int64)}, "c")

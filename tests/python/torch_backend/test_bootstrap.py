@@ -19,9 +19,14 @@ from torch import distributed as dist
 
 
 def test_options_come_from_the_call_then_from_the_environment() -> None:
-    environment = {"SQUARE_TENANT": "alice", "SQUARE_WEIGHT": "2.5", "SQUARE_NODE": "", "SQUARE_TOKEN": "t"}
+    environment = {
+        "SQUARE_TENANT": "alice",
+        "SQUARE_WEIGHT": "2.5",
+        "SQUARE_NODE": "",
+        "SQUARE_IDENTITY": "i",
+    }
     options = Options.resolve(Options(tenant="bob"), environment)
-    assert options == Options(tenant="bob", weight=2.5, token="t")
+    assert options == Options(tenant="bob", weight=2.5, identity="i")
     assert Options.resolve(None, {}) == Options()
 
 
@@ -142,10 +147,14 @@ def test_an_algorithm_that_there_is_not_is_refused() -> None:
         Options.resolve(None, {"SQUARE_ALGORITHM": "tree"})
 
 
-def test_a_controller_by_environment() -> None:
-    with square.Controller(token="secret") as controller:
-        environment = {"SQUARE_CONTROLLER": controller.address, "SQUARE_TOKEN": "secret"}
-        names = [{"SQUARE_NODE": f"site{rank // 2}", "SQUARE_TENANT": "alice"} for rank in range(4)]
+def test_a_controller_by_environment(tmp_path: Path) -> None:
+    from issued import Issued  # the ranks import this file, and have not got that one
+
+    issued = Issued(tmp_path)
+    with square.Controller(identity=issued("controller", "c")) as controller:
+        environment = {"SQUARE_CONTROLLER": controller.address, "SQUARE_TENANT": "alice"}
+        # Nodes are called as their certificates say.
+        names = [{"SQUARE_IDENTITY": issued("node", f"site{rank // 2}")} for rank in range(4)]
         found = ranks.run(add_up, 4, environment=environment, environments=names)
         assert found == ["site0", "site0", "site1", "site1"]
 

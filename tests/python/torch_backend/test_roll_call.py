@@ -75,33 +75,38 @@ def test_a_forked_child_does_not_stand_for_its_parent() -> None:
         assert wait_until(lambda: not presence.is_there(mark), 30)
 
 
+OWN = square.Identity.make_own()
+
+
 @pytest.fixture
 def controller() -> Iterator[square.Controller]:
     overlay = with_policy(square.Scenario(square.Topology(), name="overlay"), policy="exact")
-    with square.Controller(overlay, token="secret") as started:
+    with square.Controller(overlay, identity=OWN) as started:
         yield started
 
 
 def test_the_controller_knows_the_nodes_of_other_hosts(controller: square.Controller) -> None:
-    asked = Overlay(controller.address, "secret", None)
-    with square.Node("home", controller.address, token="secret"):
-        with square.Node("far", controller.address, token="secret"):
+    asked = Overlay(controller.address, OWN, None)
+    with square.Node("home", controller.address, identity=OWN):
+        with square.Node("far", controller.address, identity=OWN):
             group = roll_call(here(), there("far"), there("far", is_node=False), overlay=asked)
             assert group.explain(LATE) == ""
         assert group.explain(BROKEN) == '; gone: rank 1 on node "far"'
 
 
 def test_whoever_has_the_controller_is_gone_with_it(controller: square.Controller) -> None:
-    group = roll_call(here(), there("far"), overlay=Overlay(controller.address, "secret", 1))
-    other = roll_call(here(), there("far"), overlay=Overlay(controller.address, "secret", None))
+    group = roll_call(here(), there("far"), overlay=Overlay(controller.address, OWN, 1))
+    other = roll_call(here(), there("far"), overlay=Overlay(controller.address, OWN, None))
     controller.stop()
     assert group.explain(BROKEN) == '; gone: rank 1 on node "far"'
     # A controller that nobody of the group has says nothing of them by its silence.
     assert other.explain(LATE) == ""
 
 
-def test_a_wrong_token_accuses_nobody(controller: square.Controller) -> None:
-    group = roll_call(here(), there("far"), overlay=Overlay(controller.address, "wrong", 1))
+def test_a_controller_that_believes_others_accuses_nobody(controller: square.Controller) -> None:
+    group = roll_call(
+        here(), there("far"), overlay=Overlay(controller.address, square.Identity.make_own(), None)
+    )
     assert group.explain(LATE) == ""
 
 

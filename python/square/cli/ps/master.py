@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from square.cli import arguments, documents, served_metrics, serving
+from square.cli import arguments, documents, identities, served_metrics, serving
 from square.ps import Ewma, Master, Nesterov
 
 
@@ -33,9 +33,7 @@ def _add_addresses(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advertise", default="", metavar="ADDR", help="what members dial, where it is another address"
     )
-    parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="a shared secret; needed beyond loopback"
-    )
+    identities.add_options(parser, listens=True)
     parser.add_argument(
         "--controller", default="", metavar="ADDR", help="of an overlay that is there; else it brings one"
     )
@@ -92,7 +90,7 @@ def _add_outer(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    token = documents.read_token(options.token_file)
+    identity = identities.identity_of(options)
     served_metrics.check(options)  # before anything listens
     serving.log_to_stderr(verbose=options.verbose)
     with (
@@ -100,7 +98,8 @@ def execute(options: argparse.Namespace) -> int:
         Master(
             options.bind,
             advertise=options.advertise,
-            token=token,
+            identity=identity,
+            insecure=options.insecure,
             controller=options.controller,
             overlay=options.overlay,
             servers=options.servers,

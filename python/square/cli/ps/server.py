@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from square.cli import arguments, documents, serving
+from square.cli import arguments, documents, identities, serving
 from square.ps import Server
 
 
@@ -28,7 +28,7 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.add_argument(
         "--advertise", default="", metavar="ADDR", help="what others dial, where it is another address"
     )
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the master's shared secret")
+    identities.add_options(parser, listens=True)
     parser.add_argument(
         "--threads", type=int, default=0, metavar="N", help="that calculate (default: one a processor)"
     )
@@ -41,7 +41,7 @@ def add_parser(commands: arguments.Commands) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    token = documents.read_token(options.token_file)
+    identity = identities.identity_of(options)
     serving.log_to_stderr(verbose=options.verbose)
     with (
         serving.Service() as service,
@@ -50,7 +50,8 @@ def execute(options: argparse.Namespace) -> int:
             options.snapshots,
             name=options.name,
             keep=options.keep,
-            token=token,
+            identity=identity,
+            insecure=options.insecure,
             bind=options.bind,
             advertise=options.advertise,
             threads=options.threads,

@@ -9,7 +9,7 @@ from square.doctor.finding import Finding, Severity
 from square.doctor.rules import words
 
 # What listens there answers, and is not the node that was meant.
-_ELSEWHERE = ("other_node", "not_square", "other_token", "other_version", "unresolved", "other")
+_ELSEWHERE = ("other_node", "not_square", "stranger", "other_version", "unresolved", "other")
 
 
 def is_loopback(address: str) -> bool:
@@ -44,7 +44,7 @@ def loopback_between_hosts(overlay: Overlay) -> Iterator[Finding]:
             f"node {node.name}",
             f"it advertises {node.address}, which only its own host reaches, and "
             f"{words.nodes(elsewhere)} {words.plural(elsewhere, 'is', 'are')} on other hosts",
-            "start it with --bind 0.0.0.0:PORT --advertise HOST:PORT --token-file FILE, where HOST is what "
+            "start it with --bind 0.0.0.0:PORT --advertise HOST:PORT --identity FOLDER, where HOST is what "
             "other hosts call it",
         )
 
@@ -87,10 +87,10 @@ def _words(overlay: Overlay, node: Node, outcome: str, attempt: Attempt) -> tupl
             f"a node of another protocol answers at {at} ({attempt.words})",
             f"run the same release of Square on node {node.name} as on the others",
         )
-    if outcome == "other_token":
+    if outcome == "stranger":
         return (
-            f"the node at {at} does not accept the overlay's token",
-            f"start node {node.name} with the same --token-file as the others",
+            f"the node at {at} and the others do not believe one another",
+            "give every node an identity of one authority and of its own name (`square ca issue`)",
         )
     if outcome == "unresolved":
         host = attempt.address.rpartition(":")[0]
