@@ -2,19 +2,26 @@
 
 #include <pybind11/typing.h>
 
+#include <filesystem>
+#include <utility>
+#include <vector>
+
 #include "bindings.h"
 #include "serving_node.h"
 
 namespace square::python {
 namespace {
 
-std::string serve_gateway(ServingNode& self, std::string address, std::string token,
+// A user's number and a tenant, "*" for any.
+using Users = std::vector<std::pair<std::uint32_t, std::string>>;
+
+std::string serve_gateway(ServingNode& self, const std::filesystem::path& path, const Users& users,
                           std::size_t max_attachments, std::size_t max_groups, std::size_t max_operations,
                           std::uint64_t tenant_staging_bytes, std::uint64_t staging_bytes,
                           bool shared_memory) {
   GatewayOptions options;
-  options.bind_address = std::move(address);
-  options.token = std::move(token);
+  options.socket_path = path.string();
+  for (const auto& [user, tenant] : users) options.users.push_back({user, tenant});
   options.max_attachments = max_attachments;
   options.max_groups = max_groups;
   options.max_operations = max_operations;
@@ -33,10 +40,9 @@ py::typing::Dict<py::str, py::int_> gateway_statistics(ServingNode& self) {
   return counters;
 }
 
-std::shared_ptr<AttachedNode> attach(std::string address, std::string token, std::string tenant,
+std::shared_ptr<AttachedNode> attach(const std::filesystem::path& path, std::string tenant,
                                      bool shared_memory, double timeout) {
-  AttachOptions options{std::move(address), std::move(token), std::move(tenant), shared_memory,
-                        from_seconds(timeout)};
+  AttachOptions options{path.string(), std::move(tenant), shared_memory, from_seconds(timeout)};
   auto node = check(unlocked([&] { return AttachedNode::attach(std::move(options)); }));
   // Its threads end calls whose owners may wait for the interpreter, so it goes without the lock.
   return {node.release(), [](AttachedNode* gone) {
@@ -52,13 +58,13 @@ constexpr double kDefaultAttachTimeoutSeconds = 5.0;
 void bind_gateway(py::module_& module) {
   const GatewayOptions defaults;
   py::class_<ServingNode, MemberHost, std::shared_ptr<ServingNode>>(module.attr("Node"))
-      .def("serve_gateway", &serve_gateway, py::arg("address") = defaults.bind_address, py::kw_only(),
-           py::arg("token") = "", py::arg("max_attachments") = defaults.max_attachments,
-           py::arg("max_groups") = defaults.max_groups, py::arg("max_operations") = defaults.max_operations,
+      .def("serve_gateway", &serve_gateway, py::arg("path") = "", py::kw_only(), py::arg("users") = Users{},
+           py::arg("max_attachments") = defaults.max_attachments, py::arg("max_groups") = defaults.max_groups,
+           py::arg("max_operations") = defaults.max_operations,
            py::arg("tenant_staging_bytes") = defaults.tenant_staging_bytes,
            py::arg("staging_bytes") = defaults.staging_bytes,
            py::arg("shared_memory") = defaults.shared_memory,
-           "Serves other processes as a gateway until the node stops; returns the address.")
+           "Serves other processes as a gateway until the node stops; returns the socket's path.")
       .def("gateway_statistics", &gateway_statistics, "What the gateway serves now; zeros without one.");
   py::class_<AttachedNode, MemberHost, std::shared_ptr<AttachedNode>>(
       module, "AttachedNode", "A gateway's node, in another process: see square/gateway.h.")
@@ -71,9 +77,8 @@ void bind_gateway(py::module_& module) {
           "__enter__", [](AttachedNode& self) -> AttachedNode& { return self; },
           py::return_value_policy::reference)
       .def("__exit__", [](AttachedNode& self, const py::args&) { unlocked([&] { self.leave(); }); });
-  module.def("attach", &attach, py::arg("gateway"), py::kw_only(), py::arg("token") = "",
-             py::arg("tenant") = "", py::arg("shared_memory") = true,
-             py::arg("timeout") = kDefaultAttachTimeoutSeconds,
+  module.def("attach", &attach, py::arg("gateway"), py::kw_only(), py::arg("tenant") = "",
+             py::arg("shared_memory") = true, py::arg("timeout") = kDefaultAttachTimeoutSeconds,
              "Attaches this process to a gateway; the node that it returns has this process's members.");
 }
 

@@ -8,11 +8,11 @@ Result<std::string> ServingNode::serve_gateway(GatewayOptions options) {
   const std::lock_guard lock(mutex_);
   if (is_stopped_) return cancelled("node \"" + name() + "\" was stopped");
   if (gateway_) {
-    return failed_precondition("node \"" + name() + "\" serves processes at " + gateway_->address() +
+    return failed_precondition("node \"" + name() + "\" serves processes at " + gateway_->socket_path() +
                                " already");
   }
   SQUARE_ASSIGN_OR_RETURN(gateway_, Gateway::serve(*node_, std::move(options)));
-  return gateway_->address();
+  return gateway_->socket_path();
 }
 
 Gateway::Statistics ServingNode::gateway_statistics() const {

@@ -28,7 +28,6 @@ from square.run.ranks import STORE_PORT, Ranks
 from square.run.sites import Sites
 
 FOLDER = Path(__file__).resolve().parent
-GATEWAY = "127.0.0.1:7100"  # in every site's own network
 TENANTS = ("gold", "silver")
 START_SECONDS = 120.0
 STOP_SECONDS = 30.0
@@ -51,7 +50,8 @@ class Job:
             name=tenant,
             port=STORE_PORT + TENANTS.index(tenant),
             # Without a controller's address: the gateway is all that a tenant needs to know.
-            environment={"SQUARE_GATEWAY": GATEWAY, "SQUARE_TENANT": tenant},
+            environment={"SQUARE_TENANT": tenant},
+            at={site: {"SQUARE_GATEWAY": gateway_of(site, folder)} for site in sites.names},
             stdout=sys.stderr,
         )
 
@@ -83,11 +83,26 @@ class Job:
         self.ranks.wait(STOP_SECONDS)
 
 
+def gateway_of(site: str, folder: Path) -> str:
+    """Where the node of the site serves the processes of its host."""
+    return str(folder / f"{site}.sock")
+
+
 def start_gateway(
     site: str, sites: Sites, controller: square.Controller, folder: Path
 ) -> subprocess.Popen[str]:
     """`square node --gateway` at a site; returns when it serves. What it logs is in the folder."""
-    command = [sys.executable, "-m", "square", "node", "--json", "--name", site, "--gateway", GATEWAY]
+    command = [
+        sys.executable,
+        "-m",
+        "square",
+        "node",
+        "--json",
+        "--name",
+        site,
+        "--gateway",
+        gateway_of(site, folder),
+    ]
     command += ["--controller", controller.address, "--bind", f"{sites.address_of(site)}:0"]
     command += ["--identity", sites.identity("node", site)]
     messages = folder / f"{site}.log"

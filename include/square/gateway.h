@@ -1,11 +1,12 @@
-// A node that serves other processes: of this host through shared memory, of a LAN through
-// their connections. docs/gateway.md has the protocol.
+// A node that serves other processes of its host, through shared memory where that can be. docs/gateway.md
+// has the protocol.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "square/member_host.h"
 #include "square/status.h"
@@ -18,13 +19,21 @@ class GatewayServer;
 class AttachedLine;
 }  // namespace gateway
 
+// Whom a gateway serves beside the user that it runs as.
+struct GatewayUser {
+  std::uint32_t user = 0;  // its number
+  std::string tenant;      // that its processes may be; "*": any
+};
+
 struct GatewayOptions {
-  // host:port; port 0 takes a free one.
-  std::string bind_address = "127.0.0.1:0";
-  // What a process must show. Required unless the host to bind is the loopback.
-  std::string token = {};
-  // Processes that may be attached at once.
+  // A Unix socket. Empty: one of its own, in a directory of the user's.
+  std::string socket_path = {};
+  // Processes of the user that the gateway runs as, and of root, may be any tenant. Others are named here,
+  // several times for several tenants; then `socket_path` is named, too, as a path that they reach.
+  std::vector<GatewayUser> users = {};
+  // Processes that may be attached at once, and those of one user that is not the gateway's own.
   std::size_t max_attachments = 256;
+  std::size_t max_attachments_of_other = 64;
   // Of one attachment: groups, and operations that have not ended.
   std::size_t max_groups = 256;
   std::size_t max_operations = 4'096;
@@ -50,12 +59,13 @@ class Gateway {
   // Listens. `host` must outlive the gateway. The order that keeps nobody waiting: stop() here, stop() of the
   // host, the gateway's destructor, the host's. A host that stops first ends what processes run there; they
   // stay attached, and every call of theirs fails, until the gateway stops.
-  // Errors: INVALID_ARGUMENT naming the option; UNAVAILABLE where it cannot listen.
+  // Errors: INVALID_ARGUMENT naming the option; ALREADY_EXISTS where somebody serves at the path, UNAVAILABLE
+  // or PERMISSION_DENIED where it cannot listen.
   static Result<std::unique_ptr<Gateway>> serve(MemberHost& host, GatewayOptions options);
   // stop(), and waits for the registrations under way, which end when the host stops.
   ~Gateway();
 
-  [[nodiscard]] const std::string& address() const;
+  [[nodiscard]] const std::string& socket_path() const;
 
   struct Statistics {
     std::size_t attachments = 0;
@@ -75,11 +85,10 @@ class Gateway {
 };
 
 struct AttachOptions {
-  std::string gateway_address;
-  std::string token = {};
+  std::string socket_path;
   // Empty: the tenant of the first group. A process is of one tenant.
   std::string tenant = {};
-  // Off: data is streamed over the connection also on the gateway's own host.
+  // Off: data is streamed over the connection.
   bool shared_memory = true;
   Duration timeout = std::chrono::seconds(5);
 };
@@ -87,9 +96,10 @@ struct AttachOptions {
 // A node in another process, as this process's members see it. Thread-safe.
 class AttachedNode final : public MemberHost {
  public:
-  // Connects and says who this is. Blocks for `timeout` at most. Errors: UNAVAILABLE naming the
-  // address if no gateway answers; UNAUTHENTICATED for a wrong token; FAILED_PRECONDITION for
-  // another protocol version; RESOURCE_EXHAUSTED where the gateway serves as many as it may.
+  // Connects and says who this is. Blocks for `timeout` at most. Errors: UNAVAILABLE naming the path if no
+  // gateway answers; PERMISSION_DENIED for a user, or a tenant of the user's, that the gateway does not
+  // serve; FAILED_PRECONDITION for another protocol version; RESOURCE_EXHAUSTED where it serves as many as it
+  // may.
   static Result<std::unique_ptr<AttachedNode>> attach(AttachOptions options);
   // leave().
   ~AttachedNode() override;
@@ -107,7 +117,7 @@ class AttachedNode final : public MemberHost {
   // process has not registered; RESOURCE_EXHAUSTED for an operation over the gateway's staging.
   void post(MemberOperation operation) override;
   void cancel(CollectiveId collective, OperationId operation) override;
-  // Nothing for a group that this process has not registered.
+  // Nothing for a group that no member of this process is in.
   void fail(CollectiveId collective, OperationId operation, Status cause) override;
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override;

@@ -1191,9 +1191,9 @@ class Node(MemberHost):
         """
     def serve_gateway(
         self,
-        address: str = "127.0.0.1:0",
+        path: os.PathLike[str] | str = "",
         *,
-        token: str = "",
+        users: collections.abc.Sequence[tuple[typing.SupportsInt | typing.SupportsIndex, str]] = [],
         max_attachments: typing.SupportsInt | typing.SupportsIndex = 256,
         max_groups: typing.SupportsInt | typing.SupportsIndex = 256,
         max_operations: typing.SupportsInt | typing.SupportsIndex = 4096,
@@ -1202,7 +1202,7 @@ class Node(MemberHost):
         shared_memory: bool = True,
     ) -> str:
         """
-        Serves other processes as a gateway until the node stops; returns the address.
+        Serves other processes as a gateway until the node stops; returns the socket's path.
         """
     def statistics(self) -> dict[str, int]: ...
     def stop(self) -> None: ...
@@ -2168,9 +2168,8 @@ def ask_parameter_master(
     timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0,
 ) -> dict[str, typing.Any]: ...
 def attach(
-    gateway: str,
+    gateway: os.PathLike[str] | str,
     *,
-    token: str = "",
     tenant: str = "",
     shared_memory: bool = True,
     timeout: typing.SupportsFloat | typing.SupportsIndex = 5.0,

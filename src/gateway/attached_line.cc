@@ -1,7 +1,6 @@
 #include "gateway/attached_line.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -31,9 +30,7 @@ AttachedLine::AttachedLine(AttachOptions options, std::shared_ptr<EventLoop> loo
 Status AttachedLine::begin() {
   v1::GatewayHello hello;
   hello.set_protocol_version(kGatewayProtocolVersion);
-  hello.set_token(options_.token);
   hello.set_tenant(options_.tenant);
-  hello.set_process(static_cast<std::uint32_t>(getpid()));
   if (options_.shared_memory) {
     if (auto probe = make_sealed_segment({}); probe.is_ok()) {
       probe_ = std::move(*probe);
@@ -44,7 +41,7 @@ Status AttachedLine::begin() {
   std::string body = body_of(hello);
   if (body.size() > kMaxHelloBytes) {
     return invalid_argument(
-        fmt::format("token and tenant are {} bytes long; {} are allowed", body.size(), kMaxHelloBytes));
+        fmt::format("the tenant makes a hello of {} bytes; {} are allowed", body.size(), kMaxHelloBytes));
   }
   connection_->send(MessageType::kHello, 0, std::move(body));
   auto welcomed = welcomed_.get_future();
@@ -53,9 +50,9 @@ Status AttachedLine::begin() {
     if (connection_) connection_->tick(lease_ / kHeartbeatsPerLease, lease_);
   });
   if (welcomed.wait_for(controller::bounded(options_.timeout)) == std::future_status::ready) {
-    return welcomed.get().with_context(fmt::format("gateway at {}", options_.gateway_address));
+    return welcomed.get().with_context(fmt::format("gateway at {}", options_.socket_path));
   }
-  return unavailable(fmt::format("no answer from a gateway at {} within {:.3g} s", options_.gateway_address,
+  return unavailable(fmt::format("no answer from a gateway at {} within {:.3g} s", options_.socket_path,
                                  to_seconds(options_.timeout)));
 }
 
@@ -90,7 +87,7 @@ Status AttachedLine::down_status() const {
   if (is_leaving_) return cancelled(fmt::format("the process left node \"{}\"", name_));
   return unavailable(
       fmt::format("the gateway of node \"{}\" at {} is gone ({}); attach again and make a new group", name_,
-                  options_.gateway_address, down_->message()));
+                  options_.socket_path, down_->message()));
 }
 
 Result<GroupPart> AttachedLine::join_group(const GroupSpec& group, Rank member, Duration timeout) {

@@ -1,20 +1,14 @@
 #include "base/check.h"
-#include "base/net/socket.h"
 #include "gateway/attached_line.h"
+#include "gateway/local_socket.h"
 #include "square/gateway.h"
 
 namespace square {
 
 Result<std::unique_ptr<AttachedNode>> AttachedNode::attach(AttachOptions options) {
-  SQUARE_ASSIGN_OR_RETURN(const net::HostPort address, net::parse_host_port(options.gateway_address));
-  auto socket = net::connect_to(address, options.timeout);
-  if (!socket.is_ok()) {
-    return unavailable("no gateway: " + socket.status().message() +
-                       "; start one with `square node --gateway`");
-  }
+  SQUARE_ASSIGN_OR_RETURN(auto socket, gateway::connect_local(options.socket_path, options.timeout));
   SQUARE_ASSIGN_OR_RETURN(auto loop, gateway::EventLoop::make());
-  auto line =
-      std::make_shared<gateway::AttachedLine>(std::move(options), std::move(loop), *std::move(socket));
+  auto line = std::make_shared<gateway::AttachedLine>(std::move(options), std::move(loop), std::move(socket));
   // Leaves again if it fails.
   std::unique_ptr<AttachedNode> node(new AttachedNode(line));
   SQUARE_RETURN_IF_ERROR(line->begin());

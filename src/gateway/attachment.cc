@@ -13,13 +13,14 @@ constexpr Duration kFarewellTime = std::chrono::milliseconds(500);
 
 }  // namespace
 
-Attachment::Attachment(AttachmentHost& host, EventLoop& loop, AttachmentId id, FileDescriptor socket)
-    : host_(host), id_(id), connection_(loop, std::move(socket), *this) {}
+Attachment::Attachment(AttachmentHost& host, EventLoop& loop, AttachmentId id, FileDescriptor socket,
+                       LocalPeer peer)
+    : host_(host), id_(id), peer_(peer), connection_(loop, std::move(socket), *this) {}
 
 std::string Attachment::describe() const {
   if (!is_known_) return "a process that has not said who it is";
-  return tenant.empty() ? fmt::format("process {}", process)
-                        : fmt::format("process {} of tenant \"{}\"", process, tenant);
+  return tenant.empty() ? fmt::format("process {}", peer_.process)
+                        : fmt::format("process {} of tenant \"{}\"", peer_.process, tenant);
 }
 
 void Attachment::send(MessageType type, std::uint64_t number, const google::protobuf::MessageLite& message) {
@@ -33,6 +34,11 @@ void Attachment::close(const Status& reason) {
   put_status(reason, message);
   send(MessageType::kClosing, 0, message);
   connection_.end_after_sending(reason, kFarewellTime);
+}
+
+void Attachment::drop(const Status& reason) {
+  is_closing_ = true;
+  connection_.end(reason);
 }
 
 void Attachment::tick(Duration heartbeat, Duration lease, Duration handshake) {
@@ -105,7 +111,6 @@ Status Attachment::take(const Header& header, std::span<const std::byte> body) {
 Status Attachment::take_hello(const Header& header, std::span<const std::byte> body) {
   v1::GatewayHello hello;
   SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, hello));
-  process = hello.process();
   tenant = hello.tenant();
   v1::GatewayWelcome welcome;
   SQUARE_RETURN_IF_ERROR(host_.greet(*this, hello, welcome));

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gateway/group_table.h"
+#include "gateway/local_socket.h"
 #include "gateway/message_socket.h"
 #include "square/v1/gateway.pb.h"
 
@@ -35,7 +36,7 @@ class AttachmentHost {
 
 class Attachment final : public MessageHandler {
  public:
-  Attachment(AttachmentHost& host, EventLoop& loop, AttachmentId id, FileDescriptor socket);
+  Attachment(AttachmentHost& host, EventLoop& loop, AttachmentId id, FileDescriptor socket, LocalPeer peer);
 
   [[nodiscard]] AttachmentId id() const { return id_; }
   [[nodiscard]] bool is_known() const { return is_known_; }
@@ -43,8 +44,13 @@ class Attachment final : public MessageHandler {
   // "process 17 of tenant "alice""
   [[nodiscard]] std::string describe() const;
 
-  // Of the hello; the tenant perhaps of the first group.
-  std::uint32_t process = 0;
+  [[nodiscard]] const LocalPeer& peer() const { return peer_; }
+  // It has not said who it is, and may yet.
+  [[nodiscard]] bool is_greeting() const { return !is_known_ && !is_closing_; }
+  // Ends the connection without a word.
+  void drop(const Status& reason);
+
+  // Of the hello, or of the first group.
   std::string tenant;
   bool is_shared = false;
 
@@ -68,6 +74,7 @@ class Attachment final : public MessageHandler {
 
   AttachmentHost& host_;
   const AttachmentId id_;
+  const LocalPeer peer_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   bool is_known_ = false;
   bool said_goodbye_ = false;

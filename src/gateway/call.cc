@@ -61,7 +61,7 @@ std::shared_ptr<Staging> make_copies(const Call& call) {
 Status open_segments(SegmentCache& segments, const Attachment& from, const v1::GatewayStaged& where,
                      const Call& call, Staging& staging) {
   const auto place_of = [&](const v1::GatewaySegment& segment) {
-    return SegmentPlace{from.process, segment.descriptor(), segment.nonce()};
+    return SegmentPlace{from.peer().process, segment.descriptor(), segment.nonce()};
   };
   if (call.input_bytes > 0) {
     const SegmentPlace place = place_of(where.input());

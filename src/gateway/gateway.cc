@@ -1,10 +1,12 @@
 #include "square/gateway.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
 
 #include "base/check.h"
 #include "base/log.h"
-#include "base/net/socket.h"
 #include "gateway/gateway_server.h"
 
 namespace square {
@@ -15,7 +17,8 @@ constexpr Duration kShortestLease = std::chrono::milliseconds(500);
 constexpr int kBacklog = 128;
 
 Status check_options(const GatewayOptions& options) {
-  if (options.max_attachments == 0 || options.max_groups == 0 || options.max_operations == 0) {
+  if (options.max_attachments == 0 || options.max_attachments_of_other == 0 || options.max_groups == 0 ||
+      options.max_operations == 0) {
     return invalid_argument("max_attachments, max_groups and max_operations must be at least 1");
   }
   if (options.tenant_staging_bytes == 0 || options.staging_bytes == 0) {
@@ -28,23 +31,27 @@ Status check_options(const GatewayOptions& options) {
   return {};
 }
 
-Result<net::Listener> listen_at(const GatewayOptions& options) {
-  SQUARE_ASSIGN_OR_RETURN(const net::HostPort address, net::parse_host_port(options.bind_address));
-  if (options.token.empty() && !net::is_loopback(address.host)) {
+Result<gateway::LocalListener> listen_at(const GatewayOptions& options, const std::string& node) {
+  const bool for_everybody =
+      std::ranges::any_of(options.users, [](const GatewayUser& one) { return one.user != geteuid(); });
+  std::string path = options.socket_path;
+  if (path.empty() && for_everybody) {
     return invalid_argument(
-        fmt::format("other machines can reach {}: set a token, the same for the gateway and for who attaches",
-                    options.bind_address));
+        "a gateway that serves other users needs a path that they reach: name one, as /run/square/NODE.sock");
   }
-  return net::listen_on(address, kBacklog);
+  if (path.empty()) {
+    SQUARE_ASSIGN_OR_RETURN(path, gateway::own_socket_path(node));
+  }
+  return gateway::LocalListener::listen(path, for_everybody, kBacklog);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Gateway>> Gateway::serve(MemberHost& host, GatewayOptions options) {
   SQUARE_RETURN_IF_ERROR(check_options(options));
-  SQUARE_ASSIGN_OR_RETURN(net::Listener listener, listen_at(options));
+  SQUARE_ASSIGN_OR_RETURN(gateway::LocalListener listener, listen_at(options, host.name()));
   SQUARE_ASSIGN_OR_RETURN(auto loop, gateway::EventLoop::make());
-  log(LogLevel::kInfo, "gateway", "{}: serves processes at {}", host.name(), listener.address.to_string());
+  log(LogLevel::kInfo, "gateway", "{}: serves processes at {}", host.name(), listener.path());
   auto server = std::make_shared<gateway::GatewayServer>(host, std::move(options), std::move(loop),
                                                          std::move(listener));
   server->start();
@@ -54,7 +61,7 @@ Result<std::unique_ptr<Gateway>> Gateway::serve(MemberHost& host, GatewayOptions
 Gateway::Gateway(std::shared_ptr<gateway::GatewayServer> server) : server_(std::move(server)) {}
 Gateway::~Gateway() { server_->stop(); }
 
-const std::string& Gateway::address() const { return server_->address(); }
+const std::string& Gateway::socket_path() const { return server_->path(); }
 Gateway::Statistics Gateway::statistics() const { return server_->statistics(); }
 void Gateway::stop() { server_->stop(); }
 

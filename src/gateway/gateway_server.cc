@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -19,16 +21,18 @@ namespace {
 constexpr const char* kComponent = "gateway";
 // The page of a probe holds nothing but its header.
 constexpr std::size_t kProbeBytes = 0;
+// The log names so many users that were refused, each once.
+constexpr std::size_t kMaxToldUsers = 64;
 
 }  // namespace
 
 GatewayServer::GatewayServer(MemberHost& node, GatewayOptions options, std::shared_ptr<EventLoop> loop,
-                             net::Listener listener)
+                             LocalListener listener)
     : node_(node),
       options_(std::move(options)),
       loop_(std::move(loop)),
       listener_(std::move(listener)),
-      address_(listener_.address.to_string()),
+      path_(listener_.path()),
       groups_(node_.name()),
       operations_(std::make_shared<GatewayOperations>(
           OperationsHost{node_, options_, groups_, [this](AttachmentId id) { return find(id); },
@@ -63,31 +67,60 @@ void GatewayServer::stop() {
 }
 
 void GatewayServer::listen(bool listens) {
-  if (listens == !listening_.empty()) return;
+  if (listens == listening_.has_value()) return;
   if (listens) {
-    for (const FileDescriptor& socket : listener_.sockets) {
-      listening_.push_back(
-          loop_->watch(socket.get(), EPOLLIN, [this, &socket](std::uint32_t) { accept_all(socket); }));
-    }
+    listening_ = loop_->watch(listener_.socket().get(), EPOLLIN, [this](std::uint32_t) { accept_all(); });
   } else {
-    for (const EventLoop::WatchId watch : std::exchange(listening_, {})) loop_->forget(watch);
+    loop_->forget(*std::exchange(listening_, std::nullopt));
   }
 }
 
-void GatewayServer::accept_all(const FileDescriptor& listening) {
+void GatewayServer::accept_all() {
   while (true) {
-    FileDescriptor socket = net::accept_from(listening);
+    FileDescriptor socket(accept4(listener_.socket().get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       // Out of descriptors, say: the next tick tries again, not the next moment.
       if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) listen(false);
       return;
     }
-    const auto handshakes = static_cast<std::size_t>(std::ranges::count_if(
-        members_, [](const auto& entry) { return !entry.second.attachment->is_known(); }));
-    if (handshakes >= kMaxHandshakes) continue;  // closes it
+    const LocalPeer peer = peer_of(socket);
     const AttachmentId id = ++last_attachment_;
-    members_[id].attachment = std::make_unique<Attachment>(*this, *loop_, id, std::move(socket));
+    members_[id].attachment = std::make_unique<Attachment>(*this, *loop_, id, std::move(socket), peer);
+    make_room_for_handshakes();
   }
+}
+
+void GatewayServer::make_room_for_handshakes() {
+  std::map<std::uint32_t, std::vector<Attachment*>> waiting;  // by user, the oldest first
+  std::size_t all = 0;
+  for (const auto& [id, member] : members_) {
+    if (!member.attachment->is_greeting()) continue;
+    waiting[member.attachment->peer().user].push_back(member.attachment.get());
+    ++all;
+  }
+  if (all <= kMaxHandshakes) return;
+  const auto most =
+      std::ranges::max_element(waiting, {}, [](const auto& entry) { return entry.second.size(); });
+  most->second.front()->drop(
+      resource_exhausted("too many connections of its user have not said who they are"));
+}
+
+Status GatewayServer::check_user(const Attachment& from, const std::string& tenant) const {
+  const std::uint32_t user = from.peer().user;
+  if (user == geteuid() || user == 0) return {};
+  bool is_known = false;
+  for (const GatewayUser& one : options_.users) {
+    if (one.user != user) continue;
+    is_known = true;
+    if (tenant.empty() || one.tenant == "*" || one.tenant == tenant) return {};
+  }
+  if (is_known) {
+    return permission_denied(fmt::format("user {} may not be tenant \"{}\" at the gateway of node \"{}\"",
+                                         user, tenant, node_.name()));
+  }
+  return permission_denied(
+      fmt::format("the gateway of node \"{}\" does not serve user {}: start it with --gateway-user {}=TENANT",
+                  node_.name(), user, user));
 }
 
 Attachment* GatewayServer::find(AttachmentId id) const {
@@ -117,8 +150,12 @@ Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, v1:
     return failed_precondition(fmt::format("the process speaks gateway protocol {}, node \"{}\" speaks {}",
                                            hello.protocol_version(), node_.name(), kGatewayProtocolVersion));
   }
-  if (hello.token() != options_.token) {
-    return unauthenticated(fmt::format("wrong token; use that of the gateway of node \"{}\"", node_.name()));
+  if (const Status served = check_user(from, hello.tenant()); !served.is_ok()) {
+    if (told_.size() < kMaxToldUsers && told_.insert(from.peer().user).second) {
+      log(LogLevel::kWarning, kComponent, "{}: refused process {}: {}", node_.name(), from.peer().process,
+          served.message());
+    }
+    return served;
   }
   const std::size_t known = count().attachments;
   if (known >= options_.max_attachments) {
@@ -127,10 +164,17 @@ Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, v1:
                     "max_attachments allows",
                     node_.name(), known));
   }
+  const auto of_user = static_cast<std::size_t>(std::ranges::count_if(members_, [&](const auto& entry) {
+    return entry.second.attachment->is_known() && entry.second.attachment->peer().user == from.peer().user;
+  }));
+  if (from.peer().user != geteuid() && of_user >= options_.max_attachments_of_other) {
+    return resource_exhausted(fmt::format("the gateway of node \"{}\" serves {} processes of user {} already",
+                                          node_.name(), of_user, from.peer().user));
+  }
   Status shares = unavailable(options_.shared_memory ? "the process does not offer shared memory"
                                                      : "the gateway does not use shared memory");
   if (options_.shared_memory && hello.has_probe()) {
-    const SegmentPlace probe{hello.process(), hello.probe().descriptor(), hello.probe().nonce()};
+    const SegmentPlace probe{from.peer().process, hello.probe().descriptor(), hello.probe().nonce()};
     const auto file = open_segment(probe, kProbeBytes, SegmentUse::kSealed);
     shares = file.is_ok() ? map_segment(*file, kProbeBytes, SegmentUse::kSealed).status() : file.status();
   }
@@ -143,6 +187,7 @@ Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, v1:
 }
 
 Status GatewayServer::check_register(const Attachment& from, const GroupSpec& group) const {
+  SQUARE_RETURN_IF_ERROR(check_user(from, group.tenant));
   if (!from.tenant.empty() && group.tenant != from.tenant) {
     return permission_denied(
         fmt::format("group \"{}\" is of tenant \"{}\", and {} is not; attach once for "
@@ -293,7 +338,8 @@ void GatewayServer::fail(Attachment& from, const v1::GatewayFail& message) {
   const CollectiveId collective(message.collective());
   const Group* group = groups_.find(collective);
   const Status cause = status_of(message.cause());
-  if (group == nullptr || !group->attachments.contains(from.id()) || cause.is_ok()) return;
+  // Who has registered a group is no member yet: it ends nothing of those who are.
+  if (group == nullptr || !group->memberships.contains(from.id()) || cause.is_ok()) return;
   operations_->end({collective, OperationId(message.operation())}, cause.with_context(from.describe()));
 }
 
@@ -302,9 +348,9 @@ void GatewayServer::watch(Attachment& from, std::uint64_t number, const v1::Gate
   const Group* group = groups_.find(collective);
   Member& member = members_.at(from.id());
   ++member.watches;
-  if (group == nullptr || !group->attachments.contains(from.id())) {
+  if (group == nullptr || !group->memberships.contains(from.id())) {
     return answer_watch(from.id(), number,
-                        permission_denied(fmt::format("{} has not registered the group of collective {}",
+                        permission_denied(fmt::format("{} is no member of the group of collective {}",
                                                       from.describe(), collective.value())));
   }
   if (member.watches > kMaxWatchesOfOne) {
@@ -336,7 +382,7 @@ void GatewayServer::end_all(std::function<void()> stopped) {
   is_ending_ = true;
   operations_->close();
   listen(false);
-  listener_.sockets.clear();
+  listener_.close();
   const Status reason = unavailable(fmt::format("the gateway of node \"{}\" was stopped", node_.name()));
   for (const auto& [id, member] : members_) member.attachment->close(reason);
   const auto running =

@@ -7,12 +7,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "base/net/socket.h"
 #include "gateway/attachment.h"
 #include "gateway/gateway_operations.h"
+#include "gateway/local_socket.h"
 #include "gateway/registrations.h"
 #include "square/gateway.h"
 
@@ -27,13 +28,13 @@ inline constexpr std::size_t kMaxWatchesOfOne = 1'024;
 class GatewayServer final : public AttachmentHost, public std::enable_shared_from_this<GatewayServer> {
  public:
   GatewayServer(MemberHost& node, GatewayOptions options, std::shared_ptr<EventLoop> loop,
-                net::Listener listener);
+                LocalListener listener);
   // stop(), and waits for registrations.
   ~GatewayServer() override;
 
   // Any thread, as Gateway says; start() once, first.
   void start();
-  [[nodiscard]] const std::string& address() const { return address_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] Gateway::Statistics statistics();
   void stop();
 
@@ -62,7 +63,10 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
     std::size_t watches = 0;
   };
 
-  void accept_all(const net::FileDescriptor& listening);
+  void accept_all();
+  // So that one user's connections that say nothing leave room for another's.
+  void make_room_for_handshakes();
+  [[nodiscard]] Status check_user(const Attachment& from, const std::string& tenant) const;
   void listen(bool listens);
   void tick();
   [[nodiscard]] Gateway::Statistics count() const;
@@ -86,9 +90,10 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
   MemberHost& node_;
   const GatewayOptions options_;
   const std::shared_ptr<EventLoop> loop_;
-  net::Listener listener_;
-  const std::string address_;
-  std::vector<EventLoop::WatchId> listening_;  // empty: accepts nobody
+  LocalListener listener_;
+  const std::string path_;
+  std::optional<EventLoop::WatchId> listening_;  // none: accepts nobody
+  std::set<std::uint32_t> told_;                 // users that were refused, in the log
   AttachmentId last_attachment_ = 0;
   GroupTable groups_;
   const std::shared_ptr<GatewayOperations> operations_;

@@ -82,8 +82,7 @@ Result<Mapping> map(const FileDescriptor& file, std::size_t size_bytes, int prot
   return Mapping(address, kSegmentHeaderBytes + size_bytes);
 }
 
-// A page of such a file cannot be taken away, so reading or writing it cannot end the gateway.
-Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, SegmentUse use) {
+Status check_kind(const FileDescriptor& file) {
   struct stat about {};
   struct statfs system {};
   if (fstat(file.get(), &about) != 0 || fstatfs(file.get(), &system) != 0) {
@@ -92,6 +91,16 @@ Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, Segm
   // Not huge pages: those can run out.
   if (!S_ISREG(about.st_mode) || system.f_type != TMPFS_MAGIC) {
     return permission_denied("it is not a memory file");
+  }
+  return {};
+}
+
+// A page of such a file cannot be taken away, so reading or writing it cannot end the gateway.
+Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, SegmentUse use) {
+  SQUARE_RETURN_IF_ERROR(check_kind(file));
+  struct stat about {};
+  if (fstat(file.get(), &about) != 0) {
+    return unavailable(fmt::format("its file cannot be looked at: {}", net::describe_errno(errno)));
   }
   int needed = F_SEAL_SHRINK | F_SEAL_GROW;
   if (use == SegmentUse::kSealed) needed |= F_SEAL_WRITE;
@@ -111,8 +120,13 @@ Result<FileDescriptor> open_of(std::uint32_t process, std::uint32_t descriptor, 
   if (stat(place.c_str(), &about) != 0) return unavailable("it is on another host or in another container");
   if (about.st_uid != geteuid()) return permission_denied("it runs as another user");
   const std::string path = fmt::format("{}/fd/{}", place, descriptor);
+  // Looked at before it is opened: to open a device, a pipe or a file of its own does something already.
+  const FileDescriptor found(open(path.c_str(), O_PATH | O_CLOEXEC));
+  if (!found) return unavailable(fmt::format("{} cannot be found: {}", path, net::describe_errno(errno)));
+  SQUARE_RETURN_IF_ERROR(check_kind(found));
   const int mode = use == SegmentUse::kSealed ? O_RDONLY : O_RDWR;
-  FileDescriptor file(open(path.c_str(), mode | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  const std::string own = fmt::format("/proc/self/fd/{}", found.get());
+  FileDescriptor file(open(own.c_str(), mode | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file) return unavailable(fmt::format("{} cannot be opened: {}", path, net::describe_errno(errno)));
   return file;
 }

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -153,7 +154,7 @@ def gateways(triangle: Path) -> Iterator[tuple[list[str], list[subprocess.Popen[
         _, controller = stack.enter_context(serving("controller", triangle))
         addresses, processes = [], []
         for name in "abc":
-            extra = ["--gateway", "127.0.0.1:0"] if name != "c" else []
+            extra = ["--gateway"] if name != "c" else []
             process, said = stack.enter_context(
                 serving("node", "--name", name, "--controller", controller["address"], *extra)
             )
@@ -237,14 +238,14 @@ def test_a_gateway_that_is_killed_is_named(
 
 def test_a_gateway_in_this_process(triangle: Path) -> None:
     with serving("controller", triangle) as (_, said), package.Node("a", said["address"]) as node:
-        with pytest.raises(package.errors.InvalidArgumentError, match="token"):
+        with pytest.raises(package.errors.InvalidArgumentError, match="a node of its own"):
             node.serve_gateway("0.0.0.0:0")
-        address = node.serve_gateway(token="secret", staging_bytes=1 << 20, tenant_staging_bytes=1 << 20)
+        address = node.serve_gateway(staging_bytes=1 << 20, tenant_staging_bytes=1 << 20)
+        assert Path(address).stat().st_mode & 0o777 == 0o600
+        assert Path(address).parent.stat().st_mode & 0o777 == 0o700
         with pytest.raises(package.errors.FailedPreconditionError, match=address):
             node.serve_gateway()
-        with pytest.raises(package.errors.UnauthenticatedError, match="wrong token"):
-            package.attach(address, token="wrong")
-        with package.attach(address, token="secret") as attached:
+        with package.attach(address) as attached:
             assert attached.name == "a"
             assert attached.is_shared, attached.why_streamed
             assert node.gateway_statistics()["attachments"] == 1
@@ -256,7 +257,8 @@ def test_a_gateway_in_this_process(triangle: Path) -> None:
         with pytest.raises(package.SquareError):
             package.Communicator(attached, "h", "alice", ["a"], 0, spec, timeout=LIMIT)
     with pytest.raises(package.errors.UnavailableError, match=address):
-        package.attach(address, token="secret", timeout=1)
+        package.attach(address, timeout=1)
+    assert not Path(address).exists()
 
 
 def test_a_node_that_stops_stops_its_gateway_first(triangle: Path) -> None:
@@ -278,7 +280,8 @@ def test_a_node_that_stops_stops_its_gateway_first(triangle: Path) -> None:
 @pytest.mark.parametrize("taken", [False, True])
 def test_an_address_that_cannot_be_had(triangle: Path, taken: bool) -> None:
     with serving("controller", triangle) as (_, said):
-        address, words = (said["address"], "in use") if taken else ("0.0.0.0:0", "token")
+        other = package.Node("b", said["address"])
+        address, words = (other.serve_gateway(), "already") if taken else ("0.0.0.0:0", "a node of its own")
         result = square("node", "--name", "a", "--controller", said["address"], "--gateway", address)
     # The node has joined by then, and may have logged so.
     assert result.returncode == 1, result.stderr
@@ -307,3 +310,106 @@ def test_nothing_is_left_of_a_killed_process(gateways: tuple[list[str], list[sub
 
     assert wait_until(maps_nothing, LIMIT)
     assert set(os.listdir("/dev/shm")) <= shared_before
+
+
+# A process of another user, who is to have alice's rank: says how far it came.
+STRANGER = """
+import json, os, socket, sys
+import square
+path, user, tenant, group_tenant, silent, group = json.loads(sys.argv[1])
+os.setgid(65534)
+os.setuid(user)
+held = []
+for _ in range(silent):
+    held.append(socket.socket(socket.AF_UNIX))
+    held[-1].connect(path)
+try:
+    if silent:
+        print("silent", flush=True)
+        sys.stdin.read()
+    with square.attach(path, tenant=tenant) as node:
+        square.Communicator(node, group, group_tenant, ["a", "a"], 0, [("broadcast", 0, 0, 1.0)], timeout=10)
+        print("joined", flush=True)
+except square.SquareError as error:
+    print(type(error).__name__, error, flush=True)
+"""
+NOBODY = 65534
+
+
+def said_by(path: str, user: int, tenant: str, group_tenant: str, group: str = "g") -> str:
+    words = json.dumps([path, user, tenant, group_tenant, 0, group])
+    command = [sys.executable, "-P", "-c", STRANGER, words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """That every user may enter."""
+    with tempfile.TemporaryDirectory(prefix="square-test-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="becomes other users")
+
+
+@needs_root
+def test_other_users_are_served_as_they_are_named(open_directory: Path) -> None:
+    with package.Controller() as controller, package.Node("a", controller.address) as node:
+        path = node.serve_gateway(open_directory / "own.sock")
+        assert said_by(path, NOBODY, "alice", "alice").startswith("UnavailableError")
+    with package.Controller() as controller, package.Node("a", controller.address) as node:
+        path = node.serve_gateway(open_directory / "shared.sock", users=[(NOBODY, "bob")])
+        with package.attach(path, tenant="alice") as attached:
+            spec = [("broadcast", 0, 0, 1.0)]
+            member = package.Communicator(attached, "g", "alice", ["a", "a"], 0, spec, timeout=LIMIT)
+            assert 'may not be tenant "alice"' in said_by(path, NOBODY, "alice", "alice")
+            assert 'may not be tenant "alice"' in said_by(path, NOBODY, "", "alice")
+            # Of another tenant by that name.
+            assert said_by(path, NOBODY, "bob", "bob").startswith("InvalidArgumentError")
+            assert "--gateway-user 65533=TENANT" in said_by(path, NOBODY - 1, "bob", "bob")
+            del member
+        assert said_by(path, NOBODY, "", "bob", "h") == "joined"
+
+
+@needs_root
+def test_connections_that_say_nothing_keep_no_other_user_out(open_directory: Path) -> None:
+    with package.Controller() as controller, package.Node("a", controller.address) as node:
+        path = node.serve_gateway(open_directory / "a.sock", users=[(NOBODY, "*")])
+        words = json.dumps([path, NOBODY, "", "", 100, "g"])
+        silent = subprocess.Popen(
+            [sys.executable, "-P", "-c", STRANGER, words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert silent.stdout is not None
+            assert silent.stdout.readline() == "silent\n"
+            with package.attach(path) as attached:
+                assert attached.name == "a"
+        finally:
+            silent.kill()
+            silent.communicate()
+
+
+def test_the_socket_of_a_gateway_that_was_killed_makes_room(tmp_path: Path, triangle: Path) -> None:
+    path = tmp_path / "a.sock"
+    with serving("controller", triangle) as (_, said):
+        for name in ("a", "b"):
+            with serving("node", "--name", name, "--controller", said["address"], "--gateway", path) as (
+                _,
+                told,
+            ):
+                assert told["gateway"] == str(path)
+                with package.attach(path) as attached:
+                    assert attached.name == name
+        assert path.exists()  # both were killed
+    path.unlink()
+    path.write_text("a file of somebody's")
+    with (
+        package.Node("home") as home,
+        pytest.raises(package.errors.AlreadyExistsError, match="is no socket"),
+    ):
+        home.serve_gateway(path)
+    assert path.read_text() == "a file of somebody's"

@@ -1,6 +1,7 @@
 """`square node`: a node in a process of its own."""
 
 import argparse
+import pwd
 import sys
 
 from square._core import Node, tune_process_memory
@@ -18,7 +19,7 @@ def add_parser(commands: arguments.Commands) -> None:
         "a node in a process of its own, for instance at a site that only relays",
         "Joins a controller and relays what the plan says, until SIGINT or SIGTERM.",
         "  square node --name Frankfurt --controller 127.0.0.1:7000\n"
-        "  square node --name Frankfurt --controller 127.0.0.1:7000 --gateway 127.0.0.1:7100",
+        "  square node --name Frankfurt --controller 127.0.0.1:7000 --gateway /run/square/a.sock",
     )
     parser.add_argument("--name", required=True, metavar="N", help="which node of the overlay this is")
     parser.add_argument(
@@ -41,8 +42,19 @@ def add_parser(commands: arguments.Commands) -> None:
     served_metrics.add_options(parser)
     parser.add_argument(
         "--gateway",
-        metavar="ADDR",
-        help="serve other processes of this host there (square.attach)",
+        nargs="?",
+        const="",
+        metavar="PATH",
+        help="serve other processes of this host (square.attach) at this Unix socket, or at one of its own",
+    )
+    parser.add_argument(
+        "--gateway-user",
+        action="append",
+        type=gateway_user,
+        default=[],
+        metavar="USER=TENANT",
+        dest="gateway_users",
+        help='serve processes of another user, too, as this tenant ("*": any); may be repeated',
     )
     parser.add_argument(
         "--gateway-mib",
@@ -63,8 +75,26 @@ def serve_gateway(node: Node, options: argparse.Namespace) -> dict[str, str]:
         return {}
     staging = options.gateway_mib << 20
     tenant_staging = staging // GATEWAY_SHARES
-    address = node.serve_gateway(options.gateway, staging_bytes=staging, tenant_staging_bytes=tenant_staging)
-    return {"gateway": address}
+    path = node.serve_gateway(
+        options.gateway,
+        users=options.gateway_users,
+        staging_bytes=staging,
+        tenant_staging_bytes=tenant_staging,
+    )
+    return {"gateway": path}
+
+
+def gateway_user(text: str) -> tuple[int, str]:
+    """A user's number or name, and a tenant."""
+    name, _, tenant = text.partition("=")
+    if not tenant:
+        raise argparse.ArgumentTypeError(f"must be USER=TENANT, not {text!r}")
+    if name.isdecimal():
+        return int(name), tenant
+    try:
+        return pwd.getpwnam(name).pw_uid, tenant
+    except KeyError:
+        raise argparse.ArgumentTypeError(f"there is no user {name!r} here") from None
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -88,8 +118,8 @@ def execute(options: argparse.Namespace) -> int:
             documents.print_line({"name": node.name, "address": node.address, **served, **gateway})
         else:
             served_metrics.announce(served)
-            for address in gateway.values():
-                print(f"square: serves processes at {address}", file=sys.stderr, flush=True)
+            for path in gateway.values():
+                print(f"square: serves processes at {path}", file=sys.stderr, flush=True)
             print(f"{node.name} {node.address}", flush=True)
         service.wait()
         sent = node.statistics()["bytes_sent"]

@@ -6,7 +6,7 @@ Needs no torch itself: ranks find one another by the environment.
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from signal import Signals
 from typing import Any, Self
@@ -34,12 +34,14 @@ class Ranks:
         name: str = "job",
         port: int = STORE_PORT,
         environment: dict[str, str] | None = None,
+        at: Mapping[str, dict[str, str]] | None = None,
         stdout: Any = None,
     ) -> None:
         """Starts ``script``, a Python file and its arguments, at every site in ``members``, in rank order.
 
         The first rank's store listens on ``port``: jobs that run at once need one each. Ranks get
-        ``environment`` on top of what the site and the job say, and ``stdout`` for theirs.
+        ``environment`` on top of what the site and the job say, then those of their site in ``at``, and
+        ``stdout`` for theirs.
         """
         self._name = name
         self._members = list(members)
@@ -58,6 +60,7 @@ class Ranks:
         try:
             for rank, site in enumerate(members):
                 own = sites.environment(site, controller) | job | {"RANK": str(rank)} | (environment or {})
+                own |= (at or {}).get(site, {})
                 command = [sys.executable, *script]
                 self.processes.append(sites.start(site, command, own, stdout=stdout))
         except BaseException:

@@ -48,7 +48,7 @@ class Options:
     """The folder of this process's identity (SQUARE_IDENTITY), where a controller is named that has one; its
     node is called as the certificate says. Without a controller ranks of several hosts make their own."""
     gateway: str | None = None
-    """host:port of a `square node --gateway` to attach to, instead of joining as a node (SQUARE_GATEWAY)."""
+    """The socket of a `square node --gateway` to attach to, instead of joining as a node (SQUARE_GATEWAY)."""
     algorithm: str | None = None
     """Of all_reduce: "planned" or "ring" (SQUARE_ALGORITHM, "planned")."""
     compression: str | square.Compression | None = None

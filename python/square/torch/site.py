@@ -8,7 +8,6 @@ from collections.abc import Callable
 import square
 from square.torch import fork
 
-GATEWAY_BIND = "127.0.0.1:0"
 ATTACH_SECONDS = 10.0
 # A gateway of one job's own processes has the bounds of the job, not of a service that strangers share.
 MAX_GROUPS = 4096
@@ -81,7 +80,6 @@ class Site:
             if not self._gateway and isinstance(self.host, square.Node):
                 staging = _memory_bytes() // 2
                 self._gateway = self.host.serve_gateway(
-                    GATEWAY_BIND,
                     max_groups=MAX_GROUPS,
                     max_operations=MAX_OPERATIONS,
                     tenant_staging_bytes=staging,

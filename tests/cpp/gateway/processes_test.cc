@@ -1,6 +1,6 @@
 // Gateways: two nodes and a controller in this process, members here or in processes of their own.
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <cstring>
@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "gateway/local_socket.h"
 #include "gateway/site.h"
 #include "square/gateway.h"
 
@@ -39,12 +40,10 @@ GroupSpec group_of(const std::string& name, const std::string& tenant, const std
 
 // Says `bytes` to a gateway and returns how long it kept the connection.
 double seconds_until_closed(const std::string& address, const std::vector<std::byte>& bytes) {
-  const int peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in where{};
-  where.sin_family = AF_INET;
-  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  where.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-  REQUIRE(connect(peer, reinterpret_cast<sockaddr*>(&where), sizeof where) == 0);
+  const auto connected = gateway::connect_local(address, kLimit);
+  REQUIRE_MESSAGE(connected.is_ok(), connected.status().to_string());
+  const int peer = connected->get();
+  REQUIRE(fcntl(peer, F_SETFL, fcntl(peer, F_GETFL) & ~O_NONBLOCK) == 0);
   const auto begin = std::chrono::steady_clock::now();
   static_cast<void>(send(peer, bytes.data(), bytes.size(), MSG_NOSIGNAL));
   timeval limit{10, 0};
@@ -52,7 +51,6 @@ double seconds_until_closed(const std::string& address, const std::vector<std::b
   char answer[256];
   while (recv(peer, answer, sizeof answer, 0) > 0) {
   }
-  close(peer);
   return to_seconds(std::chrono::steady_clock::now() - begin);
 }
 
@@ -60,7 +58,7 @@ double seconds_until_closed(const std::string& address, const std::vector<std::b
 
 TEST_CASE("member process" * doctest::skip()) {
   AttachOptions options;
-  options.gateway_address = variable("SQUARE_TEST_GATEWAY");
+  options.socket_path = variable("SQUARE_TEST_GATEWAY");
   options.shared_memory = variable("SQUARE_TEST_STREAMED").empty();
   auto attached = AttachedNode::attach(options);
   if (!attached.is_ok()) return report(attached.status().to_string());
@@ -97,7 +95,7 @@ TEST_CASE("gateway process" * doctest::skip()) {
   const auto node = Node::join(joining);
   if (!node.is_ok()) return report(node.status().to_string());
   const auto gateway = Gateway::serve(**node, {});
-  report(gateway.is_ok() ? (*gateway)->address() : gateway.status().to_string());
+  report(gateway.is_ok() ? (*gateway)->socket_path() : gateway.status().to_string());
   std::this_thread::sleep_for(std::chrono::minutes(5));
 }
 
@@ -128,7 +126,7 @@ TEST_CASE("processes of two tenants broadcast through two gateways, shared and s
 TEST_CASE("two processes at one gateway are ranks of one group, beside a node of its own") {
   const Site site;
   const auto first = site.attach(0);
-  const auto second = site.attach(0, {.gateway_address = {}, .shared_memory = false});
+  const auto second = site.attach(0, {.socket_path = {}, .shared_memory = false});
   CHECK(first->is_shared());
   CHECK_FALSE(second->is_shared());
   CHECK(first->name() == "a");
@@ -154,7 +152,7 @@ TEST_CASE("two processes at one gateway are ranks of one group, beside a node of
 TEST_CASE("a group of attached members ends when all have closed it, or are gone") {
   const Site site;
   const auto first = site.attach(0);
-  auto second = site.attach(0, {.gateway_address = {}, .shared_memory = false});
+  auto second = site.attach(0, {.socket_path = {}, .shared_memory = false});
   const GroupSpec group = group_of("g", "alice", "aab");
   std::vector<MemberHost*> hosts = {first.get(), second.get(), site.nodes[1].get()};
   const auto is_over = [&] { return site.controller->plan()->collectives.empty(); };
@@ -247,7 +245,7 @@ TEST_CASE("a gateway that is killed ends its processes' operations, by name") {
   ChildProcess process("gateway process", {{"SQUARE_TEST_CONTROLLER", controller->address()}});
   const std::string address = process.line();
   for (const bool is_shared : {true, false}) {
-    auto attached = AttachedNode::attach({.gateway_address = address, .shared_memory = is_shared});
+    auto attached = AttachedNode::attach({.socket_path = address, .shared_memory = is_shared});
     REQUIRE_MESSAGE(attached.is_ok(), attached.status().to_string());
     const auto member = join(**attached, group_of(is_shared ? "g" : "h", "alice", "ab"), 1);
     std::vector<std::byte> buffer(3'000'000);
@@ -307,26 +305,25 @@ TEST_CASE("a node that stops before its gateway ends what runs, and later calls 
 
 TEST_CASE("who may not attach is told why") {
   GatewayOptions options;
-  options.token = "right";
   options.max_attachments = 1;
   const Site site(options);
-  const std::string address = site.gateways[0]->address();
-  const auto wrong = AttachedNode::attach({.gateway_address = address, .token = "wrong"});
-  CHECK(wrong.status().code() == StatusCode::kUnauthenticated);
-  CHECK(has(wrong.status(), address));
-  const auto held = site.attach(0, {.gateway_address = {}, .token = "right"});
-  const auto second = AttachedNode::attach({.gateway_address = address, .token = "right"});
+  const std::string address = site.gateways[0]->socket_path();
+  const auto held = site.attach(0, {});
+  const auto second = AttachedNode::attach({.socket_path = address});
   CHECK(second.status().code() == StatusCode::kResourceExhausted);
   CHECK(has(second.status(), "max_attachments"));
-  CHECK(AttachedNode::attach({.gateway_address = "127.0.0.1:1"}).status().code() == StatusCode::kUnavailable);
-  CHECK(AttachedNode::attach({.gateway_address = "nowhere"}).status().code() == StatusCode::kInvalidArgument);
-  GatewayOptions open;
-  open.bind_address = "0.0.0.0:0";
-  const Status unsafe = Gateway::serve(*site.nodes[0], open).status();
-  CHECK(unsafe.code() == StatusCode::kInvalidArgument);
-  CHECK(has(unsafe, "token"));
-  open.bind_address = address;
-  CHECK(Gateway::serve(*site.nodes[0], open).status().code() == StatusCode::kUnavailable);
+  CHECK(AttachedNode::attach({.socket_path = "/nowhere/a.sock"}).status().code() == StatusCode::kUnavailable);
+  const Status port = AttachedNode::attach({.socket_path = "127.0.0.1:1"}).status();
+  CHECK(port.code() == StatusCode::kInvalidArgument);
+  CHECK(has(port, "a node of its own"));
+  GatewayOptions other;
+  other.socket_path = address;
+  CHECK(Gateway::serve(*site.nodes[0], other).status().code() == StatusCode::kAlreadyExists);
+  other.socket_path = "/" + std::string(200, 'x');
+  CHECK(Gateway::serve(*site.nodes[0], other).status().code() == StatusCode::kInvalidArgument);
+  other = {};
+  other.users = {{65534, "alice"}};
+  CHECK(Gateway::serve(*site.nodes[0], other).status().code() == StatusCode::kInvalidArgument);
 }
 
 TEST_CASE("a process posts for its own groups, its own tenant and its own ranks only") {
@@ -377,8 +374,8 @@ TEST_CASE("staging memory is bounded: operations wait for room, or are refused b
   for (const bool is_shared : {true, false}) {
     CAPTURE(is_shared);
     const std::string name = is_shared ? "shared" : "streamed";
-    const auto a = site.attach(0, {.gateway_address = {}, .shared_memory = is_shared});
-    const auto b = site.attach(1, {.gateway_address = {}, .shared_memory = is_shared});
+    const auto a = site.attach(0, {.socket_path = {}, .shared_memory = is_shared});
+    const auto b = site.attach(1, {.socket_path = {}, .shared_memory = is_shared});
     const auto root = join(*a, group_of(name, "alice", "ab"), 0);
     const auto member = join(*b, group_of(name, "alice", "ab"), 1);
     constexpr std::size_t kCalls = 6;
@@ -422,7 +419,7 @@ TEST_CASE("ranks of one node that need room together are refused together") {
 TEST_CASE("bytes that are no messages, silence, and lies about lengths end their own connection only") {
   const Site site;
   const auto attached = site.attach(0);
-  const std::string address = site.gateways[0]->address();
+  const std::string address = site.gateways[0]->socket_path();
   const char* given = std::getenv("SQUARE_SEED");
   const auto seed = given != nullptr ? std::stoull(given) : std::random_device{}();
   MESSAGE("SQUARE_SEED=", seed);

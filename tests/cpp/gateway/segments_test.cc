@@ -10,6 +10,7 @@
 
 #include "base/net/socket.h"
 #include "controller/protocol.h"
+#include "gateway/local_socket.h"
 #include "gateway/messages.h"
 #include "gateway/segment.h"
 #include "gateway/site.h"
@@ -27,8 +28,7 @@ constexpr std::size_t kBytes = 1000;
 // An attachment that says whatever the test wants.
 class Liar {
  public:
-  explicit Liar(const std::string& address)
-      : socket_(net::connect_to(net::parse_host_port(address).value(), kLimit).value()) {
+  explicit Liar(const std::string& address) : socket_(connect_local(address, kLimit).value()) {
     const timeval limit{20, 0};
     REQUIRE(setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
     const int flags = fcntl(socket_.get(), F_GETFL);
@@ -36,7 +36,6 @@ class Liar {
     probe_ = make_sealed_segment({}).value();
     v1::GatewayHello hello;
     hello.set_protocol_version(kGatewayProtocolVersion);
-    hello.set_process(static_cast<std::uint32_t>(getpid()));
     describe(probe_, *hello.mutable_probe());
     say(MessageType::kHello, 0, hello);
     v1::GatewayWelcome welcome;
@@ -84,7 +83,7 @@ class Liar {
 // Rank 0, the root, broadcasts from `input`. Returns how that ends, if it is not cancelled first.
 Status broadcast_from(const Site& site, const std::string& nodes_of_ranks, const Segment& input,
                       bool cancels = false) {
-  Liar liar(site.gateways[0]->address());
+  Liar liar(site.gateways[0]->socket_path());
   GroupSpec group{"group on " + nodes_of_ranks, "alice", {}, {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}}};
   for (const char node : nodes_of_ranks) group.nodes.emplace_back(1, node);
   v1::GatewayRegister wanted;

@@ -41,7 +41,7 @@ struct Site {
   }
 
   [[nodiscard]] std::unique_ptr<AttachedNode> attach(std::size_t node, AttachOptions options = {}) const {
-    options.gateway_address = gateways[node]->address();
+    options.socket_path = gateways[node]->socket_path();
     auto attached = AttachedNode::attach(options);
     REQUIRE_MESSAGE(attached.is_ok(), attached.status().to_string());
     return std::move(attached).value();
@@ -54,7 +54,7 @@ struct Site {
                                                      const std::string& test_case = "member process") const {
     const std::size_t node = nodes_of_ranks[rank] == 'a' ? 0 : 1;
     return std::make_unique<ChildProcess>(
-        test_case, std::map<std::string, std::string>{{"SQUARE_TEST_GATEWAY", gateways[node]->address()},
+        test_case, std::map<std::string, std::string>{{"SQUARE_TEST_GATEWAY", gateways[node]->socket_path()},
                                                       {"SQUARE_TEST_TENANT", tenant},
                                                       {"SQUARE_TEST_NODES", nodes_of_ranks},
                                                       {"SQUARE_TEST_RANK", std::to_string(rank)},

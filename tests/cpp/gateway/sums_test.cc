@@ -90,7 +90,7 @@ bool names(const std::string& cause, const ChildProcess& process) {
 // and how many elements; "wait" waits to be killed.
 TEST_CASE("adding process" * doctest::skip()) {
   AttachOptions options;
-  options.gateway_address = variable("SQUARE_TEST_GATEWAY");
+  options.socket_path = variable("SQUARE_TEST_GATEWAY");
   options.shared_memory = variable("SQUARE_TEST_STREAMED").empty();
   auto attached = AttachedNode::attach(options);
   if (!attached.is_ok()) return report(attached.status().to_string());
@@ -143,7 +143,7 @@ TEST_CASE("ranks that share a gateway add with those of another and of a node in
   for (const std::string nodes : {"aabb", "aaa"}) {
     CAPTURE(nodes);
     const auto shared = site.attach(0);
-    const auto streamed = site.attach(0, {.gateway_address = {}, .shared_memory = false});
+    const auto streamed = site.attach(0, {.socket_path = {}, .shared_memory = false});
     const auto third = site.attach(nodes[2] == 'a' ? 0 : 1);
     std::vector<MemberHost*> hosts = {shared.get(), streamed.get(), third.get(), site.nodes[1].get()};
     hosts.resize(nodes.size());
@@ -221,7 +221,7 @@ TEST_CASE("a process killed before it calls is named to those who have begun to 
 TEST_CASE("a process that writes over its output while it is summed harms itself alone") {
   const Site site;
   const auto hostile = site.attach(0);
-  const auto honest = site.attach(1, {.gateway_address = {}, .shared_memory = false});
+  const auto honest = site.attach(1, {.socket_path = {}, .shared_memory = false});
   REQUIRE(hostile->is_shared());
   const auto zero = join(*hostile, adders("alice", "ab"), 0);
   const auto one = join(*honest, adders("alice", "ab"), 1);
@@ -248,7 +248,7 @@ TEST_CASE("a process that writes over its output while it is summed harms itself
 TEST_CASE("an average of attached members is of all ranks, and its operation is carried") {
   const Site site;
   const auto shared = site.attach(0);
-  const auto streamed = site.attach(1, {.gateway_address = {}, .shared_memory = false});
+  const auto streamed = site.attach(1, {.socket_path = {}, .shared_memory = false});
   std::vector<std::unique_ptr<Communicator>> members;
   for (std::uint32_t rank = 0; rank < 3; ++rank)
     members.push_back(join(rank < 2 ? *shared : *streamed, adders("alice", "aab"), rank));
