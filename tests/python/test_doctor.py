@@ -146,7 +146,10 @@ def test_a_node_of_another_overlay_that_believes_nobody_here(tmp_path: Path) -> 
         square.Node("b", controller.address, identity=issued("node", "b")),
         square.Node("c", controller.address, identity=issued("node", "c"), advertised_address=other.address),
     ):
-        assert only(square.examine(controller.address, issued("tenant", "t"))).rule == "address.stranger"
+        assert (
+            only(square.examine(controller.address, issued("controller", "operator"))).rule
+            == "address.stranger"
+        )
 
 
 def test_a_node_that_is_stopped(controller: str) -> None:
@@ -234,7 +237,7 @@ def test_a_controller_that_does_not_believe_who_asks(tmp_path: Path) -> None:
     with square.Controller(identity=issued("controller", "c")) as made:
         assert only(square.examine(made.address, foreign("tenant", "t"))).rule == "controller.stranger"
         assert only(square.examine(made.address)).rule == "controller.stranger"
-        assert findings_of(square.examine(made.address, issued("tenant", "t"))) == []
+        assert findings_of(square.examine(made.address, issued("controller", "operator"))) == []
 
 
 def test_an_address_that_is_none_is_an_error() -> None:

@@ -105,7 +105,11 @@ def test_nodes_are_who_their_certificates_name(overlay: Overlay, issued: Issued,
             square.Node("d", address, identity=identity)
 
     together([lambda identity=one: refused(identity) for one in strangers])  # type: ignore[misc]
-    assert [node.name for node in square.list_nodes(address, issued("tenant", "t"))] == ["a", "b", "c"]
+    assert [node.name for node in square.list_nodes(address, issued("controller", "op"))] == ["a", "b", "c"]
+    # A tenant sees the nodes of its own groups alone, and it has none.
+    assert square.list_nodes(address, issued("tenant", "t")) == []
+    with pytest.raises(PermissionDeniedError):
+        square.list_links(address, issued("tenant", "t"))
     with pytest.raises(UnavailableError):
         square.list_nodes(address, foreign("tenant", "t"), timeout=1)
 

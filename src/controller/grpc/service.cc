@@ -9,6 +9,7 @@
 #include "controller/candidates.h"
 #include "controller/grpc/attach_call.h"
 #include "controller/grpc/status.h"
+#include "controller/own_view.h"
 #include "controller/protocol.h"
 #include "trust/grpc/credentials.h"
 
@@ -28,6 +29,32 @@ Status ControllerService::check_node(const grpc::CallbackServerContext& context,
   // The operator's own process alone is nobody's node.
   if (identity_ && node.empty()) return permission_denied("who asks has to name its node");
   return trust::check_caller(identity_, *context.auth_context(), {Role::kNode, Role::kServer}, node);
+}
+
+Status ControllerService::check_no_tenant(const grpc::CallbackServerContext& context) const {
+  SQUARE_RETURN_IF_ERROR(check(context));
+  return trust::check_caller(identity_, *context.auth_context(),
+                             {Role::kController, Role::kNode, Role::kServer}, "");
+}
+
+std::optional<IdentityName> ControllerService::caller(const grpc::CallbackServerContext& context) const {
+  if (!identity_ || !identity_->name()) return std::nullopt;
+  const auto shown = trust::certificate_of(*context.auth_context());
+  return shown ? shown->name : std::nullopt;
+}
+
+Plan ControllerService::view_for(const grpc::CallbackServerContext& context, const Plan& plan) const {
+  const auto who = caller(context);
+  if (!who || who->role == Role::kController) return plan;
+  return who->role == Role::kTenant ? view_of_tenant(plan, who->name) : view_of_node(plan, who->name);
+}
+
+std::vector<NodeInformation> ControllerService::nodes_for(const grpc::CallbackServerContext& context) const {
+  std::vector<NodeInformation> nodes = coordinator_.load()->nodes();
+  const auto who = caller(context);
+  if (!who || who->role != Role::kTenant) return nodes;
+  const PublishedPlanPtr plan = coordinator_.load()->active();
+  return nodes_of_tenant(std::move(nodes), plan ? plan->plan.get() : nullptr, who->name);
 }
 
 void ControllerService::note_waiting(const grpc::CallbackServerContext& context) const {
@@ -117,7 +144,7 @@ grpc::ServerUnaryReactor* ControllerService::GetPlan(grpc::CallbackServerContext
   Status status = check(*context);
   const PublishedPlanPtr plan = status.is_ok() ? coordinator_.load()->active() : nullptr;
   if (plan) {
-    std::string json = to_json(*plan->plan);
+    std::string json = to_json(view_for(*context, *plan->plan));
     if (json.size() > kMaxPlanBytes) {
       status = resource_exhausted(
           fmt::format("the plan takes {} bytes, more than {}", json.size(), kMaxPlanBytes));
@@ -138,7 +165,7 @@ grpc::ServerUnaryReactor* ControllerService::ListNodes(grpc::CallbackServerConte
                                                        v1::ListNodesResponse* response) {
   const Status status = check(*context);
   if (status.is_ok()) {
-    for (const NodeInformation& node : coordinator_.load()->nodes()) {
+    for (const NodeInformation& node : nodes_for(*context)) {
       v1::ListNodesResponse::Node& added = *response->add_nodes();
       added.set_name(node.name);
       added.set_address(node.address);
@@ -154,7 +181,7 @@ grpc::ServerUnaryReactor* ControllerService::ListNodes(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* ControllerService::ListLinks(grpc::CallbackServerContext* context,
                                                        const v1::ListLinksRequest* /*request*/,
                                                        v1::ListLinksResponse* response) {
-  const Status status = check(*context);
+  const Status status = check_no_tenant(*context);
   if (status.is_ok()) *response = coordinator_.load()->links();
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   reactor->Finish(to_grpc(status));
@@ -165,7 +192,7 @@ grpc::ServerUnaryReactor* ControllerService::Examine(grpc::CallbackServerContext
                                                      const v1::ExamineRequest* request,
                                                      v1::ExamineResponse* response) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  if (const Status allowed = check(*context); !allowed.is_ok()) {
+  if (const Status allowed = check_no_tenant(*context); !allowed.is_ok()) {
     reactor->Finish(to_grpc(allowed));
     return reactor;
   }

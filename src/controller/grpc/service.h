@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "controller/coordinator.h"
@@ -60,6 +61,13 @@ class ControllerService final : public v1::Controller::CallbackService {
   [[nodiscard]] Status check(const grpc::CallbackServerContext& context) const;
   // The same for what nodes alone may do, as `node`.
   [[nodiscard]] Status check_node(const grpc::CallbackServerContext& context, const std::string& node) const;
+  // The same for what is the operator's and its nodes'.
+  [[nodiscard]] Status check_no_tenant(const grpc::CallbackServerContext& context) const;
+  // Who asks, where the operator's authority says so.
+  [[nodiscard]] std::optional<IdentityName> caller(const grpc::CallbackServerContext& context) const;
+  // What they may see: a controller's certificate all, a tenant's and a node's their own.
+  [[nodiscard]] Plan view_for(const grpc::CallbackServerContext& context, const Plan& plan) const;
+  [[nodiscard]] std::vector<NodeInformation> nodes_for(const grpc::CallbackServerContext& context) const;
   void note_waiting(const grpc::CallbackServerContext& context) const;
 
   std::atomic<Coordinator*> coordinator_ = nullptr;

@@ -71,7 +71,9 @@ TEST_CASE("examined: only who is believed may ask, and several may at once") {
   const testing::Issuer stranger;
   const auto controller = open_controller(issuer.identity(Role::kController, "c"));
   CHECK_FALSE(examine(controller->address(), stranger.node("a"), kPatience).is_ok());
-  const auto nobody = examine(controller->address(), issuer.identity(Role::kTenant, "alice"), kPatience);
+  const auto nobody = examine(controller->address(), issuer.node("a"), kPatience);
+  CHECK(examine(controller->address(), issuer.identity(Role::kTenant, "alice"), kPatience).status().code() ==
+        StatusCode::kPermissionDenied);
   REQUIRE(nobody.is_ok());
   CHECK(nobody->nodes.empty());
   const auto open = open_controller();

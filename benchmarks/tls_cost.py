@@ -1,0 +1,145 @@
+"""What mutual TLS costs on large blocks: the same broadcast with identities and without, in turn.
+
+Source, relay and receiver are three processes on loopback, unpaced; the relay is the only way. Beside it,
+what OpenSSL alone needs to seal and to open as much (`openssl speed`, AES-256-GCM, blocks of 16 KiB): each
+byte is sealed twice and opened twice on its way.
+
+    python benchmarks/tls_cost.py [--mib 64] [--calls 8] [--rounds 3] [--json]
+"""
+
+import argparse
+import itertools
+import json
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+import square
+
+NAMES = ["source", "relay", "receiver"]
+MEMBERS = ["source", "receiver"]
+GB = 1e9
+MIB = 1 << 20
+CIPHER = "aes-256-gcm"
+BLOCK_BYTES = 16384
+
+
+def worker() -> None:
+    """One node; says "ready", then its CPU seconds once its input ends."""
+    name, controller, pem, size, calls = json.loads(sys.argv[2])
+    identity = square.Identity.from_pem(pem) if pem else None
+    square.tune_process_memory()
+    with square.Node(name, controller, identity=identity, paced=False) as node:
+        group = None
+        if name in MEMBERS:
+            called = [("broadcast", 0, size, 1.0)]
+            group = square.Communicator(node, "g", "t", MEMBERS, MEMBERS.index(name), collectives=called)
+        buffer = bytearray(size)
+        if group is not None:
+            group.broadcast(buffer, 0)
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        begin = time.monotonic()
+        print("ready", flush=True)
+        for _ in range(calls if group is not None else 0):
+            assert group is not None
+            group.broadcast(buffer, 0)
+        seconds = time.monotonic() - begin
+        print("done", flush=True)
+        sys.stdin.readline()
+        after = resource.getrusage(resource.RUSAGE_SELF)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(json.dumps([cpu, seconds]), flush=True)
+        sys.stdin.readline()
+
+
+def run(identity: square.Identity | None, size: int, calls: int) -> tuple[float, float]:
+    """CPU seconds of all three for each GB and hop, and GB/s."""
+    topology = square.Topology()
+    for name in NAMES:
+        topology.add_node(name)
+    for tail, head in itertools.pairwise(NAMES):
+        topology.add_link(tail, head)
+    with square.Controller(square.Scenario(topology), identity=identity) as controller:
+        pem = identity.pem if identity is not None else ""
+        processes = [
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    __file__,
+                    "worker",
+                    json.dumps([name, controller.address, pem, size, calls]),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for name in NAMES
+        ]
+        for process in processes:
+            for word in ("ready", "done"):
+                assert process.stdout is not None
+                assert process.stdout.readline() == f"{word}\n"
+        told = []
+        for process in processes:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+            told.append(json.loads(process.stdout.readline()))
+        for process in processes:
+            process.communicate("\n")
+    moved = size * calls / GB
+    return sum(cpu for cpu, _ in told) / (2 * moved), moved / told[-1][1]
+
+
+def cipher_cost() -> float:
+    """Seconds to seal a GB and open it again, as `openssl speed` has them."""
+    seconds = 0.0
+    for way in ([], ["-decrypt"]):
+        command = ["openssl", "speed", "-elapsed", "-seconds", "1", "-bytes", str(BLOCK_BYTES)]
+        result = subprocess.run(
+            [*command, *way, "-evp", CIPHER], capture_output=True, text=True, check=True, timeout=60
+        )
+        rate = re.search(r"(?im)^aes-256-gcm\s+([\d.]+)k", result.stdout)
+        assert rate is not None, result.stdout
+        seconds += GB / (float(rate[1]) * 1e3)
+    return seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What mutual TLS costs on large blocks.")
+    parser.add_argument("--mib", type=int, default=64)
+    parser.add_argument("--calls", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    identity = square.Identity.make_own()
+    clear, sealed = [], []
+    for _ in range(options.rounds):
+        clear.append(run(None, options.mib * MIB, options.calls))
+        sealed.append(run(identity, options.mib * MIB, options.calls))
+    figures = {
+        "clear_cpu_seconds_per_gb_and_hop": statistics.median(cpu for cpu, _ in clear),
+        "tls_cpu_seconds_per_gb_and_hop": statistics.median(cpu for cpu, _ in sealed),
+        "clear_gb_per_second": statistics.median(rate for _, rate in clear),
+        "tls_gb_per_second": statistics.median(rate for _, rate in sealed),
+        "openssl_seconds_per_gb": cipher_cost(),
+    }
+    added = figures["tls_cpu_seconds_per_gb_and_hop"] - figures["clear_cpu_seconds_per_gb_and_hop"]
+    figures["added_over_openssl"] = added / figures["openssl_seconds_per_gb"]
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        for name, value in figures.items():
+            print(f"{name:36} {value:.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["worker"]:
+        worker()
+    else:
+        sys.exit(main())
