@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/net/socket.h"
+#include "controller/grpc/doorkeeper.h"
 #include "controller/protocol.h"
 #include "ps/grpc/member_line.h"
 #include "ps/grpc/service.h"
@@ -59,7 +60,6 @@ class Master::Core {
   Status serve() {
     SQUARE_ASSIGN_OR_RETURN(net::HostPort bound, check_bind_address(options_));
     SQUARE_RETURN_IF_ERROR(have_controller(bound));
-    int port = 0;
     grpc::ServerBuilder builder;
     grpc::ResourceQuota quota("square.ps");
     quota.Resize(kMasterMemoryBytes);
@@ -69,14 +69,17 @@ class Master::Core {
     builder.AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingMilliseconds);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    builder.AddListeningPort(bound.to_string(), trust::server_credentials(options_.identity), &port);
     builder.RegisterService(&service_);
+    SQUARE_ASSIGN_OR_RETURN(
+        door_, controller::Doorkeeper::listen(bound, builder, trust::server_credentials(options_.identity)));
     server_ = builder.BuildAndStart();
-    if (!server_ || port == 0) {
+    if (!server_) {
       return unavailable(
           fmt::format("cannot listen at {}; choose another address or port", options_.bind_address));
     }
-    bound.port = static_cast<std::uint16_t>(port);
+    bound.port = door_->address().port;
+    service_.admit_through(*door_);
+    door_->open();
     address_ = options_.advertised_address.empty() ? bound.to_string() : options_.advertised_address;
     strand_.post([this] { tick(); });
     log(LogLevel::kInfo, "ps", "master listens at {}", bound.to_string());
@@ -93,6 +96,7 @@ class Master::Core {
   void stop() {
     const std::lock_guard lock(stop_mutex_);
     service_.close_all(unavailable("the master stopped"));
+    if (door_) door_->close();
     if (server_) server_->Shutdown(std::chrono::system_clock::now() + kStopWait);
     server_.reset();
     strand_.stop();
@@ -147,6 +151,7 @@ class Master::Core {
   MasterState state_;
   MasterService service_;
   std::mutex stop_mutex_;
+  std::unique_ptr<controller::Doorkeeper> door_;
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -19,7 +19,9 @@ MasterService::MasterService(std::shared_ptr<Identity> identity, MasterEvents ev
 }
 
 Status MasterService::check(const grpc::CallbackServerContext& context) const {
-  return trust::check_caller(identity_, *context.auth_context(), {}, "");
+  const Status allowed = trust::check_caller(identity_, *context.auth_context(), {}, "");
+  if (allowed.is_ok() && door_ != nullptr) door_->know(context.peer());
+  return allowed;
 }
 
 std::shared_ptr<MemberCall> MasterService::call(PeerId peer) {

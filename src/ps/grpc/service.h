@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "controller/grpc/doorkeeper.h"
 #include "ps/grpc/member_call.h"
 
 namespace square::ps {
@@ -21,6 +22,8 @@ class MasterService final : public v1::ParameterServer::CallbackService {
  public:
   // Without an identity everyone is let in.
   MasterService(std::shared_ptr<Identity> identity, MasterEvents events);
+  // Connections are known there once a call over them was let in. Before the first call.
+  void admit_through(controller::Doorkeeper& door) { door_ = &door; }
 
   void send(PeerId peer, v1::PsOrder order);
   void close(PeerId peer, const Status& reason);
@@ -36,6 +39,7 @@ class MasterService final : public v1::ParameterServer::CallbackService {
   std::shared_ptr<MemberCall> call(PeerId peer);
 
   const std::shared_ptr<Identity> identity_;
+  controller::Doorkeeper* door_ = nullptr;
   const MasterEvents events_;
   MemberEvents heard_;
   std::mutex mutex_;
