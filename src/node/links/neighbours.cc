@@ -120,7 +120,6 @@ void Neighbours::set_address(const std::string& peer, const std::string& address
     host_.on_neighbour_replaced(peer);
   }
   if (std::exchange(addresses_[peer], address) != address) broken_.forget(peer);
-  strangers_.erase(peer);
   if (const auto dial = dials_.find(peer); dial != dials_.end()) dial->second.absences = 0;
   lost_.forget_gone(peer);
   told_gone_.erase(peer);
@@ -167,24 +166,7 @@ void Neighbours::choose_channels(LinkHandle link, Connection& connection) {
   node_.transport.set_channels(link, channels);
 }
 
-bool Neighbours::is_stranger(const std::string& peer) const {
-  const auto outgoing = outgoing_.find(peer);
-  const auto incoming = incoming_.find(peer);
-  return !addresses_.contains(peer) && (outgoing == outgoing_.end() || !outgoing->second->has_streams()) &&
-         (incoming == incoming_.end() || !incoming->second->has_streams());
-}
-
-bool Neighbours::admits(const std::string& peer) {
-  if (!is_stranger(peer) || strangers_.contains(peer)) return true;
-  if (strangers_.size() < kMaxStrangers) return strangers_.insert(peer).second;
-  log(LogLevel::kWarning, {.component = "node", .node = node_.options.name, .peer = peer},
-      "{}: sends node \"{}\" away: {} that no plan has named have links already", node_.options.name, peer,
-      strangers_.size());
-  return false;
-}
-
 void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& peer) {
-  if (end == LinkEnd::kHead && !admits(peer)) return node_.transport.close_link(link);
   const bool was_lost = lost_.forget(end, peer);
   lost_.forget_gone(peer);
   told_gone_.erase(peer);
@@ -251,12 +233,7 @@ bool Neighbours::may_avoid(const std::string& peer) const {
 void Neighbours::head_down(IncomingLink& link, const Status& reason) {
   link.on_down();
   if (node_.is_stopping) return;
-  const std::string peer = link.peer();
-  if (strangers_.erase(peer) > 0 && is_stranger(peer)) {
-    dials_.erase(peer);
-    incoming_.erase(peer);
-    return;
-  }
+  const std::string& peer = link.peer();
   tell_lost(LinkEnd::kHead, peer, reason);
   check_told_gone(peer);
   // It may have ended: only its host can say so.

@@ -33,8 +33,6 @@ inline constexpr Duration kMinRedialWait = std::chrono::milliseconds(50);
 inline constexpr Duration kMaxRedialWait = std::chrono::seconds(1);
 // A neighbour whose link to this node is lost comes back by itself, or is dialled after so long.
 inline constexpr Duration kComeBackTime = std::chrono::milliseconds(500);
-// Nodes that neither a plan nor the controller has named, which may be early: more are sent away.
-inline constexpr std::size_t kMaxStrangers = 64;
 // Found absent so often in a row, a neighbour is gone.
 inline constexpr int kAbsencesOfGone = 2;
 
@@ -131,9 +129,6 @@ class Neighbours {
   [[nodiscard]] bool is_suspected(const std::string& peer) const;
   void close_links(const std::string& peer);
   [[nodiscard]] bool is_needed(const std::string& peer) const;
-  [[nodiscard]] bool is_stranger(const std::string& peer) const;
-  // Whether a link that it has opened may be used.
-  [[nodiscard]] bool admits(const std::string& peer);
   [[nodiscard]] bool may_avoid(const std::string& peer) const;
   [[nodiscard]] std::vector<LinkHandle> links_up(const std::string& peer) const;
   [[nodiscard]] bool is_up(const std::string& peer) const { return !links_up(peer).empty(); }
@@ -155,7 +150,6 @@ class Neighbours {
   std::map<std::string, std::string> told_gone_;  // why, while it is heard here
   // Suspected when the link to it was lost, and not heard since.
   std::set<std::string> unheard_;
-  std::set<std::string> strangers_;  // with a link to this node
   Lifetime life_;
 };
 

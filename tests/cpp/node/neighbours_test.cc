@@ -270,29 +270,3 @@ TEST_CASE("who only sends to this node is dialled when its link is lost and it d
   test.run(2 * kMaxRedialWait);
   CHECK(test.transport.dialled.size() == dialled);  // no plan sends to it
 }
-
-TEST_CASE("nodes that nobody has named have few links, nothing is left of them, and others find room") {
-  Middle test;
-  const auto line = [](std::size_t i) { return LinkHandle(static_cast<LinkHandle::value_type>(100 + i)); };
-  for (std::size_t i = 0; i < kMaxStrangers + 10; ++i) {
-    test.neighbours.on_link_up(line(i), LinkEnd::kHead, "stranger" + std::to_string(i));
-  }
-  CHECK(test.transport.closed.size() == 10);
-  CHECK(test.neighbours.find(line(kMaxStrangers)) == nullptr);
-  CHECK(test.neighbours.find(line(0)) != nullptr);
-  // Those of a plan, and whom the controller has named.
-  test.neighbours.on_link_up(kOtherLine, LinkEnd::kHead, "n0");
-  CHECK(test.neighbours.find(kOtherLine) != nullptr);
-  test.neighbours.set_address("named", "there");
-  test.neighbours.on_link_up(LinkHandle(51), LinkEnd::kHead, "named");
-  CHECK(test.neighbours.find(LinkHandle(51)) != nullptr);
-  // One goes, and another has its place; one is named, and so has another.
-  test.neighbours.on_link_down(line(0), unavailable("gone"));
-  test.neighbours.on_link_up(LinkHandle(52), LinkEnd::kHead, "late");
-  CHECK(test.neighbours.find(LinkHandle(52)) != nullptr);
-  test.neighbours.set_address("stranger1", "here");
-  test.neighbours.on_link_up(LinkHandle(53), LinkEnd::kHead, "later");
-  CHECK(test.neighbours.find(LinkHandle(53)) != nullptr);
-  CHECK(test.transport.closed.size() == 10);
-  CHECK(test.transport.dialled.empty());
-}
