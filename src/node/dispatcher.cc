@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/planted.h"
 #include "node/operations/check_call.h"
 #include "square/metrics.h"
@@ -58,6 +59,7 @@ void DataPlane::Dispatcher::on_strand(std::function<void(Dispatcher&)> task) {
 
 void DataPlane::Dispatcher::set_address(const std::string& peer, const std::string& address,
                                         std::uint64_t incarnation) {
+  strangers_.name(peer);
   neighbours_.set_address(peer, address, incarnation);
 }
 
@@ -252,8 +254,13 @@ NodeMetrics DataPlane::Dispatcher::metrics() const {
 }
 
 void DataPlane::Dispatcher::on_link_up(LinkHandle link, LinkEnd end, std::string_view peer) {
-  node_.executor.post(
-      life_.bind([this, link, end, peer = std::string(peer)] { neighbours_.on_link_up(link, end, peer); }));
+  node_.executor.post(life_.bind([this, link, end, peer = std::string(peer)] {
+    if (end == LinkEnd::kTail || strangers_.admit(link, peer)) return neighbours_.on_link_up(link, end, peer);
+    log(LogLevel::kWarning, {.component = "node", .node = node_.options.name, .peer = peer},
+        "{}: sends node \"{}\" away: {} links of nodes that the controller has not named are open",
+        node_.options.name, peer, kMaxStrangers);
+    node_.transport.close_link(link);
+  }));
 }
 
 void DataPlane::Dispatcher::on_frame(LinkHandle link, Frame frame) {
@@ -288,6 +295,7 @@ void DataPlane::Dispatcher::on_suspicion(LinkHandle link, bool is_suspected) {
 
 void DataPlane::Dispatcher::on_link_down(LinkHandle link, Status reason) {
   node_.executor.post(life_.bind([this, link, reason = std::move(reason)] {
+    strangers_.forget(link);
     neighbours_.on_link_down(link, reason);
     finish_stop_if_quiet();
   }));

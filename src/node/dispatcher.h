@@ -14,6 +14,7 @@
 #include "node/groups/watches.h"
 #include "node/lifetime.h"
 #include "node/links/neighbours.h"
+#include "node/links/strangers.h"
 #include "node/operations/open_operations.h"
 #include "node/operations/operation.h"
 #include "node/plan/live_plans.h"
@@ -107,6 +108,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
 
   const std::shared_ptr<NodeContext> shared_node_;
   NodeContext& node_;
+  Strangers strangers_;
   Neighbours neighbours_;
   LivePlans plans_;
   RelayedSums relayed_sums_;
