@@ -1,6 +1,7 @@
 """Processes that show one another certificates, on real connections."""
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,8 +9,10 @@ from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 import square
+import square.ps
 from issued import LIFE, Issued
 from square.errors import (
     FailedPreconditionError,
@@ -20,6 +23,8 @@ from square.errors import (
 )
 
 PATIENCE = 20.0
+# Each takes longer than files are watched in.
+ROTATIONS = 20 if os.environ.get("SQUARE_LONG") == "1" else 3
 
 
 @pytest.fixture
@@ -144,7 +149,7 @@ def test_a_running_job_does_not_notice_that_certificates_are_replaced(
     overlay: Overlay, issued: Issued
 ) -> None:
     members = overlay.members("g")
-    for _ in range(3):
+    for _ in range(ROTATIONS):
         for role, name in (("controller", "c"), ("node", "a"), ("node", "b"), ("node", "c")):
             issued.authority.issue(role, name, issued(role, name), LIFE)
         end = time.monotonic() + 1.5
@@ -221,3 +226,27 @@ def test_mistakes_are_named(issued: Issued, tmp_path: Path) -> None:
         square.Controller(bind_address="0.0.0.0:0", identity=issued("controller", "c"), insecure=True)
     with pytest.raises(InvalidArgumentError, match="cannot be a certificate's name"):
         issued.authority.issue("node", "two words", tmp_path / "x", LIFE)
+
+
+def test_parameter_servers_with_identities(issued: Issued, tmp_path: Path) -> None:
+    model = {"all": np.zeros(1000, np.float32)}
+    with square.ps.Master("127.0.0.1:0", identity=issued("controller", "m")) as master:
+        where = {"timeout": 20.0}
+        server = square.ps.Server(
+            master.address, tmp_path / "s", name="s", identity=issued("server", "s"), **where
+        )
+        with (
+            server,
+            square.ps.Worker(
+                model, master=master.address, name="w", identity=issued("node", "w"), **where
+            ) as worker,
+        ):
+            model["all"] -= 1.0
+            worker.consumed(1)
+            assert worker.sync().outcome == "adopted"
+            operator = issued("controller", "operator")
+            assert square.ps.ask(master.address, identity=operator).version == worker.version
+        with pytest.raises(square.SquareError):
+            square.ps.ask(master.address, timeout=1)
+        with pytest.raises(InvalidArgumentError, match="/node/mallory"):
+            square.ps.Worker(model, master=master.address, name="w", identity=issued("node", "mallory"))

@@ -101,6 +101,7 @@ void AttachCall::OnReadDone(bool ok) {
 
 // Whether the node is who it says; what it says of its own certificate is what it has shown.
 Status AttachCall::admit() {
+  incoming_.mutable_hello()->clear_fingerprint();
   if (!identity_) return {};
   certificate_ = trust::certificate_of(*context_->auth_context());
   SQUARE_RETURN_IF_ERROR(check_identity());

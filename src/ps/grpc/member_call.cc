@@ -66,6 +66,11 @@ void MemberCall::OnReadDone(bool ok) {
                                         [call = shared_from_this()](const void*) { call->read_next(); });
     v1::PsReport report = std::move(incoming_);
     incoming_ = {};
+    if (report.has_hello() && events_->check_hello) {
+      if (const Status allowed = events_->check_hello(*context_, report.hello()); !allowed.is_ok()) {
+        return close(allowed);
+      }
+    }
     events_->on_report(peer_, std::move(report), std::move(reading));
     return;
   }

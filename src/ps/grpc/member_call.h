@@ -21,6 +21,8 @@ struct MemberEvents {
   std::function<void(PeerId, v1::PsReport, std::shared_ptr<const void> reading)> on_report;
   // The last of a line.
   std::function<void(PeerId)> on_lost;
+  // Whether the caller may say who it is with these words. Empty: everybody may.
+  std::function<Status(const grpc::CallbackServerContext&, const v1::PsHello&)> check_hello{};
 };
 
 class MemberCall final : public grpc::ServerBidiReactor<v1::PsReport, v1::PsOrder>,

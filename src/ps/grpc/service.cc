@@ -9,6 +9,11 @@ namespace square::ps {
 MasterService::MasterService(std::shared_ptr<Identity> identity, MasterEvents events)
     : identity_(std::move(identity)), events_(std::move(events)) {
   heard_.on_report = events_.members.on_report;
+  // A member lives on a node of the overlay, and that is who its certificate names.
+  heard_.check_hello = [this](const grpc::CallbackServerContext& context, const v1::PsHello& hello) {
+    const std::string& node = hello.node().empty() ? hello.name() : hello.node();
+    return trust::check_caller(identity_, *context.auth_context(), {Role::kNode, Role::kServer}, node);
+  };
   heard_.on_lost = [this](PeerId peer) {
     {
       const std::lock_guard lock(mutex_);

@@ -43,7 +43,8 @@ Result<std::unique_ptr<Transport>> make_grpc_transport(GrpcTransportOptions opti
   const std::string who = fmt::format("node \"{}\"", options.node_name);
   SQUARE_RETURN_IF_ERROR(check_exposure(bind->host, options.identity, options.insecure, who));
   if (const auto& known = options.identity ? options.identity->name() : std::nullopt;
-      known && (known->name != options.node_name || known->role == Role::kTenant)) {
+      known &&
+      (known->name != options.node_name || (known->role != Role::kNode && known->role != Role::kServer))) {
     return invalid_argument(
         fmt::format("{} has the identity of {}: issue one of its own", who, to_string(*known)));
   }
