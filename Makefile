@@ -202,15 +202,22 @@ FUZZED := $(wildcard src/coding/codes/*.cc) $(filter-out %avx2.cc %gfni.cc,$(wil
 	src/node/codes/coded_payload.cc tests/fuzz/coded_block_fuzz.cc
 FUZZED_VECTORS := $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mgfni -mf16c $(wildcard src/coding/*avx2.cc src/coding/fields/*avx2.cc src/coding/fields/*gfni.cc))
 
-## fuzz: libFuzzer on what reads coded blocks, FUZZ_SECONDS (600) long
+FUZZED_TRUST := $(wildcard src/trust/*.cc) src/base/status.cc src/base/log.cc src/base/collective_op.cc \
+	$(wildcard src/base/net/*.cc) tests/fuzz/trust_fuzz.cc
+FUZZ_FLAGS := -std=c++20 -O1 -g -DFMT_SHARED -fsanitize=fuzzer,address,undefined -Isrc -Iinclude
+
+## fuzz: libFuzzer on what reads coded blocks, names, certificates and grants, FUZZ_SECONDS (600) long each
 .PHONY: fuzz
 fuzz: setup
-	@mkdir -p build/fuzz/found
-	@$(STEP) "build the fuzzer" "read the compiler's first error above" $(CLANGXX) -std=c++20 -O1 -g -DFMT_SHARED \
-	  -fsanitize=fuzzer,address,undefined -Isrc -Iinclude $(FUZZED) $(FUZZED_VECTORS) -lfmt -lisal -o build/fuzz/coded_block
-	@$(STEP) "fuzz coded blocks" "the input that it names makes it again: build/fuzz/coded_block FILE" \
-	  build/fuzz/coded_block -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=build/fuzz/ \
-	  build/fuzz/found tests/fuzz/corpus
+	@mkdir -p build/fuzz/found/coded_block build/fuzz/found/trust
+	@$(STEP) "build the fuzzer of coded blocks" "read the compiler's first error above" $(CLANGXX) $(FUZZ_FLAGS) \
+	  $(FUZZED) $(FUZZED_VECTORS) -lfmt -lisal -o build/fuzz/coded_block
+	@$(STEP) "build the fuzzer of trust" "read the compiler's first error above" $(CLANGXX) $(FUZZ_FLAGS) \
+	  $(FUZZED_TRUST) -lfmt -lcrypto -o build/fuzz/trust
+	@for target in coded_block trust; do \
+	  $(STEP) "fuzz $$target" "the input that it names makes it again: build/fuzz/$$target FILE" \
+	    build/fuzz/$$target -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=build/fuzz/ \
+	    build/fuzz/found/$$target tests/fuzz/corpus/$$target || exit 1; done
 
 ## install: build and install the C++ library under PREFIX (/usr/local)
 .PHONY: install

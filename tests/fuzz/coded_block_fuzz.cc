@@ -1,5 +1,5 @@
 // What comes over a network as a coded block, or as the sum of a code: whatever the bytes, an answer or an
-// error. libFuzzer; `make fuzz` runs it over tests/fuzz/corpus.
+// error. libFuzzer; `make fuzz` runs it over tests/fuzz/corpus/coded_block.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
