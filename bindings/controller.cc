@@ -64,8 +64,6 @@ HeldController start(const std::optional<Scenario>& given, std::string bind_addr
   options.identity = identity_of(identity);
   options.insecure = insecure;
   options.store = store.string();
-  if (standing_by && !options.store.empty())
-    raise(invalid_argument("a controller that stands by keeps no store: nodes tell it what they run"));
   auto made = unlocked([&] {
     return standing_by ? Controller::stand_by(options, scenario) : Controller::start(options, scenario);
   });
@@ -141,8 +139,11 @@ void bind_controller(py::module_& module) {
       .def(py::init(&start), py::arg("scenario") = py::none(), py::arg("bind_address") = "127.0.0.1:0",
            py::arg("advertised_address") = "", py::arg("identity") = py::none(), py::arg("store") = "",
            py::kw_only(), py::arg("standing_by") = false, py::arg("insecure") = false)
-      .def_property_readonly("stands_by", &Controller::stands_by,
-                             "Whether it waits for those before it to be gone; see Node's successor.")
+      .def_property_readonly(
+          "stands_by", &Controller::stands_by,
+          "Whether it waits for its store, or for those before it to be gone; see Node's successor.")
+      .def_property_readonly("has_stepped_down", &Controller::has_stepped_down,
+                             "Whether another controller has its store: this one is of no use any more.")
       .def_property_readonly("address", &Controller::address)
       .def("plan",
            [](const Controller& self) {

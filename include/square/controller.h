@@ -50,9 +50,11 @@ class Controller {
   // takes up to 3 s to find out, FAILED_PRECONDITION for another version or topology, INVALID_ARGUMENT for a
   // file that is none, DATA_LOSS for a damaged one, UNAVAILABLE or RESOURCE_EXHAUSTED.
   static Result<std::unique_ptr<Controller>> start(ControllerOptions options, Scenario scenario);
-  // Listens, and stands by: it answers UNAVAILABLE, until a node that brings it (NodeOptions::successor)
-  // wakes it because those before it are gone. What it plans then is what nodes tell it that they run, over
-  // the scenario. Errors: those of start(), without a store.
+  // Listens, and stands by: it answers UNAVAILABLE until it leads. With a store that is once it gets hold of
+  // it: of several controllers of one store one leads, and where that ends, or does not renew its lease for
+  // 3 s, another takes up what it kept. Without one a node that brings it (NodeOptions::successor) wakes it
+  // because those before it are gone; what it plans then is what nodes tell it that they run, over the
+  // scenario. Errors: those of start(), but for the store's, which are logged.
   static Result<std::unique_ptr<Controller>> stand_by(ControllerOptions options, Scenario scenario);
   ~Controller();
 
@@ -60,6 +62,8 @@ class Controller {
   // of start(); UNAVAILABLE after stop(). Blocks for a moment.
   Status wake(const std::vector<std::string>& gone = {});
   [[nodiscard]] bool stands_by() const;
+  // Another controller has its store, or may have: nodes are told nothing more, and calls fail. For good.
+  [[nodiscard]] bool has_stepped_down() const;
   // How many nodes have called lately while it stood by.
   [[nodiscard]] std::size_t waiting() const;
 

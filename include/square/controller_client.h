@@ -29,7 +29,7 @@ struct SuccessorOptions {
 };
 
 struct ControllerClientOptions {
-  std::string controller_address;
+  std::string controller_address;      // several of one store with commas, 16 at most
   std::shared_ptr<Identity> identity;  // of the node; none: without TLS
   std::string node_name;
   std::string node_address;  // where other nodes reach this one

@@ -15,7 +15,7 @@ class Controller;
 
 struct NodeOptions {
   std::string name;
-  std::string controller_address;
+  std::string controller_address;  // several of one store with commas, 16 at most
   // Where this node listens, and what others dial (empty: the same).
   std::string bind_address = "127.0.0.1:0";
   std::string advertised_address;

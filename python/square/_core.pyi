@@ -679,9 +679,14 @@ class Controller:
     @property
     def address(self) -> str: ...
     @property
+    def has_stepped_down(self) -> bool:
+        """
+        Whether another controller has its store: this one is of no use any more.
+        """
+    @property
     def stands_by(self) -> bool:
         """
-        Whether it waits for those before it to be gone; see Node's successor.
+        Whether it waits for its store, or for those before it to be gone; see Node's successor.
         """
 
 class Decoder:

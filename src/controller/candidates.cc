@@ -1,10 +1,15 @@
 #include "controller/candidates.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <sstream>
 
 #include "base/log.h"
+#include "base/net/socket.h"
+#include "controller/protocol.h"
 
 namespace square::controller {
 namespace {
@@ -25,8 +30,23 @@ bool has_answered(const Status& why) {
 
 }  // namespace
 
-Candidates::Candidates(std::string node, std::string first, std::optional<SuccessorOptions> own)
-    : node_(std::move(node)), own_(std::move(own)), current_(std::move(first)) {
+Result<std::vector<std::string>> usual_addresses(const std::string& list) {
+  std::vector<std::string> usual;
+  std::istringstream text(list);
+  for (std::string one; std::getline(text, one, ',');) {
+    const auto parsed = net::parse_host_port(one);
+    if (!parsed.is_ok()) return parsed.status().with_context("controller_address");
+    usual.push_back(parsed->to_string());
+  }
+  if (usual.empty() || usual.size() > kMaxGiven) {
+    return invalid_argument(
+        fmt::format("controller_address: {} addresses; name 1 to {}, with commas", usual.size(), kMaxGiven));
+  }
+  return usual;
+}
+
+Candidates::Candidates(std::string node, std::vector<std::string> given, std::optional<SuccessorOptions> own)
+    : node_(std::move(node)), given_(std::move(given)), own_(std::move(own)), current_(given_.front()) {
   if (own_) addresses_[{own_->standing, node_}] = own_->address;
 }
 
@@ -83,12 +103,23 @@ void Candidates::begin_round() {
     const State& state = states_[address];
     if (!state.is_dead()) (state.silent_since ? silent : round_).push_back(address);
   };
-  add(current_);
+  const bool are_several = given_.size() > 1;
+  if (!are_several) add(current_);
   for (const auto& [standing, address] : addresses_) {
     if (address != current_) add(address);
   }
+  // Of several that were given one that is dead may be started again.
+  if (are_several) {
+    const auto current = std::ranges::find(given_, current_);
+    const auto next = current == given_.end() ? current : current + 1;
+    if (!lost_at_) round_.push_back(current_);
+    round_.insert(round_.end(), next, given_.end());
+    round_.insert(round_.end(), given_.begin(), current);
+    if (lost_at_) round_.push_back(current_);
+  }
   round_.insert(round_.end(), silent.begin(), silent.end());
   if (round_.empty()) round_.push_back(current_);
+  ++rounds_;
   std::ranges::reverse(round_);
 }
 
@@ -113,8 +144,15 @@ bool Candidates::should_wake(TimePoint now) const {
   return silent == 0 || 2 * own_->waiting() > alive;
 }
 
+Duration Candidates::patience() const {
+  const std::lock_guard lock(mutex_);
+  if (given_.size() < 2) return kMaxWait;
+  return kFirstPatience * (1U << static_cast<unsigned>(std::clamp(rounds_ - 1, 0, 5)));
+}
+
 void Candidates::welcomed(const std::string& address) {
   const std::lock_guard lock(mutex_);
+  rounds_ = 0;
   current_ = address;
   states_.clear();
   round_.clear();

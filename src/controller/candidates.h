@@ -1,5 +1,5 @@
-// Where a node finds its controller: at one address, or, where nodes bring successors, at that of the first
-// that lives.
+// Where a node finds its controller: at one of the addresses that it was given, or, where nodes bring
+// successors, at that of the first that lives.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,23 @@ inline constexpr Duration kSuccessionLease = std::chrono::seconds(10);
 // Refused so often in a row, a controller's process is no more; refusals count once in so long.
 inline constexpr int kRefusalsOfGone = 2;
 inline constexpr Duration kRefusalDistance = std::chrono::milliseconds(50);
+// Of several addresses that were given one that says nothing is left for the next after so long; each round
+// that finds nobody doubles it.
+inline constexpr Duration kFirstPatience = std::chrono::seconds(1);
+inline constexpr std::size_t kMaxGiven = 16;
 
-// Nodes dial in rounds: the controller that they had, then the others by their standing. Where one welcomes
+// "host:port" or several with commas, each as gRPC knows it, too. Errors: INVALID_ARGUMENT.
+Result<std::vector<std::string>> usual_addresses(const std::string& list);
+
+// Nodes dial in rounds: the controller that they had, then the others by their standing; with several
+// addresses given the one that was lost comes last, as it may be silent. Where one welcomes
 // them it is theirs. A node whose own comes first of those that live wakes it: see docs/controller.md.
 // Thread-safe.
 class Candidates {
  public:
-  // `first` is the controller to begin with; `own` is what this node brings, if it brings any.
-  Candidates(std::string node, std::string first, std::optional<SuccessorOptions> own);
+  // `given` are the controllers to begin with, at least one; `own` is what this node brings, if it brings
+  // any.
+  Candidates(std::string node, std::vector<std::string> given, std::optional<SuccessorOptions> own);
 
   // What the controller tells of others; an empty address: it brings none.
   void learn(const std::string& node, std::uint32_t standing, const std::string& address);
@@ -43,6 +52,8 @@ class Candidates {
   // Others are left in this round, to be dialled without a pause.
   [[nodiscard]] bool has_more() const;
   void welcomed(const std::string& address);
+  // How long the one that is dialled now may say nothing.
+  [[nodiscard]] Duration patience() const;
   // The line to that controller broke.
   void lost(TimePoint now);
   // The attempt failed like this.
@@ -65,6 +76,7 @@ class Candidates {
   [[nodiscard]] bool should_wake(TimePoint now) const;
 
   const std::string node_;
+  const std::vector<std::string> given_;
   const std::optional<SuccessorOptions> own_;
   mutable std::mutex mutex_;
   std::string current_;
@@ -72,6 +84,7 @@ class Candidates {
   std::map<Standing, std::string> addresses_;
   std::map<std::string, State> states_;  // by address, of this search
   std::vector<std::string> round_;       // the next last
+  int rounds_ = 0;                       // of this search
 };
 
 }  // namespace square::controller

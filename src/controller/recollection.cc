@@ -37,6 +37,11 @@ void Recollection::note_plan(std::shared_ptr<const Plan> plan) {
   newest_ = std::move(plan);
 }
 
+std::optional<PlanOrigin> Recollection::newest_origin() const {
+  const std::lock_guard lock(mutex_);
+  return newest_ ? std::optional(newest_->origin) : std::nullopt;
+}
+
 void Recollection::note_address(const v1::Address& address) {
   const std::lock_guard lock(mutex_);
   addresses_[address.peer()] = address;

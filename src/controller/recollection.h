@@ -28,6 +28,8 @@ class Recollection {
 
   // The node's part of it.
   void note_plan(std::shared_ptr<const Plan> plan);
+  // Of the newest plan.
+  [[nodiscard]] std::optional<PlanOrigin> newest_origin() const;
   // Where another node is, until it is gone.
   void note_address(const v1::Address& address);
   void forget_address(const std::string& node);

@@ -4,9 +4,9 @@
 
 namespace square::store {
 
-Result<std::unique_ptr<Store>> open_store(const std::string& place) {
+Result<std::unique_ptr<Store>> open_store(const std::string& place, const std::stop_token& stop) {
   if (place.empty()) return make_memory_store();
-  return is_postgres_address(place) ? open_postgres_store(place) : open_sqlite_store(place);
+  return is_postgres_address(place) ? open_postgres_store(place, stop) : open_sqlite_store(place, stop);
 }
 
 }  // namespace square::store

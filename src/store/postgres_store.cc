@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "square/clock.h"
 #include "store/holder.h"
 #include "store/postgres.h"
 
@@ -90,7 +91,7 @@ Result<bool> take_lease(PostgresConnection& database, Lease& lease) {
   return true;
 }
 
-Result<Lease> hold_lease(PostgresConnection& database) {
+Result<Lease> hold_lease(PostgresConnection& database, const std::stop_token& stop) {
   for (Duration waited{0};; waited += kHolderWatchStep) {
     Lease lease;
     bool held = false;
@@ -99,6 +100,7 @@ Result<Lease> hold_lease(PostgresConnection& database) {
       return {};
     }));
     if (held) return lease;
+    if (stop.stop_requested()) return cancelled("nobody waits for the store any more");
     if (waited > kLeaseTime) {
       return already_exists(
           fmt::format("another controller, process {} on {}, has the store {}; stop that one or name another",
@@ -208,11 +210,15 @@ class PostgresStore final : public Store {
 
   void keep() {
     std::unique_lock lock(mutex_);
+    TimePoint renewed = steady_clock().now();
     while (!closing_.wait_for(lock, kLeaseBeat, [this] { return is_closing_; })) {
+      const TimePoint begun = steady_clock().now();
       Status kept = connect();
       if (kept.is_ok()) kept = renew(0);
       if (!kept.is_ok()) log(LogLevel::kWarning, "store", "{}", kept.message());
-      if (kept.code() == StatusCode::kFailedPrecondition) return;
+      if (kept.code() == StatusCode::kFailedPrecondition) return note_hold(Hold::kTaken);
+      if (kept.is_ok()) renewed = begun;
+      note_hold(steady_clock().now() - renewed < kLeaseTime ? Hold::kOurs : Hold::kLate);
     }
   }
 
@@ -233,9 +239,9 @@ bool is_postgres_address(const std::string& address) {
   return address.starts_with("postgresql://") || address.starts_with("postgres://");
 }
 
-Result<std::unique_ptr<Store>> open_postgres_store(const std::string& address) {
+Result<std::unique_ptr<Store>> open_postgres_store(const std::string& address, const std::stop_token& stop) {
   SQUARE_ASSIGN_OR_RETURN(PostgresConnection database, PostgresConnection::open(address, kDatabasePatience));
-  SQUARE_ASSIGN_OR_RETURN(const Lease lease, hold_lease(database));
+  SQUARE_ASSIGN_OR_RETURN(const Lease lease, hold_lease(database, stop));
   return std::unique_ptr<Store>(std::make_unique<PostgresStore>(std::move(database), lease));
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "square/clock.h"
@@ -28,6 +29,7 @@ bool is_postgres_address(const std::string& address);
 //
 // Where the connection breaks as a write is committed, and the database cannot say in time whether it was,
 // the store is given up: later writes are FAILED_PRECONDITION, as if another process had taken hold of it.
-Result<std::unique_ptr<Store>> open_postgres_store(const std::string& address);
+Result<std::unique_ptr<Store>> open_postgres_store(const std::string& address,
+                                                   const std::stop_token& stop = {});
 
 }  // namespace square::store

@@ -82,7 +82,7 @@ Result<bool> take_hold(SqliteFile& file, const std::optional<Lead>& silent) {
 }
 
 // Blocks while another process may hold the file.
-Status hold(SqliteFile& file, const std::string& path) {
+Status hold(SqliteFile& file, const std::string& path, const std::stop_token& stop) {
   std::optional<Lead> first;
   for (Duration waited{0};; waited += kHolderWatchStep) {
     bool held = false;
@@ -93,6 +93,7 @@ Status hold(SqliteFile& file, const std::string& path) {
     });
     SQUARE_RETURN_IF_ERROR(looked);
     if (held) return {};
+    if (stop.stop_requested()) return cancelled("nobody waits for the store any more");
     SQUARE_ASSIGN_OR_RETURN(const Lead now, read_lead(file));
     if (!first) first = now;
     if (waited > kHoldTime || now.beat != first->beat || now.holder != first->holder) {
@@ -162,7 +163,7 @@ class SqliteStore final : public Store {
     while (!closing_.wait_for(lock, kHoldBeat, [this] { return is_closing_; })) {
       const Status kept = beat();
       if (!kept.is_ok()) log(LogLevel::kWarning, "store", "{}", kept.message());
-      if (kept.code() == StatusCode::kFailedPrecondition) return;
+      if (kept.code() == StatusCode::kFailedPrecondition) return note_hold(Hold::kTaken);
     }
   }
 
@@ -178,10 +179,10 @@ class SqliteStore final : public Store {
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path) {
+Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path, const std::stop_token& stop) {
   if (path.empty()) return invalid_argument("the store's path is empty");
   SQUARE_ASSIGN_OR_RETURN(SqliteFile file, SqliteFile::open(path, kBusyTime));
-  SQUARE_RETURN_IF_ERROR(hold(file, path));
+  SQUARE_RETURN_IF_ERROR(hold(file, path, stop));
   // After that: the mode is kept in the file, and a file of another program stays as it is.
   SQUARE_RETURN_IF_ERROR(file.run("PRAGMA journal_mode = WAL"));
   SQUARE_RETURN_IF_ERROR(file.run("PRAGMA synchronous = FULL"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 
 #include "square/clock.h"
@@ -23,6 +24,6 @@ inline constexpr Duration kBusyTime = std::chrono::seconds(2);
 // all with the path: ALREADY_EXISTS while another live process holds it, naming that; FAILED_PRECONDITION
 // for a file of another version; INVALID_ARGUMENT for one that is no store; DATA_LOSS for a damaged one;
 // UNAVAILABLE or RESOURCE_EXHAUSTED where it cannot be opened or written.
-Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path);
+Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path, const std::stop_token& stop = {});
 
 }  // namespace square::store

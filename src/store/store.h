@@ -1,10 +1,12 @@
 // What must outlive its process: records under keys, in a file, a database or memory.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -20,10 +22,20 @@ struct Write {
   std::optional<std::string> value;  // nothing: the record goes
 };
 
+// What a process knows of its hold of a store.
+enum class Hold {
+  kOurs,
+  kLate,   // not renewed in time: another process may have taken it
+  kTaken,  // by another process, for good
+};
+
 // One process at a time holds a store. Thread-safe.
 class Store {
  public:
   virtual ~Store() = default;
+
+  // Outlives the store.
+  [[nodiscard]] std::shared_ptr<const std::atomic<Hold>> hold() const { return hold_; }
 
   [[nodiscard]] virtual StoreId id() const = 0;
   // Raised by every process that takes hold of the store, from 1.
@@ -36,13 +48,19 @@ class Store {
   // held. Blocks on the disk. Errors: FAILED_PRECONDITION if another process has taken hold of the store,
   // from then on; RESOURCE_EXHAUSTED where the disk is full, UNAVAILABLE where it cannot be written.
   virtual Status write(const std::vector<Write>& writes) = 0;
+
+ protected:
+  void note_hold(Hold hold) { hold_->store(hold); }
+
+ private:
+  const std::shared_ptr<std::atomic<Hold>> hold_ = std::make_shared<std::atomic<Hold>>(Hold::kOurs);
 };
 
 // Forgets everything with its process.
 std::unique_ptr<Store> make_memory_store();
 
 // Where it is: "" in memory, "postgresql://..." in a database, else in an SQLite file of that path. Blocks,
-// and errors: those of postgres_store.h and sqlite_store.h.
-Result<std::unique_ptr<Store>> open_store(const std::string& place);
+// and errors: those of postgres_store.h and sqlite_store.h; CANCELLED once `stop` is requested.
+Result<std::unique_ptr<Store>> open_store(const std::string& place, const std::stop_token& stop = {});
 
 }  // namespace square::store

@@ -6,7 +6,10 @@ from pathlib import Path
 
 from square._core import Controller, Scenario, Topology
 from square.cli import arguments, documents, identities, serving
+from square.errors import InvalidArgumentError, UnavailableError
 from square.planning import with_policy
+
+STEPPED_DOWN = "another controller leads; start this one again, with --stand-by, to follow it"
 
 
 def add_parser(commands: arguments.Commands) -> None:
@@ -40,12 +43,20 @@ def add_parser(commands: arguments.Commands) -> None:
         help="keep groups and numbers there, for the controller that is started next; "
         "postgresql://... is a database, and lets that one be on another machine",
     )
+    parser.add_argument(
+        "--stand-by",
+        action="store_true",
+        help="with --store: wait while another controller has it, and lead when that one has ended; "
+        "nodes are given the addresses of all, with commas",
+    )
     parser.add_argument("--json", action="store_true", help="print the address as a line of JSON")
     parser.add_argument("--verbose", action="store_true", help="log more")
     parser.set_defaults(execute=execute)
 
 
 def execute(options: argparse.Namespace) -> int:
+    if options.stand_by and not options.store:
+        raise InvalidArgumentError("--stand-by needs --store, which the controllers share")
     identity = identities.identity_of(options)
     scenario = with_policy(_scenario(options), policy=options.policy, **arguments.policy_parts(options))
     serving.log_to_stderr(verbose=options.verbose)
@@ -58,13 +69,16 @@ def execute(options: argparse.Namespace) -> int:
             identity=identity,
             insecure=options.insecure,
             store=options.store or "",
+            standing_by=options.stand_by,
         ) as controller,
     ):
         if options.json:
             documents.print_line({"address": controller.address})
         else:
             print(controller.address, flush=True)
-        service.wait()
+        while not service.has_ended(serving.SIGNAL_CHECK_SECONDS):
+            if controller.has_stepped_down:
+                raise UnavailableError(STEPPED_DOWN)
         print("square: controller stops", file=sys.stderr, flush=True)
     return 0
 

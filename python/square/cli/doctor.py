@@ -23,7 +23,10 @@ def add_parser(commands: arguments.Commands) -> None:
         "  square doctor --controller 127.0.0.1:7000",
     )
     parser.add_argument(
-        "--controller", required=True, metavar="ADDR", help="what `square controller` printed"
+        "--controller",
+        required=True,
+        metavar="ADDR",
+        help="what `square controller` printed; several with commas",
     )
     identities.add_options(parser, listens=False)
     parser.add_argument(

@@ -23,7 +23,10 @@ def add_parser(commands: arguments.Commands) -> None:
     )
     parser.add_argument("--name", required=True, metavar="N", help="which node of the overlay this is")
     parser.add_argument(
-        "--controller", required=True, metavar="ADDR", help="what `square controller` printed"
+        "--controller",
+        required=True,
+        metavar="ADDR",
+        help="what `square controller` printed; several with commas",
     )
     parser.add_argument(
         "--bind", default="127.0.0.1:0", metavar="ADDR", help="where to listen (default 127.0.0.1:0)"

@@ -38,7 +38,9 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.add_argument(
         "--measured", action="store_true", help="what the nodes of --controller have measured, as a TOML file"
     )
-    parser.add_argument("--controller", metavar="ADDR", help="what `square controller` printed")
+    parser.add_argument(
+        "--controller", metavar="ADDR", help="what `square controller` printed; several with commas"
+    )
     identities.add_options(parser, listens=False)
     parser.add_argument(
         "-o",

@@ -87,13 +87,13 @@ struct ClientLine::Outbox {
   }
 };
 
-ClientLine::ClientLine(ControllerClientOptions options, ControllerEvents events, Dial dial,
-                       Recollection& recollection)
+ClientLine::ClientLine(ControllerClientOptions options, std::vector<std::string> controllers,
+                       ControllerEvents events, Dial dial, Recollection& recollection)
     : options_(std::move(options)),
       events_(std::move(events)),
       dial_(std::move(dial)),
       recollection_(recollection),
-      candidates_(options_.node_name, options_.controller_address, options_.successor),
+      candidates_(options_.node_name, std::move(controllers), options_.successor),
       incarnation_(draw_incarnation()),
       outbox_(std::make_shared<Outbox>()),
       reader_([this] { read_loop(); }),
@@ -244,7 +244,7 @@ Status ClientLine::serve_connection(const std::string& address) {
     connection_ = connection;
     stub_ = stub;
     number = ++connections_;
-    welcome_end_ = Clock::now() + bounded(options_.connect_timeout);
+    welcome_end_ = Clock::now() + std::min(bounded(options_.connect_timeout), candidates_.patience());
   }
   outbox_->wake_up();
   {
@@ -339,6 +339,13 @@ Status ClientLine::handle_plan(const v1::PlanPart& part, std::uint64_t connectio
   const auto installed = [outbox = outbox_, connection](Epoch epoch) {
     outbox->push(installed_event(epoch), connection);
   };
+  // It has not heard yet that another leads.
+  if (const auto newest = recollection_.newest_origin();
+      newest && newest->store == (*plan)->origin.store && newest->term > (*plan)->origin.term) {
+    return failed_precondition(
+        fmt::format("plan {} is of a controller with term {}, and one with term {} has followed it: refused",
+                    part.epoch(), (*plan)->origin.term, newest->term));
+  }
   recollection_.note_plan(*plan);
   if (events_.on_plan) {
     events_.on_plan(*plan, installed);

@@ -40,7 +40,9 @@ class ClientLine {
   // attempt may take before the next. `recollection` is told of plans, and tells controllers to come of them;
   // it must live longer.
   using Dial = std::function<StubPtr(const std::string& address)>;
-  ClientLine(ControllerClientOptions options, ControllerEvents events, Dial dial, Recollection& recollection);
+  // `controllers` as for Candidates.
+  ClientLine(ControllerClientOptions options, std::vector<std::string> controllers, ControllerEvents events,
+             Dial dial, Recollection& recollection);
   ~ClientLine();
 
   // Waits for the first welcome. Errors as ControllerClient::connect().

@@ -15,6 +15,7 @@
 #include "controller/candidates.h"
 #include "controller/coordinator_thread.h"
 #include "controller/grpc/doorkeeper.h"
+#include "controller/grpc/lead_watch.h"
 #include "controller/grpc/revocation_watch.h"
 #include "controller/grpc/service.h"
 #include "controller/protocol.h"
@@ -77,13 +78,26 @@ class Controller::Core {
   }
   ~Core() { stop(); }
 
+  // Of the store that it has: nothing where another controller has it meanwhile.
+  void watch(controller::LeadWatch::Held hold) {
+    lead_ = controller::LeadWatch::watch(
+        std::move(hold), {.take = {}, .lost = [this](const std::string& why) { step_down(why); }});
+  }
+  // Leads when it gets hold of the store of its options, if they name one.
+  void wait_for_store() {
+    if (options_.store.empty()) return;
+    lead_ = controller::LeadWatch::stand_by(options_.store,
+                                            {.take = [this](auto store) { return lead(std::move(store)); },
+                                             .lost = [this](const std::string& why) { step_down(why); }});
+  }
+
   Status wake(const std::vector<std::string>& gone) {
     const std::lock_guard lock(stop_mutex_);
     if (is_stopped_) return unavailable("the controller stopped");
     if (running() != nullptr) return {};
-    SQUARE_ASSIGN_OR_RETURN(auto made, CoordinatorThread::create(options_.lease, options_.install_timeout,
-                                                                 scenario_, store::make_memory_store(),
-                                                                 controller::granting_of(options_.identity)));
+    if (lead_)
+      return failed_precondition("this controller leads when it has the store, not when it is told to");
+    SQUARE_ASSIGN_OR_RETURN(auto made, decide(store::make_memory_store()));
     made->coordinator().presume_gone({gone.begin(), gone.end()});
     take(std::move(made));
     return {};
@@ -109,8 +123,13 @@ class Controller::Core {
   }
 
   void stop() {
+    const std::lock_guard one(end_mutex_);
+    {
+      const std::lock_guard lock(stop_mutex_);
+      is_stopped_ = true;
+    }
+    lead_.reset();  // it may be waiting for the lock
     const std::lock_guard lock(stop_mutex_);
-    is_stopped_ = true;
     revocations_.reset();
     if (running_) running_->coordinator().stop();
     service_.stop();
@@ -137,10 +156,33 @@ class Controller::Core {
   }
 
   [[nodiscard]] const std::string& address() const { return address_; }
+  [[nodiscard]] bool has_stepped_down() const { return has_stepped_down_; }
   [[nodiscard]] CoordinatorThread* running() const { return awake_; }
   [[nodiscard]] std::size_t waiting() const { return service_.waiting(); }
 
  private:
+  Result<std::unique_ptr<CoordinatorThread>> decide(std::unique_ptr<store::Store> store) {
+    return CoordinatorThread::create(options_.lease, options_.install_timeout, scenario_, std::move(store),
+                                     controller::granting_of(options_.identity));
+  }
+
+  Status lead(std::unique_ptr<store::Store> store) {
+    const std::lock_guard lock(stop_mutex_);
+    if (is_stopped_) return unavailable("the controller stopped");
+    const std::uint64_t term = store->term();
+    SQUARE_ASSIGN_OR_RETURN(auto made, decide(std::move(store)));
+    take(std::move(made));
+    log(LogLevel::kInfo, "controller", "leads, in term {} of its store", term);
+    return {};
+  }
+
+  // Its nodes look for the one that leads.
+  void step_down(const std::string& why) {
+    log(LogLevel::kError, "controller", "leads no more: {}; start it again to stand by", why);
+    has_stepped_down_ = true;
+    running()->coordinator().stop();
+  }
+
   void take(std::unique_ptr<CoordinatorThread> running) {
     running_ = std::move(running);
     awake_ = running_.get();
@@ -154,26 +196,35 @@ class Controller::Core {
   std::unique_ptr<CoordinatorThread> running_;
   std::unique_ptr<controller::RevocationWatch> revocations_;  // goes before what it tells
   std::atomic<CoordinatorThread*> awake_ = nullptr;
+  std::atomic<bool> has_stepped_down_ = false;
   bool is_stopped_ = false;
   controller::ControllerService service_;
   std::string address_;
+  std::mutex end_mutex_;  // taken before the other
   std::mutex stop_mutex_;
   std::unique_ptr<controller::Doorkeeper> door_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<controller::LeadWatch> lead_;  // goes first
 };
 
 Result<std::unique_ptr<Controller>> Controller::start(ControllerOptions options, Scenario scenario) {
   SQUARE_RETURN_IF_ERROR(check_address(options).status());  // before the time that planning takes
   SQUARE_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, store::open_store(options.store));
+  const auto hold = store->hold();
   SQUARE_ASSIGN_OR_RETURN(
       auto running, CoordinatorThread::create(options.lease, options.install_timeout, scenario,
                                               std::move(store), controller::granting_of(options.identity)));
-  return serve(std::make_unique<Core>(std::move(options), std::move(scenario), std::move(running)));
+  auto core = std::make_unique<Core>(std::move(options), std::move(scenario), std::move(running));
+  core->watch(hold);
+  return serve(std::move(core));
 }
 
 Result<std::unique_ptr<Controller>> Controller::stand_by(ControllerOptions options, Scenario scenario) {
   SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
-  return serve(std::make_unique<Core>(std::move(options), std::move(scenario), nullptr));
+  SQUARE_ASSIGN_OR_RETURN(auto made,
+                          serve(std::make_unique<Core>(std::move(options), std::move(scenario), nullptr)));
+  made->core_->wait_for_store();
+  return made;
 }
 
 Result<std::unique_ptr<Controller>> Controller::serve(std::unique_ptr<Core> core) {
@@ -183,6 +234,7 @@ Result<std::unique_ptr<Controller>> Controller::serve(std::unique_ptr<Core> core
 
 Status Controller::wake(const std::vector<std::string>& gone) { return core_->wake(gone); }
 bool Controller::stands_by() const { return core_->running() == nullptr; }
+bool Controller::has_stepped_down() const { return core_->has_stepped_down(); }
 std::size_t Controller::waiting() const { return core_->waiting(); }
 
 Controller::Controller(std::unique_ptr<Core> core) : core_(std::move(core)) {}

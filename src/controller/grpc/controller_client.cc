@@ -29,6 +29,9 @@ namespace {
 // A machine that does not answer a ping, sent after some silence, is gone: the line is built anew.
 constexpr Duration kKeepaliveTime = std::chrono::seconds(2);
 constexpr Duration kKeepaliveTimeout = std::chrono::seconds(3);
+// Where another controller may lead meanwhile.
+constexpr Duration kShortKeepaliveTime = std::chrono::seconds(1);
+constexpr Duration kShortKeepaliveTimeout = std::chrono::milliseconds(1500);
 // An attempt to connect may take so long.
 constexpr Duration kConnectTime = std::chrono::seconds(5);
 // A registration that the controller did not live to answer is asked for again after so long.
@@ -52,7 +55,8 @@ int grpc_milliseconds(Duration duration) {
 }
 
 std::shared_ptr<grpc::Channel> open_channel(const std::string& address,
-                                            const std::shared_ptr<Identity>& identity) {
+                                            const std::shared_ptr<Identity>& identity,
+                                            bool are_several = false) {
   grpc::ChannelArguments arguments;
   // The largest plan and its envelope.
   arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxPlanBytes + controller::kPlanEnvelopeBytes));
@@ -67,8 +71,10 @@ std::shared_ptr<grpc::Channel> open_channel(const std::string& address,
   // line dials with a new channel each time.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, grpc_milliseconds(kConnectTime));
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, grpc_milliseconds(ControllerClient::kMaxReconnectWait));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, grpc_milliseconds(kKeepaliveTime));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, grpc_milliseconds(kKeepaliveTimeout));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
+                   grpc_milliseconds(are_several ? kShortKeepaliveTime : kKeepaliveTime));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   grpc_milliseconds(are_several ? kShortKeepaliveTimeout : kKeepaliveTimeout));
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   return grpc::CreateCustomChannel(address, trust::channel_credentials(identity, {{Role::kController}, ""}),
                                    arguments);
@@ -90,25 +96,19 @@ grpc::Status call_until(grpc::ClientContext& context, std::chrono::steady_clock:
              : status;
 }
 
-// As gRPC knows it, too.
-Result<std::string> usual_address(const std::string& controller_address) {
-  const auto parsed = net::parse_host_port(controller_address);
-  if (!parsed.is_ok()) return parsed.status().with_context("controller_address");
-  return parsed->to_string();
-}
-
 }  // namespace
 
 class ControllerClient::Core {
  public:
-  Core(const ControllerClientOptions& options, ControllerEvents events)
+  Core(const ControllerClientOptions& options, const std::vector<std::string>& controllers,
+       ControllerEvents events)
       : options_(options),
         recollection_(options.node_name),
         line_(
-            options, std::move(events),
-            [identity = options.identity](const std::string& address) {
+            options, controllers, std::move(events),
+            [identity = options.identity, are_several = controllers.size() > 1](const std::string& address) {
               return controller::ClientLine::StubPtr(
-                  v1::Controller::NewStub(open_channel(address, identity)));
+                  v1::Controller::NewStub(open_channel(address, identity, are_several)));
             },
             recollection_) {}
 
@@ -370,8 +370,9 @@ class ControllerClient::Core {
 
 Result<std::unique_ptr<ControllerClient>> ControllerClient::connect(ControllerClientOptions options,
                                                                     ControllerEvents events) {
-  SQUARE_ASSIGN_OR_RETURN(options.controller_address, usual_address(options.controller_address));
-  auto core = std::make_unique<Core>(options, std::move(events));
+  SQUARE_ASSIGN_OR_RETURN(const std::vector<std::string> controllers,
+                          controller::usual_addresses(options.controller_address));
+  auto core = std::make_unique<Core>(options, controllers, std::move(events));
   SQUARE_RETURN_IF_ERROR(core->wait_for_welcome());
   return std::unique_ptr<ControllerClient>(new ControllerClient(std::move(core)));
 }
@@ -405,19 +406,28 @@ void ControllerClient::report_broken_links(std::vector<std::string> peers) {
 
 namespace {
 
-// A call of one question, answered within `timeout`.
+// A call of one question, answered within `timeout` by the first of the controllers that leads.
 template <typename Call>
 Status ask_controller(const std::string& controller_address, const std::shared_ptr<Identity>& identity,
                       Duration timeout, const Call& call) {
-  ControllerClientOptions options;
-  SQUARE_ASSIGN_OR_RETURN(options.controller_address, usual_address(controller_address));
-  const auto stub = v1::Controller::NewStub(open_channel(options.controller_address, identity));
-  grpc::ClientContext context;
-  const Duration patience = controller::bounded(timeout);
-  context.set_deadline(std::chrono::system_clock::now() + patience);
-  const grpc::Status status = call_until(context, std::chrono::steady_clock::now() + patience,
-                                         [&](auto done) { call(*stub, context, std::move(done)); });
-  return controller::from_grpc(status).with_context(fmt::format("controller at {}", controller_address));
+  SQUARE_ASSIGN_OR_RETURN(const std::vector<std::string> controllers,
+                          controller::usual_addresses(controller_address));
+  const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
+  Status status;
+  for (std::size_t i = 0; i < controllers.size(); ++i) {
+    const auto stub = v1::Controller::NewStub(open_channel(controllers[i], identity));
+    grpc::ClientContext context;
+    // One that says nothing leaves the others their share.
+    const Duration left = end - std::chrono::steady_clock::now();
+    const Duration patience = left / static_cast<int>(controllers.size() - i);
+    context.set_deadline(std::chrono::system_clock::now() + patience);
+    status = controller::from_grpc(call_until(context, std::chrono::steady_clock::now() + patience,
+                                              [&](auto done) { call(*stub, context, std::move(done)); }));
+    const bool is_away =
+        status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kDeadlineExceeded;
+    if (!is_away) break;
+  }
+  return status.with_context(fmt::format("controller at {}", controller_address));
 }
 
 Duration nanoseconds(std::uint64_t count) {
@@ -484,20 +494,18 @@ Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_ad
 
 Result<Examination> examine(const std::string& controller_address, const std::shared_ptr<Identity>& identity,
                             Duration timeout) {
-  SQUARE_ASSIGN_OR_RETURN(const std::string address, usual_address(controller_address));
-  const auto stub = v1::Controller::NewStub(open_channel(address, identity));
-  grpc::ClientContext context;
+  SQUARE_ASSIGN_OR_RETURN(const std::vector<std::string> controllers,
+                          controller::usual_addresses(controller_address));
   const Duration time = std::clamp(timeout, controller::kMinInquiryTime, controller::kMaxInquiryTime);
-  const Duration patience = time + kExaminedTime;
-  context.set_deadline(std::chrono::system_clock::now() + patience);
   v1::ExamineRequest request;
   request.set_time_nanoseconds(static_cast<std::uint64_t>(time.count()));
   v1::ExamineResponse response;
-  const grpc::Status status =
-      call_until(context, std::chrono::steady_clock::now() + patience,
-                 [&](auto done) { stub->async()->Examine(&context, &request, &response, std::move(done)); });
+  // Each of them has the time that it takes.
+  const Duration patience = (time + kExaminedTime) * static_cast<int>(controllers.size());
   SQUARE_RETURN_IF_ERROR(
-      controller::from_grpc(status).with_context(fmt::format("controller at {}", controller_address)));
+      ask_controller(controller_address, identity, patience, [&](auto& stub, auto& context, auto done) {
+        stub.async()->Examine(&context, &request, &response, std::move(done));
+      }));
   Examination found{response.version(), response.protocol_version(), {}};
   for (const auto& node : response.nodes()) {
     found.nodes.push_back({node.name(),

@@ -1,0 +1,71 @@
+#include "controller/grpc/lead_watch.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "base/log.h"
+
+namespace square::controller {
+namespace {
+
+// False: it was stopped meanwhile.
+bool pause(Duration time, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any woken;
+  std::unique_lock lock(mutex);
+  woken.wait_for(lock, stop, time, [] { return false; });
+  return !stop.stop_requested();
+}
+
+}  // namespace
+
+std::unique_ptr<LeadWatch> LeadWatch::stand_by(std::string place, Events events) {
+  std::unique_ptr<LeadWatch> made(new LeadWatch(std::move(events)));
+  made->thread_ = std::jthread([self = made.get(), place = std::move(place)](const std::stop_token& stop) {
+    if (const Held hold = self->wait(place, stop)) self->look(hold, true, stop);
+  });
+  return made;
+}
+
+std::unique_ptr<LeadWatch> LeadWatch::watch(Held hold, Events events) {
+  std::unique_ptr<LeadWatch> made(new LeadWatch(std::move(events)));
+  made->thread_ = std::jthread([self = made.get(), hold = std::move(hold)](const std::stop_token& stop) {
+    self->look(hold, false, stop);
+  });
+  return made;
+}
+
+LeadWatch::Held LeadWatch::wait(const std::string& place, const std::stop_token& stop) const {
+  Status trouble;
+  for (;;) {
+    auto store = store::open_store(place, stop);
+    if (stop.stop_requested()) return nullptr;
+    Status why = store.status();
+    if (store.is_ok()) {
+      const Held hold = (*store)->hold();
+      why = events_.take(*std::move(store));
+      if (why.is_ok()) return hold;
+    }
+    // Another one leads: there is nothing else to wait for.
+    if (why.code() == StatusCode::kAlreadyExists) continue;
+    if (std::exchange(trouble, why) != why) {
+      log(LogLevel::kError, "controller", "stands by, and could not lead now: {}", why.message());
+    }
+    if (!pause(kRetryPause, stop)) return nullptr;
+  }
+}
+
+void LeadWatch::look(const Held& hold, bool ends_late, const std::stop_token& stop) const {
+  while (pause(kLookStep, stop)) {
+    switch (hold->load()) {
+      case store::Hold::kOurs: break;
+      case store::Hold::kLate:
+        if (ends_late) return events_.lost("it could not renew its lease of the store in time");
+        break;
+      case store::Hold::kTaken: return events_.lost("another controller has taken over its store");
+    }
+  }
+}
+
+}  // namespace square::controller
