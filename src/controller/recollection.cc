@@ -1,5 +1,7 @@
 #include "controller/recollection.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -27,19 +29,20 @@ void add_sessions(const Plan& plan, const std::string& node, v1::Past& past) {
 
 }  // namespace
 
-void Recollection::note_plan(std::shared_ptr<const Plan> plan) {
+Status Recollection::note_plan(std::shared_ptr<const Plan> plan) {
   const std::lock_guard lock(mutex_);
-  if (newest_ && plan->origin == newest_->origin && plan->epoch <= newest_->epoch) return;
+  if (newest_ && plan->origin.store == newest_->origin.store && plan->origin.term < newest_->origin.term) {
+    return failed_precondition(
+        fmt::format("plan {} is of a controller of term {}, and one of term {} has followed it",
+                    plan->epoch.value(), plan->origin.term, newest_->origin.term));
+  }
+  if (newest_ && plan->origin == newest_->origin && plan->epoch <= newest_->epoch) return {};
   if (plan->part) {
     next_collective_ = std::max(next_collective_, plan->part->next_collective);
     next_session_ = std::max(next_session_, plan->part->next_session);
   }
   newest_ = std::move(plan);
-}
-
-std::optional<PlanOrigin> Recollection::newest_origin() const {
-  const std::lock_guard lock(mutex_);
-  return newest_ ? std::optional(newest_->origin) : std::nullopt;
+  return {};
 }
 
 void Recollection::note_address(const v1::Address& address) {

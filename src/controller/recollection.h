@@ -26,10 +26,9 @@ class Recollection {
  public:
   explicit Recollection(std::string node) : node_(std::move(node)) {}
 
-  // The node's part of it.
-  void note_plan(std::shared_ptr<const Plan> plan);
-  // Of the newest plan.
-  [[nodiscard]] std::optional<PlanOrigin> newest_origin() const;
+  // The node's part of it. Errors: FAILED_PRECONDITION for one of a controller that another has followed,
+  // which has not heard of it.
+  Status note_plan(std::shared_ptr<const Plan> plan);
   // Where another node is, until it is gone.
   void note_address(const v1::Address& address);
   void forget_address(const std::string& node);

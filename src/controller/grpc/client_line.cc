@@ -339,14 +339,7 @@ Status ClientLine::handle_plan(const v1::PlanPart& part, std::uint64_t connectio
   const auto installed = [outbox = outbox_, connection](Epoch epoch) {
     outbox->push(installed_event(epoch), connection);
   };
-  // It has not heard yet that another leads.
-  if (const auto newest = recollection_.newest_origin();
-      newest && newest->store == (*plan)->origin.store && newest->term > (*plan)->origin.term) {
-    return failed_precondition(
-        fmt::format("plan {} is of a controller with term {}, and one with term {} has followed it: refused",
-                    part.epoch(), (*plan)->origin.term, newest->term));
-  }
-  recollection_.note_plan(*plan);
+  SQUARE_RETURN_IF_ERROR(recollection_.note_plan(*plan));
   if (events_.on_plan) {
     events_.on_plan(*plan, installed);
   } else {

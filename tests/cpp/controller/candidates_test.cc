@@ -18,7 +18,7 @@ const Status kSilence = cancelled("given up");
 // Node "n1" of three, which brings the controller "one"; "zero" is the one that all have.
 struct Asking {
   explicit Asking(std::uint32_t standing = 1, std::string node = "n1", std::string own = "one")
-      : candidates(std::move(node), "zero",
+      : candidates(std::move(node), {"zero"},
                    SuccessorOptions{std::move(own), standing, [this] { return waiting; },
                                     [this](const std::vector<std::string>& nodes) {
                                       ++woken;
@@ -51,7 +51,7 @@ struct Asking {
 }  // namespace
 
 TEST_CASE("candidates: without successors there is one address") {
-  Candidates candidates("n", "zero", std::nullopt);
+  Candidates candidates("n", {"zero"}, std::nullopt);
   const TimePoint now{std::chrono::hours(1)};
   for (int i = 0; i < 3; ++i) {
     CHECK(candidates.next(now + i * std::chrono::hours(1)) == "zero");
@@ -114,4 +114,47 @@ TEST_CASE("candidates: who has left is no candidate") {
   job.round(kRefused);
   CHECK(job.candidates.next(job.now) == "two");
   CHECK(job.woken == 1);
+}
+
+TEST_CASE("candidates: of several that were given the one that was lost comes last, and none is given up") {
+  Candidates candidates("n", {"a", "b", "c"}, std::nullopt);
+  TimePoint now{std::chrono::hours(1)};
+  const auto round = [&](const Status& outcome) {
+    std::vector<std::string> dialled;
+    do {
+      dialled.push_back(candidates.next(now));
+      candidates.failed(dialled.back(), outcome, now);
+      now += 2 * kRefusalDistance;
+    } while (candidates.has_more());
+    return dialled;
+  };
+  for (int i = 0; i < 4; ++i) CHECK(round(kRefused) == std::vector<std::string>{"a", "b", "c"});
+  candidates.welcomed("b");
+  candidates.lost(now);
+  for (int i = 0; i < 4; ++i) CHECK(round(kRefused) == std::vector<std::string>{"c", "a", "b"});
+  CHECK(round(kSilence) == std::vector<std::string>{"c", "a", "b"});
+  candidates.welcomed("c");
+  CHECK(round(kStanding) == std::vector<std::string>{"c", "a", "b"});
+}
+
+TEST_CASE("candidates: one of several that says nothing is left soon, and later each time") {
+  Candidates candidates("n", {"a", "b"}, std::nullopt);
+  const TimePoint now{std::chrono::hours(1)};
+  for (const int factor : {1, 2, 4, 8, 16, 32, 32}) {
+    do {
+      const std::string address = candidates.next(now);
+      CHECK(candidates.patience() == factor * kFirstPatience);
+      candidates.failed(address, kSilence, now);
+    } while (candidates.has_more());
+  }
+  candidates.welcomed("a");
+  CHECK(candidates.patience() == kFirstPatience);
+  CHECK(Candidates("n", {"a"}, std::nullopt).patience() > std::chrono::hours(1));
+}
+
+TEST_CASE("candidates: a list of addresses is checked") {
+  const auto addresses = usual_addresses("h:1,[::1]:2");
+  REQUIRE(addresses.is_ok());
+  CHECK(*addresses == std::vector<std::string>{"h:1", "[::1]:2"});
+  for (const char* wrong : {"", ",", "h:1,,h:2", "h", "h:1,h"}) CHECK_FALSE(usual_addresses(wrong).is_ok());
 }

@@ -183,7 +183,7 @@ void NodeControl::install(const v1::PlanPart& part) {
   }
   const auto plan = parts_->read(part);
   if (!plan.is_ok()) return lost(plan.status());
-  recollection_.note_plan(*plan);
+  if (const Status noted = recollection_.note_plan(*plan); !noted.is_ok()) return lost(noted);
   events_.on_plan(*plan, [this, connection = connection_](Epoch epoch) {
     if (connection_ != connection) return;
     v1::NodeEvent event;
