@@ -186,7 +186,7 @@ test-long: export SQUARE_LONG := 1
 test-long: export SQUARE_SEEDS := 20000
 test-long: export SQUARE_KILLS := 1000
 test-long: export SANITIZED_KILLS := 100
-test-long: test sanitize test-torch test-bugs
+test-long: test sanitize test-torch test-bugs fuzz
 
 ## test-bugs: plants each bug that the simulation is to find, some minutes
 .PHONY: test-bugs
@@ -196,27 +196,44 @@ test-bugs: build
 
 # clang's own runtime for the fuzzer and the sanitizers; the compiler that CI uses has none.
 FUZZ_SECONDS ?= 600
-FUZZED := $(wildcard src/coding/codes/*.cc) $(filter-out %avx2.cc %gfni.cc,$(wildcard src/coding/fields/*.cc)) \
-	$(filter-out %avx2.cc,$(wildcard src/coding/sum_kernels*.cc)) src/coding/instruction_set.cc src/base/buffer.cc \
-	src/base/status.cc src/base/field_kind.cc src/base/reduction.cc \
-	src/node/codes/coded_payload.cc tests/fuzz/coded_block_fuzz.cc
-FUZZED_VECTORS := $(if $(filter x86_64,$(shell uname -m)),-mavx2 -mgfni -mf16c $(wildcard src/coding/*avx2.cc src/coding/fields/*avx2.cc src/coding/fields/*gfni.cc))
+FUZZ_TARGETS ?= coded_block frames node_messages plan topology trust
+FUZZ_FLAGS := -std=c++20 -O1 -g -DFMT_SHARED -fsanitize=fuzzer,address,undefined -Isrc -Iinclude -MMD
+FUZZ_LIBRARIES := -lfmt -lisal -lpugixml -lcrypto
+# What each of them is made of, beside tests/fuzz/NAME_fuzz.cc.
+IS_X86 := $(filter x86_64,$(shell uname -m))
+FUZZED_coded_block := $(wildcard src/coding/codes/*.cc src/coding/fields/*.cc src/coding/sum_kernels*.cc) \
+	$(addprefix src/,coding/instruction_set.cc node/codes/coded_payload.cc) \
+	$(addprefix src/base/,buffer.cc status.cc field_kind.cc reduction.cc)
+FUZZED_frames := $(addprefix src/,gateway/frame.cc transport/frame.cc base/buffer.cc base/status.cc)
+FUZZED_node_messages := $(wildcard src/node/messages/*.cc src/coding/compression/*.cc) \
+	$(addprefix src/,node/sums/sum_messages.cc coding/instruction_set.cc) \
+	$(addprefix src/base/,buffer.cc status.cc collective_op.cc reduction.cc)
+FUZZED_plan := $(wildcard src/topology/*.cc src/planning/scenario/*.cc src/planning/problem/*.cc) \
+	$(wildcard src/planning/plan/*.cc src/validator/*.cc src/base/plan/*.cc) $(addprefix src/base/,plan.cc \
+	status.cc collective_op.cc field_kind.cc reduction.cc budget.cc clock.cc log.cc)
+FUZZED_topology := $(wildcard src/topology/*.cc) $(addprefix src/base/,status.cc budget.cc clock.cc)
+FUZZED_trust := $(wildcard src/trust/*.cc src/base/net/*.cc) $(addprefix src/base/,status.cc log.cc collective_op.cc)
+FUZZ_VECTORS := $(if $(IS_X86),,%avx2.cc %gfni.cc)
 
-FUZZED_TRUST := $(wildcard src/trust/*.cc) src/base/status.cc src/base/log.cc src/base/collective_op.cc \
-	$(wildcard src/base/net/*.cc) tests/fuzz/trust_fuzz.cc
-FUZZ_FLAGS := -std=c++20 -O1 -g -DFMT_SHARED -fsanitize=fuzzer,address,undefined -Isrc -Iinclude
+build/fuzz/%avx2.o build/fuzz/%gfni.o: FUZZ_FLAGS += -mavx2 -mgfni -mf16c
+build/fuzz/%.o: %.cc
+	@mkdir -p $(@D)
+	@$(STEP) "compile $<" "read the compiler's first error above" $(CLANGXX) $(FUZZ_FLAGS) -c $< -o $@
+define FUZZER
+build/fuzz/$(1): $(patsubst %.cc,build/fuzz/%.o,$(filter-out $(FUZZ_VECTORS),$(FUZZED_$(1))) tests/fuzz/$(1)_fuzz.cc)
+	@$$(STEP) "link the fuzzer $(1)" "read the linker's first error above" \
+	  $$(CLANGXX) $$(FUZZ_FLAGS) $$^ $$(FUZZ_LIBRARIES) -o $$@
+endef
+$(foreach target,$(FUZZ_TARGETS),$(eval $(call FUZZER,$(target))))
+-include $(shell find build/fuzz -name '*.d' 2>/dev/null)
 
-## fuzz: libFuzzer on what reads coded blocks, names, certificates and grants, FUZZ_SECONDS (600) long each
+## fuzz: libFuzzer on what reads what others wrote, FUZZ_SECONDS (600) long each of FUZZ_TARGETS
 .PHONY: fuzz
 fuzz: setup
-	@mkdir -p build/fuzz/found/coded_block build/fuzz/found/trust
-	@$(STEP) "build the fuzzer of coded blocks" "read the compiler's first error above" $(CLANGXX) $(FUZZ_FLAGS) \
-	  $(FUZZED) $(FUZZED_VECTORS) -lfmt -lisal -o build/fuzz/coded_block
-	@$(STEP) "build the fuzzer of trust" "read the compiler's first error above" $(CLANGXX) $(FUZZ_FLAGS) \
-	  $(FUZZED_TRUST) -lfmt -lcrypto -o build/fuzz/trust
-	@for target in coded_block trust; do \
+	@$(MAKE) --no-print-directory --jobs=$(JOBS) $(addprefix build/fuzz/,$(FUZZ_TARGETS))
+	@for target in $(FUZZ_TARGETS); do mkdir -p build/fuzz/found/$$target; \
 	  $(STEP) "fuzz $$target" "the input that it names makes it again: build/fuzz/$$target FILE" \
-	    build/fuzz/$$target -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -artifact_prefix=build/fuzz/ \
+	    build/fuzz/$$target -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 -artifact_prefix=build/fuzz/ \
 	    build/fuzz/found/$$target tests/fuzz/corpus/$$target || exit 1; done
 
 ## install: build and install the C++ library under PREFIX (/usr/local)

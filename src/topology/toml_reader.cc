@@ -1,7 +1,6 @@
 #include "topology/toml_reader.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +8,7 @@
 #include "base/check.h"
 #include "topology/text.h"
 #include "topology/toml_keys.h"
+#include "topology/tomlplusplus.h"
 
 namespace square {
 

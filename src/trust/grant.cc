@@ -42,11 +42,11 @@ std::string encode(const Grant& grant) {
 
 Result<Grant> decode(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object() || json.value("format", 0) != kFormat) {
-    return invalid_argument("it is no grant of this release");
-  }
   Grant grant;
   try {
+    if (!json.is_object() || json.value("format", 0) != kFormat) {
+      return invalid_argument("it is no grant of this release");
+    }
     json.at("domain").get_to(grant.domain);
     json.at("tenant").get_to(grant.tenant);
     json.at("nodes").get_to(grant.nodes);

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "base/check.h"
+
 namespace square {
 namespace {
 

@@ -16,12 +16,21 @@ constexpr unsigned kSequenceBits = 48;
 constexpr std::uint32_t kDoneFlag = 1;
 constexpr std::uint32_t kAcceptingFlag = 2;
 constexpr std::uint32_t kAwaitedFlag = 4;
-}  // namespace
 
 using wire::bytes_for;
 using wire::flatten;
 using wire::get;
 using wire::put;
+
+bool is_whole(const std::vector<std::byte>& bytes) {
+  if (bytes.size() < kAckHeaderBytes) return false;
+  const std::size_t bits = get<std::uint32_t>(bytes, 12);
+  const std::size_t streams = get<std::uint32_t>(bytes, 16);
+  return bits <= kMaxSpreadBlocks && streams <= kMaxStreams &&
+         kAckHeaderBytes + bytes_for(bits) + kSeenBytes * streams == bytes.size();
+}
+
+}  // namespace
 
 Buffer encode_acknowledgement(const Acknowledgement& ack) {
   std::vector<std::byte> bytes;
@@ -40,19 +49,15 @@ Buffer encode_acknowledgement(const Acknowledgement& ack) {
 }
 
 bool is_routine(const Buffer& acknowledgement) {
-  if (acknowledgement.size_bytes() < kAckHeaderBytes) return false;
-  return get<std::uint32_t>(flatten(acknowledgement), 4) == kAcceptingFlag;
+  const std::vector<std::byte> bytes = flatten(acknowledgement);
+  return is_whole(bytes) && get<std::uint32_t>(bytes, 4) == kAcceptingFlag;
 }
 
 Result<Acknowledgement> decode_acknowledgement(const Buffer& payload) {
-  if (payload.size_bytes() < kAckHeaderBytes) return data_loss("an acknowledgement is too short");
   const std::vector<std::byte> bytes = flatten(payload);
+  if (!is_whole(bytes)) return data_loss("an acknowledgement lies about its length");
   const std::size_t bits = get<std::uint32_t>(bytes, 12);
   const std::size_t streams = get<std::uint32_t>(bytes, 16);
-  if (bits > kMaxSpreadBlocks || streams > kMaxStreams ||
-      kAckHeaderBytes + bytes_for(bits) + kSeenBytes * streams != bytes.size()) {
-    return data_loss("an acknowledgement lies about its length");
-  }
   Acknowledgement ack;
   ack.destination = NodeId(get<std::uint32_t>(bytes, 0));
   const auto flags = get<std::uint32_t>(bytes, 4);

@@ -211,3 +211,12 @@ TEST_CASE("GML: a chain of labels that take one another's numbered names ends, e
   CHECK(topology->node(NodeId(0)).name == "a (0)");
   CHECK(topology->node(NodeId(count - 1)).name == label);
 }
+
+TEST_CASE("a TOML key that begins with what no key may is named with its line") {
+  for (const char* text : {"\n[=]", "\n[[=]]\n", "\n[[\x03", "\n[\xc3\xa9]\n", "\na.=1\n"}) {
+    CAPTURE(text);
+    const auto read = parse_topology_toml(text, "net.toml");
+    REQUIRE_FALSE(read.is_ok());
+    CHECK(read.status().message().find("net.toml:2") != std::string::npos);
+  }
+}
