@@ -139,8 +139,9 @@ void DataPlane::Dispatcher::post(MemberOperation call) {
   const CollectivePointer plan = plans_.active(key.collective);
   const auto operation = operations_.open(key, *plan);
   if (!operation) {
-    return refuse(resource_exhausted(fmt::format("more than {} operations are open on node \"{}\"",
-                                                 kMaxOpenOperations, node_.options.name)));
+    return refuse(resource_exhausted(
+        fmt::format("tenant \"{}\" has its share of the {} operations that may be open on node \"{}\"",
+                    plan->planned().tenant, kMaxOpenOperations, node_.options.name)));
   }
   if (operation->has_posted(call.rank)) return refuse(called_already(call));
   // Before any buffer is compared: whoever called something else must hear that, not of sizes.

@@ -13,7 +13,7 @@ OpenOperations::~OpenOperations() {
 OpenOperations::OperationPointer OpenOperations::open(const OperationKey& key,
                                                       const InstalledCollective& collective) {
   if (auto known = find(key)) return known;
-  if (operations_.size() >= kMaxOpenOperations) return nullptr;
+  if (!shares_.take(key, collective.planned().tenant)) return nullptr;
   auto operation = std::make_shared<Operation>(node_, host_, key, collective.planned().op);
   operation->set_member_count(groups_.look(key.collective).ranks.size());
   operations_.emplace(key, operation);
@@ -94,7 +94,7 @@ void OpenOperations::migrate(const InstalledPlan& plan, bool may_stay) {
                         true);
       } else {
         operation->abandon();
-        operations_.erase(key);
+        remove(key);
       }
     }
   }

@@ -12,12 +12,14 @@
 #include "node/operations/operation.h"
 #include "node/operations/operation_key.h"
 #include "node/operations/patience.h"
+#include "node/operations/shares.h"
 #include "node/plan/installed_plan.h"
 
 namespace square {
 
-// Operations that may be open on a node at once, posted or announced by frames.
-inline constexpr std::size_t kMaxOpenOperations = 4'096;
+// Operations that may be open on a node at once, posted or announced by frames; one tenant alone may have
+// half.
+inline constexpr std::size_t kMaxOpenOperations = 8'192;
 
 // Used on the node's strand. What is called for many operations goes over a copy of them, since an
 // operation that ends leaves.
@@ -33,7 +35,7 @@ class OpenOperations {
   OpenOperations& operator=(const OpenOperations&) = delete;
 
   // The one that runs, or a new one of this collective: members who watch for it are told. None if too
-  // many run.
+  // many run, or its tenant has its share of them.
   OperationPointer open(const OperationKey& key, const InstalledCollective& collective);
   [[nodiscard]] OperationPointer find(const OperationKey& key) const;
   [[nodiscard]] const std::map<OperationKey, OperationPointer>& all() const { return operations_; }
@@ -41,6 +43,7 @@ class OpenOperations {
   [[nodiscard]] bool empty() const { return operations_.empty(); }
   void remove(const OperationKey& key) {
     operations_.erase(key);
+    shares_.give_back(key);
     patience_.end(key);
   }
   // A member has called it, on so many bytes.
@@ -76,6 +79,7 @@ class OpenOperations {
   Groups& groups_;
   Watches& watches_;
   Patience patience_;
+  Shares shares_{kMaxOpenOperations};
   std::map<OperationKey, OperationPointer> operations_;
 };
 
