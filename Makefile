@@ -196,15 +196,25 @@ test-bugs: build
 
 # clang's own runtime for the fuzzer and the sanitizers; the compiler that CI uses has none.
 FUZZ_SECONDS ?= 600
-FUZZ_TARGETS ?= coded_block frames node_messages plan topology trust
-FUZZ_FLAGS := -std=c++20 -O1 -g -DFMT_SHARED -fsanitize=fuzzer,address,undefined -Isrc -Iinclude -MMD
-FUZZ_LIBRARIES := -lfmt -lisal -lpugixml -lcrypto
+FUZZ_TARGETS ?= coded_block frames handshake messages node_messages plan topology trust
+FUZZ_CHECKS := undefined,float-cast-overflow
+FUZZ_FLAGS := -std=c++20 -O1 -g -DFMT_SHARED -fsanitize=fuzzer,address,$(FUZZ_CHECKS) \
+	-fno-sanitize-recover=$(FUZZ_CHECKS) -Isrc -Iinclude -isystem build/fuzz/proto -MMD
+FUZZ_LIBRARIES := -lfmt -lisal -lpugixml -lcrypto -lprotobuf-lite
 # What each of them is made of, beside tests/fuzz/NAME_fuzz.cc.
 IS_X86 := $(filter x86_64,$(shell uname -m))
 FUZZED_coded_block := $(wildcard src/coding/codes/*.cc src/coding/fields/*.cc src/coding/sum_kernels*.cc) \
 	$(addprefix src/,coding/instruction_set.cc node/codes/coded_payload.cc) \
 	$(addprefix src/base/,buffer.cc status.cc field_kind.cc reduction.cc)
 FUZZED_frames := $(addprefix src/,gateway/frame.cc transport/frame.cc base/buffer.cc base/status.cc)
+FUZZED_handshake := src/transport/grpc/handshake.cc src/base/status.cc $(wildcard src/base/net/*.cc)
+# Generated from proto/.
+FUZZ_PROTOCOLS := $(addprefix proto/square/v1/,controller.pb.cc gateway.pb.cc)
+FUZZED_messages := $(FUZZ_PROTOCOLS) $(wildcard src/base/plan/*.cc) \
+	$(addprefix src/node/plan/,block_sizes.cc installed_collective.cc installed_plan.cc stream_windows.cc) \
+	$(addprefix src/controller/,part_reader.cc protocol.cc) \
+	$(addprefix src/,gateway/frame.cc gateway/messages.cc trust/names.cc) \
+	$(addprefix src/base/,plan.cc status.cc collective_op.cc field_kind.cc reduction.cc buffer.cc)
 FUZZED_node_messages := $(wildcard src/node/messages/*.cc src/coding/compression/*.cc) \
 	$(addprefix src/,node/sums/sum_messages.cc coding/instruction_set.cc) \
 	$(addprefix src/base/,buffer.cc status.cc collective_op.cc reduction.cc)
@@ -219,6 +229,11 @@ build/fuzz/%avx2.o build/fuzz/%gfni.o: FUZZ_FLAGS += -mavx2 -mgfni -mf16c
 build/fuzz/%.o: %.cc
 	@mkdir -p $(@D)
 	@$(STEP) "compile $<" "read the compiler's first error above" $(CLANGXX) $(FUZZ_FLAGS) -c $< -o $@
+build/fuzz/%.pb.o: build/fuzz/%.pb.cc
+	@$(STEP) "compile $<" "read the compiler's first error above" $(CLANGXX) $(FUZZ_FLAGS) -c $< -o $@
+build/fuzz/%.pb.cc: %.proto
+	@mkdir -p $(@D) && protoc --proto_path=proto --cpp_out=build/fuzz/proto $<
+$(patsubst %.cc,build/fuzz/%.o,$(FUZZED_messages) tests/fuzz/messages_fuzz.cc): | $(FUZZ_PROTOCOLS:%=build/fuzz/%)
 define FUZZER
 build/fuzz/$(1): $(patsubst %.cc,build/fuzz/%.o,$(filter-out $(FUZZ_VECTORS),$(FUZZED_$(1))) tests/fuzz/$(1)_fuzz.cc)
 	@$$(STEP) "link the fuzzer $(1)" "read the linker's first error above" \

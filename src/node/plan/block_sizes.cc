@@ -18,9 +18,11 @@ double typical_rate_bps(const PlanSession& session) {
   return squares / total_rate_bps(session);
 }
 
+// The smallest also where streams without any rate make it no number.
 std::size_t whole_block(double bytes) {
-  const auto block = static_cast<std::size_t>(
-      std::clamp(bytes, static_cast<double>(kMinBlockBytes), static_cast<double>(kMaxBlockBytes)));
+  constexpr auto kMost = static_cast<double>(kMaxBlockBytes);
+  const std::size_t block =
+      bytes > kMinBlockBytes ? static_cast<std::size_t>(std::min(bytes, kMost)) : kMinBlockBytes;
   return block - block % kBlockGranuleBytes;
 }
 

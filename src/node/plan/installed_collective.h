@@ -79,9 +79,9 @@ struct LocalStream {
   std::vector<const LocalStream*> terms;    // what is added here, where it begins as a sum
   std::vector<const LocalStream*> adds_to;  // sums that begin here with it
 
-  // Its part of a link.
+  // Its part of a link. Where a plan has no rates the weight is no number, which the first of max() outlives.
   [[nodiscard]] FlowShare share() const {
-    return {tenant, tenant_weight, rate_bps, std::max(weight, 1e-9), job, turn};
+    return {tenant, tenant_weight, rate_bps, std::max(1e-9, weight), job, turn};
   }
   // Whether this node puts blocks of its own on the stream.
   [[nodiscard]] bool starts_here() const { return parents.empty() && terms.empty(); }

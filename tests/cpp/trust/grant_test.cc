@@ -1,11 +1,14 @@
 #include "square/grant.h"
 
 #include <doctest/doctest.h>
+#include <openssl/pem.h>
 
+#include <array>
 #include <fstream>
 
 #include "issued.h"
 #include "trust/grants.h"
+#include "trust/openssl.h"
 
 using namespace square;
 using namespace square::testing;
@@ -27,6 +30,26 @@ Grant grant_of(const std::string& tenant) {
 std::string authority_pem(const Issuer& issuer) {
   std::ifstream file(issuer.folder("authority") + "/authority.pem");
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// What an authority of another release, or a broken one, would sign.
+std::string signed_by(const Issuer& issuer, const std::string& encoded) {
+  std::ifstream file(issuer.folder("authority") + "/authority.key");
+  const std::string pem(std::istreambuf_iterator<char>(file), {});
+  const trust::KeyPtr key = trust::read_key_pem(pem);
+  REQUIRE(key != nullptr);
+  const std::string text = std::string("SQUARE GRANT") + '\0' + encoded;
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(text.data());
+  std::array<unsigned char, 256> signature{};
+  std::size_t size = signature.size();
+  const std::unique_ptr<EVP_MD_CTX, trust::Freed<EVP_MD_CTX_free>> digest(EVP_MD_CTX_new());
+  REQUIRE(EVP_DigestSignInit(digest.get(), nullptr, EVP_sha256(), nullptr, key.get()) == 1);
+  REQUIRE(EVP_DigestSign(digest.get(), signature.data(), &size, bytes, text.size()) == 1);
+  const trust::BioPtr bio(BIO_new(BIO_s_mem()));
+  PEM_write_bio(bio.get(), "SQUARE GRANT", "", reinterpret_cast<const unsigned char*>(encoded.data()),
+                static_cast<long>(encoded.size()));
+  PEM_write_bio(bio.get(), "SQUARE SIGNATURE", "", signature.data(), static_cast<long>(size));
+  return trust::text_of(*bio);
 }
 
 }  // namespace
@@ -68,6 +91,16 @@ TEST_CASE("the signature of one grant is none of another") {
   const auto cut = [](const std::string& text) { return text.find("-----BEGIN SQUARE SIGNATURE"); };
   const std::string spliced = alice.substr(0, cut(alice)) + bob.substr(cut(bob));
   CHECK(read_grant(spliced, authority_pem(issuer)).status().code() == StatusCode::kUnauthenticated);
+}
+
+TEST_CASE("what is signed and no grant is an error") {
+  const Issuer issuer;
+  for (const char* const encoded :
+       {"", "{", "[]", "{}", R"({"format": "1"})", R"({"format": 2})", R"({"format": 1})",
+        R"({"format": 1, "domain": "square.test", "tenant": 5})"}) {
+    const Status read = read_grant(signed_by(issuer, encoded), authority_pem(issuer)).status();
+    CHECK_MESSAGE(read.code() == StatusCode::kInvalidArgument, encoded, ": ", read.to_string());
+  }
 }
 
 TEST_CASE("grants that cannot be are not signed") {
