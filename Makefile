@@ -196,6 +196,7 @@ test-bugs: build
 
 # clang's own runtime for the fuzzer and the sanitizers; the compiler that CI uses has none.
 FUZZ_SECONDS ?= 600
+FUZZ_SEED ?= 0  # a new one each time
 FUZZ_TARGETS ?= coded_block frames handshake messages node_messages plan topology trust
 FUZZ_CHECKS := undefined,float-cast-overflow
 FUZZ_FLAGS := -std=c++20 -O1 -g -DFMT_SHARED -fsanitize=fuzzer,address,$(FUZZ_CHECKS) \
@@ -248,7 +249,7 @@ fuzz: setup
 	@$(MAKE) --no-print-directory --jobs=$(JOBS) $(addprefix build/fuzz/,$(FUZZ_TARGETS))
 	@for target in $(FUZZ_TARGETS); do mkdir -p build/fuzz/found/$$target; \
 	  $(STEP) "fuzz $$target" "the input that it names makes it again: build/fuzz/$$target FILE" \
-	    build/fuzz/$$target -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 -artifact_prefix=build/fuzz/ \
+	    build/fuzz/$$target -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 -artifact_prefix=build/fuzz/ \
 	    build/fuzz/found/$$target tests/fuzz/corpus/$$target || exit 1; done
 
 ## install: build and install the C++ library under PREFIX (/usr/local)

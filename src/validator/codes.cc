@@ -90,10 +90,16 @@ class Codes {
   void check_bytes_too(std::size_t s) {
     const PlanCodePart& part = *session_.streams[s].coded;
     const bool are_floats = code_of(s).field == FieldKind::kFloat32;
+    const auto is_byte = [](double value) { return Arithmetic(FieldKind::kGf256).contains(value); };
     if (part.byte_factors.size() != (are_floats ? part.terms.size() : 0) ||
         part.byte_row.size() != (are_floats ? part.row.size() : 0)) {
       findings_.add("{}, stream {}: {} byte factors and a byte row of {} for {} terms and {} blocks", name_,
                     s, part.byte_factors.size(), part.byte_row.size(), part.terms.size(), part.row.size());
+    } else if (!std::ranges::all_of(part.byte_factors, is_byte) ||
+               !std::ranges::all_of(part.byte_row, is_byte)) {
+      findings_.add("{}, stream {}: what it adds over bytes are not numbers of {}", name_, s,
+                    to_string(FieldKind::kGf256));
+      are_rows_whole_ = false;
     } else if (are_floats && plain_block(part) && part.byte_row != part.row) {
       findings_.add("{}, stream {}: a block as it is, but not over bytes", name_, s);
     }
@@ -148,25 +154,27 @@ class Codes {
       const PlanStream& planned = session_.streams[stream.index()];
       return planned.coded && planned.coded->code == c && reached_[stream.index()].contains(sink.member);
     };
-    const auto is_row = [&](const std::vector<double>& row) { return row.size() == code.blocks; };
+    const Arithmetic field(code.field);
+    const auto is_row = [&](const std::vector<double>& row) {
+      return row.size() == code.blocks &&
+             std::ranges::all_of(row, [&](double value) { return field.contains(value); });
+    };
     if (sink.streams.size() != code.blocks + code.redundancy || !std::ranges::all_of(sink.streams, comes)) {
       findings_.add("{}, code {}: {} does not get {} blocks of a generation", name_, c,
                     node_name(sink.member), code.blocks + code.redundancy);
       return;
     }
     if (sink.inverse.size() != code.blocks || !std::ranges::all_of(sink.inverse, is_row)) {
-      findings_.add("{}, code {}: {} has no inverse of {} rows", name_, c, node_name(sink.member),
-                    code.blocks);
+      findings_.add("{}, code {}: {} has no inverse of {} rows of {}", name_, c, node_name(sink.member),
+                    code.blocks, to_string(code.field));
       return;
     }
-    const Arithmetic field(code.field);
     for (std::size_t i = 0; i < code.blocks; ++i) {
       for (std::size_t b = 0; b < code.blocks; ++b) {
         double sum = 0.0;
         for (std::size_t k = 0; k < code.blocks; ++k) {
-          const double factor = sink.inverse[i][k];
           const double row = session_.streams[sink.streams[k].index()].coded->row[b];
-          sum = field.contains(factor) ? field.plus_product(sum, factor, row) : NAN;
+          sum = field.plus_product(sum, sink.inverse[i][k], row);
         }
         if (field.are_equal(sum, i == b ? 1.0 : 0.0)) continue;
         findings_.add("{}, code {}: {} cannot solve for block {}", name_, c, node_name(sink.member), i);

@@ -45,6 +45,11 @@ def test_a_coded_plan_is_sound_and_comes_back_from_json() -> None:
     assert any(
         "cannot solve" in words for words in package.violations(package.Plan.from_json(json.dumps(spoilt)))
     )
+    spoilt["sessions"][0]["codes"][0]["sinks"][0]["inverse"][0][0] = 0.5
+    assert any(
+        "has no inverse of 2 rows of gf256" in words
+        for words in package.violations(package.Plan.from_json(json.dumps(spoilt)))
+    )
     spoilt["sessions"][0]["codes"][0]["sinks"][0]["inverse"] = "none"
     with pytest.raises(package.errors.InvalidArgumentError, match="inverse"):
         package.Plan.from_json(json.dumps(spoilt))
