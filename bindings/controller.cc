@@ -111,10 +111,17 @@ void bind_examination(py::module_& module) {
       .def_property_readonly("clock_doubt_seconds",
                              [](const ExaminedNode& self) { return to_seconds(self.clock_doubt); })
       .def_readonly("report_json", &ExaminedNode::report_json);
+  py::class_<Suspicion>(module, "Suspicion", "Neighbours that differ about blocks that went between them.")
+      .def_readonly("from_node", &Suspicion::from)
+      .def_readonly("to_node", &Suspicion::to)
+      .def_readonly("count", &Suspicion::count)
+      .def_property_readonly("session", [](const Suspicion& self) { return self.session.value(); })
+      .def_readonly("seconds", &Suspicion::seconds);
   py::class_<Examination>(module, "ExaminedOverlay", "What the nodes of an overlay say of it.")
       .def_readonly("version", &Examination::version)
       .def_readonly("control_protocol", &Examination::control_protocol)
-      .def_readonly("nodes", &Examination::nodes);
+      .def_readonly("nodes", &Examination::nodes)
+      .def_readonly("suspicions", &Examination::suspicions);
   module.def(
       "examine_nodes",
       [](const std::string& controller, const IdentityArgument& identity, double timeout) {

@@ -12,7 +12,7 @@ namespace {
 std::shared_ptr<ServingNode> join(std::string name, std::optional<std::string> controller,
                                   std::string bind_address, std::string advertised_address,
                                   const IdentityArgument& identity, bool insecure, std::size_t window_bytes,
-                                  bool paced, Controller* successor, std::uint32_t standing) {
+                                  bool paced, Controller* successor, std::uint32_t standing, bool sealed) {
   const bool is_alone = !controller.has_value();
   NodeOptions options{std::move(name),
                       controller.value_or(""),
@@ -20,6 +20,7 @@ std::shared_ptr<ServingNode> join(std::string name, std::optional<std::string> c
                       std::move(advertised_address),
                       identity_of(identity),
                       insecure,
+                      sealed,
                       window_bytes,
                       paced,
                       successor,
@@ -43,6 +44,7 @@ py::dict to_dict(const NodeStatistics& now) {
   counters["bytes_in_transit"] = now.bytes_in_transit;
   counters["bytes_in_transit_max"] = now.bytes_in_transit_max;
   counters["frames_refused"] = now.frames_refused;
+  counters["blocks_forged"] = now.blocks_forged;
   counters["collectives"] = now.collectives;
   counters["sessions"] = now.sessions;
   return counters;
@@ -142,10 +144,13 @@ void bind_node(py::module_& module) {
           py::arg("bind_address") = "127.0.0.1:0", py::arg("advertised_address") = "",
           py::arg("identity") = py::none(), py::arg("insecure") = false,
           py::arg("window_bytes") = DataPlaneOptions{}.window_bytes, py::arg("paced") = true,
-          py::arg("successor") = py::none(), py::arg("standing") = 0, py::keep_alive<1, 9>(),
+          py::arg("successor") = py::none(), py::arg("standing") = 0, py::arg("sealed") = true,
+          py::keep_alive<1, 9>(),
           "Joins the overlay of the controller at host:port; without one the node is alone. ``successor``: a "
           "Controller of this process that follows when those before it are gone, by ``standing``: one that "
-          "stands by, or the first itself.")
+          "stands by, or the first itself. With an identity that an authority has signed blocks are sealed "
+          "from "
+          "their sources to their destinations, unless ``sealed`` is False: on all nodes of a group alike.")
       .def_property_readonly("name", &ServingNode::name)
       .def_property_readonly(
           "controller", [](ServingNode& self) { return self.node().controller(); },

@@ -37,6 +37,7 @@ struct NodeInformation {
   std::string address;
   bool connected = false;
   Epoch installed;
+  std::string key_share{};  // of a controller: what others wrap keys of groups with for the node
 };
 
 // Thread-safe. Calls that say so block for at most the time they name.

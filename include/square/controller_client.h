@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "square/block_sight.h"
 #include "square/controller.h"
 #include "square/group.h"
 #include "square/identity.h"
@@ -17,6 +18,10 @@
 #include "square/topology.h"
 
 namespace square {
+
+namespace trust {
+class GroupKeys;
+}
 
 // A controller in this process that follows when those before it are gone: see Controller::stand_by().
 struct SuccessorOptions {
@@ -35,6 +40,8 @@ struct ControllerClientOptions {
   std::string node_address;  // where other nodes reach this one
   Duration connect_timeout = std::chrono::seconds(5);
   std::optional<SuccessorOptions> successor{};
+  // Of the node's process: groups that are registered have keys; null: nothing of theirs is sealed.
+  std::shared_ptr<trust::GroupKeys> group_keys{};
 };
 
 struct PeerAddress {
@@ -127,6 +134,9 @@ class ControllerClient {
   // place. Does not block.
   void report_broken_links(std::vector<std::string> peers);
 
+  // What the node saw of blocks that are audited; lost where there is no connection. Does not block.
+  void report_sights(const std::vector<BlockSight>& sights);
+
  private:
   class Core;
   explicit ControllerClient(std::unique_ptr<Core> core);
@@ -179,10 +189,21 @@ struct ExaminedNode {
   std::string report_json;  // empty where it did not answer
 };
 
+// Neighbours that differ about blocks which went from the one to the other: one of them changes blocks, or
+// lies.
+struct Suspicion {
+  std::string from;
+  std::string to;
+  std::uint64_t count = 0;  // of blocks
+  SessionId session;        // of the last
+  double seconds = 0;       // when that was, since 1970
+};
+
 struct Examination {
   std::string version;  // of the controller
   std::uint32_t control_protocol = 0;
-  std::vector<ExaminedNode> nodes;  // of the topology, there or not, then the others
+  std::vector<ExaminedNode> nodes;      // of the topology, there or not, then the others
+  std::vector<Suspicion> suspicions{};  // since the controller began; the most frequent first
 };
 
 // Has every node of an overlay look at itself and try to reach its peers; docs/doctor.md says what they tell.

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "square/block_sight.h"
 #include "square/clock.h"
 #include "square/executor.h"
 #include "square/group_call.h"
@@ -27,6 +28,9 @@
 namespace square {
 
 struct NodeMetrics;  // square/metrics.h
+namespace trust {
+class GroupKey;
+}
 
 struct DataPlaneOptions {
   std::string name;
@@ -85,6 +89,7 @@ struct NodeStatistics {
   std::uint64_t bytes_in_transit = 0;  // blocks of others held right now
   std::uint64_t bytes_in_transit_max = 0;
   std::uint64_t frames_refused = 0;  // unknown session, beyond credit, and the like
+  std::uint64_t blocks_forged = 0;   // of which: not what their sources have sealed
   // Of which the node remembers something: those of live plans, and of groups that it has not closed.
   std::uint64_t collectives = 0;
   std::uint64_t sessions = 0;
@@ -127,8 +132,17 @@ class DataPlane {
   // being dialled, and are taken back when they have been well for a while.
   void report_broken_links(std::function<void(std::vector<std::string> peers)> report);
 
+  // Calls `report` on the strand with what was seen of blocks that are audited, 1,024 of them at a time at
+  // the most: compared with what other nodes say it tells who changes blocks.
+  void report_sights(std::function<void(std::vector<BlockSight> sights)> report);
+
   // What was measured of its links since the last call, and a little of what was before.
   [[nodiscard]] std::vector<LinkReport> take_measured();
+
+  // What the group's blocks are sealed with between the nodes of its members, from its next operation on;
+  // forgotten when the group is closed. Call it before its members' first operations: without a key blocks go
+  // as they are, and with one nothing else is taken. `group` is its label.
+  void set_group_key(std::string group, std::shared_ptr<const trust::GroupKey> key);
 
   // First phase of a change of plan: get ready to relay and receive under `plan`.
   // `installed` runs on the strand once that is so and no operation of an older plan

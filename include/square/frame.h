@@ -36,6 +36,10 @@ enum class FrameType : std::uint8_t {
 
 struct FrameHeader {
   FrameType type = FrameType::kBlock;
+  // Its source has sealed the block, or says of a probe that it seals them: docs/security.md.
+  bool is_sealed = false;
+  // Who passes it on or gets it says what it saw of it: square/block_sight.h.
+  bool is_audited = false;
   Epoch epoch;
   // Whose plan that is: controllers that know nothing of one another may number plans alike.
   OriginTag origin;
@@ -78,8 +82,9 @@ struct Frame {
 };
 
 inline constexpr std::size_t kFrameHeaderBytes = 96;
-// The largest payload that any frame may claim. Checked before anything is kept.
-inline constexpr std::size_t kMaxPayloadBytes = std::size_t{1} << 20U;
+// The largest payload that any frame may claim: a block, and what sealing adds. Checked before anything is
+// kept.
+inline constexpr std::size_t kMaxPayloadBytes = (std::size_t{1} << 20U) + 32;
 inline constexpr std::size_t kMaxFrameBytes = kFrameHeaderBytes + kMaxPayloadBytes;
 
 // The header of `frame` as it goes on the wire, checksums included.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,10 @@
 #include "square/scenario.h"
 
 namespace square {
+
+namespace trust {
+class GroupKey;
+}
 
 // A collective that a group will call: the unit of planning.
 struct GroupCollective {
@@ -63,6 +68,8 @@ struct GroupSpec {
   std::uint32_t redundancy = 0;
   // The tenant's, as Authority::grant() has written it; the registrant's client fills it in. Empty: none.
   std::string grant{};
+  // The group's key, wrapped for each of its nodes: of who registers first that brings one. Filled in, too.
+  std::string keys{};
 };
 
 // A member's wish to go on in another group, without members that are gone and with others that join.
@@ -85,6 +92,10 @@ struct GroupRegistration {
   Epoch epoch;
   // Tells the group from others that had its name before; 0: unknown.
   std::uint64_t number = 0;
+  // What seals the group's blocks between the nodes of its members; null where nothing does.
+  std::shared_ptr<const trust::GroupKey> key{};
+  // The same, wrapped for its members; empty where it has none.
+  std::string wrapped_keys{};
 };
 
 // What nodes and plans call a group: no other ever has the same.

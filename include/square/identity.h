@@ -58,6 +58,7 @@ struct PeerCertificate {
   std::optional<IdentityName> name;  // none: it names nobody
   std::string fingerprint;           // SHA-256 of the certificate, 64 lower-case hexadecimal digits
   std::int64_t issued = 0;           // seconds since 1970; of another authority's: from when it holds
+  std::int64_t expires = 0;          // as well: the end of its time
 };
 // Errors: INVALID_ARGUMENT for what is no certificate in PEM.
 Result<PeerCertificate> read_certificate(std::string_view pem);
@@ -97,6 +98,8 @@ class Identity {
   [[nodiscard]] const std::string& key_pem() const;
   [[nodiscard]] const std::string& certificate_pem() const;
 
+  // The certificate that new connections show: as its file has it now. Errors: those of reading it.
+  [[nodiscard]] Result<PeerCertificate> shown() const;
   // What the folder holds of the tenant, TENANT.grant or else +any.grant, to be shown to a controller; empty:
   // nothing.
   [[nodiscard]] std::string grant_of(const std::string& tenant) const;

@@ -23,6 +23,10 @@ struct NodeOptions {
   // loopback alone, or `insecure`. With one, it believes its controller and its peers by theirs.
   std::shared_ptr<Identity> identity;
   bool insecure = false;
+  // With an identity that an authority has signed blocks are sealed from their sources to their destinations:
+  // nodes in between pass on what they cannot read, and a changed block is noticed. All nodes of a group
+  // alike.
+  bool sealed = true;
   std::size_t window_bytes = DataPlaneOptions{}.window_bytes;
   bool paced = true;
   // A controller in this process, one that stands by or the first itself, which must live longer than the

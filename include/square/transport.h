@@ -21,7 +21,7 @@ namespace square {
 using LinkHandle = Id<struct LinkHandleTag>;
 
 // This build speaks exactly this version; another one is refused by name.
-inline constexpr std::uint32_t kProtocolVersion = 9;
+inline constexpr std::uint32_t kProtocolVersion = 10;
 
 // The most connections that one link uses: a fast link that is long needs several.
 inline constexpr std::size_t kMaxChannels = 16;

@@ -71,6 +71,7 @@ __all__: list[str] = [
     "Recoder",
     "Scenario",
     "ShotTrace",
+    "Suspicion",
     "Tenant",
     "Topology",
     "Work",
@@ -794,6 +795,8 @@ class ExaminedOverlay:
     @property
     def nodes(self) -> list[ExaminedNode]: ...
     @property
+    def suspicions(self) -> list[Suspicion]: ...
+    @property
     def version(self) -> str: ...
 
 class FrontierPoint:
@@ -1182,9 +1185,10 @@ class Node(MemberHost):
         paced: bool = True,
         successor: Controller | None = None,
         standing: typing.SupportsInt | typing.SupportsIndex = 0,
+        sealed: bool = True,
     ) -> None:
         """
-        Joins the overlay of the controller at host:port; without one the node is alone. ``successor``: a Controller of this process that follows when those before it are gone, by ``standing``: one that stands by, or the first itself.
+        Joins the overlay of the controller at host:port; without one the node is alone. ``successor``: a Controller of this process that follows when those before it are gone, by ``standing``: one that stands by, or the first itself. With an identity that an authority has signed blocks are sealed from their sources to their destinations, unless ``sealed`` is False: on all nodes of a group alike.
         """
     def gateway_statistics(self) -> dict[str, int]:
         """
@@ -2057,6 +2061,21 @@ class ShotTrace:
     @property
     def residual_ingress_bps(self) -> list[float]: ...
 
+class Suspicion:
+    """
+    Neighbours that differ about blocks that went between them.
+    """
+    @property
+    def count(self) -> int: ...
+    @property
+    def from_node(self) -> str: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def session(self) -> int: ...
+    @property
+    def to_node(self) -> str: ...
+
 class Tenant:
     def __init__(self, name: str, weight: typing.SupportsFloat | typing.SupportsIndex = 1.0) -> None: ...
     @property
@@ -2291,4 +2310,4 @@ def validate(plan: Plan) -> None:
     """
 
 __version__: str = "0.1.0"
-kProtocolVersion: int = 9
+kProtocolVersion: int = 10

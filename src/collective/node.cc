@@ -17,6 +17,7 @@
 #include "square/grpc_transport.h"
 #include "square/metrics.h"
 #include "square/thread_executor.h"
+#include "trust/group_keys.h"
 
 namespace square {
 namespace {
@@ -87,8 +88,11 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   SQUARE_RETURN_IF_ERROR(parts->node->start());
   // From here on stop() ends what was begun, also when joining fails.
   std::unique_ptr<Node> joined(new Node(std::move(parts)));
-  joined->parts_->examiner = std::make_unique<examination::Examiner>(
-      rpc::Self{options.name, options.identity}, [node = joined.get()] { return node->metrics(); });
+  // By fingerprints all nodes are of one job, and there is nobody to seal for.
+  const bool is_sealed = options.sealed && options.identity && options.identity->name();
+  joined->parts_->examiner =
+      std::make_unique<examination::Examiner>(rpc::Self{options.name, options.identity}, is_sealed,
+                                              [node = joined.get()] { return node->metrics(); });
   ControllerEvents events = events_for(joined->data_plane());
   events.on_revoked = [transport = joined->parts_->transport.get()] { transport->recheck_peers(); };
   events.on_examine = [examiner = joined->parts_->examiner.get()](ExamineQuestion question,
@@ -96,6 +100,9 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
     examiner->examine(std::move(question), std::move(answer));
   };
   ControllerClientOptions line;
+  if (is_sealed) {
+    SQUARE_ASSIGN_OR_RETURN(line.group_keys, trust::GroupKeys::create(options.identity));
+  }
   line.controller_address = options.controller_address;
   line.identity = options.identity;
   line.node_name = options.name;
@@ -106,6 +113,10 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
                          [own](const std::vector<std::string>& gone) { return own->wake(gone); }};
   }
   SQUARE_ASSIGN_OR_RETURN(joined->parts_->controller, ControllerClient::connect(line, std::move(events)));
+  joined->data_plane().report_sights(
+      [controller = joined->parts_->controller.get()](const std::vector<BlockSight>& sights) {
+        controller->report_sights(sights);
+      });
   joined->data_plane().report_broken_links(
       [controller = joined->parts_->controller.get()](std::vector<std::string> peers) {
         controller->report_broken_links(std::move(peers));
@@ -143,7 +154,9 @@ Result<GroupPart> Node::join_group(const GroupSpec& group, Rank member, Duration
 Result<GroupRegistration> Node::register_group(const GroupSpec& group, Duration timeout) {
   if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
   if (parts_->lone_controller) return parts_->lone_controller->register_group(group, timeout);
-  return parts_->controller->register_group(group, timeout);
+  SQUARE_ASSIGN_OR_RETURN(GroupRegistration made, parts_->controller->register_group(group, timeout));
+  if (made.key) parts_->node->set_group_key(group_label(group.name, made.number), made.key);
+  return made;
 }
 
 Result<GroupSpec> Node::regroup(const RegroupRequest& request, Duration timeout) {

@@ -29,6 +29,7 @@ struct Application {
     }
     verdict.collectives = std::move(registered->collectives);
     verdict.group = registered->number;
+    verdict.keys = registered->keys;
     return registered->changed;
   }
 

@@ -76,6 +76,7 @@ struct Verdict {
   Status status;
   std::vector<CollectiveId> collectives;  // of a group
   std::uint64_t group = 0;                // its number
+  std::string keys{};                     // its key, wrapped for its members
 };
 
 struct Admission {

@@ -184,8 +184,8 @@ void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const
   const std::lock_guard lock(mutex_);
   const TimePoint now = time();
   if (members_.hear(node, line, now) == nullptr) return;
+  members_.note(node, beat, now);
   if (links_.note_heard(node, now)) agenda_.note();
-  for (const std::string& peer : beat.heard()) members_.hear_of(peer, now);
   if (measurements_.note(node, beat, state_.topology, now)) agenda_.note(Urgency::kCanWait);
   if (beat.used().empty()) return;
   if (publication_.active()) note_uses(beat, *publication_.active()->plan, demand_, now);

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/plan/figures.h"
 #include "controller/granting.h"
+#include "trust/group_keys.h"
 
 namespace square::controller {
 namespace {
@@ -50,6 +51,8 @@ Status check_spec(const GroupSpec& spec, const Topology& topology) {
         fmt::format("the name of its tenant is longer than {} bytes", kMaxGroupNameBytes));
   }
   if (spec.nodes.empty()) return invalid_argument("it has no members");
+  if (spec.keys.size() > trust::max_wrapped_bytes(spec.nodes.size()))
+    return invalid_argument("its keys are more than those of its members");
   if (spec.redundancy > kMaxRedundancy) {
     return invalid_argument(
         fmt::format("its redundancy is {}; at most {} is possible", spec.redundancy, kMaxRedundancy));
@@ -172,10 +175,13 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   auto registered = extend(group, spec);
   if (!registered.is_ok()) return registered.status().with_context(context);
   registered->number = group.number;
+  const bool is_keyed = group.keys.empty() && !spec.keys.empty();
+  if (is_keyed) group.keys = spec.keys;
+  registered->keys = group.keys;
   if (is_new) ++next_number_;
   const bool is_back = group.gone.erase(spec.registrant) > 0;
   registered->changed = registered->changed || (!is_new && group.weight != found->second->weight);
-  if (is_new || is_back || registered->changed)
+  if (is_new || is_back || is_keyed || registered->changed)
     groups_[spec.name] = std::make_shared<const RegisteredGroup>(std::move(group));
   return registered;
 }
@@ -295,6 +301,7 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
     made.is_adopted = made.is_untried = true;
     made.origin = spec.origin;
     made.redundancy = spec.redundancy;
+    made.keys = spec.keys;
     if (granting_) {
       SQUARE_ASSIGN_OR_RETURN(const Grant grant, granting_->check(spec, Granting::Time::kIsOver));
       made.weight = grant.weight;

@@ -48,6 +48,7 @@ struct RegisteredGroup {
   std::uint32_t redundancy = 0;    // of its broadcasts to all members
   double weight = 1.0;             // of its tenant, as granted
   std::string grant{};             // shown by who registered last
+  std::string keys{};              // by who registered first and had some
 
   // None of its nodes that is `still_there` has a part in it.
   [[nodiscard]] bool is_over(const std::function<bool(const std::string&)>& still_there) const;
@@ -67,6 +68,7 @@ class GroupRegistry {
     std::vector<CollectiveId> collectives;  // in the order of the spec
     bool changed = false;                   // a new plan is due
     std::uint64_t number = 0;               // of the group
+    std::string keys{};                     // the group's
   };
   // See ControllerClient::register_group(). Besides: ABORTED where the registrant has closed the group of
   // that name and others have not yet. After an error nothing has changed.

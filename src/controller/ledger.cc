@@ -51,6 +51,7 @@ v1::RunningGroup message_of(const std::string& name, const RegisteredGroup& grou
   spec.origin = group.origin;
   spec.redundancy = group.redundancy;
   spec.grant = group.grant;
+  spec.keys = group.keys;
   *running.mutable_group() = to_message(spec);
   return running;
 }

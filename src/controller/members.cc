@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/planted.h"
 #include "controller/protocol.h"
+#include "trust/group_keys.h"
 
 namespace square::controller {
 namespace {
@@ -52,6 +53,9 @@ Status check_hello(const v1::Hello& hello) {
     return invalid_argument(
         fmt::format("node \"{}\" needs an address of 1 to {} bytes", hello.node(), kMaxAddressBytes));
   }
+  if (hello.key_share().size() > trust::kMaxKeyShareBytes)
+    return invalid_argument(fmt::format("node \"{}\" has a share of a key of more than {} bytes",
+                                        hello.node(), trust::kMaxKeyShareBytes));
   if (hello.successor().size() > kMaxAddressBytes) {
     return invalid_argument(
         fmt::format("the controller that stands by at node \"{}\" has an address of more than {} bytes",
@@ -131,6 +135,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   member.incarnation = hello.incarnation();
   member.address = hello.address();
   member.fingerprint = hello.fingerprint();
+  member.key_share = hello.key_share();
   member.successor = hello.successor();
   member.standing = hello.standing();
   silent_.erase(name);
@@ -166,6 +171,12 @@ Member* Members::hear(const std::string& node, const NodeLine* line, TimePoint n
   found->second.is_silent = false;
   cut_off_since_.reset();
   return &found->second;
+}
+
+void Members::note(const std::string& node, const v1::Heartbeat& beat, TimePoint now) {
+  const bool has_share = !beat.key_share().empty() && beat.key_share().size() <= trust::kMaxKeyShareBytes;
+  if (has_share) members_.at(node).key_share = beat.key_share();
+  for (const std::string& peer : beat.heard()) hear_of(peer, now);
 }
 
 void Members::note_silent(const std::string& node) {
@@ -274,14 +285,14 @@ std::vector<NodeInformation> Members::list(const Topology& topology,
                                            const std::function<bool(const std::string&)>& is_gone) const {
   std::vector<NodeInformation> nodes;
   const auto add = [&](const std::string& name, const Member& member) {
-    nodes.push_back({name, member.address, member.line != nullptr, member.installed});
+    nodes.push_back({name, member.address, member.line != nullptr, member.installed, member.key_share});
   };
   for (std::size_t i = 0; i < topology.node_count(); ++i) {
     const std::string& name = topology.node(NodeId(static_cast<NodeId::value_type>(i))).name;
     if (const Member* const member = find(name)) {
       add(name, *member);
     } else if (!is_gone(name)) {
-      nodes.push_back({name, "", false, Epoch(0)});
+      nodes.push_back({name, "", false, Epoch(0), {}});
     }
   }
   for (const auto& [name, member] : members_) {

@@ -29,6 +29,7 @@ struct Member {
   std::uint64_t joined = 0;       // number of the event
   std::string address;
   std::string fingerprint;  // of its certificate; empty: it has shown none
+  std::string key_share;    // what others wrap keys of groups with
   std::string successor;    // the controller that stands by there, if one does
   std::uint32_t standing = 0;
   std::shared_ptr<NodeLine> line;  // null once it broke, until the lease is over
@@ -107,6 +108,8 @@ class Members {
 
   // Something came over its line, which prolongs the lease. Null when another line has taken its place.
   Member* hear(const std::string& node, const NodeLine* line, TimePoint now);
+  // What its heartbeat says of itself and of whom it hears. Precondition: it is there.
+  void note(const std::string& node, const v1::Heartbeat& beat, TimePoint now);
   // Until it says something over its line.
   void note_silent(const std::string& node);
   // Another node hears it: that prolongs its lease, too.

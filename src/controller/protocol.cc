@@ -1,6 +1,7 @@
 #include "controller/protocol.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -26,6 +27,7 @@ v1::RegisterGroupRequest to_message(const GroupSpec& group) {
   message.set_number(group.number);
   message.set_redundancy(group.redundancy);
   message.set_grant(group.grant);
+  message.set_keys(group.keys);
   if (group.origin.group.empty()) return message;
   v1::GroupOrigin& origin = *message.mutable_origin();
   origin.set_group(group.origin.group);
@@ -56,11 +58,43 @@ Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message) {
   group.number = message.number();
   group.redundancy = message.redundancy();
   group.grant = message.grant();
+  group.keys = message.keys();
   group.origin.group = message.origin().group();
   group.origin.number = message.origin().number();
   for (const std::uint32_t rank : message.origin().ranks()) group.origin.ranks.emplace_back(rank);
   group.origin.joiners.assign(message.origin().joiners().begin(), message.origin().joiners().end());
   return group;
+}
+
+v1::Sights to_message(const std::vector<BlockSight>& sights) {
+  v1::Sights message;
+  for (const BlockSight& sight : sights) {
+    v1::Sights::Sight& told = *message.add_sights();
+    told.set_epoch(sight.name.epoch.value());
+    told.set_origin(sight.name.origin.value());
+    told.set_session(sight.name.session.value());
+    told.set_stream(sight.name.stream.value());
+    told.set_operation(sight.name.operation.value());
+    told.set_sequence(sight.name.sequence);
+    told.set_from(sight.from);
+    told.set_digest(sight.digest.data(), sight.digest.size());
+  }
+  return message;
+}
+
+std::vector<BlockSight> from_message(const v1::Sights& message) {
+  std::vector<BlockSight> sights;
+  for (const v1::Sights::Sight& told : message.sights()) {
+    BlockSight sight{{Epoch(told.epoch()), OriginTag(told.origin()), SessionId(told.session()),
+                      StreamIndex(static_cast<StreamIndex::value_type>(told.stream())),
+                      OperationId(told.operation()), told.sequence()},
+                     told.from(),
+                     {}};
+    if (told.digest().size() != sight.digest.size()) continue;
+    std::memcpy(sight.digest.data(), told.digest().data(), sight.digest.size());
+    sights.push_back(std::move(sight));
+  }
+  return sights;
 }
 
 v1::RegroupRequest to_message(const RegroupRequest& request) {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "square/block_sight.h"
 #include "square/clock.h"
 #include "square/group.h"
 #include "square/identity.h"
@@ -18,7 +19,7 @@
 namespace square::controller {
 
 // Counts changes of the messages between nodes and controller that older ends do not understand.
-inline constexpr std::uint32_t kControlProtocolVersion = 8;
+inline constexpr std::uint32_t kControlProtocolVersion = 9;
 
 // Who dials, where a controller that stands by may want to know.
 inline constexpr const char* kNodeKey = "square-node-bin";
@@ -39,6 +40,9 @@ inline constexpr Duration kLongestBeat = std::chrono::seconds(1);
 inline constexpr Duration kMaxWait = std::chrono::hours(24 * 30);
 
 v1::RegisterGroupRequest to_message(const GroupSpec& group);
+v1::Sights to_message(const std::vector<BlockSight>& sights);
+// Without those that are none.
+std::vector<BlockSight> from_message(const v1::Sights& message);
 // Errors: INVALID_ARGUMENT for an unknown operation.
 Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message);
 

@@ -91,13 +91,21 @@ void Recollection::note_group(const GroupSpec& group, const GroupRegistration& m
   if (is_new || running.number != made.number) {
     running = {{group.name, group.tenant, group.nodes, {}, {}, 0, group.origin}, made.number, {}};
     running.group.redundancy = group.redundancy;
+    running.group.keys = made.wrapped_keys;
   }
+  if (!group.grant.empty()) running.group.grant = group.grant;
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
     const CollectiveId id = made.collectives[i];
     next_collective_ = std::max(next_collective_, id.value() + 1);
     const bool added = running.collectives.insert_or_assign(identity_of(group.collectives[i]), id).second;
     if (added) running.group.collectives.push_back(group.collectives[i]);
   }
+}
+
+std::string Recollection::keys_of(const std::string& group) const {
+  const std::lock_guard lock(mutex_);
+  const auto running = groups_.find(group);
+  return running == groups_.end() ? std::string() : running->second.group.keys;
 }
 
 std::optional<v1::Past> Recollection::past() const {

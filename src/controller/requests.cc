@@ -46,8 +46,8 @@ void Requests::judge(std::vector<Verdict> verdicts, Deferred& deferred) {
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     Verdict& verdict = verdicts[i];
     if (verdict.status.is_ok()) {
-      planned_.push_back(
-          {std::move(batch_[i]), Answer{std::move(verdict.collectives), Epoch(0), verdict.group}});
+      planned_.push_back({std::move(batch_[i]), Answer{std::move(verdict.collectives), Epoch(0),
+                                                       verdict.group, std::move(verdict.keys)}});
     } else {
       answer(batch_[i], verdict.status, deferred);
     }

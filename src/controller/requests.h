@@ -24,6 +24,7 @@ struct Answer {
   std::vector<CollectiveId> collectives;
   Epoch epoch;
   std::uint64_t group = 0;  // its number
+  std::string keys{};       // its key, wrapped for its members
 };
 using Reply = std::function<void(Result<Answer>)>;
 

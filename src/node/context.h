@@ -15,7 +15,9 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 
+#include "node/audit/auditor.h"
 #include "node/landing/landing.h"
 #include "node/links/heard_peers.h"
 #include "node/links/measured_links.h"
@@ -39,6 +41,7 @@ struct NodeContext {
   LandingTable landing{};
   HeardPeers heard{};
   MeasuredLinks measured{};
+  Auditor auditor{clock, executor};
   // Nothing is begun any more.
   bool is_stopping = false;
   // Blocks leave at multiples of it (links/tick.h).
@@ -47,9 +50,13 @@ struct NodeContext {
   std::size_t held_bytes = 0;
   std::size_t hold_limit_bytes = 0;
   std::map<std::string, std::size_t, std::less<>> held_by_tenant{};
+  TimePoint forged_said_at{};  // when it was said last; since then so many came:
+  std::uint64_t forged_unsaid = 0;
 
   // A frame that nobody can place: dropped and counted.
   void refuse_frame() { ++statistics.frames_refused; }
+  // What `from` passed on is not what `source` has sealed: dropped, counted and said, once in a while.
+  void refuse_forged(std::string_view from, const std::string& source, const std::string& what);
   void add_in_transit(SessionTally& session, std::size_t bytes) {
     session.on_taken(bytes);
     statistics.bytes_in_transit += bytes;

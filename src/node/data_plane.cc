@@ -47,6 +47,17 @@ void DataPlane::report_broken_links(std::function<void(std::vector<std::string>)
       [report = std::move(report)](Dispatcher& dispatcher) { dispatcher.report_broken_links(report); });
 }
 
+void DataPlane::set_group_key(std::string group, std::shared_ptr<const trust::GroupKey> key) {
+  dispatcher_->on_strand([group = std::move(group), key = std::move(key)](Dispatcher& dispatcher) {
+    dispatcher.set_group_key(group, key);
+  });
+}
+
+void DataPlane::report_sights(std::function<void(std::vector<BlockSight> sights)> report) {
+  dispatcher_->on_strand(
+      [report = std::move(report)](Dispatcher& dispatcher) { dispatcher.report_sights(report); });
+}
+
 void DataPlane::install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
   dispatcher_->on_strand([plan = std::move(plan), installed = std::move(installed)](Dispatcher& dispatcher) {
     dispatcher.install_plan(plan, installed);

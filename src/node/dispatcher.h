@@ -41,9 +41,13 @@ class DataPlane::Dispatcher final : public TransportHandler,
   void set_address(const std::string& peer, const std::string& address, std::uint64_t incarnation);
   void set_gone(const std::string& peer, const std::string& reason) { neighbours_.set_gone(peer, reason); }
   void report_broken_links(BrokenLinks::Report report) { neighbours_.broken().set_report(std::move(report)); }
+  void report_sights(Auditor::Report report) { node_.auditor.set_report(std::move(report)); }
   void install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed);
   void activate_plan(Epoch epoch, bool moves) { plans_.activate(epoch, moves); }
   void set_members(CollectiveId collective, const std::string& group, std::vector<Rank> ranks);
+  void set_group_key(const std::string& group, trust::GroupKeyPtr key) {
+    groups_.set_key(group, std::move(key));
+  }
   void close_group(const std::string& group);
   void post(MemberOperation call);
   void cancel(const OperationKey& key);
@@ -68,6 +72,9 @@ class DataPlane::Dispatcher final : public TransportHandler,
   }
   std::shared_ptr<const InstalledCollective> active(CollectiveId collective) override {
     return plans_.active(collective);
+  }
+  [[nodiscard]] Sealing sealing(CollectiveId collective, const std::string& source) const override {
+    return {groups_.key_of(collective), groups_.look(collective).group, source};
   }
   void answer(const LocalStream& stream, Frame frame) override { frames_.answer(stream, frame); }
   void fill_stream(const StreamKey& key) override { neighbours_.flush().mark_room(key); }

@@ -12,7 +12,11 @@ namespace {
 
 // docs/wire.md draws this layout; the offsets below are that picture.
 constexpr std::array<std::byte, 4> kMagic = {std::byte{'S'}, std::byte{'Q'}, std::byte{'F'}, std::byte{'R'}};
-constexpr std::uint8_t kWireVersion = 4;
+constexpr std::uint8_t kWireVersion = 5;
+// The type has the other bits.
+constexpr std::uint8_t kSealedBit = 0x80;
+constexpr std::uint8_t kAuditedBit = 0x40;
+constexpr std::uint8_t kTypeBits = 0x3f;
 
 enum Offset : std::size_t {
   kMagicAt = 0,
@@ -98,7 +102,7 @@ Status check_header(const HeaderBytes& header, std::size_t message_bytes) {
   if (const auto version = get<std::uint8_t>(header, kVersionAt); version != kWireVersion) {
     return data_loss(fmt::format("a frame has layout {}, this node reads {}", version, kWireVersion));
   }
-  if (const auto type = get<std::uint8_t>(header, kTypeAt); !is_known(type)) {
+  if (const std::uint8_t type = get<std::uint8_t>(header, kTypeAt) & kTypeBits; !is_known(type)) {
     return data_loss(fmt::format("a frame has the unknown type {}", type));
   }
   const std::size_t payload_bytes = get<std::uint32_t>(header, kPayloadBytesAt);
@@ -121,7 +125,9 @@ std::array<std::byte, kFrameHeaderBytes> encode_header(const Frame& frame) {
   HeaderBytes header{};
   std::copy(kMagic.begin(), kMagic.end(), header.begin() + kMagicAt);
   put<std::uint8_t>(header, kVersionAt, kWireVersion);
-  put<std::uint8_t>(header, kTypeAt, static_cast<std::uint8_t>(fields.type));
+  put<std::uint8_t>(header, kTypeAt,
+                    static_cast<std::uint8_t>(fields.type) | (fields.is_sealed ? kSealedBit : 0) |
+                        (fields.is_audited ? kAuditedBit : 0));
   put<std::uint32_t>(header, kPayloadBytesAt, static_cast<std::uint32_t>(frame.payload.size_bytes()));
   put<std::uint32_t>(header, kEpochAt, fields.epoch.value());
   put<std::uint32_t>(header, kSessionAt, fields.session.value());
@@ -154,7 +160,10 @@ Result<Frame> take_frame(Buffer& message) {
   SQUARE_RETURN_IF_ERROR(check_header(header, message.size_bytes()));
 
   Frame frame;
-  frame.header.type = static_cast<FrameType>(get<std::uint8_t>(header, kTypeAt));
+  const auto type = get<std::uint8_t>(header, kTypeAt);
+  frame.header.type = static_cast<FrameType>(type & kTypeBits);
+  frame.header.is_sealed = (type & kSealedBit) != 0;
+  frame.header.is_audited = (type & kAuditedBit) != 0;
   frame.header.epoch = Epoch(get<std::uint32_t>(header, kEpochAt));
   frame.header.session = SessionId(get<std::uint32_t>(header, kSessionAt));
   frame.header.stream = StreamIndex(get<std::uint16_t>(header, kStreamAt));

@@ -115,7 +115,7 @@ std::optional<IdentityName> name_of(const X509& certificate) {
 PeerCertificate describe(const X509& certificate) {
   const std::int64_t holds_from = seconds_of(X509_get0_notBefore(&certificate));
   return {name_of(certificate), fingerprint_of(certificate),
-          issued_by_serial(certificate).value_or(holds_from)};
+          issued_by_serial(certificate).value_or(holds_from), expiry_of(certificate)};
 }
 
 std::int64_t expiry_of(const X509& certificate) { return seconds_of(X509_get0_notAfter(&certificate)); }

@@ -133,6 +133,13 @@ const std::string& Identity::fingerprint() const { return state_->fingerprint; }
 const std::string& Identity::key_pem() const { return state_->key_pem; }
 const std::string& Identity::certificate_pem() const { return state_->certificate_pem; }
 
+Result<PeerCertificate> Identity::shown() const {
+  if (!state_->name) return read_certificate(state_->certificate_pem);
+  const std::string file = (std::filesystem::path(state_->folder) / kIdentityFile).string();
+  SQUARE_ASSIGN_OR_RETURN(const std::string pem, read_file(file, Secrecy::kSecret));
+  return read_certificate(pem);
+}
+
 std::string Identity::grant_of(const std::string& tenant) const {
   if (!state_->name) return {};
   std::vector<std::string> files{kAnyGrantFile};

@@ -6,15 +6,27 @@ import pytest
 import square.doctor.rules as all_rules
 from square.doctor import Finding, Overlay, Severity, diagnose
 from square.doctor.controller_line import explain
-from square.doctor.facts import Attempt, Connection, Link, MeasuredLink, Node, Processor, Report
+from square.doctor.facts import (
+    Attempt,
+    Connection,
+    Difference,
+    Identity,
+    Link,
+    MeasuredLink,
+    Node,
+    Processor,
+    Report,
+)
 from square.errors import UnavailableError
 
 NAMES = ["a", "b", "c", "d"]
+NOW = 2_000_000_000
+DAY = 86_400
 
 
 def healthy(names: list[str] = NAMES) -> Overlay:
     """Nodes that reach one another, each on a host of its own."""
-    return Overlay(tuple(node(name, names) for name in names), "1.0", "10.0.0.100:7000")
+    return Overlay(tuple(node(name, names) for name in names), "1.0", "10.0.0.100:7000", now=NOW)
 
 
 def node(name: str, names: list[str]) -> Node:
@@ -38,6 +50,8 @@ def node(name: str, names: list[str]) -> Node:
             receive_buffer_bytes=6 << 20,
             send_buffer_bytes=4 << 20,
             processor=Processor(count=2, allowed=2, load=5.0, share=0.3, seconds=0.6),
+            identity=Identity(f"spiffe://x.example/node/{name}", NOW - DAY, NOW + 29 * DAY),
+            is_sealed=True,
             attempts=attempts,
             links=links,
         ),
@@ -317,4 +331,62 @@ def test_a_controller_that_stands_by_is_told_from_one_that_is_not_there() -> Non
 
 
 def test_every_rule_is_used() -> None:
-    assert len(set(all_rules.RULES)) == len(all_rules.RULES) == 14
+    assert len(set(all_rules.RULES)) == len(all_rules.RULES) == 18
+
+
+def test_certificates_that_end_are_told_in_time_and_by_name() -> None:
+    nearly = Identity("spiffe://x.example/node/b", NOW - 29 * DAY, NOW + DAY)
+    (finding,) = diagnose(changed(healthy(), "b", identity=nearly))
+    assert finding.severity is Severity.WARNING
+    assert finding.rule == "security.certificate"
+    assert "node b" in finding.guilty
+    assert "24 hours" in finding.seen
+    assert "square ca issue --node b" in finding.remedy
+    over = Identity("spiffe://x.example/node/b", NOW - 30 * DAY, NOW - 1)
+    (finding,) = diagnose(changed(healthy(), "b", identity=over))
+    assert finding.severity is Severity.ERROR
+    assert "has expired" in finding.seen
+    (finding,) = diagnose(changed(healthy(), "b", identity=Identity(trouble="cannot read b/identity.pem")))
+    assert "b/identity.pem" in finding.seen
+
+
+def test_jobs_that_know_one_another_by_fingerprints_need_no_new_certificates_and_seal_nothing() -> None:
+    overlay = healthy()
+    for name in NAMES:
+        own = Identity("", NOW - 29 * DAY, NOW + DAY)
+        overlay = changed(overlay, name, identity=own, is_sealed=False)
+    assert diagnose(overlay) == []
+
+
+def test_no_identities_over_several_hosts_are_told_and_on_one_host_are_not() -> None:
+    overlay = healthy()
+    for name in NAMES:
+        overlay = changed(overlay, name, identity=None, is_sealed=False)
+    (finding,) = diagnose(overlay)
+    assert finding.rule == "security.insecure"
+    assert "nodes a, b, c and d" in finding.guilty
+    for name in NAMES:
+        overlay = changed(overlay, name, network="boot net:one")
+    assert diagnose(overlay) == []
+
+
+def test_who_seals_and_who_does_not_is_told() -> None:
+    (finding,) = diagnose(changed(healthy(), "c", is_sealed=False))
+    assert finding.rule == "security.unsealed"
+    assert finding.severity is Severity.ERROR
+    assert finding.guilty == "node c"
+    assert "refused" in finding.seen
+    overlay = healthy()
+    for name in NAMES:
+        overlay = changed(overlay, name, is_sealed=False)
+    (finding,) = diagnose(overlay)
+    assert finding.severity is Severity.WARNING
+    assert "relays can read them" in finding.seen
+
+
+def test_neighbours_that_differ_about_blocks_are_named() -> None:
+    overlay = replace(healthy(), differences=(Difference("a", "c", 12), Difference("c", "d", 3)))
+    first, second = diagnose(overlay)
+    assert first.rule == second.rule == "security.changed"
+    assert "nodes a and c" in first.guilty
+    assert "12 blocks" in first.seen

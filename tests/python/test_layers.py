@@ -39,6 +39,7 @@ PUBLIC_HEADERS = {
     "field_kind.h": "base",
     "recoder.h": "coding",
     "budget.h": "base",
+    "block_sight.h": "base",
     "buffer.h": "base",
     "clock.h": "base",
     "collective_op.h": "base",

@@ -18,9 +18,10 @@ def add_parser(commands: arguments.Commands) -> None:
         "doctor",
         "what is wrong with an overlay, and what to do",
         "Has every node of a running overlay reach its peers at their advertised addresses and look at its\n"
-        "own host (clock, release, files, memory, processor, TCP), and names what is wrong: the node, the\n"
-        "port or the link, and the remedy. The exit code is 0 without an error, 1 with one.",
-        "  square doctor --controller 127.0.0.1:7000",
+        "own host (clock, release, files, memory, processor, TCP, certificate), and names what is wrong:\n"
+        "the node, the port or the link, and the remedy. The exit code is 0 without an error, 1 with one.",
+        "  square doctor --controller 127.0.0.1:7000\n"
+        "  square doctor --controller ctl.example:7000 --identity me --security",
     )
     parser.add_argument(
         "--controller",
@@ -36,6 +37,12 @@ def add_parser(commands: arguments.Commands) -> None:
         metavar="SECONDS",
         help=f"how long nodes may take to answer (default {DEFAULT_SECONDS:.0f})",
     )
+    parser.add_argument(
+        "--security",
+        action="store_true",
+        help="tell alone what lets others read, change or stop what is sent: certificates that end, nodes "
+        "without identity, blocks that go unsealed or were changed",
+    )
     parser.add_argument("--json", action="store_true", help="print the findings as JSON and nothing else")
     parser.set_defaults(execute=execute)
 
@@ -46,6 +53,8 @@ def execute(options: argparse.Namespace) -> int:
     identity = identities.identity_of(options)
     with serving.mortal(), Waiting("the nodes look at one another"):
         examination = examine(options.controller, identity, options.timeout)
+    if options.security:
+        examination = examination.about("security")
     if options.json:
         print(documents.to_text(examination.to_document()))
     else:

@@ -67,6 +67,12 @@ def add_parser(commands: arguments.Commands) -> None:
         help="memory for operations of those processes, a quarter of it for each tenant "
         f"(default {DEFAULT_GATEWAY_MIB})",
     )
+    parser.add_argument(
+        "--unsealed",
+        action="store_true",
+        help="do not seal blocks from source to destination: whoever relays them can read and change them; "
+        "on all nodes alike",
+    )
     parser.add_argument("--json", action="store_true", help="print name and address as a line of JSON")
     parser.add_argument("--verbose", action="store_true", help="log more")
     parser.set_defaults(execute=execute)
@@ -113,6 +119,7 @@ def execute(options: argparse.Namespace) -> int:
             advertised_address=options.advertise,
             identity=identity,
             insecure=options.insecure,
+            sealed=not options.unsealed,
             window_bytes=options.window_mib << 20,
         )
     with serving.Service() as service, node, served_metrics.served(node, options) as served:

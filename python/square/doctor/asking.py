@@ -1,6 +1,6 @@
 """Asks an overlay how it is, also where nobody answers."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from square._core import examine_nodes, list_links
@@ -25,6 +25,11 @@ class Examination:
     def is_healthy(self) -> bool:
         """Nothing worse than a warning."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
+
+    def about(self, kind: str) -> "Examination":
+        """With the findings of one kind alone: of rules named ``kind.something``."""
+        kept = [one for one in self.findings if one.rule.startswith(f"{kind}.") or self.overlay is None]
+        return replace(self, findings=kept)
 
     def to_document(self) -> dict[str, Any]:
         """As docs/doctor.md has it."""

@@ -5,6 +5,7 @@ Reports come from nodes that may be of another release: what one does not say is
 
 import json
 import math
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -149,6 +150,27 @@ class Processor:
 
 
 @dataclass(frozen=True)
+class Identity:
+    """Whom the node's certificate names; times in seconds since 1970."""
+
+    name: str = ""  # empty: it is known by its fingerprint
+    issued: int | None = None
+    expires: int | None = None
+    trouble: str = ""  # why its files cannot be read any more
+
+    @staticmethod
+    def read(document: Mapping[str, Any]) -> "Identity | None":
+        if not document:
+            return None
+        return Identity(
+            name=_get(document, "name", str) or "",
+            issued=_get(document, "issued", int),
+            expires=_get(document, "expires", int),
+            trouble=_get(document, "trouble", str) or "",
+        )
+
+
+@dataclass(frozen=True)
 class Report:
     """What a node says of itself and its host."""
 
@@ -163,6 +185,8 @@ class Report:
     receive_buffer_bytes: int | None = None  # the largest that TCP takes
     send_buffer_bytes: int | None = None
     processor: Processor = field(default_factory=Processor)
+    identity: Identity | None = None
+    is_sealed: bool = False
     attempts: tuple[Attempt, ...] = ()
     links: tuple[Link, ...] = ()
     connections: tuple[Connection, ...] = ()
@@ -185,6 +209,8 @@ class Report:
             receive_buffer_bytes=_get(network, "receive_buffer_bytes", int),
             send_buffer_bytes=_get(network, "send_buffer_bytes", int),
             processor=Processor.read(_part(document, "processor")),
+            identity=Identity.read(_part(document, "identity")),
+            is_sealed=document.get("is_sealed") is True,
             attempts=tuple(map(Attempt.read, _parts(document, "peers"))),
             links=tuple(map(Link.read, _parts(document, "links"))),
             connections=tuple(map(Connection.read, _parts(document, "connections"))),
@@ -221,6 +247,15 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Difference:
+    """Blocks that the one says to have sent otherwise than the other says to have got them."""
+
+    tail: str
+    head: str
+    count: int
+
+
+@dataclass(frozen=True)
 class Overlay:
     """All that was found; what rules look at."""
 
@@ -228,10 +263,13 @@ class Overlay:
     version: str = ""  # of the controller
     address: str = ""  # of the controller
     measured: tuple[MeasuredLink, ...] = ()
+    differences: tuple[Difference, ...] = ()  # the most frequent first
+    now: float = field(default_factory=time.time)  # seconds since 1970
 
     @staticmethod
     def read(found: ExaminedOverlay, address: str, measured: tuple[MeasuredLink, ...] = ()) -> "Overlay":
-        return Overlay(tuple(map(Node.read, found.nodes)), found.version, address, measured)
+        differences = tuple(Difference(one.from_node, one.to_node, one.count) for one in found.suspicions)
+        return Overlay(tuple(map(Node.read, found.nodes)), found.version, address, measured, differences)
 
     def find(self, name: str) -> Node | None:
         return self._by_name.get(name)

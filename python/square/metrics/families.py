@@ -26,6 +26,13 @@ NODE: list[Family] = [
         {"": "frames_refused"},
     ),
     Family(
+        "square_node_forged_blocks",
+        "counter",
+        "Of which: blocks that were not what their sources have sealed.",
+        "",
+        {"": "blocks_forged"},
+    ),
+    Family(
         "square_node_transit_bytes",
         "gauge",
         "Blocks of others that this node holds right now.",

@@ -36,6 +36,18 @@ Json to_json(const rpc::Asked& asked) {
   return json;
 }
 
+// Null where there is none; what its files have now.
+Json describe_identity(const std::shared_ptr<Identity>& identity) {
+  if (!identity) return {};
+  Json json;
+  json["name"] = identity->name() ? Json(to_string(*identity->name())) : Json();
+  const auto shown = identity->shown();
+  json["issued"] = shown.is_ok() ? Json(shown->issued) : Json();
+  json["expires"] = shown.is_ok() ? Json(shown->expires) : Json();
+  json["trouble"] = shown.is_ok() ? Json() : Json(shown.status().message());
+  return json;
+}
+
 }  // namespace
 
 void Examiner::examine(ExamineQuestion question, std::function<void(std::string)> answer) {
@@ -94,6 +106,8 @@ std::string Examiner::report(const ExamineQuestion& question) {
   found["node"] = self_.name;
   found["version"] = SQUARE_VERSION;
   found["protocol"] = kProtocolVersion;
+  found["identity"] = describe_identity(self_.identity);
+  found["is_sealed"] = is_sealed_;
   found["peers"] = Json::array();
   for (const rpc::Asked& asked : rpc::ask_all(self_, peers, time - kWindow, is_stopping_)) {
     found["peers"].push_back(to_json(asked));

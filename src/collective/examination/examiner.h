@@ -24,8 +24,9 @@ inline constexpr std::size_t kMaxQuestions = 4;
 class Examiner {
  public:
   // `metrics` blocks for a moment; it is called until stop().
-  Examiner(rpc::Self self, std::function<NodeMetrics()> metrics)
-      : self_(std::move(self)), metrics_(std::move(metrics)) {}
+  // `is_sealed`: the node seals its groups' blocks.
+  Examiner(rpc::Self self, bool is_sealed, std::function<NodeMetrics()> metrics)
+      : self_(std::move(self)), is_sealed_(is_sealed), metrics_(std::move(metrics)) {}
   ~Examiner() { stop(); }
   Examiner(const Examiner&) = delete;
   Examiner& operator=(const Examiner&) = delete;
@@ -47,6 +48,7 @@ class Examiner {
   bool sleep_until(std::chrono::steady_clock::time_point end);
 
   const rpc::Self self_;
+  const bool is_sealed_;
   const std::function<NodeMetrics()> metrics_;
   std::atomic<bool> is_stopping_ = false;
   std::mutex mutex_;

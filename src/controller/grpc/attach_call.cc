@@ -9,22 +9,20 @@
 
 namespace square::controller {
 
-AttachCall::AttachCall(Coordinator* coordinator, Inquiries* inquiries, std::shared_ptr<Identity> identity,
+AttachCall::AttachCall(std::optional<Host> host, std::shared_ptr<Identity> identity,
                        grpc::CallbackServerContext* context)
-    : coordinator_(coordinator), inquiries_(inquiries), identity_(std::move(identity)), context_(context) {}
+    : host_(host), identity_(std::move(identity)), context_(context) {}
 
-std::shared_ptr<AttachCall> AttachCall::begin(Coordinator& coordinator, Inquiries& inquiries,
-                                              std::shared_ptr<Identity> identity,
+std::shared_ptr<AttachCall> AttachCall::begin(const Host& host, std::shared_ptr<Identity> identity,
                                               grpc::CallbackServerContext* context) {
-  const std::shared_ptr<AttachCall> call(
-      new AttachCall(&coordinator, &inquiries, std::move(identity), context));
+  const std::shared_ptr<AttachCall> call(new AttachCall(host, std::move(identity), context));
   call->self_ = call;
   call->StartRead(&call->incoming_);
   return call;
 }
 
 AttachCall* AttachCall::refuse(grpc::CallbackServerContext* context, Status reason) {
-  const std::shared_ptr<AttachCall> call(new AttachCall(nullptr, nullptr, nullptr, context));
+  const std::shared_ptr<AttachCall> call(new AttachCall(std::nullopt, nullptr, context));
   call->self_ = call;
   call->close(std::move(reason), false);
   return call.get();
@@ -82,7 +80,7 @@ void AttachCall::OnWriteDone(bool /*ok*/) {
 
 void AttachCall::OnReadDone(bool ok) {
   if (!ok) {
-    if (!node_.empty() && !said_goodbye_) coordinator_->lost(node_, this);
+    if (!node_.empty() && !said_goodbye_) host_->coordinator.lost(node_, this);
     close(Status::ok(), true);
     return;
   }
@@ -94,7 +92,7 @@ void AttachCall::OnReadDone(bool ok) {
       return;
     }
   }
-  if (!node_.empty() && !said_goodbye_) coordinator_->lost(node_, this);
+  if (!node_.empty() && !said_goodbye_) host_->coordinator.lost(node_, this);
   // Without an error of its own the line is over because it does not read, or is being closed already.
   close(status, status.is_ok() && !said_goodbye_);
 }
@@ -130,19 +128,22 @@ Status AttachCall::receive() {
   switch (incoming_.event_case()) {
     case Event::kHello: {
       SQUARE_RETURN_IF_ERROR(admit());
-      Status joined = coordinator_->join(incoming_.hello(), shared_from_this());
+      Status joined = host_->coordinator.join(incoming_.hello(), shared_from_this());
       if (joined.is_ok()) node_ = incoming_.hello().node();
       return joined;
     }
-    case Event::kHeartbeat: coordinator_->heartbeat(node_, this, incoming_.heartbeat()); break;
-    case Event::kBrokenLinks: coordinator_->broken_links(node_, this, incoming_.broken_links()); break;
-    case Event::kInstalled: coordinator_->installed(node_, this, Epoch(incoming_.installed().epoch())); break;
-    case Event::kLacking: coordinator_->lacking(node_, this, Epoch(incoming_.lacking().epoch())); break;
-    case Event::kClosed: coordinator_->closed(node_, this, incoming_.closed()); break;
-    case Event::kExamined: inquiries_->answer(node_, incoming_.examined()); break;
+    case Event::kHeartbeat: host_->coordinator.heartbeat(node_, this, incoming_.heartbeat()); break;
+    case Event::kBrokenLinks: host_->coordinator.broken_links(node_, this, incoming_.broken_links()); break;
+    case Event::kInstalled:
+      host_->coordinator.installed(node_, this, Epoch(incoming_.installed().epoch()));
+      break;
+    case Event::kLacking: host_->coordinator.lacking(node_, this, Epoch(incoming_.lacking().epoch())); break;
+    case Event::kClosed: host_->coordinator.closed(node_, this, incoming_.closed()); break;
+    case Event::kExamined: host_->inquiries.answer(node_, incoming_.examined()); break;
+    case Event::kSights: host_->suspicions.note(node_, incoming_.sights()); break;
     case Event::kGoodbye:
       said_goodbye_ = true;
-      coordinator_->goodbye(node_, this);
+      host_->coordinator.goodbye(node_, this);
       break;
     case Event::EVENT_NOT_SET: break;  // of a later release
   }

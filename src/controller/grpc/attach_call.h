@@ -9,6 +9,7 @@
 
 #include "controller/coordinator.h"
 #include "controller/grpc/inquiries.h"
+#include "controller/grpc/suspicions.h"
 #include "controller/node_line.h"
 #include "square/identity.h"
 #include "square/v1/controller.grpc.pb.h"
@@ -23,8 +24,13 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
                          public std::enable_shared_from_this<AttachCall> {
  public:
   // The call keeps itself alive until gRPC is done with it.
-  static std::shared_ptr<AttachCall> begin(Coordinator& coordinator, Inquiries& inquiries,
-                                           std::shared_ptr<Identity> identity,
+  // `host`: what it tells of the node; lives longer.
+  struct Host {
+    Coordinator& coordinator;
+    Inquiries& inquiries;
+    Suspicions& suspicions;
+  };
+  static std::shared_ptr<AttachCall> begin(const Host& host, std::shared_ptr<Identity> identity,
                                            grpc::CallbackServerContext* context);
   // A call that is refused at once.
   static AttachCall* refuse(grpc::CallbackServerContext* context, Status reason);
@@ -37,7 +43,7 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
   void OnDone() override;
 
  private:
-  AttachCall(Coordinator* coordinator, Inquiries* inquiries, std::shared_ptr<Identity> identity,
+  AttachCall(std::optional<Host> host, std::shared_ptr<Identity> identity,
              grpc::CallbackServerContext* context);
 
   Status admit();
@@ -46,8 +52,7 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
   void write_next();
   void finish_if_idle();
 
-  Coordinator* const coordinator_;  // null: refused
-  Inquiries* const inquiries_;      // as well
+  const std::optional<Host> host_;  // none: refused
   const std::shared_ptr<Identity> identity_;
   std::optional<PeerCertificate> certificate_;  // of the node
   grpc::CallbackServerContext* const context_;

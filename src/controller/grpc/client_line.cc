@@ -93,6 +93,7 @@ ClientLine::ClientLine(ControllerClientOptions options, std::vector<std::string>
       events_(std::move(events)),
       dial_(std::move(dial)),
       recollection_(recollection),
+      beats_(options_.node_name, events_, options_.group_keys),
       candidates_(options_.node_name, std::move(controllers), options_.successor),
       incarnation_(draw_incarnation()),
       outbox_(std::make_shared<Outbox>()),
@@ -260,6 +261,7 @@ Status ClientLine::serve_connection(const std::string& address) {
     hello.mutable_hello()->set_successor(options_.successor->address);
     hello.mutable_hello()->set_standing(options_.successor->standing);
   }
+  beats_.introduce(*hello.mutable_hello());
   if (auto past = recollection_.past()) *hello.mutable_hello()->mutable_past() = *std::move(past);
   write(connection, hello);
 
@@ -388,34 +390,17 @@ void ClientLine::write(const ConnectionPtr& connection, const v1::NodeEvent& eve
   if (!connection->over && connection->stream) connection->stream->Write(event);
 }
 
-void ClientLine::note_use(CollectiveId collective, std::uint64_t bytes) {
-  const std::lock_guard lock(use_mutex_);
-  used_[collective] += bytes;
-}
-
 void ClientLine::report_broken_links(std::vector<std::string> peers) {
   const std::lock_guard lock(mutex_);
   broken_links_ = std::move(peers);
   if (welcomed_) outbox_->push(broken_links_event(*broken_links_), connections_);
 }
 
-v1::NodeEvent ClientLine::heartbeat_event() {
+void ClientLine::report_sights(const std::vector<BlockSight>& sights) {
   v1::NodeEvent event;
-  v1::Heartbeat& beat = *event.mutable_heartbeat();
-  if (events_.heard) {
-    for (const std::string& peer : events_.heard()) beat.add_heard(peer);
-  }
-  if (events_.measured) {
-    const TimePoint now = steady_clock().now();
-    for (const LinkReport& report : events_.measured()) *beat.add_links() = to_message(report, now);
-  }
-  const std::lock_guard lock(use_mutex_);
-  for (const auto& [collective, bytes] : std::exchange(used_, {})) {
-    v1::CollectiveUse& use = *beat.add_used();
-    use.set_collective(collective.value());
-    use.set_bytes(bytes);
-  }
-  return event;
+  *event.mutable_sights() = to_message(sights);
+  const std::lock_guard lock(mutex_);
+  if (welcomed_) outbox_->push(std::move(event), connections_);
 }
 
 // Beats the heart, gives up an unanswered hello; returns when to come back, null to end.
@@ -440,7 +425,7 @@ std::optional<ClientLine::Clock::time_point> ClientLine::keep_time(Clock::time_p
     }
   }
   if (beating) {
-    write(connection, heartbeat_event());
+    write(connection, beats_.next());
   }
   return wake;
 }

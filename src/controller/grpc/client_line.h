@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "controller/candidates.h"
+#include "controller/grpc/heartbeats.h"
 #include "controller/part_reader.h"
 #include "controller/recollection.h"
 #include "square/controller_client.h"
@@ -64,9 +65,10 @@ class ClientLine {
   // Until it has heard of all groups of that name that were closed. Errors: DEADLINE_EXCEEDED, CANCELLED.
   Status wait_until_closed(const std::string& group, Clock::time_point end);
   // Goes with the next heartbeat.
-  void note_use(CollectiveId collective, std::uint64_t bytes);
+  void note_use(CollectiveId collective, std::uint64_t bytes) { beats_.note_use(collective, bytes); }
   // Says so, and again over later connections.
   void report_broken_links(std::vector<std::string> peers);
+  void report_sights(const std::vector<BlockSight>& sights);
   // Says goodbye and ends the threads. Idempotent.
   void stop();
 
@@ -86,13 +88,13 @@ class ClientLine {
   bool pause(Duration wait);
   void write_loop();
   std::optional<Clock::time_point> keep_time(Clock::time_point& next_beat);
-  v1::NodeEvent heartbeat_event();
   void write(const ConnectionPtr& connection, const v1::NodeEvent& event);
 
   const ControllerClientOptions options_;
   const ControllerEvents events_;
   const Dial dial_;
   Recollection& recollection_;
+  Heartbeats beats_;
   Candidates candidates_;
   std::optional<PartReader> parts_;  // of the thread that reads, and of its connection
   const std::uint64_t incarnation_;
@@ -116,7 +118,6 @@ class ClientLine {
 
   std::optional<std::vector<std::string>> broken_links_;  // as reported last
 
-  std::mutex use_mutex_;
   std::map<CollectiveId, std::uint64_t> used_;  // bytes, since the last heartbeat
 
   std::thread reader_;

@@ -19,6 +19,7 @@
 #include "base/net/address.h"
 #include "controller/grpc/client_line.h"
 #include "controller/grpc/inquiries.h"
+#include "controller/grpc/key_exchange.h"
 #include "controller/grpc/status.h"
 #include "controller/protocol.h"
 #include "trust/grpc/credentials.h"
@@ -104,6 +105,17 @@ class ControllerClient::Core {
        ControllerEvents events)
       : options_(options),
         recollection_(options.node_name),
+        exchange_(
+            options.group_keys,
+            [this](const auto& request, auto& response, auto end) {
+              return call(end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
+                stub.async()->ListKeyShares(&context, &request, &response, std::move(done));
+              });
+            },
+            [this](Duration wait) {
+              std::unique_lock lock(mutex_);
+              return !changed_.wait_for(lock, wait, [this] { return stopping_; });
+            }),
         line_(
             options, controllers, std::move(events),
             [identity = options.identity, are_several = controllers.size() > 1](const std::string& address) {
@@ -132,6 +144,7 @@ class ControllerClient::Core {
   void note_use(CollectiveId collective, std::uint64_t bytes) { line_.note_use(collective, bytes); }
 
   void report_broken_links(std::vector<std::string> peers) { line_.report_broken_links(std::move(peers)); }
+  void report_sights(const std::vector<BlockSight>& sights) { line_.report_sights(sights); }
   [[nodiscard]] std::string controller() const { return line_.controller(); }
 
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
@@ -269,16 +282,22 @@ class ControllerClient::Core {
 
   Result<GroupRegistration> call_register(const GroupSpec& group, const v1::RegisterGroupRequest& request,
                                           const Patience& patience, std::uint64_t losses) {
+    v1::RegisterGroupRequest keyed = request;
+    keyed.set_keys(recollection_.keys_of(group.name));
+    if (exchange_.is_on() && keyed.keys().empty()) {
+      SQUARE_ASSIGN_OR_RETURN(*keyed.mutable_keys(), exchange_.make(group, patience.end));
+    }
     v1::RegisterGroupResponse response;
     const Status status =
         call(patience.end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
-          stub.async()->RegisterGroup(&context, &request, &response, std::move(done));
+          stub.async()->RegisterGroup(&context, &keyed, &response, std::move(done));
         });
     if (!status.is_ok()) return explain(status, group, patience.timeout);
     GroupRegistration registration;
     for (const auto id : response.collectives()) registration.collectives.emplace_back(id);
     registration.epoch = Epoch(response.epoch());
     registration.number = response.number();
+    registration.wrapped_keys = response.keys();
     if (registration.collectives.size() != group.collectives.size()) {
       return internal_error(fmt::format("the controller answered {} collectives of group \"{}\" for {}",
                                         registration.collectives.size(), group.name,
@@ -287,6 +306,8 @@ class ControllerClient::Core {
     // The answer and the activation come on two streams: the plan must be active here as well.
     SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, patience.end)
                                .with_context(fmt::format("group \"{}\"", group.name)));
+    SQUARE_ASSIGN_OR_RETURN(registration.key,
+                            exchange_.open(group, registration.number, registration.wrapped_keys));
     return registration;
   }
 
@@ -356,6 +377,7 @@ class ControllerClient::Core {
 
   const ControllerClientOptions options_;
   controller::Recollection recollection_;
+  const controller::KeyExchange exchange_;
   controller::ClientLine line_;
   std::mutex stop_mutex_;  // one stops, others wait for it
   std::mutex mutex_;
@@ -399,6 +421,8 @@ void ControllerClient::close_group(const std::string& group, std::uint64_t numbe
 void ControllerClient::note_use(CollectiveId collective, std::uint64_t bytes) {
   core_->note_use(collective, bytes);
 }
+
+void ControllerClient::report_sights(const std::vector<BlockSight>& sights) { core_->report_sights(sights); }
 
 void ControllerClient::report_broken_links(std::vector<std::string> peers) {
   core_->report_broken_links(std::move(peers));
@@ -507,6 +531,11 @@ Result<Examination> examine(const std::string& controller_address, const std::sh
         stub.async()->Examine(&context, &request, &response, std::move(done));
       }));
   Examination found{response.version(), response.protocol_version(), {}};
+  for (const v1::Suspicion& one : response.suspicions()) {
+    constexpr double kMillisecondsPerSecond = 1e3;
+    found.suspicions.push_back({one.from(), one.to(), one.count(), SessionId(one.session()),
+                                static_cast<double>(one.milliseconds()) / kMillisecondsPerSecond});
+  }
   for (const auto& node : response.nodes()) {
     found.nodes.push_back({node.name(),
                            node.address(),

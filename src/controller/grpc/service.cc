@@ -89,7 +89,8 @@ grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::
     grpc::CallbackServerContext* context) {
   Status allowed = check(*context);
   if (!allowed.is_ok()) return AttachCall::refuse(context, std::move(allowed));
-  const std::shared_ptr<AttachCall> call = AttachCall::begin(*coordinator_, *inquiries_, identity_, context);
+  const std::shared_ptr<AttachCall> call =
+      AttachCall::begin({*coordinator_, *inquiries_, suspicions_}, identity_, context);
   const std::lock_guard lock(mutex_);
   std::erase_if(lines_, [](const auto& line) { return line.expired(); });
   lines_.push_back(call);
@@ -114,6 +115,7 @@ grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerC
       for (const CollectiveId id : answer->collectives) response->add_collectives(id.value());
       response->set_epoch(answer->epoch.value());
       response->set_number(answer->group);
+      response->set_keys(answer->keys);
     }
     reactor->Finish(to_grpc(answer.status()));
   });
@@ -135,6 +137,29 @@ grpc::ServerUnaryReactor* ControllerService::Regroup(grpc::CallbackServerContext
                                  if (answer.is_ok()) *response->mutable_group() = to_message(*answer);
                                  reactor->Finish(to_grpc(answer.status()));
                                });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* ControllerService::ListKeyShares(grpc::CallbackServerContext* context,
+                                                           const v1::ListKeySharesRequest* request,
+                                                           v1::ListKeySharesResponse* response) {
+  Status status = check_no_tenant(*context);
+  if (status.is_ok() && request->nodes_size() > static_cast<int>(kMaxGroupMembers))
+    status = invalid_argument(fmt::format("more than {} nodes", kMaxGroupMembers));
+  if (status.is_ok()) {
+    std::map<std::string, std::string> shares;
+    for (NodeInformation& node : coordinator_.load()->nodes()) {
+      if (node.connected) shares.emplace(std::move(node.name), std::move(node.key_share));
+    }
+    for (const std::string& node : request->nodes()) {
+      v1::ListKeySharesResponse::Node& added = *response->add_nodes();
+      const auto share = shares.find(node);
+      added.set_connected(share != shares.end());
+      if (added.connected()) added.set_share(share->second);
+    }
+  }
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  reactor->Finish(to_grpc(status));
   return reactor;
 }
 
@@ -199,8 +224,9 @@ grpc::ServerUnaryReactor* ControllerService::Examine(grpc::CallbackServerContext
   const auto longest = static_cast<std::uint64_t>(kMaxInquiryTime.count());
   const Duration time(static_cast<std::int64_t>(std::min(request->time_nanoseconds(), longest)));
   inquiries_->begin(coordinator_.load()->attendance(), time,
-                    [reactor, response](const Result<v1::ExamineResponse>& answer) {
+                    [this, reactor, response](const Result<v1::ExamineResponse>& answer) {
                       if (answer.is_ok()) *response = *answer;
+                      if (answer.is_ok()) suspicions_.list(*response);
                       reactor->Finish(to_grpc(answer.status()));
                     });
   return reactor;

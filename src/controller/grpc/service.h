@@ -45,6 +45,9 @@ class ControllerService final : public v1::Controller::CallbackService {
                                           v1::RegisterGroupResponse* response) override;
   grpc::ServerUnaryReactor* Regroup(grpc::CallbackServerContext* context, const v1::RegroupRequest* request,
                                     v1::RegroupResponse* response) override;
+  grpc::ServerUnaryReactor* ListKeyShares(grpc::CallbackServerContext* context,
+                                          const v1::ListKeySharesRequest* request,
+                                          v1::ListKeySharesResponse* response) override;
   grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context, const v1::GetPlanRequest* request,
                                     v1::GetPlanResponse* response) override;
   grpc::ServerUnaryReactor* ListLinks(grpc::CallbackServerContext* context,
@@ -74,6 +77,7 @@ class ControllerService final : public v1::Controller::CallbackService {
   const std::shared_ptr<Identity> identity_;
   Doorkeeper* door_ = nullptr;
   const std::shared_ptr<Inquiries> inquiries_;
+  Suspicions suspicions_;
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<AttachCall>> lines_;
   mutable std::map<std::string, TimePoint> waiting_;  // nodes, and when they called last

@@ -131,6 +131,7 @@ void CodeAdder::add(OperationId id, Operation& operation) {
     FrameHeader header = item.frame.header;
     header.offset_bytes = stream_.terms[i]->generation_offset(header);
     if (i == 0) sum = header;
+    sum.is_audited = sum.is_audited || header.is_audited;
     agree = agree && header.offset_bytes == sum.offset_bytes && header.total_bytes == sum.total_bytes &&
             header.block_bytes == sum.block_bytes && header.element_type == sum.element_type;
     inputs.push_back(std::move(item.frame.payload));
@@ -165,6 +166,7 @@ void CodeAdder::on_added(OperationId id, const std::optional<Frame>& sum,
   const auto found = operations_.find(id);
   if (found == operations_.end()) return;
   if (sum) {
+    if (sum->header.is_audited) node_->auditor.note(*sum, "");
     for (const auto& child : children_) child->enqueue(*sum, guard);
   }
   found->second.is_adding = false;

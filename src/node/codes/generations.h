@@ -90,10 +90,4 @@ class Generations {
   std::map<StreamKey, std::uint64_t> passed_;
 };
 
-// Writes the missing blocks of a solution into every destination; the known ones are read from the first.
-// Returns those of them that are not what the source says they are, by its checksums: somebody on the way
-// added wrongly. Any thread.
-std::vector<std::size_t> write_solution(const Generations::Solution& solution, const BlockShape& shape,
-                                        const std::vector<std::byte*>& destinations);
-
 }  // namespace square

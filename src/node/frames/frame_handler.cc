@@ -91,7 +91,7 @@ void FrameHandler::take_block(LinkHandle link, IncomingLink& from, IncomingStrea
   const std::size_t size = arrival.payload_bytes();
   arrival.guard = stream.take(arrival.header().hop_sequence, size);
   // An operation keeps the size that an older plan gave its blocks, which this node may never have had.
-  if (!arrival.guard || size > kMaxBlockBytes) {
+  if (!arrival.guard || size > kMaxPayloadBytes) {
     node.refuse_frame();
     log(LogLevel::kError, {.component = "node", .node = node.options.name, .peer = from.peer()},
         "{}: node \"{}\" sent what it has no credit for; closing the link", node.options.name, from.peer());
@@ -100,6 +100,7 @@ void FrameHandler::take_block(LinkHandle link, IncomingLink& from, IncomingStrea
   arrival.frees_credit = stream.tells_with_next();
   from.count_block(stream.tally(), size);
   if (from.way_back() != nullptr) from.way_back()->charge_receipt(size);
+  if (arrival.header().is_audited) node.auditor.note(arrival.frame, arrival.from);
   if (!arrival.stream->is_member) parts_.operations.on_relayed();
   if (const Status there = check_members(arrival); !there.is_ok()) return answer_abort(arrival, there);
   Collective& collective = parts_.groups[arrival.stream->collective];
@@ -126,8 +127,11 @@ std::shared_ptr<Operation> FrameHandler::operation_for(const Arrival& arrival, C
   const OperationKey key = operation_of(arrival);
   const NodeId root = arrival.stream->session->root;
   const std::string& root_name = arrival.plan->name_of(root);
-  const Status alive =
-      parts_.groups.check_life(key.collective, {header.session, root, root_name}, header.incarnation);
+  // Of a sealed group another process of the source could not have the key: nothing of it is taken anyway.
+  const bool is_sealed = parts_.groups.key_of(key.collective) != nullptr;
+  const Status alive = is_sealed ? Status::ok()
+                                 : parts_.groups.check_life(key.collective, {header.session, root, root_name},
+                                                            header.incarnation);
   if (!alive.is_ok()) parts_.failures.poison(key, alive);
   if (alive.is_ok() && collective.has_finished(key.operation)) {
     if (!is_planted(Bug::kLastWordOnce))

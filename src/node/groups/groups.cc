@@ -77,7 +77,13 @@ void Groups::learn(const PlanCollective& planned) {
   if (collective.group.empty() && !collective.is_closed) set_group(planned.id, collective, planned.group);
 }
 
+trust::GroupKeyPtr Groups::key_of(CollectiveId collective) const {
+  const auto key = keys_.find(look(collective).group);
+  return key == keys_.end() ? nullptr : key->second;
+}
+
 std::vector<CollectiveId> Groups::close(const std::string& group) {
+  keys_.erase(group);
   const auto found = by_group_.find(group);
   if (found == by_group_.end()) return {};
   const std::vector<CollectiveId> closed(found->second.begin(), found->second.end());

@@ -14,6 +14,7 @@
 #include "square/ids.h"
 #include "square/plan.h"
 #include "square/status.h"
+#include "trust/block_seal.h"
 
 namespace square {
 
@@ -65,6 +66,10 @@ class Groups {
   // are told of its failure, and their calls are compared with it.
   void learn(const PlanCollective& planned);
 
+  // What the group's blocks are sealed with, until it is closed; null of those of which nothing is known.
+  void set_key(const std::string& group, trust::GroupKeyPtr key) { keys_[group] = std::move(key); }
+  [[nodiscard]] trust::GroupKeyPtr key_of(CollectiveId collective) const;
+
   // Members here call nothing more in the group: its collectives have none any more, and what else is
   // said of them is of no group. Gives those that were not closed before.
   std::vector<CollectiveId> close(const std::string& group);
@@ -89,6 +94,7 @@ class Groups {
   void set_group(CollectiveId id, Collective& collective, const std::string& group);
 
   std::map<CollectiveId, Collective> collectives_;
+  std::map<std::string, trust::GroupKeyPtr, std::less<>> keys_;
   std::map<std::string, std::set<CollectiveId>, std::less<>> by_group_;  // but for those of none
 };
 

@@ -17,10 +17,10 @@ std::size_t BlockShape::bytes_of(std::size_t block) const {
 }
 
 bool BlockShape::fits(const FrameHeader& header, std::size_t payload_bytes) const {
-  if (BlockShape{header.total_bytes, header.block_bytes, header.layout} != *this) return false;
+  if (of(header) != *this) return false;
   if (header.offset_bytes % block_bytes != 0 || header.offset_bytes / block_bytes >= block_count())
     return false;
-  return payload_bytes == bytes_of(header.offset_bytes / block_bytes);
+  return payload_bytes == bytes_of(header.offset_bytes / block_bytes) + (is_sealed ? trust::kSealBytes : 0);
 }
 
 LandingZone::LandingZone(BlockShape shape, std::function<void()> drained)
@@ -30,8 +30,9 @@ Landing LandingZone::land(const FrameHeader& header, const Buffer& payload) {
   if (!shape_.fits(header, payload.size_bytes())) return {};
   const std::size_t block = header.offset_bytes / shape_.block_bytes;
   if (!enter(header, block)) return {};
-  write(header, payload);
-  const bool counts = leave(block);
+  const bool is_written = write(header, payload);
+  const bool counts = leave(block, is_written);
+  if (!is_written) return {};
   auto landing = std::make_shared<LandedBlock>(shared_from_this(), block, payload.size_bytes());
   if (counts) landing->keep();
   return landing;
@@ -45,11 +46,12 @@ bool LandingZone::enter(const FrameHeader& header, std::size_t block) {
   return true;
 }
 
-bool LandingZone::leave(std::size_t block) {
+bool LandingZone::leave(std::size_t block, bool is_written) {
   bool counts = false;
   {
     const std::lock_guard lock(mutex_);
-    counts = counts_at_once(block);
+    if (!is_written) claimed_[block] = false;
+    counts = is_written && counts_at_once(block);
     if (--writing_ > 0 || !closed_) return counts;
   }
   drained_();
@@ -88,13 +90,26 @@ bool LandingZone::is_drained() const {
   return closed_ && writing_ == 0;
 }
 
-CopyZone::CopyZone(BlockShape shape, std::vector<std::byte*> destinations, std::function<void()> drained)
-    : LandingZone(shape, std::move(drained)), destinations_(std::move(destinations)) {}
+CopyZone::CopyZone(BlockShape shape, std::vector<std::byte*> destinations, std::function<void()> drained,
+                   std::shared_ptr<const trust::BlockOpener> opener)
+    : LandingZone(shape, std::move(drained)),
+      destinations_(std::move(destinations)),
+      opener_(std::move(opener)) {}
 
 bool CopyZone::admits(const FrameHeader&, std::size_t) const { return true; }
 
-void CopyZone::write(const FrameHeader& header, const Buffer& payload) {
-  for (std::byte* destination : destinations_) payload.copy_to(destination + header.offset_bytes);
+bool CopyZone::write(const FrameHeader& header, const Buffer& payload) {
+  const auto copy = [&](const Buffer& data) {
+    for (std::byte* destination : destinations_) data.copy_to(destination + header.offset_bytes);
+  };
+  if (!opener_) {
+    copy(payload);
+    return true;
+  }
+  // Nothing that is not known to be right comes into a member's buffer, which may be its input, too.
+  const auto opened = opener_->open(header.offset_bytes / shape().block_bytes, payload);
+  if (opened) copy(*opened);
+  return opened.has_value();
 }
 
 bool CopyZone::counts_at_once(std::size_t) { return false; }
@@ -156,7 +171,8 @@ LandingTable::Place LandingTable::find(LinkHandle link, const FrameHeader& heade
 }
 
 Landing LandingTable::land(LinkHandle link, Frame& frame) const {
-  if (frame.header.type != FrameType::kBlock) return {};
+  // The strand looks at what is audited.
+  if (frame.header.type != FrameType::kBlock || frame.header.is_audited) return {};
   const Place place = find(link, frame.header);
   if (!place.zone) return {};
   Landing landing = place.zone->land(frame.header, frame.payload);

@@ -16,6 +16,7 @@
 #include "node/plan/installed_collective.h"
 #include "square/frame.h"
 #include "square/transport.h"
+#include "trust/block_seal.h"
 
 namespace square {
 
@@ -50,9 +51,13 @@ struct BlockShape {
   std::uint64_t total_bytes = 0;
   std::uint32_t block_bytes = 0;
   Epoch layout{0};  // as in FrameHeader
+  bool is_sealed = false;
 
+  static BlockShape of(const FrameHeader& header) {
+    return {header.total_bytes, header.block_bytes, header.layout, header.is_sealed};
+  }
   [[nodiscard]] std::size_t block_count() const;
-  // Precondition: below block_count().
+  // Of the tensor, without what sealing adds. Precondition: below block_count().
   [[nodiscard]] std::size_t bytes_of(std::size_t block) const;
   // Whether a block with this header is of this shape and has the size that goes with its place.
   [[nodiscard]] bool fits(const FrameHeader& header, std::size_t payload_bytes) const;
@@ -93,12 +98,13 @@ class LandingZone : public std::enable_shared_from_this<LandingZone> {
  private:
   // With the mutex held: whether the zone takes a block that fits and that nobody has claimed.
   [[nodiscard]] virtual bool admits(const FrameHeader& header, std::size_t block) const = 0;
-  virtual void write(const FrameHeader& header, const Buffer& payload) = 0;
+  // False where the block is not what its source has sealed: nothing is written then.
+  virtual bool write(const FrameHeader& header, const Buffer& payload) = 0;
   // With the mutex held, after write(). True: the block counts whatever the strand says.
   virtual bool counts_at_once(std::size_t block) = 0;
 
   bool enter(const FrameHeader& header, std::size_t block);
-  bool leave(std::size_t block);
+  bool leave(std::size_t block, bool is_written);
 
   const BlockShape shape_;
   std::function<void()> drained_;
@@ -111,14 +117,17 @@ class LandingZone : public std::enable_shared_from_this<LandingZone> {
 // Of a multicast: blocks are copied to every destination, and the strand decides which count.
 class CopyZone final : public LandingZone {
  public:
-  CopyZone(BlockShape shape, std::vector<std::byte*> destinations, std::function<void()> drained);
+  // `opener`: of blocks that are sealed; null where they are not.
+  CopyZone(BlockShape shape, std::vector<std::byte*> destinations, std::function<void()> drained,
+           std::shared_ptr<const trust::BlockOpener> opener = nullptr);
 
  private:
   [[nodiscard]] bool admits(const FrameHeader& header, std::size_t block) const override;
-  void write(const FrameHeader& header, const Buffer& payload) override;
+  bool write(const FrameHeader& header, const Buffer& payload) override;
   bool counts_at_once(std::size_t block) override;
 
   const std::vector<std::byte*> destinations_;
+  const std::shared_ptr<const trust::BlockOpener> opener_;
 };
 
 // The open zones of a node, and who may write to them: the neighbours that are parents in the

@@ -16,6 +16,7 @@ constexpr unsigned kSequenceBits = 48;
 constexpr std::uint32_t kDoneFlag = 1;
 constexpr std::uint32_t kAcceptingFlag = 2;
 constexpr std::uint32_t kAwaitedFlag = 4;
+constexpr std::uint32_t kForgedFlag = 8;
 
 using wire::bytes_for;
 using wire::flatten;
@@ -37,7 +38,7 @@ Buffer encode_acknowledgement(const Acknowledgement& ack) {
   bytes.reserve(kAckHeaderBytes + bytes_for(ack.bits.size()) + kSeenBytes * ack.seen.size());
   put(bytes, ack.destination.value());
   put(bytes, (ack.done ? kDoneFlag : 0U) | (ack.accepting ? kAcceptingFlag : 0U) |
-                 (ack.awaited ? kAwaitedFlag : 0U));
+                 (ack.awaited ? kAwaitedFlag : 0U) | (ack.forged ? kForgedFlag : 0U));
   put(bytes, ack.first_missing);
   put(bytes, static_cast<std::uint32_t>(ack.bits.size()));
   put(bytes, static_cast<std::uint32_t>(ack.seen.size()));
@@ -64,6 +65,7 @@ Result<Acknowledgement> decode_acknowledgement(const Buffer& payload) {
   ack.done = (flags & kDoneFlag) != 0;
   ack.accepting = (flags & kAcceptingFlag) != 0;
   ack.awaited = (flags & kAwaitedFlag) != 0;
+  ack.forged = (flags & kForgedFlag) != 0;
   ack.first_missing = get<std::uint32_t>(bytes, 8);
   ack.bits = wire::get_bits(bytes, kAckHeaderBytes, bits);
   for (std::size_t i = 0; i < streams; ++i) {

@@ -30,6 +30,8 @@ struct Acknowledgement {
   bool accepting = true;
   // A source waits for it: it asked, or may now send again what was refused.
   bool awaited = false;
+  // Of late a block was not what the source has sealed.
+  bool forged = false;
   // Has all blocks below this one, and those whose bit is set from here on.
   std::uint32_t first_missing = 0;
   std::vector<bool> bits;

@@ -19,6 +19,16 @@ float largest_magnitude(const Buffer& floats) {
 
 }  // namespace
 
+CargoFrames::CargoFrames(What what) : what_(std::move(what)) {
+  if (!what_.sealing.key) return;
+  const BlockShape shape{what_.data.size_bytes(), static_cast<std::uint32_t>(what_.block_bytes), what_.layout,
+                         true};
+  cipher_ = std::make_unique<const trust::BlockCipher>(
+      *what_.sealing.key,
+      sealed_cargo(what_.sealing, what_.incarnation, what_.session, what_.operation, shape),
+      trust::BlockCipher::draw_salt());
+}
+
 std::size_t CargoFrames::block_count() const {
   return std::max<std::size_t>(1, (what_.data.size_bytes() + what_.block_bytes - 1) / what_.block_bytes);
 }
@@ -26,6 +36,7 @@ std::size_t CargoFrames::block_count() const {
 FrameHeader CargoFrames::header(const LocalStream& local, FrameType type, std::uint64_t sequence) const {
   FrameHeader header;
   header.type = type;
+  header.is_sealed = cipher_ != nullptr;
   set_stream(header, local.key);
   header.operation = what_.operation;
   header.incarnation = what_.incarnation;
@@ -38,9 +49,13 @@ FrameHeader CargoFrames::header(const LocalStream& local, FrameType type, std::u
 }
 
 Buffer CargoFrames::data_of(std::size_t block) const {
-  if (block >= block_count()) return {};
   const std::size_t offset = block * what_.block_bytes;
   return what_.data.range(offset, std::min(what_.block_bytes, what_.data.size_bytes() - offset));
+}
+
+Buffer CargoFrames::payload_of(std::size_t block) const {
+  if (block >= block_count()) return {};
+  return cipher_ ? cipher_->seal(block, data_of(block)) : data_of(block);
 }
 
 Buffer CargoFrames::sum_of(const LocalStream& local, std::size_t first, bool are_floats) const {
@@ -50,12 +65,13 @@ Buffer CargoFrames::sum_of(const LocalStream& local, std::size_t first, bool are
   for (std::uint32_t b = 0; b < code->blocks; ++b) {
     if (part->row[b] == 0) continue;
     factors.push_back(part->row[b]);
-    blocks.push_back(*payload_of_frame(data_of(first + b), *code, b));
+    blocks.push_back(*payload_of_frame(payload_of(first + b), *code, b));
   }
   return to_bytes(*sum_of_payloads(*code, factors, blocks), *code);
 }
 
 bool CargoFrames::can_be_floats(const PlanCode& code, std::size_t first) const {
+  if (cipher_) return false;  // sealed blocks are no floats
   if (code.field != FieldKind::kFloat32 || what_.elements != ElementType::kFloat32) return false;
   if (what_.data.size_bytes() % sizeof(float) != 0) return false;
   FloatScale scale;
@@ -65,15 +81,20 @@ bool CargoFrames::can_be_floats(const PlanCode& code, std::size_t first) const {
 }
 
 // One checksum for all children.
-Frame CargoFrames::sent_often(const LocalStream& local, FrameHeader header, Buffer payload) {
+Frame CargoFrames::sent_often(const LocalStream& local, FrameHeader header, Buffer payload) const {
   if (local.children.size() > 1) payload.remember_checksum();
-  return {header, std::move(payload)};
+  Frame frame{header, std::move(payload)};
+  if (what_.auditor != nullptr && what_.auditor->is_suspect(what_.session)) {
+    frame.header.is_audited = true;
+    what_.auditor->note(frame, "");
+  }
+  return frame;
 }
 
 Frame CargoFrames::block(const LocalStream& local, std::size_t block, std::uint64_t sequence) const {
   FrameHeader made = header(local, FrameType::kBlock, sequence);
   made.offset_bytes = block * what_.block_bytes;
-  return sent_often(local, made, data_of(block));
+  return sent_often(local, made, payload_of(block));
 }
 
 Frame CargoFrames::of_generation(const LocalStream& local, std::size_t first, std::uint64_t sequence,
@@ -82,7 +103,7 @@ Frame CargoFrames::of_generation(const LocalStream& local, std::size_t first, st
   if (are_floats) made.element_type = static_cast<std::uint8_t>(ElementType::kFloat32);
   made.offset_bytes = (first + local.block.value_or(0)) * what_.block_bytes;
   return sent_often(local, made,
-                    local.block ? data_of(first + *local.block) : sum_of(local, first, are_floats));
+                    local.block ? payload_of(first + *local.block) : sum_of(local, first, are_floats));
 }
 
 Frame CargoFrames::probe(const LocalStream& local, std::uint64_t sequence) const {

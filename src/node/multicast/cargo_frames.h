@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
+#include "node/audit/auditor.h"
+#include "node/multicast/sealing.h"
 #include "node/plan/installed_collective.h"
 #include "square/buffer.h"
 #include "square/frame.h"
@@ -20,8 +23,11 @@ class CargoFrames {
     Buffer data;
     std::size_t block_bytes = 0;
     ElementType elements = ElementType::kBytes;  // codes of floats are for kFloat32 only
+    SessionId session;
+    Sealing sealing{};
+    Auditor* auditor = nullptr;  // of the node; none: nothing is audited
   };
-  explicit CargoFrames(What what) : what_(std::move(what)) {}
+  explicit CargoFrames(What what);
 
   [[nodiscard]] std::size_t block_bytes() const { return what_.block_bytes; }
   // Also an operation of no bytes tells its destinations so: with one empty block.
@@ -39,12 +45,14 @@ class CargoFrames {
 
  private:
   [[nodiscard]] FrameHeader header(const LocalStream& local, FrameType type, std::uint64_t sequence) const;
-  // Nothing past the end: the last generation of a code has such blocks.
   [[nodiscard]] Buffer data_of(std::size_t block) const;
+  // Sealed, if it is to be. Nothing past the end: the last generation of a code has such blocks.
+  [[nodiscard]] Buffer payload_of(std::size_t block) const;
   [[nodiscard]] Buffer sum_of(const LocalStream& local, std::size_t first, bool are_floats) const;
-  static Frame sent_often(const LocalStream& local, FrameHeader header, Buffer payload);
+  [[nodiscard]] Frame sent_often(const LocalStream& local, FrameHeader header, Buffer payload) const;
 
   const What what_;
+  std::unique_ptr<const trust::BlockCipher> cipher_;  // none: blocks go as they are
 };
 
 }  // namespace square

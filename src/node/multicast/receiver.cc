@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "node/codes/coded_payload.h"
+#include "node/codes/solution.h"
 #include "node/links/tick.h"
 
 namespace square {
@@ -36,7 +37,8 @@ Receiver::Receiver(std::shared_ptr<NodeContext> node, Place place, Shape shape, 
       answer_(std::move(answer)),
       on_done_(std::move(on_done)),
       have_(shape.block_count()),
-      generations_(shape.block_count()) {}
+      generations_(shape.block_count()),
+      unsealer_(node_, {place.incarnation, place.session, place.operation}, shape) {}
 
 Receiver::~Receiver() {
   close_zone();
@@ -73,8 +75,9 @@ void Receiver::open(std::vector<std::byte*> destinations) {
   const auto drained = life_.bind([this] {
     if (is_cancelled_ && is_drained()) on_done_();
   });
-  zone_ = std::make_shared<CopyZone>(shape_, destinations_,
-                                     [drained, executor = &node_->executor] { executor->post(drained); });
+  zone_ = std::make_shared<CopyZone>(
+      shape_, destinations_, [drained, executor = &node_->executor] { executor->post(drained); },
+      unsealer_.opener());
   const bool refused = !accepting_;
   accepting_ = true;
   for (Held& held : held_) {
@@ -91,9 +94,8 @@ void Receiver::open(std::vector<std::byte*> destinations) {
 
 Status Receiver::on_block(Arrival arrival) {
   const FrameHeader& header = arrival.header();
-  if (Shape{header.total_bytes, header.block_bytes, header.layout} != shape_) {
-    return data_loss("two blocks of one operation disagree on its size");
-  }
+  if (Shape::of(header) != shape_)
+    return unsealer_.refuse(arrival, "two blocks of one operation disagree on its size");
   const LocalStream& stream = *arrival.stream;
   const std::size_t size = arrival.payload_bytes();
   const bool is_sum = stream.coded != nullptr && !stream.block;
@@ -101,13 +103,15 @@ Status Receiver::on_block(Arrival arrival) {
   const auto is_there = [&](std::uint64_t offset) { return offset / shape_.block_bytes < have_.size(); };
   const bool is_beyond = stream.coded != nullptr && size == 0 && !is_there(header.offset_bytes) &&
                          is_there(stream.generation_offset(header));
-  const bool fits =
-      is_sum ? size <= shape_.block_bytes + checksum_bytes(*stream.coded_as(has_floats(header)).code) &&
-                   header.offset_bytes % shape_.block_bytes == 0 && is_there(header.offset_bytes)
-             : is_beyond || shape_.fits(header, size);
+  const bool fits = is_sum
+                        ? size <= shape_.block_bytes + (shape_.is_sealed ? trust::kSealBytes : 0) +
+                                      checksum_bytes(*stream.coded_as(has_floats(header)).code) &&
+                              header.offset_bytes % shape_.block_bytes == 0 && is_there(header.offset_bytes)
+                        : is_beyond || shape_.fits(header, size);
   if (!fits) {
-    return data_loss(fmt::format("a block of {} bytes at {} does not fit an operation of {} bytes", size,
-                                 header.offset_bytes, shape_.total_bytes));
+    return unsealer_.refuse(
+        arrival, fmt::format("a block of {} bytes at {} does not fit an operation of {} bytes", size,
+                             header.offset_bytes, shape_.total_bytes));
   }
   tenant_ = stream.tenant;
   Progress& progress = progress_of(arrival.shared_stream());
@@ -132,7 +136,7 @@ Status Receiver::on_block(Arrival arrival) {
 }
 
 bool Receiver::take_block(std::size_t block, Arrival& arrival) {
-  const std::size_t size = arrival.payload_bytes();
+  const std::size_t size = shape_.bytes_of(block);
   // Came twice: nothing to do but to say so.
   if (have_.contains(block)) {
     if (is_rounded(block)) write_again(block, arrival);
@@ -145,6 +149,9 @@ bool Receiver::take_block(std::size_t block, Arrival& arrival) {
     on_delivered(size);
     return true;
   }
+  // Without a key nobody could say what it is.
+  if (!unsealer_.is_ready()) return false;
+  if (!unsealer_.open(block, arrival)) return true;
   if (is_open_) {
     // Claimed by another: a copy of it has landed, and its frame is on the way here.
     if (!zone_->claim(block)) return true;
@@ -163,7 +170,7 @@ bool Receiver::take_block(std::size_t block, Arrival& arrival) {
 void Receiver::write_again(std::size_t block, Arrival& arrival) {
   rounded_[block] = false;
   --delivered_;
-  bytes_delivered_ -= arrival.payload_bytes();
+  bytes_delivered_ -= shape_.bytes_of(block);
   deliver(block, std::move(arrival.frame.payload), std::move(arrival.guard));
 }
 
@@ -222,27 +229,22 @@ void Receiver::deliver(Generations::Solution solution) {
   for (Generations::Part& part : solution.parts) guards.push_back(std::move(part.guard));
   // The guards go back to the strand: credit is counted there.
   auto done = life_.bind([this, guards = std::move(guards)](const Solved& solved) { on_solved(solved); });
-  node_->executor.work(bytes, [solution = std::move(solution), shape = shape_, destinations = destinations_,
-                               done = std::move(done), executor = &node_->executor]() mutable {
-    Solved solved{Generations::name_of(solution), solution.missing,
-                  write_solution(solution, shape, destinations), solution.field == FieldKind::kFloat32};
-    solution = {};
-    executor->post([done = std::move(done), solved = std::move(solved)]() mutable { done(solved); });
-  });
+  node_->executor.work(
+      bytes, [solution = std::move(solution), shape = shape_, destinations = destinations_,
+              opener = unsealer_.opener(), done = std::move(done), executor = &node_->executor]() mutable {
+        Solved solved{Generations::name_of(solution), solution.missing,
+                      write_solution(solution, shape, destinations, opener.get()),
+                      solution.field == FieldKind::kFloat32};
+        solution = {};
+        executor->post([done = std::move(done), solved = std::move(solved)]() mutable { done(solved); });
+      });
 }
 
 // What is wrong is as if it had not come: the source hears that it is missing, and sends it as it is.
 void Receiver::on_solved(const Solved& solved) {
   --copying_;
   generations_.end(solved.generation);
-  if (!solved.wrong.empty()) {
-    node_->refuse_frame();
-    log(LogLevel::kError, {.component = "node", .node = node_->options.name},
-        "{}: session {}: blocks of generation {} are not what the source sent, though every hop was right: a "
-        "node "
-        "that adds has made a mistake; the source is asked for them",
-        node_->options.name, place_.session.value(), solved.generation.second);
-  }
+  if (!solved.wrong.empty()) say_wrong(solved);
   if (solved.are_rounded) rounded_.resize(have_.size());
   std::optional<std::size_t> last;  // of those that are right
   for (const std::size_t block : solved.blocks) {
@@ -258,6 +260,16 @@ void Receiver::on_solved(const Solved& solved) {
   solve();
   if (last) return on_delivered(shape_.bytes_of(*last));  // may be the end
   if (is_cancelled_ && is_drained()) on_done_();
+}
+
+void Receiver::say_wrong(const Solved& solved) {
+  unsealer_.note_wrong();
+  node_->refuse_frame();
+  log(LogLevel::kError, {.component = "node", .node = node_->options.name},
+      "{}: session {}: blocks of generation {} are not what the source sent, though every hop was right: a "
+      "node "
+      "that adds has made a mistake, or somebody has changed what it adds; the source is asked for them",
+      node_->options.name, place_.session.value(), solved.generation.second);
 }
 
 void Receiver::deliver(std::size_t block, Buffer payload, std::shared_ptr<void> guard) {
@@ -329,6 +341,7 @@ void Receiver::answer(const LocalStream& stream, bool is_awaited) {
   ack.done = is_done();
   ack.accepting = accepting_;
   ack.awaited = is_awaited;
+  ack.forged = unsealer_.is_alarmed();
   ack.first_missing = static_cast<std::uint32_t>(have_.first_missing());
   const std::size_t end = std::min(have_.end(), have_.first_missing() + kMaxSpreadBlocks);
   for (std::size_t block = have_.first_missing(); block < end; ++block)

@@ -17,6 +17,7 @@
 #include "node/lifetime.h"
 #include "node/messages/answers.h"
 #include "node/multicast/block_set.h"
+#include "node/multicast/unsealer.h"
 
 namespace square {
 
@@ -39,6 +40,7 @@ class Receiver {
     NodeId self;  // this node
     SessionId session;
     OperationId operation;
+    std::uint32_t incarnation = 0;  // of the source
   };
   Receiver(std::shared_ptr<NodeContext> node, Place place, Shape shape, Answer answer, Done on_done);
   ~Receiver();
@@ -49,8 +51,10 @@ class Receiver {
   // A shape that nobody could fill: its sizes are checked before anything is allocated.
   static Status check(const Shape& shape);
 
+  // What sealed blocks are opened with, once there is a key.
+  void set_sealing(Sealing sealing) { unsealer_.set_sealing(std::move(sealing)); }
   // Every local member has posted: where the session's bytes go in each one's buffer. Again:
-  // changes nothing.
+  // changes nothing. Precondition: blocks that are sealed have a key.
   void open(std::vector<std::byte*> destinations);
 
   // Errors: DATA_LOSS for a block that does not fit the shape.
@@ -76,7 +80,7 @@ class Receiver {
   };
 
   Progress& progress_of(std::shared_ptr<const LocalStream> stream);
-  // Takes the block, or says that there is no room for it: true then.
+  // False where there is no room for it.
   bool take_block(std::size_t block, Arrival& arrival);
   [[nodiscard]] bool is_rounded(std::size_t block) const { return !rounded_.empty() && rounded_[block]; }
   void write_again(std::size_t block, Arrival& arrival);
@@ -93,6 +97,7 @@ class Receiver {
     bool are_rounded = false;
   };
   void on_solved(const Solved& solved);
+  void say_wrong(const Solved& solved);
   void count_delivered(std::size_t bytes);
   void on_delivered(std::size_t bytes);
   void close_zone();
@@ -119,6 +124,7 @@ class Receiver {
   std::set<std::size_t> on_the_way_;  // that it has, and that are being written
   std::vector<bool> rounded_;         // by block: solved as floats; empty until one is
   Generations generations_;
+  Unsealer unsealer_;
   std::size_t copying_ = 0;
   std::size_t delivered_ = 0;
   std::uint64_t bytes_delivered_ = 0;

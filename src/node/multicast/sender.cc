@@ -10,13 +10,16 @@
 namespace square {
 namespace {
 
-CargoFrames frames_of(const NodeContext& node, const InstalledCollective& plan, SessionId session,
+CargoFrames frames_of(NodeContext& node, const InstalledCollective& plan, SessionId session,
                       const Sender::Cargo& cargo) {
   CargoFrames::What what{.operation = cargo.operation,
                          .incarnation = node.options.incarnation,
                          .call = to_bits(cargo.call),
                          .data = cargo.data,
-                         .elements = cargo.elements};
+                         .elements = cargo.elements,
+                         .session = session,
+                         .sealing = cargo.sealing,
+                         .auditor = &node.auditor};
   what.block_bytes =
       cargo.sums ? cargo.sums->block_bytes : plan.block_bytes(session, cargo.data.size_bytes());
   if (cargo.sums) what.layout = cargo.sums->layout;
@@ -59,12 +62,9 @@ void Sender::open_streams() {
   streams_ = sending::streams_from_here(
       *plan_, session_,
       [&](const std::string& child, const StreamKey& key) { return links_.at(child)->find(key); });
-  // Sums become ready one by one, in any order: no generations. And blocks that an older plan made as large
-  // as a frame leave no room for what travels with a sum.
+  // Sums become ready one by one, in any order: no generations.
   std::erase_if(streams_, [&](const Stream& stream) {
-    if (stream.code == nullptr) return false;
-    return cargo_.sums.has_value() ||
-           block_bytes_ + checksum_bytes(*stream.local().coded_as(false).code) > kMaxBlockBytes;
+    return stream.code != nullptr && (cargo_.sums || !sending::has_room_for_sums(stream, block_bytes_));
   });
   for (Stream& stream : streams_) {
     stream.least_patience = std::max(kMinSilentTime, stream.slow_delivery(block_bytes_));
@@ -315,6 +315,7 @@ void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement
   for (std::size_t i = 0; i < ack.bits.size(); ++i) {
     if (ack.bits[i]) found->have.insert(ack.first_missing + i);
   }
+  if (ack.forged) node_.auditor.suspect(session_);
   found->accepting = ack.accepting;
   found->heard_at = node_.clock.now();
   probe_wait_ = kMinProbeWait;

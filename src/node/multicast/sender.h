@@ -48,6 +48,7 @@ class Sender {
     GroupCall call;  // said with every frame
     ElementType elements = ElementType::kBytes;
     std::optional<Sums> sums{};
+    Sealing sealing{};
   };
   Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledCollective> plan,
          const PlanSession& session, Cargo cargo, std::function<void()> on_done);

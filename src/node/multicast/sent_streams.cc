@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "node/codes/coded_payload.h"
 #include "node/plan/delivery.h"
 
 namespace square::sending {
@@ -70,6 +71,11 @@ void Way::send_owed(const std::function<bool(const Owed&)>& is_needed, const Car
   }
   if (owed.empty()) return;
   for (const auto& hop : hops) hop->want_room();
+}
+
+bool has_room_for_sums(const Stream& stream, std::size_t block_bytes) {
+  return block_bytes + trust::kSealBytes + checksum_bytes(*stream.local().coded_as(false).code) <=
+         kMaxBlockBytes;
 }
 
 void Stream::forget_settled(std::uint64_t settled, const std::function<bool(std::size_t block)>& everyone_has,

@@ -126,6 +126,9 @@ struct Stream {
   [[nodiscard]] Duration slow_delivery(std::size_t block_bytes) const;
 };
 
+// Blocks that an older plan made as large as a frame leave no room for what travels with a sum of a code.
+bool has_room_for_sums(const Stream& stream, std::size_t block_bytes);
+
 // Who takes the next block: streams take turns, in the proportion of their rates (as in fair queueing: Goyal
 // et al., SIGCOMM 1996).
 class Turns {

@@ -6,6 +6,24 @@
 
 namespace square {
 
+namespace {
+
+// Of blocks as they are; what a code adds cannot be looked at alone.
+bool is_made_up(const Arrival& first, const Sealing& sealing) {
+  const FrameHeader& header = first.header();
+  const bool is_sum = first.stream->coded != nullptr && !first.stream->block;
+  if (header.type != FrameType::kBlock || is_sum) return false;
+  const auto shape = BlockShape::of(header);
+  if (header.offset_bytes / shape.block_bytes >= shape.block_count())
+    return first.payload_bytes() > 0;  // beyond the end of a code's last generation
+  const trust::BlockOpener opener(
+      sealing.key, sealed_cargo(sealing, header.incarnation, header.session, header.operation, shape));
+  return !shape.fits(header, first.payload_bytes()) ||
+         !opener.open(header.offset_bytes / shape.block_bytes, first.frame.payload);
+}
+
+}  // namespace
+
 std::function<void()> Multicasts::done_of(SessionId session) {
   return [this, weak = operation_.weak_from_this(), session] {
     if (const auto held = weak.lock()) on_done_(session);
@@ -15,7 +33,13 @@ std::function<void()> Multicasts::done_of(SessionId session) {
 void Multicasts::send(const std::shared_ptr<const InstalledCollective>& plan, const PlanSession& session,
                       Buffer data, GroupCall call, ElementType elements, std::optional<Sender::Sums> sums) {
   operation_.show_to_neighbours(*plan, session.id);
-  Sender::Cargo cargo{operation_.key().operation, std::move(data), call, elements, sums};
+  Sender::Cargo cargo{
+      operation_.key().operation,
+      std::move(data),
+      call,
+      elements,
+      sums,
+      operation_.host().sealing(operation_.key().collective, operation_.node()->options.name)};
   senders_[session.id] = std::make_unique<Sender>(*operation_.node(), operation_.host().links(), plan,
                                                   session, std::move(cargo), done_of(session.id));
 }
@@ -41,20 +65,42 @@ Receiver* Multicasts::receiver(SessionId session) const {
 Receiver* Multicasts::add_receiver(const Arrival& first) {
   const FrameHeader& header = first.header();
   const SessionId session = first.key().session;
-  const Receiver::Shape shape{header.total_bytes, header.block_bytes, header.layout};
+  const auto shape = Receiver::Shape::of(header);
+  const std::string& source = first.plan->name_of(first.stream->session->root);
+  Sealing sealing = operation_.host().sealing(operation_.key().collective, source);
+  if (sealing.key && !header.is_sealed) {
+    operation_.node()->refuse_forged(first.from, source,
+                                     fmt::format("session {}, unsealed", session.value()));
+    return nullptr;
+  }
   if (const Status usable = Receiver::check(shape); !usable.is_ok()) {
     operation_.fail(usable, true);
+    return nullptr;
+  }
+  // What somebody on the way has made up is not to say what the others must agree with.
+  if (sealing.key && is_made_up(first, sealing)) {
+    operation_.node()->refuse_forged(first.from, source,
+                                     fmt::format("session {}, first block", session.value()));
     return nullptr;
   }
   const auto answer = [&host = operation_.host()](const LocalStream& stream, Frame frame) {
     host.answer(stream, std::move(frame));
   };
-  const Receiver::Place place{*first.plan->self(), session, operation_.key().operation};
+  const Receiver::Place place{*first.plan->self(), session, operation_.key().operation, header.incarnation};
   auto receiver = std::make_shared<Receiver>(operation_.node(), place, shape, answer, done_of(session));
+  receiver->set_sealing(std::move(sealing));
   return receivers_.emplace(session, std::move(receiver)).first->second.get();
 }
 
 void Multicasts::open(Receiver& receiver, const std::string& root, const RangeOf& range_of) {
+  const Sealing sealing = operation_.host().sealing(operation_.key().collective, root);
+  if (receiver.shape().is_sealed != (sealing.key != nullptr)) {
+    return operation_.fail(
+        failed_precondition(fmt::format("node \"{}\" {} its blocks, and node \"{}\" has {} key of the group",
+                                        root, sealing.key ? "does not seal" : "seals",
+                                        operation_.node()->options.name, sealing.key ? "a" : "no")),
+        true);
+  }
   std::vector<std::byte*> destinations;
   for (const auto& [rank, member] : operation_.members()) {
     const ByteRange range = range_of(member.call);
@@ -68,6 +114,7 @@ void Multicasts::open(Receiver& receiver, const std::string& root, const RangeOf
     }
     destinations.push_back(member.call.output.data() + range.offset_bytes);
   }
+  receiver.set_sealing(sealing);
   receiver.open(std::move(destinations));
 }
 

@@ -34,7 +34,8 @@ class Multicasts {
 
   [[nodiscard]] Receiver* receiver(SessionId session) const;
   [[nodiscard]] const auto& receivers() const { return receivers_; }
-  // For the first frame of a session: nothing, and the operation fails, if nobody could fill its shape.
+  // For the first frame of a session: nothing where it is refused, or the operation fails because nobody
+  // could fill its shape.
   Receiver* add_receiver(const Arrival& first);
   // All members have posted: the bytes go into their buffers. Fails the operation if a buffer has
   // another size than what comes from `root`.

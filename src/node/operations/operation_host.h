@@ -6,6 +6,7 @@
 #include <string>
 
 #include "node/links/outgoing_link.h"
+#include "node/multicast/sealing.h"
 #include "node/operations/operation_key.h"
 #include "node/plan/installed_collective.h"
 #include "square/frame.h"
@@ -19,6 +20,8 @@ class OperationHost {
   // As an installed plan has it since this epoch, and as the active one has it; or none.
   virtual std::shared_ptr<const InstalledCollective> collective_of(CollectiveId collective, Epoch since) = 0;
   virtual std::shared_ptr<const InstalledCollective> active(CollectiveId collective) = 0;
+  // What the blocks of a session of the collective are sealed with, whose root is the node `source`.
+  [[nodiscard]] virtual Sealing sealing(CollectiveId collective, const std::string& source) const = 0;
   // Sends an answer to the parents of a stream.
   virtual void answer(const LocalStream& stream, Frame frame) = 0;
   // Lets the operations of the stream's session put blocks on it, the oldest first.

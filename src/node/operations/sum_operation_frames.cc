@@ -36,7 +36,8 @@ void SumOperation::take_multicast(Arrival arrival) {
   Receiver* receiver = multicasts_.receiver(session);
   if (receiver == nullptr) {
     receiver = multicasts_.add_receiver(arrival);
-    if (receiver != nullptr && is_open_) open_receiver(session, *receiver);
+    if (receiver == nullptr) return;
+    if (is_open_) open_receiver(session, *receiver);
     if (operation_.is_over()) return;
   }
   multicasts_.take(*receiver, std::move(arrival));

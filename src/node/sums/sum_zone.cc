@@ -61,8 +61,9 @@ bool SumZone::admits(const FrameHeader& header, std::size_t block) const {
          Attempt{beginning_.generation, retry == retries_.end() ? std::uint16_t{0} : retry->second};
 }
 
-void SumZone::write(const FrameHeader& header, const Buffer& payload) {
+bool SumZone::write(const FrameHeader& header, const Buffer& payload) {
   buffers_.add_block(header.offset_bytes, payload.size_bytes(), {&payload});
+  return true;
 }
 
 bool SumZone::counts_at_once(std::size_t block) {

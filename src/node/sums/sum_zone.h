@@ -53,7 +53,7 @@ class SumZone final : public LandingZone {
 
  private:
   [[nodiscard]] bool admits(const FrameHeader& header, std::size_t block) const override;
-  void write(const FrameHeader& header, const Buffer& payload) override;
+  bool write(const FrameHeader& header, const Buffer& payload) override;
   bool counts_at_once(std::size_t block) override;
 
   const SumBuffers buffers_;

@@ -49,6 +49,7 @@ struct Node : Alone, OperationHost, LivePlans::Host, Neighbours::Host {
   std::shared_ptr<const InstalledCollective> active(CollectiveId id) override { return plans.active(id); }
   void answer(const LocalStream& stream, Frame frame) override { frames.answer(stream, frame); }
   void fill_stream(const StreamKey&) override {}
+  [[nodiscard]] Sealing sealing(CollectiveId, const std::string&) const override { return {}; }
   [[nodiscard]] std::string lost_links(CollectiveId) const override { return {}; }
   void on_restart(const OperationKey&, SessionId) override {}
   void announce_failure(const OperationKey& failed, const Status& cause, GroupCall) override {

@@ -43,6 +43,9 @@ class OperationPlace final : public OperationHost {
     transport->stop();
   }
 
+  [[nodiscard]] Sealing sealing(CollectiveId, const std::string& source) const override {
+    return {group_key, "group", source};
+  }
   // Until nothing is left to do at once.
   void run() {
     simulation.run_until([] { return false; }, simulation.clock().now() + std::chrono::milliseconds(50));
@@ -87,6 +90,7 @@ class OperationPlace final : public OperationHost {
   Pacer egress{kUnlimited};
   Flush flush;
   std::map<std::string, std::unique_ptr<OutgoingLink>> outgoing;
+  trust::GroupKeyPtr group_key;
   // What it said:
   std::vector<Frame> answers;
   std::set<StreamKey> filled;

@@ -181,8 +181,12 @@ class PlanBuilder {
 // All nodes of one simulation. Destroyed nodes first, the simulation last.
 class Overlay {
  public:
-  Overlay(std::uint64_t seed, std::size_t node_count, DataPlaneOptions options = {})
-      : simulation(seed), options_(std::move(options)), hosts_(node_count) {
+  // What stands between a node and its transport.
+  using Wrap =
+      std::function<std::unique_ptr<Transport>(std::size_t node, std::unique_ptr<Transport> transport)>;
+
+  Overlay(std::uint64_t seed, std::size_t node_count, DataPlaneOptions options = {}, Wrap wrap = {})
+      : simulation(seed), options_(std::move(options)), wrap_(std::move(wrap)), hosts_(node_count) {
     for (std::size_t i = 0; i < node_count; ++i) start(i);
     for (std::size_t i = 0; i < node_count; ++i) introduce(i);
   }
@@ -263,6 +267,7 @@ class Overlay {
     Host& host = hosts_[index];
     host.executor = simulation.make_executor(options_.name);
     host.transport = simulation.make_transport(options_.name);
+    if (wrap_) host.transport = wrap_(index, std::move(host.transport));
     host.node = std::make_unique<DataPlane>(options_, simulation.clock(), *host.transport, *host.executor);
     if (!host.node->start().is_ok()) std::abort();
   }
@@ -274,6 +279,7 @@ class Overlay {
   }
 
   DataPlaneOptions options_;
+  Wrap wrap_;
   std::vector<Host> hosts_;
 };
 

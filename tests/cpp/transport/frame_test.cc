@@ -89,9 +89,10 @@ void check_rejected(const std::vector<std::byte>& bytes) {
 
 TEST_CASE("a frame's header is laid out as docs/wire.md draws it") {
   Frame frame{some_header(), Buffer::copy_of(std::vector<std::byte>(3, std::byte{0xAA}))};
+  frame.header.is_sealed = true;
   const auto header = encode_header(frame);
   const std::string expected =
-      "5351465204050a09"  // magic, layout 4, type 5, stream
+      "5351465205850a09"  // magic, layout 5, type 5 and sealed, stream
       "03000000"          // payload bytes
       "0403020108070605"  // epoch, session
       "1c1b1a19"          // incarnation
@@ -119,6 +120,8 @@ TEST_CASE("a frame comes back as it was, however its message is cut into slices"
   for (int round = 0; round < 200; ++round) {
     Frame frame{some_header(), Buffer::copy_of(random_bytes(random, random() % 3000))};
     frame.header.type = static_cast<FrameType>(1 + random() % 6);
+    frame.header.is_sealed = random() % 2 == 0;
+    frame.header.is_audited = random() % 2 == 0;
     frame.header.hop_sequence = random();
     const auto bytes = bytes_of(frame);
     Buffer message;
@@ -223,7 +226,7 @@ TEST_CASE("a header that lies under a true checksum is rejected") {
     CAPTURE(lie);
     check_rejected(bytes);
   }
-  const std::vector<std::pair<std::size_t, int>> lies = {{4, 0}, {4, 3}, {4, 5}, {5, 0}, {5, 9}, {5, 255}};
+  const std::vector<std::pair<std::size_t, int>> lies = {{4, 0}, {4, 4}, {4, 6}, {5, 0}, {5, 9}, {5, 255}};
   for (const auto& [at, value] : lies) {
     auto bytes = intact;
     bytes[at] = static_cast<std::byte>(value);

@@ -14,6 +14,12 @@ from square.doctor.rules.networks import congestion_differs, small_buffers
 from square.doctor.rules.presence import does_not_answer, not_there
 from square.doctor.rules.processors import short_of_processor
 from square.doctor.rules.reach import not_reached
+from square.doctor.rules.security import (
+    blocks_are_changed,
+    blocks_go_unsealed,
+    certificates_end,
+    nobody_is_known,
+)
 from square.doctor.rules.versions import versions_differ
 
 Rule = Callable[[Overlay], Iterable[Finding]]
@@ -33,4 +39,8 @@ RULES: tuple[Rule, ...] = (
     few_files,
     little_memory,
     short_of_processor,
+    certificates_end,
+    nobody_is_known,
+    blocks_go_unsealed,
+    blocks_are_changed,
 )
