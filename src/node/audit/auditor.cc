@@ -6,8 +6,6 @@
 
 namespace square {
 
-Auditor::~Auditor() { executor_.cancel(timer_); }
-
 void Auditor::suspect(SessionId session) {
   const TimePoint now = clock_.now();
   std::erase_if(suspects_, [&](const auto& entry) { return entry.second <= now; });

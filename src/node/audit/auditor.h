@@ -26,7 +26,6 @@ class Auditor {
   using Report = std::function<void(std::vector<BlockSight> sights)>;
 
   Auditor(const Clock& clock, Executor& executor) : clock_(clock), executor_(executor) {}
-  ~Auditor();
   Auditor(const Auditor&) = delete;
   Auditor& operator=(const Auditor&) = delete;
 
