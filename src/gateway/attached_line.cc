@@ -31,11 +31,11 @@ Status AttachedLine::begin() {
   v1::GatewayHello hello;
   hello.set_protocol_version(kGatewayProtocolVersion);
   hello.set_tenant(options_.tenant);
+  Descriptors descriptors;
   if (options_.shared_memory) {
     if (auto probe = make_sealed_segment({}); probe.is_ok()) {
-      probe_ = std::move(*probe);
-      hello.mutable_probe()->set_descriptor(static_cast<std::uint32_t>(probe_.descriptor.get()));
-      hello.mutable_probe()->set_nonce(probe_.nonce);
+      hello.mutable_probe()->set_nonce(probe->nonce);
+      descriptors.push_back(std::move(probe->descriptor));
     }
   }
   std::string body = body_of(hello);
@@ -43,7 +43,7 @@ Status AttachedLine::begin() {
     return invalid_argument(
         fmt::format("the tenant makes a hello of {} bytes; {} are allowed", body.size(), kMaxHelloBytes));
   }
-  connection_->send(MessageType::kHello, 0, std::move(body));
+  connection_->send(MessageType::kHello, 0, std::move(body), std::move(descriptors));
   auto welcomed = welcomed_.get_future();
   is_started_ = true;
   loop_->start("square-attached", kTickInterval, [this] {
@@ -232,7 +232,8 @@ void AttachedLine::tell_watch(std::uint64_t number, const Status& outcome) {
   arrived(outcome);
 }
 
-Status AttachedLine::on_message(const Header& header, std::span<const std::byte> body) {
+Status AttachedLine::on_message(const Header& header, std::span<const std::byte> body,
+                                Descriptors /*descriptors*/) {
   switch (header.type) {
     case MessageType::kWelcome: {
       v1::GatewayWelcome welcome;
@@ -244,7 +245,6 @@ Status AttachedLine::on_message(const Header& header, std::span<const std::byte>
       why_streamed_ = welcome.why_streamed();
       lease_ = std::clamp<Duration>(from_nanoseconds(welcome.lease_nanoseconds()),
                                     std::chrono::milliseconds(500), std::chrono::hours(1));
-      probe_ = {};
       operations_.open(*connection_, name_, is_shared_);
       welcomed_.set_value(Status::ok());
       return {};

@@ -47,7 +47,7 @@ class AttachedLine final : public MessageHandler, public std::enable_shared_from
   Result<ChunkTarget> on_header(const Header& header) override {
     return header.type == MessageType::kChunk ? operations_.place_chunk(header) : ChunkTarget{};
   }
-  Status on_message(const Header& header, std::span<const std::byte> body) override;
+  Status on_message(const Header& header, std::span<const std::byte> body, Descriptors descriptors) override;
   void on_streamed(std::uint64_t number) override { operations_.streamed(number); }
   void on_down(const Status& reason) override;
 
@@ -80,7 +80,6 @@ class AttachedLine final : public MessageHandler, public std::enable_shared_from
   bool is_shared_ = false;
   std::string why_streamed_;
   Duration lease_{std::chrono::seconds(10)};
-  Segment probe_;
 
   struct Joined {
     std::size_t ranks = 0;

@@ -141,13 +141,14 @@ void AttachedOperations::staged(std::uint64_t number, const Status& made) {
     return finish(number);
   }
   v1::GatewayStaged where;
-  const auto describe = [](const Segment& segment, v1::GatewaySegment& message) {
-    message.set_descriptor(static_cast<std::uint32_t>(segment.descriptor.get()));
+  Descriptors descriptors;
+  const auto describe = [&](const Segment& segment, v1::GatewaySegment& message) {
     message.set_nonce(segment.nonce);
+    descriptors.push_back(segment.share());
   };
   if (!call.input.empty()) describe(call.stays_on_node ? call.reusable : call.sealed, *where.mutable_input());
   if (!call.output.empty()) describe(call.reusable, *where.mutable_output());
-  connection_->send(MessageType::kStaged, number, body_of(where));
+  connection_->send(MessageType::kStaged, number, body_of(where), std::move(descriptors));
 }
 
 void AttachedOperations::ended(std::uint64_t number, Status outcome) {

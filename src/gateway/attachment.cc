@@ -11,6 +11,17 @@ namespace {
 // How long a process may take to read why it is sent away.
 constexpr Duration kFarewellTime = std::chrono::milliseconds(500);
 
+// With the next of the descriptors that came, the message's first in front.
+SentSegment segment_of(bool is_there, const v1::GatewaySegment& segment, Descriptors& descriptors) {
+  SentSegment sent;
+  if (!is_there) return sent;
+  sent.nonce = segment.nonce();
+  if (descriptors.empty()) return sent;
+  sent.descriptor = std::move(descriptors.front());
+  descriptors.erase(descriptors.begin());
+  return sent;
+}
+
 }  // namespace
 
 Attachment::Attachment(AttachmentHost& host, EventLoop& loop, AttachmentId id, FileDescriptor socket,
@@ -56,14 +67,15 @@ Result<ChunkTarget> Attachment::on_header(const Header& header) {
   return host_.place_chunk(*this, header);
 }
 
-Status Attachment::on_message(const Header& header, std::span<const std::byte> body) {
+Status Attachment::on_message(const Header& header, std::span<const std::byte> body,
+                              Descriptors descriptors) {
   if (is_closing_) return {};
-  if (const Status taken = take(header, body); !taken.is_ok()) close(taken);
+  if (const Status taken = take(header, body, std::move(descriptors)); !taken.is_ok()) close(taken);
   return {};
 }
 
-Status Attachment::take(const Header& header, std::span<const std::byte> body) {
-  if (!is_known_) return take_hello(header, body);
+Status Attachment::take(const Header& header, std::span<const std::byte> body, Descriptors descriptors) {
+  if (!is_known_) return take_hello(header, body, std::move(descriptors));
   switch (header.type) {
     case MessageType::kRegister: {
       v1::GatewayRegister request;
@@ -78,7 +90,10 @@ Status Attachment::take(const Header& header, std::span<const std::byte> body) {
     case MessageType::kStaged: {
       v1::GatewayStaged where;
       SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, where));
-      return host_.staged(*this, header.number, where);
+      StagedMemory memory;
+      memory.input = segment_of(where.has_input(), where.input(), descriptors);
+      memory.output = segment_of(where.has_output(), where.output(), descriptors);
+      return host_.staged(*this, header.number, std::move(memory));
     }
     case MessageType::kChunk: host_.took_chunk(*this, header); return {};
     case MessageType::kCancel: host_.cancel(*this, header.number); return {};
@@ -108,12 +123,14 @@ Status Attachment::take(const Header& header, std::span<const std::byte> body) {
   }
 }
 
-Status Attachment::take_hello(const Header& header, std::span<const std::byte> body) {
+Status Attachment::take_hello(const Header& header, std::span<const std::byte> body,
+                              Descriptors descriptors) {
   v1::GatewayHello hello;
   SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, hello));
   tenant = hello.tenant();
   v1::GatewayWelcome welcome;
-  SQUARE_RETURN_IF_ERROR(host_.greet(*this, hello, welcome));
+  SentSegment probe = segment_of(hello.has_probe(), hello.probe(), descriptors);
+  SQUARE_RETURN_IF_ERROR(host_.greet(*this, hello, std::move(probe), welcome));
   is_known_ = true;
   send(MessageType::kWelcome, 0, welcome);
   return {};

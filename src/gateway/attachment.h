@@ -7,23 +7,32 @@
 #include "gateway/group_table.h"
 #include "gateway/local_socket.h"
 #include "gateway/message_socket.h"
+#include "gateway/segment.h"
 #include "square/v1/gateway.pb.h"
 
 namespace square::gateway {
 
 class Attachment;
 
+// A process's memory for an operation; without a descriptor where there is none.
+struct StagedMemory {
+  SentSegment input;
+  SentSegment output;
+};
+
 // What an attachment needs of its gateway. Called on the loop's thread.
 class AttachmentHost {
  public:
   virtual ~AttachmentHost() = default;
   // Errors: UNAUTHENTICATED, FAILED_PRECONDITION, RESOURCE_EXHAUSTED. Fills in the answer.
-  virtual Status greet(Attachment& from, const v1::GatewayHello& hello, v1::GatewayWelcome& welcome) = 0;
+  // `probe`: the segment of the hello, if it has one.
+  virtual Status greet(Attachment& from, const v1::GatewayHello& hello, SentSegment probe,
+                       v1::GatewayWelcome& welcome) = 0;
   virtual Status register_group(Attachment& from, std::uint64_t number,
                                 const v1::GatewayRegister& request) = 0;
   virtual void close_group(Attachment& from, const v1::GatewayClose& message) = 0;
   virtual Status post(Attachment& from, std::uint64_t number, const v1::GatewayPost& call) = 0;
-  virtual Status staged(Attachment& from, std::uint64_t number, const v1::GatewayStaged& where) = 0;
+  virtual Status staged(Attachment& from, std::uint64_t number, StagedMemory where) = 0;
   virtual Result<ChunkTarget> place_chunk(Attachment& from, const Header& header) = 0;
   virtual void took_chunk(Attachment& from, const Header& header) = 0;
   virtual void cancel(Attachment& from, std::uint64_t number) = 0;
@@ -64,13 +73,13 @@ class Attachment final : public MessageHandler {
   void tick(Duration heartbeat, Duration lease, Duration handshake);
 
   Result<ChunkTarget> on_header(const Header& header) override;
-  Status on_message(const Header& header, std::span<const std::byte> body) override;
+  Status on_message(const Header& header, std::span<const std::byte> body, Descriptors descriptors) override;
   void on_streamed(std::uint64_t number) override { host_.streamed(*this, number); }
   void on_down(const Status& reason) override { host_.gone(*this, reason); }
 
  private:
-  Status take(const Header& header, std::span<const std::byte> body);
-  Status take_hello(const Header& header, std::span<const std::byte> body);
+  Status take(const Header& header, std::span<const std::byte> body, Descriptors descriptors);
+  Status take_hello(const Header& header, std::span<const std::byte> body, Descriptors descriptors);
 
   AttachmentHost& host_;
   const AttachmentId id_;

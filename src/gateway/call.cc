@@ -58,19 +58,16 @@ std::shared_ptr<Staging> make_copies(const Call& call) {
   return staging;
 }
 
-Status open_segments(SegmentCache& segments, const Attachment& from, const v1::GatewayStaged& where,
-                     const Call& call, Staging& staging) {
-  const auto place_of = [&](const v1::GatewaySegment& segment) {
-    return SegmentPlace{from.peer().process, segment.descriptor(), segment.nonce()};
-  };
+Status open_segments(SegmentCache& segments, const Attachment& from, StagedMemory where, const Call& call,
+                     Staging& staging) {
   if (call.input_bytes > 0) {
-    const SegmentPlace place = place_of(where.input());
     if (call.stays_here) {
-      SQUARE_ASSIGN_OR_RETURN(staging.input_segment, segments.open(from.id(), place, call.input_bytes));
+      SQUARE_ASSIGN_OR_RETURN(staging.input_segment,
+                              segments.open(from.id(), std::move(where.input), call.input_bytes));
     } else {
       // A new file for each operation: nothing to keep.
       SQUARE_ASSIGN_OR_RETURN(const SegmentFile file,
-                              open_segment(place, call.input_bytes, SegmentUse::kSealed));
+                              open_segment(std::move(where.input), call.input_bytes, SegmentUse::kSealed));
       SQUARE_ASSIGN_OR_RETURN(Mapping mapping, map_segment(file, call.input_bytes, SegmentUse::kSealed));
       staging.input_segment = std::make_shared<const Mapping>(std::move(mapping));
     }
@@ -78,7 +75,7 @@ Status open_segments(SegmentCache& segments, const Attachment& from, const v1::G
   }
   if (call.output_bytes > 0) {
     SQUARE_ASSIGN_OR_RETURN(staging.output_segment,
-                            segments.open(from.id(), place_of(where.output()), call.output_bytes));
+                            segments.open(from.id(), std::move(where.output), call.output_bytes));
     staging.output = staging.output_segment->data().first(call.output_bytes);
   }
   return {};

@@ -89,8 +89,8 @@ Call call_of(CallId id, const v1::GatewayPost& message);
 OwnBytes make_copy(std::uint64_t size_bytes);
 // The same for all that a call takes.
 std::shared_ptr<Staging> make_copies(const Call& call);
-// Opens the process's memory that `where` names. Errors: those of open_segment() and map_segment().
-Status open_segments(SegmentCache& segments, const Attachment& from, const v1::GatewayStaged& where,
-                     const Call& call, Staging& staging);
+// Maps the process's memory. Errors: those of open_segment() and map_segment().
+Status open_segments(SegmentCache& segments, const Attachment& from, StagedMemory where, const Call& call,
+                     Staging& staging);
 
 }  // namespace square::gateway

@@ -11,7 +11,7 @@
 
 namespace square::gateway {
 
-inline constexpr std::uint32_t kGatewayProtocolVersion = 3;
+inline constexpr std::uint32_t kGatewayProtocolVersion = 4;
 
 inline constexpr std::size_t kHeaderBytes = 32;
 // Data is cut into chunks of this size at the most; the last one may be smaller.

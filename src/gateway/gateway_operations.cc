@@ -128,7 +128,7 @@ bool GatewayOperations::admit(Call& call) {
   return true;
 }
 
-Status GatewayOperations::staged(Attachment& from, std::uint64_t number, const v1::GatewayStaged& where) {
+Status GatewayOperations::staged(Attachment& from, std::uint64_t number, StagedMemory where) {
   const auto found = calls_.find({from.id(), number});
   if (found == calls_.end()) return {};  // has ended meanwhile
   Call& call = found->second;
@@ -136,7 +136,7 @@ Status GatewayOperations::staged(Attachment& from, std::uint64_t number, const v
     return invalid_argument(fmt::format("operation {} has its memory already", number));
   }
   const auto staging = std::make_shared<Staging>();
-  SQUARE_RETURN_IF_ERROR(open_segments(segments_, from, where, call, *staging));
+  SQUARE_RETURN_IF_ERROR(open_segments(segments_, from, std::move(where), call, *staging));
   if (call.is_output_copied) {
     staging->output_copy = make_copy(call.output_bytes);
     staging->output = {staging->output_copy.get(), call.output_bytes};

@@ -37,7 +37,7 @@ class GatewayOperations final : public std::enable_shared_from_this<GatewayOpera
 
   // What AttachmentHost says of them.
   Status post(Attachment& from, std::uint64_t number, const v1::GatewayPost& message);
-  Status staged(Attachment& from, std::uint64_t number, const v1::GatewayStaged& where);
+  Status staged(Attachment& from, std::uint64_t number, StagedMemory where);
   Result<ChunkTarget> place_chunk(Attachment& from, const Header& header);
   void took_chunk(Attachment& from, const Header& header);
   void cancel(Attachment& from, std::uint64_t number);

@@ -145,7 +145,8 @@ Gateway::Statistics GatewayServer::count() const {
   return now;
 }
 
-Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, v1::GatewayWelcome& welcome) {
+Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, SentSegment probe,
+                            v1::GatewayWelcome& welcome) {
   if (hello.protocol_version() != kGatewayProtocolVersion) {
     return failed_precondition(fmt::format("the process speaks gateway protocol {}, node \"{}\" speaks {}",
                                            hello.protocol_version(), node_.name(), kGatewayProtocolVersion));
@@ -174,8 +175,7 @@ Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, v1:
   Status shares = unavailable(options_.shared_memory ? "the process does not offer shared memory"
                                                      : "the gateway does not use shared memory");
   if (options_.shared_memory && hello.has_probe()) {
-    const SegmentPlace probe{from.peer().process, hello.probe().descriptor(), hello.probe().nonce()};
-    const auto file = open_segment(probe, kProbeBytes, SegmentUse::kSealed);
+    const auto file = open_segment(std::move(probe), kProbeBytes, SegmentUse::kSealed);
     shares = file.is_ok() ? map_segment(*file, kProbeBytes, SegmentUse::kSealed).status() : file.status();
   }
   from.is_shared = shares.is_ok();

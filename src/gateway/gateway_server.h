@@ -38,14 +38,15 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
   [[nodiscard]] Gateway::Statistics statistics();
   void stop();
 
-  Status greet(Attachment& from, const v1::GatewayHello& hello, v1::GatewayWelcome& welcome) override;
+  Status greet(Attachment& from, const v1::GatewayHello& hello, SentSegment probe,
+               v1::GatewayWelcome& welcome) override;
   Status register_group(Attachment& from, std::uint64_t number, const v1::GatewayRegister& request) override;
   void close_group(Attachment& from, const v1::GatewayClose& message) override;
   Status post(Attachment& from, std::uint64_t number, const v1::GatewayPost& message) override {
     return operations_->post(from, number, message);
   }
-  Status staged(Attachment& from, std::uint64_t number, const v1::GatewayStaged& where) override {
-    return operations_->staged(from, number, where);
+  Status staged(Attachment& from, std::uint64_t number, StagedMemory where) override {
+    return operations_->staged(from, number, std::move(where));
   }
   Result<ChunkTarget> place_chunk(Attachment& from, const Header& header) override {
     return operations_->place_chunk(from, header);

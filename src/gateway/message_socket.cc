@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace square::gateway {
@@ -51,7 +52,7 @@ void MessageSocket::tick(Duration heartbeat, Duration lease) {
   if (now - last_said_ > heartbeat && messages_.empty() && !farewell_) send(MessageType::kHeartbeat, 0);
 }
 
-void MessageSocket::send(MessageType type, std::uint64_t number, std::string body) {
+void MessageSocket::send(MessageType type, std::uint64_t number, std::string body, Descriptors descriptors) {
   if (reason_ || farewell_) return;
   if (messages_.size() >= kMaxQueuedMessages) {
     return end(resource_exhausted(
@@ -63,7 +64,7 @@ void MessageSocket::send(MessageType type, std::uint64_t number, std::string bod
     return end(resource_exhausted(fmt::format("a {} message of {} bytes is over the limit of {}",
                                               to_string(type), body.size(), max_body_bytes(type))));
   }
-  messages_.push_back({encode_header(header, bytes), std::move(body)});
+  messages_.push_back({encode_header(header, bytes), std::move(body), std::move(descriptors)});
   last_said_ = std::chrono::steady_clock::now();
   want_to_write(true);
 }
@@ -94,10 +95,35 @@ void MessageSocket::on_ready(std::uint32_t events) {
   if (!reason_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0U) read_turn();
 }
 
+// False, and the connection ends, for more than a message may bring. What came is closed with its owner.
+bool MessageSocket::take_descriptors(msghdr& message) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < count; ++i) {
+      int descriptor = -1;
+      std::memcpy(&descriptor, CMSG_DATA(part) + i * sizeof descriptor, sizeof descriptor);
+      came_.emplace_back(descriptor);
+    }
+  }
+  if (came_.size() <= kMaxDescriptors && (message.msg_flags & MSG_CTRUNC) == 0) return true;
+  came_.clear();
+  end(permission_denied(fmt::format("a message came with more than {} descriptors", kMaxDescriptors)));
+  return false;
+}
+
 // False when there is no more for now, or never again.
 bool MessageSocket::read_some(std::byte* to, std::size_t size, std::size_t& done) {
-  const ssize_t got = recv(socket_.get(), to, size, 0);
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
+  iovec piece{to, size};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t got = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
   if (got > 0) {
+    if (!take_descriptors(message)) return false;
     done += static_cast<std::size_t>(got);
     last_heard_ = std::chrono::steady_clock::now();
     return true;
@@ -149,12 +175,13 @@ bool MessageSocket::take_body() {
   const std::span<const std::byte> body(data, header_->body_bytes);
   Status taken = check_body(header_bytes_, body);
   if (taken.is_ok() && header_->type != MessageType::kHeartbeat && !farewell_) {
-    taken = handler_.on_message(*header_, body);
+    taken = handler_.on_message(*header_, body, std::exchange(came_, {}));
   }
   header_.reset();
   read_bytes_ = 0;
   target_ = {};
   body_.clear();
+  came_.clear();
   if (body_.capacity() > kMaxHelloBytes) body_.shrink_to_fit();
   if (!taken.is_ok()) end(taken);
   return !reason_;
@@ -199,6 +226,35 @@ void MessageSocket::finish_chunk() {
   }
 }
 
+// What is left of the current message, as far as there is room.
+ssize_t MessageSocket::write_some() {
+  const std::size_t of_header = std::min(written_bytes_, kHeaderBytes);
+  const std::size_t of_body = written_bytes_ - of_header;
+  std::array<iovec, 2> pieces{};
+  pieces[0] = {current_.header.data() + of_header, kHeaderBytes - of_header};
+  pieces[1] = {const_cast<std::byte*>(current_body_.data()) + of_body, current_body_.size() - of_body};
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
+  if (!current_.descriptors.empty()) {
+    std::array<int, kMaxDescriptors> numbers{};
+    const std::size_t bytes = current_.descriptors.size() * sizeof(int);
+    for (std::size_t i = 0; i < current_.descriptors.size(); ++i)
+      numbers.at(i) = current_.descriptors[i].get();
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(bytes);
+    cmsghdr* const part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(bytes);
+    std::memcpy(CMSG_DATA(part), numbers.data(), bytes);
+  }
+  const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+  if (sent > 0) current_.descriptors.clear();
+  return sent;
+}
+
 void MessageSocket::write_turn() {
   for (std::size_t turn = 0; turn < kTurnBytes && !reason_;) {
     if (!is_writing_ && !next_message()) {
@@ -207,15 +263,7 @@ void MessageSocket::write_turn() {
       if (farewell_) shutdown(socket_.get(), SHUT_WR);
       return;
     }
-    std::array<iovec, 2> pieces{};
-    const std::size_t of_header = std::min(written_bytes_, kHeaderBytes);
-    const std::size_t of_body = written_bytes_ - of_header;
-    pieces[0] = {current_.header.data() + of_header, kHeaderBytes - of_header};
-    pieces[1] = {const_cast<std::byte*>(current_body_.data()) + of_body, current_body_.size() - of_body};
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = pieces.size();
-    const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+    const ssize_t sent = write_some();
     if (sent < 0) {
       if (errno == EAGAIN || errno == EINTR) return;
       return end(unavailable(fmt::format("the connection broke: {}", net::describe_errno(errno))));

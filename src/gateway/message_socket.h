@@ -1,6 +1,8 @@
 // One end of an attachment: messages in, messages and data out, on an event loop.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <deque>
 #include <memory>
 #include <optional>
@@ -22,6 +24,10 @@ inline constexpr std::size_t kTurnBytes = std::size_t{2} << 20U;
 inline constexpr int kHeartbeatsPerLease = 5;
 inline constexpr Duration kTickInterval = std::chrono::milliseconds(100);
 
+// Descriptors that may come with one message: of an input, and of an output.
+inline constexpr std::size_t kMaxDescriptors = 2;
+using Descriptors = std::vector<FileDescriptor>;
+
 // Memory that a chunk is read into; without `data` the chunk is dropped.
 struct ChunkTarget {
   std::shared_ptr<const void> owner;
@@ -34,8 +40,10 @@ class MessageHandler {
   virtual ~MessageHandler() = default;
   // A header has arrived. Says where a chunk goes; an error ends the connection.
   virtual Result<ChunkTarget> on_header(const Header& header) = 0;
-  // A whole message that passed its checksum; a chunk lies where on_header() put it.
-  virtual Status on_message(const Header& header, std::span<const std::byte> body) = 0;
+  // A whole message that passed its checksum; a chunk lies where on_header() put it. `descriptors` came with
+  // it.
+  virtual Status on_message(const Header& header, std::span<const std::byte> body,
+                            Descriptors descriptors) = 0;
   // Everything given to stream() is in the socket, or its rest was dropped and nothing
   // reads the data any more.
   virtual void on_streamed(std::uint64_t number) = 0;
@@ -51,7 +59,8 @@ class MessageSocket {
   MessageSocket(const MessageSocket&) = delete;
   MessageSocket& operator=(const MessageSocket&) = delete;
 
-  void send(MessageType type, std::uint64_t number, std::string body = {});
+  // `descriptors`: kMaxDescriptors at most, kept until they are sent.
+  void send(MessageType type, std::uint64_t number, std::string body = {}, Descriptors descriptors = {});
   // Sends `data` in chunks, in turn with other data; `owner` lives until on_streamed().
   void stream(std::uint64_t number, std::span<const std::byte> data, std::shared_ptr<const void> owner);
   // Stops that; on_streamed() comes when the chunk under way is in the socket.
@@ -70,6 +79,7 @@ class MessageSocket {
   struct Message {
     HeaderBytes header;
     std::string body;
+    Descriptors descriptors{};  // go with the first byte
   };
   struct Stream {
     std::uint64_t number;
@@ -82,6 +92,8 @@ class MessageSocket {
   void on_ready(std::uint32_t events);
   void read_turn();
   bool read_some(std::byte* to, std::size_t size, std::size_t& done);
+  bool take_descriptors(msghdr& message);
+  [[nodiscard]] ssize_t write_some();
   bool take_header();
   bool take_body();
   void write_turn();
@@ -106,6 +118,7 @@ class MessageSocket {
   std::size_t read_bytes_ = 0;  // of the header, then of the body
   ChunkTarget target_;
   std::vector<std::byte> body_;
+  Descriptors came_;  // with it
 
   std::deque<Message> messages_;
   std::deque<Stream> streams_;

@@ -97,6 +97,7 @@ Status check_kind(const FileDescriptor& file) {
 
 // A page of such a file cannot be taken away, so reading or writing it cannot end the gateway.
 Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, SegmentUse use) {
+  if (!file) return permission_denied("its descriptor did not come with the message");
   SQUARE_RETURN_IF_ERROR(check_kind(file));
   struct stat about {};
   if (fstat(file.get(), &about) != 0) {
@@ -104,6 +105,9 @@ Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, Segm
   }
   int needed = F_SEAL_SHRINK | F_SEAL_GROW;
   if (use == SegmentUse::kSealed) needed |= F_SEAL_WRITE;
+  const int mode = fcntl(file.get(), F_GETFL);
+  if (use == SegmentUse::kReusable && (mode < 0 || (mode & O_ACCMODE) != O_RDWR))
+    return permission_denied("it cannot be written");
   const int seals = fcntl(file.get(), F_GET_SEALS);
   if (seals < 0 || (seals & needed) != needed) return permission_denied("it is not sealed");
   if (static_cast<std::uint64_t>(about.st_size) < kSegmentHeaderBytes + size_bytes) {
@@ -114,28 +118,13 @@ Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, Segm
                      static_cast<std::size_t>(about.st_size) - kSegmentHeaderBytes};
 }
 
-Result<FileDescriptor> open_of(std::uint32_t process, std::uint32_t descriptor, SegmentUse use) {
-  struct stat about {};
-  const std::string place = fmt::format("/proc/{}", process);
-  if (stat(place.c_str(), &about) != 0) return unavailable("it is on another host or in another container");
-  if (about.st_uid != geteuid()) return permission_denied("it runs as another user");
-  const std::string path = fmt::format("{}/fd/{}", place, descriptor);
-  // Looked at before it is opened: to open a device, a pipe or a file of its own does something already.
-  const FileDescriptor found(open(path.c_str(), O_PATH | O_CLOEXEC));
-  if (!found) return unavailable(fmt::format("{} cannot be found: {}", path, net::describe_errno(errno)));
-  SQUARE_RETURN_IF_ERROR(check_kind(found));
-  const int mode = use == SegmentUse::kSealed ? O_RDONLY : O_RDWR;
-  const std::string own = fmt::format("/proc/self/fd/{}", found.get());
-  FileDescriptor file(open(own.c_str(), mode | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file) return unavailable(fmt::format("{} cannot be opened: {}", path, net::describe_errno(errno)));
-  return file;
-}
-
 }  // namespace
 
 Mapping::~Mapping() {
   if (address_ != nullptr) munmap(address_, size_bytes_);
 }
+
+FileDescriptor Segment::share() const { return FileDescriptor(fcntl(descriptor.get(), F_DUPFD_CLOEXEC, 0)); }
 
 std::span<std::byte> Mapping::data() const {
   if (address_ == nullptr) return {};
@@ -156,12 +145,11 @@ Result<Segment> make_reusable_segment(std::size_t capacity_bytes) {
   return segment;
 }
 
-Result<SegmentFile> open_segment(const SegmentPlace& place, std::size_t size_bytes, SegmentUse use) {
-  SQUARE_ASSIGN_OR_RETURN(FileDescriptor opened, open_of(place.process, place.descriptor, use));
-  SQUARE_ASSIGN_OR_RETURN(SegmentFile file, check_file(std::move(opened), size_bytes, use));
+Result<SegmentFile> open_segment(SentSegment sent, std::size_t size_bytes, SegmentUse use) {
+  SQUARE_ASSIGN_OR_RETURN(SegmentFile file, check_file(std::move(sent.descriptor), size_bytes, use));
   SegmentHeader header{};
   if (pread(file.descriptor.get(), &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header) ||
-      header.magic != kSegmentMagic || header.nonce != place.nonce) {
+      header.magic != kSegmentMagic || header.nonce != sent.nonce) {
     return permission_denied("it is not the segment that was announced");
   }
   return file;

@@ -1,8 +1,8 @@
 // Memory that a process and the gateway of its host share, without a name in any file system.
 //
-// A segment is a memory file of the process. The gateway opens it through /proc/PID/fd, so
+// A segment is a memory file of the process. Its descriptor goes to the gateway over their socket, so
 // it is gone with the last of the two, also after kill -9. A page in front holds a random
-// number, so that the gateway knows it has opened what the process meant.
+// number, so that the gateway knows that it has what the process meant.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +48,9 @@ struct Segment {
   std::uint64_t nonce = 0;
   std::size_t capacity_bytes = 0;
   Mapping mapping;  // of a reusable one
+
+  // Another descriptor of it, for the gateway. None where the process may have no more.
+  [[nodiscard]] FileDescriptor share() const;
 };
 
 // Copies `data` into a segment that nobody can change any more: a node sums up what it
@@ -62,10 +65,9 @@ Result<Segment> make_reusable_segment(std::size_t capacity_bytes);
 // Sealed: nobody can change its bytes. Reusable: the process writes to it whenever it likes.
 enum class SegmentUse { kSealed, kReusable };
 
-// What a process announces.
-struct SegmentPlace {
-  std::uint32_t process = 0;
-  std::uint32_t descriptor = 0;  // there
+// What a process has sent.
+struct SentSegment {
+  FileDescriptor descriptor;  // none: it has sent less than it said
   std::uint64_t nonce = 0;
 };
 
@@ -79,7 +81,7 @@ struct SegmentFile {
 
 // Refuses whatever could change its size, or its bytes if it must be sealed, under the gateway's
 // hands, and what is smaller than `size_bytes`. Errors: PERMISSION_DENIED or UNAVAILABLE in words.
-Result<SegmentFile> open_segment(const SegmentPlace& place, std::size_t size_bytes, SegmentUse use);
+Result<SegmentFile> open_segment(SentSegment sent, std::size_t size_bytes, SegmentUse use);
 // Errors: RESOURCE_EXHAUSTED. Precondition: `size_bytes` is at most its capacity.
 Result<Mapping> map_segment(const SegmentFile& file, std::size_t size_bytes, SegmentUse use);
 

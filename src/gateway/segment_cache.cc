@@ -7,11 +7,13 @@
 
 namespace square::gateway {
 
-Result<std::shared_ptr<const Mapping>> SegmentCache::open(AttachmentId attachment, const SegmentPlace& place,
+Result<std::shared_ptr<const Mapping>> SegmentCache::open(AttachmentId attachment, SentSegment sent,
                                                           std::size_t size_bytes) {
-  SQUARE_ASSIGN_OR_RETURN(const SegmentFile file, open_segment(place, size_bytes, SegmentUse::kReusable));
+  const std::uint64_t nonce = sent.nonce;
+  SQUARE_ASSIGN_OR_RETURN(const SegmentFile file,
+                          open_segment(std::move(sent), size_bytes, SegmentUse::kReusable));
   const auto known = std::ranges::find_if(entries_, [&](const Entry& entry) {
-    return entry.attachment == attachment && entry.nonce == place.nonce && entry.device == file.device &&
+    return entry.attachment == attachment && entry.nonce == nonce && entry.device == file.device &&
            entry.number == file.number;
   });
   if (known != entries_.end()) {
@@ -24,7 +26,7 @@ Result<std::shared_ptr<const Mapping>> SegmentCache::open(AttachmentId attachmen
   auto mapping = std::make_shared<const Mapping>(std::move(made));
   if (!is_kept) return mapping;
   make_room(attachment, file.capacity_bytes);
-  entries_.push_front({attachment, file.device, file.number, place.nonce, mapping});
+  entries_.push_front({attachment, file.device, file.number, nonce, mapping});
   kept_bytes_ += file.capacity_bytes;
   Kept& kept = kept_of_[attachment];
   ++kept.segments;

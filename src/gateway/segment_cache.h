@@ -23,10 +23,9 @@ class SegmentCache {
   // `total_bytes`: of all attachments.
   explicit SegmentCache(std::uint64_t total_bytes) : total_bytes_(total_bytes) {}
 
-  // A reusable segment, at least `size_bytes` of it. Its file is opened and checked each time,
-  // so a mapping is used again only for the file that it shows. Errors: those of open_segment()
-  // and map_segment().
-  Result<std::shared_ptr<const Mapping>> open(AttachmentId attachment, const SegmentPlace& place,
+  // A reusable segment, at least `size_bytes` of it. Its file is checked each time, so a mapping is used
+  // again only for the file that it shows. Errors: those of open_segment() and map_segment().
+  Result<std::shared_ptr<const Mapping>> open(AttachmentId attachment, SentSegment sent,
                                               std::size_t size_bytes);
   void drop(AttachmentId attachment);
 

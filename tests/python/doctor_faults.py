@@ -78,10 +78,10 @@ def say_nothing(connection: socket.socket) -> None:
         pass
 
 
-class OldVersion(Program):
-    """Stands before a node and has who calls speak protocol 1, as in a node of an old release."""
+class NewVersion(Program):
+    """Stands before a node and has who calls speak protocol 99, as in a node of a later release."""
 
-    NAME = b"square-version\x01"
+    NAME = b"square-version\x02"
 
     def __init__(self) -> None:
         super().__init__(self._relay)
@@ -100,9 +100,9 @@ class OldVersion(Program):
         def change(data: bytes) -> bytes:
             nonlocal held
             before, name, after = (held + data).partition(self.NAME)
-            if name and after:
+            if name and len(after) > 1:
                 held = b""
-                return before + name + b"1" + after[1:]
+                return before + name + b"99" + after[2:]
             all_of_it = held + data
             sizes = range(min(len(self.NAME), len(all_of_it)), 0, -1)
             size = next((size for size in sizes if all_of_it.endswith(self.NAME[:size])), 0)

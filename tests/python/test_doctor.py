@@ -14,7 +14,7 @@ from doctor_faults import (
     CROWDED,
     PATIENCE_SECONDS,
     SHORT_SECONDS,
-    OldVersion,
+    NewVersion,
     Program,
     busy_loops,
     closed_port,
@@ -126,14 +126,14 @@ def test_an_advertised_port_of_another_node(controller: str) -> None:
 
 
 def test_a_node_of_another_protocol(controller: str) -> None:
-    with OldVersion() as proxy, joined(["a", "b"], controller):
+    with NewVersion() as proxy, joined(["a", "b"], controller):
         # The port is the node's own, behind the proxy.
         own = closed_port()
         proxy.node = own
         with square.Node("c", controller, bind_address=own, advertised_address=proxy.address):
             finding = only(look(controller))
     assert (finding.rule, finding.guilty) == ("address.other_version", f"port {proxy.address} of node c")
-    assert "speaks Square protocol 1" in finding.seen
+    assert "speaks Square protocol 99" in finding.seen
 
 
 def test_a_node_of_another_overlay_that_believes_nobody_here(tmp_path: Path) -> None:

@@ -52,9 +52,7 @@ def execute(options: argparse.Namespace) -> int:
 
     identity = identities.identity_of(options)
     with serving.mortal(), Waiting("the nodes look at one another"):
-        examination = examine(options.controller, identity, options.timeout)
-    if options.security:
-        examination = examination.about("security")
+        examination = examine(options.controller, identity, options.timeout, security=options.security)
     if options.json:
         print(documents.to_text(examination.to_document()))
     else:

@@ -1,6 +1,6 @@
 """Asks an overlay how it is, also where nobody answers."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from square._core import examine_nodes, list_links
@@ -8,6 +8,7 @@ from square.doctor.controller_line import explain
 from square.doctor.diagnosis import diagnose
 from square.doctor.facts import MeasuredLink, Overlay
 from square.doctor.finding import Finding, Severity
+from square.doctor.rules import RULES, SECURITY_RULES
 from square.errors import InvalidArgumentError, ResourceExhaustedError, SquareError
 from square.identity import IdentitySource
 
@@ -25,11 +26,6 @@ class Examination:
     def is_healthy(self) -> bool:
         """Nothing worse than a warning."""
         return all(finding.severity is not Severity.ERROR for finding in self.findings)
-
-    def about(self, kind: str) -> "Examination":
-        """With the findings of one kind alone: of rules named ``kind.something``."""
-        kept = [one for one in self.findings if one.rule.startswith(f"{kind}.") or self.overlay is None]
-        return replace(self, findings=kept)
 
     def to_document(self) -> dict[str, Any]:
         """As docs/doctor.md has it."""
@@ -51,12 +47,17 @@ class Examination:
 
 
 def examine(
-    controller: str, identity: IdentitySource = None, timeout: float = DEFAULT_SECONDS
+    controller: str,
+    identity: IdentitySource = None,
+    timeout: float = DEFAULT_SECONDS,
+    *,
+    security: bool = False,
 ) -> Examination:
     """Has all nodes of the overlay look at themselves and at one another, and judges what they say.
 
-    ``controller`` is host:port. Blocks for ``timeout`` seconds and a few more at the most. A controller that
-    does not answer is a finding, too. Raises ``InvalidArgumentError`` for an address that is none, and
+    ``controller`` is host:port; with ``security`` it is judged by what lets others read, change or stop what
+    is sent, alone. Blocks for ``timeout`` seconds and a few more at the most. A controller that does not
+    answer is a finding, too. Raises ``InvalidArgumentError`` for an address that is none, and
     ``ResourceExhaustedError`` while many others ask.
     """
     try:
@@ -66,7 +67,7 @@ def examine(
     except SquareError as error:
         return Examination([explain(controller, error)])
     overlay = Overlay.read(found, controller, _measured(controller, identity))
-    return Examination(diagnose(overlay), overlay)
+    return Examination(diagnose(overlay, SECURITY_RULES if security else RULES), overlay)
 
 
 def _measured(controller: str, identity: IdentitySource) -> tuple[MeasuredLink, ...]:

@@ -23,15 +23,10 @@ using testing::has;
 
 namespace {
 
-SegmentPlace place_of(const Segment& segment) {
-  return {static_cast<std::uint32_t>(getpid()), static_cast<std::uint32_t>(segment.descriptor.get()),
-          segment.nonce};
-}
+SentSegment place_of(const Segment& segment) { return {segment.share(), segment.nonce}; }
 
 Status open_own(const Segment& segment, std::uint64_t nonce, std::size_t size_bytes, SegmentUse use) {
-  SegmentPlace place = place_of(segment);
-  place.nonce = nonce;
-  return open_segment(place, size_bytes, use).status();
+  return open_segment({segment.share(), nonce}, size_bytes, use).status();
 }
 
 // The groups of its members never go on, until it stops.
@@ -131,9 +126,11 @@ TEST_CASE("a segment is what its process announced, or it is not mapped") {
   CHECK(has(open_own(*output, output->nonce, 10, SegmentUse::kSealed), "not sealed"));  // could change
   const auto written = open_segment(place_of(*input), 10, SegmentUse::kReusable);
   CHECK((!written.is_ok() || !map_segment(*written, 10, SegmentUse::kReusable).is_ok()));
-  const auto self = static_cast<std::uint32_t>(getpid());
-  CHECK_FALSE(open_segment({self, 9999, 1}, 10, SegmentUse::kSealed).is_ok());
-  CHECK_FALSE(open_segment({0x7fffffff, 3, 1}, 10, SegmentUse::kSealed).is_ok());
+  CHECK(has(open_segment({}, 10, SegmentUse::kSealed).status(), "did not come"));
+  const std::string own = "/proc/self/fd/" + std::to_string(output->descriptor.get());
+  FileDescriptor only_read(open(own.c_str(), O_RDONLY | O_CLOEXEC));
+  CHECK(has(open_segment({std::move(only_read), output->nonce}, 10, SegmentUse::kReusable).status(),
+            "cannot be written"));
   // Nobody can shorten what the gateway reads.
   CHECK(ftruncate(input->descriptor.get(), 4096) != 0);
   CHECK(ftruncate(output->descriptor.get(), 4096) != 0);
@@ -165,9 +162,7 @@ TEST_CASE("a gateway maps a segment once, and keeps no more than its bounds") {
   CHECK((*again)->data()[19'999] == std::byte{5});
   // It is checked each time, and never shown to another process.
   CHECK_FALSE(cache.open(1, place_of(*made), 20'001).is_ok());
-  SegmentPlace wrong = place_of(*made);
-  ++wrong.nonce;
-  CHECK(has(cache.open(1, wrong, 10).status(), "announced"));
+  CHECK(has(cache.open(1, {made->share(), made->nonce + 1}, 10).status(), "announced"));
   const auto of_another = cache.open(2, place_of(*made), 10);
   REQUIRE(of_another.is_ok());
   CHECK(of_another->get() != first->get());

@@ -5,12 +5,16 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstring>
+#include <filesystem>
 #include <thread>
 
 #include "base/net/socket.h"
 #include "controller/protocol.h"
 #include "gateway/local_socket.h"
+#include "gateway/message_socket.h"
 #include "gateway/messages.h"
 #include "gateway/segment.h"
 #include "gateway/site.h"
@@ -33,28 +37,33 @@ class Liar {
     REQUIRE(setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
     const int flags = fcntl(socket_.get(), F_GETFL);
     REQUIRE(fcntl(socket_.get(), F_SETFL, flags & ~O_NONBLOCK) == 0);
-    probe_ = make_sealed_segment({}).value();
+    const Segment probe = make_sealed_segment({}).value();
     v1::GatewayHello hello;
     hello.set_protocol_version(kGatewayProtocolVersion);
-    describe(probe_, *hello.mutable_probe());
-    say(MessageType::kHello, 0, hello);
+    hello.mutable_probe()->set_nonce(probe.nonce);
+    say(MessageType::kHello, 0, hello, {probe.descriptor.get()});
     v1::GatewayWelcome welcome;
     REQUIRE(hear(welcome) == MessageType::kWelcome);
     REQUIRE(welcome.shared_memory());
   }
 
-  static void describe(const Segment& segment, v1::GatewaySegment& message) {
-    message.set_descriptor(static_cast<std::uint32_t>(segment.descriptor.get()));
-    message.set_nonce(segment.nonce);
-  }
-
-  void say(MessageType type, std::uint64_t number, const google::protobuf::MessageLite& message) {
+  void say(MessageType type, std::uint64_t number, const google::protobuf::MessageLite& message,
+           const std::vector<int>& descriptors = {}) {
     const std::string body = body_of(message);
     const auto bytes = std::as_bytes(std::span(body));
     const HeaderBytes header =
         encode_header({type, number, 0, static_cast<std::uint32_t>(body.size())}, bytes);
-    REQUIRE(send(socket_.get(), header.data(), header.size(), MSG_NOSIGNAL) == kHeaderBytes);
+    REQUIRE(send_with(header, descriptors) == kHeaderBytes);
     REQUIRE(send(socket_.get(), body.data(), body.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(body.size()));
+  }
+
+  // Whether the other end has closed the connection.
+  [[nodiscard]] bool is_sent_away() {
+    std::array<char, 4096> bytes{};
+    while (true) {
+      const ssize_t got = recv(socket_.get(), bytes.data(), bytes.size(), 0);
+      if (got <= 0) return got == 0 || errno == ECONNRESET;
+    }
   }
 
   // The type of the next message; heartbeats aside.
@@ -76,13 +85,36 @@ class Liar {
   }
 
  private:
+  ssize_t send_with(const HeaderBytes& header, const std::vector<int>& descriptors) {
+    iovec piece{const_cast<std::byte*>(header.data()), header.size()};
+    msghdr message{};
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    const std::size_t bytes = descriptors.size() * sizeof(int);
+    std::vector<std::max_align_t> control(CMSG_SPACE(bytes) / sizeof(std::max_align_t) + 1);
+    if (bytes > 0) {
+      message.msg_control = control.data();
+      message.msg_controllen = CMSG_SPACE(bytes);
+      cmsghdr* const part = CMSG_FIRSTHDR(&message);
+      part->cmsg_level = SOL_SOCKET;
+      part->cmsg_type = SCM_RIGHTS;
+      part->cmsg_len = CMSG_LEN(bytes);
+      std::memcpy(CMSG_DATA(part), descriptors.data(), bytes);
+    }
+    return sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
+  }
+
   FileDescriptor socket_;
-  Segment probe_;
 };
+
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
 
 // Rank 0, the root, broadcasts from `input`. Returns how that ends, if it is not cancelled first.
 Status broadcast_from(const Site& site, const std::string& nodes_of_ranks, const Segment& input,
-                      bool cancels = false) {
+                      bool cancels = false, bool brings = true) {
   Liar liar(site.gateways[0]->socket_path());
   GroupSpec group{"group on " + nodes_of_ranks, "alice", {}, {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}}};
   for (const char node : nodes_of_ranks) group.nodes.emplace_back(1, node);
@@ -105,8 +137,9 @@ Status broadcast_from(const Site& site, const std::string& nodes_of_ranks, const
   v1::GatewayStatus outcome;
   REQUIRE(liar.hear(outcome) == MessageType::kAdmitted);
   v1::GatewayStaged where;
-  Liar::describe(input, *where.mutable_input());
-  liar.say(MessageType::kStaged, 2, where);
+  where.mutable_input()->set_nonce(input.nonce);
+  liar.say(MessageType::kStaged, 2, where,
+           brings ? std::vector<int>{input.descriptor.get()} : std::vector<int>{});
   if (cancels) liar.say(MessageType::kCancel, 2, v1::GatewayStatus());
   const MessageType type = liar.hear(outcome);
   CHECK((type == MessageType::kOutcome || type == MessageType::kClosing));
@@ -130,6 +163,34 @@ TEST_CASE("an input that other nodes get must be sealed, whatever its process sa
   CHECK(site.settles(0, 0));
   CHECK(broadcast_from(site, "aba", *sealed, true).code() == StatusCode::kCancelled);
   CHECK(site.settles(0, 0));
+  const Status missing = broadcast_from(site, "abb", *sealed, false, false);
+  CHECK_MESSAGE(missing.message().find("did not come with the message") != std::string::npos,
+                missing.to_string());
+  CHECK(site.settles(0, 0));
+}
+
+TEST_CASE("descriptors that nobody asked for are closed, and too many end the connection") {
+  const Site site;
+  const Segment segment = make_sealed_segment({}).value();
+  const std::ptrdiff_t before = open_descriptors();
+  {
+    Liar liar(site.gateways[0]->socket_path());
+    // Of a message that takes none: they go with it.
+    for (int i = 0; i < 50; ++i)
+      liar.say(MessageType::kCancel, 1, v1::GatewayStatus(),
+               {segment.descriptor.get(), segment.descriptor.get()});
+    // The gateway has read all that came before this is answered.
+    v1::GatewayRegister wanted;
+    liar.say(MessageType::kRegister, 3, wanted, {segment.descriptor.get()});
+    v1::GatewayRegistered answer;
+    REQUIRE(liar.hear(answer) == MessageType::kRegistered);
+    CHECK(open_descriptors() <= before + 2);  // the connection's two ends
+    liar.say(MessageType::kCancel, 1, v1::GatewayStatus(),
+             std::vector<int>(kMaxDescriptors + 1, segment.descriptor.get()));
+    CHECK(liar.is_sent_away());
+  }
+  CHECK(site.settles(0, 0));
+  CHECK(open_descriptors() == before);
 }
 
 TEST_CASE("a process that writes over what its node adds harms its own group alone") {

@@ -40,6 +40,12 @@ RULES: tuple[Rule, ...] = (
     little_memory,
     short_of_processor,
     certificates_end,
+    blocks_go_unsealed,
+    blocks_are_changed,
+)
+# Who starts an overlay with --insecure is told so then: here, who asks.
+SECURITY_RULES: tuple[Rule, ...] = (
+    certificates_end,
     nobody_is_known,
     blocks_go_unsealed,
     blocks_are_changed,
