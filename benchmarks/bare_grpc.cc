@@ -2,6 +2,7 @@
 //
 //   bare_grpc sink | bare_grpc relay ADDRESS... | bare_grpc source ADDRESS...
 //
+// With the folder of an identity in BARE_IDENTITY by mutual TLS, with a node's credentials.
 // Generic asynchronous streams on one completion queue that one thread polls; a source sends static slices
 // of a buffer, a relay forwards what it read by reference, over one stream for each address. A sink and a
 // relay print the port that they listen on. Then each line on standard input is answered by one line:
@@ -25,6 +26,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <deque>
 #include <future>
 #include <iostream>
@@ -35,6 +37,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "trust/grpc/credentials.h"
 
 namespace {
 
@@ -54,6 +58,15 @@ double cpu_seconds() {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
   };
   return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+// Null for one without TLS.
+const std::shared_ptr<square::Identity>& identity() {
+  static const auto opened = []() -> std::shared_ptr<square::Identity> {
+    const char* const folder = std::getenv("BARE_IDENTITY");
+    return folder == nullptr ? nullptr : square::Identity::open(folder).value();
+  }();
+  return opened;
 }
 
 // As a node sets them: large writes and reads, a connection for each stream.
@@ -88,7 +101,8 @@ class Outgoing {
     grpc::ChannelArguments arguments;
     set_common([&](const char* key, int value) { arguments.SetInt(key, value); });
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    channel_ = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    channel_ = grpc::CreateCustomChannel(
+        address, square::trust::channel_credentials(identity(), {{square::Role::kNode}, ""}), arguments);
     stream_ = grpc::GenericStub(channel_).PrepareCall(&context_, "/bare/messages", &queue);
     stream_->StartCall(&started_);
   }
@@ -280,7 +294,7 @@ class Peer {
     int port = 0;
     set_common([&](const char* key, int value) { builder.AddChannelArgument(key, value); });
     builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes + 1024));
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort("127.0.0.1:0", square::trust::server_credentials(identity()), &port);
     builder.RegisterAsyncGenericService(&service_);
     server_queue_ = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();

@@ -99,9 +99,13 @@ class Priced(bench.Server):
 class Bare:
     """A process of bare_grpc."""
 
-    def __init__(self, program: Path, role: str, *addresses: str) -> None:
+    def __init__(self, program: Path, role: str, *addresses: str, identity: str | None = None) -> None:
         self._process = subprocess.Popen(
-            [program, role, *addresses], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [program, role, *addresses],
+            env=os.environ | ({"BARE_IDENTITY": identity} if identity else {}),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         if role != "source":
             self.address = f"127.0.0.1:{int(self._read()[0])}"

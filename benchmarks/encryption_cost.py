@@ -1,9 +1,10 @@
-"""What encryption costs on large blocks: the same broadcast in the clear, with mutual TLS, and with blocks that are
-sealed from end to end beside it, in turn.
+"""What encryption costs on large blocks: the same broadcast in the clear, with mutual TLS, and with blocks
+that are sealed from end to end beside it, in turn.
 
-Source, relay and receiver are three processes on loopback, unpaced; the relay is the only way. Beside it,
-what OpenSSL alone needs to seal and to open as much (`openssl speed`, AES-256-GCM, blocks of 16 KiB): by TLS each
-byte is sealed twice and opened twice on its way, by its source and its destination once.
+Source, relay and receiver are three processes on loopback, unpaced; the relay is the only way. Beside it bare
+gRPC (`bare_grpc`), messages of 1 MiB over the same three, in the clear and with the same credentials; and
+what OpenSSL alone needs to seal and to open as much (`openssl speed`, AES-256-GCM, blocks of 16 KiB): by TLS
+each byte is sealed twice and opened twice on its way, by its source and its destination once.
 
     python benchmarks/encryption_cost.py [--mib 64] [--calls 8] [--rounds 3] [--json]
 """
@@ -18,14 +19,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import square
+from block_price import PROGRAM, Bare
 
 NAMES = ["source", "relay", "receiver"]
 MEMBERS = ["source", "receiver"]
 HOPS = 2
+PATIENCE_SECONDS = 60.0
 GB = 1e9
 MIB = 1 << 20
 CIPHER = "aes-256-gcm"
@@ -108,6 +112,34 @@ def run(identities: dict[str, str], sealed: bool, size: int, calls: int) -> tupl
     return sum(cpu for cpu, _ in told) / moved, moved / told[-1][1]
 
 
+def run_bare(identities: dict[str, str], size: int, calls: int) -> float:
+    """CPU seconds of all three for each GB that goes through them."""
+    others: list[Bare] = []
+    for role, name in (("sink", "receiver"), ("relay", "relay"), ("source", "source")):
+        to = [others[-1].address] if others else []
+        others.append(Bare(PROGRAM, role, *to, identity=identities.get(name)))
+    try:
+        sink, _, source = others
+        source.ask(f"send {MIB} 64 0")
+        wait_until(lambda: sink.received() == 64)
+        before = sum(one.usage() for one in others)
+        count = size * calls // MIB
+        source.ask(f"send {MIB} {count} 0")
+        wait_until(lambda: sink.received() == 64 + count)
+        return (sum(one.usage() for one in others) - before) / (count * MIB / GB)
+    finally:
+        for one in others:
+            one.close()
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not is_so():
+        if time.monotonic() > end:
+            raise TimeoutError("the messages have not come through")
+        time.sleep(0.01)
+
+
 def cipher_cost() -> float:
     """Seconds to seal a GB and open it again, as `openssl speed` has them."""
     seconds = 0.0
@@ -130,15 +162,23 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     measured: dict[str, list[tuple[float, float]]] = {"clear": [], "tls": [], "sealed": []}
+    bare: dict[str, list[float]] = {"clear": [], "tls": []}
     with tempfile.TemporaryDirectory() as folder:
         issued = issue(Path(folder))
         for _ in range(options.rounds):
             for way, runs in measured.items():
                 identities = {} if way == "clear" else issued
                 runs.append(run(identities, way == "sealed", options.mib * MIB, options.calls))
+                if way in bare:
+                    bare[way].append(run_bare(identities, options.mib * MIB, options.calls))
     cpu = {way: statistics.median(seconds for seconds, _ in runs) for way, runs in measured.items()}
     cipher = cipher_cost()
     figures = {f"{way}_cpu_seconds_per_gb_and_hop": seconds / HOPS for way, seconds in cpu.items()}
+    figures |= {
+        f"bare_grpc_{way}_cpu_seconds_per_gb_and_hop": statistics.median(runs) / HOPS
+        for way, runs in bare.items()
+    }
+    figures["tls_over_bare_grpc_with_tls"] = cpu["tls"] / statistics.median(bare["tls"])
     figures |= {
         f"{way}_gb_per_second": statistics.median(rate for _, rate in runs) for way, runs in measured.items()
     }
@@ -149,7 +189,7 @@ def main() -> int:
         print(json.dumps(figures))
     else:
         for name, value in figures.items():
-            print(f"{name:36} {value:.3f}")
+            print(f"{name:42} {value:.3f}")
     return 0
 
 
