@@ -224,7 +224,7 @@ FUZZED_plan := $(wildcard src/topology/*.cc src/planning/scenario/*.cc src/plann
 	$(wildcard src/planning/plan/*.cc src/validator/*.cc src/base/plan/*.cc) $(addprefix src/base/,plan.cc \
 	status.cc collective_op.cc field_kind.cc reduction.cc budget.cc clock.cc log.cc)
 FUZZED_topology := $(wildcard src/topology/*.cc) $(addprefix src/base/,status.cc budget.cc clock.cc)
-FUZZED_trust := $(wildcard src/trust/*.cc src/base/net/*.cc) $(addprefix src/base/,status.cc log.cc collective_op.cc)
+FUZZED_trust := $(wildcard src/trust/*.cc src/base/net/*.cc) $(addprefix src/base/,buffer.cc status.cc log.cc collective_op.cc)
 FUZZ_VECTORS := $(if $(IS_X86),,%avx2.cc %gfni.cc)
 
 build/fuzz/%avx2.o build/fuzz/%gfni.o: FUZZ_FLAGS += -mavx2 -mgfni -mf16c

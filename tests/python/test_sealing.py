@@ -112,6 +112,22 @@ def test_a_relay_never_has_what_it_passes_on(issued: Issued, sealed: bool) -> No
         assert has_in_memory(overlay.relay, pattern) == (not sealed)
 
 
+@pytest.mark.parametrize("algorithm", ["planned", "ring"])
+def test_a_relay_reads_planned_sums_and_none_of_a_ring(issued: Issued, algorithm: str) -> None:
+    pattern = os.urandom(PATTERN_BYTES)
+    data = repeated(pattern, 4_000_000)
+    with a_line(issued, sealed=True) as overlay:
+        sums = [bytearray(len(data)) for _ in range(2)]
+
+        def call(member: square.Communicator, rank: int) -> None:
+            given = data if rank == 0 else bytes(len(data))
+            member.all_reduce(given, sums[rank], dtype="uint8", algorithm=algorithm, timeout=PATIENCE)
+
+        outcomes_of(overlay.nodes, ["a", "b"], call)
+        assert sums[0] == sums[1] == data
+        assert has_in_memory(overlay.relay, pattern) == (algorithm == "planned")
+
+
 def test_all_that_a_group_does_goes_sealed(issued: Issued) -> None:
     with a_line(issued, sealed=True) as overlay:
         gathered = [bytearray(200_000) for _ in range(2)]

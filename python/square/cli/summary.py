@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from square._core import Plan, PlanCollective
-from square.cli import bottlenecks, text, trees
+from square.cli import bottlenecks, text, trees, trusted
 from square.cli.parts import Parts
 from square.planning import gaps as certified_gaps
 from square.run.outcome import ratio
@@ -37,6 +37,7 @@ def print_plan(plan: Plan, name: str, console: "Console") -> None:
     _print_collectives(parts, console)
     bottlenecks.print_limits(parts, console)
     trees.print_sessions(plan, console)
+    trusted.print_trusted(plan, console)
     bottlenecks.print_links(parts, console)
     _print_changes(plan, console)
     _print_totals(plan, parts, console)

@@ -81,6 +81,7 @@ Result<HostPort> parse_host_port(std::string_view text) {
     return bad("an IPv6 address needs brackets");
   }
   if (host.empty()) return bad("there is no host");
+  if (host.find_first_of("[]") != std::string_view::npos) return bad("no host has brackets in its name");
   HostPort address{usual_spelling(host), 0};
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
   if (port.empty() || error != std::errc() || end != port.data() + port.size()) {

@@ -67,6 +67,19 @@ TEST_CASE("a taken port and a silent one are named") {
   CHECK(listen_on({"no-such-host.invalid", 0}, 8).status().code() == StatusCode::kUnavailable);
 }
 
+TEST_CASE("an address is a host and a port, and is written as it is read") {
+  for (const char* const text : {"127.0.0.1:80", "[::1]:80", "[fe80::1%1]:80", "localhost:65535", "a.b:0"}) {
+    const auto address = parse_host_port(text);
+    REQUIRE_MESSAGE(address.is_ok(), text);
+    const auto again = parse_host_port(address->to_string());
+    REQUIRE_MESSAGE(again.is_ok(), address->to_string());
+    CHECK(again->host == address->host);
+  }
+  for (const char* const text :
+       {"", ":1", "a", "a:", "a:65536", "a:-1", "::1:80", "[]:1", "[[a]]:1", "a]:1", "[a:1"})
+    CHECK_MESSAGE(parse_host_port(text).status().code() == StatusCode::kInvalidArgument, text);
+}
+
 TEST_CASE("a socket connects by itself to a numeric address, and names are left to who can wait") {
   const auto listener = listen_on({"127.0.0.1", 0}, 8);
   REQUIRE(listener.is_ok());
