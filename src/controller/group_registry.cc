@@ -175,7 +175,8 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   auto registered = extend(group, spec);
   if (!registered.is_ok()) return registered.status().with_context(context);
   registered->number = group.number;
-  const bool is_keyed = group.keys.empty() && !spec.keys.empty();
+  const bool is_member = std::ranges::find(group.nodes, spec.registrant) != group.nodes.end();
+  const bool is_keyed = group.keys.empty() && !spec.keys.empty() && is_member;
   if (is_keyed) group.keys = spec.keys;
   registered->keys = group.keys;
   if (is_new) ++next_number_;
@@ -410,7 +411,14 @@ std::vector<std::string> GroupRegistry::remove_abandoned(
   for (auto it = groups_.begin(); it != groups_.end();) {
     const auto entry = it++;
     const RegisteredGroup& group = *entry->second;
-    if (group.permanent || std::ranges::find(group.nodes, left) == group.nodes.end()) continue;
+    if (std::ranges::find(group.nodes, left) == group.nodes.end()) continue;
+    if (group.permanent) {
+      // Who comes in its place could not open the key; who is there brings another.
+      RegisteredGroup changed = group;
+      changed.keys.clear();
+      if (!group.keys.empty()) entry->second = std::make_shared<const RegisteredGroup>(std::move(changed));
+      continue;
+    }
     if (group.is_over(still_there)) {
       removed.push_back(entry->first);
       groups_.erase(entry);

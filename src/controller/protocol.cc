@@ -90,7 +90,7 @@ std::vector<BlockSight> from_message(const v1::Sights& message) {
                       OperationId(told.operation()), told.sequence()},
                      told.from(),
                      {}};
-    if (told.digest().size() != sight.digest.size()) continue;
+    if (told.digest().size() != sight.digest.size() || told.from().size() > kMaxNodeNameBytes) continue;
     std::memcpy(sight.digest.data(), told.digest().data(), sight.digest.size());
     sights.push_back(std::move(sight));
   }

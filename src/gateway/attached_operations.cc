@@ -148,6 +148,9 @@ void AttachedOperations::staged(std::uint64_t number, const Status& made) {
   };
   if (!call.input.empty()) describe(call.stays_on_node ? call.reusable : call.sealed, *where.mutable_input());
   if (!call.output.empty()) describe(call.reusable, *where.mutable_output());
+  if (!std::ranges::all_of(descriptors, [](const auto& one) { return static_cast<bool>(one); }))
+    return staged(number,
+                  resource_exhausted("the process may open no more files, and shares memory by them"));
   connection_->send(MessageType::kStaged, number, body_of(where), std::move(descriptors));
 }
 

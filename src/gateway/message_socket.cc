@@ -106,9 +106,11 @@ bool MessageSocket::take_descriptors(msghdr& message) {
       came_.emplace_back(descriptor);
     }
   }
-  if (came_.size() <= kMaxDescriptors && (message.msg_flags & MSG_CTRUNC) == 0) return true;
+  const bool is_cut = (message.msg_flags & MSG_CTRUNC) != 0;
+  if (came_.size() <= kMaxDescriptors && !is_cut) return true;
   came_.clear();
-  end(permission_denied(fmt::format("a message came with more than {} descriptors", kMaxDescriptors)));
+  end(permission_denied(fmt::format("a message came with more than {} descriptors{}", kMaxDescriptors,
+                                    is_cut ? ", or this process may open no more files" : "")));
   return false;
 }
 

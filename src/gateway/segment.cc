@@ -98,6 +98,9 @@ Status check_kind(const FileDescriptor& file) {
 // A page of such a file cannot be taken away, so reading or writing it cannot end the gateway.
 Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, SegmentUse use) {
   if (!file) return permission_denied("its descriptor did not come with the message");
+  // First: only files in memory have seals, and to ask others anything may ask somebody else.
+  const int seals = fcntl(file.get(), F_GET_SEALS);
+  if (seals < 0) return permission_denied("it is not a memory file");
   SQUARE_RETURN_IF_ERROR(check_kind(file));
   struct stat about {};
   if (fstat(file.get(), &about) != 0) {
@@ -108,8 +111,7 @@ Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, Segm
   const int mode = fcntl(file.get(), F_GETFL);
   if (use == SegmentUse::kReusable && (mode < 0 || (mode & O_ACCMODE) != O_RDWR))
     return permission_denied("it cannot be written");
-  const int seals = fcntl(file.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & needed) != needed) return permission_denied("it is not sealed");
+  if ((seals & needed) != needed) return permission_denied("it is not sealed");
   if (static_cast<std::uint64_t>(about.st_size) < kSegmentHeaderBytes + size_bytes) {
     return permission_denied(
         fmt::format("it has {} bytes where {} are needed", about.st_size, kSegmentHeaderBytes + size_bytes));

@@ -83,6 +83,8 @@ class BlockOpener {
 
   // As BlockCipher::open().
   [[nodiscard]] std::optional<Buffer> open(std::size_t block, const Buffer& sealed) const;
+  // One was opened at least: what the blocks have in common is as the source has said.
+  [[nodiscard]] bool has_opened() const { return proven() != nullptr; }
   // As the source has sealed it; nothing before one was opened.
   [[nodiscard]] std::optional<Buffer> seal_again(std::size_t block, const Buffer& data) const;
 

@@ -135,13 +135,16 @@ Result<std::shared_ptr<GroupKeys>> GroupKeys::create(std::shared_ptr<Identity> i
 
 Result<std::string> GroupKeys::share() {
   const std::string file = (std::filesystem::path(identity_->folder()) / Identity::kIdentityFile).string();
-  SQUARE_ASSIGN_OR_RETURN(const std::string pem, read_file(file, Secrecy::kSecret));
-  const KeyPtr signer = read_key_pem(pem);
-  const CertificatePtr certificate = read_certificate_pem(pem);
-  if (!signer || !certificate)
-    return invalid_argument(fmt::format("{} does not hold a key and a certificate", file));
-  const std::string fingerprint = fingerprint_of(*certificate);
+  const auto pem = read_file(file, Secrecy::kSecret);
+  const KeyPtr signer = pem.is_ok() ? read_key_pem(*pem) : nullptr;
+  const CertificatePtr certificate = pem.is_ok() ? read_certificate_pem(*pem) : nullptr;
   const std::lock_guard lock(mutex_);
+  if (!signer || !certificate) {
+    if (!share_.empty()) return share_;  // as it was: the file may be replaced just now
+    if (!pem.is_ok()) return pem.status();
+    return invalid_argument(fmt::format("{} does not hold a key and a certificate", file));
+  }
+  const std::string fingerprint = fingerprint_of(*certificate);
   if (fingerprint == signed_for_) return share_;
   SQUARE_ASSIGN_OR_RETURN(share_, sign_share(*own_, *signer, *certificate));
   signed_for_ = fingerprint;
@@ -179,6 +182,12 @@ Result<GroupKeyPtr> GroupKeys::unwrap(const KeyHolders& holders, const std::stri
   if (!parts)
     return invalid_argument(
         fmt::format("group \"{}\" has keys that were not made for its members", holders.group));
+  const std::string salt(parts->salt);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find(salt);
+    if (known != known_.end() && known->second.label == label) return known->second.key;
+  }
   const auto is_holder = [&](const std::string& name) { return std::ranges::find(holders.nodes, name); };
   const auto own = is_holder(node());
   SQUARE_ASSIGN_OR_RETURN(const std::string authority, authority_of(*identity_));
@@ -203,15 +212,15 @@ Result<GroupKeyPtr> GroupKeys::unwrap(const KeyHolders& holders, const std::stri
         holders.group, maker->node, node()));
   }
   const std::lock_guard lock(mutex_);
-  const auto [known, is_new] = labels_.try_emplace(std::string(parts->salt), label);
-  if (is_new) salts_.push_back(known->first);
-  if (salts_.size() > kMaxRememberedKeys) {
-    labels_.erase(salts_.front());
-    salts_.pop_front();
-  }
-  if (known->second != label) {
+  const auto [known, is_new] = known_.try_emplace(salt, Known{label, key});
+  if (known->second.label != label) {
     return failed_precondition(fmt::format("the controller has given the key of group \"{}\" for \"{}\", too",
-                                           known->second, label));
+                                           known->second.label, label));
+  }
+  if (is_new) salts_.push_back(salt);
+  if (salts_.size() > kMaxRememberedKeys) {
+    known_.erase(salts_.front());
+    salts_.pop_front();
   }
   return key;
 }

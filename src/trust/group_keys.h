@@ -49,7 +49,8 @@ class GroupKeys {
   // UNAUTHENTICATED and PERMISSION_DENIED for a share that is not its node's, naming it; those of reading the
   // authority's file.
   Result<std::string> wrap(const KeyHolders& holders, const std::vector<std::string>& shares);
-  // The key that one of the holders has wrapped so, of the group with this label. Errors: as wrap();
+  // The key that one of the holders has wrapped so, of the group with this label. One that was unwrapped
+  // before stays, though the certificate of who has made it may have ended since. Errors: as wrap();
   // PERMISSION_DENIED where this node, or who has wrapped it, is none of them; FAILED_PRECONDITION where it
   // was wrapped for another process of this node, or for another group.
   Result<GroupKeyPtr> unwrap(const KeyHolders& holders, const std::string& label, const std::string& wrapped);
@@ -63,8 +64,12 @@ class GroupKeys {
   std::mutex mutex_;
   std::string signed_for_;  // the fingerprint of the certificate that share_ is signed with
   std::string share_;
-  std::map<std::string, std::string> labels_;  // of keys, by their salts: none is used for two groups
-  std::deque<std::string> salts_;              // the keys of labels_, oldest first
+  struct Known {
+    std::string label;  // none is used for two groups
+    GroupKeyPtr key;    // whoever has made it had the right to then
+  };
+  std::map<std::string, Known> known_;  // by the salt
+  std::deque<std::string> salts_;       // the keys of known_, oldest first
 };
 
 }  // namespace square::trust

@@ -55,11 +55,16 @@ bool is_signed_by_any(X509& certificate, std::string_view authority_pem) {
   return is_good;
 }
 
+// Keys of Edwards curves have a hash of their own.
+const EVP_MD* hash_for(const EVP_PKEY& key) {
+  return EVP_PKEY_is_a(&key, "ED25519") == 1 || EVP_PKEY_is_a(&key, "ED448") == 1 ? nullptr : EVP_sha256();
+}
+
 bool has_signed(X509& certificate, std::string_view text, std::string_view signature) {
   const DigestPtr digest(EVP_MD_CTX_new());
   const bool is_good =
-      EVP_DigestVerifyInit(digest.get(), nullptr, EVP_sha256(), nullptr, X509_get0_pubkey(&certificate)) ==
-          1 &&
+      EVP_DigestVerifyInit(digest.get(), nullptr, hash_for(*X509_get0_pubkey(&certificate)), nullptr,
+                           X509_get0_pubkey(&certificate)) == 1 &&
       EVP_DigestVerify(digest.get(), raw(signature), signature.size(), raw(text), text.size()) == 1;
   (void)openssl_error();
   return is_good;
@@ -78,7 +83,7 @@ Result<std::string> sign_share(EVP_PKEY& exchange_key, EVP_PKEY& signer, const X
   const DigestPtr digest(EVP_MD_CTX_new());
   std::string signature(kMaxSignatureBytes, '\0');
   size = signature.size();
-  if (EVP_DigestSignInit(digest.get(), nullptr, EVP_sha256(), nullptr, &signer) != 1 ||
+  if (EVP_DigestSignInit(digest.get(), nullptr, hash_for(signer), nullptr, &signer) != 1 ||
       EVP_DigestSign(digest.get(), raw(signature), &size, raw(std::string_view(text)), text.size()) != 1)
     return internal_error(openssl_error());
   signature.resize(size);

@@ -226,3 +226,35 @@ def test_a_process_that_begins_anew_has_no_part_in_the_group_of_the_one_before(i
         with pytest.raises(FailedPreconditionError, match="another process of node"):
             square.Communicator(again, "g", "t", ["a", "b"], 1, collectives=collectives)
         held.close(1.0)
+
+
+def test_members_that_begin_anew_one_after_the_other_come_to_a_group_again(issued: Issued) -> None:
+    with ExitStack() as stack:
+        controller = stack.enter_context(square.Controller(identity=issued("controller", "c")))
+        collectives = [("broadcast", 0, 1, 1.0)]
+
+        def begin(name: str) -> square.Node:
+            return square.Node(name, controller.address, identity=issued("node", name))
+
+        def join(node: square.Node, rank: int) -> square.Communicator:
+            return square.Communicator(node, "train", "t", ["a", "b"], rank, collectives, timeout=PATIENCE)
+
+        nodes = [begin("a"), begin("b")]
+        held = [join(node, rank) for rank, node in enumerate(nodes)]
+        for rank, name in enumerate("ab"):
+            nodes[rank].stop()
+            nodes[rank] = begin(name)
+            if rank == 0:
+                with pytest.raises(FailedPreconditionError, match="another process of node"):
+                    join(nodes[rank], rank)
+        del held
+        later = join(nodes[1], 1)
+        again = [join(nodes[0], 0), later]
+        buffers = [bytearray(b"anew"), bytearray(4)]
+        works = [again[rank].broadcast(buffers[rank], root=0, async_op=True) for rank in range(2)]
+        for work in works:
+            assert work is not None
+            work.wait()
+        assert buffers[1] == b"anew"
+        for node in nodes:
+            node.stop()

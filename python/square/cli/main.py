@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 
 from square import __version__
-from square.cli import ca, check, controller, demo, doctor, node, paths, plan, ps, run, top, topology
+from square.cli import bench, ca, check, controller, demo, doctor, node, paths, plan, ps, run, top, topology
 from square.errors import SquareError
 from square.run.interruption import Interrupted
 from square.run.mailbox import CALL_THREAD_NAME
@@ -21,6 +21,7 @@ examples:
   square topology abilene.gml            what there is
   square plan scenario.toml              what would happen
   square run scenario.toml               make it happen, on this machine
+  square bench 2a 3c                     the figures of the paper
   square COMMAND --help                  every option, with an example
 """
 
@@ -34,7 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"square {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (demo, topology, paths, plan, check, run, controller, node, ps, ca, top, doctor):
+    for command in (demo, topology, paths, plan, check, run, bench, controller, node, ps, ca, top, doctor):
         command.add_parser(commands)
     return parser
 

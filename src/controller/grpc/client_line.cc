@@ -15,6 +15,8 @@ namespace square::controller {
 namespace {
 
 constexpr const char* kComponent = "controller client";
+// With so many events waiting what was seen of blocks is not told.
+constexpr std::size_t kMostWaitingSights = 64;
 
 std::uint64_t draw_incarnation() {
   std::random_device device;
@@ -79,6 +81,11 @@ struct ClientLine::Outbox {
     const std::lock_guard lock(mutex);
     entries.push_back({std::move(event), connection});
     condition.notify_all();
+  }
+  // For what may be lost.
+  [[nodiscard]] bool has_room() {
+    const std::lock_guard lock(mutex);
+    return entries.size() < kMostWaitingSights;
   }
   void wake_up() {
     const std::lock_guard lock(mutex);
@@ -400,7 +407,7 @@ void ClientLine::report_sights(const std::vector<BlockSight>& sights) {
   v1::NodeEvent event;
   *event.mutable_sights() = to_message(sights);
   const std::lock_guard lock(mutex_);
-  if (welcomed_) outbox_->push(std::move(event), connections_);
+  if (welcomed_ && outbox_->has_room()) outbox_->push(std::move(event), connections_);
 }
 
 // Beats the heart, gives up an unanswered hello; returns when to come back, null to end.

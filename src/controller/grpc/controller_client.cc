@@ -284,14 +284,14 @@ class ControllerClient::Core {
                                           const Patience& patience, std::uint64_t losses) {
     v1::RegisterGroupRequest keyed = request;
     keyed.set_keys(recollection_.keys_of(group.name));
-    if (exchange_.is_on() && keyed.keys().empty()) {
-      SQUARE_ASSIGN_OR_RETURN(*keyed.mutable_keys(), exchange_.make(group, patience.end));
-    }
     v1::RegisterGroupResponse response;
-    const Status status =
-        call(patience.end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
-          stub.async()->RegisterGroup(&context, &keyed, &response, std::move(done));
-        });
+    Status status = ask_to_register(keyed, response, patience);
+    // Nobody has brought a key yet.
+    if (status.is_ok() && exchange_.is_on() && response.keys().empty()) {
+      SQUARE_ASSIGN_OR_RETURN(*keyed.mutable_keys(), exchange_.make(group, patience.end));
+      response.Clear();
+      status = ask_to_register(keyed, response, patience);
+    }
     if (!status.is_ok()) return explain(status, group, patience.timeout);
     GroupRegistration registration;
     for (const auto id : response.collectives()) registration.collectives.emplace_back(id);
@@ -306,9 +306,23 @@ class ControllerClient::Core {
     // The answer and the activation come on two streams: the plan must be active here as well.
     SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, patience.end)
                                .with_context(fmt::format("group \"{}\"", group.name)));
-    SQUARE_ASSIGN_OR_RETURN(registration.key,
-                            exchange_.open(group, registration.number, registration.wrapped_keys));
+    auto key = exchange_.open(group, registration.number, registration.wrapped_keys);
+    if (!key.is_ok()) {
+      // With a key that is not for this process it has no part in the group, which ends when all have left
+      // it.
+      recollection_.forget_group(group.name, registration.number);
+      line_.close_group(group.name, registration.number);
+      return key.status();
+    }
+    registration.key = *std::move(key);
     return registration;
+  }
+
+  Status ask_to_register(const v1::RegisterGroupRequest& request, v1::RegisterGroupResponse& response,
+                         const Patience& patience) {
+    return call(patience.end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
+      stub.async()->RegisterGroup(&context, &request, &response, std::move(done));
+    });
   }
 
   // A controller that is lost comes back, or another does: then it is asked again.

@@ -100,7 +100,8 @@ void FrameHandler::take_block(LinkHandle link, IncomingLink& from, IncomingStrea
   arrival.frees_credit = stream.tells_with_next();
   from.count_block(stream.tally(), size);
   if (from.way_back() != nullptr) from.way_back()->charge_receipt(size);
-  if (arrival.header().is_audited) node.auditor.note(arrival.frame, arrival.from);
+  if (arrival.header().is_audited && arrival.header().is_sealed)
+    node.auditor.note(arrival.frame, arrival.from);
   if (!arrival.stream->is_member) parts_.operations.on_relayed();
   if (const Status there = check_members(arrival); !there.is_ok()) return answer_abort(arrival, there);
   Collective& collective = parts_.groups[arrival.stream->collective];

@@ -172,7 +172,8 @@ LandingTable::Place LandingTable::find(LinkHandle link, const FrameHeader& heade
 
 Landing LandingTable::land(LinkHandle link, Frame& frame) const {
   // The strand looks at what is audited.
-  if (frame.header.type != FrameType::kBlock || frame.header.is_audited) return {};
+  const bool is_audited = frame.header.is_audited && frame.header.is_sealed;
+  if (frame.header.type != FrameType::kBlock || is_audited) return {};
   const Place place = find(link, frame.header);
   if (!place.zone) return {};
   Landing landing = place.zone->land(frame.header, frame.payload);

@@ -104,8 +104,7 @@ Status Receiver::on_block(Arrival arrival) {
   const bool is_beyond = stream.coded != nullptr && size == 0 && !is_there(header.offset_bytes) &&
                          is_there(stream.generation_offset(header));
   const bool fits = is_sum
-                        ? size <= shape_.block_bytes + (shape_.is_sealed ? trust::kSealBytes : 0) +
-                                      checksum_bytes(*stream.coded_as(has_floats(header)).code) &&
+                        ? unsealer_.may_be_sum(header, size, *stream.coded_as(has_floats(header)).code) &&
                               header.offset_bytes % shape_.block_bytes == 0 && is_there(header.offset_bytes)
                         : is_beyond || shape_.fits(header, size);
   if (!fits) {

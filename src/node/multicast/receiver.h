@@ -48,6 +48,11 @@ class Receiver {
   Receiver& operator=(const Receiver&) = delete;
 
   [[nodiscard]] const Shape& shape() const { return shape_; }
+  // What the first frame said is what the source says: of sealed blocks, once one was opened.
+  [[nodiscard]] bool is_proven() const { return unsealer_.is_proven(); }
+  [[nodiscard]] bool is_of(const FrameHeader& header) const {
+    return Shape::of(header) == shape_ && header.incarnation == place_.incarnation;
+  }
   // A shape that nobody could fill: its sizes are checked before anything is allocated.
   static Status check(const Shape& shape);
 

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "node/codes/coded_payload.h"
+
 namespace square {
 
 void Unsealer::set_sealing(Sealing sealing) {
@@ -25,6 +27,11 @@ bool Unsealer::open(std::size_t block, Arrival& arrival) {
   refuse_forged(arrival.from, fmt::format("session {}, operation {}, block {}", place_.session.value(),
                                           place_.operation.value(), block));
   return false;
+}
+
+bool Unsealer::may_be_sum(const FrameHeader& header, std::size_t size, const PlanCode& code) const {
+  if (shape_.is_sealed && has_floats(header)) return false;
+  return size <= shape_.block_bytes + (shape_.is_sealed ? trust::kSealBytes : 0) + checksum_bytes(code);
 }
 
 Status Unsealer::refuse(const Arrival& arrival, const std::string& why) {

@@ -27,9 +27,13 @@ class Unsealer {
   void set_sealing(Sealing sealing);
   // Null where blocks are not sealed, or nobody knows the key yet.
   [[nodiscard]] const std::shared_ptr<const trust::BlockOpener>& opener() const { return opener_; }
+  [[nodiscard]] bool is_proven() const { return !shape_.is_sealed || (opener_ && opener_->has_opened()); }
   // It can be said what is in a block.
   [[nodiscard]] bool is_ready() const { return !shape_.is_sealed || opener_ != nullptr; }
 
+  // Whether a sum of blocks of the code may have so many bytes. Nobody codes sealed blocks as floats: what
+  // was solved so would be taken for rounded.
+  [[nodiscard]] bool may_be_sum(const FrameHeader& header, std::size_t size, const PlanCode& code) const;
   // The payload as the source had it before it was sealed. False where it is not what the source has sent.
   bool open(std::size_t block, Arrival& arrival);
   // A frame that does not fit: where blocks are sealed somebody on the way has changed it. Errors: DATA_LOSS

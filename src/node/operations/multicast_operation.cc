@@ -65,10 +65,8 @@ void MulticastOperation::copy_to_neighbours() {
 void MulticastOperation::on_arrival(Arrival arrival) {
   if (arrival.header().layout != Epoch(0)) return;
   const SessionId session = arrival.key().session;
-  Receiver* receiver = multicasts_.receiver(session);
-  if (receiver == nullptr) {
-    receiver = multicasts_.add_receiver(arrival);
-    if (receiver == nullptr) return;
+  if (multicasts_.receiver_of(arrival) == nullptr) {
+    if (multicasts_.add_receiver(arrival) == nullptr) return;
     if (!plan_) {
       plan_ = arrival.plan;
       for (const PlanSession& planned : plan_->sessions()) {
@@ -76,10 +74,11 @@ void MulticastOperation::on_arrival(Arrival arrival) {
         if (is_member && planned.root != *plan_->self()) open_.insert(planned.id);
       }
     }
-    if (operation_.all_posted()) open_receiver(session, *receiver);
+    if (operation_.all_posted()) open_receiver(session);
     if (operation_.is_over()) return;
   }
-  multicasts_.take(*receiver, std::move(arrival));
+  if (Receiver* const receiver = multicasts_.receiver(session))
+    multicasts_.take(*receiver, std::move(arrival));
 }
 
 void MulticastOperation::open() {
@@ -87,17 +86,17 @@ void MulticastOperation::open() {
   // By value: opening may fail the operation.
   const auto receivers = multicasts_.receivers();
   for (const auto& [session, receiver] : receivers) {
-    if (!operation_.is_over()) open_receiver(session, *receiver);
+    if (!operation_.is_over()) open_receiver(session);
   }
 }
 
-void MulticastOperation::open_receiver(SessionId session, Receiver& receiver) {
+void MulticastOperation::open_receiver(SessionId session) {
   const PlanSession* planned = plan_->session(session);
   if (planned == nullptr) {
     return operation_.fail(
         data_loss(fmt::format("session {} is not one of the broadcast's", session.value())), true);
   }
-  multicasts_.open(receiver, plan_->name_of(planned->root), [&](const MemberOperation& call) {
+  multicasts_.open(session, plan_->name_of(planned->root), [&](const MemberOperation& call) {
     return session_range(plan_->planned(), *planned, call.output.size());
   });
 }

@@ -43,7 +43,7 @@ class MulticastOperation final : public OperationWork {
  private:
   void send(const MemberOperation& source, const std::shared_ptr<const InstalledCollective>& plan);
   void copy_to_neighbours();
-  void open_receiver(SessionId session, Receiver& receiver);
+  void open_receiver(SessionId session);
   void on_done(SessionId session);
 
   Operation& operation_;

@@ -8,18 +8,23 @@ namespace square {
 
 namespace {
 
-// Of blocks as they are; what a code adds cannot be looked at alone.
-bool is_made_up(const Arrival& first, const Sealing& sealing) {
-  const FrameHeader& header = first.header();
-  const bool is_sum = first.stream->coded != nullptr && !first.stream->block;
-  if (header.type != FrameType::kBlock || is_sum) return false;
+enum class Seal { kOpens, kIsMadeUp, kCannotBeLookedAt };
+
+// Of a frame by itself: what a code adds, what is empty, and probes say nothing.
+Seal look_at(const Arrival& arrival, const Sealing& sealing) {
+  const FrameHeader& header = arrival.header();
+  const bool is_coded = arrival.stream->coded != nullptr;
+  if (header.type != FrameType::kBlock || (is_coded && !arrival.stream->block))
+    return Seal::kCannotBeLookedAt;
   const auto shape = BlockShape::of(header);
-  if (header.offset_bytes / shape.block_bytes >= shape.block_count())
-    return first.payload_bytes() > 0;  // beyond the end of a code's last generation
+  const std::size_t block = header.offset_bytes / shape.block_bytes;
+  // Beyond the end of a code's last generation.
+  if (is_coded && block >= shape.block_count() && arrival.payload_bytes() == 0)
+    return Seal::kCannotBeLookedAt;
+  if (!shape.fits(header, arrival.payload_bytes())) return Seal::kIsMadeUp;
   const trust::BlockOpener opener(
       sealing.key, sealed_cargo(sealing, header.incarnation, header.session, header.operation, shape));
-  return !shape.fits(header, first.payload_bytes()) ||
-         !opener.open(header.offset_bytes / shape.block_bytes, first.frame.payload);
+  return opener.open(block, arrival.frame.payload) ? Seal::kOpens : Seal::kIsMadeUp;
 }
 
 }  // namespace
@@ -62,6 +67,27 @@ Receiver* Multicasts::receiver(SessionId session) const {
   return found == receivers_.end() ? nullptr : found->second.get();
 }
 
+Receiver* Multicasts::receiver_of(const Arrival& arrival) {
+  const SessionId session = arrival.key().session;
+  Receiver* const here = receiver(session);
+  if (here == nullptr || here->is_proven() || here->is_of(arrival.header())) return here;
+  const std::string& source = arrival.plan->name_of(arrival.stream->session->root);
+  const Sealing sealing = operation_.host().sealing(operation_.key().collective, source);
+  const bool is_proof = sealing.key && arrival.header().is_sealed && !arrival.landing &&
+                        Receiver::check(BlockShape::of(arrival.header())).is_ok() &&
+                        look_at(arrival, sealing) == Seal::kOpens;
+  if (!is_proof) return here;
+  give_up(session);
+  return nullptr;
+}
+
+void Multicasts::give_up(SessionId session) {
+  std::erase_if(former_receivers_, [](const auto& former) { return former->is_drained(); });
+  receivers_.at(session)->cancel();
+  former_receivers_.push_back(receivers_.at(session));
+  receivers_.erase(session);
+}
+
 Receiver* Multicasts::add_receiver(const Arrival& first) {
   const FrameHeader& header = first.header();
   const SessionId session = first.key().session;
@@ -78,7 +104,7 @@ Receiver* Multicasts::add_receiver(const Arrival& first) {
     return nullptr;
   }
   // What somebody on the way has made up is not to say what the others must agree with.
-  if (sealing.key && is_made_up(first, sealing)) {
+  if (sealing.key && look_at(first, sealing) == Seal::kIsMadeUp) {
     operation_.node()->refuse_forged(first.from, source,
                                      fmt::format("session {}, first block", session.value()));
     return nullptr;
@@ -92,7 +118,8 @@ Receiver* Multicasts::add_receiver(const Arrival& first) {
   return receivers_.emplace(session, std::move(receiver)).first->second.get();
 }
 
-void Multicasts::open(Receiver& receiver, const std::string& root, const RangeOf& range_of) {
+void Multicasts::open(SessionId session, const std::string& root, const RangeOf& range_of) {
+  Receiver& receiver = *receivers_.at(session);
   const Sealing sealing = operation_.host().sealing(operation_.key().collective, root);
   if (receiver.shape().is_sealed != (sealing.key != nullptr)) {
     return operation_.fail(
@@ -104,7 +131,9 @@ void Multicasts::open(Receiver& receiver, const std::string& root, const RangeOf
   std::vector<std::byte*> destinations;
   for (const auto& [rank, member] : operation_.members()) {
     const ByteRange range = range_of(member.call);
-    if (range.size_bytes != receiver.shape().total_bytes) {
+    const bool agrees = range.size_bytes == receiver.shape().total_bytes;
+    if (!agrees && !receiver.is_proven()) return give_up(session);
+    if (!agrees) {
       return operation_.fail(
           invalid_argument(fmt::format(
               "rank {} on node \"{}\" posted a buffer of {} bytes where {} arrive from node \"{}\"",

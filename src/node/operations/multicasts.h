@@ -33,13 +33,17 @@ class Multicasts {
   void fill_all();
 
   [[nodiscard]] Receiver* receiver(SessionId session) const;
+  // Whom the frame is for, if he is there. One whose first frame somebody on the way may have made up goes,
+  // if the frame is a block that its source has sealed otherwise.
+  [[nodiscard]] Receiver* receiver_of(const Arrival& arrival);
   [[nodiscard]] const auto& receivers() const { return receivers_; }
   // For the first frame of a session: nothing where it is refused, or the operation fails because nobody
   // could fill its shape.
   Receiver* add_receiver(const Arrival& first);
   // All members have posted: the bytes go into their buffers. Fails the operation if a buffer has
-  // another size than what comes from `root`.
-  void open(Receiver& receiver, const std::string& root, const RangeOf& range_of);
+  // another size than what comes from `root`; a receiver goes where nobody knows yet whether `root` has said
+  // so.
+  void open(SessionId session, const std::string& root, const RangeOf& range_of);
   // A block or a probe. Fails the operation if it does not fit.
   void take(Receiver& receiver, Arrival arrival);
 
@@ -62,6 +66,8 @@ class Multicasts {
   [[nodiscard]] std::vector<std::string> unfinished(bool with_done_ones) const;
 
  private:
+  // What the receiver has was not the source's, or may not be.
+  void give_up(SessionId session);
   // Calls on_done_, if the operation is still there.
   std::function<void()> done_of(SessionId session);
 

@@ -136,15 +136,15 @@ void SumOperation::open() {
   // By value: opening may fail the operation.
   const auto receivers = multicasts_.receivers();
   for (const auto& [session, receiver] : receivers) {
-    if (!operation_.is_over()) open_receiver(session, *receiver);
+    if (!operation_.is_over()) open_receiver(session);
   }
 }
 
-void SumOperation::open_receiver(SessionId session, Receiver& receiver) {
+void SumOperation::open_receiver(SessionId session) {
   const SumLayout::Share* const share = layout_->find(session);
   const PlanSession* const planned = plan_->session(session);
   const ByteRange range = share == nullptr ? ByteRange{} : share->range;
-  multicasts_.open(receiver, planned == nullptr ? "" : plan_->name_of(planned->root),
+  multicasts_.open(session, planned == nullptr ? "" : plan_->name_of(planned->root),
                    [&](const MemberOperation&) { return range; });
 }
 

@@ -49,7 +49,7 @@ class SumOperation final : public OperationWork {
   void open_sums(const PlanPointer& plan);
   void open_sum(const SumLayout::Share& share, const std::shared_ptr<const void>& pin);
   [[nodiscard]] Result<SumShape> shape_of_own(const SumLayout::Share& share) const;
-  void open_receiver(SessionId session, Receiver& receiver);
+  void open_receiver(SessionId session);
   void sum_locally();
   [[nodiscard]] const MemberOperation& first_call() const {
     return operation_.members().begin()->second.call;

@@ -33,14 +33,13 @@ void SumOperation::on_arrival(Arrival arrival) {
 
 void SumOperation::take_multicast(Arrival arrival) {
   const SessionId session = arrival.key().session;
-  Receiver* receiver = multicasts_.receiver(session);
-  if (receiver == nullptr) {
-    receiver = multicasts_.add_receiver(arrival);
-    if (receiver == nullptr) return;
-    if (is_open_) open_receiver(session, *receiver);
+  if (multicasts_.receiver_of(arrival) == nullptr) {
+    if (multicasts_.add_receiver(arrival) == nullptr) return;
+    if (is_open_) open_receiver(session);
     if (operation_.is_over()) return;
   }
-  multicasts_.take(*receiver, std::move(arrival));
+  if (Receiver* const receiver = multicasts_.receiver(session))
+    multicasts_.take(*receiver, std::move(arrival));
 }
 
 void SumOperation::take_part(Arrival part) {

@@ -22,26 +22,31 @@ enum class Attack {
   kStale,     // as of another layout, process or operation
   kStrip,     // the seal taken off, the frame says that there was none
   kTruncate,  // shorter
+  kFloats,    // coded as floats, the header says
+  kSize,      // of an operation of another size
 };
-inline constexpr int kAttacks = 7;
+inline constexpr int kAttacks = 9;
 
 // Between a node and its transport. What it changes passes every check of hops: the checksums are made
 // afterwards.
-class Polluter final : public Transport {
+class Polluter : public Transport {
  public:
   Polluter(std::unique_ptr<Transport> transport, std::uint64_t seed, double probability)
       : transport_(std::move(transport)), random_(seed), probability_(probability) {}
 
   void send(LinkHandle link, Frame frame) override {
+    const bool is_due = static_cast<double>(random_()) < probability_ * static_cast<double>(random_.max());
     if (frame.header.type == FrameType::kBlock && frame.payload.size_bytes() > 0) {
       const Frame original = frame;
-      const bool is_due = static_cast<double>(random_()) < probability_ * static_cast<double>(random_.max());
-      if (is_due && !is_off) {
+      if (is_due) {
         pollute(frame);
         ++polluted;
       }
       earlier_.push_back(original);
       if (earlier_.size() > kKept) earlier_.pop_front();
+    } else if (frame.header.type == FrameType::kProbe && is_due) {
+      random_() % 2 == 0 ? frame.header.total_bytes += 8'192 : frame.header.incarnation ^= 1;
+      ++polluted_probes;
     }
     transport_->send(link, std::move(frame));
   }
@@ -60,7 +65,7 @@ class Polluter final : public Transport {
   void stop() override { transport_->stop(); }
 
   std::uint64_t polluted = 0;
-  bool is_off = false;
+  std::uint64_t polluted_probes = 0;
 
  private:
   static constexpr std::size_t kKept = 64;
@@ -98,6 +103,8 @@ class Polluter final : public Transport {
         bytes.resize(bytes.size() - std::min<std::size_t>(bytes.size(), 32));
         break;
       case Attack::kTruncate: bytes.resize(random_() % bytes.size()); break;
+      case Attack::kFloats: frame.header.element_type ^= 1; break;
+      case Attack::kSize: frame.header.total_bytes += frame.header.block_bytes; break;
     }
     frame.payload = Buffer::copy_of(bytes);
   }

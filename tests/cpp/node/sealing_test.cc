@@ -65,6 +65,30 @@ class Hostile {
   trust::BlockAudit audit_;
 };
 
+// Drops blocks, and has probes lie of the operation's size, or of the source's process.
+class ProbeLiar final : public Polluter {
+ public:
+  ProbeLiar(std::unique_ptr<Transport> transport, bool is_size)
+      : Polluter(std::move(transport), 1, 0.0), is_size_(is_size) {}
+
+  void send(LinkHandle link, Frame frame) override {
+    if (!is_honest && frame.header.type == FrameType::kBlock) {
+      frame.header.offset_bytes = 0;
+      frame.payload = Buffer::copy_of(std::vector<std::byte>(frame.payload.size_bytes()));
+    } else if (!is_honest && frame.header.type == FrameType::kProbe) {
+      is_size_ ? frame.header.total_bytes += 8'192 : frame.header.incarnation ^= 1;
+      ++probes;
+    }
+    Polluter::send(link, std::move(frame));
+  }
+
+  bool is_honest = false;
+  int probes = 0;
+
+ private:
+  const bool is_size_;
+};
+
 // 0 to 3 over 1, and to 3 over 2: two trees, and 3 passes on to 4.
 std::shared_ptr<const Plan> two_ways() {
   PlanBuilder builder(5);
@@ -248,7 +272,8 @@ TEST_CASE("codes over sealed blocks bear losses, and relays that change what the
     lines.delay = std::chrono::milliseconds(5);
     lines.loss = seed % 2 == 0 ? 0.01 : 0;
     hostile.overlay.simulation.set_default_conditions(lines);
-    REQUIRE(hostile.overlay.publish(butterfly_plan(10 * kMbps)));
+    const FieldKind field = seed % 3 == 0 ? FieldKind::kFloat32 : FieldKind::kGf256;
+    REQUIRE(hostile.overlay.publish(butterfly_plan(10 * kMbps, field)));
     hostile.set_key({0, 5, 6});
     hostile.audit(kNodes);
     hostile.overlay.set_members(CollectiveId(0), {0, 5, 6});
@@ -269,6 +294,35 @@ TEST_CASE("codes over sealed blocks bear losses, and relays that change what the
     polluted += hostile.polluted();
   }
   CHECK(polluted > 0);
+}
+
+// Nothing but probes comes through at first, and they lie.
+TEST_CASE("probes that somebody has made up do not keep blocks out") {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
+    CAPTURE(seed);
+    ProbeLiar* liar = nullptr;
+    Overlay overlay(seed, 5, {}, [&](std::size_t node, std::unique_ptr<Transport> transport) {
+      if (node != 1) return transport;
+      auto made = std::make_unique<ProbeLiar>(std::move(transport), seed % 2 == 0);
+      liar = made.get();
+      return std::unique_ptr<Transport>(std::move(made));
+    });
+    PlanBuilder builder(5);
+    builder.add_link(0, 1, 50 * kMbps);
+    builder.add_link(1, 3, 50 * kMbps);
+    builder.add_broadcast(0, {0, 3}, {{{{0, 1}, {1, 3}}, 50 * kMbps}});
+    REQUIRE(overlay.publish(builder.build()));
+    for (const std::uint32_t member : {0U, 3U}) overlay.node(member).set_group_key("group/0", key_of(1));
+    overlay.set_members(CollectiveId(0), {0, 3});
+    Broadcast broadcast(CollectiveId(0), {0, 3}, payload(100'000, seed));
+    broadcast.post_all(overlay);
+    pass(overlay, std::chrono::seconds(2));
+    REQUIRE_FALSE(broadcast.is_over());
+    CHECK(liar->probes > 0);
+    liar->is_honest = true;
+    REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+    CHECK_MESSAGE(broadcast.is_right(), broadcast.outcomes[1]->to_string());
+  }
 }
 
 TEST_CASE("sums come back sealed") {

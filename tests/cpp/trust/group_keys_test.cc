@@ -121,6 +121,19 @@ TEST_CASE("a renewed certificate signs the same key again, a revoked one is beli
   CHECK(strict->wrap(keys.holders(), {own, after}).status().code() == StatusCode::kUnauthenticated);
 }
 
+TEST_CASE("a key that a process has stays, though who has made it is believed no more") {
+  const Issuer issuer;
+  const auto self = issuer.node("a");
+  const auto own = GroupKeys::create(self).value();
+  const auto maker = GroupKeys::create(issuer.node("b")).value();
+  const KeyHolders holders{"job", "acme", {"a", "b"}};
+  const std::string wrapped = maker->wrap(holders, {own->share().value(), maker->share().value()}).value();
+  const auto key = own->unwrap(holders, "job#1", wrapped).value();
+  self->set_revoked({{Role::kNode, "b", std::numeric_limits<std::int64_t>::max()}});
+  CHECK(own->unwrap(holders, "job#1", wrapped).value() == key);
+  CHECK(own->unwrap(holders, "job#2", wrapped).status().code() == StatusCode::kUnauthenticated);
+}
+
 TEST_CASE("identities by fingerprints seal nothing") {
   CHECK(GroupKeys::create(Identity::make_own().value()).status().code() == StatusCode::kInvalidArgument);
   CHECK(GroupKeys::create(nullptr).status().code() == StatusCode::kInvalidArgument);

@@ -1,0 +1,182 @@
+"""What was measured, as numbers by place and line, and as a page with the figures."""
+
+import base64
+import html
+import io
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from square import __version__
+from square.bench.figures import FIGURES, Figure
+from square.bench.measure import Measurement
+
+# With more of the machine in use a point says little of the network.
+BUSY = 0.9
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One line at one place, over all seeds."""
+
+    figure: str
+    place: str
+    line: str
+    seeds: int
+    mean_seconds: float  # of all collectives
+    stddev_seconds: float  # of that, from seed to seed
+    last_seconds: float  # of the slowest collective, in the mean over seeds
+    bound_seconds: float  # of the slowest
+    ratio: float | None  # measured over planned completion of the slowest, in the median
+    busy: float | None
+
+    @property
+    def is_bound_by_machine(self) -> bool:
+        return self.busy is not None and self.busy > BUSY
+
+
+def cells(measurements: Iterable[Measurement], figure: str) -> list[Cell]:
+    """In the order in which they were measured."""
+    grouped: dict[tuple[str, str], list[Measurement]] = {}
+    for one in measurements:
+        if one.figure == figure:
+            grouped.setdefault((one.place, one.line), []).append(one)
+    return [_cell(figure, place, line, group) for (place, line), group in grouped.items()]
+
+
+def _cell(figure: str, place: str, line: str, group: list[Measurement]) -> Cell:
+    means = [statistics.mean(one.seconds) for one in group]
+    ratios = [one.ratio for one in group if one.ratio is not None]
+    busy = [one.busy for one in group if one.busy is not None]
+    return Cell(
+        figure,
+        place,
+        line,
+        len(group),
+        statistics.mean(means),
+        statistics.stdev(means) if len(means) > 1 else 0.0,
+        statistics.mean(max(one.seconds) for one in group),
+        statistics.mean(max(one.bound_seconds) for one in group),
+        statistics.median(ratios) if ratios else None,
+        statistics.median(busy) if busy else None,
+    )
+
+
+def to_document(measurements: list[Measurement], figures: list[str]) -> dict[str, Any]:
+    return {
+        "format": "square.bench/1",
+        "version": __version__,
+        "machine": describe_machine(),
+        "command": sys.argv,
+        "figures": {
+            name: {
+                "title": FIGURES[name].title,
+                "cells": [
+                    vars(cell) | {"is_bound_by_machine": cell.is_bound_by_machine}
+                    for cell in cells(measurements, name)
+                ],
+                "measurements": [one.to_document() for one in measurements if one.figure == name],
+            }
+            for name in figures
+        },
+    }
+
+
+def describe_machine() -> dict[str, Any]:
+    model = ""
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    return {
+        "processors": os.cpu_count(),
+        "model": model,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+
+
+def write_page(file: Path, measurements: list[Measurement], figures: list[str], way: str) -> None:
+    """One file that needs no other. Raises ``FailedPreconditionError`` without matplotlib."""
+    parts = []
+    for name in figures:
+        found = cells(measurements, name)
+        if not found:
+            continue
+        figure = FIGURES[name]
+        parts.append(f"<h2>Figure {name}: {html.escape(figure.title)}</h2>")
+        parts.append(f'<img alt="figure {name}" src="data:image/svg+xml;base64,{_picture(figure, found)}">')
+        parts.append(_table(figure, found))
+    machine = html.escape(json.dumps(describe_machine()))
+    command = html.escape(" ".join(sys.argv))
+    measured = "planned" if way == "plan" else f"measured ({way})"
+    file.write_text(
+        "<!doctype html><html><head><meta charset='utf-8'><title>square bench</title><style>"
+        "body{font-family:sans-serif;max-width:60rem;margin:2rem auto}table{border-collapse:collapse}"
+        "td,th{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #ccc}img{max-width:100%}"
+        f"</style></head><body><h1>square bench</h1><p>Completions in seconds, {measured}. "
+        f"Square {__version__}; <code>{command}</code>; {machine}.</p>{''.join(parts)}</body></html>\n",
+        encoding="utf-8",
+    )
+
+
+def _table(figure: Figure, found: list[Cell]) -> str:
+    head = (
+        figure.places_are, "line", "mean s", "± s", "last s", "bound s", "measured / planned", "machine busy",
+    )  # fmt: skip
+    rows = []
+    for cell in found:
+        values = (
+            html.escape(cell.place),
+            html.escape(cell.line),
+            f"{cell.mean_seconds:.2f}",
+            f"{cell.stddev_seconds:.2f}",
+            f"{cell.last_seconds:.2f}",
+            f"{cell.bound_seconds:.2f}",
+            "-" if cell.ratio is None else f"{cell.ratio:.3f}",
+            _busy(cell),
+        )
+        rows.append("<tr>" + "".join(f"<td>{value}</td>" for value in values) + "</tr>")
+    titles = "".join(f"<th>{title}</th>" for title in head)
+    return f"<table><tr>{titles}</tr>{''.join(rows)}</table>"
+
+
+def _busy(cell: Cell) -> str:
+    if cell.busy is None:
+        return "-"
+    return f"{100 * cell.busy:.0f}%{', not bound by the network' if cell.is_bound_by_machine else ''}"
+
+
+def _picture(figure: Figure, found: list[Cell]) -> str:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG  # it is large
+    from matplotlib.figure import Figure as Drawn
+
+    drawn = Drawn(figsize=(7, 3.6), layout="constrained")
+    axes = drawn.subplots()
+    places = list(dict.fromkeys(cell.place for cell in found))
+    lines = list(dict.fromkeys(cell.line for cell in found))
+    width = 0.8 / len(lines)
+    for number, line in enumerate(lines):
+        own = {cell.place: cell for cell in found if cell.line == line}
+        at = [places.index(place) + (number - (len(lines) - 1) / 2) * width for place in own]
+        axes.bar(
+            at,
+            [cell.mean_seconds for cell in own.values()],
+            width,
+            yerr=[cell.stddev_seconds for cell in own.values()],
+            label=line,
+        )
+    axes.set_xticks(range(len(places)), places)
+    axes.set_xlabel(figure.places_are)
+    axes.set_ylabel("average completion time (s)")
+    axes.legend()
+    FigureCanvasSVG(drawn)
+    out = io.BytesIO()
+    drawn.savefig(out, format="svg")
+    return base64.b64encode(out.getvalue()).decode("ascii")
