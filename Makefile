@@ -248,10 +248,15 @@ $(foreach target,$(FUZZ_TARGETS),$(eval $(call FUZZER,$(target))))
 .PHONY: fuzz
 fuzz: setup
 	@$(MAKE) --no-print-directory --jobs=$(JOBS) $(addprefix build/fuzz/,$(FUZZ_TARGETS))
-	@for target in $(FUZZ_TARGETS); do mkdir -p build/fuzz/found/$$target; \
-	  $(STEP) "fuzz $$target" "the input that it names makes it again: build/fuzz/$$target FILE" \
-	    build/fuzz/$$target -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 -artifact_prefix=build/fuzz/ \
-	    build/fuzz/found/$$target tests/fuzz/corpus/$$target || exit 1; done
+	@$(MAKE) --no-print-directory --jobs=$(JOBS) $(FUZZ_TARGETS:%=fuzz-%)
+
+# Several at a time: each is one thread.
+.PHONY: $(FUZZ_TARGETS:%=fuzz-%)
+$(FUZZ_TARGETS:%=fuzz-%): fuzz-%:
+	@mkdir -p build/fuzz/found/$*
+	@$(STEP) "fuzz $*" "the input that it names makes it again: build/fuzz/$* FILE" \
+	    build/fuzz/$* -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 -artifact_prefix=build/fuzz/ \
+	    build/fuzz/found/$* tests/fuzz/corpus/$*
 
 ## install: build and install the C++ library under PREFIX (/usr/local)
 .PHONY: install

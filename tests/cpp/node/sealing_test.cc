@@ -164,7 +164,7 @@ TEST_CASE("whatever relays do to blocks, members get what the source has sent") 
   }
   MESSAGE(polluted << " blocks were changed, " << noticed << " noticed; " << whole
                    << " broadcasts came through");
-  CHECK(polluted > 50);
+  CHECK(polluted > 50 / kSeedStep);
   CHECK(noticed > polluted / 4);
 }
 
