@@ -19,8 +19,7 @@ void NodeContext::refuse_forged(std::string_view from, const std::string& source
   forged_said_at = clock.now();
   log(LogLevel::kError, {.component = "node", .node = options.name, .peer = from},
       "{}: {}: what node \"{}\" passed on is not what node \"{}\" has sealed: it, or a node before it, has "
-      "changed "
-      "it ({} such blocks since this was said last); the source is asked for it again",
+      "changed it ({} such blocks since this was said last); the source is asked for it again",
       options.name, what, from, source, std::exchange(forged_unsaid, 0));
 }
 

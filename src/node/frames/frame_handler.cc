@@ -128,11 +128,10 @@ std::shared_ptr<Operation> FrameHandler::operation_for(const Arrival& arrival, C
   const OperationKey key = operation_of(arrival);
   const NodeId root = arrival.stream->session->root;
   const std::string& root_name = arrival.plan->name_of(root);
+  Status alive =
+      parts_.groups.check_life(key.collective, {header.session, root, root_name}, header.incarnation);
   // Of a sealed group another process of the source could not have the key: nothing of it is taken anyway.
-  const bool is_sealed = parts_.groups.key_of(key.collective) != nullptr;
-  const Status alive = is_sealed ? Status::ok()
-                                 : parts_.groups.check_life(key.collective, {header.session, root, root_name},
-                                                            header.incarnation);
+  if (!alive.is_ok() && parts_.groups.key_of(key.collective)) alive = Status::ok();
   if (!alive.is_ok()) parts_.failures.poison(key, alive);
   if (alive.is_ok() && collective.has_finished(key.operation)) {
     if (!is_planted(Bug::kLastWordOnce))
