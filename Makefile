@@ -215,7 +215,7 @@ FUZZ_PROTOCOLS := $(addprefix proto/square/v1/,controller.pb.cc gateway.pb.cc)
 FUZZED_messages := $(FUZZ_PROTOCOLS) $(wildcard src/base/plan/*.cc) \
 	$(addprefix src/node/plan/,block_sizes.cc installed_collective.cc installed_plan.cc stream_windows.cc) \
 	$(addprefix src/controller/,part_reader.cc protocol.cc) \
-	$(addprefix src/,gateway/frame.cc gateway/messages.cc trust/names.cc) \
+	$(addprefix src/,gateway/frame.cc gateway/messages.cc trust/names.cc base/net/percent.cc) \
 	$(addprefix src/base/,plan.cc status.cc collective_op.cc field_kind.cc reduction.cc buffer.cc)
 FUZZED_node_messages := $(wildcard src/node/messages/*.cc src/coding/compression/*.cc) \
 	$(addprefix src/,node/sums/sum_messages.cc coding/instruction_set.cc) \

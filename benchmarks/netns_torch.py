@@ -43,22 +43,24 @@ class Sites:
             worker.wait()
         self._sites.close()
 
-    def all_reduce(self, backend: str, elements: int, rounds: int) -> list[float]:
-        """Seconds of every round, of the rank that took longest. Raises where results are wrong."""
-        return self._run("all_reduce", backend, elements, rounds)
+    def all_reduce(self, backend: str, elements: int, rounds: int, *, insecure: bool = False) -> list[float]:
+        """Seconds of every round, of the rank that took longest. Raises where results are wrong.
+
+        ``insecure``: square's links without TLS, and its blocks not sealed."""
+        return self._run("all_reduce", backend, elements, rounds, insecure)
 
     def broadcast(self, backend: str, elements: int, rounds: int) -> list[float]:
         """The same, from the first site."""
-        return self._run("broadcast", backend, elements, rounds)
+        return self._run("broadcast", backend, elements, rounds, False)
 
-    def _run(self, operation: str, backend: str, elements: int, rounds: int) -> list[float]:
+    def _run(self, operation: str, backend: str, elements: int, rounds: int, insecure: bool) -> list[float]:
         scenario = square.Scenario(self._topology, square.Policy("exact"), name="sites")
         self._runs += 1
         master = {
             "MASTER_ADDR": self._sites.address_of(self._names[0]),
             "MASTER_PORT": str(STORE_PORT + self._runs),
         }
-        with self._sites.controller(scenario) as controller:
+        with self._sites.controller(scenario, insecure=insecure) as controller:
             commands = [
                 {
                     "operation": operation,
@@ -67,6 +69,7 @@ class Sites:
                     "size": len(self._names),
                     "elements": elements,
                     "rounds": rounds,
+                    "insecure": insecure,
                     "environment": self._sites.environment(name, controller) | master,
                 }
                 for rank, name in enumerate(self._names)

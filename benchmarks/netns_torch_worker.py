@@ -11,10 +11,19 @@ from datetime import timedelta
 from typing import Any
 
 import machine
+import square
 import torch
 import torch.distributed as dist
 
 TIMEOUT = timedelta(seconds=280)
+SECURE_NODE = square.Node
+
+
+class InsecureNode(SECURE_NODE):
+    """torch's backend has no word for it, and needs none."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options, insecure=True)
 
 
 def run(command: dict[str, Any]) -> dict[str, Any]:
@@ -24,6 +33,9 @@ def run(command: dict[str, Any]) -> dict[str, Any]:
     operation = {"all_reduce": dist.all_reduce, "broadcast": lambda tensor: dist.broadcast(tensor, 0)}[
         command["operation"]
     ]
+    square.Node = InsecureNode if command["insecure"] else SECURE_NODE  # type: ignore[misc]
+    if command["insecure"]:
+        os.environ.pop("SQUARE_IDENTITY", None)
     dist.init_process_group(command["backend"], rank=rank, world_size=size, timeout=TIMEOUT)
     seconds = []
     right = True

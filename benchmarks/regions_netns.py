@@ -51,11 +51,13 @@ def measure_cut(options: argparse.Namespace, number: int) -> dict[str, Any]:
     with Sites(topology) as sites:
         ours = statistics.median(sites.all_reduce("square", elements, options.repeat))
         cost = sites.cost
+        secured = compare(options, sites, elements, ours) if options.clear else {}
         theirs = None if options.alone else statistics.median(sites.all_reduce("gloo", elements, 1))
     bits = 8 * FLOAT_BYTES * elements
     return {
         "cut": number,
         **cost.figures(),
+        **secured,
         "bytes": FLOAT_BYTES * elements,
         "square_seconds": ours,
         **({"gloo_seconds": theirs, "times_sooner": theirs / ours} if theirs else {}),
@@ -64,12 +66,28 @@ def measure_cut(options: argparse.Namespace, number: int) -> dict[str, Any]:
     }
 
 
+def compare(options: argparse.Namespace, sites: Sites, elements: int, ours: float) -> dict[str, Any]:
+    """What TLS and sealing cost: the same without both, in the same processes."""
+    secured = sites.cost
+    clear = statistics.median(sites.all_reduce("square", elements, options.repeat, insecure=True))
+    return {
+        "clear_seconds": clear,
+        "rate_of_clear": clear / ours,
+        "cpu_of_clear": secured.cpu_seconds / sites.cost.cpu_seconds,
+        "clear_busy": sites.cost.figures(),
+    }
+
+
 def describe(one: dict[str, Any]) -> str:
     gloo = ""
     if "gloo_seconds" in one:
         gloo = f"Gloo {one['gloo_seconds']:.2f} s: {one['times_sooner']:.1f} times; "
+    secured = ""
+    if "cpu_of_clear" in one:
+        cpu, rate = one["cpu_of_clear"], one["rate_of_clear"]
+        secured = f"{cpu:.2f} of the CPU and {rate:.3f} of the rate in the clear; "
     return (
-        f"square {one['square_seconds']:.2f} s; {gloo}{one['of_bound']:.3f} of the bound of "
+        f"{secured}square {one['square_seconds']:.2f} s; {gloo}{one['of_bound']:.3f} of the bound of "
         f"{one['bound_mbps']:.1f} Mbit/s; {machine.describe(one)}"
     )
 
@@ -100,6 +118,7 @@ def options_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--total", type=float, default=2000, help="Mbit/s of all links together (default 2000)"
     )
+    parser.add_argument("--clear", action="store_true", help="and without TLS and sealing, to compare")
     parser.add_argument("--alone", action="store_true", help="without Gloo, which takes most of the time")
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="that square is planned to take (default 2)"

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "bindings.h"
 #include "identities.h"
@@ -22,10 +23,20 @@ void issue(const Authority& self, const std::string& role, const std::string& na
 void write_grant(const Authority& self, const std::string& tenant, const std::filesystem::path& folder,
                  std::chrono::duration<double> life, std::vector<std::string> nodes,
                  std::vector<std::string> operations, double weight, std::uint64_t groups,
-                 std::uint64_t collectives) {
+                 std::uint64_t collectives, std::optional<std::uint64_t> open_operations,
+                 std::optional<std::uint64_t> open_bytes) {
   const auto end = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::seconds>(life);
-  Grant grant{"",     tenant, std::move(nodes), std::move(operations),
-              weight, groups, collectives,      std::chrono::system_clock::to_time_t(end)};
+  Grant grant{"",
+              tenant,
+              std::move(nodes),
+              std::move(operations),
+              weight,
+              groups,
+              collectives,
+              {},
+              std::chrono::system_clock::to_time_t(end)};
+  grant.open.operations = open_operations.value_or(Quota::kNone);
+  grant.open.bytes = open_bytes.value_or(Quota::kNone);
   check(unlocked([&] { return self.write_grant(grant, folder.string()); }));
 }
 
@@ -84,10 +95,11 @@ void bind_identity(py::module_& module) {
       .def("grant", &write_grant, py::arg("tenant"), py::arg("folder"), py::arg("life"),
            py::arg("nodes") = std::vector<std::string>{}, py::arg("operations") = std::vector<std::string>{},
            py::arg("weight") = 1.0, py::arg("groups") = Grant{}.groups,
-           py::arg("collectives") = Grant{}.collectives,
+           py::arg("collectives") = Grant{}.collectives, py::arg("open_operations") = py::none(),
+           py::arg("open_bytes") = py::none(),
            "Writes a grant into the folder of the identity of a node; tenant \"*\" stands for all of them. "
-           "Empty: "
-           "all nodes, all operations.")
+           "Empty: all nodes, all operations. open_operations, open_bytes: of calls under way on each node "
+           "at once; None: no limit.")
       .def_static(
           "revoke",
           [](const std::string& role, const std::string& name, const std::filesystem::path& folder) {

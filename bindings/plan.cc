@@ -260,11 +260,21 @@ void bind_session(py::module_& module) {
       .def_readonly("streams", &SessionView::streams);
 }
 
+std::optional<std::uint64_t> limit_of(std::uint64_t quota) {
+  return quota == Quota::kNone ? std::nullopt : std::optional(quota);
+}
+
 void bind_parts(py::module_& module) {
   py::class_<PlanTenant>(module, "PlanTenant")
       .def_readonly("name", &PlanTenant::name)
       .def_readonly("weight", &PlanTenant::weight)
-      .def_readonly("rate_bps", &PlanTenant::rate_bps);
+      .def_readonly("rate_bps", &PlanTenant::rate_bps)
+      .def_property_readonly(
+          "open_operations", [](const PlanTenant& self) { return limit_of(self.open.operations); },
+          "Calls that may be under way on a node at once; None: no limit.")
+      .def_property_readonly(
+          "open_bytes", [](const PlanTenant& self) { return limit_of(self.open.bytes); },
+          "The same in bytes.");
   py::class_<PlanCollective>(module, "PlanCollective", "One collective of a plan.")
       .def_property_readonly("id", [](const PlanCollective& self) { return self.id.value(); })
       .def_readonly("tenant", &PlanCollective::tenant)

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "square/quota.h"
 #include "square/status.h"
 
 namespace square {
@@ -24,6 +25,7 @@ struct Grant {
   // At once.
   std::uint64_t groups = 64;
   std::uint64_t collectives = 4'096;
+  Quota open{};              // of calls under way on each node
   std::int64_t expires = 0;  // seconds since 1970
 
   friend bool operator==(const Grant&, const Grant&) = default;

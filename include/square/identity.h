@@ -38,11 +38,14 @@ inline constexpr std::size_t kMaxIdentityDomainBytes = 255;
 inline constexpr std::size_t kMaxIdentityNameBytes = 256;
 
 // spiffe://DOMAIN/ROLE/NAME, after the SPIFFE standard: domains of lower-case letters, digits, '.', '-' and
-// '_', names of letters, digits, '.', '-' and '_'.
+// '_', names of letters, digits, '.', '-' and '_'. Names of nodes and tenants may have other bytes, too, but
+// control characters, which the standard has no place for: they are percent-encoded there.
 std::string to_string(const IdentityName& name);
 // Errors: INVALID_ARGUMENT saying what is wrong.
 Result<IdentityName> parse_identity_name(std::string_view uri);
 Status check_identity_name(const IdentityName& name);
+// The name as it stands in the URI, and in names of files.
+std::string to_path_segment(std::string_view name);
 
 // Certificates of a name that were issued before a time are believed no more.
 struct Revocation {

@@ -11,6 +11,7 @@
 #include "square/collective_op.h"
 #include "square/field_kind.h"
 #include "square/ids.h"
+#include "square/quota.h"
 #include "square/status.h"
 #include "square/units.h"
 
@@ -129,6 +130,7 @@ struct PlanTenant {
   std::string name;
   double weight = 1.0;
   double rate_bps = 0;  // over its collectives
+  Quota open{};
 };
 
 struct PlanNode {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "square/collective_op.h"
+#include "square/quota.h"
 #include "square/topology.h"
 
 namespace square {
@@ -95,6 +96,7 @@ struct PolicySpec {
 struct TenantSpec {
   std::string name;
   double weight = 1.0;
+  Quota open{};  // as granted: no scenario's file says it
 };
 
 enum class AllReduceAlgorithm { kPlanned, kRing };

@@ -144,9 +144,11 @@ class Authority:
         weight: typing.SupportsFloat | typing.SupportsIndex = 1.0,
         groups: typing.SupportsInt | typing.SupportsIndex = 64,
         collectives: typing.SupportsInt | typing.SupportsIndex = 4096,
+        open_operations: typing.SupportsInt | typing.SupportsIndex | None = None,
+        open_bytes: typing.SupportsInt | typing.SupportsIndex | None = None,
     ) -> None:
         """
-        Writes a grant into the folder of the identity of a node; tenant "*" stands for all of them. Empty: all nodes, all operations.
+        Writes a grant into the folder of the identity of a node; tenant "*" stands for all of them. Empty: all nodes, all operations. open_operations, open_bytes: of calls under way on each node at once; None: no limit.
         """
     def issue(
         self, role: str, name: str, folder: os.PathLike[str] | str, life: datetime.timedelta = ...
@@ -1811,6 +1813,16 @@ class PlanStream:
 class PlanTenant:
     @property
     def name(self) -> str: ...
+    @property
+    def open_bytes(self) -> int | None:
+        """
+        The same in bytes.
+        """
+    @property
+    def open_operations(self) -> int | None:
+        """
+        Calls that may be under way on a node at once; None: no limit.
+        """
     @property
     def rate_bps(self) -> float: ...
     @property

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -151,6 +152,9 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   }
   const std::string context = fmt::format("group \"{}\"", spec.name);
   SQUARE_RETURN_IF_ERROR(check_spec(spec, topology).with_context(context));
+  // First: who has no right to it is told nothing of a group.
+  const auto grant = granted(spec);
+  if (!grant.is_ok()) return grant.status().with_context(context);
   const auto found = groups_.find(spec.name);
   const bool is_new = found == groups_.end();
   // A controller that was restarted may not have heard of the close.
@@ -171,7 +175,7 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
     return resource_exhausted(fmt::format("{}: there are {} groups already", context, kMaxGroups));
   }
   SQUARE_RETURN_IF_ERROR(check_same(group, spec).with_context(context));
-  SQUARE_RETURN_IF_ERROR(show_grant(group, spec).with_context(context));
+  if (*grant) SQUARE_RETURN_IF_ERROR(apply(**grant, group, spec).with_context(context));
   auto registered = extend(group, spec);
   if (!registered.is_ok()) return registered.status().with_context(context);
   registered->number = group.number;
@@ -181,20 +185,30 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   registered->keys = group.keys;
   if (is_new) ++next_number_;
   const bool is_back = group.gone.erase(spec.registrant) > 0;
-  registered->changed = registered->changed || (!is_new && group.weight != found->second->weight);
+  registered->changed =
+      registered->changed ||
+      (!is_new && (group.weight != found->second->weight || group.open != found->second->open));
   if (is_new || is_back || is_keyed || registered->changed)
     groups_[spec.name] = std::make_shared<const RegisteredGroup>(std::move(group));
   return registered;
 }
 
-Status GroupRegistry::show_grant(RegisteredGroup& group, const GroupSpec& spec) const {
-  if (!granting_ || spec.registrant.empty()) return {};
-  SQUARE_ASSIGN_OR_RETURN(const Grant grant, granting_->check(spec, Granting::Time::kCounts));
+Result<std::optional<Grant>> GroupRegistry::granted(const GroupSpec& spec) const {
+  if (!granting_ || spec.registrant.empty()) return std::optional<Grant>();
+  SQUARE_ASSIGN_OR_RETURN(Grant grant, granting_->check(spec, Granting::Time::kCounts));
+  const auto found = groups_.find(spec.name);
+  if (found != groups_.end() && found->second->tenant != spec.tenant)
+    return permission_denied("it is another tenant's");
+  return std::optional<Grant>(std::move(grant));
+}
+
+Status GroupRegistry::apply(const Grant& grant, RegisteredGroup& group, const GroupSpec& spec) const {
   std::set<CollectiveIdentity> identities;
   for (const RegisteredCollective& known : group.collectives) identities.insert(identity_of(known.spec));
   for (const GroupCollective& wanted : spec.collectives) identities.insert(identity_of(wanted));
   SQUARE_RETURN_IF_ERROR(Granting::check_quota(grant, spec, identities.size(), groups_));
   group.weight = grant.weight;
+  group.open = grant.open;
   group.grant = spec.grant;
   return {};
 }
@@ -306,6 +320,7 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
     if (granting_) {
       SQUARE_ASSIGN_OR_RETURN(const Grant grant, granting_->check(spec, Granting::Time::kIsOver));
       made.weight = grant.weight;
+      made.open = grant.open;
       made.grant = spec.grant;
     }
   }
@@ -462,11 +477,15 @@ std::vector<TenantUses> GroupRegistry::collectives_by_tenant() const {
 }
 
 void GroupRegistry::fill(Scenario& scenario) const {
-  std::unordered_set<std::string> tenants;
-  for (const TenantSpec& tenant : scenario.tenants) tenants.insert(tenant.name);
+  std::unordered_map<std::string, std::size_t> tenants;
+  for (const TenantSpec& tenant : scenario.tenants) tenants.emplace(tenant.name, tenants.size());
   for (const auto& [name, group] : groups_) {
     if (!group->unplannable.is_ok()) continue;
-    if (tenants.insert(group->tenant).second) scenario.tenants.push_back({group->tenant, group->weight});
+    const auto [tenant, is_new] = tenants.emplace(group->tenant, tenants.size());
+    if (is_new) scenario.tenants.push_back({group->tenant, group->weight});
+    Quota& open = scenario.tenants[tenant->second].open;
+    open.operations = std::min(open.operations, group->open.operations);
+    open.bytes = std::min(open.bytes, group->open.bytes);
     std::vector<NodeId> by_rank;
     for (const std::string& node : group->nodes) by_rank.push_back(node_id(scenario.topology, node));
     const std::vector<NodeId> all = unique_nodes(by_rank);

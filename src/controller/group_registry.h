@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "controller/demand_meter.h"
+#include "square/grant.h"
 #include "square/group.h"
 #include "square/scenario.h"
 #include "square/status.h"
@@ -47,6 +48,7 @@ struct RegisteredGroup {
   Status unplannable{};            // why it is set aside: then no plan has it
   std::uint32_t redundancy = 0;    // of its broadcasts to all members
   double weight = 1.0;             // of its tenant, as granted
+  Quota open{};                    // as well
   std::string grant{};             // shown by who registered last
   std::string keys{};              // by who registered first and had some
 
@@ -142,8 +144,11 @@ class GroupRegistry {
   bool replace(Groups::iterator at, RegisteredGroup group,
                const std::function<bool(const std::string&)>& still_there);
   Result<Registered> extend(RegisteredGroup& group, const GroupSpec& spec);
-  // What is granted counts for `group`.
-  Status show_grant(RegisteredGroup& group, const GroupSpec& spec) const;
+  // What lets the tenant have the group; none is needed where nobody grants. Errors: those of
+  // Granting::check(), PERMISSION_DENIED where the name is another tenant's.
+  [[nodiscard]] Result<std::optional<Grant>> granted(const GroupSpec& spec) const;
+  // What is granted counts for `group`. Errors: RESOURCE_EXHAUSTED.
+  Status apply(const Grant& grant, RegisteredGroup& group, const GroupSpec& spec) const;
 
   Groups groups_;
   std::shared_ptr<const Granting> granting_;

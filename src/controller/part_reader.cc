@@ -36,7 +36,10 @@ Result<PlanNode> value_of(const v1::PartNode& record) {
 
 Result<PlanTenant> value_of(const v1::PartTenant& record) {
   if (!are_amounts({record.weight(), record.rate_bps()})) return broken("a tenant with a wrong figure");
-  return PlanTenant{record.name(), record.weight(), record.rate_bps()};
+  PlanTenant tenant{record.name(), record.weight(), record.rate_bps()};
+  if (record.has_open_operations()) tenant.open.operations = record.open_operations();
+  if (record.has_open_bytes()) tenant.open.bytes = record.open_bytes();
+  return tenant;
 }
 
 Result<PlanLink> value_of(const v1::PartLink& record) {

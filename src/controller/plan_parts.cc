@@ -146,6 +146,8 @@ void PlanParts::add_tenants(const Plan& plan) {
     record.set_name(tenant.name);
     record.set_weight(tenant.weight);
     record.set_rate_bps(tenant.rate_bps);
+    if (tenant.open.operations != Quota::kNone) record.set_open_operations(tenant.open.operations);
+    if (tenant.open.bytes != Quota::kNone) record.set_open_bytes(tenant.open.bytes);
     weights_.push_back(tenant.weight);
     tenants_.add(tenant.name, record);
   }

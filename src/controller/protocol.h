@@ -19,7 +19,7 @@
 namespace square::controller {
 
 // Counts changes of the messages between nodes and controller that older ends do not understand.
-inline constexpr std::uint32_t kControlProtocolVersion = 9;
+inline constexpr std::uint32_t kControlProtocolVersion = 10;
 
 // Who dials, where a controller that stands by may want to know.
 inline constexpr const char* kNodeKey = "square-node-bin";
@@ -28,8 +28,8 @@ inline constexpr std::size_t kMaxNodeNameBytes = 256;
 inline constexpr std::size_t kMaxAddressBytes = 512;
 // Enough for the largest group: kMaxGroupMembers names of kMaxNodeNameBytes.
 inline constexpr int kMaxRequestBytes = 32 << 20;
-// Around a plan in a message.
-inline constexpr std::size_t kPlanEnvelopeBytes = 1024;
+// Around a plan in a message: a signature, and the certificate of who has signed.
+inline constexpr std::size_t kPlanEnvelopeBytes = std::size_t{16} << 10U;
 // Errors travel in trailers, which gRPC limits to 8 KiB after percent-encoding.
 inline constexpr std::size_t kMaxErrorBytes = 2048;
 // What a node says of itself and of its use.

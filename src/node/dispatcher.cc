@@ -137,6 +137,8 @@ void DataPlane::Dispatcher::post(MemberOperation call) {
     return refuse(right);
   }
   const CollectivePointer plan = plans_.active(key.collective);
+  const std::size_t bytes = std::max(call.input.size(), call.output.size());
+  if (const Status room = operations_.check_quota(key, *plan, bytes); !room.is_ok()) return refuse(room);
   const auto operation = operations_.open(key, *plan);
   if (!operation) {
     return refuse(resource_exhausted(
@@ -146,8 +148,7 @@ void DataPlane::Dispatcher::post(MemberOperation call) {
   if (operation->has_posted(call.rank)) return refuse(called_already(call));
   // Before any buffer is compared: whoever called something else must hear that, not of sizes.
   if (!agreement_.on_call(key, call.rank, call.call)) return refuse(*groups_.look(call.collective).failure);
-  operations_.on_call(key, *plan, plans_.active()->fastest_link_bps(),
-                      std::max(call.input.size(), call.output.size()));
+  operations_.on_call(key, *plan, plans_.active()->fastest_link_bps(), bytes);
   operation->post(std::move(call), plan);
   const Status there = neighbours_.lost().check_members(*plan);
   if (!there.is_ok()) operation->fail(there, true);

@@ -92,7 +92,10 @@ class DataPlane::Dispatcher final : public TransportHandler,
   // LivePlans::Host:
   void open(const CollectivePointer& collective) override;
   void close(const CollectivePointer& collective) override;
-  void open_plan(const PlanPointer& plan) override { neighbours_.set_paces(*plan); }
+  void open_plan(const PlanPointer& plan) override {
+    neighbours_.set_paces(*plan);
+    operations_.set_quotas(plan->plan());
+  }
   void move_up(const PlanPointer& plan, bool may_stay) override { operations_.migrate(*plan, may_stay); }
   [[nodiscard]] bool runs_before(const InstalledPlan& plan) const override {
     return operations_.runs_before(plan);

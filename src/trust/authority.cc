@@ -95,7 +95,7 @@ Status Authority::issue(Role role, const std::string& name, const std::string& t
   const KeyPtr own_key = read_key_pem(key_pem_);
   const CertificatePtr own = read_certificate_pem(certificate_pem_);
   if (!key || !own_key || !own) return internal_error(fmt::format("cannot make a key: {}", openssl_error()));
-  const std::string common_name = fmt::format("{} {}", to_string(role), name).substr(0, 64);
+  const std::string common_name = fmt::format("{} {}", to_string(role), to_path_segment(name)).substr(0, 64);
   SQUARE_ASSIGN_OR_RETURN(
       const CertificatePtr certificate,
       make_certificate({common_name, identity, life, false}, *key, own.get(), own_key.get()));

@@ -13,20 +13,12 @@
 namespace square::trust {
 namespace {
 
-constexpr std::size_t kNonceBytes = 12;
 constexpr const char* kBlockLabel = "square block key 1";
 
-// OpenSSL looks an algorithm up by name each time that it is asked for implicitly.
-const EVP_CIPHER* block_cipher() {
-  static const EVP_CIPHER* const cipher = EVP_CIPHER_fetch(nullptr, "AES-256-GCM", nullptr);
-  SQUARE_CHECK(cipher != nullptr, "OpenSSL has no AES-256-GCM");
-  return cipher;
-}
-
-std::array<unsigned char, kNonceBytes> nonce_of(std::size_t block) {
-  std::array<unsigned char, kNonceBytes> nonce{};
+GcmNonce nonce_of(std::size_t block) {
+  GcmNonce nonce{};
   for (std::size_t i = 0; i < sizeof(std::uint64_t); ++i)
-    nonce[i] = static_cast<unsigned char>(std::uint64_t{block} >> (8 * i));
+    nonce[i] = static_cast<std::byte>(std::uint64_t{block} >> (8 * i));
   return nonce;
 }
 
@@ -93,20 +85,13 @@ BlockCipher::~BlockCipher() { OPENSSL_cleanse(key_.data(), key_.size()); }
 
 Buffer BlockCipher::seal(std::size_t block, const Buffer& data) const {
   const Piece sealed(data.size_bytes() + kSealBytes);
-  const CipherContextPtr context(EVP_CIPHER_CTX_new());
-  const auto nonce = nonce_of(block);
-  bool is_done = context && EVP_EncryptInit_ex2(context.get(), block_cipher(), raw(key_.data()), nonce.data(),
-                                                nullptr) == 1;
+  GcmSeal seal(key_, nonce_of(block));
   std::byte* out = sealed.data;
-  int written = 0;
   for (const Buffer::Slice& slice : data.slices()) {
-    is_done = is_done && EVP_EncryptUpdate(context.get(), raw(out), &written, raw(slice.data),
-                                           static_cast<int>(slice.size_bytes)) == 1;
+    seal.add({slice.data, slice.size_bytes}, out);
     out += slice.size_bytes;
   }
-  is_done = is_done && EVP_EncryptFinal_ex(context.get(), raw(out), &written) == 1 &&
-            EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_AEAD_GET_TAG, kSealTagBytes, out) == 1;
-  SQUARE_CHECK(is_done, "OpenSSL cannot seal a block");
+  seal.finish(out);
   std::memcpy(out + kSealTagBytes, salt_.data(), salt_.size());
   return sealed.buffer();
 }
@@ -117,23 +102,14 @@ std::optional<Buffer> BlockCipher::open(std::size_t block, const Buffer& sealed)
   std::array<std::byte, kSealBytes> trailer;
   sealed.suffix(opened.size).copy_to(trailer.data());
   if (std::memcmp(trailer.data() + kSealTagBytes, salt_.data(), salt_.size()) != 0) return std::nullopt;
-  const CipherContextPtr context(EVP_CIPHER_CTX_new());
-  const auto nonce = nonce_of(block);
-  bool is_good = context && EVP_DecryptInit_ex2(context.get(), block_cipher(), raw(key_.data()), nonce.data(),
-                                                nullptr) == 1;
+  GcmOpening opening(key_, nonce_of(block));
   std::byte* out = opened.data;
-  int written = 0;
   const Buffer data = sealed.range(0, opened.size);
   for (const Buffer::Slice& slice : data.slices()) {
-    is_good = is_good && EVP_DecryptUpdate(context.get(), raw(out), &written, raw(slice.data),
-                                           static_cast<int>(slice.size_bytes)) == 1;
+    opening.add({slice.data, slice.size_bytes}, out);
     out += slice.size_bytes;
   }
-  is_good = is_good &&
-            EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_AEAD_SET_TAG, kSealTagBytes, trailer.data()) == 1 &&
-            EVP_DecryptFinal_ex(context.get(), raw(out), &written) == 1;
-  if (!is_good) return std::nullopt;
-  return opened.buffer();
+  return opening.finish(trailer.data()) ? std::optional(opened.buffer()) : std::nullopt;
 }
 
 std::shared_ptr<const BlockCipher> BlockOpener::proven() const {

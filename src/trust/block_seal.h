@@ -16,11 +16,11 @@
 #include <string>
 
 #include "square/buffer.h"
+#include "trust/aes_gcm.h"
 
 namespace square::trust {
 
 inline constexpr std::size_t kGroupKeyBytes = 32;
-inline constexpr std::size_t kSealTagBytes = 16;
 inline constexpr std::size_t kSealSaltBytes = 16;
 // So much longer is a block that is sealed: the tag and the salt follow it.
 inline constexpr std::size_t kSealBytes = kSealTagBytes + kSealSaltBytes;
@@ -72,7 +72,7 @@ class BlockCipher {
   [[nodiscard]] std::optional<Buffer> open(std::size_t block, const Buffer& sealed) const;
 
  private:
-  std::array<std::byte, 32> key_{};
+  std::array<std::byte, kGcmKeyBytes> key_{};
   Salt salt_;
 };
 

@@ -14,6 +14,7 @@
 #include "square/identity.h"
 #include "trust/grant_text.h"
 #include "trust/openssl.h"
+#include "trust/signature.h"
 
 namespace square {
 namespace {
@@ -34,9 +35,17 @@ bool is_operation(std::string_view word) {
 }
 
 std::string encode(const Grant& grant) {
-  return Json{{"format", kFormat},      {"domain", grant.domain},           {"tenant", grant.tenant},
-              {"nodes", grant.nodes},   {"operations", grant.operations},   {"weight", grant.weight},
-              {"groups", grant.groups}, {"collectives", grant.collectives}, {"expires", grant.expires}}
+  return Json{{"format", kFormat},
+              {"domain", grant.domain},
+              {"tenant", grant.tenant},
+              {"nodes", grant.nodes},
+              {"operations", grant.operations},
+              {"weight", grant.weight},
+              {"groups", grant.groups},
+              {"collectives", grant.collectives},
+              {"expires", grant.expires},
+              {"open_operations", grant.open.operations},
+              {"open_bytes", grant.open.bytes}}
       .dump();
 }
 
@@ -54,6 +63,9 @@ Result<Grant> decode(const std::string& text) {
     json.at("groups").get_to(grant.groups);
     json.at("collectives").get_to(grant.collectives);
     json.at("expires").get_to(grant.expires);
+    // Grants of earlier releases do not say.
+    grant.open.operations = json.value("open_operations", Quota{}.operations);
+    grant.open.bytes = json.value("open_bytes", Quota{}.bytes);
     json.at("operations").get_to(grant.operations);
   } catch (const Json::exception& error) {
     return invalid_argument(fmt::format("it is a damaged grant: {}", error.what()));
@@ -87,22 +99,8 @@ void write_block(BIO& bio, const char* label, const std::string& data) {
                 static_cast<long>(data.size()));
 }
 
-using DigestPtr = std::unique_ptr<EVP_MD_CTX, Freed<EVP_MD_CTX_free>>;
-
 // What is signed is not taken for anything else that the key signs.
 std::string signed_text(const std::string& encoded) { return std::string(kGrantLabel) + '\0' + encoded; }
-
-bool is_signed(const std::string& encoded, const std::string& signature, EVP_PKEY* key) {
-  const DigestPtr digest(EVP_MD_CTX_new());
-  const std::string text = signed_text(encoded);
-  const bool is_good =
-      EVP_DigestVerifyInit(digest.get(), nullptr, EVP_sha256(), nullptr, key) == 1 &&
-      EVP_DigestVerify(digest.get(), reinterpret_cast<const unsigned char*>(signature.data()),
-                       signature.size(), reinterpret_cast<const unsigned char*>(text.data()),
-                       text.size()) == 1;
-  if (!is_good) (void)openssl_error();
-  return is_good;
-}
 
 }  // namespace
 
@@ -123,6 +121,9 @@ Status check_grant(const Grant& grant) {
   if (grant.groups == 0 || grant.collectives == 0) {
     return invalid_argument("a grant of no groups, or no collectives, is none");
   }
+  if (grant.open.operations == 0 || grant.open.bytes == 0) {
+    return invalid_argument("a grant of no operations under way, or of no bytes, is none");
+  }
   return {};
 }
 
@@ -135,7 +136,8 @@ Result<Grant> read_grant(std::string_view text, std::string_view authority_pem) 
   for (;;) {
     const CertificatePtr authority(PEM_read_bio_X509(authorities.get(), nullptr, nullptr, nullptr));
     if (!authority) break;
-    if (is_signed(encoded, signature, X509_get0_pubkey(authority.get()))) return decode(encoded);
+    if (is_signed(signed_text(encoded), signature, *X509_get0_pubkey(authority.get())))
+      return decode(encoded);
   }
   (void)openssl_error();
   return unauthenticated("no authority that is believed here has signed it");
@@ -146,18 +148,7 @@ namespace trust {
 Result<std::string> sign_grant(const Grant& grant, EVP_PKEY& key) {
   SQUARE_RETURN_IF_ERROR(check_grant(grant));
   const std::string encoded = encode(grant);
-  const std::string text = signed_text(encoded);
-  const auto* const bytes = reinterpret_cast<const unsigned char*>(text.data());
-  const DigestPtr digest(EVP_MD_CTX_new());
-  std::size_t size = 0;
-  std::string signature;
-  bool is_good = EVP_DigestSignInit(digest.get(), nullptr, EVP_sha256(), nullptr, &key) == 1 &&
-                 EVP_DigestSign(digest.get(), nullptr, &size, bytes, text.size()) == 1;
-  signature.resize(size);
-  is_good = is_good && EVP_DigestSign(digest.get(), reinterpret_cast<unsigned char*>(signature.data()), &size,
-                                      bytes, text.size()) == 1;
-  if (!is_good) return internal_error(fmt::format("cannot sign a grant: {}", openssl_error()));
-  signature.resize(size);
+  SQUARE_ASSIGN_OR_RETURN(const std::string signature, sign(signed_text(encoded), key));
   const BioPtr bio(BIO_new(BIO_s_mem()));
   write_block(*bio, kGrantLabel, encoded);
   write_block(*bio, kSignatureLabel, signature);

@@ -6,13 +6,12 @@
 #include <openssl/rand.h>
 
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "base/check.h"
-#include "trust/files.h"
+#include "trust/aes_gcm.h"
 #include "trust/key_share.h"
 
 namespace square::trust {
@@ -60,33 +59,28 @@ std::string random_bytes(std::size_t count) {
   return bytes;
 }
 
-constexpr std::array<unsigned char, 12> kOnlyNonce{};
+constexpr GcmNonce kOnlyNonce{};
+
+GcmKey as_key(const std::string& bytes) {
+  return GcmKey(reinterpret_cast<const std::byte*>(bytes.data()), kGcmKeyBytes);
+}
 
 std::string seal_key(std::string_view key, const std::string& wrapping) {
   std::string out(kWrappedBytes, '\0');
-  const CipherContextPtr context(EVP_CIPHER_CTX_new());
-  int written = 0;
-  const bool is_done =
-      EVP_EncryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, raw(wrapping), kOnlyNonce.data()) == 1 &&
-      EVP_EncryptUpdate(context.get(), raw(out), &written, raw(key), static_cast<int>(key.size())) == 1 &&
-      EVP_EncryptFinal_ex(context.get(), raw(out) + key.size(), &written) == 1 &&
-      EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_AEAD_GET_TAG, kSealTagBytes, raw(out) + key.size()) == 1;
-  SQUARE_CHECK(is_done, "OpenSSL cannot wrap a key");
+  auto* const to = reinterpret_cast<std::byte*>(out.data());
+  GcmSeal seal(as_key(wrapping), kOnlyNonce);
+  seal.add(std::as_bytes(std::span(key)), to);
+  seal.finish(to + key.size());
   return out;
 }
 
-GroupKeyPtr open_key(std::string wrapped, const std::string& wrapping) {
+GroupKeyPtr open_key(std::string_view wrapped, const std::string& wrapping) {
   GroupKey::Bytes bytes;
-  const CipherContextPtr context(EVP_CIPHER_CTX_new());
-  int written = 0;
-  auto* const out = reinterpret_cast<unsigned char*>(bytes.data());
-  const bool is_good =
-      EVP_DecryptInit_ex(context.get(), EVP_aes_256_gcm(), nullptr, raw(wrapping), kOnlyNonce.data()) == 1 &&
-      EVP_DecryptUpdate(context.get(), out, &written, raw(wrapped), kGroupKeyBytes) == 1 &&
-      EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_AEAD_SET_TAG, kSealTagBytes,
-                          wrapped.data() + kGroupKeyBytes) == 1 &&
-      EVP_DecryptFinal_ex(context.get(), out + kGroupKeyBytes, &written) == 1;
-  GroupKeyPtr key = is_good ? std::make_shared<const GroupKey>(bytes) : nullptr;
+  const auto from = std::as_bytes(std::span(wrapped));
+  GcmOpening opening(as_key(wrapping), kOnlyNonce);
+  opening.add(from.first(kGroupKeyBytes), bytes.data());
+  GroupKeyPtr key =
+      opening.finish(from.data() + kGroupKeyBytes) ? std::make_shared<const GroupKey>(bytes) : nullptr;
   OPENSSL_cleanse(bytes.data(), bytes.size());
   return key;
 }
@@ -109,11 +103,6 @@ std::optional<WrappedParts> wrapped_parts_of(std::string_view wrapped, std::size
                       rest.substr(share + kWrapSaltBytes)};
 }
 
-Result<std::string> authority_of(const Identity& identity) {
-  return read_file((std::filesystem::path(identity.folder()) / Identity::kAuthorityFile).string(),
-                   Secrecy::kPublic);
-}
-
 }  // namespace
 
 std::size_t max_wrapped_bytes(std::size_t holders) {
@@ -134,19 +123,15 @@ Result<std::shared_ptr<GroupKeys>> GroupKeys::create(std::shared_ptr<Identity> i
 }
 
 Result<std::string> GroupKeys::share() {
-  const std::string file = (std::filesystem::path(identity_->folder()) / Identity::kIdentityFile).string();
-  const auto pem = read_file(file, Secrecy::kSecret);
-  const KeyPtr signer = pem.is_ok() ? read_key_pem(*pem) : nullptr;
-  const CertificatePtr certificate = pem.is_ok() ? read_certificate_pem(*pem) : nullptr;
+  const auto signer = read_signer(*identity_);
   const std::lock_guard lock(mutex_);
-  if (!signer || !certificate) {
+  if (!signer.is_ok()) {
     if (!share_.empty()) return share_;  // as it was: the file may be replaced just now
-    if (!pem.is_ok()) return pem.status();
-    return invalid_argument(fmt::format("{} does not hold a key and a certificate", file));
+    return signer.status();
   }
-  const std::string fingerprint = fingerprint_of(*certificate);
+  const std::string fingerprint = fingerprint_of(*signer->certificate);
   if (fingerprint == signed_for_) return share_;
-  SQUARE_ASSIGN_OR_RETURN(share_, sign_share(*own_, *signer, *certificate));
+  SQUARE_ASSIGN_OR_RETURN(share_, sign_share(*own_, *signer));
   signed_for_ = fingerprint;
   return share_;
 }
@@ -154,7 +139,7 @@ Result<std::string> GroupKeys::share() {
 Result<std::string> GroupKeys::wrap(const KeyHolders& holders, const std::vector<std::string>& shares) {
   SQUARE_CHECK(shares.size() == holders.nodes.size(), "a share for each holder");
   SQUARE_ASSIGN_OR_RETURN(const std::string own_share, share());
-  SQUARE_ASSIGN_OR_RETURN(const std::string authority, authority_of(*identity_));
+  SQUARE_ASSIGN_OR_RETURN(const std::string authority, authorities_of(*identity_));
   const std::string salt = random_bytes(kWrapSaltBytes);
   std::string key = random_bytes(kGroupKeyBytes);
   std::string wrapped;
@@ -190,7 +175,7 @@ Result<GroupKeyPtr> GroupKeys::unwrap(const KeyHolders& holders, const std::stri
   }
   const auto is_holder = [&](const std::string& name) { return std::ranges::find(holders.nodes, name); };
   const auto own = is_holder(node());
-  SQUARE_ASSIGN_OR_RETURN(const std::string authority, authority_of(*identity_));
+  SQUARE_ASSIGN_OR_RETURN(const std::string authority, authorities_of(*identity_));
   const auto maker = check_share(parts->share, *identity_, authority);
   if (!maker.is_ok())
     return maker.status().with_context(fmt::format("the maker of group \"{}\"'s key", holders.group));
@@ -203,7 +188,7 @@ Result<GroupKeyPtr> GroupKeys::unwrap(const KeyHolders& holders, const std::stri
   const auto place = static_cast<std::size_t>(own - holders.nodes.begin());
   SQUARE_ASSIGN_OR_RETURN(const std::string secret, agree(*own_, *maker->key));
   const GroupKeyPtr key =
-      open_key(std::string(parts->keys.substr(place * kWrappedBytes, kWrappedBytes)),
+      open_key(parts->keys.substr(place * kWrappedBytes, kWrappedBytes),
                wrapping_key(secret, parts->salt, description_of(holders, maker->node, node(), parts->salt)));
   if (!key) {
     return failed_precondition(fmt::format(

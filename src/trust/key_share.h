@@ -6,13 +6,14 @@
 
 #include "square/identity.h"
 #include "trust/openssl.h"
+#include "trust/signature.h"
 
 namespace square::trust {
 
 KeyPtr make_exchange_key();
 
 // Errors: INTERNAL with OpenSSL's words.
-Result<std::string> sign_share(EVP_PKEY& exchange_key, EVP_PKEY& signer, const X509& certificate);
+Result<std::string> sign_share(EVP_PKEY& exchange_key, const Signer& signer);
 
 struct KeyShare {
   std::string node;  // whose it is, by its certificate

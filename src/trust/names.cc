@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/net/percent.h"
 #include "square/identity.h"
 
 namespace square {
@@ -23,7 +24,10 @@ bool is_one_of(char c, std::string_view others) { return others.find(c) != std::
 
 bool is_in_domain(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || is_one_of(c, ".-_"); }
 
+// As SPIFFE has it.
 bool is_in_name(char c) { return is_in_domain(c) || (c >= 'A' && c <= 'Z'); }
+
+bool is_control(char c) { return (c >= 0 && c < 0x20) || c == 0x7f; }
 
 }  // namespace
 
@@ -49,18 +53,23 @@ Status check_identity_name(const IdentityName& name) {
         fmt::format("\"{}\" cannot be a domain: 1 to {} lower-case letters, digits, '.', '-' and '_'",
                     name.domain.substr(0, kMaxQuotedBytes), kMaxIdentityDomainBytes));
   }
-  const bool is_dots = name.name == "." || name.name == "..";
-  if (name.name.empty() || is_dots || name.name.size() > kMaxIdentityNameBytes ||
-      !std::ranges::all_of(name.name, is_in_name)) {
+  if (name.name.empty() || name.name.size() > kMaxIdentityNameBytes ||
+      std::ranges::any_of(name.name, is_control)) {
     return invalid_argument(
-        fmt::format("\"{}\" cannot be a certificate's name: 1 to {} letters, digits, '.', '-' and '_'",
+        fmt::format("\"{}\" cannot be a certificate's name: 1 to {} bytes, no control characters",
                     name.name.substr(0, kMaxQuotedBytes), kMaxIdentityNameBytes));
   }
   return {};
 }
 
+std::string to_path_segment(std::string_view name) {
+  // Nor are these two a place of their own.
+  if (name == "." || name == "..") return net::percent_encode(name, [](char /*c*/) { return false; });
+  return net::percent_encode(name, is_in_name);
+}
+
 std::string to_string(const IdentityName& name) {
-  return fmt::format("{}{}/{}/{}", kScheme, name.domain, to_string(name.role), name.name);
+  return fmt::format("{}{}/{}/{}", kScheme, name.domain, to_string(name.role), to_path_segment(name.name));
 }
 
 Result<IdentityName> parse_identity_name(std::string_view uri) {
@@ -73,9 +82,14 @@ Result<IdentityName> parse_identity_name(std::string_view uri) {
   }
   IdentityName name;
   name.domain = path.substr(0, role_at);
-  name.name = path.substr(name_at + 1);
+  SQUARE_ASSIGN_OR_RETURN(name.name, net::percent_decode(path.substr(name_at + 1)));
   SQUARE_ASSIGN_OR_RETURN(name.role, parse_role(path.substr(role_at + 1, name_at - role_at - 1)));
   SQUARE_RETURN_IF_ERROR(check_identity_name(name));
+  // No two texts are the same name.
+  if (to_string(name) != uri) {
+    return invalid_argument(
+        fmt::format("\"{}\" has to be spelled {}", uri.substr(0, kMaxQuotedBytes), to_string(name)));
+  }
   return name;
 }
 

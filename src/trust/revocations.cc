@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/check.h"
+#include "base/net/percent.h"
 
 namespace square::trust {
 namespace {
@@ -17,7 +18,10 @@ Result<Revocation> parse_line(std::string_view line) {
   }
   Revocation revocation;
   SQUARE_ASSIGN_OR_RETURN(revocation.role, parse_role(line.substr(0, slash)));
-  revocation.name = line.substr(slash + 1, space - slash - 1);
+  const std::string_view name = line.substr(slash + 1, space - slash - 1);
+  SQUARE_ASSIGN_OR_RETURN(revocation.name, net::percent_decode(name));
+  if (to_path_segment(revocation.name) != name)
+    return invalid_argument(fmt::format("its name has to be spelled {}", to_path_segment(revocation.name)));
   const std::string_view digits = line.substr(space + 1);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), revocation.before);
   if (error != std::errc() || end != digits.data() + digits.size()) {
@@ -32,7 +36,7 @@ Result<Revocation> parse_line(std::string_view line) {
 std::string to_text(const std::vector<Revocation>& revoked) {
   std::string text;
   for (const Revocation& one : revoked) {
-    text += fmt::format("{}/{} {}\n", to_string(one.role), one.name, one.before);
+    text += fmt::format("{}/{} {}\n", to_string(one.role), to_path_segment(one.name), one.before);
   }
   return text;
 }

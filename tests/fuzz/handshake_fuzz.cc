@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/net/address.h"
+#include "base/net/percent.h"
 #include "square/transport.h"
 #include "transport/grpc/handshake.h"
 
@@ -19,10 +20,10 @@ void require(bool holds) {
 }
 
 void decode(std::string_view text) {
-  const auto decoded = rpc::percent_decode(text);
-  if (decoded.is_ok()) require(rpc::percent_decode(rpc::percent_encode(*decoded)).value() == *decoded);
+  const auto decoded = net::percent_decode(text);
+  if (decoded.is_ok()) require(net::percent_decode(rpc::percent_encode(*decoded)).value() == *decoded);
   const std::string encoded = rpc::percent_encode(text);
-  require(rpc::percent_decode(encoded).value() == text);
+  require(net::percent_decode(encoded).value() == text);
 }
 
 void parse_address(std::string_view text) {

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import quote
 
 import square
 
@@ -17,7 +18,7 @@ class Issued:
 
     def __call__(self, role: str, name: str, tenants: tuple[str, ...] = ("*",)) -> str:
         """Nodes may register groups of these tenants."""
-        place = self._root / f"{role}-{name}"
+        place = self._root / f"{role}-{quote(name, safe='')}"
         if not place.exists():
             self.authority.issue(role, name, place, LIFE)
             for tenant in tenants:

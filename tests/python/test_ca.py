@@ -50,7 +50,7 @@ def test_mistakes(tmp_path: Path) -> None:
     assert square("ca", "init", authority, "--domain", "d").returncode == 0
     assert_clear_error(square("ca", "init", authority, "--domain", "d"), "is there already")
     issue = ("ca", "issue", authority, "--out", tmp_path / "x")
-    assert_clear_error(square(*issue, "--node", "two words"), "cannot be a certificate's name")
+    assert_clear_error(square(*issue, "--node", "two\nwords"), "cannot be a certificate's name")
     assert_clear_error(square(*issue, "--node", "a", "--life", "9999d"), "cannot live")
     wrong = square(*issue, "--node", "a", "--life", "soon")
     assert wrong.returncode == 2

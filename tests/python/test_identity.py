@@ -4,7 +4,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +35,7 @@ def issued(tmp_path: Path) -> Issued:
 class Overlay:
     """A controller and nodes, each with an identity."""
 
-    def __init__(self, stack: ExitStack, issued: Issued, names: str) -> None:
+    def __init__(self, stack: ExitStack, issued: Issued, names: Sequence[str]) -> None:
         self.names = list(names)
         self.controller = stack.enter_context(square.Controller(identity=issued("controller", "c")))
         self.nodes = [
@@ -95,6 +95,12 @@ def overlay(issued: Issued) -> Iterator[Overlay]:
 
 def test_sums_go_over_links_of_certificates(overlay: Overlay) -> None:
     add_up(overlay.members("g"))
+
+
+def test_names_that_no_uri_has_place_for_are_as_good(issued: Issued) -> None:
+    with ExitStack() as stack:
+        overlay = Overlay(stack, issued, ["New York", "azure:eastus2", "Z\u00fcrich/1"])
+        add_up(overlay.members("g", "acme & sons"))
 
 
 def test_nodes_are_who_their_certificates_name(overlay: Overlay, issued: Issued, tmp_path: Path) -> None:
@@ -225,7 +231,7 @@ def test_mistakes_are_named(issued: Issued, tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="one of the two"):
         square.Controller(bind_address="0.0.0.0:0", identity=issued("controller", "c"), insecure=True)
     with pytest.raises(InvalidArgumentError, match="cannot be a certificate's name"):
-        issued.authority.issue("node", "two words", tmp_path / "x", LIFE)
+        issued.authority.issue("node", "two\nlines", tmp_path / "x", LIFE)
 
 
 def test_parameter_servers_with_identities(issued: Issued, tmp_path: Path) -> None:

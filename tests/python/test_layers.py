@@ -51,6 +51,7 @@ PUBLIC_HEADERS = {
     "log.h": "base",
     "plan.h": "base",
     "process_memory.h": "base",
+    "quota.h": "base",
     "reduction.h": "base",
     "status.h": "base",
     "units.h": "base",

@@ -83,6 +83,15 @@ def _add_grant(parts: arguments.Commands) -> None:
         "--collectives", type=arguments.positive_int, default=4096, metavar="N", help="at once, of all groups"
     )
     parser.add_argument(
+        "--open-operations",
+        type=arguments.positive_int,
+        metavar="N",
+        help="that its members on a node may have under way at once (default: no limit)",
+    )
+    parser.add_argument(
+        "--open-bytes", type=arguments.positive_int, metavar="BYTES", help="the same in bytes of its calls"
+    )
+    parser.add_argument(
         "--life", type=life, default=DEFAULT_GRANT_LIFE, metavar="TIME", help="as 12h or 30d (default 90d)"
     )
     _finish(parser, _grant)
@@ -171,6 +180,8 @@ def _grant(options: argparse.Namespace) -> int:
             weight=options.weight,
             groups=options.groups,
             collectives=options.collectives,
+            open_operations=options.open_operations,
+            open_bytes=options.open_bytes,
         )
     folders = [str(folder) for folder in options.out]
     told = {"folders": folders, "tenant": options.tenant}

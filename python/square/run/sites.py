@@ -60,15 +60,18 @@ class Sites:
         """The network of a site, for who wants to disturb it; not to be closed."""
         return self._networks[site]
 
-    def controller(self, scenario: Scenario | None = None) -> Controller:
+    def controller(self, scenario: Scenario | None = None, *, insecure: bool = False) -> Controller:
         """A controller of this process that all sites reach, over links of its own that are not shaped.
 
         Without a scenario whoever joins is linked with all others, and nothing is known of the links.
+        ``insecure``: without an identity, for nodes that are so, too.
         """
         assert self._own is not None
         bind = f"{CONTROLLER_ADDRESS}:0"
-        identity = self.identity("controller", "sites")
-        return self._own.run(lambda: Controller(scenario, bind_address=bind, identity=identity))
+        identity = None if insecure else self.identity("controller", "sites")
+        return self._own.run(
+            lambda: Controller(scenario, bind_address=bind, identity=identity, insecure=insecure)
+        )
 
     def beside(self, call: Callable[[str], Answer]) -> Answer:
         """Runs ``call`` in a network that all sites reach, over links that are not shaped; it is given the

@@ -27,6 +27,9 @@ Result<HostPort> parse_host_port(std::string_view text);
 // looked up.
 bool is_loopback(std::string_view address);
 
+// Of what was dialled or accepted, "HOST:PORT" in any spelling: without the port.
+inline std::string_view host_part(std::string_view peer) { return peer.substr(0, peer.rfind(':')); }
+
 // 0.0.0.0 or ::, in any spelling, which no peer can dial. `host` as in HostPort. Looks nothing up.
 bool is_wildcard(std::string_view host);
 

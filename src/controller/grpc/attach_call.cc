@@ -29,8 +29,18 @@ AttachCall* AttachCall::refuse(grpc::CallbackServerContext* context, Status reas
 }
 
 void AttachCall::send(std::shared_ptr<const v1::ControllerEvent> event) {
+  Status cannot_sign;
+  if (host_->signer) {
+    auto made = host_->signer->sign(admitted_, std::move(event));
+    if (made.is_ok()) event = std::move(*made);
+    cannot_sign = made.status();
+  }
   const std::lock_guard lock(mutex_);
   if (reason_) return;
+  if (!cannot_sign.is_ok()) {
+    reason_ = cannot_sign.with_context("cannot sign a plan");
+    return;
+  }
   if (outgoing_.size() >= kMaxQueuedEvents) {
     reason_ = resource_exhausted("the node does not read what the controller says");
     return;  // the next heartbeat cuts the line
@@ -85,6 +95,7 @@ void AttachCall::OnReadDone(bool ok) {
     return;
   }
   const Status status = receive();
+  host_->refusals.note(*context_, "a line", status);
   {
     const std::lock_guard lock(mutex_);
     if (status.is_ok() && !said_goodbye_ && !reason_) {
@@ -100,6 +111,7 @@ void AttachCall::OnReadDone(bool ok) {
 // Whether the node is who it says; what it says of its own certificate is what it has shown.
 Status AttachCall::admit() {
   incoming_.mutable_hello()->clear_fingerprint();
+  admitted_ = incoming_.hello().node();
   if (!identity_) return {};
   certificate_ = trust::certificate_of(*context_->auth_context());
   SQUARE_RETURN_IF_ERROR(check_identity());

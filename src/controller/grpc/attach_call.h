@@ -9,6 +9,8 @@
 
 #include "controller/coordinator.h"
 #include "controller/grpc/inquiries.h"
+#include "controller/grpc/plan_signature.h"
+#include "controller/grpc/refusal_log.h"
 #include "controller/grpc/suspicions.h"
 #include "controller/node_line.h"
 #include "square/identity.h"
@@ -29,6 +31,8 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
     Coordinator& coordinator;
     Inquiries& inquiries;
     Suspicions& suspicions;
+    std::shared_ptr<PlanSigner> signer;  // null: plans are not signed
+    RefusalLog& refusals;
   };
   static std::shared_ptr<AttachCall> begin(const Host& host, std::shared_ptr<Identity> identity,
                                            grpc::CallbackServerContext* context);
@@ -60,7 +64,8 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
 
   // Of the reading callbacks, which come one at a time.
   v1::NodeEvent incoming_;
-  std::string node_;  // empty before the hello
+  std::string node_;      // empty before it has joined
+  std::string admitted_;  // as it has said in its hello
   bool said_goodbye_ = false;
 
   std::mutex mutex_;

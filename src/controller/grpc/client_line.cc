@@ -309,7 +309,11 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
       if (options_.identity) options_.identity->set_revoked(from_message(event.revoked()));
       if (events_.on_revoked) events_.on_revoked();
       break;
-    case Event::kPlan: return handle_plan(event.plan(), connection);
+    case Event::kPlan:
+      if (expects_signed_plans(options_.identity))
+        return unauthenticated("a plan came that no controller has signed");
+      return handle_plan(event.plan(), connection);
+    case Event::kSignedPlan: return handle_signed(event.signed_plan(), connection);
     case Event::kActivate: {
       const Epoch epoch(event.activate().epoch());
       if (events_.on_activate) events_.on_activate(epoch, event.activate().moves());
@@ -333,6 +337,13 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
     case Event::EVENT_NOT_SET: break;  // of a later release
   }
   return {};
+}
+
+Status ClientLine::handle_signed(const v1::SignedPlan& plan, std::uint64_t connection) {
+  if (!expects_signed_plans(options_.identity))
+    return failed_precondition("the controller has an authority, and this node has no identity of it");
+  SQUARE_ASSIGN_OR_RETURN(const v1::PlanPart part, open_plan(plan, options_.node_name, *options_.identity));
+  return handle_plan(part, connection);
 }
 
 Status ClientLine::handle_plan(const v1::PlanPart& part, std::uint64_t connection) {

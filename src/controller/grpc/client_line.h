@@ -82,6 +82,7 @@ class ClientLine {
   Status serve_connection(const std::string& address);
   Status handle(const v1::ControllerEvent& event, std::uint64_t connection);
   void believe(const std::string& fingerprint);
+  Status handle_signed(const v1::SignedPlan& plan, std::uint64_t connection);
   Status handle_plan(const v1::PlanPart& part, std::uint64_t connection);
   void examine(const v1::Inquiry& inquiry, std::uint64_t connection);
   void welcome(const v1::Welcome& message);

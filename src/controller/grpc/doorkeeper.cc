@@ -12,6 +12,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/net/address.h"
+#include "base/net/percent.h"
 #include "transport/grpc/handshake.h"
 
 namespace square::controller {
@@ -26,7 +28,7 @@ constexpr std::chrono::milliseconds kFullPause{50};
 // gRPC's name of a peer, "ipv4:10.0.0.1:4711", without the scheme.
 std::string plain_name(std::string_view uri) {
   const std::string_view peer = uri.substr(uri.find(':') + 1);
-  auto decoded = rpc::percent_decode(peer);
+  auto decoded = net::percent_decode(peer);
   return decoded.is_ok() ? *std::move(decoded) : std::string(peer);
 }
 
@@ -157,16 +159,9 @@ void Doorkeeper::note_gone(const std::vector<pollfd>& watched) {
   }
 }
 
-// With mutex_ held.
 void Doorkeeper::tell(const std::string& peer, std::string_view what) {
-  const Time now = std::chrono::steady_clock::now();
-  if (now - told_at_ < kTellInterval) {
-    ++untold_;
-    return;
-  }
-  told_at_ = now;
-  log(LogLevel::kWarning, "controller", "a connection from {}: {}; {} others since the last such line", peer,
-      what, std::exchange(untold_, 0));
+  log_seldom(seldom_, net::host_part(peer), {.component = "controller"}, "a connection from {}: {}", peer,
+             what);
 }
 
 void Doorkeeper::turn_away_late() {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/net/socket.h"
+#include "base/seldom.h"
 #include "square/status.h"
 
 namespace square::controller {
@@ -26,8 +27,6 @@ class Doorkeeper {
  public:
   static constexpr std::size_t kMaxStrangers = 256;
   static constexpr std::chrono::seconds kStrangerTime{10};
-  // The log has one line of them in such a time.
-  static constexpr std::chrono::seconds kTellInterval{1};
 
   // Listens there, and has `builder` take what comes, with these credentials. Errors: UNAVAILABLE with the
   // address.
@@ -70,10 +69,9 @@ class Doorkeeper {
   const net::FileDescriptor event_;
   std::unique_ptr<Handover> handover_;
 
+  Seldom seldom_;
   mutable std::mutex mutex_;
   std::deque<Stranger> strangers_;  // oldest first
-  Time told_at_;
-  std::size_t untold_ = 0;
   bool is_closing_ = false;
   std::thread thread_;
 };

@@ -37,6 +37,14 @@ Status ControllerService::check_no_tenant(const grpc::CallbackServerContext& con
                              {Role::kController, Role::kNode, Role::kServer}, "");
 }
 
+grpc::ServerUnaryReactor* ControllerService::answer(grpc::CallbackServerContext& context,
+                                                    std::string_view asked, const Status& status) {
+  refusals_.note(context, asked, status);
+  grpc::ServerUnaryReactor* const reactor = context.DefaultReactor();
+  reactor->Finish(to_grpc(status));
+  return reactor;
+}
+
 std::optional<IdentityName> ControllerService::caller(const grpc::CallbackServerContext& context) const {
   if (!identity_ || !identity_->name()) return std::nullopt;
   const auto shown = trust::certificate_of(*context.auth_context());
@@ -88,9 +96,10 @@ std::size_t ControllerService::waiting() const {
 grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::Attach(
     grpc::CallbackServerContext* context) {
   Status allowed = check(*context);
+  refusals_.note(*context, "a line", allowed);
   if (!allowed.is_ok()) return AttachCall::refuse(context, std::move(allowed));
   const std::shared_ptr<AttachCall> call =
-      AttachCall::begin({*coordinator_, *inquiries_, suspicions_}, identity_, context);
+      AttachCall::begin({*coordinator_, *inquiries_, suspicions_, signer_, refusals_}, identity_, context);
   const std::lock_guard lock(mutex_);
   std::erase_if(lines_, [](const auto& line) { return line.expired(); });
   lines_.push_back(call);
@@ -100,36 +109,33 @@ grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::
 grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerContext* context,
                                                            const v1::RegisterGroupRequest* request,
                                                            v1::RegisterGroupResponse* response) {
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  if (const Status allowed = check_node(*context, request->node()); !allowed.is_ok()) {
-    reactor->Finish(to_grpc(allowed));
-    return reactor;
-  }
+  if (const Status allowed = check_node(*context, request->node()); !allowed.is_ok())
+    return answer(*context, "a group", allowed);
   auto group = from_message(*request);
-  if (!group.is_ok()) {
-    reactor->Finish(to_grpc(group.status()));
-    return reactor;
-  }
-  coordinator_.load()->submit(std::move(*group), [reactor, response](const Result<Answer>& answer) {
-    if (answer.is_ok()) {
-      for (const CollectiveId id : answer->collectives) response->add_collectives(id.value());
-      response->set_epoch(answer->epoch.value());
-      response->set_number(answer->group);
-      response->set_keys(answer->keys);
-    }
-    reactor->Finish(to_grpc(answer.status()));
-  });
+  if (!group.is_ok()) return answer(*context, "a group", group.status());
+  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
+  const std::string asked = fmt::format("a group of tenant \"{:.100}\"", group->tenant);
+  coordinator_.load()->submit(std::move(*group),
+                              [this, context, asked, reactor, response](const Result<Answer>& answer) {
+                                refusals_.note(*context, asked, answer.status());
+                                if (answer.is_ok()) {
+                                  for (const CollectiveId id : answer->collectives)
+                                    response->add_collectives(id.value());
+                                  response->set_epoch(answer->epoch.value());
+                                  response->set_number(answer->group);
+                                  response->set_keys(answer->keys);
+                                }
+                                reactor->Finish(to_grpc(answer.status()));
+                              });
   return reactor;
 }
 
 grpc::ServerUnaryReactor* ControllerService::Regroup(grpc::CallbackServerContext* context,
                                                      const v1::RegroupRequest* request,
                                                      v1::RegroupResponse* response) {
+  if (const Status allowed = check_node(*context, request->node()); !allowed.is_ok())
+    return answer(*context, "another group", allowed);
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  if (const Status allowed = check_node(*context, request->node()); !allowed.is_ok()) {
-    reactor->Finish(to_grpc(allowed));
-    return reactor;
-  }
   const Duration patience = bounded(Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(
       request->timeout_nanoseconds(), static_cast<std::uint64_t>(kMaxWait.count())))));
   coordinator_.load()->regroup(from_message(*request), request->node(), patience,
@@ -158,9 +164,7 @@ grpc::ServerUnaryReactor* ControllerService::ListKeyShares(grpc::CallbackServerC
       if (added.connected()) added.set_share(share->second);
     }
   }
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  reactor->Finish(to_grpc(status));
-  return reactor;
+  return answer(*context, "shares of keys", status);
 }
 
 grpc::ServerUnaryReactor* ControllerService::GetPlan(grpc::CallbackServerContext* context,
@@ -180,9 +184,7 @@ grpc::ServerUnaryReactor* ControllerService::GetPlan(grpc::CallbackServerContext
   } else if (status.is_ok()) {
     status = not_found("there is no plan yet: no group is registered");
   }
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  reactor->Finish(to_grpc(status));
-  return reactor;
+  return answer(*context, "the plan", status);
 }
 
 grpc::ServerUnaryReactor* ControllerService::ListNodes(grpc::CallbackServerContext* context,
@@ -198,9 +200,7 @@ grpc::ServerUnaryReactor* ControllerService::ListNodes(grpc::CallbackServerConte
       added.set_installed(node.installed.value());
     }
   }
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  reactor->Finish(to_grpc(status));
-  return reactor;
+  return answer(*context, "the nodes", status);
 }
 
 grpc::ServerUnaryReactor* ControllerService::ListLinks(grpc::CallbackServerContext* context,
@@ -208,19 +208,15 @@ grpc::ServerUnaryReactor* ControllerService::ListLinks(grpc::CallbackServerConte
                                                        v1::ListLinksResponse* response) {
   const Status status = check_no_tenant(*context);
   if (status.is_ok()) *response = coordinator_.load()->links();
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  reactor->Finish(to_grpc(status));
-  return reactor;
+  return answer(*context, "the links", status);
 }
 
 grpc::ServerUnaryReactor* ControllerService::Examine(grpc::CallbackServerContext* context,
                                                      const v1::ExamineRequest* request,
                                                      v1::ExamineResponse* response) {
+  if (const Status allowed = check_no_tenant(*context); !allowed.is_ok())
+    return answer(*context, "an examination", allowed);
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  if (const Status allowed = check_no_tenant(*context); !allowed.is_ok()) {
-    reactor->Finish(to_grpc(allowed));
-    return reactor;
-  }
   const auto longest = static_cast<std::uint64_t>(kMaxInquiryTime.count());
   const Duration time(static_cast<std::int64_t>(std::min(request->time_nanoseconds(), longest)));
   inquiries_->begin(coordinator_.load()->attendance(), time,

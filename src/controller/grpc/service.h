@@ -12,6 +12,7 @@
 #include "controller/grpc/attach_call.h"
 #include "controller/grpc/doorkeeper.h"
 #include "controller/grpc/inquiries.h"
+#include "controller/grpc/refusal_log.h"
 #include "square/v1/controller.grpc.pb.h"
 
 namespace square::controller {
@@ -25,7 +26,9 @@ class ControllerService final : public v1::Controller::CallbackService {
  public:
   // Without an identity everyone is let in.
   explicit ControllerService(std::shared_ptr<Identity> identity)
-      : identity_(std::move(identity)), inquiries_(std::make_shared<Inquiries>()) {}
+      : identity_(std::move(identity)),
+        signer_(signer_of(identity_)),
+        inquiries_(std::make_shared<Inquiries>()) {}
 
   // Until then it stands by: every call is answered with UNAVAILABLE and kStandsBy.
   void serve(Coordinator& coordinator) { coordinator_ = &coordinator; }
@@ -66,6 +69,9 @@ class ControllerService final : public v1::Controller::CallbackService {
   [[nodiscard]] Status check_node(const grpc::CallbackServerContext& context, const std::string& node) const;
   // The same for what is the operator's and its nodes'.
   [[nodiscard]] Status check_no_tenant(const grpc::CallbackServerContext& context) const;
+  // Ends a call, and notes whoever had no right to it. `asked`: what for.
+  grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext& context, std::string_view asked,
+                                   const Status& status);
   // Who asks, where the operator's authority says so.
   [[nodiscard]] std::optional<IdentityName> caller(const grpc::CallbackServerContext& context) const;
   // What they may see: a controller's certificate all, a tenant's and a node's their own.
@@ -75,9 +81,11 @@ class ControllerService final : public v1::Controller::CallbackService {
 
   std::atomic<Coordinator*> coordinator_ = nullptr;
   const std::shared_ptr<Identity> identity_;
+  const std::shared_ptr<PlanSigner> signer_;
   Doorkeeper* door_ = nullptr;
   const std::shared_ptr<Inquiries> inquiries_;
   Suspicions suspicions_;
+  RefusalLog refusals_;
   mutable std::mutex mutex_;
   std::vector<std::weak_ptr<AttachCall>> lines_;
   mutable std::map<std::string, TimePoint> waiting_;  // nodes, and when they called last

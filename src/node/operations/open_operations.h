@@ -12,6 +12,7 @@
 #include "node/operations/operation.h"
 #include "node/operations/operation_key.h"
 #include "node/operations/patience.h"
+#include "node/operations/quotas.h"
 #include "node/operations/shares.h"
 #include "node/plan/installed_plan.h"
 
@@ -44,11 +45,20 @@ class OpenOperations {
   void remove(const OperationKey& key) {
     operations_.erase(key);
     shares_.give_back(key);
+    quotas_.end(key);
     patience_.end(key);
+  }
+  // Of the plan that was installed last.
+  void set_quotas(const Plan& plan) { quotas_.set(plan); }
+  // Whether a member may call it, on so many bytes. Errors: RESOURCE_EXHAUSTED.
+  [[nodiscard]] Status check_quota(const OperationKey& key, const InstalledCollective& collective,
+                                   std::size_t bytes) const {
+    return quotas_.check(key, collective.planned().tenant, bytes);
   }
   // A member has called it, on so many bytes.
   void on_call(const OperationKey& key, const InstalledCollective& collective, double fastest_link_bps,
                std::size_t bytes) {
+    quotas_.add(key, collective.planned().tenant, bytes);
     patience_.set(key, pace_of(collective, fastest_link_bps, bytes));
   }
 
@@ -80,6 +90,7 @@ class OpenOperations {
   Watches& watches_;
   Patience patience_;
   Shares shares_{kMaxOpenOperations};
+  Quotas quotas_;
   std::map<OperationKey, OperationPointer> operations_;
 };
 

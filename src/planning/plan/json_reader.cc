@@ -53,6 +53,9 @@ class Reader {
     fields.each("tenants", [&](const Json& item, std::string where) {
       const Fields tenant(item, std::move(where), error_);
       plan_.tenants.push_back({tenant.text("name"), tenant.number("weight"), tenant.rate("rate_mbps")});
+      Quota& open = plan_.tenants.back().open;
+      if (tenant.has("open_operations")) open.operations = tenant.count("open_operations");
+      if (tenant.has("open_bytes")) open.bytes = tenant.count("open_bytes");
     });
     fields.each("collectives",
                 [&](const Json& item, std::string where) { collective(item, std::move(where)); });

@@ -52,8 +52,10 @@ class Writer {
     out["changes"] = changes();
     out["tenants"] = OrderedJson::array();
     for (const PlanTenant& tenant : plan_.tenants) {
-      out["tenants"].push_back(
-          {{"name", tenant.name}, {"weight", tenant.weight}, {"rate_mbps", rate(tenant.rate_bps)}});
+      OrderedJson& item = out["tenants"].emplace_back(OrderedJson{
+          {"name", tenant.name}, {"weight", tenant.weight}, {"rate_mbps", rate(tenant.rate_bps)}});
+      if (tenant.open.operations != Quota::kNone) item["open_operations"] = tenant.open.operations;
+      if (tenant.open.bytes != Quota::kNone) item["open_bytes"] = tenant.open.bytes;
     }
     out["certificate"] = certificate();
     out["collectives"] = OrderedJson::array();

@@ -139,7 +139,7 @@ void add_loads(const Problem& problem, Plan& plan) {
 
 void add_sums(const Problem& problem, Plan& plan) {
   for (const TenantSpec& tenant : problem.scenario->tenants)
-    plan.tenants.push_back(PlanTenant{tenant.name, tenant.weight, 0.0});
+    plan.tenants.push_back(PlanTenant{tenant.name, tenant.weight, 0.0, tenant.open});
   // One turn of a job at a time: it counts as its fastest.
   for (const Problem::Job& job : problem.jobs) {
     double fastest = 0.0;

@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/net/address.h"
+#include "base/net/percent.h"
 #include "transport/grpc/channel_settings.h"
 #include "transport/grpc/handshake.h"
 #include "transport/grpc/limits.h"
@@ -38,7 +40,7 @@ void watch(int epoll, int fd, std::uint32_t events) {
 // How gRPC names the other end of a call, without the scheme.
 std::string peer_of_call(std::string_view uri) {
   const std::string_view peer = uri.substr(uri.find(':') + 1);
-  auto decoded = percent_decode(peer);
+  auto decoded = net::percent_decode(peer);
   return decoded.is_ok() ? *std::move(decoded) : std::string(peer);
 }
 
@@ -180,8 +182,8 @@ void Acceptor::take(int listening, int accepted, Time now) {
   if (own < 0) {
     close(accepted);
     if (!has_room) {
-      log(LogLevel::kWarning, "transport", "refused a connection from {}: there are {}", peer,
-          kMaxConnections);
+      log_seldom(seldom_, net::host_part(peer), {.component = "transport"},
+                 "refused a connection from {}: there are {}", peer, kMaxConnections);
     }
     return;
   }
@@ -257,7 +259,8 @@ void Acceptor::shed(Time now) {
 
 void Acceptor::shut(Connection& connection, const std::string& why) {
   if (!connection.shut()) return;
-  log(LogLevel::kWarning, "transport", "closed the connection with {}: {}", connection.peer(), why);
+  log_seldom(seldom_, net::host_part(connection.peer()), {.component = "transport"},
+             "closed the connection with {}: {}", connection.peer(), why);
 }
 
 }  // namespace square::rpc

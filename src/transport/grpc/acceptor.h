@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/net/socket.h"
+#include "base/seldom.h"
 #include "transport/grpc/connection.h"
 
 namespace square::rpc {
@@ -70,6 +71,7 @@ class Acceptor {
   int epoll_ = -1;
   int told_event_ = -1;
   std::thread thread_;
+  Seldom seldom_;
 
   // The thread only.
   std::unordered_map<int, std::shared_ptr<Connection>> connections_;  // by our descriptor

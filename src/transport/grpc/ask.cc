@@ -16,6 +16,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/net/percent.h"
 #include "base/net/socket.h"
 #include "square/grpc_transport.h"
 #include "square/transport.h"
@@ -141,7 +142,7 @@ class Ask {
   }
 
   void conclude() {
-    const auto name = percent_decode(metadata(kNodeKey));
+    const auto name = net::percent_decode(metadata(kNodeKey));
     if (name.is_ok()) asked_.node = *name;
     asked_.words = status_.error_message().substr(0, kMaxNameBytes);
     asked_.reach = reach_of_answer();

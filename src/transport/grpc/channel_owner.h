@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/net/file_descriptor.h"
+#include "base/seldom.h"
 #include "square/transport.h"
 #include "transport/grpc/handshake.h"
 #include "transport/grpc/message.h"
@@ -29,6 +30,8 @@ class ChannelOwner {
   // The accepted connection that a call from `peer`, as gRPC names it, came on; none if it is
   // gone already.
   virtual std::shared_ptr<Connection> connection_of(std::string_view peer) = 0;
+  // About peers that are sent away.
+  virtual Seldom& refusals() = 0;
   // A duplicate of the socket of a dialled connection whose call has ended: it is closed soon, whatever is
   // stuck in it.
   virtual void part(net::FileDescriptor socket) = 0;

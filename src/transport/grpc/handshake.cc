@@ -6,13 +6,12 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "base/net/percent.h"
 #include "square/grpc_transport.h"
 #include "square/transport.h"
 
 namespace square::rpc {
 namespace {
-
-constexpr std::string_view kHexDigits = "0123456789ABCDEF";
 
 // Enough of a stranger's text for a message.
 constexpr std::size_t kMaxQuotedBytes = 100;
@@ -33,38 +32,7 @@ Result<std::size_t> channel_number(std::string_view text) {
 }  // namespace
 
 std::string percent_encode(std::string_view text) {
-  std::string encoded;
-  encoded.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte > 0x20 && byte < 0x7f && c != '%') {
-      encoded += c;
-    } else {
-      encoded += '%';
-      encoded += kHexDigits[byte >> 4U];
-      encoded += kHexDigits[byte & 0xfU];
-    }
-  }
-  return encoded;
-}
-
-Result<std::string> percent_decode(std::string_view text) {
-  std::string decoded;
-  decoded.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded += text[i];
-      continue;
-    }
-    const std::size_t high = i + 1 < text.size() ? kHexDigits.find(text[i + 1]) : std::string_view::npos;
-    const std::size_t low = i + 2 < text.size() ? kHexDigits.find(text[i + 2]) : std::string_view::npos;
-    if (high == std::string_view::npos || low == std::string_view::npos) {
-      return invalid_argument(fmt::format("\"{}\" is not percent-encoded", quoted(text)));
-    }
-    decoded += static_cast<char>(high << 4U | low);
-    i += 2;
-  }
-  return decoded;
+  return net::percent_encode(text, [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
 Result<Caller> check_handshake(const Self& self, std::string_view method, const MetadataLookup& metadata) {
@@ -79,7 +47,7 @@ Result<Caller> check_handshake(const Self& self, std::string_view method, const 
                     "both nodes",
                     version.empty() ? "none" : quoted(version), kProtocolVersion));
   }
-  auto to = percent_decode(metadata(kToKey));
+  auto to = net::percent_decode(metadata(kToKey));
   if (!to.is_ok()) return to.status().with_context(kToKey);
   if (*to != self.name) {
     return not_found(
@@ -87,7 +55,7 @@ Result<Caller> check_handshake(const Self& self, std::string_view method, const 
                     "address that \"{}\" advertises",
                     quoted(*to), self.name, quoted(*to)));
   }
-  auto from = percent_decode(metadata(kFromKey));
+  auto from = net::percent_decode(metadata(kFromKey));
   if (!from.is_ok()) return from.status().with_context(kFromKey);
   if (from->empty() || from->size() > kMaxNameBytes) {
     return invalid_argument(fmt::format("{} holds a name of {} bytes, allowed are 1 to {}", kFromKey,

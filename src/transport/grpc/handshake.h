@@ -30,8 +30,6 @@ inline constexpr std::size_t kMaxLinkIdBytes = 64;
 
 // Metadata values are ASCII. Bytes other than 0x21 to 0x7e, and '%', become %XX.
 std::string percent_encode(std::string_view text);
-// Errors: INVALID_ARGUMENT for a '%' without two hexadecimal digits.
-Result<std::string> percent_decode(std::string_view text);
 
 // A node, as it meets others.
 struct Self {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "base/net/address.h"
 #include "transport/grpc/limits.h"
 #include "trust/grpc/credentials.h"
 
@@ -47,7 +47,11 @@ void HeadChannel::on_call() {
   if (context_.method() == kAskMethod) return answer();
   const Status admitted = admit();
   if (!admitted.is_ok()) {
-    log(LogLevel::kWarning, "transport", "refused a link from {}: {}", context_.peer(), admitted.message());
+    const auto shown = trust::certificate_of(*context_.auth_context());
+    const std::string who =
+        shown && shown->name ? square::to_string(*shown->name) : std::string(net::host_part(context_.peer()));
+    log_seldom(owner_.refusals(), who, {.component = "transport"}, "refused a link from {} ({}): {}",
+               context_.peer(), who, admitted.message());
     return conclude(admitted);
   }
   connection_->accept_call();

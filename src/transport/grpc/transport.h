@@ -47,6 +47,7 @@ class GrpcTransport final : public Transport, private ChannelOwner {
   [[nodiscard]] const std::shared_ptr<PayloadLedger>& ledger() const override { return ledger_; }
   void accept_next() override;
   std::shared_ptr<Connection> connection_of(std::string_view peer) override;
+  Seldom& refusals() override { return refusals_; }
   void part(net::FileDescriptor socket) override { acceptor_->part(std::move(socket)); }
   Result<std::shared_ptr<Link>> admit(const Caller& caller) override;
   void dismiss() override;
@@ -78,6 +79,7 @@ class GrpcTransport final : public Transport, private ChannelOwner {
   std::vector<std::unique_ptr<Poller>> pollers_;  // by queue
   std::vector<std::thread> threads_;
 
+  Seldom refusals_;
   std::mutex stop_mutex_;  // a second stop() waits for the first
 
   std::mutex mutex_;

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/log.h"
+#include "base/seldom.h"
 #include "trust/grpc/grpc_log.h"
 
 namespace square::trust {
@@ -32,7 +32,8 @@ class PeerVerifier final : public ExternalCertificateVerifier {
               std::function<void(grpc::Status)> /*callback*/, grpc::Status* status) override {
     const Status checked = check(view(request->peer_cert()));
     if (!checked.is_ok()) {
-      log(LogLevel::kWarning, "trust", "refused a connection: {}", checked.message());
+      log_seldom(refused_, checked.message(), {.component = "trust"}, "refused a connection: {}",
+                 checked.message());
       *status = {static_cast<grpc::StatusCode>(checked.code()), checked.message()};
     }
     return true;
@@ -47,6 +48,7 @@ class PeerVerifier final : public ExternalCertificateVerifier {
 
   const std::shared_ptr<Identity> identity_;
   const Expected expected_;
+  Seldom refused_;
 };
 
 // Files are watched, by a thread of gRPC's own.

@@ -49,6 +49,17 @@ struct Overlay {
   [[nodiscard]] Status ask(const GroupSpec& group) const {
     return a->client().register_group(group, kPatience).status();
   }
+  // As the node was told.
+  [[nodiscard]] Quota quota_of(const std::string& tenant) const {
+    Quota quota;
+    for (const FakeNode::Event& event : a->events()) {
+      if (!event.plan) continue;
+      for (const PlanTenant& one : event.plan->tenants) {
+        if (one.name == tenant) quota = one.open;
+      }
+    }
+    return quota;
+  }
   [[nodiscard]] double weight_of(const std::string& tenant) const {
     const auto plan = controller->plan();
     for (const PlanTenant& one : plan->tenants) {
@@ -72,8 +83,10 @@ TEST_CASE("a tenant registers what it was granted, and has the weight that it wa
   CHECK(overlay.weight_of("alice") == 3);
   // A new one counts from the next registration on.
   grant.weight = 2;
+  grant.open = {.operations = 5, .bytes = 1'000};
   overlay.put(grant);
   CHECK(overlay.ask(group_of("h", "alice")).is_ok());
+  CHECK(overlay.quota_of("alice") == Quota{5, 1'000});
 }
 
 TEST_CASE("nobody registers as another tenant, nor in its group, nor beyond what was granted") {

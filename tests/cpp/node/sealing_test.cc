@@ -90,7 +90,7 @@ class ProbeLiar final : public Polluter {
 };
 
 // 0 to 3 over 1, and to 3 over 2: two trees, and 3 passes on to 4.
-std::shared_ptr<const Plan> two_ways() {
+std::shared_ptr<const Plan> two_relayed_ways() {
   PlanBuilder builder(5);
   for (const auto& [from, to] :
        std::vector<std::pair<std::uint32_t, std::uint32_t>>{{0, 1}, {0, 2}, {1, 3}, {2, 3}, {3, 4}})
@@ -110,7 +110,7 @@ std::uint64_t forged(Overlay& overlay, std::size_t nodes) {
 
 TEST_CASE("without anybody evil a sealed broadcast is what it was, and relays see none of it") {
   Hostile hostile(1, 5, {{1, 0.0}});
-  REQUIRE(hostile.overlay.publish(two_ways()));
+  REQUIRE(hostile.overlay.publish(two_relayed_ways()));
   hostile.set_key({0, 3, 4});
   hostile.overlay.set_members(CollectiveId(0), {0, 3, 4});
   for (std::uint64_t operation = 0; operation < 3; ++operation) {
@@ -126,7 +126,7 @@ TEST_CASE("without anybody evil a sealed broadcast is what it was, and relays se
 TEST_CASE("nothing and a single byte are sealed, too") {
   for (const std::size_t size : {std::size_t{0}, std::size_t{1}}) {
     Hostile hostile(2, 5, {});
-    REQUIRE(hostile.overlay.publish(two_ways()));
+    REQUIRE(hostile.overlay.publish(two_relayed_ways()));
     hostile.set_key({0, 3, 4});
     hostile.overlay.set_members(CollectiveId(0), {0, 3, 4});
     Broadcast broadcast(CollectiveId(0), {0, 3, 4}, payload(size));
@@ -144,7 +144,7 @@ TEST_CASE("whatever relays do to blocks, members get what the source has sent") 
   for (std::uint64_t seed = first; seed < first + 20; seed += kSeedStep) {
     CAPTURE(seed);
     Hostile hostile(seed, 5, {{1, 0.05}, {2, 0.3}, {3, 0.05}});
-    REQUIRE(hostile.overlay.publish(two_ways()));
+    REQUIRE(hostile.overlay.publish(two_relayed_ways()));
     hostile.set_key({0, 3, 4});
     hostile.overlay.set_members(CollectiveId(0), {0, 3, 4});
     for (std::uint64_t operation = 0; operation < 3; ++operation) {
@@ -174,7 +174,7 @@ TEST_CASE("of neighbours that differ about a block one is who changes them, and 
     CAPTURE(seed);
     const std::size_t culprit = 1 + seed % 3;
     Hostile hostile(seed, 5, {{culprit, 0.2}});
-    REQUIRE(hostile.overlay.publish(two_ways()));
+    REQUIRE(hostile.overlay.publish(two_relayed_ways()));
     hostile.set_key({0, 3, 4});
     hostile.audit(5);
     hostile.overlay.set_members(CollectiveId(0), {0, 3, 4});
@@ -365,7 +365,7 @@ TEST_CASE("sums come back sealed") {
 
 TEST_CASE("who seals and who does not are told apart by name") {
   Hostile hostile(1, 5, {});
-  REQUIRE(hostile.overlay.publish(two_ways()));
+  REQUIRE(hostile.overlay.publish(two_relayed_ways()));
   hostile.set_key({0, 3});
   hostile.overlay.set_members(CollectiveId(0), {0, 3, 4});
   Broadcast broadcast(CollectiveId(0), {0, 3, 4}, payload(100'000));
@@ -377,7 +377,7 @@ TEST_CASE("who seals and who does not are told apart by name") {
 
 TEST_CASE("another key opens nothing, and no byte of it comes into a buffer") {
   Hostile hostile(1, 5, {});
-  REQUIRE(hostile.overlay.publish(two_ways()));
+  REQUIRE(hostile.overlay.publish(two_relayed_ways()));
   hostile.set_key({0, 3});
   hostile.set_key({4}, 2);
   hostile.overlay.set_members(CollectiveId(0), {0, 3, 4});

@@ -1,9 +1,13 @@
 // Links between nodes that show one another certificates.
 #include <doctest/doctest.h>
 
+#include <mutex>
+#include <string>
+
 #include "../trust/issued.h"
 #include "raw_peer.h"
 #include "recorder.h"
+#include "square/log.h"
 #include "transport/grpc/ask.h"
 #include "transport/grpc/handshake.h"
 
@@ -33,6 +37,31 @@ bool carries(Node& tail, Node& head, const std::string& from, const std::string&
   tail.transport->send(out, large_block(100'000));
   return head.recorder.wait(*in, [](const LinkRecord& record) { return record.received == 1; });
 }
+
+// What is logged while it is there.
+class Heard {
+ public:
+  Heard() {
+    set_log_sink(
+        [this](LogLevel /*level*/, const LogFields& /*fields*/, std::string_view message) {
+          const std::lock_guard lock(mutex_);
+          said_ += std::string(message) + '\n';
+        },
+        LogLevel::kWarning);
+  }
+  ~Heard() { set_log_sink(nullptr); }
+  Heard(const Heard&) = delete;
+  Heard& operator=(const Heard&) = delete;
+
+  [[nodiscard]] bool has(std::string_view text) const {
+    const std::lock_guard lock(mutex_);
+    return said_.find(text) != std::string::npos;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::string said_;
+};
 
 // Why a link from `tail` to `name` at `head` does not come up.
 Status refusal(Node& tail, Node& head, const std::string& name) {
@@ -64,6 +93,7 @@ TEST_CASE("nodes of one authority have links, both ways, of several channels") {
 TEST_CASE("a node is believed to be who its certificate names, and nobody else") {
   const Issuer issuer;
   Node b("b", with(issuer.node("b")));
+  Heard heard;
   // What it calls itself is its own affair in the options of a forger: it is spoken by hand here.
   const auto mallory = issuer.node("mallory");
   RawPeer forged(
@@ -74,6 +104,8 @@ TEST_CASE("a node is believed to be who its certificate names, and nobody else")
   CHECK(refused.error_code() == grpc::StatusCode::PERMISSION_DENIED);
   CHECK(refused.error_message().find("spiffe://square.test/node/mallory") != std::string::npos);
   CHECK(b.recorder.link_count() == 0);
+  CHECK(heard.has("refused a link from ipv4:127.0.0.1:"));
+  CHECK(heard.has("(spiffe://square.test/node/mallory)"));
   // And it does not pass for the node that is dialled.
   Node a("a", with(issuer.node("a")));
   Node listening("mallory", with(mallory));

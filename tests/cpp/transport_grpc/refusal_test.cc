@@ -8,6 +8,7 @@
 #include <array>
 
 #include "base/net/address.h"
+#include "base/net/percent.h"
 #include "raw_peer.h"
 #include "recorder.h"
 #include "transport/grpc/handshake.h"
@@ -66,10 +67,10 @@ TEST_CASE("names of any bytes reach the other end") {
   CHECK(tail.recorder.record(out).peer == "stra\u00dfe");
   CHECK(tail.recorder.record(out).end == LinkEnd::kTail);
   CHECK(head.recorder.wait_incoming(name).has_value());
-  CHECK(rpc::percent_decode(rpc::percent_encode(name)).value() == name);
+  CHECK(net::percent_decode(rpc::percent_encode(name)).value() == name);
   CHECK(rpc::percent_encode("a%\n") == "a%25%0A");
-  CHECK_FALSE(rpc::percent_decode("%4").is_ok());
-  CHECK_FALSE(rpc::percent_decode("%G0").is_ok());
+  CHECK_FALSE(net::percent_decode("%4").is_ok());
+  CHECK_FALSE(net::percent_decode("%G0").is_ok());
 }
 
 TEST_CASE("another version is refused by name") {

@@ -36,7 +36,7 @@ TEST_CASE("mistakes of an authority are named") {
         StatusCode::kInvalidArgument);
   CHECK(Authority::open(issuer.folder("nowhere")).status().code() == StatusCode::kNotFound);
   const Authority authority = issuer.authority();
-  CHECK(authority.issue(Role::kNode, "a b", issuer.folder("x")).code() == StatusCode::kInvalidArgument);
+  CHECK(authority.issue(Role::kNode, "a\nb", issuer.folder("x")).code() == StatusCode::kInvalidArgument);
   CHECK(authority.issue(Role::kNode, "a", issuer.folder("x"), std::chrono::seconds(0)).code() ==
         StatusCode::kInvalidArgument);
   CHECK(authority.issue(Role::kNode, "a", issuer.folder("x"), Authority::kMaxLife + std::chrono::hours(1))

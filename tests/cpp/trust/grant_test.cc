@@ -110,7 +110,7 @@ TEST_CASE("grants that cannot be are not signed") {
     change(grant);
     return authority.grant(grant).status().code() == StatusCode::kInvalidArgument;
   };
-  CHECK(refused([](Grant& grant) { grant.tenant = "a b"; }));
+  CHECK(refused([](Grant& grant) { grant.tenant = "a\nb"; }));
   CHECK(refused([](Grant& grant) { grant.weight = 0; }));
   CHECK(refused([](Grant& grant) { grant.weight = std::numeric_limits<double>::quiet_NaN(); }));
   CHECK(refused([](Grant& grant) { grant.operations = {"dance"}; }));
