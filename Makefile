@@ -57,10 +57,21 @@ help:
 	@echo "Square: fair and optimal collectives across datacenters"
 	@sed -nE 's/^## ([a-z-]+): (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
+# One that lies there and fits spares the build, and all that it needs.
+WHEEL := $(firstword $(wildcard dist/square-*-cp$(shell $(PYTHON) -c \
+	'import sys; print("%d%d" % sys.version_info[:2])' 2>/dev/null)-*.whl))
+
 ## demo: set up, build, and run three tenants over four sites under three policies
 .PHONY: demo
-demo: python
-	@$(STEP) "demo" "read the message above; 'make test' checks the build" $(BIN)/square demo $(DEMO_ARGS)
+demo: $(if $(WHEEL),build/demo,python)
+	@$(STEP) "demo" "read the message above; 'make test' checks the build" \
+	  $(if $(WHEEL),build/demo/bin,$(BIN))/square demo $(DEMO_ARGS)
+
+build/demo: $(WHEEL)
+	@echo "== $(WHEEL) is used; without it the sources are built"
+	@$(STEP) "virtual environment" "Square needs Python 3.11 or newer with venv" $(PYTHON) -m venv --clear $@
+	@$(STEP) "wheel" "read pip's message above" $@/bin/pip install --quiet $(WHEEL)
+	@touch $@
 
 ## test: set up, build, lint, and run the C++ and Python tests; the closing line is pytest's
 .PHONY: test
@@ -257,6 +268,31 @@ $(FUZZ_TARGETS:%=fuzz-%): fuzz-%:
 	@$(STEP) "fuzz $*" "the input that it names makes it again: build/fuzz/$* FILE" \
 	    build/fuzz/$* -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 -artifact_prefix=build/fuzz/ \
 	    build/fuzz/found/$* tests/fuzz/corpus/$*
+
+WHEELS := $(BIN)/python packaging/wheels.py
+RELEASE_DONE := $(VENV)/square-release-$(call checksum,pyproject.toml)
+
+$(RELEASE_DONE): $(VENV_DONE)
+	@$(BIN)/python packaging/requirements.py release > $(VENV)/release-requirements.txt
+	@$(STEP) "auditwheel and build" "check the network and pip's settings, then run make again" \
+	  $(BIN)/python -m pip install --quiet -r $(VENV)/release-requirements.txt
+	@rm -f $(VENV)/square-release-* && touch $@
+
+## wheel: wheels that bring their libraries, for every Python found here, and the sdist, in dist/
+.PHONY: wheel
+wheel: python $(RELEASE_DONE)
+	@$(STEP) "wheels" "read the message above" $(WHEELS) --sdist
+
+# The wheel for .venv's Python, from what is built already.
+## test-wheel: a wheel, and the demo and a torch script on a fresh Debian without build tools
+.PHONY: test-wheel
+test-wheel: python $(RELEASE_DONE)
+	@rm -rf build/wheel-tested
+	@$(STEP) "wheel" "read the message above" env CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(WHEELS) \
+	  --python $(CURDIR)/$(BIN)/python --build-dir build/dev --config cmake.define.SQUARE_BUILD_TESTS=ON \
+	  --into build/wheel-tested
+	@$(STEP) "fresh Debian" "read the message above" \
+	  $(BIN)/python packaging/fresh_debian.py build/wheel-tested/*.whl
 
 ## install: build and install the C++ library under PREFIX (/usr/local)
 .PHONY: install
