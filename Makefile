@@ -269,6 +269,12 @@ $(FUZZ_TARGETS:%=fuzz-%): fuzz-%:
 	    build/fuzz/$* -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 -artifact_prefix=build/fuzz/ \
 	    build/fuzz/found/$* tests/fuzz/corpus/$*
 
+## docs: the documentation as a site, in build/docs
+.PHONY: docs
+docs: python
+	@$(STEP) "docs" "mend what it warns of" $(BIN)/sphinx-build -q -W -c docs/site docs build/docs
+	@echo "build/docs/index.html"
+
 WHEELS := $(BIN)/python packaging/wheels.py
 RELEASE_DONE := $(VENV)/square-release-$(call checksum,pyproject.toml)
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "ray_train.py"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "torch_ray.py"
 
 
 def test_two_workers_of_ray_train_and_end() -> None:

@@ -1,6 +1,6 @@
 """Ray Train over square: the backend of TorchConfig is all that changes.
 
-    pip install "ray[train]" && python examples/ray_train.py
+    pip install "ray[train]" && python examples/torch_ray.py
 
 Two workers on this machine train one model and end with the same parameters.
 """
