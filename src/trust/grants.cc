@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "square/identity.h"
+
 namespace square::trust {
 namespace {
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/check.h"
 #include "trust/certificate.h"
 #include "trust/files.h"
 
