@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/net/address.h"
 #include "base/net/percent.h"
-#include "transport/grpc/handshake.h"
 
 namespace square::controller {
 namespace {
