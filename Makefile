@@ -4,8 +4,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-# Steps follow one another; each uses all cores by itself.
+# Steps follow one another; each uses all cores by itself, but for fuzzers.
+ifeq ($(filter fuzz-% build/fuzz/%,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
+endif
 MAKEFLAGS += --no-builtin-rules
 
 PYTHON ?= python3
@@ -24,8 +26,10 @@ TEST_PROCESSES ?= 2
 # Simulated overlays under a sanitizer, where each takes ten times as long.
 SANITIZED_SEEDS ?= 50
 SANITIZED_KILLS ?= 10
-# Folders of src/ that know no threads: nothing for the thread sanitizer to find.
-WITHOUT_THREADS := ^(coding|lp|topology|validator)$$
+# What has threads without gRPC; in the rest the thread sanitizer can find nothing.
+THREADED := base node_threads planning_threads ps store transport trust
+NOTHING :=
+ONE_SPACE := $(NOTHING) $(NOTHING)
 
 # One cache serves all build directories, which debug information would otherwise tell apart.
 export CCACHE_DIR ?= $(CURDIR)/.cache/ccache
@@ -186,10 +190,11 @@ sanitize: build/asan/build.ninja build/tsan/build.ninja
 	@$(STEP) "build asan" "read the compiler's first error above" cmake --build build/asan --parallel $(JOBS)
 	@$(STEP) "C++ tests under asan" "the report above names the line" \
 	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) SQUARE_KILLS=$(SANITIZED_KILLS) ctest --preset asan --parallel $(JOBS)
-	@$(STEP) "build tsan" "read the compiler's first error above" cmake --build build/tsan --parallel $(JOBS)
+	@$(STEP) "build tsan" "read the compiler's first error above" cmake --build build/tsan --parallel $(JOBS) \
+	  --target $(THREADED:%=test_%)
 	@$(STEP) "C++ tests under tsan" "the report above names both threads" \
 	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) SQUARE_KILLS=$(SANITIZED_KILLS) packaging/fixed-addresses \
-	  ctest --preset tsan --parallel $(JOBS) --exclude-regex '$(WITHOUT_THREADS)'
+	  ctest --preset tsan --parallel $(JOBS) --tests-regex '^($(subst $(ONE_SPACE),|,$(THREADED)))$$'
 
 ## test-long: all tests with many more seeds, and those too long for every day
 .PHONY: test-long
@@ -211,48 +216,49 @@ FUZZ_SECONDS ?= 600
 FUZZ_SEED ?= 0  # a new one each time
 FUZZ_TARGETS ?= coded_block frames handshake messages node_messages plan topology trust
 FUZZ_CHECKS := undefined,float-cast-overflow
-FUZZ_FLAGS := -std=c++20 -O1 -g -DFMT_SHARED -fsanitize=fuzzer,address,$(FUZZ_CHECKS) \
-	-fno-sanitize-recover=$(FUZZ_CHECKS) -Isrc -Iinclude -isystem build/fuzz/proto -MMD
+FUZZ_FLAGS := -std=c++20 -O1 -gline-tables-only -DFMT_SHARED -Wno-pass-failed -fsanitize=fuzzer,address,$(FUZZ_CHECKS) \
+	-fno-sanitize-recover=$(FUZZ_CHECKS) -Isrc -Iinclude -isystem build/fuzz/proto -I. -MMD
 FUZZ_LIBRARIES := -lfmt -lisal -lpugixml -lcrypto -lprotobuf-lite
-# What each of them is made of, beside tests/fuzz/NAME_fuzz.cc.
 IS_X86 := $(filter x86_64,$(shell uname -m))
-FUZZED_coded_block := $(wildcard src/coding/codes/*.cc src/coding/fields/*.cc src/coding/sum_kernels*.cc) \
-	$(addprefix src/,coding/instruction_set.cc node/codes/coded_payload.cc) \
-	$(addprefix src/base/,buffer.cc status.cc field_kind.cc reduction.cc)
-FUZZED_frames := $(addprefix src/,gateway/frame.cc transport/frame.cc base/buffer.cc base/status.cc)
-FUZZED_handshake := src/transport/grpc/handshake.cc src/base/status.cc $(wildcard src/base/net/*.cc)
-# Generated from proto/.
-FUZZ_PROTOCOLS := $(addprefix proto/square/v1/,controller.pb.cc gateway.pb.cc)
-FUZZED_messages := $(FUZZ_PROTOCOLS) $(wildcard src/base/plan/*.cc) \
+FUZZ_PROTOCOLS := $(addprefix build/fuzz/proto/square/v1/,controller.pb gateway.pb)
+# What they read with: an archive, of which each takes its part. Files of a folder are compiled together, as
+# they are elsewhere.
+FUZZED := $(wildcard src/base/net/*.cc src/base/plan/*.cc src/coding/codes/*.cc src/coding/compression/*.cc \
+	src/coding/fields/*.cc src/coding/sum_kernels*.cc src/node/messages/*.cc src/planning/plan/*.cc \
+	src/planning/problem/*.cc src/planning/scenario/*.cc src/topology/*.cc src/trust/*.cc src/validator/*.cc) \
+	$(addprefix src/base/,buffer.cc budget.cc clock.cc collective_op.cc field_kind.cc log.cc plan.cc reduction.cc \
+	status.cc) src/coding/instruction_set.cc $(addprefix src/controller/,part_reader.cc protocol.cc) \
+	$(addprefix src/gateway/,frame.cc messages.cc) src/node/codes/coded_payload.cc \
 	$(addprefix src/node/plan/,block_sizes.cc installed_collective.cc installed_plan.cc stream_windows.cc) \
-	$(addprefix src/controller/,part_reader.cc protocol.cc) \
-	$(addprefix src/,gateway/frame.cc gateway/messages.cc trust/names.cc base/net/percent.cc) \
-	$(addprefix src/base/,plan.cc status.cc collective_op.cc field_kind.cc reduction.cc buffer.cc)
-FUZZED_node_messages := $(wildcard src/node/messages/*.cc src/coding/compression/*.cc) \
-	$(addprefix src/,node/sums/sum_messages.cc coding/instruction_set.cc) \
-	$(addprefix src/base/,buffer.cc status.cc collective_op.cc reduction.cc)
-FUZZED_plan := $(wildcard src/topology/*.cc src/planning/scenario/*.cc src/planning/problem/*.cc) \
-	$(wildcard src/planning/plan/*.cc src/validator/*.cc src/base/plan/*.cc) $(addprefix src/base/,plan.cc \
-	status.cc collective_op.cc field_kind.cc reduction.cc budget.cc clock.cc log.cc)
-FUZZED_topology := $(wildcard src/topology/*.cc) $(addprefix src/base/,status.cc budget.cc clock.cc)
-FUZZED_trust := $(wildcard src/trust/*.cc src/base/net/*.cc) $(addprefix src/base/,buffer.cc status.cc log.cc collective_op.cc)
-FUZZ_VECTORS := $(if $(IS_X86),,%avx2.cc %gfni.cc)
+	src/node/sums/sum_messages.cc src/transport/frame.cc src/transport/grpc/handshake.cc
+# Loops that src/coding compiles with options of their own.
+FUZZ_LOOPS := $(filter %_portable.cc %_loops.cc %/float_scale.cc $(if $(IS_X86),%avx2.cc %gfni.cc),$(FUZZED))
+FUZZ_TOGETHER := $(filter-out $(FUZZ_LOOPS) %avx2.cc %gfni.cc,$(FUZZED))
+FUZZ_FOLDERS := $(sort $(dir $(FUZZ_TOGETHER)))
+FUZZ_OBJECTS := $(FUZZ_FOLDERS:%/=build/fuzz/%.o) $(FUZZ_LOOPS:%.cc=build/fuzz/%.o) $(FUZZ_PROTOCOLS:%=%.o)
 
 build/fuzz/%avx2.o build/fuzz/%gfni.o: FUZZ_FLAGS += -mavx2 -mgfni -mf16c
+build/fuzz/%avx2.o build/fuzz/%gfni.o build/fuzz/tests/%.o: | $(FUZZ_PROTOCOLS:%=%.cc)
 build/fuzz/%.o: %.cc
 	@mkdir -p $(@D)
 	@$(STEP) "compile $<" "read the compiler's first error above" $(CLANGXX) $(FUZZ_FLAGS) -c $< -o $@
-build/fuzz/%.pb.o: build/fuzz/%.pb.cc
+$(FUZZ_PROTOCOLS:%=%.o): %.o: %.cc
 	@$(STEP) "compile $<" "read the compiler's first error above" $(CLANGXX) $(FUZZ_FLAGS) -c $< -o $@
-build/fuzz/%.pb.cc: %.proto
+$(FUZZ_PROTOCOLS:%=%.cc): build/fuzz/proto/%.pb.cc: proto/%.proto
 	@mkdir -p $(@D) && protoc --proto_path=proto --cpp_out=build/fuzz/proto $<
-$(patsubst %.cc,build/fuzz/%.o,$(FUZZED_messages) tests/fuzz/messages_fuzz.cc): | $(FUZZ_PROTOCOLS:%=build/fuzz/%)
-define FUZZER
-build/fuzz/$(1): $(patsubst %.cc,build/fuzz/%.o,$(filter-out $(FUZZ_VECTORS),$(FUZZED_$(1))) tests/fuzz/$(1)_fuzz.cc)
-	@$$(STEP) "link the fuzzer $(1)" "read the linker's first error above" \
-	  $$(CLANGXX) $$(FUZZ_FLAGS) $$^ $$(FUZZ_LIBRARIES) -o $$@
+define FUZZED_FOLDER
+build/fuzz/$(1:%/=%).o: $(foreach file,$(FUZZ_TOGETHER),$(if $(filter $(1),$(dir $(file))),$(file))) | \
+	  $(FUZZ_PROTOCOLS:%=%.cc)
+	@mkdir -p $$(@D)
+	@printf '#include "%s"\n' $$(filter-out build/%,$$(filter %.cc,$$^)) > $$(@:.o=.cc)
+	@$$(STEP) "compile $(1)" "read the compiler's first error above" $$(CLANGXX) $$(FUZZ_FLAGS) -c $$(@:.o=.cc) -o $$@
 endef
-$(foreach target,$(FUZZ_TARGETS),$(eval $(call FUZZER,$(target))))
+$(foreach folder,$(FUZZ_FOLDERS),$(eval $(call FUZZED_FOLDER,$(folder))))
+build/fuzz/fuzzed.a: $(FUZZ_OBJECTS)
+	@rm -f $@ && ar rcs $@ $^
+$(FUZZ_TARGETS:%=build/fuzz/%): build/fuzz/%: build/fuzz/tests/fuzz/%_fuzz.o build/fuzz/fuzzed.a
+	@$(STEP) "link the fuzzer $*" "read the linker's first error above" \
+	  $(CLANGXX) $(FUZZ_FLAGS) $^ $(FUZZ_LIBRARIES) -o $@
 -include $(shell find build/fuzz -name '*.d' 2>/dev/null)
 
 ## fuzz: libFuzzer on what reads what others wrote, FUZZ_SECONDS (600) long each of FUZZ_TARGETS
@@ -299,6 +305,12 @@ test-wheel: python $(RELEASE_DONE)
 	  --into build/wheel-tested
 	@$(STEP) "fresh Debian" "read the message above" \
 	  $(BIN)/python packaging/fresh_debian.py build/wheel-tested/*.whl
+
+## release: check that this tree can be released, and print what to upload
+.PHONY: release
+release: python
+	@$(STEP) "release" "mend what is wrong above; 'make wheel' fills dist/" \
+	  $(BIN)/python packaging/release.py $(RELEASE_ARGS)
 
 ## install: build and install the C++ library under PREFIX (/usr/local)
 .PHONY: install

@@ -239,6 +239,8 @@ std::shared_ptr<Work> GroupCalls::post_all(GroupCall number, std::vector<Part> p
   return JoinedWork::join(std::move(works));
 }
 
+bool GroupCalls::is_registered(const GroupCollective& collective) { return missing({collective}).empty(); }
+
 GroupCalls::Next GroupCalls::next_of(const GroupCollective& collective) {
   const std::lock_guard lock(mutex_);
   const Registered& registered = registered_.at(identity_of(collective));

@@ -87,6 +87,7 @@ class GroupCalls {
   };
   // Registers `collectives`; blocks as call() does.
   Status ensure(const std::vector<GroupCollective>& collectives, Duration timeout);
+  [[nodiscard]] bool is_registered(const GroupCollective& collective);
   // Precondition: it is registered.
   [[nodiscard]] Next next_of(const GroupCollective& collective);
   // Posts the part if its call is still the next one; otherwise null.

@@ -12,12 +12,14 @@
 #include "collective/one_step_calls.h"
 #include "collective/ring_layout.h"
 #include "node/messages/call_description.h"
+#include "square/clock.h"
 
 namespace square {
 namespace {
 
 // Segments under way in each direction.
 constexpr std::size_t kWindow = 16;
+constexpr double kNoticesWeight = 1e-3;
 
 // One member's part in one call.
 class Ring {
@@ -158,11 +160,21 @@ Status check_buffers(std::span<const std::byte> input, std::span<std::byte> outp
                                       output.size(), input.size()));
 }
 
-// The planned all-reduce comes first: through it every member hears of a failure, and those that
-// call it instead are told so. No bytes go there, so its promised rates are lent to others.
-std::vector<GroupCollective> collectives_of(const GroupCalls& group, std::size_t size_bytes) {
-  std::vector<GroupCollective> all(1);
-  all.front().op = CollectiveOp::kAllReduce;
+// Every member hears of a failure through it. No bytes go there, so its promised rates are lent to others.
+// As the planned all-reduce those that call that instead are told so, too.
+GroupCollective notices(bool are_sums) {
+  GroupCollective collective;
+  collective.op = are_sums ? CollectiveOp::kAllReduce : CollectiveOp::kBroadcast;
+  // A broadcast that nobody calls, with next to nothing of what the ring is to have.
+  if (!are_sums) {
+    collective.channel = kRingChannel;
+    collective.weight = kNoticesWeight;
+  }
+  return collective;
+}
+
+std::vector<GroupCollective> collectives_of(const GroupCalls& group, std::size_t size_bytes, bool with_sums) {
+  std::vector<GroupCollective> all{notices(with_sums)};
   all.front().size_bytes = size_bytes;
   const std::size_t ranks = group.size();
   for (const Rank from : group.ranks()) {
@@ -170,6 +182,19 @@ std::vector<GroupCollective> collectives_of(const GroupCalls& group, std::size_t
     all.push_back(unicast(from, to, kRingChannel));
     all.back().size_bytes = size_bytes / ranks * 2 * (ranks - 1);
   }
+  return all;
+}
+
+// Of a policy that plans no relays that add the ring is all that there is.
+Result<std::vector<GroupCollective>> registered(GroupCalls& group, std::size_t size_bytes, Duration timeout) {
+  if (!group.is_registered(notices(false))) {
+    auto all = collectives_of(group, size_bytes, true);
+    const Status status = group.ensure(all, timeout);
+    if (status.is_ok()) return all;
+    if (status.code() != StatusCode::kUnimplemented) return status;
+  }
+  auto all = collectives_of(group, size_bytes, false);
+  SQUARE_RETURN_IF_ERROR(group.ensure(all, timeout));
   return all;
 }
 
@@ -183,9 +208,12 @@ Result<std::shared_ptr<Work>> ring_all_reduce(GroupCalls& group, CompositeThread
   // A ring of one sends nothing.
   if (group.size() == 1)
     return all_reduce(group, input, output, reduction, timeout, CallKind::kRingAllReduce);
+  SQUARE_RETURN_IF_ERROR(group.check_usable());
+  const TimePoint begun_at = steady_clock().now();
+  SQUARE_ASSIGN_OR_RETURN(auto collectives, registered(group, input.size(), timeout));
+  timeout -= steady_clock().now() - begun_at;
   const auto ring = std::make_shared<Ring>(self, group.size(), input, output, reduction);
-  return thread.start({"ring all_reduce", CallKind::kRingAllReduce, timeout,
-                       collectives_of(group, input.size()),
+  return thread.start({"ring all_reduce", CallKind::kRingAllReduce, timeout, std::move(collectives),
                        [ring](CompositeRun& run) { return ring->run(run); }});
 }
 

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 from commands import square
-from square.bench import FIGURES, Measurement, Point, Results, Size, measure
+from square.bench import FIGURES, Measurement, Point, Size, measure, results
 from square.bench.figures import POLICIES
+from square.bench.session import NAMES
+from square.cli.bench import BEYOND, PAPER
 from square.run.progress import Silence
 
 DATA = os.environ.get("SQUARE_DATA")
@@ -54,6 +56,21 @@ def check_order(point: Point, baselines: tuple[str, ...] = ("shortest-path", "mc
     assert slowest["square"] <= min(slowest[line] for line in baselines) * (1 + 1e-6)
     assert slowest["exact"] <= min(slowest[line] for line in POLICIES) * (1 + 1e-6)
     assert max(planned["exact"].bound_seconds) <= slowest["exact"] * (1 + 1e-6)
+
+
+@pytest.mark.skipif(not DATA, reason="SQUARE_DATA names no folder")
+def test_twenty_tenants_share_a_measured_network() -> None:
+    regions = Path(DATA or "") / "inter-region" / "links.csv"
+    (point,) = FIGURES["regions"].points(Size(seeds=1, regions=regions))
+    planned = {line.name: measure(point, line, "plan", Silence()) for line in point.lines}
+    assert all(len(one.planned_seconds) == 20 for one in planned.values())
+    slowest = {name: max(one.planned_seconds) for name, one in planned.items()}
+    assert slowest["exact"] <= min(slowest.values()) * (1 + 1e-6)
+    assert slowest["exact"] * 2 < slowest["shortest-path"]
+
+
+def test_the_command_knows_what_there_is() -> None:
+    assert (*PAPER, *BEYOND) == NAMES
 
 
 @needs_zoo
@@ -108,7 +125,7 @@ def test_the_command_writes_reports_and_goes_on_where_it_was(tmp_path: Path) -> 
     assert again.returncode == 0, again.stderr
     assert again.stderr.splitlines() == ["square bench: 12 of 12: figure 2a, 10, seed 1, exact"]
     assert "Figure 2a: Broadcasts of 1e8 bits on a full mesh of 8" in again.stdout
-    assert len(list(Results(tmp_path))) == 12
+    assert len(list(results.measurements(tmp_path))) == 12
 
 
 def test_mistakes_are_named(tmp_path: Path) -> None:
@@ -120,7 +137,12 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     assert "Arpanet19706.gml" in missing.stderr
     left_out = square("bench", "all", "--quick", "--into", tmp_path, SQUARE_DATA="")
     assert left_out.returncode == 0
-    assert "3a and 3b are left out" in left_out.stderr
+    for name, why in (("3a", "--topologies"), ("regions", "--regions"), ("gloo", "run"), ("relay", "run")):
+        assert f"{name} is left out: it" in left_out.stderr
+        assert why in next(line for line in left_out.stderr.splitlines() if f"{name} is left out" in line)
+    only_run = square("bench", "relay", "--into", tmp_path)
+    assert only_run.returncode == 1
+    assert "relay: it is only run: --emulate netns" in only_run.stderr
     (tmp_path / "results.jsonl").write_text('{"figure": "2a"}\n', encoding="utf-8")
     broken = square("bench", "2a", "--into", tmp_path)
     assert broken.returncode == 1

@@ -84,7 +84,8 @@ def test_payload_from_a_file_that_changed(tmp_path: Path) -> None:
 @pytest.fixture
 def measurement() -> Measurement:
     scenario = Scenario.parse(TRIANGLE)
-    return Measurement(scenario, plan(scenario))
+    made = plan(scenario)
+    return Measurement(scenario, made, made)
 
 
 MEMBERS = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)]

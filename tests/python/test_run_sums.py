@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import square as library
-from commands import TRIANGLE, assert_clear_error, square
-from square.errors import DataLossError, InvalidArgumentError, SquareError, UnimplementedError
+from commands import TRIANGLE, square
+from square.errors import DataLossError, InvalidArgumentError, UnimplementedError
 from square.run import admission, operations, sums
 from square.run.measurement import Measurement
 from square.run.protocol import Digest
@@ -58,7 +58,7 @@ def test_a_wrong_sum_is_an_error(op: str, shown: list[str]) -> None:
     plan = library.plan(made, policy="exact")
     expected = sums.digest_of_sum(3, 0, 3, 4_000)
     for wrong in (None, *shown):
-        measurement = Measurement(made, plan, seed=3)
+        measurement = Measurement(made, plan, plan, seed=3)
         assert measurement.total_bytes == len(shown) * 4_000
         for rank in range(3):
             measurement.take_finish(0, rank, 1.0 + rank)
@@ -80,26 +80,22 @@ def test_what_cannot_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         UnimplementedError, match=r"collective 0 .all_gather, tenant t.*runs broadcast.* only"
     ):
-        admission.check(scenario("all_gather", root=None))
+        admission.check(scenario("all_gather", root=None), ["exact"])
 
 
-@pytest.mark.parametrize(
-    ("fields", "kind", "message"),
-    [
-        ({"algorithm": "ring"}, UnimplementedError, "with the algorithm planned only, not ring"),
-        ({"size_bytes": 4_002}, InvalidArgumentError, "4002 bytes are not a whole number of float32"),
-    ],
-)
-def test_sums_that_cannot_run_are_refused(
-    fields: dict[str, object], kind: type[SquareError], message: str
-) -> None:
-    with pytest.raises(kind, match=message):
-        admission.check(scenario("all_reduce", **fields))
+def test_sums_of_parts_of_numbers_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="4002 bytes are not a whole number of float32"):
+        admission.check(scenario("all_reduce", size_bytes=4_002), ["exact"])
+
+
+def test_rings_run_under_one_policy_at_a_time() -> None:
+    with pytest.raises(UnimplementedError, match="collective 0 is a ring, and those run under one policy"):
+        admission.check(scenario("all_reduce", algorithm="ring"), ["exact", "square"])
 
 
 def test_a_sum_takes_no_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="--input is for broadcasts"):
-        admission.check(scenario("reduce"), tmp_path)
+        admission.check(scenario("reduce"), ["exact"], tmp_path)
 
 
 @pytest.mark.parametrize("op", ["reduce", "all_reduce"])
@@ -122,8 +118,16 @@ def test_a_sum_is_run_and_verified(op: str, tmp_path: Path) -> None:
     assert op in result.stdout
 
 
-def test_a_ring_is_refused_by_the_command(tmp_path: Path) -> None:
-    text = TRIANGLE.replace('op = "broadcast"\nroot = "a"', 'op = "all_reduce"\nalgorithm = "ring"')
+@pytest.mark.parametrize("policy", ["square", "exact"])
+def test_a_ring_is_run_beside_a_broadcast(policy: str, tmp_path: Path) -> None:
+    text = TRIANGLE.replace('op = "broadcast"\nroot = "a"', 'op = "all_reduce"\nalgorithm = "ring"', 1)
     file = tmp_path / "ring.toml"
     file.write_text(text, encoding="utf-8")
-    assert_clear_error(square("run", file), "collective 0 (all_reduce, tenant alice)", "not ring")
+    result = square("run", file, "--policy", policy, "--json")
+    assert result.returncode == 0, result.stderr
+    (run,) = json.loads(result.stdout)["runs"]
+    ring, sends = run["collectives"]
+    assert (ring["op"], ring["verified_destinations"]) == ("all_reduce", 3)
+    assert ring["sha256"] == sums.digest_of_sum(1, 0, 3, 400_000)
+    assert ring["planned_completion_seconds"] > 0
+    assert (sends["op"], sends["verified_destinations"]) == ("broadcast", 1)

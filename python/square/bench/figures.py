@@ -1,9 +1,11 @@
 """What the figures of the paper's section VI are: overlays, collectives, and the policies that are compared.
+Behind them two that it does not have: a measured network of 63 regions, and Gloo on the same overlay.
 
 Everything that is drawn is drawn by a seed. Where the paper does not say what it did, docs/evaluation.md
 says what this does.
 """
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,6 +13,7 @@ from pathlib import Path
 
 from square._core import Collective, Policy, Scenario, Topology
 from square.errors import NotFoundError
+from square.run.network import MODES, NETNS
 
 MBPS = 1e6
 MEAN_BPS = 10 * MBPS
@@ -33,6 +36,7 @@ class Size:
     is_quick: bool = False  # fewer points
     scale_bytes: float = 1.0
     topologies: Path | None = None  # of the Internet Topology Zoo, as GML
+    regions: Path | None = None  # a measured network's links, as CSV
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ class Line:
     name: str
     policy: str
     scenario: Scenario
-    can_run: bool = True  # `square run` knows no rings
+    # Run by ranks of torch.distributed over this backend, instead of by `square run`.
+    backend: str | None = None
 
 
 @dataclass(frozen=True)
@@ -54,20 +59,27 @@ class Point:
     lines: tuple[Line, ...]
 
 
+PLAN = "plan"
+# How a figure can be measured: computed, or run on one of the networks of `square run`.
+WAYS = (PLAN, *MODES)
+
+
 @dataclass(frozen=True)
 class Figure:
     name: str
     title: str
     places_are: str
     points: Callable[[Size], Iterator[Point]]
+    ways: tuple[str, ...] = WAYS
+    data: str | None = None  # the folder of Size.data that it needs
 
 
 def _scaled(size_bytes: int, size: Size) -> int:
     return max(1, round(size_bytes * size.scale_bytes))
 
 
-def _lines(scenario: Scenario, *, can_run: bool = True) -> tuple[Line, ...]:
-    return tuple(Line(policy, policy, scenario, can_run) for policy in POLICIES)
+def _lines(scenario: Scenario) -> tuple[Line, ...]:
+    return tuple(Line(policy, policy, scenario) for policy in POLICIES)
 
 
 def _broadcasts(topology: Topology, roots: list[str], size_bytes: int, paths: str) -> Scenario:
@@ -145,7 +157,7 @@ def figure_3b(size: Size) -> Iterator[Point]:
                 )
                 return Scenario(topology, policy, collectives=[wanted])
 
-            lines = (*_lines(sums("ring"), can_run=False), Line(PLANNED, "exact", sums("planned")))
+            lines = (*_lines(sums("ring")), Line(PLANNED, "exact", sums("planned")))
             yield Point("3b", name, seed, size.scale_bytes, lines)
 
 
@@ -184,13 +196,84 @@ def figure_3c(size: Size) -> Iterator[Point]:
             yield Point("3c", str(broadcasts), seed, size.scale_bytes, _lines(scenario))
 
 
+# A thousandth of it, so that this machine can be all of them.
+REGIONS_SCALE = 1 / 1000
+REGION_TENANTS = 20
+REGION_BYTES = 1_250_000
+# What a virtual machine of each cloud sends and receives.
+REGION_LIMITS_BPS = {"aws": (5e9, 10e9), "gcp": (7e9, 16e9), "azure": (16e9, 16e9)}
+
+
+def _regions(file: Path) -> Topology:
+    whole = Topology.read(file)
+    topology = Topology()
+    for node in whole.nodes:
+        egress, ingress = REGION_LIMITS_BPS.get(node.name.split(":")[0], (math.inf, math.inf))
+        topology.add_node(node.name, egress * REGIONS_SCALE, ingress * REGIONS_SCALE)
+    for link in whole.links:
+        topology.add_link(
+            link.from_node, link.to_node, capacity_bps=link.capacity_bps * REGIONS_SCALE, latency=link.latency
+        )
+    return topology
+
+
+def figure_regions(size: Size) -> Iterator[Point]:
+    if size.regions is None:
+        raise NotFoundError(
+            "the figure regions is of a measured network: name the CSV file of its links with --regions"
+        )
+    for seed in range(1, size.seeds + 1):
+        drawn = random.Random(seed)
+        topology = _regions(size.regions)
+        names = [node.name for node in topology.nodes]
+        collectives = []
+        for number in range(REGION_TENANTS):
+            members = drawn.sample(names, drawn.randint(3, 10))
+            size_bytes = _scaled(REGION_BYTES, size)
+            collectives.append(
+                Collective(f"tenant {number}", root=members[0], members=members, size_bytes=size_bytes)
+            )
+        scenario = Scenario(topology, Policy("square", paths="shortest:8"), collectives=collectives)
+        yield Point("regions", f"{len(names)} regions", seed, size.scale_bytes, _lines(scenario))
+
+
+# Of float32, over the four datacenters.
+GLOO_BYTES = 12_500_000
+
+
+def figure_gloo(size: Size) -> Iterator[Point]:
+    """Square's backend and Gloo on the overlay of 3c, by the same script of torch."""
+    for op in ("broadcast", "all_reduce", "diloco"):
+        for seed in range(1, size.seeds + 1):
+            topology = _datacenters(seed)
+            size_bytes = _scaled(GLOO_BYTES, size)
+            root = topology.nodes[0].name if op == "broadcast" else None
+            planned = "all_reduce" if op == "diloco" else op
+            wish = Collective("tenant", planned, root=root, size_bytes=size_bytes)
+            scenario = Scenario(topology, Policy("exact"), collectives=[wish])
+            lines = tuple(Line(backend, "exact", scenario, backend) for backend in ("square", "gloo"))
+            yield Point("gloo", op, seed, size.scale_bytes, lines)
+
+
 FIGURES = {
     figure.name: figure
     for figure in (
         Figure("2a", "Broadcasts of 1e8 bits on a full mesh of 8", "broadcasts", figure_2a),
         Figure("2b", "Five broadcasts of 1e8 bits on full meshes", "nodes", figure_2b),
-        Figure("3a", "Two broadcasts of 1e8 bits on networks of the Topology Zoo", "network", figure_3a),
-        Figure("3b", "An all-reduce of 1e8 bits around a ring", "network", figure_3b),
+        Figure(
+            "3a",
+            "Two broadcasts of 1e8 bits on networks of the Topology Zoo",
+            "network",
+            figure_3a,
+            data="topologies",
+        ),
+        Figure("3b", "An all-reduce of 1e8 bits around a ring", "network", figure_3b, data="topologies"),
         Figure("3c", "Broadcasts of 1e9 bits among four datacenters", "broadcasts", figure_3c),
+        Figure(
+            "regions", "Broadcasts of 20 tenants of 3 to 10 sites", "network", figure_regions, data="regions"
+        ),
+        Figure(
+            "gloo", "torch.distributed over square and over Gloo", "operation", figure_gloo, ways=(NETNS,)
+        ),
     )
 }

@@ -2,15 +2,14 @@
 
 import math
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from square import planning
-from square.bench.figures import Line, Point
+from square.bench import ranks
+from square.bench.figures import PLAN, Line, Point
+from square.bench.machine import ProcessorUse
 from square.run.job import RunOptions, run_scenario
 from square.run.progress import Display
-
-PLAN = "plan"
 
 # Figure, place, seed, line, way and scale: what was measured once need not be again.
 Key = tuple[str, str, int, str, str, float]
@@ -26,7 +25,7 @@ class Measurement:
     line: str
     way: str  # "plan", or how the overlay was emulated: "pace", "netns"
     scale: float  # of the paper's bytes
-    planned_seconds: tuple[float, ...]
+    planned_seconds: tuple[float, ...]  # empty: who moved the bytes planned nothing
     bound_seconds: tuple[float, ...]  # no plan at all is sooner in the slowest; 0 where there is none
     solve_seconds: float
     measured_seconds: tuple[float, ...] = ()  # empty: it was planned only
@@ -40,7 +39,7 @@ class Measurement:
     @property
     def ratio(self) -> float | None:
         """Of the slowest: measured over planned."""
-        if not self.measured_seconds:
+        if not self.measured_seconds or not self.planned_seconds:
             return None
         return max(self.measured_seconds) / max(self.planned_seconds)
 
@@ -77,25 +76,33 @@ def measure(point: Point, line: Line, way: str, display: Display) -> Measurement
     )
     if way == PLAN:
         return planned
-    before = _processor_ticks()
+    if line.backend is not None:
+        return _measured_by_ranks(planned, point, line)
+    use = ProcessorUse()
     outcome = run_scenario(
         line.scenario, RunOptions(policies=(line.policy,), seed=point.seed, emulate=way), display
     )
-    used, passed = (now - then for now, then in zip(_processor_ticks(), before, strict=True))
+    busy = use.busy()
     done = outcome.policies[0].collectives
     return Measurement(
         **{
             **planned.to_document(),
             "planned_seconds": tuple(one.planned_seconds for one in done),
             "measured_seconds": tuple(one.measured_seconds for one in done),
-            "busy": used / passed if passed > 0 else None,
+            "busy": busy,
         }
     )
 
 
-def _processor_ticks() -> tuple[int, int]:
-    """Of all processors since the machine started: what was used, and all of it."""
-    first = Path("/proc/stat").read_text(encoding="utf-8").split("\n", 1)[0]
-    user, nice, system, idle, waiting, *others = (int(word) for word in first.split()[1:9])
-    used = user + nice + system + sum(others)
-    return used, used + idle + waiting
+def _measured_by_ranks(planned: Measurement, point: Point, line: Line) -> Measurement:
+    assert line.backend is not None
+    use = ProcessorUse()
+    seconds = ranks.run(line.scenario, line.backend, point.place)
+    return Measurement(
+        **{
+            **planned.to_document(),
+            "planned_seconds": planned.planned_seconds if line.backend == "square" else (),
+            "measured_seconds": (seconds,),
+            "busy": use.busy(),
+        }
+    )

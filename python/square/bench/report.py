@@ -10,12 +10,15 @@ import statistics
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from square import __version__
+from square import __version__, page
 from square.bench.figures import FIGURES, Figure
+from square.bench.live import EXPERIMENTS, Course
 from square.bench.measure import Measurement
+from square.bench.session import Found
 
 # With more of the machine in use a point says little of the network.
 BUSY = 0.9
@@ -68,7 +71,7 @@ def _cell(figure: str, place: str, line: str, group: list[Measurement]) -> Cell:
     )
 
 
-def to_document(measurements: list[Measurement], figures: list[str]) -> dict[str, Any]:
+def to_document(found: Found) -> dict[str, Any]:
     return {
         "format": "square.bench/1",
         "version": __version__,
@@ -79,12 +82,15 @@ def to_document(measurements: list[Measurement], figures: list[str]) -> dict[str
                 "title": FIGURES[name].title,
                 "cells": [
                     vars(cell) | {"is_bound_by_machine": cell.is_bound_by_machine}
-                    for cell in cells(measurements, name)
+                    for cell in cells(found.measurements, name)
                 ],
-                "measurements": [one.to_document() for one in measurements if one.figure == name],
+                "measurements": [one.to_document() for one in found.measurements if one.figure == name],
             }
-            for name in figures
+            for name in found.figures()
         },
+        "experiments": [
+            course.to_document() | {"title": EXPERIMENTS[course.experiment].title} for course in found.courses
+        ],
     }
 
 
@@ -102,27 +108,41 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def write_page(file: Path, measurements: list[Measurement], figures: list[str], way: str) -> None:
+def write_page(file: Path, found: Found, way: str) -> None:
     """One file that needs no other. Raises ``FailedPreconditionError`` without matplotlib."""
     parts = []
-    for name in figures:
-        found = cells(measurements, name)
-        if not found:
-            continue
-        figure = FIGURES[name]
+    for name in found.figures():
+        figure, own = FIGURES[name], cells(found.measurements, name)
         parts.append(f"<h2>Figure {name}: {html.escape(figure.title)}</h2>")
-        parts.append(f'<img alt="figure {name}" src="data:image/svg+xml;base64,{_picture(figure, found)}">')
-        parts.append(_table(figure, found))
+        parts.append(f'<img alt="figure {name}" src="data:image/svg+xml;base64,{_picture(figure, own)}">')
+        parts.append(_table(figure, own))
+    parts += [_course(course) for course in found.courses]
     machine = html.escape(json.dumps(describe_machine()))
     command = html.escape(" ".join(sys.argv))
     measured = "planned" if way == "plan" else f"measured ({way})"
-    file.write_text(
-        "<!doctype html><html><head><meta charset='utf-8'><title>square bench</title><style>"
-        "body{font-family:sans-serif;max-width:60rem;margin:2rem auto}table{border-collapse:collapse}"
-        "td,th{padding:.2rem .8rem;text-align:right;border-bottom:1px solid #ccc}img{max-width:100%}"
-        f"</style></head><body><h1>square bench</h1><p>Completions in seconds, {measured}. "
-        f"Square {__version__}; <code>{command}</code>; {machine}.</p>{''.join(parts)}</body></html>\n",
-        encoding="utf-8",
+    body = (
+        f"<h1>square bench</h1><p>Completions in seconds, {measured}. Square {__version__}; "
+        f"<code>{command}</code>; {machine}.</p>{''.join(parts)}"
+    )
+    file.write_text(page.document("square bench", body), encoding="utf-8")
+
+
+def _course(course: Course) -> str:
+    """Rates over time, the planned ones dashed, and what was asked of them."""
+    mbps = 1e6
+    series = []
+    for curve in course.curves:
+        series.append(page.Series(curve.tenant, [(at, bps / mbps) for at, bps in curve.measured]))
+        steps = [(at, bps / mbps) for at, bps in curve.planned]
+        # From one plan to the next it stays.
+        held = [(later[0], now[1]) for now, later in pairwise([*steps, (curve.measured[-1][0], 0.0)])]
+        planned = [point for pair in zip(steps, held, strict=True) for point in pair]
+        series.append(page.Series(curve.tenant, planned, is_dashed=True))
+    title = EXPERIMENTS[course.experiment].title
+    rows = [(verdict.what, verdict.found(), verdict.asked()) for verdict in course.verdicts]
+    busy = f"{100 * course.busy:.0f}% of the machine busy"
+    return page.chart(f"{title} (seed {course.seed})", series, marks=course.marks) + page.table(
+        f"{course.verified_bytes / 1e6:.0f} MB verified, {busy}", ("figure", "found", "asked"), rows
     )
 
 

@@ -1,4 +1,4 @@
-"""`square bench`: the paper's figures, measured on this machine."""
+"""`square bench`: the paper's figures and what goes beyond them, measured on this machine."""
 
 import argparse
 import os
@@ -12,11 +12,11 @@ from square.run.network import MODES
 from square.run.progress import display_for
 
 if TYPE_CHECKING:
-    from square.bench import Measurement, Results, Size
+    from square.bench import Found, Size
 
 DEFAULT_FOLDER = Path("square-bench")
-FIGURES = ("2a", "2b", "3a", "3b", "3c")
-OF_ZOO = ("3a", "3b")
+PAPER = ("2a", "2b", "3a", "3b", "3c")
+BEYOND = ("regions", "gloo", "fairness", "greedy", "fading", "relay", "controller")
 DEFAULT_SEEDS = 3
 QUICK_SCALE = 0.1
 PLAN = "plan"
@@ -26,16 +26,20 @@ def add_parser(commands: arguments.Commands) -> None:
     parser = arguments.add_command(
         commands,
         "bench",
-        "measure the figures of the paper on this machine",
+        "measure the figures of the paper on this machine, and more",
         "Completion times of the paper's evaluation (docs/evaluation.md): as they are planned, or with\n"
-        "--emulate as they are measured, every byte compared. Results are kept in a folder as they come:\n"
-        "the same command goes on where it was interrupted. Ends with a table, report.json and report.html.",
+        "--emulate as they are measured, every byte compared. Beyond the paper: a network of 63 regions,\n"
+        "and, with --emulate netns, Gloo on the same overlay, tenants that come and go (fairness), one that\n"
+        "is greedy, a link that fades, a relay that dies, a controller that is away.\n"
+        "Results are kept in a folder as they come: the same command goes on where it was interrupted. Ends\n"
+        "with a table, report.json and report.html.",
         "  square bench 2a 3c\n"
         "  square bench all --topologies zoo\n"
-        "  sudo square bench 2a --emulate netns --quick",
+        "  sudo square bench 2a fairness --emulate netns --quick",
     )
+    names = (*PAPER, *BEYOND)
     parser.add_argument(
-        "figures", nargs="+", choices=(*FIGURES, "all"), metavar="FIGURE", help=f"{', '.join(FIGURES)} or all"
+        "figures", nargs="+", choices=(*names, "all"), metavar="FIGURE", help=f"{', '.join(names)} or all"
     )
     parser.add_argument(
         "--emulate",
@@ -66,6 +70,13 @@ def add_parser(commands: arguments.Commands) -> None:
         "without it `all` leaves these out",
     )
     parser.add_argument(
+        "--regions",
+        type=Path,
+        metavar="FILE",
+        help="links of a measured network as CSV, for regions (default: inter-region/links.csv in "
+        "SQUARE_DATA); without it `all` leaves this out",
+    )
+    parser.add_argument(
         "--into",
         type=Path,
         default=DEFAULT_FOLDER,
@@ -78,20 +89,27 @@ def add_parser(commands: arguments.Commands) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from square.bench import Results, report
+    from square.bench import Session, report
 
     draws = _can_draw(options)  # said before anything is measured
-    size = _size(options)
-    figures = _chosen(options, size)
-    measured = _measure_all(options, figures, size, Results(options.into))
-    document = report.to_document(measured, figures)
+    way = options.emulate or PLAN
+    session = Session(
+        way,
+        _size(options),
+        options.into,
+        say=lambda words: _say(options, words),
+        display=lambda: display_for(sys.stderr, quiet=options.quiet or way == PLAN),
+    )
+    names = session.chosen(options.figures)
+    found = session.measure(names)
+    document = report.to_document(found)
     documents.write_file(options.into / "report.json", documents.to_text(document))
     if draws:
-        report.write_page(options.into / "report.html", measured, figures, options.emulate or PLAN)
+        report.write_page(options.into / "report.html", found, way)
     if options.json:
         print(documents.to_text(document))
     else:
-        _print(figures, measured, options.into)
+        _print(found, options.into)
     return 0
 
 
@@ -110,49 +128,18 @@ def _size(options: argparse.Namespace) -> "Size":
     from square.bench import Size
 
     runs = options.emulate is not None
-    zoo = options.topologies
-    if zoo is None and os.environ.get("SQUARE_DATA"):
-        zoo = Path(os.environ["SQUARE_DATA"]) / "topology-zoo"
+    zoo, regions = options.topologies, options.regions
+    if os.environ.get("SQUARE_DATA"):
+        data = Path(os.environ["SQUARE_DATA"])
+        zoo = zoo or data / "topology-zoo"
+        regions = regions or data / "inter-region" / "links.csv"
     return Size(
         seeds=options.seeds or (1 if options.quick else DEFAULT_SEEDS),
         is_quick=options.quick,
         scale_bytes=options.scale_bytes or (QUICK_SCALE if options.quick and runs else 1.0),
         topologies=zoo,
+        regions=regions,
     )
-
-
-def _chosen(options: argparse.Namespace, size: "Size") -> list[str]:
-    if "all" not in options.figures:
-        return list(dict.fromkeys(options.figures))
-    if size.topologies is not None:
-        return list(FIGURES)
-    left = [name for name in FIGURES if name not in OF_ZOO]
-    _say(options, "without --topologies figures 3a and 3b are left out")
-    return left
-
-
-def _measure_all(
-    options: argparse.Namespace, figures: list[str], size: "Size", results: "Results"
-) -> "list[Measurement]":
-    from square.bench import FIGURES as ALL
-    from square.bench import measure
-
-    way = options.emulate or PLAN
-    points = [point for name in figures for point in ALL[name].points(size)]
-    wanted = [(point, line) for point in points for line in point.lines if way == PLAN or line.can_run]
-    if len(wanted) < sum(len(point.lines) for point in points):
-        _say(options, "rings are planned only: of figure 3b the planned all-reduce alone runs")
-    measured = []
-    for number, (point, line) in enumerate(wanted, start=1):
-        known = results.find((point.figure, point.place, point.seed, line.name, way, point.scale_bytes))
-        if known is None:
-            place = f"figure {point.figure}, {point.place}, seed {point.seed}, {line.name}"
-            _say(options, f"{number} of {len(wanted)}: {place}")
-            display = display_for(sys.stderr, quiet=options.quiet or way == PLAN)
-            known = measure(point, line, way, display)
-            results.add(known)
-        measured.append(known)
-    return measured
 
 
 def _say(options: argparse.Namespace, words: str) -> None:
@@ -160,19 +147,18 @@ def _say(options: argparse.Namespace, words: str) -> None:
         print(f"square bench: {words}", file=sys.stderr, flush=True)
 
 
-def _print(figures: list[str], measured: "list[Measurement]", folder: Path) -> None:
-    from square.bench import FIGURES as ALL
-    from square.bench import report
+def _print(found: "Found", folder: Path) -> None:
+    from square.bench import FIGURES, report
 
     console = text.console_for()
-    for name in figures:
+    for name in found.figures():
         table = text.table(
-            ALL[name].places_are,
+            FIGURES[name].places_are,
             "line",
             *("mean\ns", "±\ns", "last\ns", "bound\ns", "measured/\nplanned", "busy"),
             left=2,
         )
-        for cell in report.cells(measured, name):
+        for cell in report.cells(found.measurements, name):
             table.add_row(
                 cell.place,
                 cell.line,
@@ -183,5 +169,13 @@ def _print(figures: list[str], measured: "list[Measurement]", folder: Path) -> N
                 "-" if cell.ratio is None else f"{cell.ratio:.3f}",
                 "-" if cell.busy is None else text.percent(cell.busy),
             )
-        text.print_titled(console, f"Figure {name}: {ALL[name].title}", table)
+        text.print_titled(console, f"Figure {name}: {FIGURES[name].title}", table)
+    if found.courses:
+        table = text.table("experiment", "seed", "figure", "found", "asked", left=3)
+        for course in found.courses:
+            for verdict in course.verdicts:
+                table.add_row(
+                    course.experiment, str(course.seed), verdict.what, verdict.found(), verdict.asked()
+                )
+        text.print_titled(console, "Overlays that change", table)
     console.print(f"{folder}: report.html has the figures, report.json all that was measured")

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from square.cli import arguments, documents, identities, traffic
@@ -15,6 +16,7 @@ from square.run.interruption import signals_to
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from square.page import LivePage
     from square.watch.rates import Rates, View
     from square.watch.scraping import Answer, Scraper
     from square.watch.training import TrainingView, TrainingWatch
@@ -54,9 +56,11 @@ def add_parser(commands: arguments.Commands) -> None:
         "what nodes carry right now, and how a training goes",
         "Shows links, sessions and tenants of running nodes: measured rate against planned rate, "
         "utilisation, queues, round-trip times.\n"
-        "With --master the workers and servers of a training, too, or alone. Until Ctrl-C.",
+        "With --master the workers and servers of a training, too, or alone. Until Ctrl-C.\n"
+        "With --html a page of it, too: a picture of the overlay, and tenants' rates over time.",
         "  square node --name a --controller 127.0.0.1:7000 --metrics 127.0.0.1:9100\n"
         "  square top 127.0.0.1:9100\n"
+        "  square top 127.0.0.1:9100 --html top.html\n"
         "  square top --master 127.0.0.1:7100",
     )
     parser.add_argument(
@@ -79,6 +83,11 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print JSON and nothing else; without --once a line an interval"
     )
+    parser.add_argument(
+        "--html",
+        metavar="FILE",
+        help="also write a page for a browser, anew each interval; it follows until the command ends",
+    )
     parser.set_defaults(execute=execute, parser=parser)
 
 
@@ -90,19 +99,37 @@ def execute(options: argparse.Namespace) -> int:
 
     if not options.addresses and options.master is None:
         options.parser.error("name where a node serves its metrics, or a training's --master")
+    page = _page(options)
     identity = identities.identity_of(options)
     training = None if options.master is None else TrainingWatch(options.master, identity)
     with Scraper(options.addresses) as scraper:
         watch = Watch(scraper, Rates(), training)
-        _require_an_answer(watch.look())
+        first = watch.look()
+        _require_an_answer(first)
+        if page is not None:
+            page.add(first.traffic)
         if options.once:
             time.sleep(options.interval)
             look = watch.look()
             _require_an_answer(look)
             _print(look, options)
+            if page is not None:
+                page.add(look.traffic)
         else:
-            _watch(watch, options)
+            _watch(watch, page, options)
+        if page is not None:
+            page.write(is_last=True)
     return 0
+
+
+def _page(options: argparse.Namespace) -> "LivePage | None":
+    if options.html is None:
+        return None
+    if not options.addresses:
+        options.parser.error("--html draws nodes: name where they serve their metrics")
+    from square.page import LivePage
+
+    return LivePage(Path(options.html), options.interval)
 
 
 def _require_an_answer(look: Look) -> None:
@@ -120,11 +147,14 @@ def _require_an_answer(look: Look) -> None:
     ) from error
 
 
-def _watch(watch: Watch, options: argparse.Namespace) -> None:
+def _watch(watch: Watch, page: "LivePage | None", options: argparse.Namespace) -> None:
     # A signal ends it: somebody has seen enough, which is no failure.
     ended: queue.SimpleQueue[int] = queue.SimpleQueue()
     with signals_to(ended.put):
         looks = _looks(watch, options.interval, ended)
+        if page is not None:
+            page.write()
+            looks = _drawn(looks, page)
         if options.json or not sys.stdout.isatty():
             for look in looks:
                 _print(look, options)
@@ -144,6 +174,13 @@ def _looks(watch: Watch, interval: float, ended: "queue.SimpleQueue[int]") -> It
         if _ends_within(ended, due):
             return
         yield watch.look()
+
+
+def _drawn(looks: Iterator[Look], page: "LivePage") -> Iterator[Look]:
+    for look in looks:
+        page.add(look.traffic)
+        page.write()
+        yield look
 
 
 def _ends_within(ended: "queue.SimpleQueue[int]", due: float) -> bool:

@@ -1,6 +1,7 @@
 """What `square run` refuses before it starts anything."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 from square._core import CollectiveView, Plan, Scenario
@@ -20,7 +21,7 @@ MAX_MEMORY_SHARE = 0.8
 _MEMORY_FILE = Path("/proc/meminfo")
 
 
-def check(scenario: Scenario, input_file: Path | None = None) -> None:
+def check(scenario: Scenario, policies: Sequence[str], input_file: Path | None = None) -> None:
     """Raises where the scenario cannot be run on this machine."""
     nodes = scenario.topology.node_count
     if nodes > MAX_NODES:
@@ -34,6 +35,7 @@ def check(scenario: Scenario, input_file: Path | None = None) -> None:
         )
     for collective in scenario.collectives:
         _check_operation(collective, input_file)
+    _check_rings(scenario, policies)
     seats = sum(len(collective.members) for collective in scenario.collectives)
     if seats > MAX_SEATS:
         raise ResourceExhaustedError(
@@ -50,11 +52,6 @@ def _check_operation(collective: CollectiveView, input_file: Path | None) -> Non
             f"{name}: `square run` runs {', '.join(operations.OPERATIONS)} only; "
             "`square plan` plans the others"
         )
-    if collective.op == "all_reduce" and collective.algorithm != "planned":
-        raise UnimplementedError(
-            f"{name}: `square run` runs all-reduces with the algorithm planned only, not "
-            f"{collective.algorithm}; `square plan` plans both"
-        )
     if collective.op not in operations.SUMS:
         return
     if input_file is not None:
@@ -65,6 +62,16 @@ def _check_operation(collective: CollectiveView, input_file: Path | None) -> Non
         raise InvalidArgumentError(
             f"{name}: {collective.size_bytes} bytes are not a whole number of float32; make it a multiple of "
             f"{sums.ELEMENT_BYTES}"
+        )
+
+
+def _check_rings(scenario: Scenario, policies: Sequence[str]) -> None:
+    """Members register a ring while they run, and what else they register depends on the policy."""
+    rings = [collective.id for collective in scenario.collectives if operations.is_ring(collective)]
+    if rings and len(policies) > 1:
+        raise UnimplementedError(
+            f"scenario {scenario.name}: collective {rings[0]} is a ring, and those run under one policy at a "
+            "time: name it with --policy; `square plan` compares policies"
         )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from square._core import Controller, Plan, Scenario, make_plan
-from square.run import admission
+from square.run import admission, operations
 from square.run.interruption import signals_to
 from square.run.mailbox import CALL_THREAD_NAME, Mailbox
 from square.run.measurement import Measurement
@@ -65,7 +65,7 @@ def run_scenario(scenario: Scenario, options: RunOptions, display: Display) -> R
     ``DeadlineExceededError`` past the time limit, and what planning raises. When it returns
     or raises, its processes are gone.
     """
-    admission.check(scenario, options.input)
+    admission.check(scenario, options.policies, options.input)
     job = _Job(scenario, options, display)
     with signals_to(job.mailbox.notify_signal):
         try:
@@ -82,6 +82,7 @@ class _Job:
         self._options = options
         self._display = display
         self._nodes = [node.name for node in scenario.topology.nodes]
+        self._served = operations.without_rings(scenario)
         self._network = network_for(options.emulate, scenario, paced=options.paced)
         self._workers = Workers(self.mailbox.notify, [ISOLATED] if self._network.isolates else [])
         self._controller: Controller | None = None
@@ -92,7 +93,7 @@ class _Job:
         self.mailbox.limit(self._time_limit(plans))
         self.mailbox.doing = "starting"
         controller = self._start()
-        outcomes = [self._run_policy(controller, number) for number in range(len(plans))]
+        outcomes = [self._run_policy(controller, number, plan) for number, plan in enumerate(plans)]
         file = self._options.input
         return RunOutcome(
             scenario=self._scenario.name,
@@ -130,7 +131,7 @@ class _Job:
 
     def _start(self) -> Controller:
         self._display.say(f"starting {len(self._nodes)} nodes, one process each, and a controller")
-        first = with_variant(self._scenario, self._options.policies[0])
+        first = with_variant(self._served, self._options.policies[0])
         self.mailbox.has_workers = True
         for node in self._nodes:
             self._workers.start(node)
@@ -172,6 +173,7 @@ class _Job:
                     size_bytes=collective.size_bytes,
                     weight=collective.weight,
                     op=collective.op,
+                    is_ring=operations.is_ring(collective),
                 )
             )
         return tuple(seats)
@@ -191,17 +193,17 @@ class _Job:
 
     # One policy.
 
-    def _run_policy(self, controller: Controller, number: int) -> PolicyOutcome:
+    def _run_policy(self, controller: Controller, number: int, foreseen: Plan) -> PolicyOutcome:
         policy = self._options.policies[number]
         self.mailbox.doing = f"policy {policy}"
         if number > 0:
-            changed = with_variant(self._scenario, policy).policy
+            changed = with_variant(self._served, policy).policy
             self.mailbox.call(lambda: controller.set_policy(changed))
         plan = controller.plan()
         assert plan is not None
         self._send_all(Prepare(number))
         self._gather(Prepared, "prepared")
-        measurement = Measurement(self._scenario, plan, self._options.seed, policy)
+        measurement = Measurement(self._scenario, plan, foreseen, self._options.seed, policy)
         self._display.begin(policy, measurement.expectations(), measurement.total_bytes)
         start = time.monotonic() + START_LEAD_SECONDS
         self._send_all(Begin(number, start, self.mailbox.left_seconds + MEMBER_GRACE_SECONDS))

@@ -3,7 +3,7 @@
 from square._core import Plan, Scenario
 from square.errors import DataLossError
 from square.run.network import Traffic
-from square.run.operations import SUMS, gets, results
+from square.run.operations import SUMS, gets, is_ring, results
 from square.run.outcome import CollectiveOutcome, PolicyOutcome
 from square.run.progress import Expectation
 from square.run.protocol import Counted, Digest
@@ -17,12 +17,18 @@ _SHOWN_MEMBERS = 5
 class Measurement:
     """Collects finishes and digests until every member has given both."""
 
-    def __init__(self, scenario: Scenario, plan: Plan, seed: int = 1, policy: str | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, plan: Plan, foreseen: Plan, seed: int = 1, policy: str | None = None
+    ) -> None:
+        """``plan`` is the controller's; of rings, which it knows by their parts only, ``foreseen`` is."""
         self._plan = plan
         self._policy = policy or plan.policy  # as it is called
         self._seed = seed  # of what sums add
         self._collectives = {collective.id: collective for collective in scenario.collectives}
-        self._planned = {collective.id: collective for collective in plan.collectives}
+        known = {collective.id: collective for collective in plan.collectives}
+        self._planned = {
+            c.id: c if is_ring(self._collectives[c.id]) else known[c.id] for c in foreseen.collectives
+        }
         self._all: set[Member] = {
             (collective.id, rank)
             for collective in self._collectives.values()

@@ -1,7 +1,22 @@
 """Which members of a collective give something, and which have something to show for it."""
 
+from square._core import CollectiveView, Scenario
+
 SUMS = ("reduce", "all_reduce")
 OPERATIONS = ("broadcast", *SUMS)
+
+
+def is_ring(collective: CollectiveView) -> bool:
+    return collective.op == "all_reduce" and collective.algorithm == "ring"
+
+
+def without_rings(scenario: Scenario) -> Scenario:
+    """A copy for the controller: of a ring its members register the parts, each from one to the next."""
+    copy = scenario.copy()
+    for collective in scenario.collectives:
+        if is_ring(collective):
+            copy.remove_collective(collective.id)
+    return copy
 
 
 def gives(op: str, rank: int, root_rank: int | None) -> bool:

@@ -28,6 +28,7 @@ class Seat:
     size_bytes: int
     weight: float
     op: str = "broadcast"
+    is_ring: bool = False
 
     @property
     def gives(self) -> bool:

@@ -60,15 +60,19 @@ class Member:
         self.is_sum = seat.op in operations.SUMS
         self.buffer = bytearray(seat.size_bytes) if seat.gets or not self.is_sum else None
         self.addends = bytearray(seat.size_bytes) if self.is_sum else None
+        planned = (seat.op, seat.root_rank or 0, seat.size_bytes, seat.weight)
         self.communicator = Communicator(
             node,
-            f"collective/{seat.collective}",
+            f"{'ring' if seat.is_ring else 'collective'}/{seat.collective}",
             seat.tenant,
             list(seat.members),
             seat.rank,
-            collectives=[(seat.op, seat.root_rank or 0, seat.size_bytes, seat.weight)],
+            collectives=[] if seat.is_ring else [planned],
             timeout=timeout_seconds,
         )
+        if seat.is_ring:  # its parts are registered with its first call
+            first = memoryview(bytearray(len(seat.members) * sums.ELEMENT_BYTES)).cast("f")
+            self.communicator.all_reduce(first, first, algorithm="ring", timeout=timeout_seconds)
 
     def fill(self, command: Seats) -> None:
         """Gives the member what it contributes."""
@@ -100,7 +104,10 @@ class Member:
                 addends, total, op="sum", root=self.seat.root_rank, timeout=timeout_seconds
             )
         else:
-            self.communicator.all_reduce(addends, total, op="sum", timeout=timeout_seconds)
+            algorithm = "ring" if self.seat.is_ring else "planned"
+            self.communicator.all_reduce(
+                addends, total, op="sum", algorithm=algorithm, timeout=timeout_seconds
+            )
 
 
 class Worker:

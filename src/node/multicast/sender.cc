@@ -70,7 +70,8 @@ void Sender::open_streams() {
     stream.least_patience = std::max(kMinSilentTime, stream.slow_delivery(block_bytes_));
     stream.patience = stream.least_patience;
     stream.for_each_hop([&](const auto& hop) { stream.losses += hop->losses(); });
-    stream.room_at = node_.clock.now();
+    // Until it has had time to move: else a slow one with room would count for the only one that does.
+    stream.last_assignment = stream.room_at = node_.clock.now();
   }
   for (Destination& destination : destinations_) {
     destination.seen.assign(streams_.size(), 0);

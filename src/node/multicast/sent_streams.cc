@@ -242,8 +242,7 @@ bool is_too_slow(const std::vector<Stream>& streams, const Stream& stream, const
   const Stream* fastest = nullptr;
   for (const Stream& other : streams) {
     if (other.rate_bps <= stream.rate_bps || (rest.is_again && other.code != nullptr)) continue;
-    if (!other.is_usable() || rest.now - other.last_assignment > kPassOverTime)
-      continue;  // no longer moving, or never did
+    if (!other.is_usable() || rest.now - other.last_assignment > kPassOverTime) continue;  // no longer moving
     faster_bps += other.rate_bps;
     blocks += other.in_flight.size();
     if (fastest == nullptr || other.rate_bps > fastest->rate_bps) fastest = &other;

@@ -25,17 +25,22 @@ namespace square::test {
 
 class SimulatedController {
  public:
-  SimulatedController(Overlay& overlay, Topology topology) : overlay_(overlay), registry_(Scenario{}) {
+  SimulatedController(Overlay& overlay, Topology topology, const std::string& policy = "exact")
+      : overlay_(overlay), registry_(Scenario{}) {
     scenario_.topology = std::move(topology);
-    scenario_.policy.name = "exact";
+    scenario_.policy.name = policy;
   }
 
   // Before it registers a group; others weigh 1.
   void add_tenant(const std::string& name, double weight) { scenario_.tenants.push_back({name, weight}); }
 
   Result<GroupRegistration> register_group(const GroupSpec& group) {
+    const controller::GroupRegistry before = registry_;
     SQUARE_ASSIGN_OR_RETURN(auto registered, registry_.add(group, scenario_.topology));
-    if (registered.changed) SQUARE_RETURN_IF_ERROR(publish());
+    if (const Status status = registered.changed ? publish() : Status::ok(); !status.is_ok()) {
+      registry_ = before;
+      return status;
+    }
     return GroupRegistration{std::move(registered.collectives), Epoch(epoch_), registered.number};
   }
 

@@ -10,7 +10,7 @@ using controller::Recollection;
 
 namespace {
 
-std::shared_ptr<const Plan> plan_of(std::uint64_t store, std::uint64_t term, std::uint64_t epoch) {
+std::shared_ptr<const Plan> plan_of(std::uint64_t store, std::uint64_t term, std::uint32_t epoch) {
   Plan plan;
   plan.origin = {store, term};
   plan.epoch = Epoch(epoch);

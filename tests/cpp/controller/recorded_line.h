@@ -26,6 +26,7 @@ struct RecordedLine final : controller::NodeLine {
         said.push_back(fmt::format("plan {}", event->plan().epoch()));
         parts.push_back(event->plan());
         break;
+      case Event::kSignedPlan: said.emplace_back("a signed plan"); break;
       case Event::kActivate: said.push_back(fmt::format("activate {}", event->activate().epoch())); break;
       case Event::kGone:
         said.push_back(fmt::format("{} is gone: {}", event->gone().peer(), event->gone().reason()));

@@ -224,14 +224,14 @@ TEST_CASE("plans and nodes can be asked for, by who is believed; what a node may
     REQUIRE(plan_status.ok());
     const auto read = plan_from_json(plan.plan().json());
     REQUIRE(read.is_ok());
-    CHECK(read->epoch == Epoch(1));
+    CHECK(read->epoch >= Epoch(1));  // more where nodes are missed meanwhile
     REQUIRE(nodes_status.ok());
     // A tenant sees what is its own, and alice has nothing yet; nodes know one another.
     CHECK(nodes.nodes_size() == (is_tenant ? 0 : 2));
     CHECK(read->collectives.empty());
     CHECK(group_status.error_code() ==
           (is_tenant ? grpc::StatusCode::PERMISSION_DENIED : grpc::StatusCode::OK));
-    if (!is_tenant) CHECK(group.epoch() == 2);
+    if (!is_tenant) CHECK(group.epoch() > read->epoch.value());
   }
 }
 

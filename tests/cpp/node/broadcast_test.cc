@@ -103,6 +103,34 @@ TEST_CASE("a thin stream does not hold up the end") {
   CHECK(seconds_since(start, broadcast.finished_at[1]) < 1.1 * alone);
 }
 
+// Posted behind another, it begins while the wide stream has no room and the thin one has.
+TEST_CASE("a thin stream does not hold up short broadcasts that follow one another") {
+  PlanBuilder builder(3);
+  builder.add_link(0, 1, 40 * kMbps);
+  builder.add_link(0, 2, 40 * kMbps);
+  builder.add_link(2, 1, 0.4 * kMbps);
+  builder.add_broadcast(0, {0, 1}, {{{{0, 1}}, 40 * kMbps}, {{{0, 2}, {2, 1}}, 0.4 * kMbps}});
+  Overlay overlay(4, 3);
+  REQUIRE(overlay.publish(builder.build()));
+  overlay.set_members(CollectiveId(0), {0, 1});
+  pass(overlay, std::chrono::seconds(5));
+  std::vector<Broadcast> broadcasts;
+  for (std::uint32_t number = 0; number < 8; ++number) {
+    broadcasts.emplace_back(CollectiveId(0), std::vector<std::uint32_t>{0, 1}, payload(500'000));
+    broadcasts.back().operation = OperationId(number);
+  }
+  const TimePoint start = overlay.simulation.clock().now();
+  for (std::size_t number = 0; number < broadcasts.size(); ++number) {
+    broadcasts[number].post_all(overlay);
+    // Two at a time.
+    if (number > 0) REQUIRE(overlay.run([&] { return broadcasts[number - 1].is_over(); }));
+  }
+  REQUIRE(overlay.run([&] { return broadcasts.back().is_over(); }));
+  for (const Broadcast& broadcast : broadcasts) CHECK(broadcast.is_right());
+  const double alone = 8 * 0.1;  // by the wide stream
+  CHECK(seconds_since(start, overlay.simulation.clock().now()) < 1.1 * alone);
+}
+
 TEST_CASE("a broadcast of nothing completes on every member, and not before all have called it") {
   Overlay overlay(3, 3);
   REQUIRE(overlay.publish(chain_plan(10 * kMbps)));

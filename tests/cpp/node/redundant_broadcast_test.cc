@@ -10,18 +10,18 @@ using namespace square::test;
 
 namespace {
 
-constexpr std::size_t kNodes = 6;
+constexpr std::size_t kSixNodes = 6;
 constexpr std::size_t kBytes = 5'000'000;
 
 std::shared_ptr<const Plan> mesh_plan(double link_bps, Epoch epoch = Epoch(1)) {
-  PlanBuilder builder(kNodes, epoch);
+  PlanBuilder builder(kSixNodes, epoch);
   builder.add_redundant_mesh(link_bps);
   return builder.build();
 }
 
 // The controller's, once it knows that relay 3 is gone.
 std::shared_ptr<const Plan> plan_without_relay(double link_bps) {
-  PlanBuilder builder(kNodes, Epoch(2));
+  PlanBuilder builder(kSixNodes, Epoch(2));
   builder.add_redundant_mesh(link_bps, {}, {3});
   return builder.build();
 }
@@ -36,7 +36,7 @@ std::uint64_t blocks_resent(Overlay& overlay) {
 // All lines of a node, in both directions.
 enum class Loss { kNone, kBroken, kSilent };
 void lose(Overlay& overlay, std::size_t node, Loss how) {
-  for (std::size_t other = 0; other < kNodes; ++other) {
+  for (std::size_t other = 0; other < kSixNodes; ++other) {
     if (other == node || how == Loss::kNone) continue;
     for (const auto& [from, to] : {std::pair(node, other), std::pair(other, node)})
       how == Loss::kBroken ? overlay.set_cut(from, to, true) : overlay.set_stalled(from, to, true);
@@ -50,7 +50,7 @@ struct Transfer {
 
 // What `happens` does so in the middle of the transfer.
 Transfer run_broadcast(double link_bps, const std::function<void(Overlay&)>& happens) {
-  Overlay overlay(1, kNodes);
+  Overlay overlay(1, kSixNodes);
   REQUIRE(overlay.publish(mesh_plan(link_bps)));
   overlay.set_members(CollectiveId(0), {0, 1, 2});
   pass(overlay, std::chrono::seconds(1));
@@ -126,7 +126,7 @@ TEST_CASE("where more is lost than the code has ways for, the rest is sent again
       pass(overlay, std::chrono::milliseconds(500));
       REQUIRE(overlay.publish(plan_without_relay(1 * kMbps), true));
       lose(overlay, 4, Loss::kNone);
-      for (std::size_t other = 0; other < kNodes; ++other) {
+      for (std::size_t other = 0; other < kSixNodes; ++other) {
         if (other == 4) continue;
         for (const auto& [from, to] : {std::pair<std::size_t, std::size_t>(4, other), {other, 4}}) {
           overlay.set_cut(from, to, false);
@@ -139,7 +139,7 @@ TEST_CASE("where more is lost than the code has ways for, the rest is sent again
 }
 
 TEST_CASE("redundant broadcasts of any length") {
-  Overlay overlay(2, kNodes);
+  Overlay overlay(2, kSixNodes);
   REQUIRE(overlay.publish(mesh_plan(100 * kMbps)));
   overlay.set_members(CollectiveId(0), {0, 1, 2});
   OperationId operation(0);
@@ -162,7 +162,7 @@ TEST_CASE("whatever is lost of what is redundant, no wrong byte is delivered") {
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     CAPTURE(seed);
     std::mt19937_64 random(seed);
-    Overlay overlay(seed, kNodes);
+    Overlay overlay(seed, kSixNodes);
     LinkConditions lines;
     lines.delay = std::chrono::milliseconds(random() % 40);
     lines.loss = static_cast<double>(random() % 3) * 0.01;
@@ -171,7 +171,7 @@ TEST_CASE("whatever is lost of what is redundant, no wrong byte is delivered") {
     overlay.simulation.set_default_conditions(lines);
     REQUIRE(overlay.publish(mesh_plan((5 + static_cast<double>(random() % 50)) * kMbps)));
     overlay.set_members(CollectiveId(0), {0, 1, 2});
-    Cuts cuts(overlay, kNodes, seed);
+    Cuts cuts(overlay, kSixNodes, seed);
     for (std::uint64_t operation = 0; operation < 2; ++operation) {
       Broadcast broadcast(CollectiveId(0), {0, 1, 2}, random_bytes(random, random() % 1'000'000));
       broadcast.operation = OperationId(operation);

@@ -205,7 +205,8 @@ void ControllerProcess::hear(std::uint64_t connection, const v1::NodeEvent& even
     case Event::kLacking: coordinator_->lacking(node, line.get(), Epoch(event.lacking().epoch())); break;
     case Event::kClosed: coordinator_->closed(node, line.get(), event.closed()); break;
     case Event::kGoodbye: coordinator_->goodbye(node, line.get()); break;
-    case Event::kExamined:  // nobody asks for it in the simulation
+    case Event::kExamined:  // nobody asks for it in the simulation, and nothing is sealed there
+    case Event::kSights:
     case Event::EVENT_NOT_SET: break;
   }
 }

@@ -1,6 +1,6 @@
 // Runs simulated worlds, each from a seed, and ends with 1 if an oracle found something:
 //   world [--seeds FIRST..LAST] [--part K/N] [--bug NAME|all] [--verbose] [--log]
-// Of the seeds, 1..2000 or 1..SQUARE_SEEDS by default, it runs every N-th from the K-th on. One in a hundred
+// Of the seeds, 1..1000 or 1..SQUARE_SEEDS by default, it runs every N-th from the K-th on. One in a hundred
 // is run twice, and must go the same way.
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ using namespace square::test;
 
 namespace {
 
-constexpr std::uint64_t kUsualSeeds = 2'000;
+constexpr std::uint64_t kUsualSeeds = 1'000;
 constexpr std::uint64_t kTwiceOneIn = 100;
 
 struct Options {

@@ -171,6 +171,7 @@ void NodeControl::hear(const v1::ControllerEvent& event) {
       return look_at_registrations();
     case Event::kRevoked:  // nobody has a certificate in the simulation, nor asks
     case Event::kExamine:
+    case Event::kSignedPlan:
     case Event::EVENT_NOT_SET: break;
   }
 }

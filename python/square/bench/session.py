@@ -1,0 +1,105 @@
+"""One run of `square bench`: what is asked for, one after the other, but for what is known already."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from square.bench import results
+from square.bench.figures import FIGURES, Line, Point, Size
+from square.bench.live import EXPERIMENTS, Course
+from square.bench.measure import Measurement, measure
+from square.bench.ranks import check_torch
+from square.errors import FailedPreconditionError, InvalidArgumentError
+from square.run.network import NETNS
+from square.run.progress import Display
+
+NAMES = (*FIGURES, *EXPERIMENTS)
+
+
+@dataclass
+class Found:
+    measurements: list[Measurement] = field(default_factory=list)
+    courses: list[Course] = field(default_factory=list)
+
+    def figures(self) -> list[str]:
+        """Those that have measurements, in their order."""
+        return list(dict.fromkeys(one.figure for one in self.measurements))
+
+
+@dataclass(frozen=True)
+class Session:
+    way: str  # "plan", or how the overlay is emulated
+    size: Size
+    folder: Path
+    say: Callable[[str], None]
+    display: Callable[[], Display]
+
+    def chosen(self, asked: Iterable[str]) -> list[str]:
+        """Those that are named, or, of ``all``, those that can be measured here and so.
+
+        Raises ``InvalidArgumentError`` for one that is named and cannot be.
+        """
+        names = list(dict.fromkeys(asked))
+        if "all" not in names:
+            for name in names:
+                if (why := self._why_not(name)) is not None:
+                    raise InvalidArgumentError(f"{name}: {why}")
+            return names
+        possible = []
+        for name in NAMES:
+            why = self._why_not(name)
+            if why is None:
+                possible.append(name)
+            else:
+                self.say(f"{name} is left out: {why}")
+        return possible
+
+    def measure(self, names: Iterable[str]) -> Found:
+        """Blocks for as long as it takes. What is found is kept in the folder as it comes."""
+        found = Found()
+        names = list(names)
+        self._measure_figures([name for name in names if name in FIGURES], found)
+        self._run_experiments([name for name in names if name in EXPERIMENTS], found)
+        return found
+
+    def _why_not(self, name: str) -> str | None:
+        if name in EXPERIMENTS:
+            return None if self.way == NETNS else f"it is only run: --emulate {NETNS}"
+        figure = FIGURES[name]
+        if self.way not in figure.ways:
+            return f"it is only run: --emulate {' or '.join(figure.ways)}"
+        if figure.data is not None and getattr(self.size, figure.data) is None:
+            return f"it needs --{figure.data}"
+        if name == "gloo":
+            try:
+                check_torch()
+            except FailedPreconditionError as error:
+                return str(error)
+        return None
+
+    def _measure_figures(self, names: list[str], found: Found) -> None:
+        known = results.measurements(self.folder)
+        points = [point for name in names for point in FIGURES[name].points(self.size)]
+        wanted = [(point, line) for point in points for line in point.lines]
+        for number, (point, line) in enumerate(wanted, start=1):
+            one = known.find(self._key(point, line))
+            if one is None:
+                place = f"figure {point.figure}, {point.place}, seed {point.seed}, {line.name}"
+                self.say(f"{number} of {len(wanted)}: {place}")
+                one = measure(point, line, self.way, self.display())
+                known.add(one)
+            found.measurements.append(one)
+
+    def _key(self, point: Point, line: Line) -> tuple[str, str, int, str, str, float]:
+        return point.figure, point.place, point.seed, line.name, self.way, point.scale_bytes
+
+    def _run_experiments(self, names: list[str], found: Found) -> None:
+        known = results.courses(self.folder)
+        for name in names:
+            for seed in range(1, self.size.seeds + 1):
+                one = known.find((name, seed, self.size.is_quick))
+                if one is None:
+                    self.say(f"{EXPERIMENTS[name].title} (seed {seed})")
+                    one = EXPERIMENTS[name].run(seed, self.size.is_quick)
+                    known.add(one)
+                found.courses.append(one)
