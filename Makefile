@@ -176,6 +176,7 @@ test-python: python build
 test-torch: python $(TORCH_DONE)
 	@$(STEP) "torch tests" "the failing test printed its seed; run it alone: $(BIN)/pytest -k NAME" \
 	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/python/torch_backend tests/python/test_data.py \
+	  tests/python/test_docs.py::test_python_runs_with_torch \
 	  --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 ## test-torch-suite: torch's own tests of a backend on Gloo and on square, compared

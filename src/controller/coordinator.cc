@@ -46,6 +46,8 @@ void expect_all(const std::vector<std::string>& nodes, Members& members, Absence
 // In an overlay without a topology (`grown` has those that have come), or after a restart, a member may
 // register before another has joined.
 bool must_wait_for_nodes(const GroupSpec& group, const Members& members, const Topology* grown) {
+  // Its call has overtaken its line, on which it tells what runs, and who knows of that.
+  if (!group.registrant.empty() && !members.contains(group.registrant)) return true;
   return std::ranges::any_of(group.nodes, [&](const std::string& node) {
     // Who is expected may know the group and its numbers.
     return members.is_expected(node) || (grown != nullptr && !grown->find_node(node));

@@ -42,6 +42,28 @@ def test_find_package(prefix: Path, repository: Path, tmp_path: Path) -> None:
     assert "30.000 Mbit/s" in run(tmp_path / "consumer")
 
 
+FETCHING = """\
+cmake_minimum_required(VERSION 3.25)
+project(fetching LANGUAGES CXX)
+include(FetchContent)
+FetchContent_Declare(square SOURCE_DIR "{repository}")
+FetchContent_MakeAvailable(square)
+add_executable(consumer "{repository}/tests/consumer/main.cc")
+target_link_libraries(consumer PRIVATE square::square)
+"""
+
+
+def test_the_sources_can_be_part_of_a_project(repository: Path, tmp_path: Path) -> None:
+    """Configured only: what is compiled is the same as here. Square's tests are not the project's."""
+    (tmp_path / "CMakeLists.txt").write_text(FETCHING.format(repository=repository), encoding="utf-8")
+    run("cmake", "-S", tmp_path, "-B", tmp_path / "build", "-G", "Ninja")
+    made = run("ninja", "-C", tmp_path / "build", "-t", "inputs", "consumer")
+    assert "libsquare.so" in made
+    assert "tests/consumer/main.cc" in made
+    targets = run("ninja", "-C", tmp_path / "build", "-t", "targets", "all")
+    assert "test_node" not in targets
+
+
 def test_pkg_config(prefix: Path, repository: Path, tmp_path: Path) -> None:
     env = {"PKG_CONFIG_PATH": str(library(prefix).parent / "pkgconfig")}
     flags = shlex.split(run("pkg-config", "--cflags", "--libs", "square", env=env))

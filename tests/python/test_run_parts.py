@@ -14,6 +14,7 @@ from square.run.measurement import Measurement
 from square.run.outcome import Totals, jain, mean, ratio
 from square.run.processes import Gone, Said, Workers
 from square.run.progress import Lines
+from square.run.stillness import Stillness
 
 SEAT = protocol.Seat(0, "alice", ("a", "b"), 1, 0, 5, 1.5)
 MESSAGES = [
@@ -158,3 +159,16 @@ def test_lines_for_logs(capsys: pytest.CaptureFixture[str], measurement: Measure
     lines.begin("square", measurement.expectations(), measurement.total_bytes)
     lines.update(0.5, 1000, {0: 1, 1: 0})  # too soon after the last line
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_node_that_stands_still_is_named_once_and_again_when_it_goes_on() -> None:
+    stillness = Stillness(["a", "a", "b"], 10.0)
+    assert list(stillness.look(11.9)) == []
+    assert list(stillness.note("b", 12.0)) == []
+    assert list(stillness.look(12.5)) == ["node a has said nothing for 2 s: its process stands still"]
+    assert list(stillness.look(13.0)) == []
+    assert list(stillness.note("a", 13.5)) == ["node a goes on"]
+    # Whose members are through says nothing any more.
+    for _ in range(2):
+        stillness.note_finished("a")
+    assert list(stillness.look(14.5)) == ["node b has said nothing for 2 s: its process stands still"]

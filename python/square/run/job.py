@@ -32,6 +32,7 @@ from square.run.protocol import (
     Verify,
     Wired,
 )
+from square.run.stillness import Stillness
 from square.run.variants import with_variant
 
 # A run may take this many times what is planned, and this much for all the rest.
@@ -221,17 +222,20 @@ class _Job:
 
     def _watch(self, measurement: Measurement, run: int, start: float) -> None:
         delivered: dict[str, int] = {}
+        stillness = Stillness((node for c in self._scenario.collectives for node in c.members), start)
         while not measurement.is_finished:
             said = self.mailbox.next(measurement.missing)
-            event = said.event
+            event, now = said.event, time.monotonic()
+            for words in (*stillness.note(said.node, now), *stillness.look(now)):
+                self._display.say(words)
             if isinstance(event, Finished) and event.run == run:
                 measurement.take_finish(event.collective, event.rank, event.at - start)
+                stillness.note_finished(said.node)
             elif isinstance(event, Progress) and event.run == run:
                 delivered[said.node] = event.delivered_bytes
             else:
                 continue
-            elapsed = time.monotonic() - start
-            self._display.update(elapsed, sum(delivered.values()), measurement.destinations_done())
+            self._display.update(now - start, sum(delivered.values()), measurement.destinations_done())
 
     def _send_all(self, command: Prepare | Begin | Verify) -> None:
         for node in self._nodes:

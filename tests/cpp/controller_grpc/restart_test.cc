@@ -441,6 +441,41 @@ TEST_CASE("what a node closed and registers anew ends, in whatever order the nod
   CHECK(eventually([&] { return !has_group(); }));
 }
 
+// It has a channel of its own, which may find the next controller first.
+TEST_CASE("a registration that overtakes its node's line waits for what the line tells") {
+  auto made = CoordinatorThread::create(10s, 10s, mesh({"a", "b"}));
+  REQUIRE(made.is_ok());
+  Coordinator& coordinator = (*made)->coordinator();
+  GroupSpec group = all_reduce_group("job", {"a", "b"});
+  group.registrant = "b";
+  Waiting waiting;
+  coordinator.submit(group, waiting.reply());
+  std::this_thread::sleep_for(20ms);
+  v1::Hello b = hello_of("b", 1, "b:1");
+  *b.mutable_past() = past_of_two();
+  b.mutable_past()->add_registering("job");
+  const auto to_b = std::make_shared<RecordedLine>();
+  REQUIRE(coordinator.join(b, to_b).is_ok());
+  std::this_thread::sleep_for(20ms);
+  v1::Hello a = hello_of("a", 1, "a:1");
+  *a.mutable_past() = past_of_two();
+  add_job(*a.mutable_past());
+  const auto to_a = std::make_shared<RecordedLine>();
+  const Status joined = coordinator.join(a, to_a);
+  REQUIRE_MESSAGE(joined.is_ok(), joined.to_string());
+  CHECK(eventually([&] {
+    for (std::uint32_t epoch = 5; epoch < 12; ++epoch) {
+      coordinator.installed("a", to_a.get(), Epoch(epoch));
+      coordinator.installed("b", to_b.get(), Epoch(epoch));
+    }
+    const std::lock_guard lock(waiting.mutex);
+    return waiting.answer.has_value();
+  }));
+  const auto answer = waiting.wait();
+  REQUIRE_MESSAGE(answer.is_ok(), answer.status().to_string());
+  CHECK(answer->collectives == std::vector{CollectiveId(2)});  // the one that runs
+}
+
 TEST_CASE("a registration whose controller dies is answered by the next") {
   Restarted controller(mesh({"a", "b"}), "");
   FakeNode::Options slow;

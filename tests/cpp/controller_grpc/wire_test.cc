@@ -201,6 +201,9 @@ TEST_CASE("plans and nodes can be asked for, by who is believed; what a node may
   const Issuer issuer;
   options.identity = issuer.identity(Role::kController, "c");
   const auto controller = start(mesh({"a", "b"}), options);
+  FakeNode::Options of_a;
+  of_a.identity = issuer.node("a");
+  const auto a = FakeNode::join(*controller, "a", of_a);  // who registers has a line
   for (const bool is_tenant : {true, false}) {
     CAPTURE(is_tenant);
     const auto caller = is_tenant ? issuer.identity(Role::kTenant, "alice") : issuer.node("a");

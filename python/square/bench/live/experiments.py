@@ -29,7 +29,7 @@ class Experiment:
     run: Callable[[int, bool], Course]  # seed, whether it may be shorter
 
 
-def _mesh(count: int, seed: int, mbps: float = 10.0) -> Topology:
+def _mesh(count: int, seed: int, mbps: float) -> Topology:
     """As the paper's: links N(mean, a tenth of it)."""
     topology = Topology.full_mesh([f"n{number}" for number in range(count)])
     topology.draw_capacities(mbps * MBPS, 0.1 * mbps * MBPS, seed)
@@ -46,8 +46,8 @@ def _from(root: str, names: Sequence[str]) -> list[str]:
 
 def fairness(seed: int, is_quick: bool) -> Course:
     """Tenants come, one a second, and go again."""
-    tenants = 4 if is_quick else 8
-    topology = _mesh(tenants, seed)
+    tenants = 4 if is_quick else 6
+    topology = _mesh(tenants, seed, 6.0)
     names = _names(topology)
     with LiveOverlay(topology) as overlay:
         use = ProcessorUse()

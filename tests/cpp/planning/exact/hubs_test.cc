@@ -8,6 +8,7 @@
 
 #include "planning/exact/balance.h"
 #include "planning/exact/drawn_overlays.h"
+#include "planning/scenarios.h"
 #include "square/planner.h"
 #include "square/validator.h"
 
