@@ -59,7 +59,6 @@ class Anchors(HTMLParser):
             self.links.append(str(told["href"]))
 
 
-@pytest.mark.xdist_group("docs")
 def test_no_link_of_the_site_is_broken(site: Path) -> None:
     pages = {page.relative_to(site).as_posix(): Anchors(page) for page in site.glob("*.html")}
     assert len(pages) > 20
@@ -75,14 +74,12 @@ def test_no_link_of_the_site_is_broken(site: Path) -> None:
     assert broken == []
 
 
-@pytest.mark.xdist_group("docs")
 def test_every_page_is_in_the_site(site: Path) -> None:
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^([\w-]+)$", index, re.M))
     assert {page.stem for page in DOCS.glob("*.md")} - {"index"} <= listed
 
 
-@pytest.mark.xdist_group("docs")
 def test_the_reference_has_the_words_of_every_header(site: Path) -> None:
     page = (DOCS / "cpp.rst").read_text(encoding="utf-8")
     listed = re.findall(r"^\.\. doxygenfile:: (\w+\.h)$", page, re.M)

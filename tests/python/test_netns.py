@@ -17,7 +17,7 @@ from square.run import namespaces
 
 # The kernel takes a namespace back a moment after its last process, and after connections
 # that were cut in the middle have given up.
-FREED_SECONDS = 120.0
+FREED_SECONDS = 60.0
 
 LIMITS = '[[overlay.node]]\nname = "a"\negress_mbps = 30\n[[overlay.node]]\nname = "b"\ningress_mbps = 35\n'
 

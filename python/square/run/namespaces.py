@@ -22,7 +22,8 @@ CONGESTION_CONTROL = "cubic"
 BATCH_SECONDS = 60.0
 
 _CLONE_NEWNET = 0x40000000
-_IPV6_FOLDER = Path("/proc/sys/net/ipv6/conf")
+_IPV6_FOLDERS = (Path("/proc/sys/net/ipv6/conf/all"), Path("/proc/sys/net/ipv6/conf/default"))
+_ORPHANS = (Path("/proc/sys/net/ipv4/tcp_orphan_retries"), "2")  # within seconds; the kernel's 8 take minutes
 # Where Debian has ip and tc, which is not in everybody's PATH.
 _MORE_FOLDERS = ("/usr/sbin", "/sbin")
 _REFUSED = "Operation not permitted"
@@ -66,16 +67,17 @@ def isolate_process() -> None:
     if len(os.listdir("/proc/self/task")) != 1:
         raise InternalError("a process with several threads cannot change its network as a whole")
     enter_new()
-    _silence_ipv6()
+    _set_up()
 
 
-def _silence_ipv6() -> None:
-    """In the calling thread's network: IPv6 looks for routers on every new link."""
-    for which in ("all", "default"):
+def _set_up() -> None:
+    """In the calling thread's network: IPv6 looks for routers on every new link, and a connection whose
+    process died keeps the network for as long as it tries to say so."""
+    for file, value in (*((folder / "disable_ipv6", "1") for folder in _IPV6_FOLDERS), _ORPHANS):
         try:
-            (_IPV6_FOLDER / which / "disable_ipv6").write_text("1", encoding="ascii")
+            file.write_text(value, encoding="ascii")
         except OSError:
-            return  # a kernel without IPv6
+            continue  # a kernel without it
 
 
 def run_batch(program: str, lines: Sequence[str]) -> None:
@@ -134,7 +136,7 @@ class Namespace:
 
     def _make(self) -> None:
         enter_new()
-        _silence_ipv6()
+        _set_up()
         self._descriptor = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
