@@ -204,7 +204,7 @@ test-long: export SQUARE_SEEDS := 20000
 test-long: export SQUARE_KILLS := 1000
 test-long: export SANITIZED_KILLS := 100
 test-long: export SQUARE_SEALED_BLOCKS := 10000000
-test-long: test sanitize test-torch test-bugs fuzz
+test-long: test sanitize test-torch test-wheel test-bugs fuzz
 
 ## test-bugs: plants each bug that the simulation is to find, some minutes
 .PHONY: test-bugs
