@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # Steps follow one another; each uses all cores by itself, but for fuzzers.
-ifeq ($(filter fuzz-% build/fuzz/%,$(MAKECMDGOALS)),)
+ifeq ($(filter fuzz-%,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
 endif
 MAKEFLAGS += --no-builtin-rules
@@ -14,7 +14,6 @@ PYTHON ?= python3
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 CLANG_FORMAT ?= $(or $(shell command -v clang-format-14),clang-format)
-CLANGXX ?= $(or $(shell command -v clang++-14),clang++)
 CLANG_TIDY ?= $(or $(shell command -v clang-tidy-14),clang-tidy)
 
 VENV := .venv
@@ -187,15 +186,19 @@ test-torch-suite: python $(TORCH_DONE)
 
 ## sanitize: the C++ tests under the address, undefined-behaviour and thread sanitizers
 .PHONY: sanitize
-sanitize: build/asan/build.ninja build/tsan/build.ninja
-	@$(STEP) "build asan" "read the compiler's first error above" cmake --build build/asan --parallel $(JOBS)
+sanitize: build-sanitized
 	@$(STEP) "C++ tests under asan" "the report above names the line" \
 	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) SQUARE_KILLS=$(SANITIZED_KILLS) ctest --preset asan --parallel $(JOBS)
+	@$(STEP) "C++ tests under tsan" "the report above names both threads" \
+	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) SQUARE_KILLS=$(SANITIZED_KILLS) \
+	  ctest --preset tsan --parallel $(JOBS) --tests-regex '^($(subst $(ONE_SPACE),|,$(THREADED)))$$'
+
+# With the fuzzers.
+.PHONY: build-sanitized
+build-sanitized: build/asan/build.ninja build/tsan/build.ninja
+	@$(STEP) "build asan" "read the compiler's first error above" cmake --build build/asan --parallel $(JOBS)
 	@$(STEP) "build tsan" "read the compiler's first error above" cmake --build build/tsan --parallel $(JOBS) \
 	  --target $(THREADED:%=test_%)
-	@$(STEP) "C++ tests under tsan" "the report above names both threads" \
-	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) SQUARE_KILLS=$(SANITIZED_KILLS) packaging/fixed-addresses \
-	  ctest --preset tsan --parallel $(JOBS) --tests-regex '^($(subst $(ONE_SPACE),|,$(THREADED)))$$'
 
 ## test-long: all tests with many more seeds, and those too long for every day
 .PHONY: test-long
@@ -212,69 +215,24 @@ test-bugs: build
 	@$(STEP) "planted bugs" "one that is not found: build/dev/tests/cpp/world/world --bug NAME" \
 	  build/dev/tests/cpp/world/world --bug all --seeds 1..2000
 
-# clang's own runtime for the fuzzer and the sanitizers; the compiler that CI uses has none.
 FUZZ_SECONDS ?= 600
 FUZZ_SEED ?= 0  # a new one each time
 FUZZ_TARGETS ?= coded_block frames handshake messages node_messages plan topology trust
-FUZZ_CHECKS := undefined,float-cast-overflow
-FUZZ_FLAGS := -std=c++20 -O1 -gline-tables-only -DFMT_SHARED -Wno-pass-failed -fsanitize=fuzzer,address,$(FUZZ_CHECKS) \
-	-fno-sanitize-recover=$(FUZZ_CHECKS) -Isrc -Iinclude -isystem build/fuzz/proto -I. -MMD
-FUZZ_LIBRARIES := -lfmt -lisal -lpugixml -lcrypto -lprotobuf-lite
-IS_X86 := $(filter x86_64,$(shell uname -m))
-FUZZ_PROTOCOLS := $(addprefix build/fuzz/proto/square/v1/,controller.pb gateway.pb)
-# What they read with: an archive, of which each takes its part. Files of a folder are compiled together, as
-# they are elsewhere.
-FUZZED := $(wildcard src/base/net/*.cc src/base/plan/*.cc src/coding/codes/*.cc src/coding/compression/*.cc \
-	src/coding/fields/*.cc src/coding/sum_kernels*.cc src/node/messages/*.cc src/planning/plan/*.cc \
-	src/planning/problem/*.cc src/planning/scenario/*.cc src/topology/*.cc src/trust/*.cc src/validator/*.cc) \
-	$(addprefix src/base/,buffer.cc budget.cc clock.cc collective_op.cc field_kind.cc log.cc plan.cc reduction.cc \
-	status.cc) src/coding/instruction_set.cc $(addprefix src/controller/,part_reader.cc protocol.cc) \
-	$(addprefix src/gateway/,frame.cc messages.cc) src/node/codes/coded_payload.cc \
-	$(addprefix src/node/plan/,block_sizes.cc installed_collective.cc installed_plan.cc stream_windows.cc) \
-	src/node/sums/sum_messages.cc src/transport/frame.cc src/transport/grpc/handshake.cc
-# Loops that src/coding compiles with options of their own.
-FUZZ_LOOPS := $(filter %_portable.cc %_loops.cc %/float_scale.cc $(if $(IS_X86),%avx2.cc %gfni.cc),$(FUZZED))
-FUZZ_TOGETHER := $(filter-out $(FUZZ_LOOPS) %avx2.cc %gfni.cc,$(FUZZED))
-FUZZ_FOLDERS := $(sort $(dir $(FUZZ_TOGETHER)))
-FUZZ_OBJECTS := $(FUZZ_FOLDERS:%/=build/fuzz/%.o) $(FUZZ_LOOPS:%.cc=build/fuzz/%.o) $(FUZZ_PROTOCOLS:%=%.o)
-
-build/fuzz/%avx2.o build/fuzz/%gfni.o: FUZZ_FLAGS += -mavx2 -mgfni -mf16c
-build/fuzz/%avx2.o build/fuzz/%gfni.o build/fuzz/tests/%.o: | $(FUZZ_PROTOCOLS:%=%.cc)
-build/fuzz/%.o: %.cc
-	@mkdir -p $(@D)
-	@$(STEP) "compile $<" "read the compiler's first error above" $(CLANGXX) $(FUZZ_FLAGS) -c $< -o $@
-$(FUZZ_PROTOCOLS:%=%.o): %.o: %.cc
-	@$(STEP) "compile $<" "read the compiler's first error above" $(CLANGXX) $(FUZZ_FLAGS) -c $< -o $@
-$(FUZZ_PROTOCOLS:%=%.cc): build/fuzz/proto/%.pb.cc: proto/%.proto
-	@mkdir -p $(@D) && protoc --proto_path=proto --cpp_out=build/fuzz/proto $<
-define FUZZED_FOLDER
-build/fuzz/$(1:%/=%).o: $(foreach file,$(FUZZ_TOGETHER),$(if $(filter $(1),$(dir $(file))),$(file))) | \
-	  $(FUZZ_PROTOCOLS:%=%.cc)
-	@mkdir -p $$(@D)
-	@printf '#include "%s"\n' $$(filter-out build/%,$$(filter %.cc,$$^)) > $$(@:.o=.cc)
-	@$$(STEP) "compile $(1)" "read the compiler's first error above" $$(CLANGXX) $$(FUZZ_FLAGS) -c $$(@:.o=.cc) -o $$@
-endef
-$(foreach folder,$(FUZZ_FOLDERS),$(eval $(call FUZZED_FOLDER,$(folder))))
-build/fuzz/fuzzed.a: $(FUZZ_OBJECTS)
-	@rm -f $@ && ar rcs $@ $^
-$(FUZZ_TARGETS:%=build/fuzz/%): build/fuzz/%: build/fuzz/tests/fuzz/%_fuzz.o build/fuzz/fuzzed.a
-	@$(STEP) "link the fuzzer $*" "read the linker's first error above" \
-	  $(CLANGXX) $(FUZZ_FLAGS) $^ $(FUZZ_LIBRARIES) -o $@
--include $(shell find build/fuzz -name '*.d' 2>/dev/null)
 
 ## fuzz: libFuzzer on what reads what others wrote, FUZZ_SECONDS (600) long each of FUZZ_TARGETS
 .PHONY: fuzz
-fuzz: setup
-	@$(MAKE) --no-print-directory --jobs=$(JOBS) $(addprefix build/fuzz/,$(FUZZ_TARGETS))
+fuzz: build/asan/build.ninja
+	@$(STEP) "build the fuzzers" "read the compiler's first error above" \
+	  cmake --build build/asan --parallel $(JOBS) --target $(FUZZ_TARGETS:%=fuzz_%)
 	@$(MAKE) --no-print-directory --jobs=$(JOBS) $(FUZZ_TARGETS:%=fuzz-%)
 
 # Several at a time: each is one thread.
 .PHONY: $(FUZZ_TARGETS:%=fuzz-%)
 $(FUZZ_TARGETS:%=fuzz-%): fuzz-%:
-	@mkdir -p build/fuzz/found/$*
-	@$(STEP) "fuzz $*" "the input that it names makes it again: build/fuzz/$* FILE" \
-	    build/fuzz/$* -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 -artifact_prefix=build/fuzz/ \
-	    build/fuzz/found/$* tests/fuzz/corpus/$*
+	@mkdir -p build/fuzz/$*
+	@$(STEP) "fuzz $*" "the input that it names makes it again: build/asan/tests/fuzz/fuzz_$* FILE" \
+	    build/asan/tests/fuzz/fuzz_$* -seed=$(FUZZ_SEED) -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -verbosity=0 \
+	    -artifact_prefix=build/fuzz/ build/fuzz/$* tests/fuzz/corpus/$*
 
 ## docs: the documentation as a site, in build/docs
 .PHONY: docs

@@ -58,14 +58,14 @@ struct Product {
 struct Least {
   template <typename Element>
   static Element of(Element a, Element b) {
-    if constexpr (std::is_floating_point_v<Element>) return (a < b) | (a != a) ? a : b;  // a NaN wins
+    if constexpr (std::is_floating_point_v<Element>) return ((a < b) | (a != a)) ? a : b;  // a NaN wins
     return a < b ? a : b;
   }
 };
 struct Greatest {
   template <typename Element>
   static Element of(Element a, Element b) {
-    if constexpr (std::is_floating_point_v<Element>) return (a > b) | (a != a) ? a : b;
+    if constexpr (std::is_floating_point_v<Element>) return ((a > b) | (a != a)) ? a : b;
     return a > b ? a : b;
   }
 };

@@ -16,15 +16,6 @@
 #include "gateway/messages.h"
 #include "node/plan/installed_plan.h"
 
-// Its own file brings in scenarios and every planner.
-namespace square {
-Result<CollectiveOp> parse_collective_op(std::string_view text) {
-  for (unsigned op = 0; op <= static_cast<unsigned>(CollectiveOp::kScatter); ++op)
-    if (to_string(static_cast<CollectiveOp>(op)) == text) return static_cast<CollectiveOp>(op);
-  return invalid_argument("no operation");
-}
-}  // namespace square
-
 namespace {
 
 using namespace square;

@@ -7,20 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "planning/policy.h"
 #include "square/plan.h"
 #include "square/planner.h"
 #include "square/scenario.h"
 #include "square/validator.h"
-
-// The policies' names alone: what they name brings in every planner, and a solver. Nothing here plans.
-namespace square {
-std::vector<std::string_view> policy_names() { return {"exact", "square", "mcf"}; }
-namespace planning {
-const PolicyEntry* find_policy(std::string_view) { return nullptr; }
-std::string_view policy_that_meets_demands() { return "exact"; }
-}  // namespace planning
-}  // namespace square
 
 namespace {
 

@@ -111,7 +111,7 @@ Result<std::shared_ptr<Progress>> Versions::begin(const VersionId& id) {
     return failed_precondition(fmt::format("{} is neither committed nor dropped, and {} is to be made",
                                            to_string(making_->id), to_string(id)));
   }
-  making_.emplace();
+  making_ = Making{};
   making_->id = id;
   making_->progress = std::make_shared<Progress>();
   return making_->progress;

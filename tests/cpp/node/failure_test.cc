@@ -321,7 +321,7 @@ TEST_CASE("a part that is called after another part of its call failed fails for
 }
 
 TEST_CASE("a source that was restarted and counts from 0 again is not told that all is done") {
-  constexpr std::uint32_t kFirst = DataPlaneOptions{}.incarnation;
+  const std::uint32_t kFirst = DataPlaneOptions{}.incarnation;
   // The second differs in the upper bits alone.
   for (const std::uint32_t incarnation : {std::uint32_t{77}, kFirst + (std::uint32_t{1} << 16U)}) {
     CAPTURE(incarnation);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "seed_step.h"
 #include "square/data_plane.h"
 #include "square/simulation.h"
 
@@ -407,13 +408,6 @@ inline std::vector<std::byte> payload(std::size_t size, std::uint64_t seed = 11)
 inline void pass(Overlay& overlay, Duration time) {
   overlay.run([] { return false; }, time);
 }
-
-// From one seed to the next in tests that take seconds: sanitizers make each take twenty times as long.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr std::uint64_t kSeedStep = 8;
-#else
-inline constexpr std::uint64_t kSeedStep = 1;
-#endif
 
 inline std::uint64_t seed_from_environment(std::uint64_t otherwise) {
   const char* text = std::getenv("SQUARE_SEED");

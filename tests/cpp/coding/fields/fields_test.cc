@@ -116,12 +116,14 @@ CoefficientMatrix product(const Field& field, const CoefficientMatrix& a, const 
   for (std::size_t i = 0; i < size; ++i) {
     for (std::size_t j = 0; j < size; ++j) {
       for (std::size_t k = 0; k < size; ++k) {
+        if (field.kind() == FieldKind::kFloat32) {
+          result(i, j) += a(i, k) * b(k, j);
+          continue;
+        }
         const auto x = static_cast<std::uint16_t>(a(i, k));
         const auto y = static_cast<std::uint16_t>(b(k, j));
         const auto sum = static_cast<std::uint16_t>(result(i, j));
-        if (field.kind() == FieldKind::kFloat32) {
-          result(i, j) += a(i, k) * b(k, j);
-        } else if (field.kind() == FieldKind::kGf256) {
+        if (field.kind() == FieldKind::kGf256) {
           result(i, j) = sum ^ Gf256::multiply(static_cast<std::uint8_t>(x), static_cast<std::uint8_t>(y));
         } else {
           result(i, j) = sum ^ Gf65536::multiply(x, y);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planning/scenarios.h"
+#include "seed_step.h"
 #include "square/validator.h"
 
 namespace square::testing {
@@ -73,7 +74,7 @@ void change(Scenario& scenario, Random& random) {
 TEST_CASE("Planner: after any change the rates are those of a plan from nothing") {
   Random random(seed());
   CAPTURE(seed());
-  for (int sequence = 0; sequence < 12; ++sequence) {
+  for (std::uint64_t sequence = 0; sequence < 12; sequence += square::test::kSeedStep) {
     Scenario scenario = scenario_on(mesh(7, random()));
     scenario.policy.name = "exact";
     for (int k = 0; k < 3; ++k) join(scenario, random);

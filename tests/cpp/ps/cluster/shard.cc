@@ -144,7 +144,8 @@ void SimulatedShard::make(const v1::PsMake& make, Done<Result<ps::MadeVersion>> 
 
 void SimulatedShard::move(const v1::PsMove& move, Done<Result<ps::MadeVersion>> done) {
   for (const v1::PsTransfer& transfer : move.gives()) give(transfer);
-  Gathering& gathering = gathering_.emplace();
+  gathering_ = Gathering{};
+  Gathering& gathering = *gathering_;
   gathering.order = move;
   gathering.done = std::move(done);
   gathering.shard = *ps::shard_of(move.record().layout(), name_);

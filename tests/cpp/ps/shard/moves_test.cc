@@ -55,8 +55,9 @@ OuterShard::State state_of(const OuterShard& shard) {
 }
 
 std::vector<float> cut(const std::vector<float>& all, std::uint64_t first, std::uint64_t count) {
+  if (all.empty()) return {};
   const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
-  return all.empty() ? all : std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(count));
+  return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(count));
 }
 
 OuterShard::State part(const OuterShard::State& all, std::uint64_t first, std::uint64_t count) {
