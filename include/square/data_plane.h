@@ -149,9 +149,9 @@ class DataPlane {
   // than the active one runs here, or 2 s later: at most two plans are live. Ignored, with `installed`
   // called, for an epoch that is not newer than those installed.
   void install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed);
-  // Second phase: operations that start from now on use this epoch; older plans go once
-  // they are not in use. With `moves`, operations that run move to it at once, for their plans use a node
-  // that is away. An epoch that is not installed is ignored.
+  // Second phase: operations that start from now on use this epoch, and broadcasts that run go on at its
+  // rates; older plans go once they are not in use. With `moves`, operations that run move to it at once, for
+  // their plans use a node that is away. An epoch that is not installed is ignored.
   void activate_plan(Epoch epoch, bool moves = false);
 
   // Which of a collective's members live on this node, and the group that it belongs to:

@@ -78,6 +78,7 @@ void DataPlane::Dispatcher::close(const CollectivePointer& collective) {
   for (const LocalStream& stream : collective->streams()) node_.landing.remove_stream(stream.key);
   neighbours_.close(*collective);
   relayed_sums_.drop_closed(*collective);
+  operations_.let_go(*collective);
   forget_if_over(collective->id());
 }
 

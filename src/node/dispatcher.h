@@ -97,6 +97,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
     operations_.set_quotas(plan->plan());
   }
   void move_up(const PlanPointer& plan, bool may_stay) override { operations_.migrate(*plan, may_stay); }
+  void follow(const PlanPointer& plan) override { operations_.follow(*plan); }
   [[nodiscard]] bool runs_before(const InstalledPlan& plan) const override {
     return operations_.runs_before(plan);
   }

@@ -95,7 +95,17 @@ void Sender::leave_streams(TimePoint carried_at) {
   }
 }
 
+// What streams of older plans had under way, and were to have delivered by then.
+void Sender::send_what_was_left(TimePoint carried_by) {
+  if (is_planted(Bug::kMoveLosesBlocks)) return;
+  for (std::size_t block = 0; block < block_count_; ++block) {
+    const bool is_left = taken_[block] && last_[block].sequence == 0 && carried_at_[block] <= carried_by;
+    if (is_left && !everyone_has(block)) send_again(block);
+  }
+}
+
 void Sender::migrate(std::shared_ptr<const InstalledCollective> plan) {
+  left_ = plan_->epoch();
   const Duration carried = sending::time_under_way(streams_, block_bytes_);
   const TimePoint carried_at = node_.clock.now() + std::clamp(carried, kMinProbeWait, kMaxProbeWait);
   leave_streams(carried_at);
@@ -106,13 +116,15 @@ void Sender::migrate(std::shared_ptr<const InstalledCollective> plan) {
   // What has arrived is known by then, where the old streams do not let it be said.
   for (Stream& stream : streams_) probe(stream);
   node_.executor.post_at(carried_at, life_.bind([this] {
-    const TimePoint now = node_.clock.now();
-    for (std::size_t block = 0; block < block_count_ && !is_planted(Bug::kMoveLosesBlocks); ++block) {
-      const bool is_lost = taken_[block] && last_[block].sequence == 0 && carried_at_[block] <= now;
-      if (is_lost && !everyone_has(block)) send_again(block);
-    }
+    send_what_was_left(node_.clock.now());
     fill();
   }));
+}
+
+void Sender::let_go(Epoch closed) {
+  if (closed != left_) return;
+  send_what_was_left(TimePoint::max());
+  fill();
 }
 
 std::size_t Sender::unassigned() const { return again_.size() + (block_count_ - next_block_); }

@@ -64,6 +64,8 @@ class Sender {
   // Goes on under a newer plan that has the same session: what the old plan's streams
   // still carry may arrive; after a while the rest is sent again, what they do not carry at once.
   void migrate(std::shared_ptr<const InstalledCollective> plan);
+  // Nodes refuse what streams since this epoch carry: it goes again now.
+  void let_go(Epoch closed);
 
   // All goes over codes with redundancy, and gets through over what is left of their ways.
   [[nodiscard]] bool outlives_losses() const;
@@ -103,6 +105,7 @@ class Sender {
   void find_silent_streams();
   void send_again(Stream& stream);
   void leave_streams(TimePoint carried_at);
+  void send_what_was_left(TimePoint carried_by);
   // What carries the assignment's block was put on the stream last of all.
   [[nodiscard]] bool is_newest(const Stream& stream, const Assignment& assignment) const;
   [[nodiscard]] std::size_t index_of(const Stream& stream) const {
@@ -130,6 +133,7 @@ class Sender {
   std::vector<bool> is_again_;
   std::vector<bool> taken_;  // put on a stream once at least
   std::vector<LastAssignment> last_;
+  std::optional<Epoch> left_;          // that of the plan before
   std::vector<TimePoint> carried_at_;  // by then streams of an older plan have delivered it, or lost it
   Duration probe_wait_ = kMinProbeWait;
   Executor::TimerId probe_timer_ = 0;

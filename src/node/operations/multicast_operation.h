@@ -33,6 +33,8 @@ class MulticastOperation final : public OperationWork {
   void migrate(const std::shared_ptr<const InstalledCollective>& plan, bool may_stay) override {
     multicasts_.migrate(plan, may_stay);
   }
+  void follow(const std::shared_ptr<const InstalledCollective>& plan) override { multicasts_.follow(plan); }
+  void let_go(Epoch closed) override { multicasts_.let_go(closed); }
 
   [[nodiscard]] bool is_done() const override;
   [[nodiscard]] bool is_quiet() const override { return multicasts_.is_quiet(); }

@@ -179,6 +179,21 @@ void Multicasts::migrate(const std::shared_ptr<const InstalledCollective>& plan,
   }
 }
 
+void Multicasts::follow(const std::shared_ptr<const InstalledCollective>& plan) const {
+  for (const auto& [id, sender] : senders_) {
+    const bool can_move = sender->epoch() < plan->epoch() && !plan->streams_of(id).empty();
+    if (sender->is_done() || sender->outlives_losses() || !can_move) continue;
+    sender->migrate(plan);
+    sender->fill();
+  }
+}
+
+void Multicasts::let_go(Epoch closed) const {
+  for (const auto& [id, sender] : senders_) {
+    if (!sender->is_done()) sender->let_go(closed);
+  }
+}
+
 void Multicasts::hurry() const {
   for (const auto& [id, sender] : senders_) sender->hurry();
 }

@@ -51,6 +51,8 @@ class Multicasts {
   [[nodiscard]] bool runs_before(Epoch epoch) const;
   void hurry() const;
   void migrate(const std::shared_ptr<const InstalledCollective>& plan, bool may_stay);
+  void follow(const std::shared_ptr<const InstalledCollective>& plan) const;
+  void let_go(Epoch closed) const;
 
   [[nodiscard]] bool is_done(SessionId session) const;
   [[nodiscard]] bool has_delivered() const;

@@ -100,6 +100,18 @@ void OpenOperations::migrate(const InstalledPlan& plan, bool may_stay) {
   }
 }
 
+void OpenOperations::follow(const InstalledPlan& plan) const {
+  for (const auto& [key, operation] : operations_) {
+    if (const auto collective = plan.find(key.collective)) operation->follow(collective);
+  }
+}
+
+void OpenOperations::let_go(const InstalledCollective& closed) const {
+  for (const auto& [key, operation] : operations_) {
+    if (key.collective == closed.id()) operation->let_go(closed.epoch());
+  }
+}
+
 bool OpenOperations::runs_before(const InstalledPlan& plan) const {
   return std::ranges::any_of(operations_, [&](const auto& entry) {
     const auto collective = plan.find(entry.first.collective);

@@ -80,6 +80,10 @@ class OpenOperations {
   void hurry(const std::function<bool(CollectiveId)>& is_concerned) const;
   // To their collectives as the plan has them, where those are newer.
   void migrate(const InstalledPlan& plan, bool may_stay);
+  // Those whose rates change go on at the plan's, where that costs nothing.
+  void follow(const InstalledPlan& plan) const;
+  // Nothing comes any more as no live plan has the collective.
+  void let_go(const InstalledCollective& closed) const;
   // Whether one runs in a collective as it was before this plan had it.
   [[nodiscard]] bool runs_before(const InstalledPlan& plan) const;
 

@@ -68,6 +68,14 @@ class Operation : public std::enable_shared_from_this<Operation> {
   // Whether anything runs on a plan older than `epoch`, and moving what can.
   [[nodiscard]] bool runs_before(Epoch epoch) const { return work_->runs_before(epoch); }
   void migrate(const PlanPointer& plan, bool may_stay) { work_->migrate(plan, may_stay); }
+  // Moves what can at no cost to the rates of a plan that is active now.
+  void follow(const PlanPointer& plan) {
+    if (!outcome_) work_->follow(plan);
+  }
+  // No plan has the collective any more as it was since this epoch: nodes refuse what is under way so.
+  void let_go(Epoch closed) {
+    if (!outcome_) work_->let_go(closed);
+  }
 
   // For its work:
   [[nodiscard]] const std::shared_ptr<NodeContext>& node() const { return node_; }

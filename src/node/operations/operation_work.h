@@ -38,6 +38,8 @@ class OperationWork {
   virtual void hurry() = 0;
   [[nodiscard]] virtual bool runs_before(Epoch epoch) const = 0;
   virtual void migrate(const std::shared_ptr<const InstalledCollective>& plan, bool may_stay) = 0;
+  virtual void follow(const std::shared_ptr<const InstalledCollective>& plan) = 0;
+  virtual void let_go(Epoch closed) = 0;
 
   // All that the members here wait for is done, but for what they give each other. Costs nothing: it
   // is asked with every block.

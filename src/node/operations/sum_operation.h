@@ -35,6 +35,8 @@ class SumOperation final : public OperationWork {
   void hurry() override;
   [[nodiscard]] bool runs_before(Epoch epoch) const override;
   void migrate(const PlanPointer& plan, bool may_stay) override;
+  void follow(const PlanPointer& /*plan*/) override {}  // what is added would begin again
+  void let_go(Epoch closed) override { multicasts_.let_go(closed); }
 
   [[nodiscard]] bool is_done() const override { return is_open_ && waiting_.empty(); }
   [[nodiscard]] bool is_quiet() const override { return multicasts_.is_quiet() && sums_.is_quiet(); }

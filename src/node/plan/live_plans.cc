@@ -88,6 +88,7 @@ void LivePlans::activate(Epoch epoch, bool moves) {
   const std::optional<Epoch> previous = std::exchange(active_, epoch);
   if (previous) retire_before(*previous);
   node_.traffic.follow(active()->shared_plan());
+  host_.follow(active());
   confirm();
   // Others have let go of the plan before the one that they had in between.
   has_missed_one_ = previous && previous->value() + 1 < epoch.value();

@@ -43,6 +43,8 @@ class LivePlans {
     // Operations of collectives as older plans had them move to this one, those that can. `may_stay`: what
     // codes with redundancy carry, and goes on without who is avoided, need not.
     virtual void move_up(const PlanPointer& plan, bool may_stay) = 0;
+    // The plan is active: operations that lose nothing by it go on at its rates, for others share them.
+    virtual void follow(const PlanPointer& plan) = 0;
     // Whether an operation runs in a collective as it was before this plan had it.
     [[nodiscard]] virtual bool runs_before(const InstalledPlan& plan) const = 0;
   };

@@ -60,6 +60,7 @@ struct Node : Alone, OperationHost, LivePlans::Host, Neighbours::Host {
   void close(const LivePlans::CollectivePointer& collective) override { neighbours.close(*collective); }
   void open_plan(const LivePlans::PlanPointer& plan) override { neighbours.set_paces(*plan); }
   void move_up(const LivePlans::PlanPointer&, bool) override {}
+  void follow(const LivePlans::PlanPointer&) override {}
   [[nodiscard]] bool runs_before(const InstalledPlan&) const override { return false; }
   void fill_sources(const StreamKey&) override {}
   void on_neighbour_up(const std::string&) override {}

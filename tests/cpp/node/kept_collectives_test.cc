@@ -100,6 +100,7 @@ TEST_CASE("an installed plan opens what is new in it alone, and what no live pla
     void close(const LivePlans::CollectivePointer& way) override { closed.push_back(way->epoch().value()); }
     void open_plan(const LivePlans::PlanPointer&) override {}
     void move_up(const LivePlans::PlanPointer&, bool) override {}
+    void follow(const LivePlans::PlanPointer&) override {}
     [[nodiscard]] bool runs_before(const InstalledPlan&) const override { return false; }
     std::vector<std::uint64_t> opened;
     std::vector<std::uint64_t> closed;

@@ -21,6 +21,9 @@ struct Watching final : LivePlans::Host {
   void move_up(const LivePlans::PlanPointer& plan, bool /*may_stay*/) override {
     said.push_back("move to " + std::to_string(plan->epoch().value()));
   }
+  void follow(const LivePlans::PlanPointer& plan) override {
+    said.push_back("follow " + std::to_string(plan->epoch().value()));
+  }
   [[nodiscard]] bool runs_before(const InstalledPlan& plan) const override { return oldest < plan.epoch(); }
 
   std::vector<std::string> said;
@@ -57,8 +60,8 @@ TEST_CASE("a plan is opened once, and the one before the last active goes") {
   test.plans.activate(Epoch(3));
   CHECK(test.plans.find(Epoch(1)) == nullptr);
   CHECK(test.installed == std::vector<std::uint64_t>{1, 2, 2, 3});
-  CHECK(test.host.said ==
-        std::vector<std::string>{"open 1", "open 2", "move to 1", "open 3", "move to 2", "close 1"});
+  CHECK(test.host.said == std::vector<std::string>{"open 1", "follow 1", "open 2", "move to 1", "follow 2",
+                                                   "open 3", "move to 2", "close 1", "follow 3"});
 }
 
 TEST_CASE("a plan is confirmed when nothing runs before the active one, and told to move until then") {
