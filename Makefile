@@ -186,19 +186,15 @@ test-torch-suite: python $(TORCH_DONE)
 
 ## sanitize: the C++ tests under the address, undefined-behaviour and thread sanitizers
 .PHONY: sanitize
-sanitize: build-sanitized
+sanitize: build/asan/build.ninja build/tsan/build.ninja
+	@$(STEP) "build asan" "read the compiler's first error above" cmake --build build/asan --parallel $(JOBS)
 	@$(STEP) "C++ tests under asan" "the report above names the line" \
 	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) SQUARE_KILLS=$(SANITIZED_KILLS) ctest --preset asan --parallel $(JOBS)
+	@$(STEP) "build tsan" "read the compiler's first error above" cmake --build build/tsan --parallel $(JOBS) \
+	  --target $(THREADED:%=test_%)
 	@$(STEP) "C++ tests under tsan" "the report above names both threads" \
 	  env SQUARE_SEEDS=$(SANITIZED_SEEDS) SQUARE_KILLS=$(SANITIZED_KILLS) \
 	  ctest --preset tsan --parallel $(JOBS) --tests-regex '^($(subst $(ONE_SPACE),|,$(THREADED)))$$'
-
-# With the fuzzers.
-.PHONY: build-sanitized
-build-sanitized: build/asan/build.ninja build/tsan/build.ninja
-	@$(STEP) "build asan" "read the compiler's first error above" cmake --build build/asan --parallel $(JOBS)
-	@$(STEP) "build tsan" "read the compiler's first error above" cmake --build build/tsan --parallel $(JOBS) \
-	  --target $(THREADED:%=test_%)
 
 ## test-long: all tests with many more seeds, and those too long for every day
 .PHONY: test-long

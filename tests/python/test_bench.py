@@ -117,6 +117,7 @@ def test_the_command_writes_reports_and_goes_on_where_it_was(tmp_path: Path) -> 
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "data:image/svg+xml;base64," in page
     assert "http" not in page.replace("http-equiv", "")
+    assert (tmp_path / "figure-2a.svg").read_bytes().startswith(b"<?xml")
     # One was being written when the program was killed, another not yet.
     file = tmp_path / "results.jsonl"
     lines = file.read_text(encoding="utf-8").splitlines()

@@ -93,3 +93,4 @@ def test_a_relay_dies_and_what_is_left_is_used(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "One of two relays dies" in page
     assert "rate at the end" in page
+    assert "One of two relays dies" in (tmp_path / "relay-1.svg").read_text(encoding="utf-8")

@@ -200,6 +200,8 @@ class Members:
         self.page = page
         self.names = GROUPS[page]
         self.ends: dict[int, dict[str, object] | Exception] = {}
+        # A node that leaves fails what others still wait for.
+        self._done = threading.Barrier(len(self.names))
 
     def run(self) -> list[dict[str, object]]:
         overlay = square.Scenario(square.Topology.full_mesh(self.names, capacity_bps=1e9))
@@ -212,9 +214,9 @@ class Members:
                 thread.start()
             for thread in threads:
                 thread.join()
-        for end in self.ends.values():
-            if isinstance(end, Exception):
-                raise end
+        failed = [end for end in self.ends.values() if isinstance(end, Exception)]
+        for end in sorted(failed, key=lambda end: isinstance(end, threading.BrokenBarrierError)):
+            raise end
         return [self.ends[rank] for rank in range(len(self.names))]  # type: ignore[misc]
 
     def _member(self, rank: int, address: str) -> None:
@@ -222,6 +224,7 @@ class Members:
             self.ends[rank] = self._run_snippets(rank, address)
         except Exception as error:
             self.ends[rank] = error
+            self._done.abort()
 
     def _run_snippets(self, rank: int, address: str) -> dict[str, object]:
         given: dict[str, object] = {"square": square, "gradient": np.full(5000, rank + 1, np.float32)}
@@ -236,6 +239,7 @@ class Members:
                 mine = code.replace("rank=0", f"rank={rank}").replace("127.0.0.1:7000", address)
                 mine = mine.replace('Node("Oslo"', f'Node("{self.names[rank]}"')
                 exec(compile(mine, self.page, "exec"), given)
+            self._done.wait(60)
         return given
 
 

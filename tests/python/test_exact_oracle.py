@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from exact_comparison import Outcome, compare
 
-INSTANCES = int(os.environ.get("SQUARE_SEEDS", "2000"))
+INSTANCES = int(os.environ.get("SQUARE_SEEDS", "1000"))
 PARTS = 16  # tests, so that a failure is found sooner and a part can be run alone
 MOST_UNDECIDED = 0.002  # of the instances: HiGHS at its finest tolerances gives up now and then
 

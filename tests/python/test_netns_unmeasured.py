@@ -21,7 +21,7 @@ NAMES = ["a", "b", "c", "d", "e", "f"]
 LEAST_BPS, MOST_BPS = 5e6, 400e6
 MOST_SECONDS = 0.15  # one way
 FLOATS = 4_000_000  # 16 MB
-TIMES = 100 if os.environ.get("SQUARE_LONG") == "1" else 2
+TIMES = 100 if os.environ.get("SQUARE_LONG") == "1" else 1
 # A link's own data that waits in the kernel for its turn. Asked are 0.2 s, and 0.11 to 0.17 s were seen; on a
 # machine that others use as well nobody looks in time.
 MOST_QUEUED_SECONDS = 0.5

@@ -17,7 +17,19 @@ import square as package
 from commands import assert_clear_error, square, start, wait_until
 from matplotlib.image import imread
 from square.errors import InvalidArgumentError, NotFoundError
-from square.page import MAX_NAMES, Flow, LivePage, Series, Site, chart, check_page, document, overlay, table
+from square.page import (
+    MAX_NAMES,
+    Flow,
+    LivePage,
+    Series,
+    Site,
+    chart,
+    check_page,
+    document,
+    overlay,
+    picture,
+    table,
+)
 from square.page import links as page_links
 from square.page.overlay import MAX_IDLE_LINKS, MAX_LINKS, MAX_NODES
 from square.page.ring import MAX_LEVEL_NAMES, Ring
@@ -472,3 +484,14 @@ def test_top_writes_a_page_while_it_runs(tmp_path: Path) -> None:
     assert "alice" in text_of(tree)
     assert of_class(tree, "dashed")
     assert of_class(tree, "line")
+
+
+def test_a_picture_is_a_file_of_its_own() -> None:
+    drawn = picture("a < b", [Series("tenant & co", [(0.0, 1.0), (1.0, 2.0)])], marks=[(0.5, "x < y")])
+    root = ElementTree.fromstring(drawn)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    style = root.find("{http://www.w3.org/2000/svg}style")
+    assert style is not None
+    assert "--c1:" in (style.text or "")
+    with pytest.raises(InvalidArgumentError, match="no value to draw"):
+        picture("nothing", [Series("none", [])])

@@ -114,7 +114,8 @@ def write_page(file: Path, found: Found, way: str) -> None:
     for name in found.figures():
         figure, own = FIGURES[name], cells(found.measurements, name)
         parts.append(f"<h2>Figure {name}: {html.escape(figure.title)}</h2>")
-        parts.append(f'<img alt="figure {name}" src="data:image/svg+xml;base64,{_picture(figure, own)}">')
+        picture = base64.b64encode(_picture(figure, own)).decode("ascii")
+        parts.append(f'<img alt="figure {name}" src="data:image/svg+xml;base64,{picture}">')
         parts.append(_table(figure, own))
     parts += [_course(course) for course in found.courses]
     machine = html.escape(json.dumps(describe_machine()))
@@ -127,8 +128,19 @@ def write_page(file: Path, found: Found, way: str) -> None:
     file.write_text(page.document("square bench", body), encoding="utf-8")
 
 
-def _course(course: Course) -> str:
-    """Rates over time, the planned ones dashed, and what was asked of them."""
+def write_pictures(folder: Path, found: Found) -> None:
+    """``figure-NAME.svg`` and ``EXPERIMENT-SEED.svg``, as the page has them. Raises as ``write_page()``."""
+    for name in found.figures():
+        picture = _picture(FIGURES[name], cells(found.measurements, name))
+        (folder / f"figure-{name}.svg").write_bytes(picture)
+    for course in found.courses:
+        title, series = _drawn(course)
+        file = folder / f"{course.experiment}-{course.seed}.svg"
+        file.write_text(page.picture(title, series, marks=course.marks), encoding="utf-8")
+
+
+def _drawn(course: Course) -> tuple[str, list[page.Series]]:
+    """Rates over time, the planned ones dashed."""
     mbps = 1e6
     series = []
     for curve in course.curves:
@@ -138,10 +150,15 @@ def _course(course: Course) -> str:
         held = [(later[0], now[1]) for now, later in pairwise([*steps, (curve.measured[-1][0], 0.0)])]
         planned = [point for pair in zip(steps, held, strict=True) for point in pair]
         series.append(page.Series(curve.tenant, planned, is_dashed=True))
-    title = EXPERIMENTS[course.experiment].title
+    return f"{EXPERIMENTS[course.experiment].title} (seed {course.seed})", series
+
+
+def _course(course: Course) -> str:
+    """The rates, and what was asked of them."""
+    title, series = _drawn(course)
     rows = [(verdict.what, verdict.found(), verdict.asked()) for verdict in course.verdicts]
     busy = f"{100 * course.busy:.0f}% of the machine busy"
-    return page.chart(f"{title} (seed {course.seed})", series, marks=course.marks) + page.table(
+    return page.chart(title, series, marks=course.marks) + page.table(
         f"{course.verified_bytes / 1e6:.0f} MB verified, {busy}", ("figure", "found", "asked"), rows
     )
 
@@ -173,7 +190,8 @@ def _busy(cell: Cell) -> str:
     return f"{100 * cell.busy:.0f}%{', not bound by the network' if cell.is_bound_by_machine else ''}"
 
 
-def _picture(figure: Figure, found: list[Cell]) -> str:
+def _picture(figure: Figure, found: list[Cell]) -> bytes:
+    from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG  # it is large
     from matplotlib.figure import Figure as Drawn
 
@@ -198,5 +216,7 @@ def _picture(figure: Figure, found: list[Cell]) -> str:
     axes.legend()
     FigureCanvasSVG(drawn)
     out = io.BytesIO()
-    drawn.savefig(out, format="svg")
-    return base64.b64encode(out.getvalue()).decode("ascii")
+    # The same figures give the same file.
+    with rc_context({"svg.hashsalt": "square", "svg.fonttype": "none"}):
+        drawn.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()

@@ -106,6 +106,7 @@ def execute(options: argparse.Namespace) -> int:
     documents.write_file(options.into / "report.json", documents.to_text(document))
     if draws:
         report.write_page(options.into / "report.html", found, way)
+        report.write_pictures(options.into, found)
     if options.json:
         print(documents.to_text(document))
     else:

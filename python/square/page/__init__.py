@@ -3,7 +3,7 @@
 Everything here is text, made without matplotlib: the same figures give the same page.
 """
 
-from square.page.course import MAX_NAMES, Series, chart
+from square.page.course import MAX_NAMES, Series, chart, picture
 from square.page.document import check_page, document
 from square.page.live import LivePage
 from square.page.look import STYLE
@@ -22,5 +22,6 @@ __all__ = [
     "check_page",
     "document",
     "overlay",
+    "picture",
     "table",
 ]

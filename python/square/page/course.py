@@ -4,8 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from square.errors import InvalidArgumentError
 from square.page import marks as moments
 from square.page import scale
+from square.page.look import STYLE
 from square.page.words import clipped, columns_of, escaped, figure, number
 
 # More colours nobody tells apart; what has none is not drawn, and the picture says so.
@@ -70,6 +72,22 @@ def chart(
     note = f'<p class="note">And {rest} more that are not drawn.</p>' if rest > 0 else ""
     caption = f"<figcaption>{escaped(title)}</figcaption>"
     return f'<figure class="course">{caption}{_picture(title, lines, unit, marks)}{note}</figure>'
+
+
+def picture(
+    title: str,
+    series: Sequence[Series],
+    unit: str = "Mbit/s",
+    marks: Sequence[tuple[float, str]] = (),
+) -> str:
+    """What ``chart()`` draws, as an SVG file of its own. Raises ``InvalidArgumentError`` without a value."""
+    drawn = chart(title, series, unit, marks)
+    if "<svg " not in drawn:
+        raise InvalidArgumentError(f"{title}: no value to draw")
+    opening, _, rest = drawn[drawn.index("<svg ") : drawn.index("</svg>")].partition(">")
+    own = '<svg xmlns="http://www.w3.org/2000/svg" ' + opening.removeprefix("<svg ")
+    ground = '<rect width="100%" height="100%" fill="var(--card)"/>'
+    return f"{own}><style>{STYLE}</style>{ground}{rest}</svg>\n"
 
 
 def _picture(

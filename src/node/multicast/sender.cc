@@ -129,10 +129,6 @@ void Sender::let_go(Epoch closed) {
 
 std::size_t Sender::unassigned() const { return again_.size() + (block_count_ - next_block_); }
 
-bool Sender::all_refuse() const {
-  return std::ranges::all_of(destinations_, [](const Destination& d) { return d.done || !d.accepting; });
-}
-
 Sender::Stream* Sender::choose_stream(bool is_again) {
   const TimePoint now = node_.clock.now();
   // What only helps a code out takes new blocks where that does not move.
@@ -186,7 +182,7 @@ bool Sender::take_new(std::size_t& block) {
 
 void Sender::fill() {
   find_lost_links();
-  if (all_refuse()) return;
+  if (sending::all_refuse(destinations_)) return;
   for (Stream& stream : streams_) send_owed(stream);
   while (!is_done()) {
     if (fill_again()) continue;
@@ -251,19 +247,13 @@ void Sender::send_owed(Stream& stream) {
 
 // Near the end: a block that still waits on a slower stream moves to this one.
 bool Sender::steal_for(Stream& faster) {
-  if (faster.queued_blocks() > 0) return false;
-  if (faster.code != nullptr) return false;  // one block is no generation, and a generation does not move
-  for (Stream& slower : streams_) {
-    if (slower.code != nullptr || slower.rate_bps >= faster.rate_bps || slower.in_flight.empty()) continue;
-    const Assignment last = slower.in_flight.back();
-    const auto waits = [&](const auto& hop) { return hop->is_queued(cargo_.operation, last.sequence); };
-    if (!slower.all_hops(waits)) continue;
-    slower.for_each_hop([&](const auto& hop) { hop->retract(cargo_.operation, last.sequence); });
-    slower.in_flight.pop_back();
-    assign(faster, last.block);
-    return true;
-  }
-  return false;
+  Stream* const slower = sending::slower_that_waits(streams_, faster, cargo_.operation);
+  if (slower == nullptr) return false;
+  const Assignment last = slower->in_flight.back();
+  slower->for_each_hop([&](const auto& hop) { hop->retract(cargo_.operation, last.sequence); });
+  slower->in_flight.pop_back();
+  assign(faster, last.block);
+  return true;
 }
 
 void Sender::assign(Stream& stream, std::size_t block) {
@@ -377,10 +367,8 @@ void Sender::find_lost_links() {
 
 void Sender::find_silent_streams() {
   const TimePoint now = node_.clock.now();
-  const bool waits_for_calls =
-      std::ranges::any_of(destinations_, [](const Destination& d) { return !d.done && !d.accepting; });
   // After a late look, what was said meanwhile is still to be heard.
-  const bool judges = !waits_for_calls && now <= look_at_ + kMinProbeWait;
+  const bool judges = !sending::waits_for_calls(destinations_) && now <= look_at_ + kMinProbeWait;
   for (Stream& stream : streams_) {
     if (!judges) stream.moved_at = now;
     if (stream.is_silent && now - stream.probed_at >= kMaxProbeWait) probe(stream);

@@ -88,7 +88,6 @@ class Sender {
   void probe(Stream& stream);
   void look_later();
   [[nodiscard]] std::size_t unassigned() const;
-  [[nodiscard]] bool all_refuse() const;
   // For a block that goes again, trees alone.
   Stream* choose_stream(bool is_again);
   bool fill_again();

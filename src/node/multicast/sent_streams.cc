@@ -224,6 +224,24 @@ std::string describe_missing(const std::vector<Destination>& destinations, const
   return text;
 }
 
+bool all_refuse(const std::vector<Destination>& destinations) {
+  return std::ranges::all_of(destinations, [](const Destination& d) { return d.done || !d.accepting; });
+}
+
+bool waits_for_calls(const std::vector<Destination>& destinations) {
+  return std::ranges::any_of(destinations, [](const Destination& d) { return !d.done && !d.accepting; });
+}
+
+Stream* slower_that_waits(std::vector<Stream>& streams, const Stream& faster, OperationId operation) {
+  if (faster.queued_blocks() > 0 || faster.code != nullptr) return nullptr;
+  for (Stream& slower : streams) {
+    if (slower.code != nullptr || slower.rate_bps >= faster.rate_bps || slower.in_flight.empty()) continue;
+    const std::uint64_t last = slower.in_flight.back().sequence;
+    if (slower.all_hops([&](const auto& hop) { return hop->is_queued(operation, last); })) return &slower;
+  }
+  return nullptr;
+}
+
 bool do_others_move(const std::vector<Stream>& streams, const std::vector<Destination>& destinations,
                     const Stream& stream, TimePoint now) {
   const TimePoint since = stream.in_flight.front().at;

@@ -178,6 +178,14 @@ void note_seen(Destination& destination, const std::vector<Stream>& streams, con
 // All goes over codes with redundancy, and gets through over what is left of their ways.
 bool outlive_losses(const std::vector<Stream>& streams, TimePoint now);
 
+// Those that lack something: whether none takes anything, and whether one does not yet.
+bool all_refuse(const std::vector<Destination>& destinations);
+bool waits_for_calls(const std::vector<Destination>& destinations);
+
+// A tree of less rate whose last block still waits for its turn on each first link, or none. For a tree that
+// has nothing in line: one block is no generation, and a generation does not move.
+Stream* slower_that_waits(std::vector<Stream>& streams, const Stream& faster, OperationId operation);
+
 // Names those that do not have everything, and how much they have.
 std::string describe_missing(const std::vector<Destination>& destinations, const InstalledCollective& plan);
 

@@ -101,7 +101,8 @@ void OpenOperations::migrate(const InstalledPlan& plan, bool may_stay) {
 }
 
 void OpenOperations::follow(const InstalledPlan& plan) const {
-  for (const auto& [key, operation] : operations_) {
+  const auto operations = operations_;
+  for (const auto& [key, operation] : operations) {
     if (const auto collective = plan.find(key.collective)) operation->follow(collective);
   }
 }
