@@ -63,8 +63,15 @@ def be_compared(rank: int, size: int, fragments: int, delay: int, alpha: float) 
     return [distance(model, members[rank]), len(own), sum(own), digest(model), diloco.tokens]
 
 
+# The plainest, and all at once; one by one in long runs.
 @pytest.mark.parametrize(
-    ("fragments", "delay", "alpha"), [(1, 0, 0.0), (3, 0, 0.0), (2, 1, 0.5), (4, 3, 0.25)]
+    ("fragments", "delay", "alpha"),
+    [
+        (1, 0, 0.0),
+        pytest.param(3, 0, 0.0, marks=pytest.mark.long),
+        pytest.param(2, 1, 0.5, marks=pytest.mark.long),
+        (4, 3, 0.25),
+    ],
 )
 def test_it_is_the_reference_for_twenty_outer_steps(fragments: int, delay: int, alpha: float) -> None:
     results = ranks.run(be_compared, 4, fragments, delay, alpha)
