@@ -28,8 +28,8 @@ function(square_compile_options target)
       endif()
     endforeach()
     if(SQUARE_SANITIZE MATCHES undefined)
-      # Checks of every access to memory, of which the address sanitizer sees what goes wrong; without them
-      # the compiler takes half as long.
+      # Checks of every access to memory, without which GCC takes half as long. The address sanitizer sees most of
+      # what they would; nobody sees an access that is not aligned (Clang takes a sixth longer with `alignment`).
       target_compile_options(${target} PUBLIC -fno-sanitize=null,alignment,object-size,vptr -fno-sanitize-recover=all)
     endif()
   endif()
