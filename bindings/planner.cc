@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "bindings.h"
+#include "square/plan_simulation.h"
 
 namespace square::python {
 namespace {
@@ -55,6 +56,18 @@ PlanResultView quick_plan(Scenario scenario) {
       interruptible({}, [&](const Budget& budget) { return make_quick_plan(scenario, {.budget = budget}); }));
 }
 
+// Seconds by collective in the order of the scenario.
+std::vector<double> simulate(Scenario scenario, const std::shared_ptr<Plan>& plan, std::uint64_t seed,
+                             std::optional<Time> timeout) {
+  const PlanSimulation simulated = interruptible(timeout, [&](const Budget& budget) {
+    return simulate_plan(scenario, *plan, {.seed = seed, .budget = budget});
+  });
+  std::vector<double> seconds;
+  for (const SimulatedCompletion& completion : simulated.completions)
+    seconds.push_back(to_seconds(completion.time));
+  return seconds;
+}
+
 std::vector<FrontierPoint> frontier(Scenario scenario, int points, std::optional<Time> timeout) {
   return interruptible(timeout,
                        [&](const Budget& budget) { return cost_frontier(scenario, points, budget); });
@@ -104,6 +117,10 @@ void bind_planner(py::module_& module) {
              "Raises DeadlineExceededError after ``timeout``, seconds or a timedelta. Ctrl-C ends it.");
   module.def("make_quick_plan", &quick_plan, py::arg("scenario"),
              "A plan that fits, in milliseconds, with nothing proven: see square/planner.h.");
+  module.def(
+      "simulate_plan", &simulate, py::arg("scenario"), py::arg("plan"), py::arg("seed") = 1,
+      py::arg("timeout") = py::none(),
+      "Seconds that each collective takes by the plan, in virtual time: see square/plan_simulation.h.");
   py::class_<SharedPlanner>(
       module, "Planner",
       "Plans one scenario after another, each from where the plan before ended. What is other is found by "

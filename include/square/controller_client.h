@@ -65,8 +65,8 @@ struct ControllerEvents {
   std::function<void(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed)> on_plan;
   // Second phase; with `moves`, operations that run are to move to the plan at once.
   std::function<void(Epoch epoch, bool moves)> on_activate;
-  // A node has left, or neither the controller nor any node has heard of it for a lease.
-  std::function<void(const std::string& peer, const std::string& reason)> on_gone;
+  // A node has left, `in_order`, or neither the controller nor any node has heard of it for a lease.
+  std::function<void(const std::string& peer, const std::string& reason, bool in_order)> on_gone;
   // The identity holds what the controller has revoked: links of these peers are to end.
   std::function<void()> on_revoked;
   // Somebody examines the overlay: call `answer` (from any thread, once) with the node's report, JSON as in

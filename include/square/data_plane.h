@@ -124,7 +124,10 @@ class DataPlane {
 
   // Its process is no more, says who ought to know: operations that it is a member of end with UNAVAILABLE
   // and its name. Not believed while this node has a link with it that is up, but once the last is lost.
-  void set_gone(std::string peer, std::string reason);
+  // `in_order`: it has left by itself, which ends what it had begun first (see stop()): what it has done its
+  // part of can still come to its end without it, and has kLeaveGrace for that.
+  void set_gone(std::string peer, std::string reason, bool in_order = false);
+  static constexpr Duration kLeaveGrace = std::chrono::seconds(2);
   // The nodes that this one has a link with that is up, as of now.
   [[nodiscard]] std::vector<std::string> heard() const;
   // Calls `report` on the strand with the nodes that the links from this one to are broken: lost, or the peer

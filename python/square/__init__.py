@@ -57,7 +57,7 @@ from square._core import (
 )
 from square.doctor import Examination, Finding, Severity, examine
 from square.errors import SquareError
-from square.planning import frontier, gaps, plan, quick_plan, validate, violations
+from square.planning import frontier, gaps, plan, quick_plan, simulate, validate, violations
 
 __all__ = [
     "AttachedNode",
@@ -109,6 +109,7 @@ __all__ = [
     "plan",
     "policy_names",
     "quick_plan",
+    "simulate",
     "tune_process_memory",
     "validate",
     "violations",

@@ -92,6 +92,7 @@ __all__: list[str] = [
     "make_quick_plan",
     "policy_names",
     "set_log",
+    "simulate_plan",
     "tune_process_memory",
     "validate",
 ]
@@ -2309,6 +2310,16 @@ def set_log(
 ) -> None:
     """
     Sends the library's messages to callback(level, message, fields); None drops them.
+    """
+
+def simulate_plan(
+    scenario: Scenario,
+    plan: Plan,
+    seed: typing.SupportsInt | typing.SupportsIndex = 1,
+    timeout: typing.SupportsFloat | typing.SupportsIndex | datetime.timedelta | None = None,
+) -> list[float]:
+    """
+    Seconds that each collective takes by the plan, in virtual time: see square/plan_simulation.h.
     """
 
 def tune_process_memory() -> bool:

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/ring_layout.h"
 #include "coding/sum.h"
 #include "collective/one_step_calls.h"
-#include "collective/ring_layout.h"
 #include "node/messages/call_description.h"
 #include "square/clock.h"
 

@@ -245,7 +245,7 @@ void Coordinator::lost(const std::string& node, const NodeLine* line) {
 void Coordinator::goodbye(const std::string& node, const NodeLine* line) {
   const std::lock_guard lock(mutex_);
   if (members_.hear(node, line, time()) == nullptr) return;
-  members_.leave(node, "it left");
+  members_.leave(node, "it left", true);
   note_departure(node);
 }
 

@@ -31,10 +31,12 @@ std::shared_ptr<const v1::ControllerEvent> address_of(const std::string& peer, c
   return event;
 }
 
-std::shared_ptr<const v1::ControllerEvent> gone(const std::string& node, const std::string& reason) {
+std::shared_ptr<const v1::ControllerEvent> gone(const std::string& node, const std::string& reason,
+                                                bool in_order) {
   auto event = std::make_shared<v1::ControllerEvent>();
   event->mutable_gone()->set_peer(node);
   event->mutable_gone()->set_reason(reason);
+  event->mutable_gone()->set_in_order(in_order);
   return event;
 }
 
@@ -199,11 +201,11 @@ bool Members::lose(const std::string& node, const NodeLine* line, TimePoint now)
   return true;
 }
 
-void Members::leave(const std::string& node, const std::string& reason) {
+void Members::leave(const std::string& node, const std::string& reason, bool in_order) {
   log(LogLevel::kInfo, {.component = "controller", .node = node}, "node {} left", node);
   departures_.push_back({node, ++events_});
   members_.erase(node);
-  const auto event = gone(node, reason);
+  const auto event = gone(node, reason, in_order);
   gone_.emplace_back(node, event);
   if (gone_.size() > kMaxRememberedDepartures) gone_.pop_front();
   for (const auto& [name, member] : members_) {

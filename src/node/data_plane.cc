@@ -32,10 +32,9 @@ void DataPlane::set_address(std::string peer, std::string address, std::uint64_t
                              Dispatcher& dispatcher) { dispatcher.set_address(peer, address, incarnation); });
 }
 
-void DataPlane::set_gone(std::string peer, std::string reason) {
-  dispatcher_->on_strand([peer = std::move(peer), reason = std::move(reason)](Dispatcher& dispatcher) {
-    dispatcher.set_gone(peer, reason);
-  });
+void DataPlane::set_gone(std::string peer, std::string reason, bool in_order) {
+  dispatcher_->on_strand([peer = std::move(peer), reason = std::move(reason),
+                          in_order](Dispatcher& dispatcher) { dispatcher.set_gone(peer, reason, in_order); });
 }
 
 std::vector<LinkReport> DataPlane::take_measured() { return dispatcher_->take_measured(); }

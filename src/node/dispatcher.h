@@ -39,7 +39,9 @@ class DataPlane::Dispatcher final : public TransportHandler,
   // What DataPlane does, on the strand.
   void stop(std::function<void()> stopped);
   void set_address(const std::string& peer, const std::string& address, std::uint64_t incarnation);
-  void set_gone(const std::string& peer, const std::string& reason) { neighbours_.set_gone(peer, reason); }
+  void set_gone(const std::string& peer, const std::string& reason, bool in_order) {
+    neighbours_.set_gone(peer, reason, in_order ? kLeaveGrace : Duration::zero());
+  }
   void report_broken_links(BrokenLinks::Report report) { neighbours_.broken().set_report(std::move(report)); }
   void report_sights(Auditor::Report report) { node_.auditor.set_report(std::move(report)); }
   void install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed);

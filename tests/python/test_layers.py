@@ -25,6 +25,7 @@ LEVELS = {
     "transport": 2,  # with grpc/, sim/ and pacing/ inside
     "node": 3,
     "controller": 3,
+    "simulation": 4,
     "collective": 4,
     "gateway": 5,
     "ps": 5,
@@ -62,6 +63,7 @@ PUBLIC_HEADERS = {
     "validator.h": "validator",
     "limits.h": "planning",
     "planner.h": "planning",
+    "plan_simulation.h": "simulation",
     "scenario.h": "planning",
     "executor.h": "transport",
     "frame.h": "transport",

@@ -60,8 +60,9 @@ class Point:
 
 
 PLAN = "plan"
-# How a figure can be measured: computed, or run on one of the networks of `square run`.
-WAYS = (PLAN, *MODES)
+SIMULATION = "simulation"
+# How a figure can be measured: computed, by nodes in virtual time, or run on one of the networks of `square run`.
+WAYS = (PLAN, SIMULATION, *MODES)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
 """One point of a figure under one policy: as planned, or run on this machine."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from square import planning
 from square.bench import ranks
-from square.bench.figures import PLAN, Line, Point
+from square.bench.figures import PLAN, SIMULATION, Line, Point
 from square.bench.machine import ProcessorUse
 from square.run.job import RunOptions, run_scenario
 from square.run.progress import Display
@@ -23,7 +23,7 @@ class Measurement:
     place: str
     seed: int
     line: str
-    way: str  # "plan", or how the overlay was emulated: "pace", "netns"
+    way: str  # "plan", "simulation", or how the overlay was emulated: "pace", "netns"
     scale: float  # of the paper's bytes
     planned_seconds: tuple[float, ...]  # empty: who moved the bytes planned nothing
     bound_seconds: tuple[float, ...]  # no plan at all is sooner in the slowest; 0 where there is none
@@ -76,6 +76,9 @@ def measure(point: Point, line: Line, way: str, display: Display) -> Measurement
     )
     if way == PLAN:
         return planned
+    if way == SIMULATION:
+        simulated = planning.simulate(line.scenario, plan, seed=point.seed)
+        return replace(planned, measured_seconds=tuple(simulated))
     if line.backend is not None:
         return _measured_by_ranks(planned, point, line)
     use = ProcessorUse()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from square import __version__, page
-from square.bench.figures import FIGURES, Figure
+from square.bench.figures import FIGURES, PLAN, SIMULATION, Figure
 from square.bench.live import EXPERIMENTS, Course
 from square.bench.measure import Measurement
 from square.bench.session import Found
@@ -120,7 +120,7 @@ def write_page(file: Path, found: Found, way: str) -> None:
     parts += [_course(course) for course in found.courses]
     machine = html.escape(json.dumps(describe_machine()))
     command = html.escape(" ".join(sys.argv))
-    measured = "planned" if way == "plan" else f"measured ({way})"
+    measured = {PLAN: "planned", SIMULATION: "simulated"}.get(way, f"measured ({way})")
     body = (
         f"<h1>square bench</h1><p>Completions in seconds, {measured}. Square {__version__}; "
         f"<code>{command}</code>; {machine}.</p>{''.join(parts)}"

@@ -28,7 +28,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Session:
-    way: str  # "plan", or how the overlay is emulated
+    way: str  # one of figures.WAYS
     size: Size
     folder: Path
     say: Callable[[str], None]

@@ -20,6 +20,7 @@ BEYOND = ("regions", "gloo", "fairness", "greedy", "fading", "relay", "controlle
 DEFAULT_SEEDS = 3
 QUICK_SCALE = 0.1
 PLAN = "plan"
+SIMULATION = "simulation"
 
 
 def add_parser(commands: arguments.Commands) -> None:
@@ -27,8 +28,9 @@ def add_parser(commands: arguments.Commands) -> None:
         commands,
         "bench",
         "measure the figures of the paper on this machine, and more",
-        "Completion times of the paper's evaluation (docs/evaluation.md): as they are planned, or with\n"
-        "--emulate as they are measured, every byte compared. Beyond the paper: a network of 63 regions,\n"
+        "Completion times of the paper's evaluation (docs/evaluation.md): as they are planned, with\n"
+        "--simulate as nodes take in virtual time, or with --emulate as they are measured, every byte\n"
+        "compared. Beyond the paper: a network of 63 regions,\n"
         "and, with --emulate netns, Gloo on the same overlay, tenants that come and go (fairness), one that\n"
         "is greedy, a link that fades, a relay that dies, a controller that is away.\n"
         "Results are kept in a folder as they come: the same command goes on where it was interrupted. Ends\n"
@@ -41,12 +43,7 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.add_argument(
         "figures", nargs="+", choices=(*names, "all"), metavar="FIGURE", help=f"{', '.join(names)} or all"
     )
-    parser.add_argument(
-        "--emulate",
-        choices=MODES,
-        help="run each point: pace on the loopback, netns in network namespaces whose links the kernel "
-        "shapes (root)",
-    )
+    _add_ways(parser)
     parser.add_argument(
         "--seeds",
         type=arguments.positive_int,
@@ -88,17 +85,32 @@ def add_parser(commands: arguments.Commands) -> None:
     parser.set_defaults(execute=execute)
 
 
+def _add_ways(parser: argparse.ArgumentParser) -> None:
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--simulate",
+        action="store_true",
+        help="have nodes carry each point out in virtual time, every byte compared",
+    )
+    how.add_argument(
+        "--emulate",
+        choices=MODES,
+        help="run each point: pace on the loopback, netns in network namespaces whose links the kernel "
+        "shapes (root)",
+    )
+
+
 def execute(options: argparse.Namespace) -> int:
     from square.bench import Session, report
 
     draws = _can_draw(options)  # said before anything is measured
-    way = options.emulate or PLAN
+    way = options.emulate or (SIMULATION if options.simulate else PLAN)
     session = Session(
         way,
         _size(options),
         options.into,
         say=lambda words: _say(options, words),
-        display=lambda: display_for(sys.stderr, quiet=options.quiet or way == PLAN),
+        display=lambda: display_for(sys.stderr, quiet=options.quiet or way in (PLAN, SIMULATION)),
     )
     names = session.chosen(options.figures)
     found = session.measure(names)
@@ -128,7 +140,7 @@ def _can_draw(options: argparse.Namespace) -> bool:
 def _size(options: argparse.Namespace) -> "Size":
     from square.bench import Size
 
-    runs = options.emulate is not None
+    runs = options.simulate or options.emulate is not None
     zoo, regions = options.topologies, options.regions
     if os.environ.get("SQUARE_DATA"):
         data = Path(os.environ["SQUARE_DATA"])

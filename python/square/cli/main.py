@@ -8,7 +8,22 @@ import threading
 from collections.abc import Sequence
 
 from square import __version__
-from square.cli import bench, ca, check, controller, demo, doctor, node, paths, plan, ps, run, top, topology
+from square.cli import (
+    bench,
+    ca,
+    check,
+    controller,
+    demo,
+    doctor,
+    node,
+    paths,
+    plan,
+    ps,
+    run,
+    simulate,
+    top,
+    topology,
+)
 from square.errors import SquareError
 from square.run.interruption import Interrupted
 from square.run.mailbox import CALL_THREAD_NAME
@@ -35,7 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"square {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (demo, topology, paths, plan, check, run, bench, controller, node, ps, ca, top, doctor):
+    overlay = (controller, node, ps, ca, top, doctor)
+    for command in (demo, topology, paths, plan, check, simulate, run, bench, *overlay):
         command.add_parser(commands)
     return parser
 

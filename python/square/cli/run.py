@@ -84,7 +84,7 @@ def execute(options: argparse.Namespace) -> int:
         size_bytes = payload.size_of(options.input)
         scenario = with_sizes(scenario, [size_bytes] * len(scenario.collectives))
     elif options.scale_bytes is not None:
-        sizes = [_scaled(c, options.scale_bytes) for c in scenario.collectives]
+        sizes = [scaled(c, options.scale_bytes) for c in scenario.collectives]
         scenario = with_sizes(scenario, sizes)
     policies = options.compare or (options.policy or scenario.policy.name,)
     outcome = run(scenario, policies, options, input_file=options.input)
@@ -123,7 +123,8 @@ def show(outcome: RunOutcome, options: argparse.Namespace) -> None:
     print_run(outcome, text.console_for())
 
 
-def _scaled(collective: CollectiveView, factor: float) -> int:
+def scaled(collective: CollectiveView, factor: float) -> int:
+    """So many times its bytes; of sums in whole elements."""
     size_bytes = round(collective.size_bytes * factor)
     return size_bytes - size_bytes % sums.ELEMENT_BYTES if collective.op in operations.SUMS else size_bytes
 

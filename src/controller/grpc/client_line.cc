@@ -325,7 +325,8 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
     case Event::kGone:
       candidates_.forget(event.gone().peer());
       recollection_.forget_address(event.gone().peer());
-      if (events_.on_gone) events_.on_gone(event.gone().peer(), event.gone().reason());
+      if (events_.on_gone)
+        events_.on_gone(event.gone().peer(), event.gone().reason(), event.gone().in_order());
       break;
     case Event::kClosed: {
       const std::lock_guard lock(mutex_);

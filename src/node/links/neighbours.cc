@@ -122,7 +122,7 @@ void Neighbours::set_address(const std::string& peer, const std::string& address
   if (std::exchange(addresses_[peer], address) != address) broken_.forget(peer);
   if (const auto dial = dials_.find(peer); dial != dials_.end()) dial->second.absences = 0;
   lost_.forget_gone(peer);
-  told_gone_.erase(peer);
+  farewells_.forget(peer);
   if (outgoing_.contains(peer)) dial(peer);
 }
 
@@ -169,7 +169,7 @@ void Neighbours::choose_channels(LinkHandle link, Connection& connection) {
 void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& peer) {
   const bool was_lost = lost_.forget(end, peer);
   lost_.forget_gone(peer);
-  told_gone_.erase(peer);
+  farewells_.forget(peer);
   dials_[peer].absences = 0;
   node_.heard.add(peer);
   note_heard(peer);
@@ -227,7 +227,7 @@ bool Neighbours::may_avoid(const std::string& peer) const {
   const auto outgoing = outgoing_.find(peer);
   const auto dial = dials_.find(peer);
   return outgoing != outgoing_.end() && outgoing->second->has_streams() && !lost_.is_gone(peer) &&
-         (dial == dials_.end() || dial->second.absences == 0);
+         !farewells_.contains(peer) && (dial == dials_.end() || dial->second.absences == 0);
 }
 
 void Neighbours::head_down(IncomingLink& link, const Status& reason) {
@@ -274,19 +274,21 @@ void Neighbours::note_absence(const std::string& peer) {
 }
 
 void Neighbours::check_told_gone(const std::string& peer) {
-  const auto told = told_gone_.find(peer);
-  if (told == told_gone_.end() || is_up(peer)) return;
-  set_gone(peer, std::string(told_gone_.extract(told).mapped()));
+  if (is_up(peer)) return;
+  if (const auto reason = farewells_.take(peer, node_.clock.now())) set_gone(peer, *reason);
 }
 
-void Neighbours::set_gone(const std::string& peer, const std::string& reason) {
+void Neighbours::set_gone(const std::string& peer, const std::string& reason, Duration grace) {
   if (lost_.is_gone(peer) || node_.is_stopping) return;
-  if (is_up(peer)) {
-    told_gone_.emplace(peer, reason);
-    if (is_suspected(peer)) close_links(peer);
+  const TimePoint now = node_.clock.now();
+  if (grace == Duration::zero() && !is_up(peer)) {
+    if (!farewells_.has_grace(peer, now)) take_for_gone(peer, reason);
     return;
   }
-  take_for_gone(peer, reason);
+  farewells_.note(peer, reason, now + grace);
+  if (is_suspected(peer)) close_links(peer);
+  if (grace > Duration::zero())
+    node_.executor.post_at(now + grace, life_.bind([this, peer] { check_told_gone(peer); }));
 }
 
 void Neighbours::take_for_gone(const std::string& peer, const std::string& reason) {
@@ -348,7 +350,7 @@ void Neighbours::on_suspicion(LinkHandle link, bool is_suspected) {
   is_suspected ? broken_.note_bad(peer, kSuspectGrace) : broken_.note_well(peer);
   node_.heard.set_suspected(peer, is_suspected);
   connection->outgoing->set_suspected(is_suspected);
-  if (is_suspected && told_gone_.contains(peer)) close_links(peer);
+  if (is_suspected && farewells_.contains(peer)) close_links(peer);
 }
 
 void Neighbours::note_heard(const std::string& peer) {

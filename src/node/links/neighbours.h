@@ -13,6 +13,7 @@
 #include "node/context.h"
 #include "node/lifetime.h"
 #include "node/links/broken_links.h"
+#include "node/links/farewells.h"
 #include "node/links/flush.h"
 #include "node/links/incarnations.h"
 #include "node/links/incoming_link.h"
@@ -82,8 +83,8 @@ class Neighbours {
   // Where the process that is there is another than before, that one is no more.
   void set_address(const std::string& peer, const std::string& address, std::uint64_t incarnation = 0);
   // Somebody says that its process is no more. While a link of it is up here and it is not suspected that is
-  // not believed; when it is, or the last link is lost, it is.
-  void set_gone(const std::string& peer, const std::string& reason);
+  // not believed; when it is, or the last link is lost, it is, but not before `grace` is over.
+  void set_gone(const std::string& peer, const std::string& reason, Duration grace = Duration::zero());
 
   // What the transport says.
   void on_link_up(LinkHandle link, LinkEnd end, const std::string& peer);
@@ -147,7 +148,7 @@ class Neighbours {
   LostLinks lost_;
   BrokenLinks broken_;
   Prober prober_;
-  std::map<std::string, std::string> told_gone_;  // why, while it is heard here
+  Farewells farewells_;  // while they are heard here, or their grace lasts
   // Suspected when the link to it was lost, and not heard since.
   std::set<std::string> unheard_;
   Lifetime life_;

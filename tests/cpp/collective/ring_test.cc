@@ -5,7 +5,7 @@
 #include <cstring>
 #include <random>
 
-#include "collective/ring_layout.h"
+#include "base/ring_layout.h"
 #include "collective/simulated_group.h"
 
 using namespace square;

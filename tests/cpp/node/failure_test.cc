@@ -193,6 +193,38 @@ TEST_CASE("who the controller says is gone is, once this node does not hear it a
   CHECK(broadcast.outcomes[0]->message() == "node \"n1\" is gone: nobody has heard of it");
 }
 
+TEST_CASE("what a member that leaves has done its part of comes to its end without it") {
+  for (const bool in_order : {false, true}) {
+    CAPTURE(in_order);
+    Overlay overlay(2, 3);
+    REQUIRE(overlay.publish(star_plan()));
+    overlay.set_members(CollectiveId(0), {0, 1, 2});
+    // What goes to the third comes late, and so does what it answers.
+    LinkConditions far = overlay.simulation.conditions("n0", "n2");
+    far.delay = std::chrono::milliseconds(700);
+    overlay.simulation.set_conditions("n0", "n2", far);
+    pass(overlay, std::chrono::seconds(3));
+    Broadcast first(CollectiveId(0), {0, 1, 2}, payload(10'000));
+    first.post_all(overlay);
+    REQUIRE(overlay.run([&] { return first.outcomes[1].has_value(); }, std::chrono::milliseconds(500)));
+    bool is_drained = false;
+    overlay.node(1).stop([&] { is_drained = true; });
+    REQUIRE(overlay.run([&] { return is_drained; }, std::chrono::milliseconds(100)));
+    for (const std::uint32_t node : {0U, 2U}) overlay.node(node).set_gone("n1", "it left", in_order);
+    overlay.transport(1).stop();
+    REQUIRE(overlay.run([&] { return first.outcomes[0] && first.outcomes[2]; }, std::chrono::seconds(5)));
+    CHECK(first.is_right() == in_order);
+    // What it has no part in any more.
+    Broadcast second(CollectiveId(0), {0, 1, 2}, payload(1'000));
+    second.operation = OperationId(1);
+    second.post(overlay, 0);
+    second.post(overlay, 2);
+    REQUIRE(overlay.run([&] { return second.outcomes[0] && second.outcomes[2]; },
+                        DataPlane::kLeaveGrace + std::chrono::seconds(1)));
+    if (in_order) CHECK(second.outcomes[0]->message() == "node \"n1\" is gone: it left");
+  }
+}
+
 TEST_CASE("an operation that is called after a member's link was lost does not wait for its timeout") {
   for (const std::uint32_t victim : {0U, 1U}) {
     CAPTURE(victim);

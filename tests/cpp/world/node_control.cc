@@ -165,7 +165,7 @@ void NodeControl::hear(const v1::ControllerEvent& event) {
       return look_at_registrations();
     case Event::kGone:
       recollection_.forget_address(event.gone().peer());
-      return events_.on_gone(event.gone().peer(), event.gone().reason());
+      return events_.on_gone(event.gone().peer(), event.gone().reason(), event.gone().in_order());
     case Event::kClosed:
       closing_.erase({event.closed().group(), event.closed().number()});
       return look_at_registrations();

@@ -35,8 +35,8 @@ class Site {
       node.install_plan(std::move(plan), std::move(installed));
     };
     events.on_activate = [&node](Epoch epoch, bool moves) { node.activate_plan(epoch, moves); };
-    events.on_gone = [&node](const std::string& peer, const std::string& reason) {
-      node.set_gone(peer, reason);
+    events.on_gone = [&node](const std::string& peer, const std::string& reason, bool in_order) {
+      node.set_gone(peer, reason, in_order);
     };
     events.heard = [&node] { return node.heard(); };
     events.measured = [&node] { return node.take_measured(); };

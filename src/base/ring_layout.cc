@@ -1,4 +1,4 @@
-#include "collective/ring_layout.h"
+#include "base/ring_layout.h"
 
 #include <algorithm>
 
