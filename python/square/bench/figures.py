@@ -61,7 +61,7 @@ class Point:
 
 PLAN = "plan"
 SIMULATION = "simulation"
-# How a figure can be measured: computed, by nodes in virtual time, or run on one of the networks of `square run`.
+# How a figure can be measured: computed, by nodes in virtual time, or on one of the networks of `square run`.
 WAYS = (PLAN, SIMULATION, *MODES)
 
 

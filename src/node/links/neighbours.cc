@@ -279,12 +279,9 @@ void Neighbours::check_told_gone(const std::string& peer) {
 }
 
 void Neighbours::set_gone(const std::string& peer, const std::string& reason, Duration grace) {
-  if (lost_.is_gone(peer) || node_.is_stopping) return;
   const TimePoint now = node_.clock.now();
-  if (grace == Duration::zero() && !is_up(peer)) {
-    if (!farewells_.has_grace(peer, now)) take_for_gone(peer, reason);
-    return;
-  }
+  if (lost_.is_gone(peer) || node_.is_stopping || farewells_.has_grace(peer, now)) return;
+  if (grace == Duration::zero() && !is_up(peer)) return take_for_gone(peer, reason);
   farewells_.note(peer, reason, now + grace);
   if (is_suspected(peer)) close_links(peer);
   if (grace > Duration::zero())
