@@ -82,7 +82,8 @@ def simulate(
 
     Knows broadcasts, reduces and all-reduces, rings too. Raises what ``plan`` does,
     ``UnimplementedError`` for other operations, ``ResourceExhaustedError`` where members' buffers
-    would take more than 8 GiB, ``DeadlineExceededError`` after the timeout. Lets go of the interpreter lock; Ctrl-C ends it.
+    would take more than 8 GiB, ``DeadlineExceededError`` after the timeout.
+    Lets go of the interpreter lock; Ctrl-C ends it.
     """
     read = _read(scenario)
     return simulate_plan(read, made if made is not None else make_plan(read).plan, seed, timeout)
