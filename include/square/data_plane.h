@@ -110,12 +110,14 @@ class DataPlane {
   // Starts the transport. Errors: those of Transport::start().
   Status start();
 
-  // Fails what runs with CANCELLED, sends what answers are waiting, and calls
-  // `stopped` on the strand when no buffer of a member is in use any more, after
-  // kDrainTime at the latest. Later operations fail. Call the transport's stop() next. A second
+  // Fails what runs with CANCELLED, sends what answers are waiting, passes on what others send until nothing
+  // has come for kLingerTime, and calls `stopped` on the strand when no buffer of a member is in use any
+  // more, after kDrainTime at the latest. Later operations fail. Call the transport's stop() next. A second
   // stop() waits for the same.
   void stop(std::function<void()> stopped);
   static constexpr Duration kDrainTime = std::chrono::seconds(1);
+  // Who still waits for the end of an operation has it confirmed over this node, or asks it again.
+  static constexpr Duration kLingerTime = std::chrono::milliseconds(150);
 
   // Where the other nodes listen; replaces what was known for that name. `incarnation` tells the process that
   // is there from others; 0: nobody knows. Where it was another one before, that is no more, and operations

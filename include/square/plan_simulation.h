@@ -32,7 +32,6 @@ struct SimulatedCompletion {
 
 struct PlanSimulation {
   std::vector<SimulatedCompletion> completions;  // in the order of the scenario
-  std::uint64_t frames = 0;                      // that nodes received
 };
 
 // So many times what the slowest collective is planned to take, and kLeastSimulatedTime, are more than

@@ -130,6 +130,11 @@ struct CollectiveSpec {
   std::string group = {};
 };
 
+// An all-reduce whose members add, each for the next.
+inline bool is_ring(const CollectiveSpec& collective) {
+  return collective.op == CollectiveOp::kAllReduce && collective.algorithm == AllReduceAlgorithm::kRing;
+}
+
 struct Scenario {
   std::string name;
   Topology topology;

@@ -68,7 +68,7 @@ def plan(
 
 def simulate(
     scenario: Scenario | str | os.PathLike[str],
-    made: Plan | None = None,
+    plan: Plan | None = None,
     *,
     seed: int = 1,
     timeout: float | timedelta | None = None,
@@ -77,7 +77,7 @@ def simulate(
 
     The nodes of the data plane run as they are, with blocks, credit, pacing and acknowledgements, over
     links of the scenario's capacities and latencies, without processes or waiting; every byte that should
-    arrive is compared. Processors' time is not simulated. ``made`` is the scenario's plan; without it
+    arrive is compared. Processors' time is not simulated. ``plan`` is the scenario's; without it
     its own policy makes one. The same ``seed`` gives the same times.
 
     Knows broadcasts, reduces and all-reduces, rings too. Raises what ``plan`` does,
@@ -86,7 +86,7 @@ def simulate(
     Lets go of the interpreter lock; Ctrl-C ends it.
     """
     read = _read(scenario)
-    return simulate_plan(read, made if made is not None else make_plan(read).plan, seed, timeout)
+    return simulate_plan(read, plan if plan is not None else make_plan(read).plan, seed, timeout)
 
 
 def quick_plan(

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/mix.h"
+
 namespace square {
 
 std::string_view to_string(SessionKind kind) {
@@ -24,13 +26,7 @@ std::string_view to_string(PlanChange::Kind kind) {
   return "unknown";
 }
 
-// The finalizer of SplitMix64 (Steele, Lea, Flood 2014), twice.
 OriginTag tag_of(const PlanOrigin& origin) {
-  const auto mix = [](std::uint64_t bits) {
-    bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9U;
-    bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebU;
-    return bits ^ (bits >> 31U);
-  };
   if (origin == PlanOrigin{}) return {};
   return OriginTag(static_cast<std::uint32_t>(mix(mix(origin.store) + origin.term)));
 }

@@ -234,7 +234,14 @@ void DataPlane::Dispatcher::stop(std::function<void()> stopped) {
 
 void DataPlane::Dispatcher::finish_stop_if_quiet() {
   if (stopped_.empty() || !operations_.empty() || !neighbours_.is_idle()) return;
-  tell_stopped();
+  const TimePoint quiet_at = last_frame_ + kLingerTime;
+  if (node_.clock.now() >= quiet_at) return tell_stopped();
+  if (!std::exchange(lingers_, true)) {
+    node_.executor.post_at(quiet_at, life_.bind([this] {
+      lingers_ = false;
+      finish_stop_if_quiet();
+    }));
+  }
 }
 
 void DataPlane::Dispatcher::tell_stopped() {
@@ -271,6 +278,7 @@ void DataPlane::Dispatcher::on_frame(LinkHandle link, Frame frame) {
   Landing landing = node_.landing.land(link, frame);
   node_.executor.post(
       life_.bind([this, link, frame = std::move(frame), landing = std::move(landing)]() mutable {
+        last_frame_ = node_.clock.now();
         frames_.take(link, std::move(frame), std::move(landing));
       }));
 }

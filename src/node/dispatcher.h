@@ -132,6 +132,8 @@ class DataPlane::Dispatcher final : public TransportHandler,
   Agreement agreement_;
   FrameHandler frames_;
   std::vector<std::function<void()>> stopped_;  // who waits for the end of a stop()
+  TimePoint last_frame_{};                      // that came
+  bool lingers_ = false;                        // until nothing has come for a while
   Lifetime life_;
 };
 

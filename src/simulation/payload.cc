@@ -1,9 +1,9 @@
 #include "simulation/payload.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
+#include "base/mix.h"
 #include "base/spending.h"
 
 namespace square::simulation {
@@ -14,12 +14,7 @@ constexpr std::size_t kWordBytes = sizeof(std::uint64_t);
 constexpr std::uint64_t kTermValues = 256;
 constexpr std::size_t kWordsPerLook = 1U << 16U;
 
-// The mixing of splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
-constexpr std::uint64_t mix(std::uint64_t value) {
-  value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9U;
-  value = (value ^ (value >> 27U)) * 0x94d049bb133111ebU;
-  return value ^ (value >> 31U);
-}
+// The increment of SplitMix64.
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
 
 // Words of the buffer one after the other, the last perhaps shorter.

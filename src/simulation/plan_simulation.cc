@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -105,7 +105,6 @@ Result<PlanSimulation> simulate(const Scenario& scenario, const Plan& plan, std:
     SQUARE_RETURN_IF_ERROR(collective->check());
     simulated.completions.push_back({collective->spec().id, collective->time()});
   }
-  simulated.frames = nodes.frames();
   return simulated;
 }
 

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <memory>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "simulation/payload.h"

@@ -33,7 +33,6 @@ class SimulatedNodes {
   [[nodiscard]] TimePoint now() const { return simulation_.clock().now(); }
   // Until `finished`, for so long at most, obeying the budget. Returns finished().
   bool run(const std::function<bool()>& finished, Duration limit);
-  [[nodiscard]] std::uint64_t frames() const { return simulation_.frames_delivered(); }
 
  private:
   struct Host {

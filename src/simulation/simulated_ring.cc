@@ -8,10 +8,6 @@
 namespace square::simulation {
 namespace {
 
-bool is_ring(const CollectiveSpec& collective) {
-  return collective.op == CollectiveOp::kAllReduce && collective.algorithm == AllReduceAlgorithm::kRing;
-}
-
 // A unicast of a plan as a collective of its own.
 PlanCollective collective_of(const PlanSession& hop, const PlanCollective& ring) {
   PlanCollective alone = ring;
@@ -30,7 +26,7 @@ HoppingPlan with_hops(const Plan& plan, const std::vector<CollectiveSpec>& colle
   CollectiveId::value_type free = 0;
   for (const PlanCollective& collective : plan.collectives) free = std::max(free, collective.id.value() + 1);
   for (const CollectiveSpec& spec : collectives) {
-    if (!is_ring(spec)) continue;
+    if (!is_ring(spec) || spec.members.size() < 2) continue;
     const PlanCollective ring = *plan.find_collective(spec.id);
     std::erase_if(made.plan.collectives, [&](const PlanCollective& one) { return one.id == spec.id; });
     for (std::size_t rank = 0; rank < spec.members.size(); ++rank) {

@@ -44,12 +44,7 @@ def add_parser(commands: arguments.Commands) -> None:
         metavar="FILE",
         help="what every root sends; without it, random bytes of the plan's size",
     )
-    what.add_argument(
-        "--scale-bytes",
-        type=arguments.positive_float,
-        metavar="F",
-        help="send F times the bytes of the scenario",
-    )
+    arguments.add_scale_bytes(what)
     add_execution(parser)
     parser.set_defaults(execute=execute)
 
@@ -84,8 +79,7 @@ def execute(options: argparse.Namespace) -> int:
         size_bytes = payload.size_of(options.input)
         scenario = with_sizes(scenario, [size_bytes] * len(scenario.collectives))
     elif options.scale_bytes is not None:
-        sizes = [scaled(c, options.scale_bytes) for c in scenario.collectives]
-        scenario = with_sizes(scenario, sizes)
+        scenario = scaled(scenario, options.scale_bytes)
     policies = options.compare or (options.policy or scenario.policy.name,)
     outcome = run(scenario, policies, options, input_file=options.input)
     show(outcome, options)
@@ -123,8 +117,12 @@ def show(outcome: RunOutcome, options: argparse.Namespace) -> None:
     print_run(outcome, text.console_for())
 
 
-def scaled(collective: CollectiveView, factor: float) -> int:
-    """So many times its bytes; of sums in whole elements."""
+def scaled(scenario: Scenario, factor: float) -> Scenario:
+    """A copy whose collectives have so many times the bytes; of sums in whole elements."""
+    return with_sizes(scenario, [_scaled(collective, factor) for collective in scenario.collectives])
+
+
+def _scaled(collective: CollectiveView, factor: float) -> int:
     size_bytes = round(collective.size_bytes * factor)
     return size_bytes - size_bytes % sums.ELEMENT_BYTES if collective.op in operations.SUMS else size_bytes
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from square._core import Plan, make_plan, simulate_plan
 from square.cli import arguments, bundled, documents, text
-from square.cli.run import scaled, with_sizes
+from square.cli.run import scaled
 from square.cli.waiting import Waiting
 from square.planning import with_policy
 from square.run.outcome import finite, ratio
@@ -27,12 +27,7 @@ def add_parser(commands: arguments.Commands) -> None:
     )
     parser.add_argument("scenario", type=Path, metavar="SCENARIO", help=bundled.HELP)
     parser.add_argument("--policy", metavar="NAME", help="instead of the scenario's policy")
-    parser.add_argument(
-        "--scale-bytes",
-        type=arguments.positive_float,
-        metavar="F",
-        help="send F times the bytes of the scenario",
-    )
+    arguments.add_scale_bytes(parser)
     parser.add_argument(
         "--seed",
         type=arguments.positive_int,
@@ -54,7 +49,7 @@ def execute(options: argparse.Namespace) -> int:
     documents.check_writable(options.output)
     scenario = with_policy(bundled.read(options.scenario), policy=options.policy)
     if options.scale_bytes is not None:
-        scenario = with_sizes(scenario, [scaled(c, options.scale_bytes) for c in scenario.collectives])
+        scenario = scaled(scenario, options.scale_bytes)
     with Waiting("planning"):
         plan = make_plan(scenario).plan
     with Waiting("simulating"):

@@ -20,7 +20,7 @@ OperationKey operation_of(const Arrival& arrival) {
 
 void FrameHandler::take(LinkHandle link, Frame frame, Landing landing) {
   const Neighbours::Connection* connection = parts_.neighbours.find(link);
-  if (connection == nullptr || parts_.node.is_stopping) return parts_.node.refuse_frame();
+  if (connection == nullptr) return parts_.node.refuse_frame();
   parts_.neighbours.note_heard(connection->peer());
   Arrival arrival{.frame = std::move(frame), .landing = std::move(landing)};
   if (connection->incoming != nullptr) {

@@ -35,7 +35,7 @@ class Expander {
       return invalid_argument(fmt::format("{}: {} bytes are more than the {} that can be planned",
                                           describe(spec), spec.size_bytes, kMaxBytes));
     }
-    const bool ring = spec.op == CollectiveOp::kAllReduce && spec.algorithm == AllReduceAlgorithm::kRing;
+    const bool ring = is_ring(spec);
     const bool adds = spec.op == CollectiveOp::kAllReduce || spec.op == CollectiveOp::kReduce ||
                       spec.op == CollectiveOp::kReduceScatter;
     if (adds && !ring && !how_.with_reduces) {

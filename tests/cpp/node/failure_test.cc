@@ -209,7 +209,7 @@ TEST_CASE("what a member that leaves has done its part of comes to its end witho
     REQUIRE(overlay.run([&] { return first.outcomes[1].has_value(); }, std::chrono::milliseconds(500)));
     bool is_drained = false;
     overlay.node(1).stop([&] { is_drained = true; });
-    REQUIRE(overlay.run([&] { return is_drained; }, std::chrono::milliseconds(100)));
+    REQUIRE(overlay.run([&] { return is_drained; }, std::chrono::milliseconds(400)));
     for (const std::uint32_t node : {0U, 2U}) overlay.node(node).set_gone("n1", "it left", in_order);
     overlay.transport(1).stop();
     REQUIRE(overlay.run([&] { return first.outcomes[0] && first.outcomes[2]; }, std::chrono::seconds(5)));
@@ -223,6 +223,33 @@ TEST_CASE("what a member that leaves has done its part of comes to its end witho
                         DataPlane::kLeaveGrace + std::chrono::seconds(1)));
     if (in_order) CHECK(second.outcomes[0]->message() == "node \"n1\" is gone: it left");
   }
+}
+
+TEST_CASE("a member that stops still passes on what others confirm") {
+  Overlay overlay(2, 3);
+  PlanBuilder builder(3);
+  builder.add_link(0, 1, 10 * kMbps);
+  builder.add_link(1, 2, 10 * kMbps);
+  builder.add_broadcast(0, {0, 1, 2}, {{{{0, 1}, {1, 2}}, 10 * kMbps}});
+  REQUIRE(overlay.publish(builder.build()));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  LinkConditions far = overlay.simulation.conditions("n1", "n2");
+  far.delay = std::chrono::milliseconds(50);
+  overlay.simulation.set_conditions("n1", "n2", far);
+  pass(overlay, std::chrono::seconds(1));
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(1'000));
+  broadcast.post_all(overlay);
+  REQUIRE(overlay.run([&] { return broadcast.outcomes[1].has_value(); }));
+  CHECK_FALSE(broadcast.outcomes[2]);
+  const TimePoint begun = overlay.simulation.clock().now();
+  bool is_drained = false;
+  overlay.node(1).stop([&] { is_drained = true; });
+  REQUIRE(overlay.run([&] { return is_drained; }, DataPlane::kDrainTime));
+  overlay.transport(1).stop();
+  pass(overlay, std::chrono::milliseconds(50));
+  CHECK(broadcast.is_over());
+  CHECK(broadcast.is_right());
+  CHECK(overlay.simulation.clock().now() - begun < DataPlane::kDrainTime);
 }
 
 TEST_CASE("an operation that is called after a member's link was lost does not wait for its timeout") {

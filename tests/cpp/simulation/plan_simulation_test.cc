@@ -90,6 +90,23 @@ TEST_CASE("a ring, whose members add") {
   }
 }
 
+TEST_CASE("who is alone, and what has no bytes, is done at once") {
+  for (const CollectiveOp op : {CollectiveOp::kBroadcast, CollectiveOp::kReduce, CollectiveOp::kAllReduce}) {
+    Scenario alone = mesh(3);
+    add(alone, op, 1'000).members = {NodeId(0)};
+    if (op == CollectiveOp::kAllReduce) {
+      CollectiveSpec& ring = add(alone, op, 1'000);
+      ring.members = {NodeId(1)};
+      ring.algorithm = AllReduceAlgorithm::kRing;
+    }
+    if (op == CollectiveOp::kBroadcast) add(alone, op, 0);
+    const auto simulated = simulate_plan(alone, plan_of(alone));
+    REQUIRE_MESSAGE(simulated.is_ok(), simulated.status().to_string());
+    for (const SimulatedCompletion& one : simulated->completions)
+      CHECK(one.time < std::chrono::milliseconds(50));
+  }
+}
+
 TEST_CASE("two rings and a broadcast beside them") {
   Scenario scenario = mesh(3);
   add(scenario, CollectiveOp::kAllReduce, 1'000'000).algorithm = AllReduceAlgorithm::kRing;

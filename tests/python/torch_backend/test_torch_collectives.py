@@ -160,6 +160,7 @@ def exchange_messages(rank: int, size: int) -> None:
         assert sorted(heard) == list(range(1, size))
     else:
         dist.send(torch.full((3,), float(rank)), 0)
+    dist.barrier()  # else rank 0 may hear from anyone what follows here
     batch = [dist.P2POp(dist.isend, torch.tensor([rank]), right), dist.P2POp(dist.irecv, first, left)]
     batch[1].tensor = torch.empty(1, dtype=torch.int64)
     for work in dist.batch_isend_irecv(batch):
