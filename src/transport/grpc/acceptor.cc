@@ -224,13 +224,17 @@ void Acceptor::inspect_some(Time now) {
   if (round_.empty()) {
     is_quiet_ = true;
     for (const auto& [fd, connection] : connections_) round_.push_back(fd);
+    const auto waiting =
+        std::ranges::count_if(connections_, [](const auto& entry) { return entry.second->waits(); });
+    patience_ =
+        static_cast<std::size_t>(waiting) > kMaxWaiting ? kCrowdedAdmissionDeadline : kAdmissionDeadline;
   }
   for (std::size_t i = 0; i < kMaxInspections && !round_.empty(); ++i) {
     const auto found = connections_.find(round_.back());
     round_.pop_back();
     if (found == connections_.end()) continue;
     Connection& connection = *found->second;
-    if (const auto why = connection.inspect(now)) shut(connection, *why);
+    if (const auto why = connection.inspect(now, patience_)) shut(connection, *why);
     is_quiet_ = is_quiet_ && connection.is_quiet();
   }
   const bool may_rest = is_quiet_ && round_.empty();

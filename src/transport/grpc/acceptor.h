@@ -75,7 +75,8 @@ class Acceptor {
 
   // The thread only.
   std::unordered_map<int, std::shared_ptr<Connection>> connections_;  // by our descriptor
-  std::vector<int> round_;  // those still to be inspected in this round
+  std::vector<int> round_;                 // those still to be inspected in this round
+  std::chrono::milliseconds patience_{0};  // with connections that carry no call yet, in this round
   Time inspect_at_{};
   bool is_quiet_ = true;
 

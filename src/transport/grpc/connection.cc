@@ -70,7 +70,7 @@ bool Connection::shut() {
   return true;
 }
 
-std::optional<std::string> Connection::inspect(Time now) {
+std::optional<std::string> Connection::inspect(Time now, std::chrono::milliseconds patience) {
   const nanoseconds step = std::min<nanoseconds>(now - inspected_at_, kMaxStep);
   inspected_at_ = now;
   if (accepted_ && !ended_) {
@@ -84,9 +84,7 @@ std::optional<std::string> Connection::inspect(Time now) {
   age_ += step;
   unframed_bytes_ = 0;
   if (ended_ && age_ >= kPartingDeadline) return "its call has ended";
-  if (!ended_ && age_ >= kAdmissionDeadline) {
-    return fmt::format("it opened no link within {} ms", kAdmissionDeadline.count());
-  }
+  if (!ended_ && age_ >= patience) return fmt::format("it opened no link within {} ms", patience.count());
   return std::nullopt;
 }
 

@@ -39,8 +39,11 @@ class Connection {
   void note_message(std::size_t size_bytes);
   void note_write(bool /*begun*/) { ++writes_; }
 
-  // For the acceptor's thread. Why the connection must be closed, if so.
-  std::optional<std::string> inspect(Time now);
+  // It has carried no accepted call, and may yet.
+  [[nodiscard]] bool waits() const { return !accepted_ && !ended_; }
+
+  // For the acceptor's thread. Why the connection must be closed, if so; one that waits, after `patience`.
+  std::optional<std::string> inspect(Time now, std::chrono::milliseconds patience);
   // As of the last inspection: bytes of a message that is not complete, at least; since when
   // no message was; whether bytes came.
   [[nodiscard]] std::uint64_t unframed_bytes() const { return unframed_bytes_; }

@@ -10,8 +10,11 @@
 
 namespace square::rpc {
 
-// A link that is not up by then is given up; the node decides whether to try again.
+// A link to a host that has not answered by then is given up; the node decides whether to try again. Where
+// TCP is connected the peer has so long more to shake hands: on a crowded machine that takes seconds, and who
+// gives up begins anew.
 inline constexpr std::chrono::milliseconds kConnectDeadline{2000};
+inline constexpr std::chrono::milliseconds kHandshakeDeadline{3000};
 
 // How many names may be looked up and dialled at once; more are refused, and tried again by the node.
 inline constexpr int kMaxNameDials = 16;
@@ -36,11 +39,15 @@ inline constexpr std::size_t kMaxLinksPerPeer = 64;
 // Unanswered pings that a head keeps.
 inline constexpr std::size_t kMaxWaitingPongs = 4;
 
-// Connections that were accepted. One that has not carried an accepted call after the
-// first time is closed. So is one, from either end, that carries none any more for the second: a write that
-// waits in a full socket cannot be cancelled, and its payload is let go only then.
+// Connections that were accepted. One that has not carried an accepted call by the first deadline is closed:
+// that is later than whoever dials gives up. Where more than kMaxWaiting have carried none, the second
+// deadline holds.
 inline constexpr std::size_t kMaxConnections = 2 * kMaxIncomingChannels;
-inline constexpr std::chrono::milliseconds kAdmissionDeadline{750};
+inline constexpr std::size_t kMaxWaiting = 256;
+inline constexpr std::chrono::milliseconds kAdmissionDeadline = kConnectDeadline + kHandshakeDeadline;
+inline constexpr std::chrono::milliseconds kCrowdedAdmissionDeadline{750};
+// So is one, from either end, that carries none any more for so long: a write that waits in a full socket
+// cannot be cancelled, and its payload is let go only then.
 inline constexpr std::chrono::milliseconds kPartingDeadline{300};
 inline constexpr int kListenBacklog = 1024;
 

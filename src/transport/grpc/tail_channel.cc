@@ -11,6 +11,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/net/socket.h"
 #include "transport/grpc/channel_settings.h"
 #include "transport/grpc/limits.h"
 #include "transport/grpc/sealed_dial.h"
@@ -61,7 +62,7 @@ TailChannel::TailChannel(ChannelOwner& owner, std::shared_ptr<Link> link, std::s
 }
 
 void TailChannel::begin() {
-  deadline_.Set(&queue_, std::chrono::system_clock::now() + kConnectDeadline, expect(Op::kDeadline));
+  arm_deadline(kConnectDeadline);
   if (owner_.self().identity != nullptr) return begin_sealed();
   dial_ = settings_.dialler.dial(to_.address, queue_, expect(Op::kDialled));
 }
@@ -117,9 +118,7 @@ void TailChannel::advance(Op op, bool ok) {
       return;
     case Op::kDeadline:
       if (!ok || is_up() || has_ended()) return;
-      return fail(
-          unavailable(fmt::format("cannot reach node \"{}\" at {}: no answer within {} ms; is it running?",
-                                  to_.peer, to_.address, kConnectDeadline.count())));
+      return on_deadline();
     case Op::kProbe:
       looks_closely_ = ok && !is_closing() && !has_ended() && link().look_closely(*this);
       if (looks_closely_) arm_probe();
@@ -136,7 +135,7 @@ void TailChannel::advance(Op op, bool ok) {
 
 void TailChannel::on_accepted() {
   deadline_.Cancel();
-  if (caught_) socket_ = caught_->take();
+  look_for_socket();
   if (socket_) {
     queued_.begin(socket_.get(), link().send_queue(),
                   number() == 0 ? kMinSendQueueBytes : kMinFurtherQueueBytes);
@@ -145,6 +144,27 @@ void TailChannel::on_accepted() {
   link().evidence.note(trust::certificate_of(*context_->auth_context()));
   go_up(to_.peer);
   if (is_local_ && number() == 0) link().note_local();
+}
+
+void TailChannel::arm_deadline(std::chrono::milliseconds time) {
+  deadline_.Set(&queue_, std::chrono::system_clock::now() + time, expect(Op::kDeadline));
+}
+
+void TailChannel::on_deadline() {
+  look_for_socket();
+  if (!shakes_hands_ && !net::peer_of(socket_.get()).empty()) {
+    shakes_hands_ = true;
+    return arm_deadline(kHandshakeDeadline);
+  }
+  const auto waited = kConnectDeadline + (shakes_hands_ ? kHandshakeDeadline : std::chrono::milliseconds(0));
+  fail(unavailable(fmt::format("cannot reach node \"{}\" at {}: no answer within {} ms; is it running?",
+                               to_.peer, to_.address, waited.count())));
+}
+
+// gRPC's own, where that dials.
+void TailChannel::look_for_socket() {
+  if (!caught_) return;
+  if (auto caught = caught_->take()) socket_ = std::move(caught);
 }
 
 void TailChannel::arm_tick() {

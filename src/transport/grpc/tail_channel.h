@@ -48,6 +48,9 @@ class TailChannel final : public Channel {
   void part();
 
   void on_accepted();
+  void arm_deadline(std::chrono::milliseconds time);
+  void on_deadline();
+  void look_for_socket();
   void arm_tick();
   void arm_probe();
   [[nodiscard]] bool has_taken();
@@ -70,6 +73,7 @@ class TailChannel final : public Channel {
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> stream_;  // goes before its context
   grpc::Status status_;
   grpc::Alarm deadline_;
+  bool shakes_hands_ = false;  // for longer than a connection may take
   grpc::Alarm tick_;
   bool is_ticking_ = false;
   std::uint64_t taken_bytes_ = 0;  // by the peer, as of the last tick

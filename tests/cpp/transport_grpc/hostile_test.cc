@@ -1,10 +1,12 @@
 // Peers that mean harm: they are closed, memory keeps its bound, and others do not notice.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <fstream>
 #include <thread>
 
+#include "heard.h"
 #include "raw_connection.h"
 #include "raw_peer.h"
 #include "recorder.h"
@@ -136,9 +138,25 @@ TEST_CASE("half-open connections and random bytes are closed, others are not") {
     if (i % 4 == 3) connection.call({{"square-version", "none"}});  // is refused, and stays
   }
   const auto begin = std::chrono::steady_clock::now();
-  for (const RawConnection& connection : connections) CHECK(connection.wait_closed(kCloseTime));
+  for (const RawConnection& connection : connections) {
+    CHECK(connection.wait_closed(rpc::kAdmissionDeadline + kCloseTime));
+  }
   MESSAGE("closed after " << (std::chrono::steady_clock::now() - begin) / 1ms << " ms");
   CHECK(good.is_well());
+}
+
+TEST_CASE("connections that open no link are closed sooner where they are a crowd") {
+  Node node("b");
+  ignore_frames(node);
+  const std::string crowded = fmt::format("within {} ms", rpc::kCrowdedAdmissionDeadline.count());
+  const Heard heard;
+  std::vector<RawConnection> connections;
+  for (std::size_t i = 0; i < rpc::kMaxWaiting; ++i) connections.emplace_back(node.transport->address());
+  std::this_thread::sleep_for(2 * rpc::kCrowdedAdmissionDeadline);
+  CHECK_FALSE(heard.has(crowded));
+  connections.emplace_back(node.transport->address());
+  CHECK(connections.front().wait_closed(kCloseTime));
+  CHECK(heard.has(crowded));
 }
 
 TEST_CASE("a connection carries one call") {

@@ -1,13 +1,12 @@
 // Links between nodes that show one another certificates.
 #include <doctest/doctest.h>
 
-#include <mutex>
 #include <string>
 
 #include "../trust/issued.h"
+#include "heard.h"
 #include "raw_peer.h"
 #include "recorder.h"
-#include "square/log.h"
 #include "transport/grpc/ask.h"
 #include "transport/grpc/handshake.h"
 
@@ -37,31 +36,6 @@ bool carries(Node& tail, Node& head, const std::string& from, const std::string&
   tail.transport->send(out, large_block(100'000));
   return head.recorder.wait(*in, [](const LinkRecord& record) { return record.received == 1; });
 }
-
-// What is logged while it is there.
-class Heard {
- public:
-  Heard() {
-    set_log_sink(
-        [this](LogLevel /*level*/, const LogFields& /*fields*/, std::string_view message) {
-          const std::lock_guard lock(mutex_);
-          said_ += std::string(message) + '\n';
-        },
-        LogLevel::kWarning);
-  }
-  ~Heard() { set_log_sink(nullptr); }
-  Heard(const Heard&) = delete;
-  Heard& operator=(const Heard&) = delete;
-
-  [[nodiscard]] bool has(std::string_view text) const {
-    const std::lock_guard lock(mutex_);
-    return said_.find(text) != std::string::npos;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::string said_;
-};
 
 // Why a link from `tail` to `name` at `head` does not come up.
 Status refusal(Node& tail, Node& head, const std::string& name) {

@@ -122,7 +122,7 @@ TEST_CASE("nobody at the address: told in bounded time, by name") {
   const Status unanswered = node.recorder.wait_down(mute);
   CHECK(unanswered.code() == StatusCode::kUnavailable);
   CHECK(contains(unanswered.message(), "cannot reach node \"b\" at " + silent.address()));
-  CHECK(std::chrono::steady_clock::now() - begin < rpc::kConnectDeadline + 1s);
+  CHECK(std::chrono::steady_clock::now() - begin < rpc::kConnectDeadline + rpc::kHandshakeDeadline + 1s);
 
   const Status nonsense = node.recorder.wait_down(node.transport->open_link("b", "no such host.invalid:1"));
   CHECK(nonsense.code() == StatusCode::kUnavailable);
