@@ -23,7 +23,7 @@ MESSAGES = [
     protocol.Join("a", "10.0.0.1:1", "10.1.0.1:0", "pem", paced=False),
     protocol.Seats((SEAT, SEAT), None, 3, 1.0),
     protocol.Seats((protocol.Seat(1, "t", ("a",), 0, None, 8, 1.0, "all_reduce"),), None, 3, 1.0),
-    protocol.Prepare(1),
+    protocol.Prepare(1, 2),
     protocol.Begin(1, 12.5, 3.0),
     protocol.Verify(1),
 ]

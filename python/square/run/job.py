@@ -202,7 +202,7 @@ class _Job:
             self.mailbox.call(lambda: controller.set_policy(changed))
         plan = controller.plan()
         assert plan is not None
-        self._send_all(Prepare(number))
+        self._send_all(Prepare(number, plan.epoch))
         self._gather(Prepared, "prepared")
         measurement = Measurement(self._scenario, plan, foreseen, self._options.seed, policy)
         self._display.begin(policy, measurement.expectations(), measurement.total_bytes)

@@ -71,9 +71,10 @@ class Seats:
 
 @dataclass(frozen=True)
 class Prepare:
-    """Overwrite the destinations' buffers."""
+    """Overwrite the destinations' buffers, and have the links of this plan up, or of a later one."""
 
     run: int
+    epoch: int
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,9 @@ from square.run.protocol import (
 )
 
 PROGRESS_SECONDS = 0.5
+# What is measured is an overlay that runs: it begins when its links are up, but waits no longer.
+LINKS_SECONDS = 10.0
+LINKS_LOOK_SECONDS = 0.02
 # How long an orderly end may take before the process ends anyway.
 STOP_SECONDS = 1.8
 
@@ -145,6 +148,7 @@ class Worker:
             case Prepare():
                 for member in self._members:
                     member.clear(command.run)
+                self._wait_for_links(command.epoch)
                 if self._interfaces is not None:
                     self._interfaces.begin()
                 self.report(Prepared(command.run))
@@ -164,6 +168,17 @@ class Worker:
             member = Member(self.node, seat, command.timeout_seconds)
             self._members.append(member)
             member.fill(command)
+
+    def _wait_for_links(self, epoch: int) -> None:
+        """Those from this node that the plan of that epoch uses."""
+        assert self.node is not None
+        deadline = time.monotonic() + LINKS_SECONDS
+        while time.monotonic() < deadline:
+            metrics = self.node.metrics()
+            used = [link for link in metrics["links"] if link["direction"] == "out" and link["planned_bps"]]
+            if (metrics["epoch"] or 0) >= epoch and all(link["is_up"] for link in used):
+                return
+            time.sleep(LINKS_LOOK_SECONDS)
 
     def _begin(self, command: Begin) -> None:
         """Returns when all members' threads have ended."""
