@@ -12,7 +12,7 @@ from square.errors import DataLossError
 from square.run import admission, payload, protocol
 from square.run.measurement import Measurement
 from square.run.outcome import Totals, jain, mean, ratio
-from square.run.processes import Gone, Said, Workers
+from square.run.processes import Gone, Said, Workers, local_command
 from square.run.progress import Lines
 from square.run.stillness import Stillness
 
@@ -21,6 +21,7 @@ MESSAGES = [
     protocol.Wire(("link set lo up",), ("qdisc add dev to1 root tbf",), {"to1": "b"}),
     protocol.Join("a", "127.0.0.1:1"),
     protocol.Join("a", "10.0.0.1:1", "10.1.0.1:0", "pem", paced=False),
+    protocol.Clock(3),
     protocol.Seats((SEAT, SEAT), None, 3, 1.0),
     protocol.Seats((protocol.Seat(1, "t", ("a",), 0, None, 8, 1.0, "all_reduce"),), None, 3, 1.0),
     protocol.Prepare(1, 2),
@@ -31,7 +32,8 @@ EVENTS = [
     protocol.Isolated(),
     protocol.Wired(),
     protocol.Counted(1, (protocol.LinkCounters("b", 1 << 40, 3, 4),), 5),
-    protocol.Joined("127.0.0.1:2"),
+    protocol.Joined("127.0.0.1:2", "0.1.0"),
+    protocol.Clocked(3, 4.5),
     protocol.Ready(),
     protocol.Prepared(1),
     protocol.Progress(1, 1 << 40),
@@ -140,7 +142,7 @@ def test_memory_is_known_here() -> None:
 def test_workers_say_what_went_wrong_and_are_gone() -> None:
     heard: queue.SimpleQueue[Said | Gone] = queue.SimpleQueue()
     workers = Workers(heard.put)
-    workers.start("a")
+    workers.start("a", local_command())
     workers.send("a", protocol.Join("a", "127.0.0.1:1"))
     said = heard.get(timeout=20)
     assert isinstance(said, Said)

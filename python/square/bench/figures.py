@@ -13,7 +13,7 @@ from pathlib import Path
 
 from square._core import Collective, Policy, Scenario, Topology
 from square.errors import NotFoundError
-from square.run.network import MODES, NETNS
+from square.run.network import MACHINES, MODES, NETNS
 
 MBPS = 1e6
 MEAN_BPS = 10 * MBPS
@@ -61,8 +61,9 @@ class Point:
 
 PLAN = "plan"
 SIMULATION = "simulation"
-# How a figure can be measured: computed, by nodes in virtual time, or on one of the networks of `square run`.
-WAYS = (PLAN, SIMULATION, *MODES)
+# How a figure can be measured: computed, by nodes in virtual time, on one of the networks of `square run`, or
+# on other machines.
+WAYS = (PLAN, SIMULATION, *MODES, MACHINES)
 
 
 @dataclass(frozen=True)
@@ -243,13 +244,16 @@ GLOO_BYTES = 12_500_000
 
 
 def figure_gloo(size: Size) -> Iterator[Point]:
-    """Square's backend and Gloo on the overlay of 3c, by the same script of torch."""
-    for op in ("broadcast", "all_reduce", "diloco"):
+    """Square's backend and Gloo on the overlay of 3c, by the same script of torch.
+
+    Rounds of DiLoCo and Di-PS are planned as the all-reduce of their bytes, which neither is quicker than.
+    """
+    for op in ("broadcast", "all_reduce", "diloco", "parameter_server"):
         for seed in range(1, size.seeds + 1):
             topology = _datacenters(seed)
             size_bytes = _scaled(GLOO_BYTES, size)
             root = topology.nodes[0].name if op == "broadcast" else None
-            planned = "all_reduce" if op == "diloco" else op
+            planned = "broadcast" if op == "broadcast" else "all_reduce"
             wish = Collective("tenant", planned, root=root, size_bytes=size_bytes)
             scenario = Scenario(topology, Policy("exact"), collectives=[wish])
             lines = tuple(Line(backend, "exact", scenario, backend) for backend in ("square", "gloo"))

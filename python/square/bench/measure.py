@@ -9,6 +9,7 @@ from square.bench import ranks
 from square.bench.figures import PLAN, SIMULATION, Line, Point
 from square.bench.machine import ProcessorUse
 from square.run.job import RunOptions, run_scenario
+from square.run.machines import MachinesFile
 from square.run.progress import Display
 
 # Figure, place, seed, line, way and scale: what was measured once need not be again.
@@ -23,7 +24,7 @@ class Measurement:
     place: str
     seed: int
     line: str
-    way: str  # "plan", "simulation", or how the overlay was emulated: "pace", "netns"
+    way: str  # "plan", "simulation", how the overlay was emulated: "pace", "netns"; or "machines"
     scale: float  # of the paper's bytes
     planned_seconds: tuple[float, ...]  # empty: who moved the bytes planned nothing
     bound_seconds: tuple[float, ...]  # no plan at all is sooner in the slowest; 0 where there is none
@@ -59,8 +60,10 @@ class Measurement:
         return Measurement(**fields)
 
 
-def measure(point: Point, line: Line, way: str, display: Display) -> Measurement:
-    """Blocks for as long as it takes. Raises what planning and running raise."""
+def measure(
+    point: Point, line: Line, way: str, display: Display, machines: MachinesFile | None = None
+) -> Measurement:
+    """Blocks for as long as it takes. Raises what planning and running raise. `machines`: for that way."""
     plan = planning.plan(line.scenario, policy=line.policy)
     bounds = [8 * c.size_bytes / c.bound_bps if c.bound_bps > 0 else 0.0 for c in plan.collectives]
     planned = Measurement(
@@ -82,10 +85,9 @@ def measure(point: Point, line: Line, way: str, display: Display) -> Measurement
     if line.backend is not None:
         return _measured_by_ranks(planned, point, line)
     use = ProcessorUse()
-    outcome = run_scenario(
-        line.scenario, RunOptions(policies=(line.policy,), seed=point.seed, emulate=way), display
-    )
-    busy = use.busy()
+    options = RunOptions(policies=(line.policy,), seed=point.seed, emulate=way, machines=machines)
+    outcome = run_scenario(line.scenario, options, display)
+    busy = use.busy() if machines is None else None
     done = outcome.policies[0].collectives
     return Measurement(
         **{

@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from square.bench import results
-from square.bench.figures import FIGURES, Line, Point, Size
+from square.bench.figures import FIGURES, Figure, Line, Point, Size
 from square.bench.live import EXPERIMENTS, Course
 from square.bench.measure import Measurement, measure
 from square.bench.ranks import check_torch
 from square.errors import FailedPreconditionError, InvalidArgumentError
+from square.run.machines import MachinesFile
 from square.run.network import NETNS
 from square.run.progress import Display
 
@@ -31,6 +32,7 @@ class Session:
     way: str  # one of figures.WAYS
     size: Size
     folder: Path
+    machines: MachinesFile | None
     say: Callable[[str], None]
     display: Callable[[], Display]
 
@@ -70,11 +72,24 @@ class Session:
             return f"it is only run: --emulate {' or '.join(figure.ways)}"
         if figure.data is not None and getattr(self.size, figure.data) is None:
             return f"it needs --{figure.data}"
+        if self.machines is not None:
+            return self._nowhere(figure)
         if name == "gloo":
             try:
                 check_torch()
             except FailedPreconditionError as error:
                 return str(error)
+        return None
+
+    def _nowhere(self, figure: Figure) -> str | None:
+        """That a node of it is on none of the machines."""
+        assert self.machines is not None
+        try:
+            for point in figure.points(self.size):
+                for line in point.lines:
+                    self.machines.check(line.scenario)
+        except InvalidArgumentError as error:
+            return str(error)
         return None
 
     def _measure_figures(self, names: list[str], found: Found) -> None:
@@ -86,7 +101,7 @@ class Session:
             if one is None:
                 place = f"figure {point.figure}, {point.place}, seed {point.seed}, {line.name}"
                 self.say(f"{number} of {len(wanted)}: {place}")
-                one = measure(point, line, self.way, self.display())
+                one = measure(point, line, self.way, self.display(), self.machines)
                 known.add(one)
             found.measurements.append(one)
 

@@ -84,6 +84,15 @@ def add_output(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help=f"also write {what} as JSON to this file")
 
 
+def add_machines(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--machines",
+        type=Path,
+        metavar="FILE",
+        help="run each node on the machine that this file names for it (TOML, docs/running.md), over ssh",
+    )
+
+
 def add_scale_bytes(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--scale-bytes", type=positive_float, metavar="F", help="send F times the bytes of the scenario"

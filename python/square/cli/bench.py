@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from square.cli import arguments, documents, text
 from square.errors import FailedPreconditionError
-from square.run.network import MODES
+from square.run.machines import MachinesFile
+from square.run.network import MACHINES, MODES
 from square.run.progress import display_for
 
 if TYPE_CHECKING:
@@ -29,15 +30,16 @@ def add_parser(commands: arguments.Commands) -> None:
         "bench",
         "measure the figures of the paper on this machine, and more",
         "Completion times of the paper's evaluation (docs/evaluation.md): as they are planned, with\n"
-        "--simulate as nodes take in virtual time, or with --emulate as they are measured, every byte\n"
-        "compared. Beyond the paper: a network of 63 regions,\n"
+        "--simulate as nodes take in virtual time, or with --emulate or --machines as they are measured,\n"
+        "every byte compared. Beyond the paper: a network of 63 regions,\n"
         "and, with --emulate netns, Gloo on the same overlay, tenants that come and go (fairness), one that\n"
         "is greedy, a link that fades, a relay that dies, a controller that is away.\n"
         "Results are kept in a folder as they come: the same command goes on where it was interrupted. Ends\n"
         "with a table, report.json and report.html.",
         "  square bench 2a 3c\n"
         "  square bench all --topologies zoo\n"
-        "  sudo square bench 2a fairness --emulate netns --quick",
+        "  sudo square bench 2a fairness --emulate netns --quick\n"
+        "  square bench 3c --machines machines.toml",
     )
     names = (*PAPER, *BEYOND)
     parser.add_argument(
@@ -98,17 +100,20 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
         help="run each point: pace on the loopback, netns in network namespaces whose links the kernel "
         "shapes (root)",
     )
+    arguments.add_machines(how)
 
 
 def execute(options: argparse.Namespace) -> int:
     from square.bench import Session, report
 
     draws = _can_draw(options)  # said before anything is measured
-    way = options.emulate or (SIMULATION if options.simulate else PLAN)
+    machines = None if options.machines is None else MachinesFile.read(options.machines)
+    way = MACHINES if machines else options.emulate or (SIMULATION if options.simulate else PLAN)
     session = Session(
         way,
         _size(options),
         options.into,
+        machines,
         say=lambda words: _say(options, words),
         display=lambda: display_for(sys.stderr, quiet=options.quiet or way in (PLAN, SIMULATION)),
     )
@@ -140,7 +145,7 @@ def _can_draw(options: argparse.Namespace) -> bool:
 def _size(options: argparse.Namespace) -> "Size":
     from square.bench import Size
 
-    runs = options.simulate or options.emulate is not None
+    runs = options.simulate or options.emulate is not None or options.machines is not None
     zoo, regions = options.topologies, options.regions
     if os.environ.get("SQUARE_DATA"):
         data = Path(os.environ["SQUARE_DATA"])

@@ -1,4 +1,4 @@
-"""`square run`: make it happen, on this machine."""
+"""`square run`: make it happen, on this machine or on others."""
 
 import argparse
 import sys
@@ -9,6 +9,7 @@ from square.cli import arguments, bundled, documents, text
 from square.errors import InvalidArgumentError
 from square.run import operations, payload, sums
 from square.run.job import RunOptions, run_scenario
+from square.run.machines import MachinesFile
 from square.run.network import MODES, NETNS, PACE
 from square.run.outcome import RunOutcome
 from square.run.progress import display_for
@@ -22,10 +23,12 @@ def add_parser(commands: arguments.Commands) -> None:
         "Starts a controller and one process for every node of the overlay on this machine, runs all\n"
         "broadcasts of the scenario at once, and compares every destination's bytes with the source's.\n"
         "Links are paced to their capacity by the nodes; no root is needed. With --emulate netns every\n"
-        "node has a network namespace of its own and the kernel shapes the links between them.",
+        "node has a network namespace of its own and the kernel shapes the links between them; with\n"
+        "--machines it runs on a machine of its own, over ssh.",
         "  square run scenario.toml --compare square,shortest-path,mcf --input video.mp4\n"
         "  square run butterfly --compare exact,exact:trees\n"
-        "  sudo square run scenario.toml --emulate netns",
+        "  sudo square run scenario.toml --emulate netns\n"
+        "  square run scenario.toml --machines machines.toml",
     )
     parser.add_argument("scenario", type=Path, metavar="SCENARIO", help=bundled.HELP)
     which = parser.add_mutually_exclusive_group()
@@ -58,13 +61,15 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="end with an error after this long (default: ten times the plan and a minute)",
     )
-    parser.add_argument(
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
         "--emulate",
         choices=MODES,
         default=PACE,
         help="pace: loopback, paced by the nodes; netns: network namespaces joined by links that the "
         "kernel shapes, needs root (default pace)",
     )
+    arguments.add_machines(where)
     parser.add_argument(
         "--unpaced", action="store_true", help="with netns: nodes do not pace, the kernel's shaper is alone"
     )
@@ -101,6 +106,7 @@ def run(
         options.timeout,
         emulate=options.emulate,
         paced=not options.unpaced,
+        machines=MachinesFile.read(options.machines) if options.machines is not None else None,
     )
     outcome = run_scenario(scenario, settings, display_for(sys.stderr, quiet=options.quiet))
     if options.output is not None:

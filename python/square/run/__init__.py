@@ -1,4 +1,4 @@
-"""``square run``: one process per node of an overlay, on this machine.
+"""``square run``: one process per node of an overlay, on this machine or, over ssh, on others.
 
 admission    what is refused before anything starts
 job          the parent: starts workers, drives them through the policies, measures
@@ -8,6 +8,8 @@ protocol     the lines that the two exchange
 processes    children that are always ended
 operations   who gives and who gets, in each operation that can be run
 network      what is between the nodes: loopback, or a network of the kernel's
+machines     nodes on other machines, over ssh
+clocks       the time that those show
 namespaces   network namespaces that leave nothing behind
 wiring       an overlay as lines for ip and tc
 interfaces   a worker's end of the wiring, and what the kernel counts there

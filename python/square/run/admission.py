@@ -21,8 +21,12 @@ MAX_MEMORY_SHARE = 0.8
 _MEMORY_FILE = Path("/proc/meminfo")
 
 
-def check(scenario: Scenario, policies: Sequence[str], input_file: Path | None = None) -> None:
-    """Raises where the scenario cannot be run on this machine."""
+def check(
+    scenario: Scenario, policies: Sequence[str], input_file: Path | None = None, *, elsewhere: bool = False
+) -> None:
+    """Raises where the scenario cannot be run on this machine, or `elsewhere`, on others."""
+    if elsewhere and input_file is not None:
+        raise InvalidArgumentError("--input is a file of this machine, and --machines names others")
     nodes = scenario.topology.node_count
     if nodes > MAX_NODES:
         raise ResourceExhaustedError(
@@ -42,6 +46,8 @@ def check(scenario: Scenario, policies: Sequence[str], input_file: Path | None =
             f"scenario {scenario.name}: its collectives have {seats} members together; "
             f"`square run` takes at most {MAX_SEATS}"
         )
+    if elsewhere:
+        return
     _check_memory(sum(operations.buffers(c.op, len(c.members)) * c.size_bytes for c in scenario.collectives))
 
 

@@ -4,18 +4,21 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from square._core import Controller, Plan, Scenario, make_plan
+from square._core import Controller, Plan, Scenario, __version__, make_plan
+from square.errors import FailedPreconditionError
 from square.run import admission, operations
+from square.run.clocks import Clocks
 from square.run.interruption import signals_to
+from square.run.machines import Machines, MachinesFile
 from square.run.mailbox import CALL_THREAD_NAME, Mailbox
 from square.run.measurement import Measurement
-from square.run.network import PACE, network_for
+from square.run.network import NETNS, PACE, Loopback, Namespaces, Network
 from square.run.outcome import PolicyOutcome, RunOutcome
 from square.run.processes import Workers
 from square.run.progress import Display
 from square.run.protocol import (
-    ISOLATED,
     Begin,
     Counted,
     Digest,
@@ -47,6 +50,8 @@ CONTROLLER_STOP_SECONDS = 1.0
 
 _SHOWN_NODES = 5
 
+Kind = TypeVar("Kind", bound=Event)
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -56,17 +61,18 @@ class RunOptions:
     timeout_seconds: float | None = None
     emulate: str = PACE  # or NETNS
     paced: bool = True  # False: with NETNS only
+    machines: MachinesFile | None = None  # where nodes run; None: here
 
 
 def run_scenario(scenario: Scenario, options: RunOptions, display: Display) -> RunOutcome:
-    """Runs the scenario's collectives on this machine, once under each policy.
+    """Runs the scenario's collectives, once under each policy, on this machine or those of the options.
 
     Main thread only. Raises ``Interrupted`` for SIGINT and SIGTERM, ``UnavailableError`` if
     a worker dies, ``DataLossError`` if a destination has other bytes than its source,
     ``DeadlineExceededError`` past the time limit, and what planning raises. When it returns
     or raises, its processes are gone.
     """
-    admission.check(scenario, options.policies, options.input)
+    admission.check(scenario, options.policies, options.input, elsewhere=options.machines is not None)
     job = _Job(scenario, options, display)
     with signals_to(job.mailbox.notify_signal):
         try:
@@ -74,6 +80,12 @@ def run_scenario(scenario: Scenario, options: RunOptions, display: Display) -> R
         finally:
             display.end()
             job.close()
+
+
+def _network(scenario: Scenario, options: RunOptions) -> Network:
+    if options.machines is not None:
+        return Machines(options.machines, scenario)
+    return Namespaces(scenario, paced=options.paced) if options.emulate == NETNS else Loopback()
 
 
 class _Job:
@@ -84,8 +96,9 @@ class _Job:
         self._display = display
         self._nodes = [node.name for node in scenario.topology.nodes]
         self._served = operations.without_rings(scenario)
-        self._network = network_for(options.emulate, scenario, paced=options.paced)
-        self._workers = Workers(self.mailbox.notify, [ISOLATED] if self._network.isolates else [])
+        self._network = _network(scenario, options)
+        self._workers = Workers(self.mailbox.notify)
+        self._clocks = Clocks()
         self._controller: Controller | None = None
 
     def run(self) -> RunOutcome:
@@ -135,13 +148,15 @@ class _Job:
         first = with_variant(self._served, self._options.policies[0])
         self.mailbox.has_workers = True
         for node in self._nodes:
-            self._workers.start(node)
+            self._workers.start(node, self._network.command(node))
         if self._network.isolates:
             self._wire()
         self._controller = controller = self.mailbox.call(lambda: self._network.controller(first))
         for node in self._nodes:
             self._workers.send(node, self._network.join(node, controller.address))
-        self._gather(Joined, "joined")
+        self._check_versions(self._gather(Joined, "joined"))
+        if not self._network.shares_clock:
+            self._clocks.measure(self._nodes, self._workers, self.mailbox)
         self.mailbox.call(lambda: controller.wait_for_nodes(self._nodes, self.mailbox.left_seconds))
         file = None if self._options.input is None else str(self._options.input.absolute())
         for node in self._nodes:
@@ -179,9 +194,17 @@ class _Job:
             )
         return tuple(seats)
 
-    def _gather(self, kind: type[Event], what: str) -> None:
-        """Waits until every node has said so."""
+    def _check_versions(self, joined: dict[str, Joined]) -> None:
+        for node, there in joined.items():
+            if there.version != __version__:
+                raise FailedPreconditionError(
+                    f"node {node} has square {there.version}, and this is {__version__}: install one on both"
+                )
+
+    def _gather(self, kind: type[Kind], what: str) -> dict[str, Kind]:
+        """Waits until every node has said so; what, by node."""
         missing = set(self._nodes)
+        all_said: dict[str, Kind] = {}
 
         def names() -> str:
             shown = sorted(missing)[:_SHOWN_NODES]
@@ -190,7 +213,9 @@ class _Job:
         while missing:
             said = self.mailbox.next(names)
             if isinstance(said.event, kind):
+                all_said[said.node] = said.event
                 missing.discard(said.node)
+        return all_said
 
     # One policy.
 
@@ -206,8 +231,10 @@ class _Job:
         self._gather(Prepared, "prepared")
         measurement = Measurement(self._scenario, plan, foreseen, self._options.seed, policy)
         self._display.begin(policy, measurement.expectations(), measurement.total_bytes)
-        start = time.monotonic() + START_LEAD_SECONDS
-        self._send_all(Begin(number, start, self.mailbox.left_seconds + MEMBER_GRACE_SECONDS))
+        start = time.monotonic() + START_LEAD_SECONDS + self._clocks.longest_round_trip
+        for node in self._nodes:
+            at, limit = self._clocks.there(node, start), self.mailbox.left_seconds + MEMBER_GRACE_SECONDS
+            self._workers.send(node, Begin(number, at, limit))
         self._watch(measurement, number, start)
         self._display.end()
         self._send_all(Verify(number))
@@ -229,7 +256,8 @@ class _Job:
             for words in (*stillness.note(said.node, now), *stillness.look(now)):
                 self._display.say(words)
             if isinstance(event, Finished) and event.run == run:
-                measurement.take_finish(event.collective, event.rank, event.at - start)
+                at = self._clocks.here(said.node, event.at)
+                measurement.take_finish(event.collective, event.rank, at - start)
                 stillness.note_finished(said.node)
             elif isinstance(event, Progress) and event.run == run:
                 delivered[said.node] = event.delivered_bytes
@@ -237,6 +265,6 @@ class _Job:
                 continue
             self._display.update(now - start, sum(delivered.values()), measurement.destinations_done())
 
-    def _send_all(self, command: Prepare | Begin | Verify) -> None:
+    def _send_all(self, command: Prepare | Verify) -> None:
         for node in self._nodes:
             self._workers.send(node, command)

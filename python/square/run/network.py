@@ -7,11 +7,13 @@ from typing import Any, Protocol
 
 from square._core import Controller, Identity, Scenario
 from square.run import namespaces, wiring
-from square.run.protocol import Counted, Join, LinkCounters, Wire
+from square.run.processes import local_command
+from square.run.protocol import ISOLATED, Counted, Join, LinkCounters, Wire
 
 PACE = "pace"
 NETNS = "netns"
 MODES = (PACE, NETNS)
+MACHINES = "machines"  # of their own: no emulation
 
 _DEFAULT_CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 _LOOPBACK_MTU = Path("/sys/class/net/lo/mtu")
@@ -93,7 +95,14 @@ class Network(Protocol):
         """Whether each worker enters a network of its own and is wired."""
 
     @property
+    def shares_clock(self) -> bool:
+        """Whether all workers' monotonic clocks are this process's."""
+
+    @property
     def outcome(self) -> NetworkOutcome: ...
+    def command(self, node: str) -> list[str]:
+        """Of the worker."""
+
     def wire(self, process_ids: Mapping[str, int]) -> dict[str, Wire]:
         """Makes what is between the workers' networks; what each node has to do in its own."""
 
@@ -107,6 +116,7 @@ class Loopback:
     """Nothing is made: nodes share the machine's loopback and pace themselves."""
 
     isolates: bool = field(default=False, init=False)
+    shares_clock: bool = field(default=True, init=False)
 
     @property
     def outcome(self) -> NetworkOutcome:
@@ -116,6 +126,9 @@ class Loopback:
             mtu_bytes=int(text) if (text := _read(_LOOPBACK_MTU)) else None,
             congestion_control=_read(_DEFAULT_CONGESTION_CONTROL) or "unknown",
         )
+
+    def command(self, node: str) -> list[str]:
+        return local_command()
 
     def wire(self, process_ids: Mapping[str, int]) -> dict[str, Wire]:
         return {}
@@ -138,6 +151,7 @@ class Namespaces:
     """
 
     isolates = True
+    shares_clock = True
 
     def __init__(self, scenario: Scenario, *, paced: bool) -> None:
         namespaces.check_possible()
@@ -168,6 +182,9 @@ class Namespaces:
         finally:
             trial.close()
 
+    def command(self, node: str) -> list[str]:
+        return local_command(ISOLATED)
+
     def wire(self, process_ids: Mapping[str, int]) -> dict[str, Wire]:
         lines = self._wiring.controller(process_ids)
         self._own.run(lambda: namespaces.run_batch("ip", lines))
@@ -184,10 +201,6 @@ class Namespaces:
 
     def close(self) -> None:
         self._own.close()
-
-
-def network_for(mode: str, scenario: Scenario, *, paced: bool) -> Network:
-    return Namespaces(scenario, paced=paced) if mode == NETNS else Loopback()
 
 
 def _read(file: Path) -> str:

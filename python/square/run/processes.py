@@ -23,6 +23,9 @@ ASKED_SECONDS = 2.0
 TOLD_SECONDS = 0.5
 FORCED_SECONDS = 1.0
 
+# What a worker runs, with the process id of its parent, or 0 where that is on another machine.
+MODULE = "square.run.worker"
+
 _READ_BYTES = 1 << 16
 _KEPT_COMPLAINTS = 20
 _REAP_SECONDS = 2.0
@@ -64,6 +67,11 @@ class _Child:
     open_pipes: int = 2
 
 
+def local_command(*arguments: str) -> list[str]:
+    """A worker on this machine, with these arguments."""
+    return [sys.executable, "-P", "-m", MODULE, str(os.getpid()), *arguments]
+
+
 class Workers:
     """Runs `square.run.worker` processes. What they say goes to ``notify``, from one thread.
 
@@ -71,9 +79,8 @@ class Workers:
     them ends.
     """
 
-    def __init__(self, notify: Callable[[Said | Gone], None], arguments: Sequence[str] = ()) -> None:
+    def __init__(self, notify: Callable[[Said | Gone], None]) -> None:
         self._notify = notify
-        self._arguments = arguments  # of every worker, after this process's id
         self._children: dict[str, _Child] = {}
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe()
@@ -82,11 +89,11 @@ class Workers:
         self._lock = threading.Lock()
         self._reader.start()
 
-    def start(self, node: str) -> None:
+    def start(self, node: str, command: Sequence[str]) -> None:
         # Its own process group: a terminal's Ctrl-C is ours to handle.
         try:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "square.run.worker", str(os.getpid()), *self._arguments],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """The lines between `square run` and its workers: one JSON object each.
 
 Commands go down a worker's standard input, events come up its standard output. Times are
-of the machine's monotonic clock, which all processes share.
+of the worker's machine's monotonic clock, which processes of one machine share.
 """
 
 import json
@@ -57,6 +57,14 @@ class Join:
     bind_address: str = "127.0.0.1:0"
     pem: str = ""  # of the run's own identity; empty: none
     paced: bool = True
+    advertised_address: str = ""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Say what time it is."""
+
+    number: int
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,13 @@ class Wired:
 @dataclass(frozen=True)
 class Joined:
     address: str
+    version: str  # of the package there
+
+
+@dataclass(frozen=True)
+class Clocked:
+    number: int
+    at: float
 
 
 @dataclass(frozen=True)
@@ -167,8 +182,10 @@ class Failed:
     message: str
 
 
-Command = Wire | Join | Seats | Prepare | Begin | Verify
-Event = Isolated | Wired | Joined | Ready | Prepared | Progress | Finished | Counted | Digest | Failed
+Command = Wire | Join | Clock | Seats | Prepare | Begin | Verify
+Event = (
+    Isolated | Wired | Joined | Clocked | Ready | Prepared | Progress | Finished | Counted | Digest | Failed
+)
 
 _COMMANDS: dict[str, type[Command]] = {kind.__name__: kind for kind in get_args(Command)}
 _EVENTS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}

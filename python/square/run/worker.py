@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from typing import BinaryIO
 
-from square._core import Communicator, Identity, Node
+from square._core import Communicator, Identity, Node, __version__
 from square.errors import SquareError
 from square.run import namespaces, operations, payload, sums
 from square.run.interfaces import Interfaces
@@ -22,6 +22,8 @@ from square.run.processes import die_with
 from square.run.protocol import (
     ISOLATED,
     Begin,
+    Clock,
+    Clocked,
     Command,
     Digest,
     Event,
@@ -138,10 +140,13 @@ class Worker:
                     command.node,
                     command.controller,
                     bind_address=command.bind_address,
+                    advertised_address=command.advertised_address,
                     identity=Identity.from_pem(command.pem) if command.pem else None,
                     paced=command.paced,
                 )
-                self.report(Joined(self.node.address))
+                self.report(Joined(self.node.address, __version__))
+            case Clock():
+                self.report(Clocked(command.number, time.monotonic()))
             case Seats():
                 self._take(command)
                 self.report(Ready())
@@ -230,7 +235,8 @@ def _carry_out(worker: Worker, commands: "queue.SimpleQueue[Command]") -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    die_with(int(sys.argv[1]))
+    if (parent := int(sys.argv[1])) != 0:
+        die_with(parent)
     # Whatever else writes to standard output must not mix with the events.
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
