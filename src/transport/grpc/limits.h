@@ -43,7 +43,7 @@ inline constexpr std::size_t kMaxWaitingPongs = 4;
 // that is later than whoever dials gives up. Where more than kMaxWaiting have carried none, the second
 // deadline holds.
 inline constexpr std::size_t kMaxConnections = 2 * kMaxIncomingChannels;
-inline constexpr std::size_t kMaxWaiting = 256;
+inline constexpr std::size_t kMaxWaiting = 1024;
 inline constexpr std::chrono::milliseconds kAdmissionDeadline = kConnectDeadline + kHandshakeDeadline;
 inline constexpr std::chrono::milliseconds kCrowdedAdmissionDeadline{750};
 // So is one, from either end, that carries none any more for so long: a write that waits in a full socket

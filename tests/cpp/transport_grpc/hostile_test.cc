@@ -112,6 +112,15 @@ class Friend {
   std::thread sender_;
 };
 
+// How many files this process may have open, after asking for more.
+rlim_t more_descriptors() {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = std::min<rlim_t>(files.rlim_max, 8192);
+  setrlimit(RLIMIT_NOFILE, &files);
+  return files.rlim_cur;
+}
+
 void ignore_frames(Node& node) {
   node.recorder.frame_hook = [](LinkHandle, const Frame&) {};
 }
@@ -146,6 +155,10 @@ TEST_CASE("half-open connections and random bytes are closed, others are not") {
 }
 
 TEST_CASE("connections that open no link are closed sooner where they are a crowd") {
+  if (more_descriptors() < 4 * rpc::kMaxWaiting) {
+    MESSAGE("not run: too few descriptors");
+    return;
+  }
   Node node("b");
   ignore_frames(node);
   const std::string crowded = fmt::format("within {} ms", rpc::kCrowdedAdmissionDeadline.count());
@@ -213,11 +226,7 @@ TEST_CASE("a compressed message is refused and not unpacked") {
 }
 
 TEST_CASE("1,000 calls that stall in the middle of a message are closed, others are not") {
-  rlimit files{};
-  getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = std::min<rlim_t>(files.rlim_max, 8192);
-  setrlimit(RLIMIT_NOFILE, &files);
-  const int calls = files.rlim_cur >= 4096 ? 1000 : 200;
+  const int calls = more_descriptors() >= 4096 ? 1000 : 200;
   Node node("b", impatient());
   ignore_frames(node);
   Friend good(node);
