@@ -116,7 +116,7 @@ class DataPlane {
   // stop() waits for the same.
   void stop(std::function<void()> stopped);
   static constexpr Duration kDrainTime = std::chrono::seconds(1);
-  // Who still waits for the end of an operation has it confirmed over this node, or asks it again.
+  // So that who still waits for the end of an operation has it confirmed over this node, or may ask it again.
   static constexpr Duration kLingerTime = std::chrono::milliseconds(150);
 
   // Where the other nodes listen; replaces what was known for that name. `incarnation` tells the process that

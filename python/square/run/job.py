@@ -61,7 +61,7 @@ class RunOptions:
     timeout_seconds: float | None = None
     emulate: str = PACE  # or NETNS
     paced: bool = True  # False: with NETNS only
-    machines: MachinesFile | None = None  # where nodes run; None: here
+    machines: MachinesFile | None = None  # where nodes run, whatever `emulate` says; None: here
 
 
 def run_scenario(scenario: Scenario, options: RunOptions, display: Display) -> RunOutcome:
