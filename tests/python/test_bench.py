@@ -3,11 +3,12 @@
 import json
 import os
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from commands import square
-from square.bench import FIGURES, Measurement, Point, Size, measure, results
+from square.bench import FIGURES, Measurement, Point, Size, measure, results, together
 from square.bench.figures import POLICIES
 from square.bench.session import NAMES
 from square.cli.bench import BEYOND, PAPER
@@ -51,7 +52,7 @@ def test_over_two_widest_paths_the_shortest_may_be_missing_and_exact_is_never_sl
 
 
 def check_order(point: Point, baselines: tuple[str, ...] = ("shortest-path", "mcf")) -> None:
-    planned = {line.name: measure(point, line, "plan", Silence()) for line in point.lines}
+    planned = planned_lines(point)
     slowest = {line: max(one.planned_seconds) for line, one in planned.items()}
     assert slowest["square"] <= min(slowest[line] for line in baselines) * (1 + 1e-6)
     assert slowest["exact"] <= min(slowest[line] for line in POLICIES) * (1 + 1e-6)
@@ -62,7 +63,7 @@ def check_order(point: Point, baselines: tuple[str, ...] = ("shortest-path", "mc
 def test_twenty_tenants_share_a_measured_network() -> None:
     regions = Path(DATA or "") / "inter-region" / "links.csv"
     (point,) = FIGURES["regions"].points(Size(seeds=1, regions=regions))
-    planned = {line.name: measure(point, line, "plan", Silence()) for line in point.lines}
+    planned = planned_lines(point)
     assert all(len(one.planned_seconds) == 20 for one in planned.values())
     slowest = {name: max(one.planned_seconds) for name, one in planned.items()}
     assert slowest["exact"] <= min(slowest.values()) * (1 + 1e-6)
@@ -78,11 +79,7 @@ def test_the_headline_of_the_paper() -> None:
     """Arpanet19706: maximum multi-commodity flow over square, in the mean of 20 seeds."""
     ratios = []
     for point in FIGURES["3a"].points(Size(seeds=20, is_quick=True, topologies=zoo())):
-        planned = {
-            line.name: measure(point, line, "plan", Silence())
-            for line in point.lines
-            if line.name in ("mcf", "square")
-        }
+        planned = planned_lines(point, ("mcf", "square"))
         ratios.append(max(planned["mcf"].seconds) / max(planned["square"].seconds))
     assert statistics.mean(ratios) >= 3.5
 
@@ -90,20 +87,41 @@ def test_the_headline_of_the_paper() -> None:
 @needs_zoo
 def test_a_planned_all_reduce_is_twice_as_fast_as_a_ring() -> None:
     (point,) = FIGURES["3b"].points(Size(seeds=1, is_quick=True, topologies=zoo()))
-    planned = {line.name: measure(point, line, "plan", Silence()) for line in point.lines}
+    planned = planned_lines(point)
     assert max(planned["planned all-reduce"].seconds) * 2 <= max(planned["exact"].seconds)
+
+
+def planned_lines(point: Point, names: Sequence[str] = ()) -> dict[str, Measurement]:
+    """Those of these names, or all."""
+    lines = [line for line in point.lines if not names or line.name in names]
+    return {one.line: one for one in measure(point, lines, "plan", Silence())}
 
 
 def test_a_point_is_run_and_its_bytes_compared() -> None:
     point = next(FIGURES["3c"].points(Size(seeds=1, is_quick=True, scale_bytes=0.01)))
-    line = point.lines[-1]
-    found = measure(point, line, "pace", Silence())
-    assert len(found.measured_seconds) == len(found.planned_seconds) == 1
-    assert found.seconds == found.measured_seconds
-    assert found.ratio is not None
-    assert found.busy is not None
-    assert 0 < found.busy <= 1
-    assert Measurement.from_document(json.loads(json.dumps(found.to_document()))) == found
+    ((mcf, exact),) = together([line for line in point.lines if line.name in ("mcf", "exact")], "pace")
+    for found, line in zip(measure(point, (mcf, exact), "pace", Silence()), (mcf, exact), strict=True):
+        assert found.line == line.name
+        assert len(found.measured_seconds) == len(found.planned_seconds) == 1
+        assert found.seconds == found.measured_seconds
+        assert found.ratio is not None
+        assert found.busy is not None
+        assert 0 < found.busy <= 1
+        assert Measurement.from_document(json.loads(json.dumps(found.to_document()))) == found
+
+
+def test_lines_of_one_scenario_are_run_by_one_overlay() -> None:
+    point = next(FIGURES["2a"].points(Size(seeds=1)))
+    assert [len(lines) for lines in together(point.lines, "netns")] == [len(POLICIES)]
+    assert [len(lines) for lines in together(point.lines, "plan")] == [1] * len(POLICIES)
+    point = next(FIGURES["gloo"].points(Size(seeds=1)))
+    assert [len(lines) for lines in together(point.lines, "netns")] == [1, 1]
+
+
+@needs_zoo
+def test_rings_are_run_one_by_one() -> None:
+    (point,) = FIGURES["3b"].points(Size(seeds=1, is_quick=True, topologies=zoo()))
+    assert [len(lines) for lines in together(point.lines, "netns")] == [1] * len(point.lines)
 
 
 def test_the_command_writes_reports_and_goes_on_where_it_was(tmp_path: Path) -> None:

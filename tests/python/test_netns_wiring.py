@@ -1,6 +1,7 @@
 """Which lines for ip and tc an overlay becomes: no rights needed."""
 
 import re
+from collections.abc import Iterable
 
 import pytest
 import square
@@ -57,6 +58,29 @@ def test_routes_go_to_neighbours_and_the_controller_only(topology: square.Topolo
     ]
     assert all(f"src {addresses['a']} congctl cubic" in line for line in routes)
     assert wiring.node("far").neighbours == {}
+
+
+def test_nobody_asks_for_hardware_addresses(topology: square.Topology) -> None:
+    """Of those that it was told the kernel keeps 1024 in all namespaces together."""
+    wiring = Wiring(topology)
+    lines = wiring.controller(PROCESS_IDS)
+    ends = re.findall(r"name (\S+) address (\S+) mtu 9000(?: netns (\d+))?", "\n".join(lines))
+    names = {process: name for name, process in PROCESS_IDS.items()}
+    hardware = {(names.get(int(process or 0)), interface): address for interface, address, process in ends}
+    assert len(hardware) == len(set(hardware.values())) == 12
+
+    def known(ip: Iterable[str]) -> set[tuple[str, str, str]]:
+        return {
+            (w[2], w[4], w[6]) for line in ip if (w := line.split())[0] == "neigh" and w[-1] == "permanent"
+        }
+
+    address = {name: wiring.address_of(name) for name in NAMES}
+    assert known(lines) == {(address[n], hardware[n, "control"], f"n{i}") for i, n in enumerate(NAMES)}
+    assert known(wiring.node("a").ip) == {
+        ("10.0.0.1", hardware[None, "n0"], "control"),
+        (address["b"], hardware["b", "to0"], "to1"),
+        (address["c"], hardware["c", "to0"], "to2"),
+    }
 
 
 @pytest.mark.parametrize(

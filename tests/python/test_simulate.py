@@ -73,8 +73,7 @@ def test_the_command_prints_a_table_and_a_document(tmp_path: Path) -> None:
 
 def test_the_figures_of_the_paper_in_virtual_time(tmp_path: Path) -> None:
     point = next(FIGURES["2a"].points(Size(seeds=1, scale_bytes=0.2)))
-    for line in point.lines:
-        one = measure(point, line, "simulation", Silence())
+    for one in measure(point, point.lines, "simulation", Silence()):
         assert one.ratio is not None
         assert 0.9 < one.ratio < 1.35
     both = command("bench", "2a", "--simulate", "--emulate", "pace", "--into", tmp_path)

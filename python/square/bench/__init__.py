@@ -8,7 +8,7 @@ an overlay that changes, ``results`` keeps what was measured, ``session`` goes t
 
 from square.bench.figures import FIGURES, PLAN, Figure, Point, Size
 from square.bench.live import EXPERIMENTS, Course, Experiment
-from square.bench.measure import Measurement, measure
+from square.bench.measure import Measurement, measure, together
 from square.bench.session import Found, Session
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "Session",
     "Size",
     "measure",
+    "together",
 ]

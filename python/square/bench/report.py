@@ -19,9 +19,7 @@ from square.bench.figures import FIGURES, PLAN, SIMULATION, Figure
 from square.bench.live import EXPERIMENTS, Course
 from square.bench.measure import Measurement
 from square.bench.session import Found
-
-# With more of the machine in use a point says little of the network.
-BUSY = 0.9
+from square.run.processors import FULL
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ class Cell:
 
     @property
     def is_bound_by_machine(self) -> bool:
-        return self.busy is not None and self.busy > BUSY
+        return self.busy is not None and self.busy > FULL
 
 
 def cells(measurements: Iterable[Measurement], figure: str) -> list[Cell]:

@@ -45,6 +45,9 @@ class Results(Generic[T]):
     def find(self, key: Hashable) -> T | None:
         return self._known.get(key)
 
+    def get(self, key: Hashable) -> T:
+        return self._known[key]
+
     def add(self, result: T) -> None:
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result.to_document()) + "\n")

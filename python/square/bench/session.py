@@ -7,7 +7,7 @@ from pathlib import Path
 from square.bench import results
 from square.bench.figures import FIGURES, Figure, Line, Point, Size
 from square.bench.live import EXPERIMENTS, Course
-from square.bench.measure import Measurement, measure
+from square.bench.measure import Key, Measurement, measure, together
 from square.bench.ranks import check_torch
 from square.errors import FailedPreconditionError, InvalidArgumentError
 from square.run.machines import MachinesFile
@@ -95,17 +95,21 @@ class Session:
     def _measure_figures(self, names: list[str], found: Found) -> None:
         known = results.measurements(self.folder)
         points = [point for name in names for point in FIGURES[name].points(self.size)]
-        wanted = [(point, line) for point in points for line in point.lines]
-        for number, (point, line) in enumerate(wanted, start=1):
-            one = known.find(self._key(point, line))
-            if one is None:
-                place = f"figure {point.figure}, {point.place}, seed {point.seed}, {line.name}"
-                self.say(f"{number} of {len(wanted)}: {place}")
-                one = measure(point, line, self.way, self.display(), self.machines)
-                known.add(one)
-            found.measurements.append(one)
+        count, number = sum(len(point.lines) for point in points), 0
+        for point in points:
+            unknown = [line for line in point.lines if known.find(self._key(point, line)) is None]
+            number += len(point.lines) - len(unknown)
+            for lines in together(unknown, self.way):
+                number += len(lines)
+                what = ", ".join(line.name for line in lines)
+                self.say(
+                    f"{number} of {count}: figure {point.figure}, {point.place}, seed {point.seed}, {what}"
+                )
+                for one in measure(point, lines, self.way, self.display(), self.machines):
+                    known.add(one)
+            found.measurements += (known.get(self._key(point, line)) for line in point.lines)
 
-    def _key(self, point: Point, line: Line) -> tuple[str, str, int, str, str, float]:
+    def _key(self, point: Point, line: Line) -> Key:
         return point.figure, point.place, point.seed, line.name, self.way, point.scale_bytes
 
     def _run_experiments(self, names: list[str], found: Found) -> None:

@@ -6,6 +6,7 @@ from square.cli import text
 from square.run import wiring
 from square.run.network import NetworkOutcome
 from square.run.outcome import PolicyOutcome, RunOutcome, Totals, ratio
+from square.run.processors import FULL
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,6 +71,9 @@ def _print_policy(policy: PolicyOutcome, console: "Console") -> None:
             f"  network: {text.count(policy.traffic.dropped_packets, 'packet')} dropped by shapers, "
             f"{text.count(policy.traffic.retransmitted_segments, 'segment')} sent again by TCP"
         )
+    if policy.busy is not None:
+        limits = ": it may be what limited, not the network" if policy.busy > FULL else ""
+        console.print(f"  machine: {text.percent(policy.busy)} busy{limits}")
     console.print()
 
 

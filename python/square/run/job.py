@@ -17,6 +17,7 @@ from square.run.measurement import Measurement
 from square.run.network import NETNS, PACE, Loopback, Namespaces, Network
 from square.run.outcome import PolicyOutcome, RunOutcome
 from square.run.processes import Workers
+from square.run.processors import ProcessorUse
 from square.run.progress import Display
 from square.run.protocol import (
     Begin,
@@ -45,6 +46,8 @@ TIME_LIMIT_SECONDS = 60.0
 START_LEAD_SECONDS = 0.25
 # A member waits this much longer than the run, which knows better what was missing.
 MEMBER_GRACE_SECONDS = 10.0
+# How often it is looked whether the controller has made the policy's own plan.
+PLAN_LOOK_SECONDS = 0.02
 # How long the controller may take to close.
 CONTROLLER_STOP_SECONDS = 1.0
 
@@ -225,8 +228,7 @@ class _Job:
         if number > 0:
             changed = with_variant(self._served, policy).policy
             self.mailbox.call(lambda: controller.set_policy(changed))
-        plan = controller.plan()
-        assert plan is not None
+        plan = self.mailbox.call(lambda: _own_plan(controller, self.mailbox.left_seconds))
         self._send_all(Prepare(number, plan.epoch))
         self._gather(Prepared, "prepared")
         measurement = Measurement(self._scenario, plan, foreseen, self._options.seed, policy)
@@ -250,6 +252,8 @@ class _Job:
     def _watch(self, measurement: Measurement, run: int, start: float) -> None:
         delivered: dict[str, int] = {}
         stillness = Stillness((node for c in self._scenario.collectives for node in c.members), start)
+        time.sleep(max(0.0, start - time.monotonic()))  # the wait is no use of the machine
+        use = ProcessorUse()
         while not measurement.is_finished:
             said = self.mailbox.next(measurement.missing)
             event, now = said.event, time.monotonic()
@@ -264,7 +268,20 @@ class _Job:
             else:
                 continue
             self._display.update(now - start, sum(delivered.values()), measurement.destinations_done())
+        if self._options.machines is None:
+            measurement.busy = use.busy()
 
     def _send_all(self, command: Prepare | Verify) -> None:
         for node in self._nodes:
             self._workers.send(node, command)
+
+
+def _own_plan(controller: Controller, patience_seconds: float) -> Plan:
+    """The policy's: what is published first may be provisional. Blocks."""
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        plan = controller.plan()
+        assert plan is not None
+        if not plan.provisional or time.monotonic() > deadline:
+            return plan
+        time.sleep(PLAN_LOOK_SECONDS)

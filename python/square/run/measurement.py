@@ -43,6 +43,7 @@ class Measurement:
         self._finishes: dict[Member, float] = {}
         self._digests: dict[Member, str] = {}
         self._counts: dict[str, Counted] = {}
+        self.busy: float | None = None  # of this machine, while bytes moved; None: they moved elsewhere
 
     @property
     def total_bytes(self) -> int:
@@ -100,6 +101,7 @@ class Measurement:
             solve_seconds=self._plan.solve_seconds,
             collectives=tuple(self._outcome_of(collective) for collective in self._collectives),
             traffic=Traffic.of(self._counts) if self._counts else None,
+            busy=self.busy,
         )
 
     def _root_rank(self, collective: int) -> int | None:

@@ -114,6 +114,8 @@ class PolicyOutcome:
     solve_seconds: float
     collectives: tuple[CollectiveOutcome, ...]
     traffic: Traffic | None = None  # where the kernel shaped the links
+    # The part of this machine's processors that was used while bytes moved, 0 to 1; None: it ran elsewhere.
+    busy: float | None = None
 
     @property
     def planned(self) -> Totals:
@@ -135,6 +137,7 @@ class PolicyOutcome:
             "planned": self.planned.to_json(),
             "measured": self.measured.to_json(),
             "mean_completion_seconds": self.mean_seconds,
+            "machine_busy": self.busy,
             "collectives": [collective.to_json() for collective in self.collectives],
             "traffic": None if self.traffic is None else self.traffic.to_json(),
         }

@@ -4,7 +4,8 @@ Pure: it says what to do as lines for `ip -batch` and `tc -batch`, and does noth
 one address, on its lo. Each pair of neighbours has a veth pair, each end with a route to the
 neighbour's address and a TBF at the capacity of the link that leaves there; a node with a limit
 has an ifb as well, which its traffic passes before (egress) or after (ingress) the links. The
-controller's veth to each node is not shaped.
+controller's veth to each node is not shaped. Hardware addresses follow from the nodes' numbers, so that
+nobody asks for them: of those the kernel keeps 1024 in all namespaces together, and drops what needs more.
 """
 
 import math
@@ -70,25 +71,30 @@ class Wiring:
         """
         lines = ["link set lo up", f"address add {CONTROLLER_ADDRESS}/32 dev lo"]
         for name, number in self._numbers.items():
+            own, peer = self._hardware(None, name), self._hardware(name, None)
             lines += [
-                f"link add name n{number} mtu {MTU_BYTES} type veth "
-                f"peer name {CONTROL_INTERFACE} mtu {MTU_BYTES} netns {networks[name]}",
+                f"link add name n{number} address {own} mtu {MTU_BYTES} type veth "
+                f"peer name {CONTROL_INTERFACE} address {peer} mtu {MTU_BYTES} netns {networks[name]}",
                 f"link set n{number} up",
-                _route(self.address_of(name), f"n{number}", CONTROLLER_ADDRESS),
+                *_way(self.address_of(name), peer, f"n{number}", CONTROLLER_ADDRESS),
             ]
-            lines += [
-                f"link add name {self._interface(head)} mtu {MTU_BYTES} netns {networks[name]} type veth "
-                f"peer name {self._interface(name)} mtu {MTU_BYTES} netns {networks[head]}"
-                for head in self._neighbours[name]
-                if name < head
-            ]
+            lines += [self._veth(name, head, networks) for head in self._neighbours[name] if name < head]
         return lines
+
+    def _veth(self, tail: str, head: str, networks: Mapping[str, int | str]) -> str:
+        ends = [
+            f"name {self._interface(other)} address {self._hardware(one, other)} mtu {MTU_BYTES} "
+            f"netns {networks[one]}"
+            for one, other in ((tail, head), (head, tail))
+        ]
+        return f"link add {ends[0]} type veth peer {ends[1]}"
 
     def trial(self) -> tuple[list[str], list[str]]:
         """Lines for ip and tc, in a network that is thrown away: whether the kernel knows all this."""
         ip = ["link set lo up", f"link add name trial mtu {MTU_BYTES} type veth peer name peer"]
         ip += ["link set trial up", f"address add {CONTROLLER_ADDRESS}/32 dev lo"]
-        ip += ["link set peer up", _route(_FIRST_ADDRESS, "trial", CONTROLLER_ADDRESS)]
+        hardware = "02:00:00:01:00:00"
+        ip += ["link set peer up", *_way(_FIRST_ADDRESS, hardware, "trial", CONTROLLER_ADDRESS)]
         tc = [f"qdisc add dev trial root {shaper(1e6)}"]
         if self.limited_nodes:
             ip += [f"link add name {_EGRESS} type ifb"]
@@ -98,12 +104,12 @@ class Wiring:
     def node(self, name: str) -> NodeWiring:
         address = self.address_of(name)
         ip = ["link set lo up", f"address add {address}/32 dev lo", f"link set {CONTROL_INTERFACE} up"]
-        ip.append(_route(CONTROLLER_ADDRESS, CONTROL_INTERFACE, address))
+        ip += _way(CONTROLLER_ADDRESS, self._hardware(None, name), CONTROL_INTERFACE, address)
         tc: list[str] = []
         for neighbour in self._neighbours[name]:
             interface = self._interface(neighbour)
             ip.append(f"link set {interface} up")
-            ip.append(_route(self.address_of(neighbour), interface, address))
+            ip += _way(self.address_of(neighbour), self._hardware(neighbour, name), interface, address)
             # Against the direction of a link there are answers only, which nothing limits.
             capacity = self._capacities.get((name, neighbour), math.inf)
             if math.isfinite(capacity):
@@ -133,6 +139,11 @@ class Wiring:
     def _interface(self, neighbour: str) -> str:
         return f"to{self._numbers[neighbour]}"
 
+    def _hardware(self, node: str | None, neighbour: str | None) -> str:
+        """That of the interface that `node` has towards `neighbour`; None is the controller's network."""
+        numbers = [0 if name is None else self._numbers[name] + 1 for name in (node, neighbour)]
+        return ":".join(["02:00", *(f"{number >> 8:02x}:{number & 255:02x}" for number in numbers)])
+
 
 def shaper(rate_bps: float, burst_bps: float | None = None) -> str:
     """The token bucket of one direction; tc counts its rate in whole bits, here never more than asked.
@@ -152,5 +163,9 @@ def _redirection(interface: str, which: str) -> str:
     )
 
 
-def _route(address: str, interface: str, source: str) -> str:
-    return f"route add {address}/32 dev {interface} src {source} congctl {CONGESTION_CONTROL}"
+def _way(address: str, hardware: str, interface: str, source: str) -> list[str]:
+    """To the neighbour of that address, whose end of the interface has that hardware address."""
+    return [
+        f"route add {address}/32 dev {interface} src {source} congctl {CONGESTION_CONTROL}",
+        f"neigh replace {address} lladdr {hardware} dev {interface} nud permanent",
+    ]

@@ -12,7 +12,7 @@ from square import planning
 from square._core import Collective, Policy, Scenario, Topology
 from square.bench.live.course import STEP_SECONDS, Course, Curve, Verdict, fairness_at, first_time
 from square.bench.live.overlay import LiveOverlay, with_verdicts
-from square.bench.machine import ProcessorUse
+from square.run.processors import ProcessorUse
 
 MBPS = 1e6
 LEAST_JAIN = 0.98

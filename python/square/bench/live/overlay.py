@@ -14,9 +14,9 @@ from typing import Any, Self
 
 from square._core import Controller, Policy, Scenario, Topology
 from square.bench.live.course import Course, Curve, Meter, Points, Verdict
-from square.bench.machine import ProcessorUse
 from square.errors import AbortedError, DeadlineExceededError
 from square.run import namespaces, wiring
+from square.run.processors import ProcessorUse
 from square.run.sites import Sites
 
 ANSWER_SECONDS = 60.0

@@ -1,6 +1,9 @@
-"""What a measurement took of this machine."""
+"""How busy this machine is: a network that is emulated on a full one is not what limits."""
 
 from pathlib import Path
+
+# Busier than this, and it may be the machine that limits.
+FULL = 0.9
 
 
 class ProcessorUse:
