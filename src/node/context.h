@@ -22,6 +22,7 @@
 #include "node/links/heard_peers.h"
 #include "node/links/measured_links.h"
 #include "node/links/tick.h"
+#include "node/multicast/backlog.h"
 #include "node/plan/installed_collective.h"
 #include "node/traffic_meter.h"
 #include "square/clock.h"
@@ -42,6 +43,7 @@ struct NodeContext {
   HeardPeers heard{};
   MeasuredLinks measured{};
   Auditor auditor{clock, executor};
+  Backlog backlog{};
   // Nothing is begun any more.
   bool is_stopping = false;
   // Blocks leave at multiples of it (links/tick.h).

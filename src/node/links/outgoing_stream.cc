@@ -90,6 +90,7 @@ OutgoingStream::Item OutgoingStream::take() {
   if (is_block(item.frame)) {
     --blocks_;
     item.frame.header.hop_sequence = ++sent_;
+    last_block_at_ = link_.node().clock.now();
     tally_->on_sent(item.frame.payload.size_bytes());
   }
   if (lacks_credit()) ask_later();

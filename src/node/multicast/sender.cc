@@ -55,9 +55,12 @@ Sender::~Sender() {
   node_.executor.cancel(probe_timer_);
   node_.executor.cancel(look_timer_);
   for (const auto& [peer, link] : links_) link->drop_operation(session_, cargo_.operation);
+  node_.backlog.set(session_, cargo_.operation, 0);
+  sending::close(streams_);
 }
 
 void Sender::open_streams() {
+  sending::close(streams_);
   turns_ = {};
   streams_ = sending::streams_from_here(
       *plan_, session_,
@@ -100,7 +103,7 @@ void Sender::send_what_was_left(TimePoint carried_by) {
   if (is_planted(Bug::kMoveLosesBlocks)) return;
   for (std::size_t block = 0; block < block_count_; ++block) {
     const bool is_left = taken_[block] && last_[block].sequence == 0 && carried_at_[block] <= carried_by;
-    if (is_left && !everyone_has(block)) send_again(block);
+    if (is_left && !sending::everyone_has(destinations_, block)) send_again(block);
   }
 }
 
@@ -114,7 +117,7 @@ void Sender::migrate(std::shared_ptr<const InstalledCollective> plan) {
   std::ranges::fill(last_, LastAssignment{});
   open_streams();
   // What has arrived is known by then, where the old streams do not let it be said.
-  for (Stream& stream : streams_) probe(stream);
+  for (Stream& stream : streams_) stream.probe(frames_, node_.clock.now());
   node_.executor.post_at(carried_at, life_.bind([this] {
     send_what_was_left(node_.clock.now());
     fill();
@@ -127,13 +130,12 @@ void Sender::let_go(Epoch closed) {
   fill();
 }
 
-std::size_t Sender::unassigned() const { return again_.size() + (block_count_ - next_block_); }
-
 Sender::Stream* Sender::choose_stream(bool is_again) {
   const TimePoint now = node_.clock.now();
   // What only helps a code out takes new blocks where that does not move.
   const bool do_codes_move = std::ranges::any_of(
       streams_, [&](const Stream& stream) { return stream.code != nullptr && stream.is_moving(now); });
+  const std::size_t before = node_.backlog.before(session_, cargo_.operation);
   Stream* best = nullptr;
   for (Stream& stream : streams_) {
     if (is_again ? stream.code != nullptr : stream.is_spare && do_codes_move) continue;
@@ -141,7 +143,7 @@ Sender::Stream* Sender::choose_stream(bool is_again) {
     if (has_room) stream.room_at = now;
     if (!has_room) stream.for_each_hop([](const auto& hop) { hop->want_room(); });
     if (!has_room || stream.is_silent ||
-        is_too_slow(streams_, stream, {unassigned(), block_bytes_, is_again, now})) {
+        is_too_slow(streams_, stream, {unassigned(), before, block_bytes_, is_again, now})) {
       turns_.miss(stream);
     } else if (best == nullptr || Turns::end(stream, block_bytes_) < Turns::end(*best, block_bytes_)) {
       best = &stream;
@@ -150,26 +152,18 @@ Sender::Stream* Sender::choose_stream(bool is_again) {
   return best;
 }
 
-bool Sender::everyone_has(std::size_t block) const {
-  return std::ranges::all_of(destinations_,
-                             [&](const Destination& d) { return d.done || d.have.contains(block); });
-}
-
 bool Sender::take_again(std::size_t& block) {
   while (!again_.empty()) {
     block = again_.front();
     again_.pop_front();
     is_again_[block] = false;
-    if (!everyone_has(block)) return true;
+    if (!sending::everyone_has(destinations_, block)) return true;
   }
   return false;
 }
 
 bool Sender::take_new(std::size_t& block) {
-  std::size_t slowest = block_count_;
-  for (const Destination& d : destinations_) {
-    if (!d.done) slowest = std::min(slowest, d.have.first_missing());
-  }
+  const std::size_t slowest = std::min(block_count_, sending::first_missing(destinations_));
   if (cargo_.sums && ready_.empty()) return false;
   const std::size_t next = cargo_.sums ? ready_.front() : next_block_;
   if (next >= block_count_ || next - std::min(next, slowest) >= kMaxSpreadBlocks) return false;
@@ -182,7 +176,13 @@ bool Sender::take_new(std::size_t& block) {
 
 void Sender::fill() {
   find_lost_links();
-  if (sending::all_refuse(destinations_)) return;
+  const bool is_awaited = !sending::all_refuse(destinations_);
+  if (is_awaited) put_in_line();
+  for (Stream& stream : streams_) stream.tell_under_way();
+  node_.backlog.set(session_, cargo_.operation, is_awaited ? unassigned() * block_bytes_ : 0);
+}
+
+void Sender::put_in_line() {
   for (Stream& stream : streams_) send_owed(stream);
   while (!is_done()) {
     if (fill_again()) continue;
@@ -239,7 +239,8 @@ void Sender::send_owed(Stream& stream) {
   const auto is_needed = [&](const sending::Owed& owed) {
     const std::size_t end = std::min(block_count_, owed.first + stream.blocks);
     bool is = false;
-    for (std::size_t block = owed.first; block < end && !is; ++block) is = !everyone_has(block);
+    for (std::size_t block = owed.first; block < end && !is; ++block)
+      is = !sending::everyone_has(destinations_, block);
     return is;
   };
   for (sending::Way& way : stream.ways) way.send_owed(is_needed, frames_);
@@ -296,18 +297,9 @@ void Sender::hurry() {
 void Sender::probe() {
   fill();
   if (is_done()) return;
-  for (Stream& stream : streams_) probe(stream);
+  for (Stream* stream : sending::worth_asking(streams_)) stream->probe(frames_, node_.clock.now());
   probe_wait_ = std::min(2 * probe_wait_, kMaxProbeWait);
   arm_probe();
-}
-
-void Sender::probe(Stream& stream) {
-  for (const sending::Way& way : stream.ways) {
-    const std::uint64_t next = way.owed.empty() ? stream.next_sequence : way.owed.front().sequence;
-    const Frame frame = frames_.probe(*way.local, next - 1);
-    for (const auto& hop : way.hops) hop->enqueue(frame, nullptr);
-  }
-  stream.probed_at = node_.clock.now();
 }
 
 void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack) {
@@ -371,7 +363,7 @@ void Sender::find_silent_streams() {
   const bool judges = !sending::waits_for_calls(destinations_) && now <= look_at_ + kMinProbeWait;
   for (Stream& stream : streams_) {
     if (!judges) stream.moved_at = now;
-    if (stream.is_silent && now - stream.probed_at >= kMaxProbeWait) probe(stream);
+    if (stream.is_silent && now - stream.probed_at >= kMaxProbeWait) stream.probe(frames_, now);
     if (stream.in_flight.empty() || now - stream.moved_at < stream.patience) continue;
     if (!sending::do_others_move(streams_, destinations_, stream, now)) continue;
     stream.is_silent = true;
@@ -384,7 +376,8 @@ void Sender::find_silent_streams() {
 // What is under way on the stream.
 void Sender::send_again(Stream& stream) {
   for (const Assignment& assignment : std::exchange(stream.in_flight, {})) {
-    if (is_newest(stream, assignment) && !everyone_has(assignment.block)) send_again(assignment.block);
+    if (is_newest(stream, assignment) && !sending::everyone_has(destinations_, assignment.block))
+      send_again(assignment.block);
   }
 }
 
@@ -405,7 +398,8 @@ void Sender::forget_settled(std::size_t stream) {
     if (!d.done) settled = std::min(settled, d.checked[stream]);
   }
   streams_[stream].forget_settled(
-      settled, [&](std::size_t block) { return everyone_has(block); }, node_.clock.now());
+      settled, [&](std::size_t block) { return sending::everyone_has(destinations_, block); },
+      node_.clock.now());
 }
 
 std::string Sender::describe_missing() const { return sending::describe_missing(destinations_, *plan_); }

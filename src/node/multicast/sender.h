@@ -83,11 +83,11 @@ class Sender {
   using Turns = sending::Turns;
 
   void open_streams();
+  void put_in_line();
   void arm_probe();
   void probe();
-  void probe(Stream& stream);
   void look_later();
-  [[nodiscard]] std::size_t unassigned() const;
+  [[nodiscard]] std::size_t unassigned() const { return again_.size() + (block_count_ - next_block_); }
   // For a block that goes again, trees alone.
   Stream* choose_stream(bool is_again);
   bool fill_again();
@@ -96,7 +96,6 @@ class Sender {
   void take_generation(Stream& stream, std::size_t first);
   void send_generation(Stream& stream, std::size_t first);
   void send_owed(Stream& stream);
-  [[nodiscard]] bool everyone_has(std::size_t block) const;
   bool steal_for(Stream& faster);
   void assign(Stream& stream, std::size_t block);
   void find_losses(Destination& destination);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <utility>
 
 #include "node/codes/coded_payload.h"
@@ -120,8 +121,34 @@ bool Stream::is_usable() const {
   });
 }
 
+TimePoint Stream::last_block_at() const {
+  TimePoint earliest = TimePoint::max();
+  for_each_hop([&](const auto& hop) { earliest = std::min(earliest, hop->last_block_at()); });
+  return std::max(earliest, last_assignment);
+}
+
+void Stream::probe(const CargoFrames& frames, TimePoint now) {
+  for (const Way& way : ways) {
+    const std::uint64_t next = way.owed.empty() ? next_sequence : way.owed.front().sequence;
+    const Frame frame = frames.probe(*way.local, next - 1);
+    for (const auto& hop : way.hops) hop->enqueue(frame, nullptr);
+  }
+  probed_at = now;
+}
+
 bool Stream::is_moving(TimePoint now) const {
   return is_usable() && now - std::max({room_at, last_assignment, settled_at}) < patience;
+}
+
+void Stream::tell_under_way() {
+  for_each_hop([&](const auto& hop) { hop->change_under_way(told, in_flight.size()); });
+  told = in_flight.size();
+}
+
+std::size_t Stream::under_way() const {
+  std::size_t most = told;
+  for_each_hop([&](const auto& hop) { most = std::max(most, hop->under_way()); });
+  return most - told + in_flight.size();
 }
 
 std::size_t Stream::queued_blocks() const {
@@ -232,6 +259,40 @@ bool waits_for_calls(const std::vector<Destination>& destinations) {
   return std::ranges::any_of(destinations, [](const Destination& d) { return !d.done && !d.accepting; });
 }
 
+bool everyone_has(const std::vector<Destination>& destinations, std::size_t block) {
+  return std::ranges::all_of(destinations,
+                             [&](const Destination& d) { return d.done || d.have.contains(block); });
+}
+
+std::size_t first_missing(const std::vector<Destination>& destinations) {
+  std::size_t first = std::numeric_limits<std::size_t>::max();
+  for (const Destination& d : destinations) {
+    if (!d.done) first = std::min(first, d.have.first_missing());
+  }
+  return first;
+}
+
+std::vector<Stream*> worth_asking(std::vector<Stream>& streams) {
+  std::vector<Stream*> found;
+  Stream* fastest_idle = nullptr;
+  for (Stream& stream : streams) {
+    if (!stream.in_flight.empty()) {
+      found.push_back(&stream);
+    } else if (fastest_idle == nullptr || stream.rate_bps > fastest_idle->rate_bps) {
+      fastest_idle = &stream;
+    }
+  }
+  if (fastest_idle != nullptr) found.push_back(fastest_idle);
+  return found;
+}
+
+void close(std::vector<Stream>& streams) {
+  for (Stream& stream : streams) {
+    stream.in_flight.clear();
+    stream.tell_under_way();
+  }
+}
+
 Stream* slower_that_waits(std::vector<Stream>& streams, const Stream& faster, OperationId operation) {
   if (faster.queued_blocks() > 0 || faster.code != nullptr) return nullptr;
   for (Stream& slower : streams) {
@@ -256,22 +317,22 @@ bool do_others_move(const std::vector<Stream>& streams, const std::vector<Destin
 
 bool is_too_slow(const std::vector<Stream>& streams, const Stream& stream, const Rest& rest) {
   double faster_bps = 0;
-  std::size_t blocks = rest.blocks;
+  const double bits = static_cast<double>(rest.block_bytes) * kBitsPerByte;
+  double left =
+      static_cast<double>(rest.blocks) * bits + static_cast<double>(rest.bytes_before) * kBitsPerByte;
   const Stream* fastest = nullptr;
   for (const Stream& other : streams) {
     if (other.rate_bps <= stream.rate_bps || (rest.is_again && other.code != nullptr)) continue;
-    if (!other.is_usable() || rest.now - other.last_assignment > kPassOverTime) continue;  // no longer moving
+    if (!other.is_usable() || rest.now - other.last_block_at() > kPassOverTime) continue;  // no longer moving
     faster_bps += other.rate_bps;
-    blocks += other.in_flight.size();
+    left += static_cast<double>(other.in_flight.size()) * bits;
     if (fastest == nullptr || other.rate_bps > fastest->rate_bps) fastest = &other;
   }
   if (fastest == nullptr) return false;
   // What is under way waits on some link, where the stream may have no more than its rate.
-  const double own =
-      static_cast<double>(stream.in_flight.size()) * stream.seconds_per_block(rest.block_bytes) +
-      stream.delivery_seconds(rest.block_bytes);
-  const double bits = static_cast<double>(rest.block_bytes) * kBitsPerByte;
-  return own > static_cast<double>(blocks) * bits / faster_bps + fastest->delivery_seconds(rest.block_bytes);
+  const double own = static_cast<double>(stream.under_way()) * stream.seconds_per_block(rest.block_bytes) +
+                     stream.delivery_seconds(rest.block_bytes);
+  return own > left / faster_bps + fastest->delivery_seconds(rest.block_bytes);
 }
 
 Duration time_under_way(const std::vector<Stream>& streams, std::size_t block_bytes) {

@@ -82,6 +82,7 @@ struct Stream {
   Duration patience = kMinSilentTime;
   bool is_silent = false;
   std::uint64_t silent_from = 0;  // until all has been looked at that was sent up to here
+  std::size_t told = 0;           // of what is under way, to its first links
 
   // The streams of a tree or a code are alike in what the plan says of all.
   [[nodiscard]] const LocalStream& local() const { return *ways.front().local; }
@@ -117,8 +118,16 @@ struct Stream {
   [[nodiscard]] double delivery_seconds(std::size_t block_bytes) const;
   [[nodiscard]] bool has_room() const;
   [[nodiscard]] bool is_usable() const;
+  // Of this operation or of others, which share its room with it: when each first link sent a block of late.
+  [[nodiscard]] TimePoint last_block_at() const;
+  // Asks what has come of what was put on it.
+  void probe(const CargoFrames& frames, TimePoint now);
   // Takes blocks, or did so of late: what helps it out is not needed.
   [[nodiscard]] bool is_moving(TimePoint now) const;
+  // Tells its first links how many blocks this operation has under way. Before it goes: that there are none.
+  void tell_under_way();
+  // Of all operations, this one as it is now.
+  [[nodiscard]] std::size_t under_way() const;
   // Of one first link, that where most are in line.
   [[nodiscard]] std::size_t queued_blocks() const;
   [[nodiscard]] double seconds_per_block(std::size_t block_bytes) const;
@@ -182,6 +191,17 @@ bool outlive_losses(const std::vector<Stream>& streams, TimePoint now);
 bool all_refuse(const std::vector<Destination>& destinations);
 bool waits_for_calls(const std::vector<Destination>& destinations);
 
+// Every destination has the block, or all; and the first that one lacks, or far beyond the last.
+bool everyone_has(const std::vector<Destination>& destinations, std::size_t block);
+std::size_t first_missing(const std::vector<Destination>& destinations);
+
+// Those where something is under way, and the fastest of the others: by whatever way, an answer says what has
+// come. Many operations that ask on a thin stream would leave it no room for blocks.
+std::vector<Stream*> worth_asking(std::vector<Stream>& streams);
+
+// The operation has nothing under way on them any more, as the others are to know.
+void close(std::vector<Stream>& streams);
+
 // A tree of less rate whose last block still waits for its turn on each first link, or none. For a tree that
 // has nothing in line: one block is no generation, and a generation does not move.
 Stream* slower_that_waits(std::vector<Stream>& streams, const Stream& faster, OperationId operation);
@@ -196,13 +216,14 @@ bool do_others_move(const std::vector<Stream>& streams, const std::vector<Destin
 
 // What is left to do, and when that is asked.
 struct Rest {
-  std::size_t blocks = 0;  // that are on no stream
+  std::size_t blocks = 0;        // that are on no stream
+  std::size_t bytes_before = 0;  // of earlier operations, which are to go first
   std::size_t block_bytes = 0;
   bool is_again = false;  // they were lost, so that codes do not take them
   TimePoint now{};
 };
-// Would the faster streams be through with all that is left before this one has delivered
-// one more block? Then that block would hold up the end of the operation.
+// Would the faster streams be through with all that is left, and what earlier operations have left, before
+// this one has delivered one more block? Then that block would hold up the end of the operation.
 bool is_too_slow(const std::vector<Stream>& streams, const Stream& stream, const Rest& rest);
 
 struct LastAssignment {

@@ -151,6 +151,48 @@ TEST_CASE("a thin stream does not hold up short broadcasts that follow one anoth
   CHECK(seconds_since(start, overlay.simulation.clock().now()) < 1.1 * alone);
 }
 
+// As the parts of a ring are: each alone would be through before a block on the thin stream is, and all
+// together would not. What is in line for longer than a second does not take all its room either.
+TEST_CASE("a thin stream carries its part of many short broadcasts, and holds none up") {
+  double thin_bps = 0;
+  SUBCASE("a tenth") { thin_bps = 0.8 * kMbps; }
+  SUBCASE("a hundredth") { thin_bps = 0.08 * kMbps; }
+  const double wide_bps = 7.7 * kMbps;
+  PlanBuilder builder(4);
+  builder.add_link(0, 1, wide_bps);
+  builder.add_link(0, 2, 40 * kMbps);
+  builder.add_link(2, 3, 40 * kMbps);
+  builder.add_link(3, 1, thin_bps);
+  builder.add_broadcast(0, {0, 1}, {{{{0, 1}}, wide_bps}, {{{0, 2}, {2, 3}, {3, 1}}, thin_bps}});
+  Overlay overlay(4, 4);
+  REQUIRE(overlay.publish(builder.build()));
+  overlay.set_members(CollectiveId(0), {0, 1});
+  pass(overlay, std::chrono::seconds(5));
+  constexpr std::uint32_t kCount = 40;
+  constexpr std::size_t kBytes = 227'272;
+  std::vector<Broadcast> broadcasts;
+  for (std::uint32_t number = 0; number < kCount; ++number) {
+    broadcasts.emplace_back(CollectiveId(0), std::vector<std::uint32_t>{0, 1}, payload(kBytes));
+    broadcasts.back().operation = OperationId(number);
+  }
+  const TimePoint start = overlay.simulation.clock().now();
+  for (std::size_t number = 0; number < kCount; ++number) {
+    broadcasts[number].post_all(overlay);
+    // Sixteen at a time.
+    if (number >= 15) REQUIRE(overlay.run([&] { return broadcasts[number - 15].is_over(); }));
+  }
+  REQUIRE(overlay.run([&] {
+    return std::ranges::all_of(broadcasts, [](const Broadcast& broadcast) { return broadcast.is_over(); });
+  }));
+  const double each = 8.0 * kBytes / (wide_bps + thin_bps);
+  for (std::size_t number = 0; number < kCount; ++number) {
+    CAPTURE(number);
+    CHECK(broadcasts[number].is_right());
+    CHECK(seconds_since(start, broadcasts[number].finished_at[1]) <
+          1.07 * each * static_cast<double>(number + 1) + 0.6);
+  }
+}
+
 TEST_CASE("a broadcast of nothing completes on every member, and not before all have called it") {
   Overlay overlay(3, 3);
   REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
