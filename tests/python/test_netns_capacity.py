@@ -30,6 +30,11 @@ AGAIN_SECONDS = 60.0
 IS_LONG = os.environ.get("SQUARE_LONG") == "1"
 
 
+# The last link of a chain, which carries three quarters of what it could. It takes a second to measure one.
+CHAIN = {("a", "b"): 9.14e6, ("b", "c"): 12.55e6}
+CHAIN_FLOATS = 1_250_000
+
+
 def topology() -> square.Topology:
     made = square.Topology()
     for name in NAMES:
@@ -89,3 +94,31 @@ def test_a_link_that_fades_under_a_broadcast_is_planned_as_it_is(sites: Sites) -
         assert seen < SEEN_SECONDS
         assert took < PART_OF_OPTIMUM * optimum
         assert again < AGAIN_SECONDS
+
+
+def test_a_link_that_carries_all_it_is_given_says_nothing() -> None:
+    """Blocks leave in bursts that meet their own queue, and the end of each is acknowledged late."""
+    chain = square.Topology()
+    for name in NAMES[:3]:
+        chain.add_node(name)
+    for (tail, head), bps in CHAIN.items():
+        chain.add_link(tail, head, capacity_bps=bps)
+        chain.add_link(head, tail, capacity_bps=FULL_BPS)
+    scenario = with_policy(square.Scenario(chain, name="chain"), policy="exact")
+    try:
+        namespaces.check_possible()
+        made = Sites(chain)
+    except SquareError as error:
+        pytest.skip(str(error))
+    with made as sites:
+        job = SiteMembers(sites, ["a", "c"], scenario, "broadcast", CHAIN_FLOATS, relays=["b"])
+        try:
+            assert wait_until(lambda: job.uses("b", "c"), PLANNED_SECONDS)
+            job.say_end()
+            ((_, took),) = job.wait()
+            planned = job.planned_bps("b", "c")
+        finally:
+            job.end()
+    print(f"{took:.2f} s, planned with {planned / 1e6:.2f} Mbit/s")
+    assert took > 32 * CHAIN_FLOATS / CHAIN["a", "b"]
+    assert planned == CHAIN["b", "c"]

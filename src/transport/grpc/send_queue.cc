@@ -109,6 +109,7 @@ void SendQueue::end() {
 void SendQueue::note_written(std::size_t message_bytes, TimePoint now) {
   // As little as gRPC can make of it: what it adds, the kernel's counts will tell.
   written_bytes_ += message_bytes;
+  last_message_bytes_ = message_bytes;
   unsent_bytes_ += message_bytes;
   written_at_ = now;
 }
@@ -146,6 +147,12 @@ void SendQueue::note_carried(const Reading& reading, Duration step) {
   if (std::exchange(was_full_, is_full) && is_full) full_rate_ += weight * (rate - full_rate_);
 }
 
+// What leaves in blocks meets its own queue, and the last of it is acknowledged late: that limits nothing.
+void SendQueue::note_waiting() {
+  ran_dry_ = ran_dry_ || bytes_in(socket_, SIOCOUTQNSD) == 0;
+  ran_through_ = ran_through_ || bytes_in(socket_, SIOCOUTQ) <= last_message_bytes_;
+}
+
 bool SendQueue::grows(TimePoint now) const {
   return now - grew_at_ < std::max(kLeastGrowingTime, kGrowingRoundTrips * round_trip_);
 }
@@ -157,7 +164,7 @@ std::size_t SendQueue::allowance(TimePoint now) const {
 
 std::size_t SendQueue::room(TimePoint now) {
   if (socket_ < 0) return kMaxFrameBytes;
-  ran_dry_ = ran_dry_ || bytes_in(socket_, SIOCOUTQNSD) == 0;
+  note_waiting();
   if (unsent_bytes_ > allowance(now) / 2 || now - read_at_ > kReadingAge) refresh(now);
   const std::size_t most = allowance(now);
   const std::size_t own = room_under(most, unsent_bytes_);
@@ -175,11 +182,14 @@ SocketFigures SendQueue::figures(TimePoint now) {
   const Duration step = now - std::exchange(told_at_, now);
   const Duration held = reading.held - std::exchange(held_, reading.held);
   const Duration busy = reading.busy - std::exchange(busy_, reading.busy);
-  const bool ran_dry = std::exchange(ran_dry_, reading.unsent_bytes == 0) || reading.unsent_bytes == 0;
+  note_waiting();
+  const bool ran_dry = std::exchange(ran_dry_, reading.unsent_bytes == 0);
+  const bool ran_through = std::exchange(ran_through_, false);
   const bool was_held = to_seconds(held) > kMaxHeldPart * to_seconds(step);
   const bool was_idle = to_seconds(busy) < (1 - kMaxHeldPart) * to_seconds(step);
   // Who waits for credit may have given the kernel all that it has, and it waits in the network.
-  const bool is_queued = reading.smoothed_round_trip > kQueuedRoundTrips * reading.round_trip + kQueuedTime;
+  const bool is_queued =
+      !ran_through && reading.smoothed_round_trip > kQueuedRoundTrips * reading.round_trip + kQueuedTime;
   return {reading.delivered_bytes, reading.round_trip, !was_held && !was_idle && (!ran_dry || is_queued)};
 }
 

@@ -106,6 +106,7 @@ class SendQueue {
   [[nodiscard]] Reading read() const;
   void refresh(TimePoint now);
   void note_carried(const Reading& reading, Duration step);
+  void note_waiting();
   [[nodiscard]] bool grows(TimePoint now) const;
   [[nodiscard]] std::size_t allowance(TimePoint now) const;
 
@@ -129,7 +130,10 @@ class SendQueue {
   bool was_full_ = false;
   Duration round_trip_{0};
   Duration wait_{0};
-  bool ran_dry_ = true;  // since the last figures
+  std::size_t last_message_bytes_ = 0;
+  // Since the last figures: the kernel had nothing to send, and all was delivered but for the last message.
+  bool ran_dry_ = true;
+  bool ran_through_ = true;
   Duration held_{0};
   Duration busy_{0};
   TimePoint told_at_{};
