@@ -71,6 +71,21 @@ def test_the_command_prints_a_table_and_a_document(tmp_path: Path) -> None:
     assert "best" in wrong.stderr
 
 
+@pytest.mark.parametrize(
+    ("op", "algorithm"),
+    [("broadcast", None), ("reduce", None), ("all_reduce", "planned"), ("all_reduce", "ring")],
+)
+def test_nothing_takes_a_moment(op: str, algorithm: str | None) -> None:
+    """Of no bytes a collective still tells its members that all have called it."""
+    topology = square.Topology.full_mesh(["a", "b", "c"])
+    topology.draw_capacities(10e6, 1e6, 1)
+    root = None if op == "all_reduce" else "a"
+    wish = square.Collective("tenant", op, root=root, size_bytes=0, algorithm=algorithm or "planned")
+    scenario = square.Scenario(topology, square.Policy("exact"), collectives=[wish])
+    (seconds,) = square.simulate(scenario, square.plan(scenario))
+    assert 0 < seconds < 0.1
+
+
 def test_the_figures_of_the_paper_in_virtual_time(tmp_path: Path) -> None:
     point = next(FIGURES["2a"].points(Size(seeds=1, scale_bytes=0.2)))
     for one in measure(point, point.lines, "simulation", Silence()):

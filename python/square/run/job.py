@@ -46,8 +46,10 @@ TIME_LIMIT_SECONDS = 60.0
 START_LEAD_SECONDS = 0.25
 # A member waits this much longer than the run, which knows better what was missing.
 MEMBER_GRACE_SECONDS = 10.0
-# How often it is looked whether the controller has made the policy's own plan.
+# How often it is looked whether the controller has made the policy's own plan, and for how long. Where that
+# cannot be made the provisional one stays, and is what runs.
 PLAN_LOOK_SECONDS = 0.02
+PLAN_SECONDS = 30.0
 # How long the controller may take to close.
 CONTROLLER_STOP_SECONDS = 1.0
 
@@ -228,7 +230,7 @@ class _Job:
         if number > 0:
             changed = with_variant(self._served, policy).policy
             self.mailbox.call(lambda: controller.set_policy(changed))
-        plan = self.mailbox.call(lambda: _own_plan(controller, self.mailbox.left_seconds))
+        plan = self.mailbox.call(lambda: _own_plan(controller))
         self._send_all(Prepare(number, plan.epoch))
         self._gather(Prepared, "prepared")
         measurement = Measurement(self._scenario, plan, foreseen, self._options.seed, policy)
@@ -276,9 +278,9 @@ class _Job:
             self._workers.send(node, command)
 
 
-def _own_plan(controller: Controller, patience_seconds: float) -> Plan:
+def _own_plan(controller: Controller) -> Plan:
     """The policy's: what is published first may be provisional. Blocks."""
-    deadline = time.monotonic() + patience_seconds
+    deadline = time.monotonic() + PLAN_SECONDS
     while True:
         plan = controller.plan()
         assert plan is not None

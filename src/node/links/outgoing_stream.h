@@ -67,10 +67,9 @@ class OutgoingStream {
   [[nodiscard]] bool is_usable() const;
   // When the last block left, whichever operation's; the beginning of time where none did.
   [[nodiscard]] TimePoint last_block_at() const { return last_block_at_; }
-  // Blocks that sources here have put on it and do not know to be settled: one had so many and has others
-  // now.
-  void change_under_way(std::size_t before, std::size_t now) { under_way_ += now - before; }
-  [[nodiscard]] std::size_t under_way() const { return under_way_; }
+  // What sources here have put on it and do not know to be settled: one had so many bytes and has others now.
+  void change_under_way(std::size_t before, std::size_t now) { under_way_bytes_ += now - before; }
+  [[nodiscard]] std::size_t under_way_bytes() const { return under_way_bytes_; }
   // How often its link was lost or suspected, with what was under way.
   [[nodiscard]] std::uint64_t losses() const { return losses_; }
 
@@ -109,7 +108,7 @@ class OutgoingStream {
   std::uint64_t credit_limit_ = 0;
   std::uint64_t losses_ = 0;
   TimePoint last_block_at_{};
-  std::size_t under_way_ = 0;
+  std::size_t under_way_bytes_ = 0;
   bool is_wanted_ = false;  // a source waits for credit
   bool is_asking_ = false;  // the link is to ask for it
   Duration credit_wait_ = kFirstCreditWait;

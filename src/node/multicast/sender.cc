@@ -135,15 +135,18 @@ Sender::Stream* Sender::choose_stream(bool is_again) {
   // What only helps a code out takes new blocks where that does not move.
   const bool do_codes_move = std::ranges::any_of(
       streams_, [&](const Stream& stream) { return stream.code != nullptr && stream.is_moving(now); });
-  const std::size_t before = node_.backlog.before(session_, cargo_.operation);
+  std::optional<std::size_t> before;  // looked up where somebody has room
+  const auto would_hold_up = [&](const Stream& stream) {
+    if (!before) before = node_.backlog.before(session_, cargo_.operation);
+    return is_too_slow(streams_, stream, {unassigned(), *before, block_bytes_, is_again, now});
+  };
   Stream* best = nullptr;
   for (Stream& stream : streams_) {
     if (is_again ? stream.code != nullptr : stream.is_spare && do_codes_move) continue;
     const bool has_room = stream.has_room();
     if (has_room) stream.room_at = now;
     if (!has_room) stream.for_each_hop([](const auto& hop) { hop->want_room(); });
-    if (!has_room || stream.is_silent ||
-        is_too_slow(streams_, stream, {unassigned(), before, block_bytes_, is_again, now})) {
+    if (!has_room || stream.is_silent || would_hold_up(stream)) {
       turns_.miss(stream);
     } else if (best == nullptr || Turns::end(stream, block_bytes_) < Turns::end(*best, block_bytes_)) {
       best = &stream;
@@ -176,10 +179,15 @@ bool Sender::take_new(std::size_t& block) {
 
 void Sender::fill() {
   find_lost_links();
-  const bool is_awaited = !sending::all_refuse(destinations_);
-  if (is_awaited) put_in_line();
-  for (Stream& stream : streams_) stream.tell_under_way();
-  node_.backlog.set(session_, cargo_.operation, is_awaited ? unassigned() * block_bytes_ : 0);
+  if (!sending::all_refuse(destinations_)) put_in_line();
+  tell_others();
+}
+
+void Sender::tell_others() {
+  if (is_done()) sending::close(streams_);
+  for (Stream& stream : streams_) stream.tell_under_way(block_bytes_);
+  const bool waits = !is_done() && !sending::all_refuse(destinations_);
+  node_.backlog.set(session_, cargo_.operation, waits ? unassigned() * block_bytes_ : 0);
 }
 
 void Sender::put_in_line() {
@@ -297,7 +305,9 @@ void Sender::hurry() {
 void Sender::probe() {
   fill();
   if (is_done()) return;
-  for (Stream* stream : sending::worth_asking(streams_)) stream->probe(frames_, node_.clock.now());
+  const bool was_answered = probe_wait_ == kMinProbeWait;
+  for (Stream* stream : sending::worth_asking(streams_, was_answered))
+    stream->probe(frames_, node_.clock.now());
   probe_wait_ = std::min(2 * probe_wait_, kMaxProbeWait);
   arm_probe();
 }
@@ -306,13 +316,8 @@ void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement
   const auto found = std::ranges::find(destinations_, ack.destination, &Destination::node);
   if (found == destinations_.end() || found->done) return;
   if (ack.first_missing > block_count_ || ack.bits.size() > block_count_ - ack.first_missing) return;
-  found->have.insert_all_below(ack.first_missing);
-  for (std::size_t i = 0; i < ack.bits.size(); ++i) {
-    if (ack.bits[i]) found->have.insert(ack.first_missing + i);
-  }
   if (ack.forged) node_.auditor.suspect(session_);
-  found->accepting = ack.accepting;
-  found->heard_at = node_.clock.now();
+  found->hear(ack, node_.clock.now());
   probe_wait_ = kMinProbeWait;
   arm_probe();
   if (ack.done || is_planted(Bug::kDoneAtFirstWord)) {
@@ -321,6 +326,7 @@ void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement
     if (is_done()) {
       node_.executor.cancel(probe_timer_);
       node_.executor.cancel(look_timer_);
+      tell_others();
       return on_done_();  // may destroy this
     }
   }
@@ -366,9 +372,7 @@ void Sender::find_silent_streams() {
     if (stream.is_silent && now - stream.probed_at >= kMaxProbeWait) stream.probe(frames_, now);
     if (stream.in_flight.empty() || now - stream.moved_at < stream.patience) continue;
     if (!sending::do_others_move(streams_, destinations_, stream, now)) continue;
-    stream.is_silent = true;
-    stream.silent_from = stream.next_sequence - 1;
-    stream.patience = std::max(stream.least_patience, std::min(2 * stream.patience, kMaxSilentTime));
+    stream.fall_silent();
     send_again(stream);
   }
 }

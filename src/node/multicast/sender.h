@@ -84,6 +84,7 @@ class Sender {
 
   void open_streams();
   void put_in_line();
+  void tell_others();
   void arm_probe();
   void probe();
   void look_later();

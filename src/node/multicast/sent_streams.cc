@@ -140,15 +140,22 @@ bool Stream::is_moving(TimePoint now) const {
   return is_usable() && now - std::max({room_at, last_assignment, settled_at}) < patience;
 }
 
-void Stream::tell_under_way() {
-  for_each_hop([&](const auto& hop) { hop->change_under_way(told, in_flight.size()); });
-  told = in_flight.size();
+void Stream::fall_silent() {
+  is_silent = true;
+  silent_from = next_sequence - 1;
+  patience = std::max(least_patience, std::min(2 * patience, kMaxSilentTime));
 }
 
-std::size_t Stream::under_way() const {
-  std::size_t most = told;
-  for_each_hop([&](const auto& hop) { most = std::max(most, hop->under_way()); });
-  return most - told + in_flight.size();
+void Stream::tell_under_way(std::size_t block_bytes) {
+  const std::size_t bytes = in_flight.size() * block_bytes;
+  for_each_hop([&](const auto& hop) { hop->change_under_way(told_bytes, bytes); });
+  told_bytes = bytes;
+}
+
+std::size_t Stream::under_way_bytes(std::size_t block_bytes) const {
+  std::size_t most = told_bytes;
+  for_each_hop([&](const auto& hop) { most = std::max(most, hop->under_way_bytes()); });
+  return most - told_bytes + in_flight.size() * block_bytes;
 }
 
 std::size_t Stream::queued_blocks() const {
@@ -232,6 +239,15 @@ void note_seen(Destination& destination, const std::vector<Stream>& streams, con
   }
 }
 
+void Destination::hear(const Acknowledgement& ack, TimePoint now) {
+  have.insert_all_below(ack.first_missing);
+  for (std::size_t i = 0; i < ack.bits.size(); ++i) {
+    if (ack.bits[i]) have.insert(ack.first_missing + i);
+  }
+  accepting = ack.accepting;
+  heard_at = now;
+}
+
 bool outlive_losses(const std::vector<Stream>& streams, TimePoint now) {
   const auto goes_on = [&](const Stream& stream) {
     return stream.is_spare || (stream.redundancy() > 0 && stream.is_moving(now));
@@ -272,13 +288,13 @@ std::size_t first_missing(const std::vector<Destination>& destinations) {
   return first;
 }
 
-std::vector<Stream*> worth_asking(std::vector<Stream>& streams) {
+std::vector<Stream*> worth_asking(std::vector<Stream>& streams, bool was_answered) {
   std::vector<Stream*> found;
   Stream* fastest_idle = nullptr;
   for (Stream& stream : streams) {
-    if (!stream.in_flight.empty()) {
+    if (!was_answered || !stream.in_flight.empty()) {
       found.push_back(&stream);
-    } else if (fastest_idle == nullptr || stream.rate_bps > fastest_idle->rate_bps) {
+    } else if (stream.is_usable() && (fastest_idle == nullptr || stream.rate_bps > fastest_idle->rate_bps)) {
       fastest_idle = &stream;
     }
   }
@@ -289,7 +305,7 @@ std::vector<Stream*> worth_asking(std::vector<Stream>& streams) {
 void close(std::vector<Stream>& streams) {
   for (Stream& stream : streams) {
     stream.in_flight.clear();
-    stream.tell_under_way();
+    stream.tell_under_way(0);
   }
 }
 
@@ -330,8 +346,9 @@ bool is_too_slow(const std::vector<Stream>& streams, const Stream& stream, const
   }
   if (fastest == nullptr) return false;
   // What is under way waits on some link, where the stream may have no more than its rate.
-  const double own = static_cast<double>(stream.under_way()) * stream.seconds_per_block(rest.block_bytes) +
-                     stream.delivery_seconds(rest.block_bytes);
+  const double own =
+      static_cast<double>(stream.under_way_bytes(rest.block_bytes)) * kBitsPerByte / stream.rate_bps +
+      stream.delivery_seconds(rest.block_bytes);
   return own > left / faster_bps + fastest->delivery_seconds(rest.block_bytes);
 }
 

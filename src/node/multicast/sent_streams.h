@@ -82,7 +82,7 @@ struct Stream {
   Duration patience = kMinSilentTime;
   bool is_silent = false;
   std::uint64_t silent_from = 0;  // until all has been looked at that was sent up to here
-  std::size_t told = 0;           // of what is under way, to its first links
+  std::size_t told_bytes = 0;     // of what is under way, to its first links
 
   // The streams of a tree or a code are alike in what the plan says of all.
   [[nodiscard]] const LocalStream& local() const { return *ways.front().local; }
@@ -124,10 +124,12 @@ struct Stream {
   void probe(const CargoFrames& frames, TimePoint now);
   // Takes blocks, or did so of late: what helps it out is not needed.
   [[nodiscard]] bool is_moving(TimePoint now) const;
-  // Tells its first links how many blocks this operation has under way. Before it goes: that there are none.
-  void tell_under_way();
+  // Until all has been looked at that was sent.
+  void fall_silent();
+  // Tells its first links how much this operation has under way. Before it goes: nothing.
+  void tell_under_way(std::size_t block_bytes);
   // Of all operations, this one as it is now.
-  [[nodiscard]] std::size_t under_way() const;
+  [[nodiscard]] std::size_t under_way_bytes(std::size_t block_bytes) const;
   // Of one first link, that where most are in line.
   [[nodiscard]] std::size_t queued_blocks() const;
   [[nodiscard]] double seconds_per_block(std::size_t block_bytes) const;
@@ -176,6 +178,9 @@ struct Destination {
   std::vector<std::uint64_t> seen;            // by stream: has looked at everything up to here
   std::map<StreamIndex, Seen> seen_of_codes;  // by a code's own streams
   std::vector<std::uint64_t> checked;         // by stream: this side has looked for losses up to here
+
+  // What it has and takes.
+  void hear(const Acknowledgement& ack, TimePoint now);
 };
 
 // A destination has looked at everything on one stream of the session up to here. Of a code it has where it
@@ -196,8 +201,9 @@ bool everyone_has(const std::vector<Destination>& destinations, std::size_t bloc
 std::size_t first_missing(const std::vector<Destination>& destinations);
 
 // Those where something is under way, and the fastest of the others: by whatever way, an answer says what has
-// come. Many operations that ask on a thin stream would leave it no room for blocks.
-std::vector<Stream*> worth_asking(std::vector<Stream>& streams);
+// come. Many operations that ask on a thin stream would leave it no room for blocks. All where nobody
+// answered.
+std::vector<Stream*> worth_asking(std::vector<Stream>& streams, bool was_answered);
 
 // The operation has nothing under way on them any more, as the others are to know.
 void close(std::vector<Stream>& streams);

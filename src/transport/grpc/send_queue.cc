@@ -25,6 +25,8 @@ constexpr double kMaxHeldPart = 0.1;
 // A round trip that is longer than the least has met a queue.
 constexpr double kQueuedRoundTrips = 1.5;
 constexpr Duration kQueuedTime = std::chrono::milliseconds(2);
+// So many messages under way are a burst, and no queue.
+constexpr std::size_t kBurstMessages = 2;
 
 std::uint64_t bytes_in(int socket, unsigned long what) {
   int bytes = 0;
@@ -109,7 +111,7 @@ void SendQueue::end() {
 void SendQueue::note_written(std::size_t message_bytes, TimePoint now) {
   // As little as gRPC can make of it: what it adds, the kernel's counts will tell.
   written_bytes_ += message_bytes;
-  last_message_bytes_ = message_bytes;
+  largest_message_bytes_ = std::max(largest_message_bytes_, message_bytes);
   unsent_bytes_ += message_bytes;
   written_at_ = now;
 }
@@ -150,7 +152,8 @@ void SendQueue::note_carried(const Reading& reading, Duration step) {
 // What leaves in blocks meets its own queue, and the last of it is acknowledged late: that limits nothing.
 void SendQueue::note_waiting() {
   ran_dry_ = ran_dry_ || bytes_in(socket_, SIOCOUTQNSD) == 0;
-  ran_through_ = ran_through_ || bytes_in(socket_, SIOCOUTQ) <= last_message_bytes_;
+  const std::size_t largest = std::max(largest_message_bytes_, largest_before_bytes_);
+  ran_through_ = ran_through_ || bytes_in(socket_, SIOCOUTQ) <= kBurstMessages * largest;
 }
 
 bool SendQueue::grows(TimePoint now) const {
@@ -185,6 +188,7 @@ SocketFigures SendQueue::figures(TimePoint now) {
   note_waiting();
   const bool ran_dry = std::exchange(ran_dry_, reading.unsent_bytes == 0);
   const bool ran_through = std::exchange(ran_through_, false);
+  largest_before_bytes_ = std::exchange(largest_message_bytes_, 0);
   const bool was_held = to_seconds(held) > kMaxHeldPart * to_seconds(step);
   const bool was_idle = to_seconds(busy) < (1 - kMaxHeldPart) * to_seconds(step);
   // Who waits for credit may have given the kernel all that it has, and it waits in the network.

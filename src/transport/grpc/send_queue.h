@@ -130,8 +130,10 @@ class SendQueue {
   bool was_full_ = false;
   Duration round_trip_{0};
   Duration wait_{0};
-  std::size_t last_message_bytes_ = 0;
-  // Since the last figures: the kernel had nothing to send, and all was delivered but for the last message.
+  // Since the last figures, and since those before.
+  std::size_t largest_message_bytes_ = 0;
+  std::size_t largest_before_bytes_ = 0;
+  // Since the last figures: the kernel had nothing to send, and all was delivered but for a message or two.
   bool ran_dry_ = true;
   bool ran_through_ = true;
   Duration held_{0};
