@@ -186,8 +186,8 @@ void Sender::fill() {
 void Sender::tell_others() {
   if (is_done()) sending::close(streams_);
   for (Stream& stream : streams_) stream.tell_under_way(block_bytes_);
-  const bool waits = !is_done() && !sending::all_refuse(destinations_);
-  node_.backlog.set(session_, cargo_.operation, waits ? unassigned() * block_bytes_ : 0);
+  const bool is_awaited = !sending::all_refuse(destinations_);
+  node_.backlog.set(session_, cargo_.operation, is_awaited ? unassigned() * block_bytes_ : 0);
 }
 
 void Sender::put_in_line() {
