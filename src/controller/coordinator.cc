@@ -293,7 +293,7 @@ v1::ListLinksResponse Coordinator::links() const {
 
 std::vector<Attendant> Coordinator::attendance() const {
   const std::lock_guard lock(mutex_);
-  return take_attendance(members_, state_.topology,
+  return take_attendance(members_, state_.topology, open_.has_value(),
                          [this](const std::string& name) { return is_gone(name); });
 }
 

@@ -16,7 +16,7 @@ using square::test::RecordedLine;
 namespace {
 
 std::vector<Attendant> attendance_of(Members& members, const Topology& topology) {
-  return take_attendance(members, topology, [](const std::string&) { return false; });
+  return take_attendance(members, topology, false, [](const std::string&) { return false; });
 }
 
 void join_as(Members& members, const std::string& name) {
@@ -56,4 +56,22 @@ TEST_CASE("attendance: of many neighbours each node has some, and each is some n
     asked.insert(node.peers.begin(), node.peers.end());
   }
   CHECK(asked.size() == names.size());
+}
+
+TEST_CASE(
+    "attendance: who joined and is in no topology yet is to reach everybody, and everybody is to reach it") {
+  const std::vector<std::string> names = {"a", "b", "left"};
+  auto topology = full_mesh(names, {});
+  REQUIRE(topology.is_ok());
+  Members members(std::chrono::seconds(2));
+  for (const char* const name : {"a", "b", "new", "back"}) join_as(members, name);
+  REQUIRE(topology->add_node({.name = "back"}).is_ok());
+  const auto is_gone = [](const std::string& name) { return name == "back"; };
+  const auto nodes = take_attendance(members, *topology, true, is_gone);
+  REQUIRE(nodes.size() == 5);
+  CHECK(nodes[0].peers == std::vector<std::string>{"b", "back", "new"});
+  CHECK(nodes[2].peers.empty());
+  CHECK(nodes[3].peers == std::vector<std::string>{"a", "b", "new"});
+  CHECK(nodes[4].peers == std::vector<std::string>{"a", "b", "back"});
+  CHECK(take_attendance(members, *topology, false, is_gone)[4].peers.empty());
 }
