@@ -23,8 +23,8 @@ void issue(const Authority& self, const std::string& role, const std::string& na
 void write_grant(const Authority& self, const std::string& tenant, const std::filesystem::path& folder,
                  std::chrono::duration<double> life, std::vector<std::string> nodes,
                  std::vector<std::string> operations, double weight, std::uint64_t groups,
-                 std::uint64_t collectives, std::optional<std::uint64_t> open_operations,
-                 std::optional<std::uint64_t> open_bytes) {
+                 std::uint64_t collectives, std::optional<std::uint64_t> sessions,
+                 std::optional<std::uint64_t> open_operations, std::optional<std::uint64_t> open_bytes) {
   const auto end = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::seconds>(life);
   Grant grant{"",
               tenant,
@@ -33,6 +33,7 @@ void write_grant(const Authority& self, const std::string& tenant, const std::fi
               weight,
               groups,
               collectives,
+              sessions.value_or(Quota::kNone),
               {},
               std::chrono::system_clock::to_time_t(end)};
   grant.open.operations = open_operations.value_or(Quota::kNone);
@@ -95,11 +96,11 @@ void bind_identity(py::module_& module) {
       .def("grant", &write_grant, py::arg("tenant"), py::arg("folder"), py::arg("life"),
            py::arg("nodes") = std::vector<std::string>{}, py::arg("operations") = std::vector<std::string>{},
            py::arg("weight") = 1.0, py::arg("groups") = Grant{}.groups,
-           py::arg("collectives") = Grant{}.collectives, py::arg("open_operations") = py::none(),
-           py::arg("open_bytes") = py::none(),
+           py::arg("collectives") = Grant{}.collectives, py::arg("sessions") = py::none(),
+           py::arg("open_operations") = py::none(), py::arg("open_bytes") = py::none(),
            "Writes a grant into the folder of the identity of a node; tenant \"*\" stands for all of them. "
-           "Empty: all nodes, all operations. open_operations, open_bytes: of calls under way on each node "
-           "at once; None: no limit.")
+           "Empty: all nodes, all operations. sessions: that plans make of its collectives; open_operations, "
+           "open_bytes: of calls under way on each node at once; None: no limit.")
       .def_static(
           "revoke",
           [](const std::string& role, const std::string& name, const std::filesystem::path& folder) {

@@ -24,4 +24,20 @@ bool has_root(CollectiveOp op) {
          op == CollectiveOp::kScatter;
 }
 
+std::uint64_t session_count(CollectiveOp op, std::uint64_t members) {
+  if (members < 2) return 0;
+  switch (op) {
+    case CollectiveOp::kBroadcast:
+    case CollectiveOp::kReduce: return 1;
+    case CollectiveOp::kGather:
+    case CollectiveOp::kScatter: return members - 1;
+    case CollectiveOp::kAllGather:
+    case CollectiveOp::kReduceScatter: return members;
+    case CollectiveOp::kAllReduce: return 2 * members;  // each member's part is summed, and sent out
+    case CollectiveOp::kAllToAll: return members * (members - 1);
+  }
+  SQUARE_CHECK(false, "an operation without a number of sessions");
+  return 0;
+}
+
 }  // namespace square

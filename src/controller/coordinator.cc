@@ -190,10 +190,8 @@ void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const
   if (links_.note_heard(node, now)) agenda_.note();
   if (measurements_.note(node, beat, state_.topology, now)) agenda_.note(Urgency::kCanWait);
   if (beat.used().empty()) return;
-  if (publication_.active()) note_uses(beat, *publication_.active()->plan, demand_, now);
-  if (now < next_demand_) return;
-  next_demand_ = now + kDemandInterval;
-  agenda_.note(Urgency::kCanWait);
+  if (publication_.active()) note_uses(node, beat, *publication_.active()->plan, demand_, now, foreign_uses_);
+  if (demand_.is_due(now)) agenda_.note(Urgency::kCanWait);
 }
 
 void Coordinator::broken_links(const std::string& node, const NodeLine* line, const v1::BrokenLinks& report) {

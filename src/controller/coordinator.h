@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/seldom.h"
 #include "controller/absences.h"
 #include "controller/admission.h"
 #include "controller/agenda.h"
@@ -35,8 +36,6 @@ namespace square::controller {
 
 // A change that the store could not take is tried again so often.
 inline constexpr Duration kStoreRetry = std::chrono::seconds(1);
-// Use that changes brings a new plan at most so often.
-inline constexpr Duration kDemandInterval = std::chrono::seconds(1);
 
 // Thread-safe. step() plans and publishes, one change at a time; everything else
 // takes a mutex for a moment. What comes during a change waits for its end and is planned together,
@@ -147,7 +146,7 @@ class Coordinator {
   Regroupings regroupings_;
   ClosedParts closed_;
   DemandMeter demand_;
-  TimePoint next_demand_;  // when its weights are looked at next
+  Seldom foreign_uses_;  // that nodes told of
   Measurements measurements_;
 };
 

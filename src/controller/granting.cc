@@ -7,11 +7,34 @@
 #include <filesystem>
 
 #include "base/check.h"
+#include "square/collective_op.h"
 #include "square/identity.h"
 #include "trust/files.h"
 #include "trust/grants.h"
 
 namespace square::controller {
+namespace {
+
+std::uint64_t sessions_of(const std::set<CollectiveIdentity>& collectives,
+                          const std::vector<std::string>& nodes) {
+  // Members that share a node are one there.
+  const std::uint64_t all = std::set<std::string_view>(nodes.begin(), nodes.end()).size();
+  std::uint64_t sessions = 0;
+  for (const CollectiveIdentity& collective : collectives) {
+    std::set<std::string_view> members;
+    for (const Rank rank : collective.members) members.insert(nodes[rank.value()]);
+    sessions += session_count(collective.op, members.empty() ? all : members.size());
+  }
+  return sessions;
+}
+
+std::uint64_t sessions_of(const RegisteredGroup& group) {
+  std::set<CollectiveIdentity> collectives;
+  for (const RegisteredCollective& one : group.collectives) collectives.insert(identity_of(one.spec));
+  return sessions_of(collectives, group.nodes);
+}
+
+}  // namespace
 
 Result<Grant> Granting::check(const GroupSpec& group, Time time) const {
   if (group.grant.empty()) {
@@ -40,23 +63,26 @@ Result<Grant> Granting::check(const GroupSpec& group, Time time) const {
   return grant;
 }
 
-Status Granting::check_quota(const Grant& grant, const GroupSpec& group, std::size_t collectives,
+Status Granting::check_quota(const Grant& grant, const GroupSpec& group,
+                             const std::set<CollectiveIdentity>& collectives,
                              const GroupRegistry::Groups& groups) {
-  std::uint64_t others = 0;
-  std::uint64_t all = collectives;
+  const auto refused = [&](std::uint64_t wanted, const char* what, std::uint64_t granted) {
+    return resource_exhausted(fmt::format("tenant \"{}\" would have {} {}, and was granted {}", group.tenant,
+                                          wanted, what, granted));
+  };
+  const bool counts_sessions = grant.sessions != Quota::kNone;
+  std::uint64_t all_groups = 1;
+  std::uint64_t all_collectives = collectives.size();
+  std::uint64_t sessions = counts_sessions ? sessions_of(collectives, group.nodes) : 0;
   for (const auto& [name, other] : groups) {
     if (other->tenant != group.tenant || other->permanent || name == group.name) continue;
-    ++others;
-    all += other->collectives.size();
+    ++all_groups;
+    all_collectives += other->collectives.size();
+    if (counts_sessions) sessions += sessions_of(*other);
   }
-  if (others >= grant.groups) {
-    return resource_exhausted(
-        fmt::format("tenant \"{}\" has {} groups already, as many as it was granted", group.tenant, others));
-  }
-  if (all > grant.collectives) {
-    return resource_exhausted(fmt::format("tenant \"{}\" would have {} collectives, and was granted {}",
-                                          group.tenant, all, grant.collectives));
-  }
+  if (all_groups > grant.groups) return refused(all_groups, "groups", grant.groups);
+  if (all_collectives > grant.collectives) return refused(all_collectives, "collectives", grant.collectives);
+  if (sessions > grant.sessions) return refused(sessions, "sessions", grant.sessions);
   return {};
 }
 

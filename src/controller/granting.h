@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "controller/group_registry.h"
@@ -24,9 +25,10 @@ class Granting {
   // UNAUTHENTICATED for a grant that is not of this domain's operator, UNAVAILABLE for the authority's file.
   [[nodiscard]] Result<Grant> check(const GroupSpec& group, Time time) const;
 
-  // Whether the tenant may have one more group, or `collectives` in all, beside its others. Errors:
+  // Whether the tenant may have the group with all of `collectives`, beside its others. Errors:
   // RESOURCE_EXHAUSTED.
-  [[nodiscard]] static Status check_quota(const Grant& grant, const GroupSpec& group, std::size_t collectives,
+  [[nodiscard]] static Status check_quota(const Grant& grant, const GroupSpec& group,
+                                          const std::set<CollectiveIdentity>& collectives,
                                           const GroupRegistry::Groups& groups);
 
  private:

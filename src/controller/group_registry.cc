@@ -206,7 +206,7 @@ Status GroupRegistry::apply(const Grant& grant, RegisteredGroup& group, const Gr
   std::set<CollectiveIdentity> identities;
   for (const RegisteredCollective& known : group.collectives) identities.insert(identity_of(known.spec));
   for (const GroupCollective& wanted : spec.collectives) identities.insert(identity_of(wanted));
-  SQUARE_RETURN_IF_ERROR(Granting::check_quota(grant, spec, identities.size(), groups_));
+  SQUARE_RETURN_IF_ERROR(Granting::check_quota(grant, spec, identities, groups_));
   group.weight = grant.weight;
   group.open = grant.open;
   group.grant = spec.grant;
@@ -317,8 +317,15 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
     made.origin = spec.origin;
     made.redundancy = spec.redundancy;
     made.keys = spec.keys;
-    if (granting_) {
-      SQUARE_ASSIGN_OR_RETURN(const Grant grant, granting_->check(spec, Granting::Time::kIsOver));
+  }
+  const auto is_known = [&](CollectiveId id) {
+    return std::ranges::find(made.collectives, id, &RegisteredCollective::id) != made.collectives.end();
+  };
+  // Also of a group that is known: it may be told with collectives that it was never given. What runs is not
+  // counted against quotas.
+  if (granting_ && (changed || !std::ranges::all_of(group.collectives, is_known))) {
+    SQUARE_ASSIGN_OR_RETURN(const Grant grant, granting_->check(spec, Granting::Time::kIsOver));
+    if (changed) {
       made.weight = grant.weight;
       made.open = grant.open;
       made.grant = spec.grant;
@@ -326,8 +333,7 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
   }
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
     const CollectiveId id = group.collectives[i];
-    if (std::ranges::find(made.collectives, id, &RegisteredCollective::id) != made.collectives.end())
-      continue;
+    if (is_known(id)) continue;
     made.collectives.push_back(registered_in(made, id, spec.collectives[i]));
     give_none_below(CollectiveId(id.value() + 1), group.number + 1);
     changed = made.is_untried = true;

@@ -1,6 +1,7 @@
 #include "controller/uses.h"
 
 #include <algorithm>
+#include <set>
 #include <variant>
 
 #include "base/log.h"
@@ -15,17 +16,29 @@ bool ask_for_no_plan(const std::vector<const Demand*>& demands, const GroupRegis
   });
 }
 
+std::vector<NodeId> members_of(const PlanCollective& collective, const Plan& plan) {
+  std::set<NodeId> members;
+  for (const SessionId id : collective.sessions) {
+    const PlanSession* const session = plan.find_session(id);
+    members.insert(session->members.begin(), session->members.end());
+  }
+  return {members.begin(), members.end()};
+}
+
 }  // namespace
 
-void note_uses(const v1::Heartbeat& beat, const Plan& plan, DemandMeter& meter, TimePoint now) {
+void note_uses(const std::string& node, const v1::Heartbeat& beat, const Plan& plan, DemandMeter& meter,
+               TimePoint now, Seldom& told) {
+  const auto id = plan.find_node(node);
   for (const v1::CollectiveUse& use : beat.used()) {
     const CollectiveId collective(use.collective());
     const PlanCollective* const planned = plan.find_collective(collective);
-    if (planned == nullptr || planned->sessions.empty()) continue;
-    // Every member tells of the same operations.
-    const PlanSession* const session = plan.find_session(planned->sessions.front());
-    meter.note(collective, static_cast<double>(use.bytes()) / static_cast<double>(session->members.size()),
-               now);
+    if (planned == nullptr || planned->group.empty()) continue;  // its share is nobody's to change
+    const auto members = [&] { return members_of(*planned, plan); };
+    if (id && meter.note(collective, *id, static_cast<double>(use.bytes()), now, members)) continue;
+    log_seldom(told, node, {.component = "controller", .node = node, .collective = collective},
+               "node {} says that it uses collective {} of tenant {}, which it has no part in: not counted",
+               node, collective.value(), planned->tenant);
   }
 }
 

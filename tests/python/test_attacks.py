@@ -117,6 +117,13 @@ def too_many_groups(overlay: Overlay) -> None:
     first.close()
 
 
+def too_many_sessions(overlay: Overlay) -> None:
+    overlay.issued.authority.grant("mallory", overlay.issued("node", "m"), LIFE, sessions=3)
+    # Each half of what two add up is summed, and sent out.
+    with pytest.raises(ResourceExhaustedError, match="4 sessions, and was granted 3"):
+        overlay.register("x", "mallory", ["m", "a"])
+
+
 def another_node(overlay: Overlay) -> None:
     with pytest.raises(SquareError):
         square.Node("a", overlay.controller.address, identity=overlay.issued("node", "m"))
@@ -152,6 +159,7 @@ ATTACKS: list[tuple[Callable[[Overlay], None], str]] = [
     (a_grant_of_its_own_making, rf"refused {NODE_M} at \S+ a group of tenant \"alice\": .*authority"),
     (a_weight, rf"refused {NODE_M} at \S+ a group of tenant \"mallory\": .*weight of 1000000"),
     (too_many_groups, rf"refused {NODE_M} at \S+ a group of tenant \"mallory\": .*granted"),
+    (too_many_sessions, rf"refused {NODE_M} at \S+ a group of tenant \"mallory\": .*granted"),
     (another_node, ""),
     (a_certificate_of_another_authority, r"a connection from 127\.0\.0\.1:\d+: it has ended"),
     (no_certificate, r"a connection from 127\.0\.0\.1:\d+: it has ended"),

@@ -83,6 +83,12 @@ def _add_grant(parts: arguments.Commands) -> None:
         "--collectives", type=arguments.positive_int, default=4096, metavar="N", help="at once, of all groups"
     )
     parser.add_argument(
+        "--sessions",
+        type=arguments.positive_int,
+        metavar="N",
+        help="that plans make of its collectives: sources with their destinations (default: no limit)",
+    )
+    parser.add_argument(
         "--open-operations",
         type=arguments.positive_int,
         metavar="N",
@@ -180,6 +186,7 @@ def _grant(options: argparse.Namespace) -> int:
             weight=options.weight,
             groups=options.groups,
             collectives=options.collectives,
+            sessions=options.sessions,
             open_operations=options.open_operations,
             open_bytes=options.open_bytes,
         )

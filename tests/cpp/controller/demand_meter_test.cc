@@ -15,6 +15,8 @@ constexpr CollectiveId kOther(2);
 // Two groups of one tenant and one of another, each of one collective.
 const std::vector<TenantUses> kTenants = {TenantUses{{{kFirst}}, {{kSecond}}}, TenantUses{{{kOther}}}};
 
+const std::vector<NodeId> kMembers = {NodeId(3), NodeId(5)};
+
 struct Meter {
   DemandMeter meter;
   DemandMeter::TimePoint now{seconds(100)};
@@ -24,12 +26,19 @@ struct Meter {
     const auto found = weights.find(id);
     return found == weights.end() ? 1.0 : found->second;
   }
+  // Of all members.
+  void note(CollectiveId id, double bytes) {
+    for (const NodeId member : kMembers) CHECK(say(id, member, bytes));
+  }
+  bool say(CollectiveId id, NodeId node, double bytes) {
+    return meter.note(id, node, bytes, now, [] { return kMembers; });
+  }
   // `first` bytes each second, `second` bytes each second, for so long.
   void use(double first, double second, int for_seconds) {
     for (int i = 0; i < for_seconds; ++i) {
       now += seconds(1);
-      if (first > 0) meter.note(kFirst, first, now);
-      if (second > 0) meter.note(kSecond, second, now);
+      if (first > 0) note(kFirst, first);
+      if (second > 0) note(kSecond, second);
       (void)weight(kFirst);
     }
   }
@@ -92,7 +101,7 @@ TEST_CASE("one tenant's use is no measure for another's") {
   (void)one.weight(kOther);
   for (int i = 0; i < 30; ++i) {
     one.use(1e9, 1e9, 1);
-    one.meter.note(kOther, 10, one.now);
+    one.note(kOther, 10);
   }
   CHECK(one.weight(kOther) == 1);
 }
@@ -102,14 +111,14 @@ TEST_CASE("turns of a group weigh what the group does, however much each is used
   const std::vector<TenantUses> tenants = {TenantUses{{{kFirst}, {kSecond}}, {{kOther}}}};
   for (int i = 0; i < 30; ++i) {
     one.now += seconds(1);
-    one.meter.note(kFirst, 1e9, one.now);
+    one.note(kFirst, 1e9);
     (void)one.meter.update(tenants, one.now);
   }
   CHECK(one.meter.update(tenants, one.now) == DemandWeights{{kOther, kLeastDemandWeight}});
   for (int i = 0; i < 40; ++i) {
     one.now += seconds(1);
-    one.meter.note(kSecond, 1, one.now);
-    one.meter.note(kOther, 1e9, one.now);
+    one.note(kSecond, 1);
+    one.note(kOther, 1e9);
     (void)one.meter.update(tenants, one.now);
   }
   CHECK(one.meter.update(tenants, one.now) ==
@@ -121,10 +130,24 @@ TEST_CASE("what runs at once in a group shares by use") {
   const std::vector<TenantUses> tenants = {TenantUses{{{kFirst, kSecond}, {kOther}}}};
   for (int i = 0; i < 30; ++i) {
     one.now += seconds(1);
-    one.meter.note(kFirst, 1e9, one.now);
+    one.note(kFirst, 1e9);
     (void)one.meter.update(tenants, one.now);
   }
   CHECK(one.meter.update(tenants, one.now) == DemandWeights{{kSecond, kLeastDemandWeight}});
+}
+
+TEST_CASE("one member alone makes a collective no more used, and who is none moves nothing") {
+  Meter one;
+  one.use(16e6, 1e6, 20);
+  CHECK(one.weight(kSecond) == 1.0 / 16);
+  for (int i = 0; i < 20; ++i) {
+    CHECK(one.say(kSecond, kMembers[0], 1e15));
+    CHECK_FALSE(one.say(kFirst, NodeId(4), 1e15));
+    CHECK_FALSE(one.say(kSecond, NodeId(4), 1e15));
+    one.use(16e6, 1e6, 1);
+  }
+  CHECK(one.weight(kFirst) == 1);
+  CHECK(one.weight(kSecond) == 1.0 / 16);
 }
 
 TEST_CASE("collectives that are gone are forgotten") {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "../trust/issued.h"
+#include "controller/granting.h"
 #include "controller_grpc/fixture.h"
 
 using namespace square;
@@ -109,6 +110,11 @@ TEST_CASE("nobody registers as another tenant, nor in its group, nor beyond what
   overlay.put(few);
   CHECK(overlay.ask(group_of("k", "alice")).code() == StatusCode::kResourceExhausted);
   CHECK(overlay.ask(group_of("g", "alice")).is_ok());
+  few.sessions = 1;
+  few.groups = 2;
+  overlay.put(few);
+  CHECK(overlay.ask(group_of("k", "alice")).code() == StatusCode::kResourceExhausted);
+  CHECK(overlay.ask(group_of("g", "alice")).is_ok());
   Grant over = grant_of("alice");
   over.expires = 1;
   overlay.put(over);
@@ -137,4 +143,21 @@ TEST_CASE("a controller that starts again knows what was granted") {
   overlay.begin(store);
   CHECK(overlay.ask(group_of("g", "alice")).is_ok());
   CHECK(overlay.weight_of("alice") == 3);
+}
+
+TEST_CASE("what an earlier controller gave is taken with a grant for all of it only") {
+  const Issuer issuer;
+  Scenario scenario;
+  scenario.topology = mesh({"a", "b"}).topology;
+  const auto identity = issuer.identity(Role::kController, "c");
+  controller::GroupRegistry registry(scenario, controller::granting_of(identity));
+  controller::GroupRegistry::Adopted group{group_of("g", "alice"), {CollectiveId(0)}, 1, {}};
+  CHECK(registry.adopt(group, scenario.topology).status().code() == StatusCode::kPermissionDenied);
+  group.spec.grant = issuer.authority().grant(grant_of("alice")).value();
+  CHECK(registry.adopt(group, scenario.topology).is_ok());
+  // Another node tells of the same group, with more.
+  group.spec.collectives.push_back({.op = CollectiveOp::kAllGather, .weight = 1e6});
+  group.collectives.emplace_back(1);
+  CHECK(registry.adopt(group, scenario.topology).status().code() == StatusCode::kPermissionDenied);
+  CHECK(registry.groups().at("g")->collectives.size() == 1);
 }

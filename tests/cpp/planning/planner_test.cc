@@ -449,5 +449,21 @@ TEST_CASE("meshes of 16 with 16 broadcasts over 15 paths, and 8 subsets of 32 no
   }
 }
 
+TEST_CASE("a plan makes as many sessions of a collective as session_count() says") {
+  for (const std::size_t members : {1, 2, 4}) {
+    for (const CollectiveOp op : {CollectiveOp::kBroadcast, CollectiveOp::kReduce, CollectiveOp::kAllReduce,
+                                  CollectiveOp::kAllGather, CollectiveOp::kReduceScatter,
+                                  CollectiveOp::kAllToAll, CollectiveOp::kGather, CollectiveOp::kScatter}) {
+      Scenario scenario = scenario_on(mesh(4, seed()));
+      scenario.policy.name = "exact";
+      std::vector<NodeId> some = everyone(scenario.topology);
+      some.resize(members);
+      add_collective(scenario, op, some).algorithm = AllReduceAlgorithm::kPlanned;
+      CAPTURE(to_string(op));
+      CHECK(planned(scenario).plan.sessions.size() == session_count(op, members));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace square
