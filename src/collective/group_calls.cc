@@ -133,6 +133,13 @@ Result<GroupCalls::NextGroup> GroupCalls::next_group(std::uint32_t joiners, Dura
   }
   SQUARE_ASSIGN_OR_RETURN(GroupSpec next, node_.regroup(request, timeout));
   const auto place = std::ranges::find(next.origin.ranks, rank_) - next.origin.ranks.begin();
+  const auto index = static_cast<std::size_t>(place);
+  const bool is_own = next.tenant == group_.tenant && next.origin.group == group_.name &&
+                      index < next.nodes.size() && next.nodes[index] == group_.nodes[rank_.index()];
+  if (!is_own) {
+    return permission_denied(fmt::format("group \"{}\" cannot go on as \"{}\", which is not of its members",
+                                         group_.name, next.name));
+  }
   return NextGroup{std::move(next), Rank(static_cast<Rank::value_type>(place))};
 }
 

@@ -28,16 +28,19 @@ Status given_twice(const std::string& what) {
 
 NodeId number(std::size_t index) { return NodeId(static_cast<NodeId::value_type>(index)); }
 
-// What no controller can have given: numbers near their end, or past what was given in all.
-Status check_bounds(const v1::Past& past) {
-  constexpr std::uint32_t kMaxNumber = std::uint32_t{1} << 31U;
+// What no controller can have given: numbers near their end, or past what was given in all. A store may be
+// farther than any node says, so that a node's word leaves room for those that are given next.
+Status check_bounds(const v1::Past& past, bool is_store) {
+  constexpr std::uint32_t kRoom = std::uint32_t{1} << 26U;
+  constexpr std::uint64_t kNumbers = std::uint64_t{1} << 32U;
+  const std::uint64_t most = kNumbers - (is_store ? 2 * kNumbersAhead : 2 * kRoom);
+  const std::uint64_t epochs = (kNumbers / 2) + (is_store ? kRoom : 0);
   const auto is_ahead = [&](const v1::RunningGroup& group) {
     return group.number() >= past.next_group() ||
            std::ranges::any_of(group.collectives(), [&](auto id) { return id >= past.next_collective(); });
   };
   const bool is_wrong =
-      past.epoch() >= kMaxNumber || past.next_collective() >= 2 * (kMaxNumber - kNumbersAhead) ||
-      past.next_session() >= 2 * (kMaxNumber - kNumbersAhead) ||
+      past.epoch() >= epochs || past.next_collective() >= most || past.next_session() >= most ||
       past.next_group() >= (std::uint64_t{1} << 63U) ||
       static_cast<std::size_t>(past.groups_size()) > kMaxGroups ||
       static_cast<std::size_t>(past.nodes_size()) > kMaxNodes ||
@@ -103,17 +106,34 @@ Status take_nodes(const v1::Past& past, PlanningState& state) {
 
 }  // namespace
 
-Status check_past(const v1::Past& past, const PlanningState& state, bool has_plan) {
-  SQUARE_RETURN_IF_ERROR(check_bounds(past));
+Status check_past(const v1::Past& past, const std::string& teller, const PlanningState& state,
+                  bool has_plan) {
+  SQUARE_RETURN_IF_ERROR(check_bounds(past, teller.empty()));
   if (has_plan) SQUARE_RETURN_IF_ERROR(check_nodes(past, state.topology));
   GroupRegistry::Owners owners = state.registry.owners();
   for (const v1::RunningGroup& running : past.groups()) {
     SQUARE_ASSIGN_OR_RETURN(const GroupRegistry::Adopted group, group_of(running));
+    if (!teller.empty() && std::ranges::find(group.spec.nodes, teller) == group.spec.nodes.end()) {
+      return permission_denied(
+          fmt::format("it tells of group \"{}\", which has no member on it", group.spec.name));
+    }
     if (const Status free = state.registry.check_adopted(group, owners); !free.is_ok())
       return given_twice(free.message());
     for (const CollectiveId id : group.collectives) owners.emplace(id, group.spec.name);
   }
   return {};
+}
+
+bool brings_more(const v1::Past& past, const PlanningState& state, const SessionNumbers& numbers,
+                 Epoch last) {
+  const GroupRegistry& registry = state.registry;
+  const auto is_new = [&](const v1::RunningGroup& running) {
+    const auto known = registry.groups().find(running.group().name());
+    return known == registry.groups().end() || known->second->number != running.number();
+  };
+  return Epoch(past.epoch()) > last || CollectiveId(past.next_collective()) > registry.next_collective() ||
+         past.next_group() > registry.next_group() || past.next_session() > numbers.next ||
+         std::ranges::any_of(past.groups(), is_new);
 }
 
 Result<bool> adopt(const v1::Past& past, PlanningState& state, bool is_open) {
@@ -131,14 +151,20 @@ Result<bool> adopt(const v1::Past& past, PlanningState& state, bool is_open) {
   return is_news;
 }
 
-bool adopt_sessions(const v1::Past& past, const PlanningState& state, SessionNumbers& numbers) {
+bool adopt_sessions(const v1::Past& past, const std::string& teller, const PlanningState& state,
+                    SessionNumbers& numbers) {
+  const auto node = state.topology.find_node(teller);
+  const auto is_told = [&](const SessionKey& key) {
+    if (teller.empty()) return true;
+    return node && (key.root == *node || std::ranges::binary_search(key.destinations, *node));
+  };
   bool is_news = false;
   std::map<SessionKey, std::size_t> occurrences;
   std::map<SessionId, SessionKey> owners;
   for (const auto& [key, id] : numbers.known) owners.emplace(id, key);
   for (const v1::RunningSession& session : past.sessions()) {
     auto key = key_of(session, state.topology);
-    if (!key) continue;
+    if (!key || !is_told(*key)) continue;
     key->occurrence = occurrences[*key]++;
     const auto owner = owners.emplace(SessionId(session.id()), *key).first;
     if (owner->second != *key) continue;  // another's

@@ -7,10 +7,13 @@
 
 namespace square::controller {
 
-// Whether the past can go on here, beside what is there. `has_plan`: nodes have their numbers already.
-// Errors: FAILED_PRECONDITION where a number was given to something else here; INVALID_ARGUMENT for what no
-// controller can have given.
-Status check_past(const v1::Past& past, const PlanningState& state, bool has_plan);
+// Whether the past that `teller` brings can go on here, beside what is there; of nobody ("") it is the
+// store's. `has_plan`: nodes have their numbers already. Errors: FAILED_PRECONDITION where a number was given
+// to something else here; INVALID_ARGUMENT for what no controller can have given; PERMISSION_DENIED for
+// groups that the teller has no part in.
+Status check_past(const v1::Past& past, const std::string& teller, const PlanningState& state, bool has_plan);
+// It has plans, numbers or groups that are not known here.
+bool brings_more(const v1::Past& past, const PlanningState& state, const SessionNumbers& numbers, Epoch last);
 
 // Adds the past's groups with the numbers that they have, and gives none of its numbers again. Groups that
 // are there already stay. In an open overlay (`is_open`) nodes keep their numbers, and those that have not
@@ -18,8 +21,9 @@ Status check_past(const v1::Past& past, const PlanningState& state, bool has_pla
 // has no place for, naming it; RESOURCE_EXHAUSTED for too many. Precondition: check_past() is OK.
 Result<bool> adopt(const v1::Past& past, PlanningState& state, bool is_open);
 
-// Of a state that has adopted the past.
-// Returns whether any has another number than it had here.
-bool adopt_sessions(const v1::Past& past, const PlanningState& state, SessionNumbers& numbers);
+// Of a state that has adopted the past; those that the teller, if there is one, has a part in. Returns
+// whether any has another number than it had here.
+bool adopt_sessions(const v1::Past& past, const std::string& teller, const PlanningState& state,
+                    SessionNumbers& numbers);
 
 }  // namespace square::controller

@@ -198,7 +198,7 @@ void Coordinator::broken_links(const std::string& node, const NodeLine* line, co
   const std::lock_guard lock(mutex_);
   const TimePoint now = time();
   if (members_.hear(node, line, now) == nullptr) return;
-  const Urgency urgency = links_.note(node, report, members_, now);
+  const Urgency urgency = links_.note(node, known_of(report, members_, state_.topology), members_, now);
   for (const std::string& peer : absent_of(report, members_, state_.topology)) note_away(peer);
   agenda_.note(links_.note_heard(node, now) ? Urgency::kAtOnce : urgency);
   surroundings_.wake();  // somebody may have to say something by then
@@ -424,7 +424,7 @@ void Coordinator::keep(Admission& admission, bool is_wanted) {
 
 // What nodes bring from an earlier controller goes on here.
 bool Coordinator::absorb_pasts(Deferred& deferred) {
-  const Succession::Absorbed absorbed = succession_.absorb(state_, planner_, has_plan());
+  const Succession::Absorbed absorbed = succession_.absorb(state_, planner_, has_plan(), time());
   for (const Succession::Brought& brought : absorbed.brought)
     expect_all(brought.nodes, members_, absences_, time());
   return Succession::spread(absorbed, state_, members_, closed_, deferred) &&

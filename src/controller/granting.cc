@@ -63,6 +63,14 @@ Result<Grant> Granting::check(const GroupSpec& group, Time time) const {
   return grant;
 }
 
+Status Granting::check_joiner(const std::string& name, const RegisteredGroup& group,
+                              const std::string& node) const {
+  if (group.grant.empty()) return {};  // the operator's own
+  GroupSpec joined{name, group.tenant, {node}, {}};
+  joined.grant = group.grant;
+  return check(joined, Time::kIsOver).status();
+}
+
 Status Granting::check_quota(const Grant& grant, const GroupSpec& group,
                              const std::set<CollectiveIdentity>& collectives,
                              const GroupRegistry::Groups& groups) {

@@ -25,6 +25,11 @@ class Granting {
   // UNAUTHENTICATED for a grant that is not of this domain's operator, UNAVAILABLE for the authority's file.
   [[nodiscard]] Result<Grant> check(const GroupSpec& group, Time time) const;
 
+  // Whether what the group goes on in may be on the node, too, by the grant that was shown for it: as
+  // check().
+  [[nodiscard]] Status check_joiner(const std::string& name, const RegisteredGroup& group,
+                                    const std::string& node) const;
+
   // Whether the tenant may have the group with all of `collectives`, beside its others. Errors:
   // RESOURCE_EXHAUSTED.
   [[nodiscard]] static Status check_quota(const Grant& grant, const GroupSpec& group,

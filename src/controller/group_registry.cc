@@ -125,6 +125,12 @@ RegisteredCollective registered_in(const RegisteredGroup& group, CollectiveId id
   return made;
 }
 
+void take_terms(const Grant& grant, const GroupSpec& shown, RegisteredGroup& group) {
+  group.weight = grant.weight;
+  group.open = grant.open;
+  group.grant = shown.grant;
+}
+
 }  // namespace
 
 GroupRegistry::GroupRegistry(const Scenario& scenario, std::shared_ptr<const Granting> granting)
@@ -207,9 +213,7 @@ Status GroupRegistry::apply(const Grant& grant, RegisteredGroup& group, const Gr
   for (const RegisteredCollective& known : group.collectives) identities.insert(identity_of(known.spec));
   for (const GroupCollective& wanted : spec.collectives) identities.insert(identity_of(wanted));
   SQUARE_RETURN_IF_ERROR(Granting::check_quota(grant, spec, identities, groups_));
-  group.weight = grant.weight;
-  group.open = grant.open;
-  group.grant = spec.grant;
+  take_terms(grant, spec, group);
   return {};
 }
 
@@ -245,8 +249,13 @@ Result<GroupRegistry::Registered> GroupRegistry::extend(RegisteredGroup& group, 
 }
 
 std::optional<std::string> GroupRegistry::find_next(const std::string& name, std::uint64_t number) const {
+  // Anybody may say of a group that it is another's successor: of a tenant's groups only its own are.
+  const auto before = groups_.find(name);
   const auto next = std::ranges::find_if(groups_, [&](const auto& entry) {
-    return entry.second->origin.group == name && entry.second->origin.number == number;
+    const RegisteredGroup& group = *entry.second;
+    const bool is_foreign =
+        before != groups_.end() && before->second->number == number && before->second->tenant != group.tenant;
+    return !is_foreign && group.origin.group == name && group.origin.number == number;
   });
   return next == groups_.end() ? std::nullopt : std::optional(next->first);
 }
@@ -321,15 +330,10 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
   const auto is_known = [&](CollectiveId id) {
     return std::ranges::find(made.collectives, id, &RegisteredCollective::id) != made.collectives.end();
   };
-  // Also of a group that is known: it may be told with collectives that it was never given. What runs is not
-  // counted against quotas.
+  // A known group may be told with more than it was given. What runs is not counted against quotas.
   if (granting_ && (changed || !std::ranges::all_of(group.collectives, is_known))) {
     SQUARE_ASSIGN_OR_RETURN(const Grant grant, granting_->check(spec, Granting::Time::kIsOver));
-    if (changed) {
-      made.weight = grant.weight;
-      made.open = grant.open;
-      made.grant = spec.grant;
-    }
+    if (changed) take_terms(grant, spec, made);
   }
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
     const CollectiveId id = group.collectives[i];

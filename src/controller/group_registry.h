@@ -66,6 +66,8 @@ class GroupRegistry {
   // grants only; but for those without a registrant, which the operator's own process registers.
   explicit GroupRegistry(const Scenario& scenario, std::shared_ptr<const Granting> granting = nullptr);
 
+  [[nodiscard]] const Granting* granting() const { return granting_.get(); }  // null: nobody grants
+
   struct Registered {
     std::vector<CollectiveId> collectives;  // in the order of the spec
     bool changed = false;                   // a new plan is due

@@ -19,11 +19,20 @@ std::string names_of(const std::set<LinkName>& links) {
 
 }  // namespace
 
+v1::BrokenLinks known_of(const v1::BrokenLinks& report, const Members& members, const Topology& topology) {
+  v1::BrokenLinks known;
+  for (const std::string& peer : report.peers()) {
+    if (members.find(peer) != nullptr || topology.find_node(peer)) known.add_peers(peer);
+  }
+  return known;
+}
+
 Urgency LinkReports::note(const std::string& tail, const v1::BrokenLinks& report, const Members& members,
                           TimePoint now) {
   const int count = std::min(report.peers_size(), kMaxReportedLinks);
   const std::set<std::string> peers(report.peers().begin(), report.peers().begin() + count);
   note_well(tail, peers, now);
+  std::erase_if(flaps_, [&](const auto& entry) { return now - entry.second.last > kFlapMemory; });
   Urgency urgency = end_holds(now) ? Urgency::kCanWait : Urgency::kNone;
   for (const std::string& node : peers) {
     const Member* const member = members.find(node);
@@ -47,7 +56,6 @@ Urgency LinkReports::note(const std::string& tail, const v1::BrokenLinks& report
 }
 
 Urgency LinkReports::note_broken(const LinkName& link, TimePoint now) {
-  std::erase_if(flaps_, [&](const auto& entry) { return now - entry.second.last > kFlapMemory; });
   Flaps& flaps = flaps_[link];
   ++flaps.breaks;
   flaps.last = now;

@@ -29,6 +29,9 @@ inline constexpr Duration kFlapMemory = std::chrono::seconds(60);
 inline constexpr Duration kFirstHold = std::chrono::seconds(4);
 inline constexpr Duration kLongestHold = std::chrono::seconds(32);
 
+// Of a report those that the overlay has: others, which a node may make up, are nobody.
+v1::BrokenLinks known_of(const v1::BrokenLinks& report, const Members& members, const Topology& topology);
+
 // A link is broken when its tail says so and its head is heard here; a head that is not is silent, and one
 // that is not connected is somebody else's to judge (Absences). Not thread-safe.
 class LinkReports {

@@ -9,12 +9,14 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "controller/granting.h"
 
 namespace square::controller {
 namespace {
 
 // Between the name that groups have in common and the number of the one.
 constexpr char kMark = '~';
+constexpr std::size_t kMarkBytes = 21;  // with the largest number
 
 std::size_t mark_of(const std::string& group) {
   const std::size_t mark = group.find_last_of(kMark);
@@ -47,7 +49,7 @@ GroupSpec spec_of(const std::string& name, const RegisteredGroup& group) {
 
 bool has_part(const GroupOrigin& origin, const RegroupRequest& request) {
   if (request.joiner != 0) return std::ranges::find(origin.joiners, request.joiner) != origin.joiners.end();
-  return std::ranges::includes(origin.ranks, request.ranks);
+  return !request.ranks.empty() && std::ranges::includes(origin.ranks, request.ranks);
 }
 
 std::vector<Rank> ranks_on(const RegisteredGroup& group, const std::string& node) {
@@ -118,9 +120,17 @@ struct Regroupings::Round {
 std::string common_name(const std::string& group) { return group.substr(0, mark_of(group)); }
 
 Status Regroupings::add(Regroup asked, RegroupReply& reply) {
-  if (waiting_.size() >= kMaxRegroupRequests) {
-    return resource_exhausted(
-        fmt::format("{} members wait already for the groups that they go on in; try later", waiting_.size()));
+  if (asked.request.group.size() > kMaxGroupNameBytes + kMarkBytes ||
+      asked.request.ranks.size() > kMaxGroupMembers) {
+    return invalid_argument("no group has such a name, or so many ranks");
+  }
+  const auto of_node =
+      std::ranges::count(waiting_, asked.node, [](const Waiting& one) { return one.asked.node; });
+  if (waiting_.size() >= kMaxRegroupRequests ||
+      static_cast<std::size_t>(of_node) >= kMaxNodeRegroupRequests) {
+    return resource_exhausted(fmt::format(
+        "{} members wait already for the groups that they go on in, {} of them on node \"{}\"; try later",
+        waiting_.size(), of_node, asked.node));
   }
   std::ranges::sort(asked.request.ranks);
   waiting_.push_back({std::move(asked), std::move(reply)});
@@ -185,12 +195,45 @@ void Regroupings::tell(const GroupSpec& next, std::vector<Waiting> asks, Deferre
   }
 }
 
+// Who has no member in the group has no say in how it goes on.
+void Regroupings::refuse_strangers(const RegisteredGroup& group, std::vector<Waiting>& asks,
+                                   Deferred& deferred) {
+  std::erase_if(asks, [&](Waiting& waiting) {
+    if (std::ranges::find(group.nodes, waiting.asked.node) != group.nodes.end()) return false;
+    answer(waiting,
+           permission_denied(fmt::format("group \"{}\" has no member on node \"{}\"",
+                                         waiting.asked.request.group, waiting.asked.node)),
+           deferred);
+    return true;
+  });
+}
+
+// Of the first that would join the group those that its tenant was not granted are told so. Returns how many
+// there are then.
+std::size_t Regroupings::count_joiners(const std::string& name, const RegisteredGroup& group,
+                                       std::uint32_t wanted, Round& round) {
+  std::vector<Waiting>& joiners = round.joiners[common_name(name)];
+  for (std::size_t i = 0; i < std::min<std::size_t>(wanted, joiners.size());) {
+    const Granting* const granting = round.registry.granting();
+    const Status allowed = granting ? granting->check_joiner(name, group, joiners[i].asked.node) : Status();
+    if (allowed.is_ok()) {
+      ++i;
+    } else {
+      answer(joiners[i], allowed, round.deferred);
+      joiners.erase(joiners.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+  return joiners.size();
+}
+
 void Regroupings::look_at(const Key& key, std::vector<Waiting> asks, Round& round) {
   const auto& [name, number] = key;
   const GroupRegistry::Groups& groups = round.registry.groups();
   if (const auto next = round.registry.find_next(name, number))
     return tell(spec_of(*next, *groups.at(*next)), std::move(asks), round.deferred);
   const auto found = groups.find(name);
+  if (found != groups.end()) refuse_strangers(*found->second, asks, round.deferred);
+  if (asks.empty()) return;
   const std::uint32_t wanted = asks.front().asked.request.joiners;
   Status refused;
   if (found == groups.end() || found->second->number != number) {
@@ -213,7 +256,7 @@ void Regroupings::look_at(const Key& key, std::vector<Waiting> asks, Round& roun
     if (round.members.speaks(waiting.asked.node, round.now) && !is_out(group, waiting.asked.node))
       survivors[waiting.asked.node] = chosen(group, waiting.asked.node, waiting.asked.request.ranks);
   }
-  const std::string missing = missing_for(group, survivors, wanted, common_name(name), round);
+  const std::string missing = missing_for(name, group, survivors, wanted, round);
   if (missing.empty()) return decide(key, survivors, std::move(asks), round);
   for (Waiting& waiting : asks) {
     if (round.now < waiting.asked.end) {
@@ -227,8 +270,8 @@ void Regroupings::look_at(const Key& key, std::vector<Waiting> asks, Round& roun
 }
 
 // In words who must still ask, or be gone; empty: nobody.
-std::string Regroupings::missing_for(const RegisteredGroup& group, const Survivors& survivors,
-                                     std::uint32_t wanted, const std::string& common, Round& round) {
+std::string Regroupings::missing_for(const std::string& name, const RegisteredGroup& group,
+                                     const Survivors& survivors, std::uint32_t wanted, Round& round) {
   std::set<std::string> awaited;
   for (const std::string& node : group.nodes) {
     if (!survivors.contains(node) && !is_out(group, node) && round.members.contains(node))
@@ -244,7 +287,7 @@ std::string Regroupings::missing_for(const RegisteredGroup& group, const Survivo
   if (!others.empty())
     return fmt::format("{}, which were not heard of for a lease, and may have gone on elsewhere",
                        describe(group, others));
-  const std::size_t come = round.joiners[common].size();
+  const std::size_t come = count_joiners(name, group, wanted, round);
   return come < wanted ? fmt::format("{} of {} that are to join", wanted - come, wanted) : std::string();
 }
 

@@ -18,6 +18,8 @@
 namespace square::controller {
 
 inline constexpr std::size_t kMaxRegroupRequests = 65'536;
+// Of one node, whose processes all wait here.
+inline constexpr std::size_t kMaxNodeRegroupRequests = 1'024;
 // While somebody waits, lines may break and nodes leave: looked at so often.
 inline constexpr Duration kRegroupLook = std::chrono::milliseconds(100);
 
@@ -35,7 +37,8 @@ class Regroupings {
  public:
   using TimePoint = Members::TimePoint;
 
-  // Errors: RESOURCE_EXHAUSTED for more than kMaxRegroupRequests; then `reply` is left as it was.
+  // Errors: RESOURCE_EXHAUSTED for more than kMaxRegroupRequests, or kMaxNodeRegroupRequests;
+  // INVALID_ARGUMENT for what no group is called, or ranks that none has. Then `reply` is left as it was.
   Status add(Regroup asked, RegroupReply& reply);
 
   // A group that all have asked for, who live: to be registered, and then told.
@@ -74,8 +77,11 @@ class Regroupings {
   void join(Waiting waiting, Round& round);
   void look_at(const Key& key, std::vector<Waiting> asks, Round& round);
   static void tell(const GroupSpec& next, std::vector<Waiting> asks, Deferred& deferred);
-  static std::string missing_for(const RegisteredGroup& group, const Survivors& survivors,
-                                 std::uint32_t wanted, const std::string& common, Round& round);
+  static void refuse_strangers(const RegisteredGroup& group, std::vector<Waiting>& asks, Deferred& deferred);
+  static std::size_t count_joiners(const std::string& name, const RegisteredGroup& group,
+                                   std::uint32_t wanted, Round& round);
+  static std::string missing_for(const std::string& name, const RegisteredGroup& group,
+                                 const Survivors& survivors, std::uint32_t wanted, Round& round);
   static void decide(const Key& key, const Survivors& survivors, std::vector<Waiting> asks, Round& round);
   static void answer(Waiting& waiting, Result<GroupSpec> result, Deferred& deferred);
 

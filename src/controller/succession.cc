@@ -1,5 +1,7 @@
 #include "controller/succession.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -64,8 +66,8 @@ Result<std::vector<std::string>> Succession::take_up(PlanningState& state, Epoch
   SQUARE_RETURN_IF_ERROR(ledger_.restore(state));
   is_first_ = past.epoch() == 0;
   if (is_first_) return std::vector<std::string>();
-  SQUARE_RETURN_IF_ERROR(check_past(past, state, !is_open_).with_context("the store"));
-  SQUARE_RETURN_IF_ERROR(adopt_past(past, state, planner).status().with_context("the store"));
+  SQUARE_RETURN_IF_ERROR(check_past(past, "", state, !is_open_).with_context("the store"));
+  SQUARE_RETURN_IF_ERROR(adopt_past(past, "", state, planner).status().with_context("the store"));
   state.measured.take_up(past, state.topology);
   return nodes_of(past, state);
 }
@@ -81,18 +83,20 @@ Status Succession::begin(PlanningState& state, EpochPlanner& planner) {
 
 // Whether a new plan is due: also for who has had a later one than any here. After an error nothing has
 // changed.
-Result<bool> Succession::adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const {
+Result<bool> Succession::adopt_past(const v1::Past& past, const std::string& teller, PlanningState& state,
+                                    EpochPlanner& planner) const {
   PlanningState adopted = state;
   SQUARE_ASSIGN_OR_RETURN(bool is_news, adopt(past, adopted, is_open_));
   state = std::move(adopted);
-  is_news = adopt_sessions(past, state, planner.numbers()) || is_news;
+  is_news = adopt_sessions(past, teller, state, planner.numbers()) || is_news;
   is_news = planner.last() <= Epoch(past.epoch()) || is_news;
   if (!is_planted(Bug::kEpochsAgain)) planner.pass(Epoch(past.epoch()));
   return is_news;
 }
 
 Status Succession::check(const v1::Hello& hello, const PlanningState& state, bool has_plan) const {
-  return has_other_past(hello, origin()) ? check_past(hello.past(), state, has_plan) : Status::ok();
+  return has_other_past(hello, origin()) ? check_past(hello.past(), hello.node(), state, has_plan)
+                                         : Status::ok();
 }
 
 bool Succession::note(const v1::Hello& hello, Member& member,
@@ -111,16 +115,33 @@ bool Succession::note(const v1::Hello& hello, Member& member,
   return true;
 }
 
-Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& planner, bool has_plan) {
+// Whether it goes on here. Where tenants need grants a node's word for what an earlier controller gave counts
+// for a while only, as it moves numbers and groups that are others'.
+Status Succession::check_brought(const v1::Past& past, const std::string& node, const PlanningState& state,
+                                 EpochPlanner& planner, bool has_plan, bool is_late) {
+  SQUARE_RETURN_IF_ERROR(check_past(past, node, state, has_plan));
+  if (is_late && brings_more(past, state, planner.numbers(), planner.last())) {
+    return failed_precondition(
+        fmt::format("it comes from another controller, which this one followed over {:.0f} s ago; end this "
+                    "process and start another",
+                    to_seconds(kRecollectionTime)));
+  }
+  return {};
+}
+
+Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& planner, bool has_plan,
+                                        TimePoint now) {
+  if (!since_) since_ = now;
+  const bool is_late = state.registry.granting() != nullptr && now > *since_ + kRecollectionTime;
   Absorbed absorbed;
   std::set<std::string> before;
   for (const auto& [name, group] : state.registry.groups()) before.insert(name);
   std::set<std::string> nodes;
   for (const auto& [node, past] : std::exchange(pasts_, {})) {
-    Brought& brought =
-        absorbed.brought.emplace_back(Brought{node, check_past(past, state, has_plan), {}, {}, {}, false});
+    Brought& brought = absorbed.brought.emplace_back(
+        Brought{node, check_brought(past, node, state, planner, has_plan, is_late), {}, {}, {}, false});
     if (!brought.right.is_ok()) continue;
-    const Result<bool> adopted = adopt_past(past, state, planner);
+    const Result<bool> adopted = adopt_past(past, node, state, planner);
     brought.right = adopted.status();
     if (!adopted.is_ok()) continue;
     brought.is_news = without_plan_.erase(node) > 0 || *adopted;

@@ -1,8 +1,10 @@
 // How one controller follows another: what its store has, what nodes bring, and what it leaves to the next.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -17,6 +19,9 @@
 #include "store/store.h"
 
 namespace square::controller {
+
+// Where tenants need grants nodes bring plans, numbers and groups of other controllers for so long only.
+inline constexpr Duration kRecollectionTime = std::chrono::seconds(60);
 
 // Not thread-safe: note() and check() are called under the coordinator's lock, as what absorbs is; keep() by
 // the thread that plans.
@@ -61,7 +66,7 @@ class Succession {
     // where another process has its name by now.
     std::vector<Missing> missing;
   };
-  Absorbed absorb(PlanningState& state, EpochPlanner& planner, bool has_plan);
+  Absorbed absorb(PlanningState& state, EpochPlanner& planner, bool has_plan, TimePoint now);
   // Lets the other parts know of what was absorbed, and ends the lines of those that cannot come. Returns
   // whether a new plan is due.
   static bool spread(const Absorbed& absorbed, PlanningState& state, Members& members, ClosedParts& closed,
@@ -80,11 +85,16 @@ class Succession {
   Status keep(Admission& admission, const PlanningState& before, EpochPlanner& planner);
 
  private:
-  Result<bool> adopt_past(const v1::Past& past, PlanningState& state, EpochPlanner& planner) const;
+  // Of the store where there is no teller.
+  Result<bool> adopt_past(const v1::Past& past, const std::string& teller, PlanningState& state,
+                          EpochPlanner& planner) const;
+  static Status check_brought(const v1::Past& past, const std::string& node, const PlanningState& state,
+                              EpochPlanner& planner, bool has_plan, bool is_late);
 
   Ledger ledger_;
   const bool is_open_;
   bool is_first_ = true;                   // nobody led before
+  std::optional<TimePoint> since_;         // when this one began
   std::map<std::string, v1::Past> pasts_;  // by node
   std::set<std::string> without_plan_;     // of those, who has no plan of this controller before the next
   // The groups that a node ran, or was about to register, when it came from an earlier controller.

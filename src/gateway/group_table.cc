@@ -26,8 +26,13 @@ const Group::Claim* Group::missing(CollectiveId collective, std::uint64_t operat
 }
 
 void GroupTable::add(const GroupSpec& spec, const GroupRegistration& registration, AttachmentId attachment) {
+  if (const auto before = groups_.find(spec.name); before != groups_.end()) {
+    if (registration.number < before->second.spec.number) return;
+    if (registration.number > before->second.spec.number) erase(before);
+  }
   Group& group = groups_[spec.name];
   group.spec.name = spec.name;
+  group.spec.number = registration.number;
   group.spec.tenant = spec.tenant;
   group.spec.nodes = spec.nodes;
   group.attachments.insert(attachment);
@@ -157,11 +162,13 @@ std::vector<Departure> GroupTable::leave(AttachmentId attachment) {
 }
 
 void GroupTable::prune() {
-  std::erase_if(groups_, [&](const auto& entry) {
-    if (!entry.second.attachments.empty()) return false;
-    for (const auto& [collective, unused] : entry.second.collectives) group_of_.erase(collective);
-    return true;
-  });
+  for (auto group = groups_.begin(); group != groups_.end();)
+    group = group->second.attachments.empty() ? erase(group) : std::next(group);
+}
+
+GroupTable::Groups::iterator GroupTable::erase(Groups::iterator group) {
+  for (const auto& [collective, unused] : group->second.collectives) group_of_.erase(collective);
+  return groups_.erase(group);
 }
 
 }  // namespace square::gateway

@@ -20,7 +20,7 @@ using AttachmentId = std::uint64_t;
 bool stays_on(const GroupSpec& group, const GroupCollective& collective, const std::string& node);
 
 struct Group {
-  GroupSpec spec;
+  GroupSpec spec;  // with its number
   std::map<CollectiveId, GroupCollective> collectives;
   std::set<CollectiveId> staying;  // those whose members are all of the gateway's node
   std::set<Rank> local_ranks;      // of the gateway's node
@@ -61,6 +61,8 @@ class GroupTable {
  public:
   explicit GroupTable(std::string node) : node_(std::move(node)) {}
 
+  // A group that had the name before has ended, and is forgotten with all that had a part in it; of one that
+  // has ended already nothing is kept.
   void add(const GroupSpec& spec, const GroupRegistration& registration, AttachmentId attachment);
   // The attachment's rank is a member of a group that it has added.
   void join(const std::string& group, AttachmentId attachment, Rank rank,
@@ -87,8 +89,11 @@ class GroupTable {
   void prune();
 
  private:
+  using Groups = std::map<std::string, Group>;
+  Groups::iterator erase(Groups::iterator group);
+
   std::string node_;
-  std::map<std::string, Group> groups_;
+  Groups groups_;
   std::map<CollectiveId, std::string> group_of_;
 };
 

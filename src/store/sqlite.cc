@@ -1,7 +1,9 @@
 #include "store/sqlite.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -20,6 +22,9 @@ void SqliteFile::Close::operator()(sqlite3* connection) const { sqlite3_close_v2
 
 Result<SqliteFile> SqliteFile::open(const std::string& path, Duration busy) {
   SqliteFile file(path);
+  // It has grants, which are for nobody else to show; what SQLite puts beside it is as it is.
+  if (const int made = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); made >= 0)
+    ::close(made);
   sqlite3* connection = nullptr;
   const int code =
       sqlite3_open_v2(path.c_str(), &connection, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);

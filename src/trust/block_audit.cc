@@ -1,5 +1,7 @@
 #include "trust/block_audit.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "trust/openssl.h"
 
@@ -28,7 +30,7 @@ BlockSight::Digest digest_of(std::initializer_list<std::uint64_t> numbers, const
 
 std::vector<BlockDifference> BlockAudit::note(const std::string& node, const BlockSight& sight) {
   const auto [entry, is_new] = blocks_.try_emplace(sight.name);
-  if (is_new) order_.push_back(sight.name);
+  if (is_new) told_by_[node].push_back(sight.name);
   Sights& sights = entry->second;
   std::vector<BlockDifference> found;
   const bool is_taken =
@@ -42,11 +44,16 @@ std::vector<BlockDifference> BlockAudit::note(const std::string& node, const Blo
         found.push_back({node, other, sight.name.session});
     }
   }
-  if (order_.size() > kMaxAuditedBlocks) {
-    blocks_.erase(order_.front());
-    order_.pop_front();
-  }
+  if (blocks_.size() > kMaxAuditedBlocks) forget_one();
   return found;
+}
+
+void BlockAudit::forget_one() {
+  const auto most =
+      std::ranges::max_element(told_by_, {}, [](const auto& entry) { return entry.second.size(); });
+  blocks_.erase(most->second.front());
+  most->second.pop_front();
+  if (most->second.empty()) told_by_.erase(most);
 }
 
 }  // namespace square::trust

@@ -23,7 +23,8 @@ struct BlockDifference {
   SessionId session;
 };
 
-// Blocks that are compared at the same time; the oldest goes for one more.
+// Blocks that are compared at the same time. For one more goes the oldest of whom the most were told first:
+// who invents some keeps no others out.
 inline constexpr std::size_t kMaxAuditedBlocks = 16'384;
 // Nodes that may say something of one of them.
 inline constexpr std::size_t kMaxSightsOfBlock = 1'024;
@@ -42,8 +43,11 @@ class BlockAudit {
   };
   using Sights = std::map<std::string, Sight>;  // by who has seen it
 
+  void forget_one();
+
   std::map<BlockSight::Name, Sights> blocks_;
-  std::deque<BlockSight::Name> order_;  // of blocks_, the oldest first
+  // By who told of them first, the oldest first.
+  std::map<std::string, std::deque<BlockSight::Name>> told_by_;
 };
 
 }  // namespace square::trust

@@ -254,5 +254,8 @@ def test_parameter_servers_with_identities(issued: Issued, tmp_path: Path) -> No
             assert square.ps.ask(master.address, identity=operator).version == worker.version
         with pytest.raises(square.SquareError):
             square.ps.ask(master.address, timeout=1)
+        elsewhere = issued("node", "w2", ("alice",))
+        with pytest.raises(PermissionDeniedError, match="parameter-servers"):
+            square.ps.Worker(model, master=master.address, name="w2", identity=elsewhere, **where)
         with pytest.raises(InvalidArgumentError, match="/node/mallory"):
             square.ps.Worker(model, master=master.address, name="w", identity=issued("node", "mallory"))

@@ -2,6 +2,7 @@
 
 import logging
 import queue
+import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -43,6 +44,7 @@ class Service:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
+        _raise_file_limit()
         self._stack.enter_context(signals_to(self._ended.put))
         return self
 
@@ -62,3 +64,9 @@ class Service:
         # A signal that comes just before a wait begins does not wake it: look again.
         while not self.has_ended(SIGNAL_CHECK_SECONDS):
             pass
+
+
+def _raise_file_limit() -> None:
+    """As many connections as the system allows: with the usual limit a few peers could keep others out."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

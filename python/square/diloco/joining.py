@@ -18,7 +18,7 @@ from square.diloco.handover import Catalogue, Intake, Server
 from square.diloco.recovery import JOIN_LIMIT, NOTHING, Met, meet
 from square.diloco.rounds import Rounds
 from square.torch.process_group import ProcessGroup
-from square.torch.regrouping import invitation, join, shrink
+from square.torch.regrouping import invitation, join, shrink, take_key
 
 _log = logging.getLogger("square.diloco")
 
@@ -68,7 +68,8 @@ class Peers:
         dist.all_reduce(own, group=group)
         if count := int(own[0]):
             assert self._lobby is not None
-            self._lobby.welcome(invitation(group))
+            # The lobby's answers can be read on the way; who asks there has a key.
+            self._lobby.welcome(invitation(group, with_key=False))
         return count
 
     def introduce(self, group: Any, newcomers: Sequence[int], clock: dict[str, Any] | None) -> dict[str, Any]:
@@ -97,7 +98,8 @@ class Peers:
         """
         if dist.is_initialized():
             raise ValueError("diloco: a process that joins has no default group before")
-        self._places, self._secret, _ = json.loads(invited)
+        self._places, self._secret, first = json.loads(invited)
+        take_key(first)
         limit = timeout or c10d.default_pg_timeout
         end = time.monotonic() + limit.total_seconds()
         group = self._group_of(description, end, limit)

@@ -1,8 +1,11 @@
 """Where processes ask a member to be taken in, and wait until all members have agreed on that.
 
 There is no thread: connections wait in the kernel until the member looks, which it does in every round.
+What is said can be read on the way, so it holds no secret: who asks proves that it has the invitation's, to
+this member and this once, and so does who answers.
 """
 
+import hashlib
 import hmac
 import json
 import logging
@@ -12,6 +15,7 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from square.diloco.agreement import difference
@@ -22,13 +26,34 @@ _log = logging.getLogger("square.diloco")
 MOST_WAITING = 64
 # What a process says of its model.
 MOST_HELLO_BYTES = 16 << 20
+# Whoever has not said it by then makes room for others.
+HELLO_SECONDS = 10.0
 # A look waits so long for what is on its way, of those that have shown the secret.
 LOOK_SECONDS = 0.5
 SECRET_BYTES = 16
 # A process that asks a member which does not answer asks the next one.
 CONNECT_SECONDS = 3.0
+# In hexadecimal digits: a number drawn for each time that somebody asks, and the proof behind it.
+_NUMBER_DIGITS = 32
+_PROOF_DIGITS = 2 * hashlib.sha256().digest_size
+_GREETING_DIGITS = _NUMBER_DIGITS + _PROOF_DIGITS
+# Of the newest askers, who are not heard again.
+_MOST_NUMBERS = 1 << 16
 _PAUSE_SECONDS = 0.2
 _CHUNK = 1 << 16
+
+
+@dataclass
+class _Guest:
+    """Who is saying what it is."""
+
+    since: float
+    said: bytearray = field(default_factory=bytearray)
+    is_known: bool = False
+
+    @property
+    def number(self) -> bytes:
+        return bytes(self.said[:_NUMBER_DIGITS])
 
 
 class Lobby:
@@ -36,30 +61,27 @@ class Lobby:
 
     def __init__(self, address: str, secret: str, description: Sequence[Sequence[str]]) -> None:
         self._description = [list(pair) for pair in description]
-        self._secret = secret.encode("ascii")
+        self._secret = secret
         self._server = socket.create_server((address, 0), backlog=MOST_WAITING)
         self._server.setblocking(False)
         self.place: list[Any] = [address, self._server.getsockname()[1]]
-        self._said: dict[socket.socket, bytearray] = {}
-        self._ready: list[socket.socket] = []
+        self._guests: dict[socket.socket, _Guest] = {}
+        self._ready: dict[socket.socket, bytes] = {}  # with their numbers
+        self._numbers: dict[bytes, None] = {}  # that were shown, the oldest first
 
     def waiting(self) -> int:
         """How many are here that may join. Those with another model are told so. Blocks for LOOK_SECONDS at
         the most."""
-        with suppress(BlockingIOError):
-            while len(self._said) + len(self._ready) < MOST_WAITING:
-                connection, _ = self._server.accept()
-                connection.setblocking(False)
-                self._said[connection] = bytearray()
-        self._ready = [one for one in self._ready if _is_open(one)]
+        self._receive()
+        self._ready = {one: number for one, number in self._ready.items() if _is_open(one)}
         end = time.monotonic() + LOOK_SECONDS
         patience = 0.0
-        while self._said:
-            found = select.select(list(self._said), [], [], patience)[0]
+        while self._guests:
+            found = select.select(list(self._guests), [], [], patience)[0]
             for connection in found:
                 self._read(connection)
             patience = min(0.05, max(0.0, end - time.monotonic()))
-            has_more = any(len(said) > len(self._secret) for said in self._said.values())
+            has_more = any(guest.is_known for guest in self._guests.values())
             if not found and (not has_more or patience == 0.0):
                 break
         return len(self._ready)
@@ -67,43 +89,79 @@ class Lobby:
     def welcome(self, invitation: str) -> int:
         """Tells all that are here to join; how many."""
         told = 0
-        for connection in self._ready:
-            told += _answer(connection, {"join": invitation})
-        self._ready = []
+        for connection, number in self._ready.items():
+            told += self._answer(connection, number, {"join": invitation})
+        self._ready = {}
         return told
 
     def close(self) -> None:
-        for connection in (*self._said, *self._ready, self._server):
+        for connection in (*self._guests, *self._ready, self._server):
             connection.close()
-        self._said, self._ready = {}, []
+        self._guests, self._ready = {}, {}
+
+    def _receive(self) -> None:
+        now = time.monotonic()
+        for connection in [one for one, guest in self._guests.items() if now - guest.since > HELLO_SECONDS]:
+            self._dismiss(connection)
+        with suppress(BlockingIOError):
+            while len(self._guests) + len(self._ready) < MOST_WAITING:
+                connection, _ = self._server.accept()
+                connection.setblocking(False)
+                self._guests[connection] = _Guest(now)
+
+    def _dismiss(self, connection: socket.socket) -> None:
+        del self._guests[connection]
+        connection.close()
 
     def _read(self, connection: socket.socket) -> None:
-        said = self._said[connection]
+        guest = self._guests[connection]
         try:
             piece = connection.recv(_CHUNK)
         except OSError:
             piece = b""
-        said += piece
-        known = bytes(said[: len(self._secret)])
-        is_known = hmac.compare_digest(known, self._secret[: len(known)])
-        if not piece or not is_known or len(said) > MOST_HELLO_BYTES:
-            del self._said[connection]
-            connection.close()
-        elif said.endswith(b"\n"):
-            del self._said[connection]
-            self._hear(connection, bytes(said[len(self._secret) :]))
+        guest.said += piece
+        if not guest.is_known and len(guest.said) >= _GREETING_DIGITS:
+            guest.is_known = self._knows(guest)
+        is_stranger = not guest.is_known and len(guest.said) >= _GREETING_DIGITS
+        if not piece or is_stranger or len(guest.said) > MOST_HELLO_BYTES:
+            self._dismiss(connection)
+        elif guest.is_known and guest.said.endswith(b"\n"):
+            del self._guests[connection]
+            self._hear(connection, guest)
 
-    def _hear(self, connection: socket.socket, hello: bytes) -> None:
+    def _knows(self, guest: _Guest) -> bool:
+        """Its proof is one of the secret, for this lobby, and was not shown before."""
+        shown = bytes(guest.said[_NUMBER_DIGITS:_GREETING_DIGITS])
+        if guest.number in self._numbers or not hmac.compare_digest(
+            shown, _proof(self._secret, guest.number, _name_of(*self.place))
+        ):
+            return False
+        self._numbers[guest.number] = None
+        if len(self._numbers) > _MOST_NUMBERS:
+            del self._numbers[next(iter(self._numbers))]
+        return True
+
+    def _hear(self, connection: socket.socket, guest: _Guest) -> None:
         try:
-            other = json.loads(hello)
+            other = json.loads(guest.said[_GREETING_DIGITS:])
             found = difference(self._description, other, "the group", "this process")
         except (ValueError, TypeError):
             found = "what this process said of its model cannot be read: another version of square?"
         if not found:
-            self._ready.append(connection)
+            self._ready[connection] = guest.number
             return
         _log.warning("somebody who asked to join is refused: %s", found)
-        _answer(connection, {"error": found})
+        self._answer(connection, guest.number, {"error": found})
+
+    def _answer(self, connection: socket.socket, number: bytes, answer: dict[str, str]) -> bool:
+        """Whether it could be told."""
+        line = json.dumps(answer).encode("ascii") + b"\n"
+        with connection, suppress(OSError):
+            connection.setblocking(True)
+            connection.settimeout(LOOK_SECONDS)
+            connection.sendall(_proof(self._secret, number, line) + line)
+            return True
+        return False
 
 
 def ask(places: Sequence[Sequence[Any]], secret: str, description: Sequence[Any], end: float) -> str:
@@ -112,11 +170,11 @@ def ask(places: Sequence[Sequence[Any]], secret: str, description: Sequence[Any]
     Raises ValueError for a model that is not theirs, with the difference, and TimeoutError. Blocks until
     `end` (time.monotonic()).
     """
-    hello = secret.encode("ascii") + json.dumps(description).encode("ascii") + b"\n"
+    hello = json.dumps(description).encode("ascii") + b"\n"
     while time.monotonic() < end:
         for host, port in places:
             with suppress(OSError):
-                answer = _ask(host, port, hello, end)
+                answer = _ask((host, port), secret, hello, end)
                 if "error" in answer:
                     raise ValueError(f"diloco: {answer['error']}")
                 if "join" in answer:
@@ -125,26 +183,30 @@ def ask(places: Sequence[Sequence[Any]], secret: str, description: Sequence[Any]
     raise TimeoutError(f"diloco: no member has taken this process in; asked were {places}")
 
 
-def _ask(host: str, port: int, hello: bytes, end: float) -> dict[str, Any]:
+def _ask(place: tuple[str, int], secret: str, hello: bytes, end: float) -> dict[str, Any]:
     left = max(0.001, end - time.monotonic())
-    with socket.create_connection((host, port), min(CONNECT_SECONDS, left)) as connection:
+    number = secrets.token_hex(_NUMBER_DIGITS // 2).encode("ascii")
+    with socket.create_connection(place, min(CONNECT_SECONDS, left)) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         connection.settimeout(left)
-        connection.sendall(hello)
+        connection.sendall(number + _proof(secret, number, _name_of(*place)) + hello)
         with connection.makefile("rb") as answers:
             line = answers.readline(MOST_HELLO_BYTES)
-    answer: dict[str, Any] = json.loads(line) if line.endswith(b"\n") else {}
+    said = line[_PROOF_DIGITS:]
+    if not line.endswith(b"\n") or not hmac.compare_digest(
+        line[:_PROOF_DIGITS], _proof(secret, number, said)
+    ):
+        return {}
+    answer: dict[str, Any] = json.loads(said)
     return answer
 
 
-def _answer(connection: socket.socket, answer: dict[str, str]) -> bool:
-    """Whether it could be told."""
-    with connection, suppress(OSError):
-        connection.setblocking(True)
-        connection.settimeout(LOOK_SECONDS)
-        connection.sendall(json.dumps(answer).encode("ascii") + b"\n")
-        return True
-    return False
+def _proof(secret: str, number: bytes, said: bytes) -> bytes:
+    return hmac.new(secret.encode("ascii"), number + said, hashlib.sha256).hexdigest().encode("ascii")
+
+
+def _name_of(host: str, port: int) -> bytes:
+    return f"{host} {port}".encode()
 
 
 def _is_open(connection: socket.socket) -> bool:

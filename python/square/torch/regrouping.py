@@ -70,17 +70,24 @@ def _go_on(old: ProcessGroup, calls: Calls, joiners: int, end: float) -> Process
     return made
 
 
-def invitation(group: Any = None) -> str:
+def invitation(group: Any = None, *, with_key: bool = True) -> str:
     """What a process must know to join() the group, as text. Where the job's processes know one another by
-    their keys it holds this one's, a secret: whoever has it is believed in its place."""
+    their keys it holds this one's, a secret: whoever has it is believed in its place. `with_key`: False for
+    who has a key of the job already, see take_key()."""
     old = _group_of(group)
     calls = old.calls
     if is_lone(calls.terms.controller):
         raise ValueError(
             "square: the group has all its ranks on one node, which stands alone: nobody can join"
         )
-    pem = own_identity().pem if calls.terms.fingerprints else ""
+    pem = own_identity().pem if with_key and calls.terms.fingerprints else ""
     return json.dumps([calls.controller, calls.communicator.name, vars(calls.terms), pem])
+
+
+def take_key(invited: str) -> None:
+    """This process is believed by the key of the invitation, if there is one."""
+    if pem := json.loads(invited)[3]:
+        adopt(pem)
 
 
 def join(invited: str, options: Options | None = None, timeout: timedelta | None = None) -> ProcessGroup:
@@ -91,10 +98,9 @@ def join(invited: str, options: Options | None = None, timeout: timedelta | None
     """
     if dist.is_initialized():
         raise ValueError("square: a process that joins a group has no default group before")
-    controller, name, fields, pem = json.loads(invited)
+    controller, name, fields, _ = json.loads(invited)
     terms = Terms(**fields)
-    if pem:
-        adopt(pem)
+    take_key(invited)
     own = Options.resolve(options)
     limit = timeout or c10d.default_pg_timeout
     end = time.monotonic() + limit.total_seconds()

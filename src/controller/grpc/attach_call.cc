@@ -11,7 +11,7 @@ namespace square::controller {
 
 AttachCall::AttachCall(std::optional<Host> host, std::shared_ptr<Identity> identity,
                        grpc::CallbackServerContext* context)
-    : host_(host), identity_(std::move(identity)), context_(context) {}
+    : host_(std::move(host)), identity_(std::move(identity)), context_(context) {}
 
 std::shared_ptr<AttachCall> AttachCall::begin(const Host& host, std::shared_ptr<Identity> identity,
                                               grpc::CallbackServerContext* context) {
@@ -141,8 +141,10 @@ Status AttachCall::receive() {
     case Event::kHello: {
       SQUARE_RETURN_IF_ERROR(admit());
       Status joined = host_->coordinator.join(incoming_.hello(), shared_from_this());
-      if (joined.is_ok()) node_ = incoming_.hello().node();
-      return joined;
+      if (!joined.is_ok()) return joined;
+      node_ = incoming_.hello().node();
+      host_->joined(context_->peer());
+      return {};
     }
     case Event::kHeartbeat: host_->coordinator.heartbeat(node_, this, incoming_.heartbeat()); break;
     case Event::kBrokenLinks: host_->coordinator.broken_links(node_, this, incoming_.broken_links()); break;

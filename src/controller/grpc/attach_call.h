@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -33,6 +34,7 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
     Suspicions& suspicions;
     std::shared_ptr<PlanSigner> signer;  // null: plans are not signed
     RefusalLog& refusals;
+    std::function<void(const std::string& peer)> joined;  // its node was let in
   };
   static std::shared_ptr<AttachCall> begin(const Host& host, std::shared_ptr<Identity> identity,
                                            grpc::CallbackServerContext* context);

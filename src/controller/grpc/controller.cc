@@ -35,6 +35,8 @@ constexpr std::size_t kServerMemoryBytes = std::size_t{1} << 30U;
 constexpr Duration kStopWait = std::chrono::milliseconds(200);
 // Clients ask this often, at the most, whether the controller is still there.
 constexpr Duration kMinPingInterval = std::chrono::milliseconds(500);
+// Connections over which nobody calls anything for so long are closed; who comes back opens another.
+constexpr Duration kIdleTime = std::chrono::minutes(1);
 
 int milliseconds(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
@@ -64,6 +66,7 @@ void configure(grpc::ServerBuilder& builder, grpc::Service& service) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              milliseconds(kMinPingInterval));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, milliseconds(kIdleTime));
   builder.RegisterService(&service);
 }
 

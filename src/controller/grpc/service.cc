@@ -95,11 +95,16 @@ std::size_t ControllerService::waiting() const {
 
 grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::Attach(
     grpc::CallbackServerContext* context) {
-  Status allowed = check(*context);
+  // A line that never says hello makes nobody known.
+  Status allowed = coordinator_ == nullptr ? check(*context)
+                                           : trust::check_caller(identity_, *context->auth_context(), {}, "");
   refusals_.note(*context, "a line", allowed);
   if (!allowed.is_ok()) return AttachCall::refuse(context, std::move(allowed));
-  const std::shared_ptr<AttachCall> call =
-      AttachCall::begin({*coordinator_, *inquiries_, suspicions_, signer_, refusals_}, identity_, context);
+  const auto joined = [this](const std::string& peer) {
+    if (door_ != nullptr) door_->know(peer);
+  };
+  const std::shared_ptr<AttachCall> call = AttachCall::begin(
+      {*coordinator_, *inquiries_, suspicions_, signer_, refusals_, joined}, identity_, context);
   const std::lock_guard lock(mutex_);
   std::erase_if(lines_, [](const auto& line) { return line.expired(); });
   lines_.push_back(call);

@@ -1,23 +1,26 @@
 // Which blocks of an operation somebody has.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <unordered_map>
 
 namespace square {
 
-// A set of block numbers below a fixed size. Not thread-safe.
+// A set of block numbers below a fixed size. Its memory grows with what is in it, not with the size, which
+// may be a stranger's word. Not thread-safe.
 class BlockSet {
  public:
-  explicit BlockSet(std::size_t size = 0) : bits_(size, false) {}
+  explicit BlockSet(std::size_t size = 0) : size_(size) {}
 
   // True if the block was not in the set before. Precondition: block < size().
   bool insert(std::size_t block) {
-    if (bits_[block]) return false;
-    bits_[block] = true;
+    Chunk& chunk = chunks_[block / kChunkBlocks];
+    if (chunk[block % kChunkBlocks]) return false;
+    chunk[block % kChunkBlocks] = true;
     ++count_;
-    while (first_missing_ < bits_.size() && bits_[first_missing_]) ++first_missing_;
+    while (first_missing_ < size_ && contains(first_missing_)) ++first_missing_;
     if (block >= end_) end_ = block + 1;
     return true;
   }
@@ -25,8 +28,11 @@ class BlockSet {
     for (std::size_t block = first_missing_; block < end; ++block) insert(block);
   }
 
-  [[nodiscard]] bool contains(std::size_t block) const { return bits_[block]; }
-  [[nodiscard]] std::size_t size() const { return bits_.size(); }
+  [[nodiscard]] bool contains(std::size_t block) const {
+    const auto chunk = chunks_.find(block / kChunkBlocks);
+    return chunk != chunks_.end() && chunk->second[block % kChunkBlocks];
+  }
+  [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::size_t count() const { return count_; }
   // The lowest block that is not in the set; size() if it is full.
   [[nodiscard]] std::size_t first_missing() const { return first_missing_; }
@@ -34,7 +40,11 @@ class BlockSet {
   [[nodiscard]] std::size_t end() const { return end_; }
 
  private:
-  std::vector<bool> bits_;
+  static constexpr std::size_t kChunkBlocks = 4'096;
+  using Chunk = std::bitset<kChunkBlocks>;
+
+  std::size_t size_;
+  std::unordered_map<std::size_t, Chunk> chunks_;
   std::size_t count_ = 0;
   std::size_t first_missing_ = 0;
   std::size_t end_ = 0;

@@ -91,7 +91,11 @@ void Member::attach(MemberHandlers handlers) {
   line_->start();
 }
 
-void Member::send(v1::PsReport report) { line_->send(std::move(report)); }
+void Member::send(v1::PsReport report) {
+  if (report.has_hello() && options_.identity)
+    report.mutable_hello()->set_grant(options_.identity->grant_of(CommunicatorLines::kTenant));
+  line_->send(std::move(report));
+}
 
 void Member::tick() {
   const TimePoint now = steady_clock().now();

@@ -68,6 +68,9 @@ void MemberCall::OnReadDone(bool ok) {
     incoming_ = {};
     if (report.has_hello() && events_->check_hello) {
       if (const Status allowed = events_->check_hello(*context_, report.hello()); !allowed.is_ok()) {
+        v1::PsOrder refused;  // else it would try again
+        *refused.mutable_refused() = to_message(allowed);
+        send(std::move(refused));
         return close(allowed);
       }
     }

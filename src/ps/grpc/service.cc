@@ -2,17 +2,19 @@
 
 #include <utility>
 
+#include "base/check.h"
+#include "ps/grpc/communicator_lines.h"
 #include "trust/grpc/credentials.h"
 
 namespace square::ps {
 
 MasterService::MasterService(std::shared_ptr<Identity> identity, MasterEvents events)
-    : identity_(std::move(identity)), events_(std::move(events)) {
+    : identity_(std::move(identity)),
+      granting_(controller::granting_of(identity_)),
+      events_(std::move(events)) {
   heard_.on_report = events_.members.on_report;
-  // A member lives on a node of the overlay, and that is who its certificate names.
   heard_.check_hello = [this](const grpc::CallbackServerContext& context, const v1::PsHello& hello) {
-    const std::string& node = hello.node().empty() ? hello.name() : hello.node();
-    return trust::check_caller(identity_, *context.auth_context(), {Role::kNode, Role::kServer}, node);
+    return check_hello(context, hello);
   };
   heard_.on_lost = [this](PeerId peer) {
     {
@@ -27,6 +29,22 @@ Status MasterService::check(const grpc::CallbackServerContext& context) const {
   const Status allowed = trust::check_caller(identity_, *context.auth_context(), {}, "");
   if (allowed.is_ok() && door_ != nullptr) door_->know(context.peer());
   return allowed;
+}
+
+Status MasterService::check_hello(const grpc::CallbackServerContext& context,
+                                  const v1::PsHello& hello) const {
+  if (!hello.node().empty() && hello.node() != hello.name())
+    return permission_denied("a member has the name of its node");
+  SQUARE_RETURN_IF_ERROR(
+      trust::check_caller(identity_, *context.auth_context(), {Role::kNode, Role::kServer}, hello.name()));
+  if (granting_) {
+    GroupSpec part{"training", CommunicatorLines::kTenant, {hello.name()}, {}};
+    part.registrant = hello.name();
+    part.grant = hello.grant();
+    SQUARE_RETURN_IF_ERROR(granting_->check(part, controller::Granting::Time::kCounts).status());
+  }
+  if (door_ != nullptr) door_->know(context.peer());
+  return Status::ok();
 }
 
 std::shared_ptr<MemberCall> MasterService::call(PeerId peer) {
@@ -55,7 +73,9 @@ void MasterService::close_all(const Status& reason) {
 
 grpc::ServerBidiReactor<v1::PsReport, v1::PsOrder>* MasterService::Attach(
     grpc::CallbackServerContext* context) {
-  if (const Status allowed = check(*context); !allowed.is_ok()) return MemberCall::refuse(context, allowed);
+  // A line that never says hello makes nobody known.
+  const Status allowed = trust::check_caller(identity_, *context->auth_context(), {}, "");
+  if (!allowed.is_ok()) return MemberCall::refuse(context, allowed);
   const std::lock_guard lock(mutex_);
   if (!closed_.is_ok()) return MemberCall::refuse(context, closed_);
   if (calls_.size() >= kMaxMembers) {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "controller/granting.h"
 #include "controller/grpc/doorkeeper.h"
 #include "ps/grpc/member_call.h"
 
@@ -36,9 +37,14 @@ class MasterService final : public v1::ParameterServer::CallbackService {
 
  private:
   [[nodiscard]] Status check(const grpc::CallbackServerContext& context) const;
+  // A member lives on a node of the overlay, which is who its certificate names, and which the operator lets
+  // parameter servers use.
+  [[nodiscard]] Status check_hello(const grpc::CallbackServerContext& context,
+                                   const v1::PsHello& hello) const;
   std::shared_ptr<MemberCall> call(PeerId peer);
 
   const std::shared_ptr<Identity> identity_;
+  const std::shared_ptr<const controller::Granting> granting_;  // null: nobody grants
   controller::Doorkeeper* door_ = nullptr;
   const MasterEvents events_;
   MemberEvents heard_;

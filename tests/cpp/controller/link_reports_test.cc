@@ -269,3 +269,14 @@ TEST_CASE("a link that breaks is planned around at once, and the next time in a 
   stage.pass(2 * kFlapMemory);
   CHECK(stage.urgency_of("a", {"b"}) == Urgency::kAtOnce);
 }
+
+TEST_CASE("links to nobody are none") {
+  Stage stage;
+  v1::BrokenLinks report;
+  for (const char* const peer : {"made up", "b", "arriving", "d"}) report.add_peers(peer);
+  stage.members.leave("d", "it left");
+  stage.join("arriving");
+  const v1::BrokenLinks known = known_of(report, stage.members, stage.state.topology);
+  CHECK(std::vector<std::string>(known.peers().begin(), known.peers().end()) ==
+        std::vector<std::string>{"b", "arriving", "d"});
+}

@@ -213,3 +213,41 @@ TEST_CASE("regroupings: groups have a name in common") {
   CHECK(common_name("g~") == "g~");
   CHECK(common_name("g~a") == "g~a");
 }
+
+TEST_CASE("regroupings: who has no member in a group has no say in it") {
+  Overlay overlay({"a", "b"});
+  REQUIRE(overlay.topology.add_node({"other"}).is_ok());
+  overlay.members.join(hello_of("other", 1, "here:1"), std::make_shared<RecordedLine>(), overlay.now);
+  overlay.ask("other", {Rank(0)}, 99);
+  overlay.ask("a", {Rank(0)});
+  overlay.ask("b", {Rank(1)});
+  overlay.look();
+  CHECK(overlay.answers.at("other").status().code() == StatusCode::kPermissionDenied);
+  REQUIRE(overlay.answers.at("a").is_ok());
+  CHECK(overlay.answers.at("a")->nodes == std::vector<std::string>{"a", "b"});
+}
+
+TEST_CASE("regroupings: a group of another tenant is nobody's successor") {
+  Overlay overlay({"a", "b"});
+  GroupSpec forged{"forged", "mallory", {"a", "b"}, {}};
+  forged.origin = {"g", overlay.number, {Rank(0), Rank(1)}, {}};
+  REQUIRE(overlay.registry.add(forged, overlay.topology).is_ok());
+  overlay.ask("a", {Rank(0)});
+  overlay.ask("b", {Rank(1)});
+  overlay.look();
+  CHECK(overlay.answers.at("a")->name == "g~1");
+}
+
+TEST_CASE("regroupings: one node's requests leave room for others'") {
+  Overlay overlay({"a", "b"});
+  const auto ask = [&](const std::string& node, std::uint64_t joiner, std::string group) {
+    RegroupReply reply = [](const Result<GroupSpec>&) {};
+    return overlay.regroupings
+        .add({{std::move(group), 0, {}, joiner, 0}, node, overlay.now + kRegroupingPatience}, reply)
+        .code();
+  };
+  for (std::uint64_t i = 1; i <= kMaxNodeRegroupRequests; ++i) CHECK(ask("a", i, "g") == StatusCode::kOk);
+  CHECK(ask("a", kMaxNodeRegroupRequests + 1, "g") == StatusCode::kResourceExhausted);
+  CHECK(ask("b", 1, "g") == StatusCode::kOk);
+  CHECK(ask("b", 2, std::string(kMaxGroupNameBytes + 30, 'g')) == StatusCode::kInvalidArgument);
+}

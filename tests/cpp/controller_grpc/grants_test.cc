@@ -2,7 +2,11 @@
 #include <doctest/doctest.h>
 
 #include "../trust/issued.h"
+#include "controller/adoption.h"
 #include "controller/granting.h"
+#include "controller/plan_source.h"
+#include "controller/protocol.h"
+#include "controller/succession.h"
 #include "controller_grpc/fixture.h"
 
 using namespace square;
@@ -160,4 +164,107 @@ TEST_CASE("what an earlier controller gave is taken with a grant for all of it o
   group.collectives.emplace_back(1);
   CHECK(registry.adopt(group, scenario.topology).status().code() == StatusCode::kPermissionDenied);
   CHECK(registry.groups().at("g")->collectives.size() == 1);
+}
+
+TEST_CASE("a group goes on only with nodes that its tenant was granted") {
+  const Issuer issuer;
+  Scenario scenario = mesh({"a", "b", "c"});
+  scenario.collectives.clear();
+  controller::GroupRegistry registry(scenario,
+                                     controller::granting_of(issuer.identity(Role::kController, "c")));
+  Grant grant = grant_of("alice");
+  grant.nodes = {"a", "b"};
+  GroupSpec group = group_of("g", "alice");
+  group.registrant = "a";
+  group.grant = issuer.authority().grant(grant).value();
+  REQUIRE(registry.add(group, scenario.topology).is_ok());
+  const auto& made = *registry.groups().at("g");
+  CHECK(registry.granting()->check_joiner("g", made, "b").is_ok());
+  CHECK(registry.granting()->check_joiner("g", made, "c").code() == StatusCode::kPermissionDenied);
+}
+
+namespace {
+
+v1::Past past_of(const GroupSpec& group, std::uint64_t store) {
+  v1::Past past;
+  past.set_store(store);
+  past.set_term(1);
+  past.set_epoch(5);
+  past.set_next_collective(10);
+  past.set_next_session(10);
+  past.set_next_group(3);
+  v1::RunningGroup& running = *past.add_groups();
+  *running.mutable_group() = controller::to_message(group);
+  running.set_number(2);
+  running.add_collectives(4);
+  return past;
+}
+
+}  // namespace
+
+TEST_CASE("a node tells of an earlier controller what its own members ran, and no number near the end") {
+  Scenario scenario = mesh({"a", "b", "c"});
+  const controller::PlanningState state{"", scenario.topology, {}, {}, controller::GroupRegistry(scenario),
+                                        {}};
+  const v1::Past past = past_of(group_of("g", "alice"), 7);
+  CHECK(controller::check_past(past, "a", state, false).is_ok());
+  CHECK(controller::check_past(past, "c", state, false).code() == StatusCode::kPermissionDenied);
+  for (const auto set : {&v1::Past::set_next_collective, &v1::Past::set_next_session}) {
+    v1::Past high = past;
+    (high.*set)(0xffffffffU - (1U << 26U));
+    CHECK(controller::check_past(high, "a", state, false).code() == StatusCode::kInvalidArgument);
+    CHECK(controller::check_past(high, "", state, false).is_ok());  // a store's
+  }
+  controller::SessionNumbers numbers;
+  v1::RunningSession session;
+  session.set_id(3);
+  session.set_collective(4);
+  session.set_kind("multicast");
+  session.set_root("a");
+  session.add_destinations("b");
+  v1::Past sessions = past;
+  *sessions.add_sessions() = session;
+  controller::adopt_sessions(sessions, "c", state, numbers);
+  CHECK(numbers.known.empty());
+  controller::adopt_sessions(sessions, "b", state, numbers);
+  CHECK(numbers.known.size() == 1);
+}
+
+TEST_CASE(
+    "where tenants need grants nodes bring no more of other controllers once this one has led for a while") {
+  const Issuer issuer;
+  const auto identity = issuer.identity(Role::kController, "c");
+  for (const bool needs_grants : {true, false}) {
+    Scenario scenario = mesh({"a", "b"});
+    controller::PlanningState state{
+        "",
+        scenario.topology,
+        {},
+        {},
+        controller::GroupRegistry(scenario, needs_grants ? controller::granting_of(identity) : nullptr),
+        {}};
+    controller::Succession succession(store::make_memory_store(), false);
+    controller::EpochPlanner planner(succession.origin(), controller::make_background_plan_source([] {}));
+    controller::Member member;
+    TimePoint now{};
+    const auto brings = [&](std::uint64_t collective, const std::string& name) {
+      GroupSpec group = group_of(name, "alice");
+      group.grant = issuer.authority().grant(grant_of("alice")).value();
+      v1::Hello hello;
+      hello.set_node("a");
+      *hello.mutable_past() = past_of(group, 7);
+      v1::RunningGroup& running = *hello.mutable_past()->mutable_groups(0);
+      running.set_number(collective);
+      running.set_collectives(0, static_cast<std::uint32_t>(collective));
+      hello.mutable_past()->set_next_group(collective + 1);
+      hello.mutable_past()->set_next_collective(static_cast<std::uint32_t>(collective) + 1);
+      CHECK(succession.note(hello, member, {}));
+      return succession.absorb(state, planner, true, now).brought.at(0).right.code();
+    };
+    CHECK(brings(4, "g") == StatusCode::kOk);
+    now += controller::kRecollectionTime + std::chrono::seconds(1);
+    CHECK(brings(4, "g") == StatusCode::kOk);  // nothing new
+    CHECK(brings(5, "h") == (needs_grants ? StatusCode::kFailedPrecondition : StatusCode::kOk));
+    CHECK(state.registry.groups().contains("h") == !needs_grants);
+  }
 }

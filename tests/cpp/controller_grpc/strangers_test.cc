@@ -1,10 +1,12 @@
 // Connections that say nothing.
 #include <doctest/doctest.h>
+#include <grpcpp/grpcpp.h>
 #include <poll.h>
 
 #include "base/net/socket.h"
 #include "controller/grpc/doorkeeper.h"
 #include "controller_grpc/fixture.h"
+#include "square/v1/controller.grpc.pb.h"
 
 using namespace square;
 using namespace square::test;
@@ -30,4 +32,17 @@ TEST_CASE("connections that say nothing keep nobody out, and the oldest of many 
   }));
   pollfd last{silent.back().get(), POLLRDHUP, 0};
   CHECK(poll(&last, 1, 0) == 0);
+}
+
+// It takes as long as strangers are given, 10 s.
+TEST_CASE("a line that never says hello is a stranger's, and ends") {
+  const auto controller = start(mesh({"a", "b"}));
+  const auto stub =
+      v1::Controller::NewStub(grpc::CreateChannel(controller->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  const auto line = stub->Attach(&context);
+  const auto begin = std::chrono::steady_clock::now();
+  v1::ControllerEvent event;
+  CHECK_FALSE(line->Read(&event));
+  CHECK(std::chrono::steady_clock::now() - begin < controller::Doorkeeper::kStrangerTime + kPatience);
 }

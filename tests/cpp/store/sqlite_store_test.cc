@@ -45,6 +45,20 @@ TEST_CASE("a file keeps a store's records and its identity, and counts who takes
   CHECK(opened_store(directory.file("other"))->id() != id);
 }
 
+TEST_CASE("a store's file is its owner's alone, as what SQLite puts beside it") {
+  const Directory directory;
+  const auto store = opened_store(directory.file("store"));
+  REQUIRE(store->write({{"a", "1"}}).is_ok());
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory.file(""))) {
+    CAPTURE(entry.path().string());
+    const auto others = std::filesystem::perms::group_all | std::filesystem::perms::others_all;
+    CHECK((entry.status().permissions() & others) == std::filesystem::perms::none);
+    ++files;
+  }
+  CHECK(files > 0);
+}
+
 TEST_CASE("a store in memory is one, too, and no two are the same") {
   const auto store = make_memory_store();
   REQUIRE(store->write({{"a", "1"}, {"b", "2"}}).is_ok());

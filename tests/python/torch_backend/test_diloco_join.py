@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -216,18 +217,53 @@ def test_who_asks_and_does_not_come_is_not_waited_for_long(tmp_path: Path) -> No
 def test_a_lobby_hears_those_alone_who_know_the_secret_and_stay() -> None:
     secret = "a" * 32
     lobby = joining.lobby.Lobby("127.0.0.1", secret, [["x", "1"]])
-    place = tuple(lobby.place)
-    with socket.create_connection(place) as stranger, socket.create_connection(place) as known:
-        stranger.sendall(b"b" * 32 + b'[["x", "1"]]\n')
-        known.sendall(secret.encode() + b'[["x", "1"]]\n')
+    place = (lobby.place[0], lobby.place[1])
+
+    def ask(secret: str, value: str, end: float = LIMIT.total_seconds()) -> str:
+        return joining.lobby.ask([place], secret, [["x", value]], time.monotonic() + end)
+
+    def until(count: int) -> None:
+        end = time.monotonic() + LIMIT.total_seconds()
+        while lobby.waiting() != count:
+            assert time.monotonic() < end
+
+    with ThreadPoolExecutor() as threads:
+        stranger = threads.submit(ask, "b" * 32, "1", 0.5)
+        known = threads.submit(ask, secret, "1")
+        until(1)
+        with pytest.raises(TimeoutError):
+            stranger.result()
         assert lobby.waiting() == 1
-        assert stranger.recv(10) == b""
-        assert lobby.waiting() == 1
-    assert lobby.waiting() == 0
-    with socket.create_connection(place) as other:
-        other.sendall(secret.encode() + b'[["x", "2"]]\n')
-        assert lobby.waiting() == 0
-        assert b"the group has x: 1, this process has x: 2" in other.recv(1000)
+        other = threads.submit(ask, secret, "2")
+        while not other.done():
+            assert lobby.waiting() == 1
+        with pytest.raises(ValueError, match="the group has x: 1, this process has x: 2"):
+            other.result()
+        assert lobby.welcome("come") == 1
+        assert known.result() == "come"
+    lobby.close()
+
+
+def test_what_is_read_on_the_way_to_a_lobby_opens_none() -> None:
+    secret = "a" * 32
+    lobby = joining.lobby.Lobby("127.0.0.1", secret, [["x", "1"]])
+    with socket.create_server(("127.0.0.1", 0)) as wire, ThreadPoolExecutor() as threads:
+        where = wire.getsockname()
+        asked = threads.submit(joining.lobby.ask, [where], secret, [["x", "1"]], time.monotonic() + 0.5)
+        heard = wire.accept()[0].makefile("rb").readline()
+        with pytest.raises(TimeoutError):
+            asked.result()
+    assert secret.encode() not in heard
+
+    def says_again() -> bool:
+        with socket.create_connection(lobby._server.getsockname()) as again:
+            again.sendall(heard)
+            return lobby.waiting() == 1
+
+    assert not says_again()  # it was for another place
+    lobby.place = list(where)
+    assert says_again()
+    assert not says_again()  # nor twice
     lobby.close()
 
 
