@@ -83,6 +83,8 @@ struct RegroupRequest {
   std::uint64_t joiner = 0;
   // How many are to join.
   std::uint32_t joiners = 0;
+  // Of a joiner: the tenants of whose groups it is to be; empty: of any.
+  std::vector<std::string> tenants{};
 };
 
 // What the controller made of it: `collectives` in the order of the spec.

@@ -72,6 +72,7 @@ class Identity {
   // What a folder of an identity holds: key and certificate in one file, so that both are replaced at once;
   // the certificates of the authorities that are believed; and, with the controller, what was revoked.
   static constexpr const char* kIdentityFile = "identity.pem";
+  static constexpr std::size_t kMaxGrants = 64;
   static constexpr const char* kAuthorityFile = "authority.pem";
   static constexpr const char* kRevokedFile = "revoked";
   // A replaced file is seen after so long.
@@ -106,6 +107,8 @@ class Identity {
   // What the folder holds of the tenant, TENANT.grant or else +any.grant, to be shown to a controller; empty:
   // nothing.
   [[nodiscard]] std::string grant_of(const std::string& tenant) const;
+  // All of them, by the names of their files; at most kMaxGrants.
+  [[nodiscard]] std::vector<std::string> grants() const;
 
   // Believes the holders of these certificates, whatever they name. For identities of make_own(). Errors:
   // INVALID_ARGUMENT for what is no fingerprint, RESOURCE_EXHAUSTED beyond kMaxFingerprints.

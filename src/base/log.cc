@@ -1,8 +1,10 @@
 #include "base/log.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
 
 namespace square {
 namespace {
@@ -36,13 +38,17 @@ bool log_enabled(LogLevel level) {
 }
 
 void log_write(LogLevel level, const LogFields& fields, std::string_view message) {
+  // What others have sent is in many of them: no line end, and no word to a terminal.
+  std::string plain(message);
+  std::ranges::replace_if(
+      plain, [](unsigned char letter) { return letter < 0x20 || letter == 0x7f; }, '?');
   // Called without the lock: the sink may wait for locks that set_log_sink()'s caller holds.
   std::shared_ptr<const LogSink> function;
   {
     const std::lock_guard lock(sink().mutex);
     function = sink().function;
   }
-  if (function) (*function)(level, fields, message);
+  if (function) (*function)(level, fields, plain);
 }
 
 }  // namespace internal

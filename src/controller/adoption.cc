@@ -28,20 +28,21 @@ Status given_twice(const std::string& what) {
 
 NodeId number(std::size_t index) { return NodeId(static_cast<NodeId::value_type>(index)); }
 
-// What no controller can have given: numbers near their end, or past what was given in all. A store may be
-// farther than any node says, so that a node's word leaves room for those that are given next.
-Status check_bounds(const v1::Past& past, bool is_store) {
+// What no controller can have given: numbers near their end, or past what was given in all. This overlay's
+// own may be farther than what is taken of another, so that such a word leaves room for those that are given
+// next.
+Status check_bounds(const v1::Past& past, bool is_own) {
   constexpr std::uint32_t kRoom = std::uint32_t{1} << 26U;
   constexpr std::uint64_t kNumbers = std::uint64_t{1} << 32U;
-  const std::uint64_t most = kNumbers - (is_store ? 2 * kNumbersAhead : 2 * kRoom);
-  const std::uint64_t epochs = (kNumbers / 2) + (is_store ? kRoom : 0);
+  const std::uint64_t most = kNumbers - (is_own ? 2 * kNumbersAhead : 2 * kRoom);
+  const std::uint64_t epochs = (kNumbers / 2) + (is_own ? kRoom : 0);
   const auto is_ahead = [&](const v1::RunningGroup& group) {
     return group.number() >= past.next_group() ||
            std::ranges::any_of(group.collectives(), [&](auto id) { return id >= past.next_collective(); });
   };
   const bool is_wrong =
       past.epoch() >= epochs || past.next_collective() >= most || past.next_session() >= most ||
-      past.next_group() >= (std::uint64_t{1} << 63U) ||
+      past.next_group() >= (std::uint64_t{1} << (is_own ? 63U : 62U)) ||
       static_cast<std::size_t>(past.groups_size()) > kMaxGroups ||
       static_cast<std::size_t>(past.nodes_size()) > kMaxNodes ||
       std::ranges::any_of(past.groups(), is_ahead) ||
@@ -106,9 +107,9 @@ Status take_nodes(const v1::Past& past, PlanningState& state) {
 
 }  // namespace
 
-Status check_past(const v1::Past& past, const std::string& teller, const PlanningState& state,
-                  bool has_plan) {
-  SQUARE_RETURN_IF_ERROR(check_bounds(past, teller.empty()));
+Status check_past(const v1::Past& past, const std::string& teller, const PlanningState& state, bool has_plan,
+                  bool is_own) {
+  SQUARE_RETURN_IF_ERROR(check_bounds(past, is_own));
   if (has_plan) SQUARE_RETURN_IF_ERROR(check_nodes(past, state.topology));
   GroupRegistry::Owners owners = state.registry.owners();
   for (const v1::RunningGroup& running : past.groups()) {
@@ -124,16 +125,26 @@ Status check_past(const v1::Past& past, const std::string& teller, const Plannin
   return {};
 }
 
-bool brings_more(const v1::Past& past, const PlanningState& state, const SessionNumbers& numbers,
-                 Epoch last) {
-  const GroupRegistry& registry = state.registry;
-  const auto is_new = [&](const v1::RunningGroup& running) {
-    const auto known = registry.groups().find(running.group().name());
-    return known == registry.groups().end() || known->second->number != running.number();
-  };
-  return Epoch(past.epoch()) > last || CollectiveId(past.next_collective()) > registry.next_collective() ||
-         past.next_group() > registry.next_group() || past.next_session() > numbers.next ||
-         std::ranges::any_of(past.groups(), is_new);
+bool exceeds(const v1::Past& past, const GivenNumbers& given) {
+  return past.epoch() > given.epoch || past.next_collective() > given.collective ||
+         past.next_session() > given.session || past.next_group() > given.group;
+}
+
+v1::Past known_part(const v1::Past& past, const GroupRegistry& registry) {
+  v1::Past known = past;
+  std::set<std::uint32_t> collectives;
+  known.clear_groups();
+  for (const v1::RunningGroup& running : past.groups()) {
+    const auto found = registry.groups().find(running.group().name());
+    if (found == registry.groups().end() || found->second->number != running.number()) continue;
+    *known.add_groups() = running;
+    collectives.insert(running.collectives().begin(), running.collectives().end());
+  }
+  known.clear_sessions();
+  for (const v1::RunningSession& session : past.sessions()) {
+    if (collectives.contains(session.collective())) *known.add_sessions() = session;
+  }
+  return known;
 }
 
 Result<bool> adopt(const v1::Past& past, PlanningState& state, bool is_open) {

@@ -8,12 +8,22 @@
 namespace square::controller {
 
 // Whether the past that `teller` brings can go on here, beside what is there; of nobody ("") it is the
-// store's. `has_plan`: nodes have their numbers already. Errors: FAILED_PRECONDITION where a number was given
-// to something else here; INVALID_ARGUMENT for what no controller can have given; PERMISSION_DENIED for
-// groups that the teller has no part in.
-Status check_past(const v1::Past& past, const std::string& teller, const PlanningState& state, bool has_plan);
-// It has plans, numbers or groups that are not known here.
-bool brings_more(const v1::Past& past, const PlanningState& state, const SessionNumbers& numbers, Epoch last);
+// store's. `has_plan`: nodes have their numbers already; `is_own`: it is of this controller's store. Errors:
+// FAILED_PRECONDITION where a number was given to something else here; INVALID_ARGUMENT for what no
+// controller can have given; PERMISSION_DENIED for groups that the teller has no part in.
+Status check_past(const v1::Past& past, const std::string& teller, const PlanningState& state, bool has_plan,
+                  bool is_own);
+
+// The last epoch, and the numbers after the last of the others.
+struct GivenNumbers {
+  std::uint64_t epoch = 0;
+  std::uint64_t collective = 0;
+  std::uint64_t session = 0;
+  std::uint64_t group = 0;
+};
+bool exceeds(const v1::Past& past, const GivenNumbers& given);
+// Without groups that are not known here, and their sessions.
+v1::Past known_part(const v1::Past& past, const GroupRegistry& registry);
 
 // Adds the past's groups with the numbers that they have, and gives none of its numbers again. Groups that
 // are there already stay. In an open overlay (`is_open`) nodes keep their numbers, and those that have not

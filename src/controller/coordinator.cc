@@ -259,11 +259,11 @@ void Coordinator::submit(Demand demand, Reply reply) {
   reply(refused);
 }
 
-void Coordinator::regroup(RegroupRequest request, std::string node, Duration patience, RegroupReply reply) {
+void Coordinator::regroup(Regroup asked, Duration patience, RegroupReply reply) {
   std::unique_lock lock(mutex_);
+  asked.end = time() + patience;
   const Status refused =
-      stopping_ ? unavailable("the controller stopped")
-                : regroupings_.add({std::move(request), std::move(node), time() + patience}, reply);
+      stopping_ ? unavailable("the controller stopped") : regroupings_.add(std::move(asked), reply);
   if (refused.is_ok()) return agenda_.note();
   lock.unlock();
   reply(refused);

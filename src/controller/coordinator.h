@@ -84,7 +84,7 @@ class Coordinator {
   void submit(Demand demand, Reply reply);
 
   // See ControllerClient::regroup(), and Members::leave_refused(). `reply` is called once, within `patience`.
-  void regroup(RegroupRequest request, std::string node, Duration patience, RegroupReply reply);
+  void regroup(Regroup asked, Duration patience, RegroupReply reply);
   void refused(const std::string& node, const std::string& address);
   // Of nodes that another controller had these are taken for gone. Call it before any joins.
   void presume_gone(std::set<std::string> nodes) { members_.presume_gone(std::move(nodes)); }

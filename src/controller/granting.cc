@@ -63,12 +63,18 @@ Result<Grant> Granting::check(const GroupSpec& group, Time time) const {
   return grant;
 }
 
-Status Granting::check_joiner(const std::string& name, const RegisteredGroup& group,
-                              const std::string& node) const {
-  if (group.grant.empty()) return {};  // the operator's own
-  GroupSpec joined{name, group.tenant, {node}, {}};
-  joined.grant = group.grant;
-  return check(joined, Time::kIsOver).status();
+std::vector<std::string> Granting::tenants_of(const std::vector<std::string>& grants,
+                                              const std::string& node) const {
+  std::vector<std::string> tenants;
+  const auto authority = trust::read_file(authority_file_, trust::Secrecy::kPublic);
+  if (!authority.is_ok()) return tenants;
+  for (const std::string& text : grants) {
+    const auto grant = read_grant(text, *authority);
+    const bool counts = grant.is_ok() && grant->domain == domain_ && grant->expires > std::time(nullptr);
+    if (counts && trust::check_wish(*grant, {grant->tenant, {node}, {}, 0}).is_ok())
+      tenants.push_back(grant->tenant);
+  }
+  return tenants;
 }
 
 Status Granting::check_quota(const Grant& grant, const GroupSpec& group,

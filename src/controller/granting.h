@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "controller/group_registry.h"
 #include "square/grant.h"
@@ -25,10 +26,10 @@ class Granting {
   // UNAUTHENTICATED for a grant that is not of this domain's operator, UNAVAILABLE for the authority's file.
   [[nodiscard]] Result<Grant> check(const GroupSpec& group, Time time) const;
 
-  // Whether what the group goes on in may be on the node, too, by the grant that was shown for it: as
-  // check().
-  [[nodiscard]] Status check_joiner(const std::string& name, const RegisteredGroup& group,
-                                    const std::string& node) const;
+  // The tenants of these grants that count now and let their groups be on the node; kAnyTenant stands for
+  // all.
+  [[nodiscard]] std::vector<std::string> tenants_of(const std::vector<std::string>& grants,
+                                                    const std::string& node) const;
 
   // Whether the tenant may have the group with all of `collectives`, beside its others. Errors:
   // RESOURCE_EXHAUSTED.

@@ -116,9 +116,9 @@ Result<GroupRegistration> LoneController::register_group(const GroupSpec& group,
 Result<GroupSpec> LoneController::regroup(const RegroupRequest& request, Duration timeout) {
   const auto promise = std::make_shared<std::promise<Result<GroupSpec>>>();
   auto answered = promise->get_future();
-  running_->coordinator().regroup(request, node_, bounded(timeout), [promise](Result<GroupSpec> result) {
-    promise->set_value(std::move(result));
-  });
+  running_->coordinator().regroup(
+      {request, node_, {}, {}}, bounded(timeout),
+      [promise](Result<GroupSpec> result) { promise->set_value(std::move(result)); });
   if (answered.wait_for(bounded(timeout) + kAnswerTime) == std::future_status::ready) return answered.get();
   return deadline_exceeded(
       fmt::format("group \"{}\" did not go on within {:.3g} s", request.group, to_seconds(timeout)));

@@ -104,12 +104,14 @@ v1::RegroupRequest to_message(const RegroupRequest& request) {
   for (const Rank rank : request.ranks) message.add_ranks(rank.value());
   message.set_joiner(request.joiner);
   message.set_joiners(request.joiners);
+  message.mutable_tenants()->Add(request.tenants.begin(), request.tenants.end());
   return message;
 }
 
 RegroupRequest from_message(const v1::RegroupRequest& message) {
   RegroupRequest request{message.group(), message.number(), {}, message.joiner(), message.joiners()};
   for (const std::uint32_t rank : message.ranks()) request.ranks.emplace_back(rank);
+  request.tenants.assign(message.tenants().begin(), message.tenants().end());
   return request;
 }
 

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "base/check.h"
-#include "controller/granting.h"
+#include "square/grant.h"
 
 namespace square::controller {
 namespace {
@@ -45,6 +45,17 @@ GroupSpec spec_of(const std::string& name, const RegisteredGroup& group) {
   spec.number = group.number;
   spec.redundancy = group.redundancy;
   return spec;
+}
+
+// Where tenants need grants: the operator's own groups need none.
+bool may_join(const Regroup& asked, const RegisteredGroup& group, const GroupRegistry& registry) {
+  const auto names = [&](const std::vector<std::string>& tenants, std::string_view tenant) {
+    return std::ranges::find(tenants, tenant) != tenants.end();
+  };
+  const std::vector<std::string>& wanted = asked.request.tenants;
+  if (!wanted.empty() && !names(wanted, group.tenant)) return false;
+  return registry.granting() == nullptr || group.grant.empty() || names(asked.tenants, group.tenant) ||
+         names(asked.tenants, kAnyTenant);
 }
 
 bool has_part(const GroupOrigin& origin, const RegroupRequest& request) {
@@ -121,8 +132,8 @@ std::string common_name(const std::string& group) { return group.substr(0, mark_
 
 Status Regroupings::add(Regroup asked, RegroupReply& reply) {
   if (asked.request.group.size() > kMaxGroupNameBytes + kMarkBytes ||
-      asked.request.ranks.size() > kMaxGroupMembers) {
-    return invalid_argument("no group has such a name, or so many ranks");
+      asked.request.ranks.size() > kMaxGroupMembers || asked.request.joiners > kMaxGroupMembers) {
+    return invalid_argument("no group has such a name, or so many members");
   }
   const auto of_node =
       std::ranges::count(waiting_, asked.node, [](const Waiting& one) { return one.asked.node; });
@@ -214,12 +225,13 @@ std::size_t Regroupings::count_joiners(const std::string& name, const Registered
                                        std::uint32_t wanted, Round& round) {
   std::vector<Waiting>& joiners = round.joiners[common_name(name)];
   for (std::size_t i = 0; i < std::min<std::size_t>(wanted, joiners.size());) {
-    const Granting* const granting = round.registry.granting();
-    const Status allowed = granting ? granting->check_joiner(name, group, joiners[i].asked.node) : Status();
-    if (allowed.is_ok()) {
+    if (may_join(joiners[i].asked, group, round.registry)) {
       ++i;
     } else {
-      answer(joiners[i], allowed, round.deferred);
+      answer(joiners[i],
+             permission_denied(fmt::format("node \"{}\" has shown no grant for group \"{}\" of tenant \"{}\"",
+                                           joiners[i].asked.node, name, group.tenant)),
+             round.deferred);
       joiners.erase(joiners.begin() + static_cast<std::ptrdiff_t>(i));
     }
   }

@@ -28,6 +28,8 @@ struct Regroup {
   RegroupRequest request;
   std::string node;
   Members::TimePoint end;  // when it is answered at the latest
+  // Whose groups its node was granted to be in.
+  std::vector<std::string> tenants{};
 };
 using RegroupReply = std::function<void(Result<GroupSpec>)>;
 

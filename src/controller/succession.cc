@@ -66,7 +66,7 @@ Result<std::vector<std::string>> Succession::take_up(PlanningState& state, Epoch
   SQUARE_RETURN_IF_ERROR(ledger_.restore(state));
   is_first_ = past.epoch() == 0;
   if (is_first_) return std::vector<std::string>();
-  SQUARE_RETURN_IF_ERROR(check_past(past, "", state, !is_open_).with_context("the store"));
+  SQUARE_RETURN_IF_ERROR(check_past(past, "", state, !is_open_, true).with_context("the store"));
   SQUARE_RETURN_IF_ERROR(adopt_past(past, "", state, planner).status().with_context("the store"));
   state.measured.take_up(past, state.topology);
   return nodes_of(past, state);
@@ -95,8 +95,8 @@ Result<bool> Succession::adopt_past(const v1::Past& past, const std::string& tel
 }
 
 Status Succession::check(const v1::Hello& hello, const PlanningState& state, bool has_plan) const {
-  return has_other_past(hello, origin()) ? check_past(hello.past(), hello.node(), state, has_plan)
-                                         : Status::ok();
+  if (!has_other_past(hello, origin())) return {};
+  return check_past(hello.past(), hello.node(), state, has_plan, hello.past().store() == origin().store);
 }
 
 bool Succession::note(const v1::Hello& hello, Member& member,
@@ -115,32 +115,43 @@ bool Succession::note(const v1::Hello& hello, Member& member,
   return true;
 }
 
-// Whether it goes on here. Where tenants need grants a node's word for what an earlier controller gave counts
-// for a while only, as it moves numbers and groups that are others'.
-Status Succession::check_brought(const v1::Past& past, const std::string& node, const PlanningState& state,
-                                 EpochPlanner& planner, bool has_plan, bool is_late) {
-  SQUARE_RETURN_IF_ERROR(check_past(past, node, state, has_plan));
-  if (is_late && brings_more(past, state, planner.numbers(), planner.last())) {
-    return failed_precondition(
-        fmt::format("it comes from another controller, which this one followed over {:.0f} s ago; end this "
-                    "process and start another",
-                    to_seconds(kRecollectionTime)));
+// What goes on here. Where tenants need grants a node's word for what an earlier controller gave counts for a
+// while only, and not against a store with a history, as it moves numbers that are others', too.
+Result<v1::Past> Succession::accept(const v1::Past& past, const std::string& node, const PlanningState& state,
+                                    const GivenNumbers& given, bool has_plan, TimePoint now) const {
+  const bool is_own = past.store() == origin().store;
+  SQUARE_RETURN_IF_ERROR(check_past(past, node, state, has_plan, is_own));
+  if (state.registry.granting() == nullptr) return past;
+  if (now <= began_->when + kRecollectionTime && (is_own || is_first_)) {
+    const GivenNumbers& then = began_->given;
+    const GivenNumbers most{then.epoch + kMostMissed, then.collective + kMostMissed,
+                            then.session + kMostMissed, then.group + kMostMissed};
+    if (!is_own || !exceeds(past, most) || !exceeds(past, given)) return past;
+  } else if (!exceeds(past, given)) {
+    return known_part(past, state.registry);
   }
-  return {};
+  return failed_precondition(fmt::format(
+      "it comes from another controller, or has had more than this one can have missed, and "
+      "{:.0f} s after this one began nothing of that is taken; end this process and start another",
+      to_seconds(kRecollectionTime)));
 }
 
 Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& planner, bool has_plan,
                                         TimePoint now) {
-  if (!since_) since_ = now;
-  const bool is_late = state.registry.granting() != nullptr && now > *since_ + kRecollectionTime;
+  const auto given = [&] {
+    return GivenNumbers{planner.last().value(), state.registry.next_collective().value(),
+                        planner.numbers().next, state.registry.next_group()};
+  };
+  if (!began_) began_ = Beginning{now, given()};
   Absorbed absorbed;
   std::set<std::string> before;
   for (const auto& [name, group] : state.registry.groups()) before.insert(name);
   std::set<std::string> nodes;
-  for (const auto& [node, past] : std::exchange(pasts_, {})) {
-    Brought& brought = absorbed.brought.emplace_back(
-        Brought{node, check_brought(past, node, state, planner, has_plan, is_late), {}, {}, {}, false});
-    if (!brought.right.is_ok()) continue;
+  for (const auto& [node, told] : std::exchange(pasts_, {})) {
+    const Result<v1::Past> accepted = accept(told, node, state, given(), has_plan, now);
+    Brought& brought = absorbed.brought.emplace_back(Brought{node, accepted.status(), {}, {}, {}, {}, false});
+    if (!accepted.is_ok()) continue;
+    const v1::Past& past = *accepted;
     const Result<bool> adopted = adopt_past(past, node, state, planner);
     brought.right = adopted.status();
     if (!adopted.is_ok()) continue;
@@ -151,6 +162,7 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
     brought.nodes = nodes_of(past, state);
     brought.addresses.assign(past.addresses().begin(), past.addresses().end());
     brought.closed.assign(past.closed().begin(), past.closed().end());
+    for (const v1::RunningGroup& running : past.groups()) brought.groups.insert(running.group().name());
     nodes.insert(node);
     running_[node] = running_groups(past);
   }
@@ -164,6 +176,7 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
         absorbed.missing.push_back({name, node});
       if (before.contains(name)) continue;
       for (const Brought& brought : absorbed.brought) {
+        if (!brought.groups.contains(name)) continue;  // its word on them is nothing
         if (const std::uint64_t former = incarnation_of(node, brought.addresses); former != 0)
           absorbed.missing.push_back({name, node, former});
       }

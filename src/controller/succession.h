@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "controller/admission.h"
+#include "controller/adoption.h"
 #include "controller/closed_parts.h"
 #include "controller/deferred.h"
 #include "controller/epoch_planner.h"
@@ -22,6 +23,8 @@ namespace square::controller {
 
 // Where tenants need grants nodes bring plans, numbers and groups of other controllers for so long only.
 inline constexpr Duration kRecollectionTime = std::chrono::seconds(60);
+// A store that is an older copy can have missed so many numbers of each kind.
+inline constexpr std::uint64_t kMostMissed = std::uint64_t{1} << 20U;
 
 // Not thread-safe: note() and check() are called under the coordinator's lock, as what absorbs is; keep() by
 // the thread that plans.
@@ -53,6 +56,7 @@ class Succession {
     std::vector<std::string> nodes;  // that it knows, and that may come back
     std::vector<v1::Address> addresses;
     std::vector<v1::Closed> closed;  // groups whose names it registers anew
+    std::set<std::string> groups;    // that it tells of
     bool is_news = false;            // a new plan is due
   };
   struct Missing {
@@ -88,13 +92,18 @@ class Succession {
   // Of the store where there is no teller.
   Result<bool> adopt_past(const v1::Past& past, const std::string& teller, PlanningState& state,
                           EpochPlanner& planner) const;
-  static Status check_brought(const v1::Past& past, const std::string& node, const PlanningState& state,
-                              EpochPlanner& planner, bool has_plan, bool is_late);
+  [[nodiscard]] Result<v1::Past> accept(const v1::Past& past, const std::string& node,
+                                        const PlanningState& state, const GivenNumbers& given, bool has_plan,
+                                        TimePoint now) const;
 
   Ledger ledger_;
   const bool is_open_;
-  bool is_first_ = true;                   // nobody led before
-  std::optional<TimePoint> since_;         // when this one began
+  bool is_first_ = true;  // nobody led before
+  struct Beginning {
+    TimePoint when;
+    GivenNumbers given;
+  };
+  std::optional<Beginning> began_;         // of this one, at the first look
   std::map<std::string, v1::Past> pasts_;  // by node
   std::set<std::string> without_plan_;     // of those, who has no plan of this controller before the next
   // The groups that a node ran, or was about to register, when it came from an earlier controller.

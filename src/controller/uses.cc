@@ -33,7 +33,8 @@ void note_uses(const std::string& node, const v1::Heartbeat& beat, const Plan& p
   for (const v1::CollectiveUse& use : beat.used()) {
     const CollectiveId collective(use.collective());
     const PlanCollective* const planned = plan.find_collective(collective);
-    if (planned == nullptr || planned->group.empty()) continue;  // its share is nobody's to change
+    // The share of a scenario's is nobody's to change, and what stays on one node has none.
+    if (planned == nullptr || planned->group.empty() || planned->sessions.empty()) continue;
     const auto members = [&] { return members_of(*planned, plan); };
     if (id && meter.note(collective, *id, static_cast<double>(use.bytes()), now, members)) continue;
     log_seldom(told, node, {.component = "controller", .node = node, .collective = collective},

@@ -186,6 +186,17 @@ Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, Sen
   return {};
 }
 
+std::vector<std::string> GatewayServer::tenants_of(const Attachment& from) const {
+  if (!from.tenant.empty()) return {from.tenant};
+  std::vector<std::string> tenants;
+  const std::uint32_t user = from.peer().user;
+  for (const GatewayUser& one : options_.users) {
+    if (one.user == user) tenants.push_back(one.tenant);
+  }
+  const bool may_be_any = user == geteuid() || user == 0 || std::ranges::find(tenants, "*") != tenants.end();
+  return may_be_any ? std::vector<std::string>() : tenants;
+}
+
 Status GatewayServer::check_register(const Attachment& from, const GroupSpec& group) const {
   SQUARE_RETURN_IF_ERROR(check_user(from, group.tenant));
   if (!from.tenant.empty() && group.tenant != from.tenant) {
@@ -228,7 +239,8 @@ Status GatewayServer::register_group(Attachment& from, std::uint64_t number,
 
 void GatewayServer::regroup(Attachment& from, const Request& asked, const v1::GatewayRegister& request) {
   RegroupRequest wanted = controller::from_message(request.regroup());
-  Status usable = registrations_->check_regroup(from.id());
+  Status usable = registrations_->check_regroup(from.id(), from.peer().user);
+  wanted.tenants = tenants_of(from);
   const bool is_member =
       wanted.joiner != 0 ||
       (wanted.ranks.size() == 1 && groups_.is_rank(wanted.group, from.id(), wanted.ranks.front()));
@@ -237,7 +249,8 @@ void GatewayServer::regroup(Attachment& from, const Request& asked, const v1::Ga
         permission_denied(fmt::format("{} is no such member of group \"{}\"", from.describe(), wanted.group));
   }
   if (!usable.is_ok()) return answer_register(asked, usable);
-  registrations_->begin_regroup(from.id(), std::move(wanted), from_nanoseconds(request.timeout_nanoseconds()),
+  registrations_->begin_regroup(from.id(), from.peer().user, std::move(wanted),
+                                from_nanoseconds(request.timeout_nanoseconds()),
                                 [this, asked](const Result<GroupSpec>& next) {
                                   v1::GatewayRegistered answer;
                                   put_status(next.status(), *answer.mutable_status());

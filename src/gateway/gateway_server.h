@@ -72,6 +72,8 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
   void tick();
   [[nodiscard]] Gateway::Statistics count() const;
   [[nodiscard]] Attachment* find(AttachmentId id) const;
+  // Whose groups the process may be in; empty: anybody's.
+  [[nodiscard]] std::vector<std::string> tenants_of(const Attachment& from) const;
   Status check_register(const Attachment& from, const GroupSpec& group) const;
   // A registration as it came: by whom, under which number, and as which rank, if it joins.
   struct Request {

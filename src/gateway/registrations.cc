@@ -19,30 +19,32 @@ Registrations::~Registrations() {
   for (auto& [id, running] : running_) running.thread.join();
 }
 
-std::size_t Registrations::count(AttachmentId attachment, bool counts) const {
+std::size_t Registrations::count(AttachmentId attachment, bool regroups) const {
   return static_cast<std::size_t>(std::ranges::count_if(running_, [&](const auto& entry) {
-    return entry.second.attachment == attachment && entry.second.counts == counts;
+    return entry.second.attachment == attachment && entry.second.regroups_for.has_value() == regroups;
   }));
 }
 
 Status Registrations::check(AttachmentId attachment) const {
   const auto all = static_cast<std::size_t>(
-      std::ranges::count_if(running_, [](const auto& entry) { return entry.second.counts; }));
-  if (all < Gateway::kMaxRegistrations && count(attachment, true) < kMaxRegistrationsOfOne) return {};
+      std::ranges::count_if(running_, [](const auto& entry) { return !entry.second.regroups_for; }));
+  if (all < Gateway::kMaxRegistrations && count(attachment, false) < kMaxRegistrationsOfOne) return {};
   return resource_exhausted(fmt::format(
       "{} registrations run at the gateway of node \"{}\", as many as may; try again", all, node_.name()));
 }
 
-Status Registrations::check_regroup(AttachmentId attachment) const {
-  const auto all = static_cast<std::size_t>(
-      std::ranges::count_if(running_, [](const auto& entry) { return !entry.second.counts; }));
-  if (all >= kMaxRegroups) {
+Status Registrations::check_regroup(AttachmentId attachment, std::uint32_t user) const {
+  const auto all = static_cast<std::size_t>(std::ranges::count_if(
+      running_, [](const auto& entry) { return entry.second.regroups_for.has_value(); }));
+  const auto of_user = static_cast<std::size_t>(
+      std::ranges::count_if(running_, [&](const auto& entry) { return entry.second.regroups_for == user; }));
+  if (all >= kMaxRegroups || of_user >= kMaxRegroupsOfUser) {
     return resource_exhausted(fmt::format(
         "{} members wait at the gateway of node \"{}\" for the groups that they go on in, as many as may; "
         "try again",
         all, node_.name()));
   }
-  if (count(attachment, false) < kMaxRegistrationsOfOne) return {};
+  if (count(attachment, true) < kMaxRegistrationsOfOne) return {};
   return resource_exhausted(
       fmt::format("{} groups of the process go on in others at the gateway of node \"{}\", "
                   "as many as may at once; try again",
@@ -56,7 +58,8 @@ Result<GroupPart> Registrations::enrol(const GroupSpec& group, std::optional<Ran
 }
 
 template <typename Call, typename Finish>
-void Registrations::run(AttachmentId attachment, bool counts, Call call, Finish done) {
+void Registrations::run(AttachmentId attachment, std::optional<std::uint32_t> regroups_for, Call call,
+                        Finish done) {
   const std::uint64_t id = ++last_;
   std::thread thread([this, weak = weak_from_this(), id, call = std::move(call), done = std::move(done)] {
     auto result = call();
@@ -67,21 +70,21 @@ void Registrations::run(AttachmentId attachment, bool counts, Call call, Finish 
       done(result);
     });
   });
-  running_.emplace(id, Running{attachment, counts, std::move(thread)});
+  running_.emplace(id, Running{attachment, regroups_for, std::move(thread)});
 }
 
 void Registrations::begin(AttachmentId attachment, GroupSpec group, std::optional<Rank> joins,
                           Duration timeout, Done done) {
   run(
-      attachment, true,
+      attachment, std::nullopt,
       [this, joins, timeout, group = std::move(group)] { return enrol(group, joins, timeout); },
       std::move(done));
 }
 
-void Registrations::begin_regroup(AttachmentId attachment, RegroupRequest request, Duration timeout,
-                                  Regrouped done) {
+void Registrations::begin_regroup(AttachmentId attachment, std::uint32_t user, RegroupRequest request,
+                                  Duration timeout, Regrouped done) {
   run(
-      attachment, false,
+      attachment, user,
       [this, timeout, request = std::move(request)] { return node_.regroup(request, timeout); },
       std::move(done));
 }

@@ -17,7 +17,7 @@ bool allows(const std::vector<T>& granted, const T& wanted) {
 }  // namespace
 
 std::string grant_file_of(const std::string& tenant) {
-  return tenant == kAnyTenant ? kAnyGrantFile : to_path_segment(tenant) + ".grant";
+  return tenant == kAnyTenant ? kAnyGrantFile : to_path_segment(tenant) + kGrantSuffix;
 }
 
 Status check_wish(const Grant& grant, const Wish& wish) {

@@ -10,6 +10,7 @@
 
 namespace square::trust {
 
+inline constexpr const char* kGrantSuffix = ".grant";
 // No tenant's is called so.
 inline constexpr const char* kAnyGrantFile = "+any.grant";
 

@@ -154,6 +154,21 @@ std::string Identity::grant_of(const std::string& tenant) const {
   return {};
 }
 
+std::vector<std::string> Identity::grants() const {
+  if (!state_->name) return {};
+  std::error_code error;  // a folder that went away has none
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(state_->folder, error)) {
+    if (entry.path().extension() == kGrantSuffix) files.insert(entry.path().string());
+  }
+  std::vector<std::string> texts;
+  for (const std::string& file : files) {
+    const auto text = read_file(file, Secrecy::kPublic);
+    if (text.is_ok() && texts.size() < kMaxGrants) texts.push_back(*text);
+  }
+  return texts;
+}
+
 Status Identity::believe(const std::vector<std::string>& fingerprints) {
   for (const std::string& one : fingerprints) {
     if (!is_fingerprint(one)) {

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from square.cli import arguments, documents, identities, serving, text
 from square.cli.waiting import Waiting
+from square.page.words import printable
 
 if TYPE_CHECKING:
     from square.doctor import Examination
@@ -63,10 +64,10 @@ def execute(options: argparse.Namespace) -> int:
 def _print(examination: "Examination") -> None:
     console = text.console_for()
     for finding in examination.findings:
-        # A line each, which programs find; a terminal folds them by itself.
-        console.print(f"{finding.severity}: {finding.guilty}", style="bold", soft_wrap=True)
-        console.print(f"  seen:   {finding.seen}", soft_wrap=True)
-        console.print(f"  remedy: {finding.remedy}", soft_wrap=True)
+        # A line each, which programs find; a terminal folds them by itself, and obeys no word of a node.
+        lines = [f"{finding.severity}: {finding.guilty}", f"  seen:   {finding.seen}"]
+        for number, line in enumerate([*lines, f"  remedy: {finding.remedy}"]):
+            console.print(printable(line), style="" if number else "bold", soft_wrap=True)
         console.print()
     console.print(_summary(examination))
 

@@ -17,6 +17,10 @@ std::shared_ptr<AttachCall> AttachCall::begin(const Host& host, std::shared_ptr<
                                               grpc::CallbackServerContext* context) {
   const std::shared_ptr<AttachCall> call(new AttachCall(host, std::move(identity), context));
   call->self_ = call;
+  call->hello_.begin([weak = std::weak_ptr(call)] {
+    const auto late = weak.lock();
+    if (late && !late->hello_.is_met()) late->close(deadline_exceeded("a line without a hello"), true);
+  });
   call->StartRead(&call->incoming_);
   return call;
 }
@@ -143,6 +147,7 @@ Status AttachCall::receive() {
       Status joined = host_->coordinator.join(incoming_.hello(), shared_from_this());
       if (!joined.is_ok()) return joined;
       node_ = incoming_.hello().node();
+      hello_.met();
       host_->joined(context_->peer());
       return {};
     }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "controller/coordinator.h"
+#include "controller/grpc/hello_deadline.h"
 #include "controller/grpc/inquiries.h"
 #include "controller/grpc/plan_signature.h"
 #include "controller/grpc/refusal_log.h"
@@ -63,6 +64,8 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
   std::optional<PeerCertificate> certificate_;  // of the node
   grpc::CallbackServerContext* const context_;
   std::shared_ptr<AttachCall> self_;
+
+  HelloDeadline hello_;
 
   // Of the reading callbacks, which come one at a time.
   v1::NodeEvent incoming_;

@@ -345,6 +345,9 @@ class ControllerClient::Core {
                                  controller::ClientLine::Clock::time_point end) {
     v1::RegroupRequest message = controller::to_message(request);
     message.set_node(options_.node_name);
+    if (request.joiner != 0 && options_.identity) {
+      for (std::string& grant : options_.identity->grants()) message.add_grants(std::move(grant));
+    }
     // The controller, which knows who is awaited, says so first.
     const Duration left_over = end - std::chrono::steady_clock::now();
     const Duration patience = left_over - std::min(kAnswerTime, left_over / 4);

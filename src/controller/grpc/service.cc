@@ -143,7 +143,13 @@ grpc::ServerUnaryReactor* ControllerService::Regroup(grpc::CallbackServerContext
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const Duration patience = bounded(Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(
       request->timeout_nanoseconds(), static_cast<std::uint64_t>(kMaxWait.count())))));
-  coordinator_.load()->regroup(from_message(*request), request->node(), patience,
+  controller::Regroup asked{from_message(*request), request->node(), {}, {}};
+  if (granting_ && asked.request.joiner != 0) {
+    const int shown = std::min(request->grants_size(), static_cast<int>(Identity::kMaxGrants));
+    asked.tenants =
+        granting_->tenants_of({request->grants().begin(), request->grants().begin() + shown}, asked.node);
+  }
+  coordinator_.load()->regroup(std::move(asked), patience,
                                [reactor, response](const Result<GroupSpec>& answer) {
                                  if (answer.is_ok()) *response->mutable_group() = to_message(*answer);
                                  reactor->Finish(to_grpc(answer.status()));

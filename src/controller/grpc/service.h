@@ -9,6 +9,7 @@
 #include <string>
 
 #include "controller/coordinator.h"
+#include "controller/granting.h"
 #include "controller/grpc/attach_call.h"
 #include "controller/grpc/doorkeeper.h"
 #include "controller/grpc/inquiries.h"
@@ -27,6 +28,7 @@ class ControllerService final : public v1::Controller::CallbackService {
   // Without an identity everyone is let in.
   explicit ControllerService(std::shared_ptr<Identity> identity)
       : identity_(std::move(identity)),
+        granting_(granting_of(identity_)),
         signer_(signer_of(identity_)),
         inquiries_(std::make_shared<Inquiries>()) {}
 
@@ -81,6 +83,7 @@ class ControllerService final : public v1::Controller::CallbackService {
 
   std::atomic<Coordinator*> coordinator_ = nullptr;
   const std::shared_ptr<Identity> identity_;
+  const std::shared_ptr<const Granting> granting_;  // null: nobody grants
   const std::shared_ptr<PlanSigner> signer_;
   Doorkeeper* door_ = nullptr;
   const std::shared_ptr<Inquiries> inquiries_;

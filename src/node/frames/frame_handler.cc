@@ -135,7 +135,7 @@ std::shared_ptr<Operation> FrameHandler::operation_for(const Arrival& arrival, C
   if (!alive.is_ok()) parts_.failures.poison(key, alive);
   if (alive.is_ok() && collective.has_finished(key.operation)) {
     if (!is_planted(Bug::kLastWordOnce))
-      answer(*arrival.stream, Receiver::final_answer(*arrival.stream, *arrival.plan->self(), header));
+      answer(*arrival.stream, final_answer(*arrival.stream, *arrival.plan->self(), header));
     return nullptr;
   }
   if (collective.failure) {

@@ -1,10 +1,12 @@
 // Which blocks of an operation somebody has.
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 namespace square {
 
@@ -31,6 +33,18 @@ class BlockSet {
   [[nodiscard]] bool contains(std::size_t block) const {
     const auto chunk = chunks_.find(block / kChunkBlocks);
     return chunk != chunks_.end() && chunk->second[block % kChunkBlocks];
+  }
+  // Whether each of the blocks from `begin` on and before `end` is in the set.
+  [[nodiscard]] std::vector<bool> bits(std::size_t begin, std::size_t end) const {
+    std::vector<bool> bits(end - begin, false);
+    for (std::size_t block = begin; block < end;) {
+      const std::size_t next = std::min(end, (block / kChunkBlocks + 1) * kChunkBlocks);
+      const auto chunk = chunks_.find(block / kChunkBlocks);
+      for (; chunk != chunks_.end() && block < next; ++block)
+        bits[block - begin] = chunk->second[block % kChunkBlocks];
+      block = next;
+    }
+    return bits;
   }
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] std::size_t count() const { return count_; }

@@ -321,6 +321,10 @@ void Receiver::on_probe(const Arrival& probe) {
     generations_.pass(*probe.stream, probe.header().stream_sequence);
     solve();
   }
+  // Whoever probes on and on is answered now and then.
+  const TimePoint now = node_->clock.now();
+  if (now - kProbeAnswers < progress.probed) return answer_later(progress.stream);
+  progress.probed = now;
   answer(*progress.stream, true);
 }
 
@@ -343,8 +347,7 @@ void Receiver::answer(const LocalStream& stream, bool is_awaited) {
   ack.forged = unsealer_.is_alarmed();
   ack.first_missing = static_cast<std::uint32_t>(have_.first_missing());
   const std::size_t end = std::min(have_.end(), have_.first_missing() + kMaxSpreadBlocks);
-  for (std::size_t block = have_.first_missing(); block < end; ++block)
-    ack.bits.push_back(have_.contains(block));
+  ack.bits = have_.bits(have_.first_missing(), end);
   for (const auto& [key, progress] : progress_) {
     if (key.epoch != stream.key.epoch) continue;
     const bool is_coded = progress.stream->coded != nullptr;
@@ -374,7 +377,7 @@ void Receiver::answer_later(const std::shared_ptr<const LocalStream>& stream) {
   }));
 }
 
-Frame Receiver::final_answer(const LocalStream& stream, NodeId self, const FrameHeader& question) {
+Frame final_answer(const LocalStream& stream, NodeId self, const FrameHeader& question) {
   Acknowledgement ack;
   ack.destination = self;
   ack.done = true;

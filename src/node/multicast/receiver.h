@@ -24,6 +24,8 @@ namespace square {
 // Blocks are acknowledged in groups, at the latest after this time.
 inline constexpr std::size_t kBlocksPerAcknowledgement = 64;
 inline constexpr Duration kAcknowledgementDelay = std::chrono::milliseconds(200);
+// Probes on one stream are answered so far apart.
+inline constexpr Duration kProbeAnswers = std::chrono::milliseconds(2);
 
 // Not thread-safe: used on the node's strand. While it is open most blocks are in their place
 // before it hears of them (node/landing.h); the rest is copied as payload work.
@@ -71,8 +73,6 @@ class Receiver {
   [[nodiscard]] bool is_drained() const { return copying_ == 0 && (!zone_ || zone_->is_drained()); }
   [[nodiscard]] bool is_done() const { return is_open_ && delivered_ == have_.size(); }
   [[nodiscard]] std::uint64_t bytes_delivered() const { return bytes_delivered_; }
-  // Tells the source again that all is there, for a probe after the end.
-  static Frame final_answer(const LocalStream& stream, NodeId self, const FrameHeader& question);
 
  private:
   struct Held {
@@ -82,6 +82,7 @@ class Receiver {
   struct Progress {
     std::shared_ptr<const LocalStream> stream;
     std::uint64_t seen = 0;
+    TimePoint probed = TimePoint::min();  // when a probe was answered
   };
 
   Progress& progress_of(std::shared_ptr<const LocalStream> stream);
@@ -139,5 +140,8 @@ class Receiver {
   Executor::TimerId answer_timer_ = 0;
   Lifetime life_;
 };
+
+// Tells the source again that all is there, for a probe after the end.
+Frame final_answer(const LocalStream& stream, NodeId self, const FrameHeader& question);
 
 }  // namespace square

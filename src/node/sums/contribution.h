@@ -1,6 +1,7 @@
 // What the members of a node give to a sum that goes on to another node.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,11 +25,12 @@ class Contribution {
   }
   void close() { pin_.reset(); }
 
-  // The sums begin, or begin again, without the blocks that were done before, and without the streams that
-  // the root has left. Not `knows_start`: parts of a newer generation came before the request that says what
-  // it leaves out.
-  void begin(std::vector<bool> done_before, std::vector<bool> left, bool knows_start) {
-    done_before_ = std::move(done_before);
+  // The sums begin, or begin again, without the blocks that were done before (all below `done`, and of those
+  // behind where `bits` says so), and without the streams that the root has left. Not `knows_start`: parts of
+  // a newer generation came before the request that says what it leaves out.
+  void begin(std::size_t done, std::vector<bool> bits, std::vector<bool> left, bool knows_start) {
+    done_ = done;
+    bits_ = std::move(bits);
     left_ = std::move(left);
     knows_start_ = knows_start;
     interleave_ = std::make_shared<const Interleave>();
@@ -36,7 +38,11 @@ class Contribution {
   // Blocks take their streams. Not before the members have called: what a frame says of an operation
   // costs no memory.
   void deal(const PlanSession& session, std::size_t block_count) {
-    if (is_ready()) interleave_ = deal_out(session, block_count, done_before_, left_);
+    if (!is_ready()) return;
+    std::vector<bool> done_before(done_, true);
+    done_before.insert(done_before.end(), bits_.begin(), bits_.end());
+    done_before.resize(std::min(done_before.size(), block_count));
+    interleave_ = deal_out(session, block_count, done_before, left_);
   }
 
   [[nodiscard]] bool is_open() const { return is_open_; }
@@ -55,8 +61,10 @@ class Contribution {
   std::shared_ptr<const void> pin_;
   bool is_open_ = false;
   bool knows_start_ = true;
-  std::vector<bool> done_before_;  // of this generation, as
-  std::vector<bool> left_;         // the streams that take no blocks
+  // Of this generation: what was done before, and the streams that take no blocks.
+  std::size_t done_ = 0;
+  std::vector<bool> bits_;
+  std::vector<bool> left_;
   std::shared_ptr<const Interleave> interleave_ = std::make_shared<const Interleave>();
 };
 

@@ -45,7 +45,7 @@ void SumForwarder::enter(std::shared_ptr<const InstalledCollective> plan, bool k
   drop_everything();
   plan_ = std::move(plan);
   passed_.clear();
-  if (own_) own_->begin({}, {}, knows_start);
+  if (own_) own_->begin(0, {}, {}, knows_start);
   deal();
   for (const LocalStream* local : plan_->streams_of(label_.session))
     streams_.emplace(local->key.stream, Stream{local, links_.at(local->children.front())->find(local->key)});

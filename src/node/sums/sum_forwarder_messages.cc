@@ -35,16 +35,13 @@ Status SumForwarder::on_request(const Arrival& arrival) {
 Status SumForwarder::begin_by(const SumRequest& request) {
   if (request.first_missing > label_.shape.block_count())
     return data_loss("a request is about blocks that there are not");
-  std::vector<bool> done_before(request.first_missing, true);
-  done_before.insert(done_before.end(), request.bits.begin(), request.bits.end());
-  done_before.resize(std::min(done_before.size(), label_.shape.block_count()));
   const auto streams = std::ssize(plan_->session(label_.session)->streams);
   const auto left = std::ranges::count(request.left, true);
   if (std::ssize(request.left) > streams || (left > 0 && left == streams))
     return data_loss("a request leaves streams that there are not, or all");
   // Parts of this generation that came ahead of this stay: who waits for the others' may have no room left
   // for what would be sent again.
-  own_->begin(std::move(done_before), request.left, true);
+  own_->begin(request.first_missing, request.bits, request.left, true);
   deal();
   parts_.drop_if([&](const WaitingParts::Place& place) { return !belongs_to(place.block, place.stream); });
   return Status::ok();

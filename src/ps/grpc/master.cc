@@ -30,6 +30,8 @@ constexpr std::size_t kMasterMemoryBytes = std::size_t{1} << 30U;
 constexpr Duration kStopWait = std::chrono::milliseconds(300);
 constexpr Duration kTick = std::chrono::milliseconds(20);
 constexpr int kMinPingMilliseconds = 500;
+// Connections over which nobody calls anything for so long are closed.
+constexpr int kIdleMilliseconds = 60'000;
 
 std::uint64_t draw_maker() {
   std::random_device device;
@@ -69,6 +71,7 @@ class Master::Core {
     builder.AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingMilliseconds);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
     builder.RegisterService(&service_);
     SQUARE_ASSIGN_OR_RETURN(
         door_, controller::Doorkeeper::listen(bound, builder, trust::server_credentials(options_.identity)));

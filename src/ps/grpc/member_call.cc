@@ -10,6 +10,10 @@ std::shared_ptr<MemberCall> MemberCall::begin(PeerId peer, const MemberEvents& e
                                               grpc::CallbackServerContext* context) {
   const std::shared_ptr<MemberCall> call(new MemberCall(peer, &events, context));
   call->self_ = call;
+  call->hello_.begin([weak = std::weak_ptr(call)] {
+    const auto late = weak.lock();
+    if (late && !late->hello_.is_met()) late->close(deadline_exceeded("a line without a hello"));
+  });
   call->StartRead(&call->incoming_);
   return call;
 }
@@ -74,6 +78,7 @@ void MemberCall::OnReadDone(bool ok) {
         return close(allowed);
       }
     }
+    if (report.has_hello()) hello_.met();
     events_->on_report(peer_, std::move(report), std::move(reading));
     return;
   }

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 
+#include "controller/grpc/hello_deadline.h"
 #include "ps/protocol.h"
 #include "square/v1/parameter_server.grpc.pb.h"
 
@@ -54,6 +55,7 @@ class MemberCall final : public grpc::ServerBidiReactor<v1::PsReport, v1::PsOrde
   grpc::CallbackServerContext* const context_;
   std::shared_ptr<MemberCall> self_;
   v1::PsReport incoming_;
+  controller::HelloDeadline hello_;
 
   std::mutex mutex_;
   std::deque<v1::PsOrder> outgoing_;  // the first is being written

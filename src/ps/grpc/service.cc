@@ -31,8 +31,7 @@ Status MasterService::check(const grpc::CallbackServerContext& context) const {
   return allowed;
 }
 
-Status MasterService::check_hello(const grpc::CallbackServerContext& context,
-                                  const v1::PsHello& hello) const {
+Status MasterService::check_hello(const grpc::CallbackServerContext& context, const v1::PsHello& hello) {
   if (!hello.node().empty() && hello.node() != hello.name())
     return permission_denied("a member has the name of its node");
   SQUARE_RETURN_IF_ERROR(
@@ -41,7 +40,13 @@ Status MasterService::check_hello(const grpc::CallbackServerContext& context,
     GroupSpec part{"training", CommunicatorLines::kTenant, {hello.name()}, {}};
     part.registrant = hello.name();
     part.grant = hello.grant();
-    SQUARE_RETURN_IF_ERROR(granting_->check(part, controller::Granting::Time::kCounts).status());
+    using Time = controller::Granting::Time;
+    std::unique_lock lock(mutex_);
+    const bool is_back = admitted_.contains(hello.name());
+    lock.unlock();
+    SQUARE_RETURN_IF_ERROR(granting_->check(part, is_back ? Time::kIsOver : Time::kCounts).status());
+    lock.lock();
+    if (admitted_.size() < kMaxMembers) admitted_.insert(hello.name());
   }
   if (door_ != nullptr) door_->know(context.peer());
   return Status::ok();

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "controller/granting.h"
@@ -39,8 +40,7 @@ class MasterService final : public v1::ParameterServer::CallbackService {
   [[nodiscard]] Status check(const grpc::CallbackServerContext& context) const;
   // A member lives on a node of the overlay, which is who its certificate names, and which the operator lets
   // parameter servers use.
-  [[nodiscard]] Status check_hello(const grpc::CallbackServerContext& context,
-                                   const v1::PsHello& hello) const;
+  Status check_hello(const grpc::CallbackServerContext& context, const v1::PsHello& hello);
   std::shared_ptr<MemberCall> call(PeerId peer);
 
   const std::shared_ptr<Identity> identity_;
@@ -52,6 +52,7 @@ class MasterService final : public v1::ParameterServer::CallbackService {
   PeerId last_ = 0;
   Status closed_;
   std::map<PeerId, std::shared_ptr<MemberCall>> calls_;
+  std::set<std::string> admitted_;  // who had a grant; that may be over when it comes back
 };
 
 }  // namespace square::ps

@@ -85,7 +85,7 @@ Result<SnapshotWriter> SnapshotWriter::create(const std::filesystem::path& path,
   if (header.ByteSizeLong() > std::numeric_limits<std::int32_t>::max() || !header.SerializeToString(&text)) {
     return resource_exhausted(fmt::format("the header of {} is larger than 2 GiB", path.native()));
   }
-  constexpr int kMode = 0644;
+  constexpr int kMode = 0600;
   net::FileDescriptor file(::open(unfinished(path).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode));
   if (!file) return file_error("make", path, errno);
   SnapshotWriter writer(path, std::move(file));

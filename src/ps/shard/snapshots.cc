@@ -26,7 +26,7 @@ std::string snapshot_name(const VersionId& id) {
 
 Result<net::FileDescriptor> lock_folder(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kLockName;
-  constexpr int kMode = 0644;
+  constexpr int kMode = 0600;
   net::FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, kMode));
   if (!lock) {
     return unavailable(fmt::format("cannot make {}: {}", path.native(), net::describe_errno(errno)));

@@ -96,16 +96,19 @@ Result<std::optional<Buffer>> IncomingPieces::put(Buffer arrived) {
   }
   const std::size_t rest = rest_of(arrived);
   const std::size_t bytes = arrived.size_bytes() - kPieceHeaderBytes;
-  const bool fits = begun_.size_bytes() == 0 || missing_bytes_ == bytes + rest;
+  const bool fits = begun_ == nullptr || missing_bytes_ == bytes + rest;
   if (!fits || bytes == 0) return data_loss("the pieces of a message do not fit together");
-  if (begun_.size_bytes() + bytes + rest > kMaxFrameBytes) {
+  if (rest > kMaxFrameBytes || begun_bytes_ + bytes + rest > kMaxFrameBytes) {
     return data_loss(fmt::format("the pieces of a message are more than {} bytes", kMaxFrameBytes));
   }
-  const Buffer piece = arrived.suffix(kPieceHeaderBytes);
-  for (const Buffer::Slice& slice : piece.slices()) begun_.append(slice);
+  if (begun_ == nullptr) begun_ = std::make_shared_for_overwrite<std::byte[]>(bytes + rest);
+  arrived.suffix(kPieceHeaderBytes).copy_to(begun_.get() + begun_bytes_);
+  begun_bytes_ += bytes;
   missing_bytes_ = rest;
   if (rest > 0) return std::optional<Buffer>();
-  return std::optional(std::exchange(begun_, Buffer()));
+  const std::byte* const data = begun_.get();
+  const std::size_t size = std::exchange(begun_bytes_, 0);
+  return std::optional(Buffer(std::exchange(begun_, nullptr), data, size));
 }
 
 }  // namespace square::rpc

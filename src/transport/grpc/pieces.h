@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <optional>
 
 #include "square/buffer.h"
@@ -43,7 +44,9 @@ class IncomingPieces {
   Result<std::optional<Buffer>> put(Buffer arrived);
 
  private:
-  Buffer begun_;
+  // In one place, however small the pieces are: what holds them all would be many times as large.
+  std::shared_ptr<std::byte[]> begun_;
+  std::size_t begun_bytes_ = 0;
   std::size_t missing_bytes_ = 0;
 };
 

@@ -290,7 +290,7 @@ class Scene {
         draw_.name(), draw_.number(), {}, draw_.number(), static_cast<std::uint32_t>(draw_.number())};
     draw_.some([&] { request.ranks.emplace_back(static_cast<std::uint32_t>(draw_.number())); });
     const auto patience = std::chrono::milliseconds(draw_.below(3'000));
-    coordinator_->regroup(std::move(request), node, patience, [](const auto&) {});
+    coordinator_->regroup({std::move(request), node, {}, {}}, patience, [](const auto&) {});
   }
 
   Nasty draw_;

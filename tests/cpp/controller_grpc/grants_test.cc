@@ -1,6 +1,9 @@
 // Registrations with an operator who grants them.
 #include <doctest/doctest.h>
 
+#include <future>
+#include <thread>
+
 #include "../trust/issued.h"
 #include "controller/adoption.h"
 #include "controller/granting.h"
@@ -42,7 +45,7 @@ struct Overlay {
     ControllerOptions options;
     options.identity = issuer.identity(Role::kController, "c");
     options.store = store;
-    controller = start(mesh({"a", "b"}), options);
+    controller = start(mesh({"a", "b", "c"}), options);
     FakeNode::Options node;
     node.identity = Identity::open(issuer.folder("a")).value();
     a = FakeNode::join(*controller, "a", node);
@@ -166,21 +169,47 @@ TEST_CASE("what an earlier controller gave is taken with a grant for all of it o
   CHECK(registry.groups().at("g")->collectives.size() == 1);
 }
 
-TEST_CASE("a group goes on only with nodes that its tenant was granted") {
+TEST_CASE("who joins a group that grows shows a grant of its tenant, or none where nobody grants") {
   const Issuer issuer;
-  Scenario scenario = mesh({"a", "b", "c"});
-  scenario.collectives.clear();
-  controller::GroupRegistry registry(scenario,
-                                     controller::granting_of(issuer.identity(Role::kController, "c")));
-  Grant grant = grant_of("alice");
-  grant.nodes = {"a", "b"};
-  GroupSpec group = group_of("g", "alice");
-  group.registrant = "a";
-  group.grant = issuer.authority().grant(grant).value();
-  REQUIRE(registry.add(group, scenario.topology).is_ok());
-  const auto& made = *registry.groups().at("g");
-  CHECK(registry.granting()->check_joiner("g", made, "b").is_ok());
-  CHECK(registry.granting()->check_joiner("g", made, "c").code() == StatusCode::kPermissionDenied);
+  const Issuer stranger;
+  const auto granting = controller::granting_of(issuer.identity(Role::kController, "c"));
+  Grant on_a = grant_of("alice");
+  on_a.nodes = {"a"};
+  Grant over = grant_of("carol");
+  over.expires = 1;
+  const std::vector<std::string> shown{
+      issuer.authority().grant(on_a).value(), issuer.authority().grant(grant_of("bob")).value(),
+      issuer.authority().grant(over).value(), stranger.authority().grant(grant_of("dave")).value(), "none"};
+  CHECK(granting->tenants_of(shown, "a") == std::vector<std::string>{"alice", "bob"});
+  CHECK(granting->tenants_of(shown, "b") == std::vector<std::string>{"bob"});
+}
+
+TEST_CASE("a node that shows no grant takes no joiner's place") {
+  Overlay overlay;
+  overlay.put(grant_of("alice"));
+  REQUIRE(overlay.ask(group_of("g", "alice")).is_ok());
+  const auto join = [&](const std::string& node, const std::string& tenant) {
+    overlay.issuer.issue(Role::kNode, node);
+    REQUIRE(overlay.issuer.authority().write_grant(grant_of(tenant), overlay.issuer.folder(node)).is_ok());
+    FakeNode::Options options;
+    options.identity = Identity::open(overlay.issuer.folder(node)).value();
+    return FakeNode::join(*overlay.controller, node, options);
+  };
+  // It comes first, and is to be of alice's group, which it was not granted.
+  const auto c = join("c", "mallory");
+  const auto ask_to_join = [&] { return c->client().regroup({.group = "g", .joiner = 7}, kPatience); };
+  auto refused = std::async(std::launch::async, ask_to_join);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const auto number = overlay.a->client().register_group(group_of("g", "alice"), kPatience)->number;
+  auto grown = std::async(std::launch::async, [&] {
+    return overlay.a->client().regroup({"g", number, {Rank(0)}, 0, 1}, kPatience);
+  });
+  CHECK(refused.get().status().code() == StatusCode::kPermissionDenied);
+  REQUIRE(overlay.issuer.authority().write_grant(grant_of("alice"), overlay.issuer.folder("c")).is_ok());
+  REQUIRE(ask_to_join().is_ok());
+  const auto next = grown.get();
+  REQUIRE_MESSAGE(next.is_ok(), next.status().to_string());
+  CHECK(next->nodes == std::vector<std::string>{"a", "c"});
 }
 
 namespace {
@@ -207,13 +236,13 @@ TEST_CASE("a node tells of an earlier controller what its own members ran, and n
   const controller::PlanningState state{"", scenario.topology, {}, {}, controller::GroupRegistry(scenario),
                                         {}};
   const v1::Past past = past_of(group_of("g", "alice"), 7);
-  CHECK(controller::check_past(past, "a", state, false).is_ok());
-  CHECK(controller::check_past(past, "c", state, false).code() == StatusCode::kPermissionDenied);
+  CHECK(controller::check_past(past, "a", state, false, false).is_ok());
+  CHECK(controller::check_past(past, "c", state, false, false).code() == StatusCode::kPermissionDenied);
   for (const auto set : {&v1::Past::set_next_collective, &v1::Past::set_next_session}) {
     v1::Past high = past;
     (high.*set)(0xffffffffU - (1U << 26U));
-    CHECK(controller::check_past(high, "a", state, false).code() == StatusCode::kInvalidArgument);
-    CHECK(controller::check_past(high, "", state, false).is_ok());  // a store's
+    CHECK(controller::check_past(high, "a", state, false, false).code() == StatusCode::kInvalidArgument);
+    CHECK(controller::check_past(high, "a", state, false, true).is_ok());
   }
   controller::SessionNumbers numbers;
   v1::RunningSession session;
@@ -264,7 +293,9 @@ TEST_CASE(
     CHECK(brings(4, "g") == StatusCode::kOk);
     now += controller::kRecollectionTime + std::chrono::seconds(1);
     CHECK(brings(4, "g") == StatusCode::kOk);  // nothing new
-    CHECK(brings(5, "h") == (needs_grants ? StatusCode::kFailedPrecondition : StatusCode::kOk));
+    CHECK(brings(3, "h") == StatusCode::kOk);  // of which nothing is known any more
     CHECK(state.registry.groups().contains("h") == !needs_grants);
+    CHECK(brings(5, "i") == (needs_grants ? StatusCode::kFailedPrecondition : StatusCode::kOk));
+    CHECK(state.registry.groups().contains("i") == !needs_grants);
   }
 }

@@ -62,14 +62,19 @@ TEST_CASE("members that wait for their groups to go on are bounded in all, whoev
   {
     const auto registrations = std::make_shared<Registrations>(host, loop);
     std::size_t begun = 0;
-    for (AttachmentId attachment = 1; registrations->check_regroup(attachment).is_ok(); ++attachment) {
-      REQUIRE(begun < 2 * kMaxRegroups);
-      registrations->begin_regroup(attachment, {"g", 1, {Rank(0)}, 0, 0}, std::chrono::hours(1),
-                                   [](const Result<GroupSpec>&) {});
-      ++begun;
+    AttachmentId attachment = 0;
+    for (std::uint32_t user = 1; registrations->check_regroup(++attachment, user).is_ok(); ++user) {
+      std::size_t of_user = 0;
+      for (; registrations->check_regroup(++attachment, user).is_ok(); ++of_user) {
+        REQUIRE(begun < 2 * kMaxRegroups);
+        registrations->begin_regroup(attachment, user, {"g", 1, {Rank(0)}, 0, 0}, std::chrono::hours(1),
+                                     [](const Result<GroupSpec>&) {});
+        ++begun;
+      }
+      CHECK(of_user == kMaxRegroupsOfUser);
     }
     CHECK(begun == kMaxRegroups);
-    CHECK(registrations->check_regroup(begun + 1).code() == StatusCode::kResourceExhausted);
+    CHECK(registrations->check_regroup(++attachment, 0).code() == StatusCode::kResourceExhausted);
     host.stop();
   }
 }

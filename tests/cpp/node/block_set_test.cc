@@ -18,6 +18,11 @@ TEST_CASE("a set of blocks has what was put into it, and knows where the first g
   CHECK(blocks.end() == 10'000);
   for (std::size_t block = 0; block < blocks.size(); ++block)
     CHECK(blocks.contains(block) == model.contains(block));
+  for (const auto& [begin, end] : {std::pair{0, 5}, {2, 4'098}, {4'000, 9'999}, {5'000, 10'000}, {7, 7}}) {
+    const std::vector<bool> bits = blocks.bits(begin, end);
+    REQUIRE(bits.size() == static_cast<std::size_t>(end - begin));
+    for (int block = begin; block < end; ++block) CHECK(bits[block - begin] == model.contains(block));
+  }
   blocks.insert_all_below(10'000);
   CHECK(blocks.first_missing() == 10'000);
   CHECK(blocks.count() == 10'000);

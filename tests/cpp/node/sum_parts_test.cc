@@ -159,12 +159,12 @@ TEST_CASE("blocks take their streams once the members have called and the beginn
   Contribution own;
   own.deal(session, 4);
   CHECK(own.interleave().order(0).empty());
-  own.begin({}, {}, false);
+  own.begin(0, {}, {}, false);
   own.open({input.data()}, pin);
   own.deal(session, 4);
   CHECK_FALSE(own.is_ready());
   CHECK(own.interleave().order(0).empty());
-  own.begin({true, false, true}, {}, true);
+  own.begin(1, {false, true}, {}, true);
   own.deal(session, 4);
   CHECK(own.is_ready());
   CHECK_FALSE(own.interleave().is_dealt(0));
