@@ -42,6 +42,11 @@ void log_write(LogLevel level, const LogFields& fields, std::string_view message
   std::string plain(message);
   std::ranges::replace_if(
       plain, [](unsigned char letter) { return letter < 0x20 || letter == 0x7f; }, '?');
+  // As UTF-8 the rest of them, 0x80 to 0x9f, are this byte and one of these values.
+  for (std::size_t at = 0; (at = plain.find('\xc2', at)) != std::string::npos; ++at) {
+    const auto next = static_cast<unsigned char>(at + 1 < plain.size() ? plain[at + 1] : 0);
+    if (next >= 0x80 && next <= 0x9f) plain.replace(at, 2, "?");
+  }
   // Called without the lock: the sink may wait for locks that set_log_sink()'s caller holds.
   std::shared_ptr<const LogSink> function;
   {

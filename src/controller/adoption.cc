@@ -64,9 +64,9 @@ Status check_nodes(const v1::Past& past, const Topology& topology) {
   return {};
 }
 
-Result<GroupRegistry::Adopted> group_of(const v1::RunningGroup& running) {
+Result<GroupRegistry::Adopted> group_of(const v1::RunningGroup& running, bool is_kept) {
   SQUARE_ASSIGN_OR_RETURN(GroupSpec spec, from_message(running.group()));
-  GroupRegistry::Adopted group{std::move(spec), {}, running.number(), {}};
+  GroupRegistry::Adopted group{std::move(spec), {}, running.number(), {}, is_kept};
   for (const auto id : running.collectives()) group.collectives.emplace_back(id);
   group.closed.insert(running.closed().begin(), running.closed().end());
   return group;
@@ -113,7 +113,7 @@ Status check_past(const v1::Past& past, const std::string& teller, const Plannin
   if (has_plan) SQUARE_RETURN_IF_ERROR(check_nodes(past, state.topology));
   GroupRegistry::Owners owners = state.registry.owners();
   for (const v1::RunningGroup& running : past.groups()) {
-    SQUARE_ASSIGN_OR_RETURN(const GroupRegistry::Adopted group, group_of(running));
+    SQUARE_ASSIGN_OR_RETURN(const GroupRegistry::Adopted group, group_of(running, teller.empty()));
     if (!teller.empty() && std::ranges::find(group.spec.nodes, teller) == group.spec.nodes.end()) {
       return permission_denied(
           fmt::format("it tells of group \"{}\", which has no member on it", group.spec.name));
@@ -128,6 +128,17 @@ Status check_past(const v1::Past& past, const std::string& teller, const Plannin
 bool exceeds(const v1::Past& past, const GivenNumbers& given) {
   return past.epoch() > given.epoch || past.next_collective() > given.collective ||
          past.next_session() > given.session || past.next_group() > given.group;
+}
+
+v1::Past without_ended(const v1::Past& past, const GroupRegistry& registry) {
+  v1::Past left = past;
+  left.clear_groups();
+  for (const v1::RunningGroup& running : past.groups()) {
+    const auto found = registry.groups().find(running.group().name());
+    if (found == registry.groups().end() || found->second->number <= running.number())
+      *left.add_groups() = running;
+  }
+  return left;
 }
 
 v1::Past known_part(const v1::Past& past, const GroupRegistry& registry) {
@@ -147,13 +158,13 @@ v1::Past known_part(const v1::Past& past, const GroupRegistry& registry) {
   return known;
 }
 
-Result<bool> adopt(const v1::Past& past, PlanningState& state, bool is_open) {
+Result<bool> adopt(const v1::Past& past, const std::string& teller, PlanningState& state, bool is_open) {
   const bool lacks_nodes = std::ranges::any_of(
       past.nodes(), [&](const std::string& name) { return !state.topology.find_node(name); });
   bool is_news = is_open && lacks_nodes;
   if (is_news) SQUARE_RETURN_IF_ERROR(take_nodes(past, state));
   for (const v1::RunningGroup& running : past.groups()) {
-    SQUARE_ASSIGN_OR_RETURN(const GroupRegistry::Adopted group, group_of(running));
+    SQUARE_ASSIGN_OR_RETURN(const GroupRegistry::Adopted group, group_of(running, teller.empty()));
     SQUARE_ASSIGN_OR_RETURN(const bool is_new, state.registry.adopt(group, state.topology));
     is_news = is_news || is_new;
   }

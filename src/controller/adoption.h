@@ -22,6 +22,8 @@ struct GivenNumbers {
   std::uint64_t group = 0;
 };
 bool exceeds(const v1::Past& past, const GivenNumbers& given);
+// Without groups whose names others have had since.
+v1::Past without_ended(const v1::Past& past, const GroupRegistry& registry);
 // Without groups that are not known here, and their sessions.
 v1::Past known_part(const v1::Past& past, const GroupRegistry& registry);
 
@@ -29,7 +31,7 @@ v1::Past known_part(const v1::Past& past, const GroupRegistry& registry);
 // are there already stay. In an open overlay (`is_open`) nodes keep their numbers, and those that have not
 // come yet are expected. Returns whether that is news. Errors: INVALID_ARGUMENT for a group that the topology
 // has no place for, naming it; RESOURCE_EXHAUSTED for too many. Precondition: check_past() is OK.
-Result<bool> adopt(const v1::Past& past, PlanningState& state, bool is_open);
+Result<bool> adopt(const v1::Past& past, const std::string& teller, PlanningState& state, bool is_open);
 
 // Of a state that has adopted the past; those that the teller, if there is one, has a part in. Returns
 // whether any has another number than it had here.

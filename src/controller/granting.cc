@@ -63,16 +63,16 @@ Result<Grant> Granting::check(const GroupSpec& group, Time time) const {
   return grant;
 }
 
-std::vector<std::string> Granting::tenants_of(const std::vector<std::string>& grants,
-                                              const std::string& node) const {
-  std::vector<std::string> tenants;
+std::map<std::string, bool> Granting::tenants_of(const std::vector<std::string>& grants,
+                                                 const std::string& node) const {
+  std::map<std::string, bool> tenants;
   const auto authority = trust::read_file(authority_file_, trust::Secrecy::kPublic);
   if (!authority.is_ok()) return tenants;
   for (const std::string& text : grants) {
     const auto grant = read_grant(text, *authority);
-    const bool counts = grant.is_ok() && grant->domain == domain_ && grant->expires > std::time(nullptr);
-    if (counts && trust::check_wish(*grant, {grant->tenant, {node}, {}, 0}).is_ok())
-      tenants.push_back(grant->tenant);
+    if (!grant.is_ok() || grant->domain != domain_) continue;
+    tenants[grant->tenant] = grant->expires > std::time(nullptr) &&
+                             trust::check_wish(*grant, {grant->tenant, {node}, {}, 0}).is_ok();
   }
   return tenants;
 }

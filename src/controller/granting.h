@@ -1,6 +1,7 @@
 // What tenants may register: their operator's grants.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -26,10 +27,10 @@ class Granting {
   // UNAUTHENTICATED for a grant that is not of this domain's operator, UNAVAILABLE for the authority's file.
   [[nodiscard]] Result<Grant> check(const GroupSpec& group, Time time) const;
 
-  // The tenants of these grants that count now and let their groups be on the node; kAnyTenant stands for
-  // all.
-  [[nodiscard]] std::vector<std::string> tenants_of(const std::vector<std::string>& grants,
-                                                    const std::string& node) const;
+  // By the tenants of these grants, kAnyTenant for all others: whether they let their groups be on the node
+  // now.
+  [[nodiscard]] std::map<std::string, bool> tenants_of(const std::vector<std::string>& grants,
+                                                       const std::string& node) const;
 
   // Whether the tenant may have the group with all of `collectives`, beside its others. Errors:
   // RESOURCE_EXHAUSTED.

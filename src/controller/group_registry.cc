@@ -125,10 +125,22 @@ RegisteredCollective registered_in(const RegisteredGroup& group, CollectiveId id
   return made;
 }
 
+RegisteredGroup begun_earlier(const GroupRegistry::Adopted& group) {
+  const GroupSpec& spec = group.spec;
+  RegisteredGroup made{spec.tenant, spec.nodes, {}, false, group.number, {}, {}};
+  made.closed = group.closed;
+  made.is_adopted = made.is_untried = true;
+  made.origin = spec.origin;
+  made.redundancy = spec.redundancy;
+  made.keys = spec.keys;
+  return made;
+}
+
 void take_terms(const Grant& grant, const GroupSpec& shown, RegisteredGroup& group) {
   group.weight = grant.weight;
   group.open = grant.open;
   group.grant = shown.grant;
+  group.granted_nodes = grant.nodes;
 }
 
 }  // namespace
@@ -285,8 +297,8 @@ Status GroupRegistry::check_adopted(const Adopted& group, const Owners& owners) 
       group.collectives.size() != group.spec.collectives.size()) {
     return invalid_argument("a group without a name, or without numbers");
   }
-  // The operator's own have none, and do not come back by themselves.
-  if (granting_) SQUARE_RETURN_IF_ERROR(granting_->check(group.spec, Granting::Time::kIsOver).status());
+  if (granting_ && group.needs_grant())
+    SQUARE_RETURN_IF_ERROR(granting_->check(group.spec, Granting::Time::kIsOver).status());
   std::map<CollectiveId, CollectiveIdentity> own;
   std::set<CollectiveIdentity> identities;
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {
@@ -317,21 +329,12 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
   bool changed = found == groups_.end();
   if (changed && groups_.size() >= kMaxGroups)
     return resource_exhausted(fmt::format("there are {} groups already", kMaxGroups));
-  RegisteredGroup made =
-      changed ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, 0, {}, {}} : *found->second;
-  if (changed) {
-    made.number = group.number;
-    made.closed = group.closed;
-    made.is_adopted = made.is_untried = true;
-    made.origin = spec.origin;
-    made.redundancy = spec.redundancy;
-    made.keys = spec.keys;
-  }
+  RegisteredGroup made = changed ? begun_earlier(group) : *found->second;
   const auto is_known = [&](CollectiveId id) {
     return std::ranges::find(made.collectives, id, &RegisteredCollective::id) != made.collectives.end();
   };
   // A known group may be told with more than it was given. What runs is not counted against quotas.
-  if (granting_ && (changed || !std::ranges::all_of(group.collectives, is_known))) {
+  if (granting_ && group.needs_grant() && (changed || !std::ranges::all_of(group.collectives, is_known))) {
     SQUARE_ASSIGN_OR_RETURN(const Grant grant, granting_->check(spec, Granting::Time::kIsOver));
     if (changed) take_terms(grant, spec, made);
   }

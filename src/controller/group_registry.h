@@ -39,18 +39,19 @@ struct RegisteredGroup {
   std::vector<RegisteredCollective> collectives;
   bool permanent = false;  // of the scenario: stays when its nodes leave, or close it
   std::uint64_t number = 0;
-  std::set<std::string> closed{};  // nodes whose members call nothing more
-  std::set<std::string> gone{};    // that have no part in it, until one there registers it
-  std::set<std::string> told{};    // whose members were told here that they have a part in it
-  bool is_adopted = false;         // registered with an earlier controller
-  GroupOrigin origin{};            // the group that it was before
-  bool is_untried = false;         // adopted, and not known yet to be one that can be planned here
-  Status unplannable{};            // why it is set aside: then no plan has it
-  std::uint32_t redundancy = 0;    // of its broadcasts to all members
-  double weight = 1.0;             // of its tenant, as granted
-  Quota open{};                    // as well
-  std::string grant{};             // shown by who registered last
-  std::string keys{};              // by who registered first and had some
+  std::set<std::string> closed{};            // nodes whose members call nothing more
+  std::set<std::string> gone{};              // that have no part in it, until one there registers it
+  std::set<std::string> told{};              // whose members were told here that they have a part in it
+  bool is_adopted = false;                   // registered with an earlier controller
+  GroupOrigin origin{};                      // the group that it was before
+  bool is_untried = false;                   // adopted, and not known yet to be one that can be planned here
+  Status unplannable{};                      // why it is set aside: then no plan has it
+  std::uint32_t redundancy = 0;              // of its broadcasts to all members
+  double weight = 1.0;                       // of its tenant, as granted
+  Quota open{};                              // as well
+  std::string grant{};                       // shown by who registered last
+  std::vector<std::string> granted_nodes{};  // that it lets the group be on; empty: all
+  std::string keys{};                        // by who registered first and had some
 
   // None of its nodes that is `still_there` has a part in it.
   [[nodiscard]] bool is_over(const std::function<bool(const std::string&)>& still_there) const;
@@ -85,6 +86,8 @@ class GroupRegistry {
     std::vector<CollectiveId> collectives;
     std::uint64_t number = 0;
     std::set<std::string> closed{};
+    bool is_kept = false;  // in the store: there the operator's own groups have no grant
+    [[nodiscard]] bool needs_grant() const { return !is_kept || !spec.grant.empty(); }
   };
   // Which group has a collective, for check_adopted() of many.
   using Owners = std::unordered_map<CollectiveId, std::string>;

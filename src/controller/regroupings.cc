@@ -47,15 +47,17 @@ GroupSpec spec_of(const std::string& name, const RegisteredGroup& group) {
   return spec;
 }
 
-// Where tenants need grants: the operator's own groups need none.
+// Where tenants need grants: the operator's own groups need none. What lets the others be there must let the
+// joiner, too, as they register what comes of it.
 bool may_join(const Regroup& asked, const RegisteredGroup& group, const GroupRegistry& registry) {
-  const auto names = [&](const std::vector<std::string>& tenants, std::string_view tenant) {
-    return std::ranges::find(tenants, tenant) != tenants.end();
+  const auto has = [](const std::vector<std::string>& names, const std::string& name) {
+    return names.empty() || std::ranges::find(names, name) != names.end();
   };
-  const std::vector<std::string>& wanted = asked.request.tenants;
-  if (!wanted.empty() && !names(wanted, group.tenant)) return false;
-  return registry.granting() == nullptr || group.grant.empty() || names(asked.tenants, group.tenant) ||
-         names(asked.tenants, kAnyTenant);
+  if (!has(asked.request.tenants, group.tenant)) return false;
+  if (registry.granting() == nullptr || group.grant.empty()) return true;
+  auto found = asked.granted.find(group.tenant);
+  if (found == asked.granted.end()) found = asked.granted.find(kAnyTenant);
+  return found != asked.granted.end() && found->second && has(group.granted_nodes, asked.node);
 }
 
 bool has_part(const GroupOrigin& origin, const RegroupRequest& request) {

@@ -28,8 +28,8 @@ struct Regroup {
   RegroupRequest request;
   std::string node;
   Members::TimePoint end;  // when it is answered at the latest
-  // Whose groups its node was granted to be in.
-  std::vector<std::string> tenants{};
+  // Of which tenants' groups its node was granted to be in, or not; kAnyTenant: of those that are not named.
+  std::map<std::string, bool> granted{};
 };
 using RegroupReply = std::function<void(Result<GroupSpec>)>;
 

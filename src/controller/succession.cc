@@ -86,7 +86,7 @@ Status Succession::begin(PlanningState& state, EpochPlanner& planner) {
 Result<bool> Succession::adopt_past(const v1::Past& past, const std::string& teller, PlanningState& state,
                                     EpochPlanner& planner) const {
   PlanningState adopted = state;
-  SQUARE_ASSIGN_OR_RETURN(bool is_news, adopt(past, adopted, is_open_));
+  SQUARE_ASSIGN_OR_RETURN(bool is_news, adopt(past, teller, adopted, is_open_));
   state = std::move(adopted);
   is_news = adopt_sessions(past, teller, state, planner.numbers()) || is_news;
   is_news = planner.last() <= Epoch(past.epoch()) || is_news;
@@ -96,7 +96,9 @@ Result<bool> Succession::adopt_past(const v1::Past& past, const std::string& tel
 
 Status Succession::check(const v1::Hello& hello, const PlanningState& state, bool has_plan) const {
   if (!has_other_past(hello, origin())) return {};
-  return check_past(hello.past(), hello.node(), state, has_plan, hello.past().store() == origin().store);
+  const bool has_grants = state.registry.granting() != nullptr;
+  const v1::Past past = has_grants ? without_ended(hello.past(), state.registry) : hello.past();
+  return check_past(past, hello.node(), state, has_plan, has_grants && past.store() == origin().store);
 }
 
 bool Succession::note(const v1::Hello& hello, Member& member,
@@ -117,11 +119,13 @@ bool Succession::note(const v1::Hello& hello, Member& member,
 
 // What goes on here. Where tenants need grants a node's word for what an earlier controller gave counts for a
 // while only, and not against a store with a history, as it moves numbers that are others', too.
-Result<v1::Past> Succession::accept(const v1::Past& past, const std::string& node, const PlanningState& state,
+Result<v1::Past> Succession::accept(const v1::Past& told, const std::string& node, const PlanningState& state,
                                     const GivenNumbers& given, bool has_plan, TimePoint now) const {
-  const bool is_own = past.store() == origin().store;
+  const bool has_grants = state.registry.granting() != nullptr;
+  const bool is_own = has_grants && told.store() == origin().store;
+  const v1::Past past = has_grants ? without_ended(told, state.registry) : told;
   SQUARE_RETURN_IF_ERROR(check_past(past, node, state, has_plan, is_own));
-  if (state.registry.granting() == nullptr) return past;
+  if (!has_grants) return past;
   if (now <= began_->when + kRecollectionTime && (is_own || is_first_)) {
     const GivenNumbers& then = began_->given;
     const GivenNumbers most{then.epoch + kMostMissed, then.collective + kMostMissed,

@@ -92,7 +92,7 @@ class Succession {
   // Of the store where there is no teller.
   Result<bool> adopt_past(const v1::Past& past, const std::string& teller, PlanningState& state,
                           EpochPlanner& planner) const;
-  [[nodiscard]] Result<v1::Past> accept(const v1::Past& past, const std::string& node,
+  [[nodiscard]] Result<v1::Past> accept(const v1::Past& told, const std::string& node,
                                         const PlanningState& state, const GivenNumbers& given, bool has_plan,
                                         TimePoint now) const;
 

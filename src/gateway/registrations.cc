@@ -1,6 +1,7 @@
 #include "gateway/registrations.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -38,7 +39,8 @@ Status Registrations::check_regroup(AttachmentId attachment, std::uint32_t user)
       running_, [](const auto& entry) { return entry.second.regroups_for.has_value(); }));
   const auto of_user = static_cast<std::size_t>(
       std::ranges::count_if(running_, [&](const auto& entry) { return entry.second.regroups_for == user; }));
-  if (all >= kMaxRegroups || of_user >= kMaxRegroupsOfUser) {
+  // The gateway's own user may have more processes than that.
+  if (all >= kMaxRegroups || (of_user >= kMaxRegroupsOfUser && user != geteuid())) {
     return resource_exhausted(fmt::format(
         "{} members wait at the gateway of node \"{}\" for the groups that they go on in, as many as may; "
         "try again",

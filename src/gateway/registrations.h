@@ -18,7 +18,7 @@ namespace square::gateway {
 // Members whose groups go on wait on threads of their own, so many at once: also those whose process is gone,
 // until the controller has answered.
 inline constexpr std::size_t kMaxRegroups = 512;
-// Of one user, whose processes may be gone while what they asked for goes on.
+// Of another user than the gateway's, whose processes may be gone while what they asked for goes on.
 inline constexpr std::size_t kMaxRegroupsOfUser = 128;
 
 // Used on the loop's thread; destroyed when the loop has stopped.

@@ -346,7 +346,10 @@ class ControllerClient::Core {
     v1::RegroupRequest message = controller::to_message(request);
     message.set_node(options_.node_name);
     if (request.joiner != 0 && options_.identity) {
-      for (std::string& grant : options_.identity->grants()) message.add_grants(std::move(grant));
+      std::vector<std::string> grants = options_.identity->grants();
+      if (!request.tenants.empty()) grants.clear();
+      for (const std::string& tenant : request.tenants) grants.push_back(options_.identity->grant_of(tenant));
+      for (std::string& grant : grants) message.add_grants(std::move(grant));
     }
     // The controller, which knows who is awaited, says so first.
     const Duration left_over = end - std::chrono::steady_clock::now();

@@ -140,15 +140,18 @@ grpc::ServerUnaryReactor* ControllerService::Regroup(grpc::CallbackServerContext
                                                      v1::RegroupResponse* response) {
   if (const Status allowed = check_node(*context, request->node()); !allowed.is_ok())
     return answer(*context, "another group", allowed);
+  // It waits, and must not hold much.
+  const auto is_long = [](const std::string& name) { return name.size() > kMaxGroupNameBytes; };
+  if (request->grants_size() > static_cast<int>(Identity::kMaxGrants) ||
+      request->tenants_size() > static_cast<int>(Identity::kMaxGrants) ||
+      std::ranges::any_of(request->tenants(), is_long))
+    return answer(*context, "another group", invalid_argument("it names too many tenants"));
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const Duration patience = bounded(Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(
       request->timeout_nanoseconds(), static_cast<std::uint64_t>(kMaxWait.count())))));
   controller::Regroup asked{from_message(*request), request->node(), {}, {}};
-  if (granting_ && asked.request.joiner != 0) {
-    const int shown = std::min(request->grants_size(), static_cast<int>(Identity::kMaxGrants));
-    asked.tenants =
-        granting_->tenants_of({request->grants().begin(), request->grants().begin() + shown}, asked.node);
-  }
+  if (granting_ && asked.request.joiner != 0)
+    asked.granted = granting_->tenants_of({request->grants().begin(), request->grants().end()}, asked.node);
   coordinator_.load()->regroup(std::move(asked), patience,
                                [reactor, response](const Result<GroupSpec>& answer) {
                                  if (answer.is_ok()) *response->mutable_group() = to_message(*answer);

@@ -180,8 +180,9 @@ TEST_CASE("who joins a group that grows shows a grant of its tenant, or none whe
   const std::vector<std::string> shown{
       issuer.authority().grant(on_a).value(), issuer.authority().grant(grant_of("bob")).value(),
       issuer.authority().grant(over).value(), stranger.authority().grant(grant_of("dave")).value(), "none"};
-  CHECK(granting->tenants_of(shown, "a") == std::vector<std::string>{"alice", "bob"});
-  CHECK(granting->tenants_of(shown, "b") == std::vector<std::string>{"bob"});
+  using Tenants = std::map<std::string, bool>;
+  CHECK(granting->tenants_of(shown, "a") == Tenants{{"alice", true}, {"bob", true}, {"carol", false}});
+  CHECK(granting->tenants_of(shown, "b") == Tenants{{"alice", false}, {"bob", true}, {"carol", false}});
 }
 
 TEST_CASE("a node that shows no grant takes no joiner's place") {
@@ -297,5 +298,27 @@ TEST_CASE(
     CHECK(state.registry.groups().contains("h") == !needs_grants);
     CHECK(brings(5, "i") == (needs_grants ? StatusCode::kFailedPrecondition : StatusCode::kOk));
     CHECK(state.registry.groups().contains("i") == !needs_grants);
+  }
+}
+
+TEST_CASE("a controller of an authority begins again with what its operator asked for, which has no grant") {
+  const Issuer issuer;
+  ControllerOptions options;
+  options.identity = issuer.identity(Role::kController, "c");
+  options.store = issuer.folder("store.sqlite");
+  Scenario scenario = mesh({"a", "b"});
+  CollectiveSpec wanted;
+  wanted.tenant = "operator";
+  wanted.members = {NodeId(0), NodeId(1)};
+  wanted.size_bytes = 1'000'000;
+  scenario.collectives = {wanted};
+  scenario.tenants = {{"operator", 1.0}};
+  for (int i = 0; i < 3; ++i) {
+    const auto controller = Controller::start(options, scenario);
+    REQUIRE_MESSAGE(controller.is_ok(), controller.status().to_string());
+    CHECK(eventually([&] {
+      const auto plan = (*controller)->plan();
+      return plan && plan->collectives.size() == 1;
+    }));
   }
 }
