@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -105,6 +106,25 @@ Status take_nodes(const v1::Past& past, PlanningState& state) {
   return {};
 }
 
+// Nor the sessions of those groups.
+v1::Past without(const v1::Past& past, const std::function<bool(const v1::RunningGroup&)>& is_out) {
+  v1::Past left = past;
+  std::set<std::uint32_t> out;
+  left.clear_groups();
+  left.clear_sessions();
+  for (const v1::RunningGroup& running : past.groups()) {
+    if (is_out(running)) {
+      out.insert(running.collectives().begin(), running.collectives().end());
+    } else {
+      *left.add_groups() = running;
+    }
+  }
+  for (const v1::RunningSession& session : past.sessions()) {
+    if (!out.contains(session.collective())) *left.add_sessions() = session;
+  }
+  return left;
+}
+
 }  // namespace
 
 Status check_past(const v1::Past& past, const std::string& teller, const PlanningState& state, bool has_plan,
@@ -131,31 +151,17 @@ bool exceeds(const v1::Past& past, const GivenNumbers& given) {
 }
 
 v1::Past without_ended(const v1::Past& past, const GroupRegistry& registry) {
-  v1::Past left = past;
-  left.clear_groups();
-  for (const v1::RunningGroup& running : past.groups()) {
+  return without(past, [&](const v1::RunningGroup& running) {
     const auto found = registry.groups().find(running.group().name());
-    if (found == registry.groups().end() || found->second->number <= running.number())
-      *left.add_groups() = running;
-  }
-  return left;
+    return found != registry.groups().end() && found->second->number > running.number();
+  });
 }
 
 v1::Past known_part(const v1::Past& past, const GroupRegistry& registry) {
-  v1::Past known = past;
-  std::set<std::uint32_t> collectives;
-  known.clear_groups();
-  for (const v1::RunningGroup& running : past.groups()) {
+  return without(past, [&](const v1::RunningGroup& running) {
     const auto found = registry.groups().find(running.group().name());
-    if (found == registry.groups().end() || found->second->number != running.number()) continue;
-    *known.add_groups() = running;
-    collectives.insert(running.collectives().begin(), running.collectives().end());
-  }
-  known.clear_sessions();
-  for (const v1::RunningSession& session : past.sessions()) {
-    if (collectives.contains(session.collective())) *known.add_sessions() = session;
-  }
-  return known;
+    return found == registry.groups().end() || found->second->number != running.number();
+  });
 }
 
 Result<bool> adopt(const v1::Past& past, const std::string& teller, PlanningState& state, bool is_open) {

@@ -22,7 +22,7 @@ struct GivenNumbers {
   std::uint64_t group = 0;
 };
 bool exceeds(const v1::Past& past, const GivenNumbers& given);
-// Without groups whose names others have had since.
+// Without groups whose names others have had since, and their sessions.
 v1::Past without_ended(const v1::Past& past, const GroupRegistry& registry);
 // Without groups that are not known here, and their sessions.
 v1::Past known_part(const v1::Past& past, const GroupRegistry& registry);

@@ -34,9 +34,13 @@ std::vector<std::string> neighbours(const Members& members, const Topology& topo
 std::vector<Attendant> take_attendance(const Members& members, const Topology& topology, bool is_open,
                                        const std::function<bool(const std::string&)>& is_gone) {
   const std::vector<NodeInformation> nodes = members.list(topology, is_gone);
-  const auto is_arriving = [&](const std::string& name) {
-    return is_open && (!topology.find_node(name) || is_gone(name));
-  };
+  std::vector<std::string> connected;
+  std::vector<std::string> arriving;  // of those whom the topology has no links of yet
+  for (const NodeInformation& node : nodes) {
+    if (!node.connected) continue;
+    connected.push_back(node.name);
+    if (is_open && (!topology.find_node(node.name) || is_gone(node.name))) arriving.push_back(node.name);
+  }
   std::vector<Attendant> all;
   for (const NodeInformation& node : nodes) {
     const Member* const member = members.find(node.name);
@@ -45,11 +49,12 @@ std::vector<Attendant> take_attendance(const Members& members, const Topology& t
     added.address = node.address;
     if (member != nullptr) added.line = member->line;
     if (added.line == nullptr) continue;
-    std::vector<std::string> peers;
-    if (const auto id = topology.find_node(node.name)) peers = neighbours(members, topology, *id);
-    for (const NodeInformation& other : nodes) {
-      if (other.name == node.name || !is_connected(members, other.name)) continue;
-      if (is_arriving(node.name) || is_arriving(other.name)) peers.push_back(other.name);
+    const bool is_arriving = std::ranges::find(arriving, node.name) != arriving.end();
+    std::vector<std::string> peers = is_arriving ? connected : arriving;
+    std::erase(peers, node.name);
+    if (const auto id = topology.find_node(node.name); id && !is_arriving) {
+      const std::vector<std::string> known = neighbours(members, topology, *id);
+      peers.insert(peers.begin(), known.begin(), known.end());
     }
     added.peers = some_of(std::move(peers), all.size());
   }
