@@ -45,7 +45,7 @@ void BufferWork::give_way_to_signals() {
 }
 
 void BufferWork::add_done_callback(py::function callback) {
-  DoneNotices::instance().prepare(*notices_, std::move(callback));
+  check(DoneNotices::instance().prepare(*notices_, std::move(callback)));
   work_->on_done([notices = notices_] { DoneNotices::instance().post(*notices); });
 }
 
@@ -56,7 +56,9 @@ void bind_work(py::module_& module) {
       .def("cancel", &BufferWork::cancel, "Ends it on every member, unless it is over.")
       .def("add_done_callback", &BufferWork::add_done_callback, py::arg("callback"),
            "Calls ``callback()`` once when it is over, soon after if it is already, on a thread that all "
-           "callbacks share. Exceptions are reported as unraisable.")
+           "callbacks share while none of them waits. A callback may wait for other operations, whose callbacks "
+           "may wait in turn, 64 levels deep; a deeper one gets ResourceExhaustedError here. Exceptions are "
+           "reported as unraisable.")
       .def_property_readonly("source", &BufferWork::source,
                              "The rank that sent what a receive from any source got; otherwise None.")
       .def_property_readonly("compression_report", &BufferWork::compression_report,

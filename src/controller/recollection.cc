@@ -102,6 +102,12 @@ void Recollection::note_group(const GroupSpec& group, const GroupRegistration& m
   }
 }
 
+std::optional<std::uint64_t> Recollection::number_of(const std::string& group) const {
+  const std::lock_guard lock(mutex_);
+  const auto running = groups_.find(group);
+  return running == groups_.end() ? std::nullopt : std::optional(running->second.number);
+}
+
 std::string Recollection::keys_of(const std::string& group) const {
   const std::lock_guard lock(mutex_);
   const auto running = groups_.find(group);

@@ -39,6 +39,8 @@ class Recollection {
   void note_group(const GroupSpec& group, const GroupRegistration& made);
   // Its key, wrapped for its members, of a group that was registered and not closed; else empty.
   [[nodiscard]] std::string keys_of(const std::string& group) const;
+  // The number of the group of that name that was registered and not closed.
+  [[nodiscard]] std::optional<std::uint64_t> number_of(const std::string& group) const;
   // The highest number of a group of that name that was closed here; 0: none that is remembered.
   [[nodiscard]] std::uint64_t closed_number(const std::string& group) const;
   // Closed by all members here.

@@ -159,8 +159,8 @@ class Calls:
         given = timeout if timeout is not None and timeout > timedelta(0) else self.timeout
         return given.total_seconds()
 
-    def error(self, operation: str, cause: Exception) -> Exception:
-        return self.who.error(operation, cause)
+    def error(self, operation: str, cause: Exception, *, is_absence: bool = False) -> Exception:
+        return self.who.error(operation, cause, is_absence=is_absence)
 
     def abort(self, reason: str = "it was aborted") -> None:
         """Ends what runs on every member; later calls raise. Leaves the overlay without the others."""

@@ -215,7 +215,7 @@ class ProcessGroup(distributed.ProcessGroup):
         try:
             monitored_barrier.meet(self._calls.meeting, self._calls.next_barrier(), seconds, wait_all_ranks)
         except RuntimeError as error:
-            raise self._calls.error("monitored_barrier", error) from error
+            raise self._calls.error("monitored_barrier", error, is_absence=True) from error
 
     # Many at once.
 

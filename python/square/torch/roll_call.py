@@ -94,8 +94,6 @@ class RollCall:
 
         Blocks for PATIENCE_SECONDS and a question to the controller at the most.
         """
-        if not isinstance(cause, LOSSES):
-            return ""
         with ROLL_CALLS.lock:
             return ROLL_CALLS.explain(self, cause)
 

@@ -15,6 +15,13 @@ from square.torch import fork
 from square.torch.errors import backend_error
 from square.torch.roll_call import LOSSES, RollCall
 
+# torch._C._current_graph_task_id() outside of backward passes.
+_NO_BACKWARD = -1
+# One rank may wait for these before another one calls them: no backward pass waits that need not.
+_MESSAGES = ("send", "receive")
+# The work whose callbacks this thread runs.
+_CALLBACKS = threading.local()
+
 
 class Work(distributed.Work):
     """One call on a group: parts that the communicator runs, and what is to do when all are over.
@@ -45,7 +52,14 @@ class Work(distributed.Work):
         self._lock = threading.Lock()
         self._is_over = False
         self._error: Exception | None = None
+        self._done: Any = None
         self._future: Any = None
+        self._answered = threading.Event()
+        # If a backward pass asked for the future: works that its callbacks start, and what those calls raise.
+        self._following: list[Work | Exception] | None = None
+        if (outer := _callbacks_of()) is not None and outer._following is not None:
+            outer._following.append(self)
+            self._following = []
 
     @classmethod
     def joined(
@@ -86,17 +100,24 @@ class Work(distributed.Work):
         return self._error
 
     def get_future(self) -> Any:
-        """A future of the result; callbacks run on the thread that completes the work."""
+        """A future of the result; callbacks run on the thread that completes the work, and may wait.
+
+        C++ sees a failure, too: torch's set_exception() tells Python alone, and DDP would take the exception
+        for tensors. What reads the future gets a RuntimeError with the text of the DistBackendError. A
+        backward pass that asked for the future raises the DistBackendError itself. Raises DistBackendError in
+        a callback that is too deep, see square.Work.add_done_callback().
+        """
         with self._lock:
             if self._future is not None:
                 return self._future
-            future = self._future = torch.futures.Future()
+            self._done = torch.futures.Future()
+            future = self._future = self._done.then(self._answer)
             is_over = self._is_over
+        self._raise_in_backward()
         if is_over:
-            self._resolve(future)
+            self._resolve()
         else:
-            for part in self.parts:
-                part.add_done_callback(self._look)
+            self._watch()
         return future
 
     def result(self) -> Any:
@@ -123,8 +144,38 @@ class Work(distributed.Work):
         for part in self.parts:
             fork.make_immortal(part)
 
+    def _watch(self) -> None:
+        try:
+            for part in self.parts:
+                part.add_done_callback(self._look)
+        except square.SquareError as error:
+            with self._lock:
+                self._future = None
+            raise self._group.error(self.operation, error) from error
+
     def _look(self) -> None:
         self.is_completed()
+
+    def _raise_in_backward(self) -> None:
+        """Lets the backward pass that this thread is in, if any, raise a failure at its end.
+
+        DDP waits there as well, in C++, where exceptions lose their type.
+        """
+        if torch._C._current_graph_task_id() == _NO_BACKWARD or self.operation in _MESSAGES:
+            return
+        self._following = []
+        torch.autograd.Variable._execution_engine.queue_callback(self._wait_with_following)
+
+    def _wait_with_following(self) -> None:
+        self.wait()
+        if self._future is None:
+            return
+        # The callbacks have begun what they begin.
+        self._answered.wait()
+        for next_one in self._following or ():
+            if isinstance(next_one, Exception):
+                raise next_one
+            next_one._wait_with_following()
 
     def _wait_for_parts(self, seconds: float) -> None:
         if seconds <= 0:
@@ -162,15 +213,23 @@ class Work(distributed.Work):
             self._is_over = True
             # Buffers are free from here on.
             self._finish, self._keep, self._of = _nothing, (), ()
-            future = self._future
-        if future is not None:
-            self._resolve(future)
+            has_future = self._future is not None
+        if has_future:
+            self._resolve()
 
-    def _resolve(self, future: Any) -> None:
+    def _resolve(self) -> None:
+        outer = _callbacks_of()
+        _CALLBACKS.work = self
+        try:
+            self._done.set_result(None)
+        finally:
+            _CALLBACKS.work = outer
+            self._answered.set()
+
+    def _answer(self, _: Any) -> Any:
         if self._error is not None:
-            future.set_exception(self._error)
-        else:
-            future.set_result(self._result)
+            raise self._error
+        return self._result
 
 
 class Member:
@@ -182,13 +241,24 @@ class Member:
         self.has_failed = False
         self.roll_call: RollCall | None = None
 
-    def error(self, operation: str, cause: Exception) -> Exception:
-        """What to raise. Blocks for about two seconds at the most, to learn who is gone."""
+    def error(self, operation: str, cause: Exception, *, is_absence: bool = False) -> Exception:
+        """What to raise. Blocks for about two seconds at the most, to learn which ranks are gone.
+
+        `is_absence`: ranks have not come where nothing breaks for it; the error names those that are gone.
+        """
         more = ""
-        if isinstance(cause, LOSSES) and self.roll_call is not None:
-            self.has_failed = True
+        is_loss = isinstance(cause, LOSSES)
+        self.has_failed = self.has_failed or is_loss
+        if (is_loss or is_absence) and self.roll_call is not None:
             more = self.roll_call.explain(cause)
-        return backend_error(operation, self.name, self.rank, cause, more)
+        error = backend_error(operation, self.name, self.rank, cause, more)
+        if (outer := _callbacks_of()) is not None and outer._following is not None:
+            outer._following.append(error)
+        return error
+
+
+def _callbacks_of() -> Work | None:
+    return getattr(_CALLBACKS, "work", None)
 
 
 def _nothing() -> None:

@@ -283,6 +283,7 @@ class ControllerClient::Core {
   Result<GroupRegistration> call_register(const GroupSpec& group, const v1::RegisterGroupRequest& request,
                                           const Patience& patience, std::uint64_t losses) {
     v1::RegisterGroupRequest keyed = request;
+    const auto running = recollection_.number_of(group.name);
     keyed.set_keys(recollection_.keys_of(group.name));
     v1::RegisterGroupResponse response;
     Status status = ask_to_register(keyed, response, patience);
@@ -306,12 +307,19 @@ class ControllerClient::Core {
     // The answer and the activation come on two streams: the plan must be active here as well.
     SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, patience.end)
                                .with_context(fmt::format("group \"{}\"", group.name)));
+    if (running && *running != registration.number) {
+      close_group(group.name, *running);
+      close_group(group.name, registration.number);
+      return failed_precondition(
+          fmt::format("group \"{}\" has ended without node \"{}\", which the controller had taken for gone: "
+                      "make a new group",
+                      group.name, options_.node_name));
+    }
     auto key = exchange_.open(group, registration.number, registration.wrapped_keys);
     if (!key.is_ok()) {
       // With a key that is not for this process it has no part in the group, which ends when all have left
       // it.
-      recollection_.forget_group(group.name, registration.number);
-      line_.close_group(group.name, registration.number);
+      close_group(group.name, registration.number);
       return key.status();
     }
     registration.key = *std::move(key);
