@@ -71,8 +71,7 @@ void DoneNotices::post(Notices& waiting) {
   level.posted.push_back(std::move(waiting.front()));
   waiting.pop_front();
   ++open_notices_;
-  const bool has_spare = level.busy_threads < level.threads.size();
-  if (!has_spare && level.threads.size() < kMaxThreadsPerLevel) add_thread(level);
+  keep_spare(level);
   level.is_leader_busy ? level.for_standby.notify_one() : level.for_leader.notify_one();
 }
 
@@ -87,6 +86,12 @@ std::uint64_t DoneNotices::running_levels(std::shared_ptr<Call>& call) {
     }
   }
   return levels;
+}
+
+// The callbacks that run may all be stuck.
+void DoneNotices::keep_spare(Level& level) {
+  const bool has_spare = level.busy_threads < level.threads.size();
+  if (!level.posted.empty() && !has_spare && level.threads.size() < kMaxThreadsPerLevel) add_thread(level);
 }
 
 void DoneNotices::add_thread(Level& level) {
@@ -124,6 +129,7 @@ void DoneNotices::take(Level& level, std::size_t thread, std::unique_lock<std::m
   level.is_leader_busy = true;
   level.leader_busy_since = Clock::time_point::max();
   ++level.busy_threads;
+  keep_spare(level);
   current_call = call;
   lock.unlock();
   {

@@ -71,6 +71,7 @@ class DoneNotices {
 
   // The levels, a bit each, on which `call` and those that it was asked for in still run. Forgets the others.
   static std::uint64_t running_levels(std::shared_ptr<Call>& call);
+  void keep_spare(Level& level);
   void add_thread(Level& level);
   void run(Level& level, std::size_t thread);
   [[nodiscard]] bool may_take(Level& level, std::size_t thread) const;

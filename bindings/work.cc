@@ -56,7 +56,8 @@ void bind_work(py::module_& module) {
       .def("cancel", &BufferWork::cancel, "Ends it on every member, unless it is over.")
       .def("add_done_callback", &BufferWork::add_done_callback, py::arg("callback"),
            "Calls ``callback()`` once when it is over, soon after if it is already, on a thread that all "
-           "callbacks share while none of them waits. A callback may wait for other operations, whose callbacks "
+           "callbacks share while none of them waits. A callback may wait for other operations, whose "
+           "callbacks "
            "may wait in turn, 64 levels deep; a deeper one gets ResourceExhaustedError here. Exceptions are "
            "reported as unraisable.")
       .def_property_readonly("source", &BufferWork::source,

@@ -7,28 +7,23 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-import torch
 from torch import distributed
 
 import square
 from square.torch import fork
 from square.torch.errors import backend_error
+from square.torch.futures import Answer, at_end_of_backward, note_started
 from square.torch.roll_call import LOSSES, RollCall
 
-# torch._C._current_graph_task_id() outside of backward passes.
-_NO_BACKWARD = -1
 # One rank may wait for these before another one calls them: no backward pass waits that need not.
 _MESSAGES = ("send", "receive")
-# The work whose callbacks this thread runs.
-_CALLBACKS = threading.local()
 
 
 class Work(distributed.Work):
     """One call on a group: parts that the communicator runs, and what is to do when all are over.
 
-    Whoever learns first that the parts are over completes the work: a waiter, the group's next call, or,
-    where there is a future, square's thread for callbacks.
-    Thread-safe.
+    The first to see that all parts are over completes the work: a waiter, the group's next call, or, where
+    there is a future, square's thread for callbacks, which alone runs those. Thread-safe.
     """
 
     def __init__(
@@ -52,14 +47,8 @@ class Work(distributed.Work):
         self._lock = threading.Lock()
         self._is_over = False
         self._error: Exception | None = None
-        self._done: Any = None
-        self._future: Any = None
-        self._answered = threading.Event()
-        # If a backward pass asked for the future: works that its callbacks start, and what those calls raise.
-        self._following: list[Work | Exception] | None = None
-        if (outer := _callbacks_of()) is not None and outer._following is not None:
-            outer._following.append(self)
-            self._following = []
+        self._answer: Answer | None = None
+        self._is_followed = note_started(self)
 
     @classmethod
     def joined(
@@ -83,6 +72,8 @@ class Work(distributed.Work):
         if not self._is_over:
             self._wait_for_parts(timeout.total_seconds())
             self._complete()
+        if self._answer is not None:
+            self._answer.wait()
         if self._error is not None:
             raise self._error
         return True
@@ -100,25 +91,25 @@ class Work(distributed.Work):
         return self._error
 
     def get_future(self) -> Any:
-        """A future of the result; callbacks run on the thread that completes the work, and may wait.
+        """A future of the result; its callbacks run on square's thread for them, and may wait.
 
-        C++ sees a failure, too: torch's set_exception() tells Python alone, and DDP would take the exception
-        for tensors. What reads the future gets a RuntimeError with the text of the DistBackendError. A
-        backward pass that asked for the future raises the DistBackendError itself. Raises DistBackendError in
+        What reads it after a failure gets a RuntimeError with the text of the DistBackendError. A backward
+        pass that asked for it, as DDP's does, raises the DistBackendError itself. Raises DistBackendError in
         a callback that is too deep, see square.Work.add_done_callback().
         """
+        self.is_completed()
         with self._lock:
-            if self._future is not None:
-                return self._future
-            self._done = torch.futures.Future()
-            future = self._future = self._done.then(self._answer)
+            if self._answer is not None:
+                return self._answer.future
+            answer = self._answer = Answer(self._read)
             is_over = self._is_over
-        self._raise_in_backward()
+        if self._is_followed or (self.operation not in _MESSAGES and at_end_of_backward(self._end_backward)):
+            answer.follow()
         if is_over:
-            self._resolve()
+            answer.give()
         else:
             self._watch()
-        return future
+        return answer.future
 
     def result(self) -> Any:
         self.wait()
@@ -150,32 +141,25 @@ class Work(distributed.Work):
                 part.add_done_callback(self._look)
         except square.SquareError as error:
             with self._lock:
-                self._future = None
+                self._answer = None
             raise self._group.error(self.operation, error) from error
 
     def _look(self) -> None:
-        self.is_completed()
+        """After each part, on square's thread for callbacks: no other thread may run what can wait."""
+        answer = self._answer
+        if self.is_completed() and answer is not None:
+            answer.give()
 
-    def _raise_in_backward(self) -> None:
-        """Lets the backward pass that this thread is in, if any, raise a failure at its end.
+    def _read(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._result
 
-        DDP waits there as well, in C++, where exceptions lose their type.
-        """
-        if torch._C._current_graph_task_id() == _NO_BACKWARD or self.operation in _MESSAGES:
-            return
-        self._following = []
-        torch.autograd.Variable._execution_engine.queue_callback(self._wait_with_following)
-
-    def _wait_with_following(self) -> None:
+    def _end_backward(self) -> None:
+        """DDP waits there, too, but in C++, where exceptions lose their type."""
         self.wait()
-        if self._future is None:
-            return
-        # The callbacks have begun what they begin.
-        self._answered.wait()
-        for next_one in self._following or ():
-            if isinstance(next_one, Exception):
-                raise next_one
-            next_one._wait_with_following()
+        if self._answer is not None:
+            self._answer.wait_for_callbacks(Work._end_backward)
 
     def _wait_for_parts(self, seconds: float) -> None:
         if seconds <= 0:
@@ -213,23 +197,6 @@ class Work(distributed.Work):
             self._is_over = True
             # Buffers are free from here on.
             self._finish, self._keep, self._of = _nothing, (), ()
-            has_future = self._future is not None
-        if has_future:
-            self._resolve()
-
-    def _resolve(self) -> None:
-        outer = _callbacks_of()
-        _CALLBACKS.work = self
-        try:
-            self._done.set_result(None)
-        finally:
-            _CALLBACKS.work = outer
-            self._answered.set()
-
-    def _answer(self, _: Any) -> Any:
-        if self._error is not None:
-            raise self._error
-        return self._result
 
 
 class Member:
@@ -252,13 +219,8 @@ class Member:
         if (is_loss or is_absence) and self.roll_call is not None:
             more = self.roll_call.explain(cause)
         error = backend_error(operation, self.name, self.rank, cause, more)
-        if (outer := _callbacks_of()) is not None and outer._following is not None:
-            outer._following.append(error)
+        note_started(error)
         return error
-
-
-def _callbacks_of() -> Work | None:
-    return getattr(_CALLBACKS, "work", None)
 
 
 def _nothing() -> None:

@@ -23,6 +23,11 @@ def future_of_sum(rank: int) -> Any:
     return dist.all_reduce(torch.full((8,), float(rank)), async_op=True).get_future()
 
 
+def wait_for(future: Any, last: Any, found: list[Any]) -> None:
+    """On a thread: a callback of a future that is over already runs at once, on the thread that adds it."""
+    found.append(future.then(lambda _: last.wait()).wait())
+
+
 def wait_in_callbacks(rank: int, size: int) -> None:
     # For one that the callback starts.
     nested = future_of_sum(rank).then(lambda _: future_of_sum(rank).wait()[0])
@@ -31,12 +36,16 @@ def wait_in_callbacks(rank: int, size: int) -> None:
     other = dist.new_group()
     many = [future_of_sum(rank).then(lambda _: dist.barrier(other, True).wait()) for _ in range(100)]
     assert all(torch.futures.wait_all(many))
-    # For one that was started before, whose callbacks are behind this one.
-    earlier = torch.futures.Future()  # type: ignore[var-annotated]
-    first = future_of_sum(rank).then(lambda _: earlier.wait())
-    second = future_of_sum(rank).then(lambda future: future.value()[0].clone())
-    second.add_done_callback(lambda future: earlier.set_result(future.value()))
-    assert first.wait()[0].item() == summed(size)
+    # Some for one that was started elsewhere, whose callbacks are behind theirs.
+    last = torch.futures.Future()  # type: ignore[var-annotated]
+    found: list[Any] = []
+    waiting = [threading.Thread(target=wait_for, args=(future_of_sum(rank), last, found)) for _ in range(5)]
+    for thread in waiting:
+        thread.start()
+    future_of_sum(rank).add_done_callback(lambda future: last.set_result(future.value()[0][0].item()))
+    for thread in waiting:
+        thread.join()
+    assert found == [summed(size)] * 5
     dist.barrier()
 
 
