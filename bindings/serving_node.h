@@ -50,6 +50,10 @@ class ServingNode final : public MemberHost {
              std::function<void(Status)> arrived) override {
     node_->watch(collective, operation, timeout, std::move(arrived));
   }
+  void describe(CollectiveId collective, OperationId operation,
+                std::function<void(std::string waits_for)> receive) override {
+    node_->describe(collective, operation, std::move(receive));
+  }
 
  private:
   const std::unique_ptr<Node> node_;

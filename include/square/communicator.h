@@ -5,9 +5,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "square/compression.h"
+#include "square/flight_record.h"
 #include "square/group.h"
 #include "square/member_host.h"
 #include "square/status.h"
@@ -15,8 +18,22 @@
 namespace square {
 
 class CompositeThread;
+class FlightRecorder;
 class GroupCalls;
 class OpenWorks;
+
+// How far an operation has come, as far as this process knows: all its parts together.
+struct WorkProgress {
+  GroupCall call;                        // kNone: a message
+  std::optional<OperationId> message{};  // its number, if it is one
+  Epoch epoch{0};                        // see CallProgress, of the newest part
+  std::optional<TimePoint> first_byte{};
+  std::optional<TimePoint> last_byte{};
+  // The first part that is not over; its node can describe() it.
+  std::optional<std::pair<CollectiveId, OperationId>> open{};
+
+  void add(const WorkProgress& part);
+};
 
 // An operation that runs. Thread-safe.
 class Work {
@@ -36,6 +53,7 @@ class Work {
   // What compression did to what this member gave, once a compressed operation is over and well; otherwise
   // none.
   [[nodiscard]] virtual std::optional<CompressionReport> compression_report() const { return std::nullopt; }
+  [[nodiscard]] virtual WorkProgress progress() const { return {}; }
   // Ends it on every member, unless it is over. Does not block: wait() returns soon.
   virtual void cancel() = 0;
 };
@@ -86,6 +104,15 @@ class Communicator {
   [[nodiscard]] const std::string& name() const;
   // The group that it was before, if it was one.
   [[nodiscard]] const GroupOrigin& origin() const;
+
+  // What this member has called last, kFlightRecorderOperations at most. The node says what operations wait
+  // for: blocks for `patience` at most. Not in a notice of an end.
+  [[nodiscard]] FlightRecord flight_record(Duration patience = DataPlane::kDrainTime) const;
+  // From now on writes it to `folder` with the group's first error, before the program gets the error; with
+  // `follows`, now and at the group's end, too. Errors: those of FlightRecordFolder::write().
+  Status write_flight_records(std::shared_ptr<FlightRecordFolder> folder, bool follows);
+  // Writes it there now and returns the file's path. Blocks as flight_record() does.
+  Result<std::string> write_flight_record() const;
 
   // Copies the root's `data` to every member's. All sizes must be equal; zero is
   // allowed. `data` must stay valid until the work is done. Blocks only where `root`
@@ -214,10 +241,10 @@ class Communicator {
   explicit Communicator(std::shared_ptr<GroupCalls> calls);
   // Nothing that this member has called runs any more, but for what cannot be ended.
   void end_works();
-  Result<std::shared_ptr<Work>> started(Result<std::shared_ptr<Work>> work);
 
   std::shared_ptr<GroupCalls> calls_;  // shared with receives from any source
   std::shared_ptr<OpenWorks> works_;
+  std::shared_ptr<FlightRecorder> recorder_;
   std::unique_ptr<CompositeThread> composite_;
 };
 

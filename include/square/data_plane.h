@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "square/block_sight.h"
+#include "square/call_progress.h"
 #include "square/clock.h"
 #include "square/executor.h"
 #include "square/group_call.h"
@@ -76,6 +77,8 @@ struct MemberOperation {
   // block. OK: this member has its own result, complete; the root of a broadcast knows that
   // every member has it, a contributor to a reduce that the root has.
   std::function<void(Status)> done;
+  // What the node writes of the call while it runs; null where nobody reads it.
+  std::shared_ptr<CallProgress> progress{};
 };
 
 // Counters since the node started. Bytes are payload unless said otherwise.
@@ -191,6 +194,11 @@ class DataPlane {
   // too many watches. Must not block. Dropped with the node.
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived);
+
+  // What the operation waits for here, in the words of a DEADLINE_EXCEEDED; empty where it does not run.
+  // `receive` runs on the strand.
+  void describe(CollectiveId collective, OperationId operation,
+                std::function<void(std::string waits_for)> receive);
 
   // A snapshot; `receive` runs on the strand.
   void statistics(std::function<void(NodeStatistics)> receive);

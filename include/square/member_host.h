@@ -48,6 +48,11 @@ class MemberHost {
   // `arrived` is always called: with CANCELLED, on whatever thread, when the host has stopped.
   virtual void watch(CollectiveId collective, OperationId operation, Duration timeout,
                      std::function<void(Status)> arrived) = 0;
+  // See DataPlane. A gateway cannot say: empty. A host that has stopped may drop `receive`.
+  virtual void describe(CollectiveId /*collective*/, OperationId /*operation*/,
+                        std::function<void(std::string waits_for)> receive) {
+    receive({});
+  }
 };
 
 }  // namespace square

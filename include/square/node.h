@@ -63,6 +63,8 @@ class Node final : public MemberHost {
   // After stop(), `arrived` hears CANCELLED at once, on the caller's thread.
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override;
+  void describe(CollectiveId collective, OperationId operation,
+                std::function<void(std::string waits_for)> receive) override;
 
   // Blocks for a moment. All zero after stop().
   [[nodiscard]] NodeStatistics statistics();

@@ -50,6 +50,10 @@ class AnySource final : public Work,
     const std::lock_guard lock(mutex_);
     return received_ ? source_ : std::nullopt;
   }
+  [[nodiscard]] WorkProgress progress() const override {
+    const auto receiving = receiving_now();
+    return receiving ? receiving->progress() : WorkProgress{};
+  }
   void cancel() override {
     if (const auto receiving = receiving_now()) return receiving->cancel();
     const Rank other(group_->rank().value() == 0 ? 1 : 0);

@@ -10,6 +10,7 @@
 #include "collective/any_source.h"
 #include "collective/composite_thread.h"
 #include "collective/compressed_all_reduce.h"
+#include "collective/flight_recorder.h"
 #include "collective/group_calls.h"
 #include "collective/one_step_calls.h"
 #include "collective/open_works.h"
@@ -43,16 +44,59 @@ Status finish(const Result<std::shared_ptr<Work>>& started) {
   return started.is_ok() ? (*started)->wait() : started.status();
 }
 
+FlightRecord about(GroupCalls& group) {
+  FlightRecord record;
+  record.group = group.name();
+  record.number = group.number();
+  record.rank = group.rank();
+  record.nodes = group.nodes();
+  return record;
+}
+
+// A call that cannot be, or for which there is no room: the group goes on.
+bool is_harmless(const Status& status) {
+  return status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kResourceExhausted;
+}
+
+template <typename Buffers>
+std::uint64_t largest(const Buffers& buffers) {
+  std::size_t size = 0;
+  for (const auto& buffer : buffers) size = std::max(size, buffer.size());
+  return size;
+}
+
+// Begins an operation and keeps a record of it.
+template <typename Begin>
+Result<std::shared_ptr<Work>> recorded(const std::shared_ptr<FlightRecorder>& recorder, OpenWorks& works,
+                                       const FlightCall& call, const Begin& begin) {
+  const std::uint64_t id = recorder->called(call);
+  Result<std::shared_ptr<Work>> begun = begin();
+  if (!begun.is_ok()) {
+    recorder->refused(id, begun.status());
+    if (!is_harmless(begun.status())) recorder->on_error();
+    return begun;
+  }
+  const std::shared_ptr<Work>& work = *begun;
+  recorder->posted(id, work);
+  work->on_done([recorder, id, weak = std::weak_ptr(work)] {
+    if (const auto ended = weak.lock()) recorder->ended(id, *ended);
+  });
+  works.add(work);
+  return std::shared_ptr<Work>(std::make_shared<RecordedWork>(work, recorder, id));
+}
+
 }  // namespace
 
 Communicator::Communicator(std::shared_ptr<GroupCalls> calls)
     : calls_(std::move(calls)),
       works_(std::make_shared<OpenWorks>()),
+      recorder_(std::make_shared<FlightRecorder>(about(*calls_))),
       composite_(std::make_unique<CompositeThread>(calls_)) {}
 Communicator::~Communicator() {
   calls_->refuse();
   composite_.reset();
   calls_->leave();
+  recorder_->on_close();
 }
 
 Status Communicator::close(Duration timeout) {
@@ -101,9 +145,18 @@ Result<std::unique_ptr<Communicator>> Communicator::join(MemberHost& node, const
   return create(node, std::move(next), rank, time_until(end));
 }
 
-Result<std::shared_ptr<Work>> Communicator::started(Result<std::shared_ptr<Work>> work) {
-  if (work.is_ok()) works_->add(*work);
-  return work;
+FlightRecord Communicator::flight_record(Duration patience) const {
+  return recorder_->record(&calls_->host(), patience);
+}
+
+Status Communicator::write_flight_records(std::shared_ptr<FlightRecordFolder> folder, bool follows) {
+  recorder_->write_to(std::move(folder), follows);
+  if (!follows) return Status::ok();
+  return recorder_->write(FlightRecordReason::kCreated, nullptr, Duration(0)).status();
+}
+
+Result<std::string> Communicator::write_flight_record() const {
+  return recorder_->write(FlightRecordReason::kAsked, &calls_->host(), DataPlane::kDrainTime);
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::create(MemberHost& node, GroupSpec group, Rank rank,
@@ -121,7 +174,8 @@ std::size_t Communicator::size() const { return calls_->size(); }
 
 Result<std::shared_ptr<Work>> Communicator::broadcast_async(std::span<std::byte> data, Rank root,
                                                             Duration timeout, ElementType elements) {
-  return started(square::broadcast(*calls_, data, elements, root, timeout));
+  return recorded(recorder_, *works_, {"broadcast", data.size(), root},
+                  [&] { return square::broadcast(*calls_, data, elements, root, timeout); });
 }
 
 Status Communicator::broadcast(std::span<std::byte> data, Rank root, Duration timeout, ElementType elements) {
@@ -131,7 +185,8 @@ Status Communicator::broadcast(std::span<std::byte> data, Rank root, Duration ti
 Result<std::shared_ptr<Work>> Communicator::reduce_async(std::span<const std::byte> input,
                                                          std::span<std::byte> output, Reduction reduction,
                                                          Rank root, Duration timeout) {
-  return started(square::reduce(*calls_, input, output, reduction, root, timeout));
+  return recorded(recorder_, *works_, {"reduce", input.size(), root},
+                  [&] { return square::reduce(*calls_, input, output, reduction, root, timeout); });
 }
 
 Status Communicator::reduce(std::span<const std::byte> input, std::span<std::byte> output,
@@ -143,8 +198,10 @@ Result<std::shared_ptr<Work>> Communicator::all_reduce_async(std::span<const std
                                                              std::span<std::byte> output, Reduction reduction,
                                                              Duration timeout, AllReduceAlgorithm algorithm) {
   if (algorithm == AllReduceAlgorithm::kRing)
-    return started(ring_all_reduce(*calls_, *composite_, input, output, reduction, timeout));
-  return started(square::all_reduce(*calls_, input, output, reduction, timeout));
+    return recorded(recorder_, *works_, {"ring all_reduce", input.size()},
+                    [&] { return ring_all_reduce(*calls_, *composite_, input, output, reduction, timeout); });
+  return recorded(recorder_, *works_, {"all_reduce", input.size()},
+                  [&] { return square::all_reduce(*calls_, input, output, reduction, timeout); });
 }
 
 Status Communicator::all_reduce(std::span<const std::byte> input, std::span<std::byte> output,
@@ -156,9 +213,12 @@ Result<std::shared_ptr<Work>> Communicator::compressed_all_reduce_async(
     std::span<const std::byte> input, std::span<std::byte> output, Reduction reduction,
     const Compression& compression, std::span<float> residual, Duration timeout) {
   if (compression.kind == CompressionKind::kNone)
-    return started(square::all_reduce(*calls_, input, output, reduction, timeout));
-  return started(square::compressed_all_reduce(*calls_, *composite_,
-                                               {input, output, reduction, compression, residual}, timeout));
+    return recorded(recorder_, *works_, {"all_reduce", input.size()},
+                    [&] { return square::all_reduce(*calls_, input, output, reduction, timeout); });
+  return recorded(recorder_, *works_, {"compressed all_reduce", input.size()}, [&] {
+    return square::compressed_all_reduce(*calls_, *composite_,
+                                         {input, output, reduction, compression, residual}, timeout);
+  });
 }
 
 Result<CompressionReport> Communicator::compressed_all_reduce(std::span<const std::byte> input,
@@ -175,7 +235,8 @@ Result<CompressionReport> Communicator::compressed_all_reduce(std::span<const st
 Result<std::shared_ptr<Work>> Communicator::all_gather_async(std::span<const std::byte> input,
                                                              const std::vector<std::span<std::byte>>& outputs,
                                                              Duration timeout, ElementType elements) {
-  return started(square::all_gather(*calls_, input, elements, outputs, timeout));
+  return recorded(recorder_, *works_, {"all_gather", input.size()},
+                  [&] { return square::all_gather(*calls_, input, elements, outputs, timeout); });
 }
 
 Status Communicator::all_gather(std::span<const std::byte> input,
@@ -187,7 +248,8 @@ Status Communicator::all_gather(std::span<const std::byte> input,
 Result<std::shared_ptr<Work>> Communicator::reduce_scatter_async(
     const std::vector<std::span<const std::byte>>& inputs, std::span<std::byte> output, Reduction reduction,
     Duration timeout) {
-  return started(square::reduce_scatter(*calls_, inputs, output, reduction, timeout));
+  return recorded(recorder_, *works_, {"reduce_scatter", output.size()},
+                  [&] { return square::reduce_scatter(*calls_, inputs, output, reduction, timeout); });
 }
 
 Status Communicator::reduce_scatter(const std::vector<std::span<const std::byte>>& inputs,
@@ -198,7 +260,8 @@ Status Communicator::reduce_scatter(const std::vector<std::span<const std::byte>
 Result<std::shared_ptr<Work>> Communicator::all_to_all_async(
     const std::vector<std::span<const std::byte>>& inputs, const std::vector<std::span<std::byte>>& outputs,
     Duration timeout) {
-  return started(square::all_to_all(*calls_, inputs, outputs, timeout));
+  return recorded(recorder_, *works_, {"all_to_all", std::max(largest(inputs), largest(outputs))},
+                  [&] { return square::all_to_all(*calls_, inputs, outputs, timeout); });
 }
 
 Status Communicator::all_to_all(const std::vector<std::span<const std::byte>>& inputs,
@@ -209,7 +272,8 @@ Status Communicator::all_to_all(const std::vector<std::span<const std::byte>>& i
 Result<std::shared_ptr<Work>> Communicator::gather_async(std::span<const std::byte> input,
                                                          const std::vector<std::span<std::byte>>& outputs,
                                                          Rank root, Duration timeout) {
-  return started(square::gather(*calls_, input, outputs, root, timeout));
+  return recorded(recorder_, *works_, {"gather", input.size(), root},
+                  [&] { return square::gather(*calls_, input, outputs, root, timeout); });
 }
 
 Status Communicator::gather(std::span<const std::byte> input,
@@ -220,7 +284,8 @@ Status Communicator::gather(std::span<const std::byte> input,
 Result<std::shared_ptr<Work>> Communicator::scatter_async(
     const std::vector<std::span<const std::byte>>& inputs, std::span<std::byte> output, Rank root,
     Duration timeout) {
-  return started(square::scatter(*calls_, inputs, output, root, timeout));
+  return recorded(recorder_, *works_, {"scatter", output.size(), root},
+                  [&] { return square::scatter(*calls_, inputs, output, root, timeout); });
 }
 
 Status Communicator::scatter(const std::vector<std::span<const std::byte>>& inputs,
@@ -230,7 +295,8 @@ Status Communicator::scatter(const std::vector<std::span<const std::byte>>& inpu
 
 Result<std::shared_ptr<Work>> Communicator::send_async(std::span<const std::byte> data, Rank to,
                                                        std::uint32_t tag, Duration timeout) {
-  return started(square::send(*calls_, data, to, tag, timeout));
+  return recorded(recorder_, *works_, {"send", data.size(), to, tag},
+                  [&] { return square::send(*calls_, data, to, tag, timeout); });
 }
 
 Status Communicator::send(std::span<const std::byte> data, Rank to, std::uint32_t tag, Duration timeout) {
@@ -239,7 +305,8 @@ Status Communicator::send(std::span<const std::byte> data, Rank to, std::uint32_
 
 Result<std::shared_ptr<Work>> Communicator::receive_async(std::span<std::byte> data, Rank from,
                                                           std::uint32_t tag, Duration timeout) {
-  return started(square::receive(*calls_, data, from, tag, timeout));
+  return recorded(recorder_, *works_, {"receive", data.size(), from, tag},
+                  [&] { return square::receive(*calls_, data, from, tag, timeout); });
 }
 
 Status Communicator::receive(std::span<std::byte> data, Rank from, std::uint32_t tag, Duration timeout) {
@@ -248,7 +315,8 @@ Status Communicator::receive(std::span<std::byte> data, Rank from, std::uint32_t
 
 Result<std::shared_ptr<Work>> Communicator::receive_any_async(std::span<std::byte> data, std::uint32_t tag,
                                                               Duration timeout) {
-  return started(square::receive_any(calls_, data, tag, timeout));
+  return recorded(recorder_, *works_, {"receive", data.size(), {}, tag},
+                  [&] { return square::receive_any(calls_, data, tag, timeout); });
 }
 
 Result<Rank> Communicator::receive_any(std::span<std::byte> data, std::uint32_t tag, Duration timeout) {
@@ -258,7 +326,7 @@ Result<Rank> Communicator::receive_any(std::span<std::byte> data, std::uint32_t 
 }
 
 Result<std::shared_ptr<Work>> Communicator::barrier_async(Duration timeout) {
-  return started(square::barrier(*calls_, timeout));
+  return recorded(recorder_, *works_, {"barrier"}, [&] { return square::barrier(*calls_, timeout); });
 }
 
 Status Communicator::barrier(Duration timeout) { return finish(barrier_async(timeout)); }

@@ -56,7 +56,11 @@ void CompositeWork::add_step(const std::shared_ptr<Work>& step) {
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
-    std::erase_if(steps_, [](const auto& known) { return known->is_done() && known->wait().is_ok(); });
+    std::erase_if(steps_, [this](const auto& known) {
+      if (!known->is_done() || !known->wait().is_ok()) return false;
+      past_.add(known->progress());
+      return true;
+    });
     steps_.push_back(step);
     is_late = stopped_at_.has_value();
   }
@@ -68,10 +72,20 @@ std::vector<std::shared_ptr<Work>> CompositeWork::steps() const {
   return steps_;
 }
 
+WorkProgress CompositeWork::progress() const {
+  WorkProgress progress;
+  progress.call = number_;
+  const std::lock_guard lock(mutex_);
+  progress.add(past_);
+  for (const auto& step : steps_) progress.add(step->progress());
+  return progress;
+}
+
 void CompositeWork::finish(const Status& outcome) {
   body_.reset();
   {
     const std::lock_guard lock(mutex_);
+    for (const auto& step : steps_) past_.add(step->progress());
     steps_.clear();
   }
   outcome_.set(outcome);

@@ -28,6 +28,7 @@ class CompositeWork final : public Work {
   bool wait_for(Duration timeout) override { return outcome_.wait_for(timeout); }
   [[nodiscard]] bool is_done() const override { return outcome_.is_set(); }
   void on_done(std::function<void()> notify) override { outcome_.on_set(std::move(notify)); }
+  [[nodiscard]] WorkProgress progress() const override;
   void cancel() override { stop("cancelled"); }
 
   // Cancels the steps that are under way, and those to come. `why` is a literal.
@@ -61,6 +62,7 @@ class CompositeWork final : public Work {
   std::shared_ptr<const Body> body_;
   mutable std::mutex mutex_;  // of what follows
   std::vector<std::shared_ptr<Work>> steps_;
+  WorkProgress past_;  // of steps that are over
   std::optional<TimePoint> stopped_at_;
   const char* why_ = "";
   Outcome outcome_;

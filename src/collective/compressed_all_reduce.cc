@@ -24,6 +24,7 @@ class CompressedWork final : public Work {
   [[nodiscard]] bool is_done() const override { return work_->is_done(); }
   void on_done(std::function<void()> notify) override { work_->on_done(std::move(notify)); }
   void cancel() override { work_->cancel(); }
+  [[nodiscard]] WorkProgress progress() const override { return work_->progress(); }
   [[nodiscard]] std::optional<CompressionReport> compression_report() const override {
     if (!work_->is_done() || !work_->wait().is_ok()) return std::nullopt;
     return run_->report();

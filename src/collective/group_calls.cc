@@ -88,6 +88,11 @@ GroupCalls::GroupCalls(MemberHost& node, GroupSpec group, Rank rank)
       first_collectives_(std::exchange(group_.collectives, {})),
       rank_(rank) {}
 
+std::uint64_t GroupCalls::number() {
+  const std::lock_guard lock(mutex_);
+  return number_;
+}
+
 Status GroupCalls::check_rank(Rank rank, const char* what) const {
   if (rank.index() < size()) return Status::ok();
   return invalid_argument(
@@ -276,7 +281,9 @@ std::shared_ptr<PostedWork> GroupCalls::post(Part part, Duration timeout) {
   call.operation = OperationId(collective.calls++);
   call.rank = rank_;
   call.group_size = static_cast<std::uint32_t>(size());
+  call.progress = std::make_shared<CallProgress>(call.collective, call.operation, call.call);
   auto work = std::make_shared<PostedWork>(
+      call.progress,
       [node = &node_, id = call.collective, operation = call.operation] { node->cancel(id, operation); });
   call.done = [finisher = std::make_shared<Finisher>(work, membership_), failure = failure_](Status outcome) {
     if (!outcome.is_ok()) {

@@ -46,6 +46,8 @@ class GroupCalls {
 
   [[nodiscard]] const std::string& name() const { return group_.name; }
   [[nodiscard]] const GroupOrigin& origin() const { return group_.origin; }
+  [[nodiscard]] std::uint64_t number();
+  [[nodiscard]] const std::vector<std::string>& nodes() const { return group_.nodes; }
   [[nodiscard]] Rank rank() const { return rank_; }
   [[nodiscard]] std::size_t size() const { return group_.nodes.size(); }
   [[nodiscard]] std::vector<Rank> ranks() const;

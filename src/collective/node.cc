@@ -197,6 +197,11 @@ void Node::watch(CollectiveId collective, OperationId operation, Duration timeou
   parts_->node->watch(collective, operation, timeout, told_once(std::move(arrived), std::move(stopped)));
 }
 
+void Node::describe(CollectiveId collective, OperationId operation,
+                    std::function<void(std::string waits_for)> receive) {
+  parts_->node->describe(collective, operation, std::move(receive));
+}
+
 NodeStatistics Node::statistics() {
   if (parts_->is_stopped) return {};
   const auto answer = std::make_shared<std::promise<NodeStatistics>>();

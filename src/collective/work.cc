@@ -1,8 +1,18 @@
 #include "collective/work.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace square {
+
+void WorkProgress::add(const WorkProgress& part) {
+  if (call.kind == CallKind::kNone) call = part.call;
+  if (!message) message = part.message;
+  epoch = std::max(epoch, part.epoch);
+  if (part.first_byte) first_byte = std::min(first_byte.value_or(*part.first_byte), *part.first_byte);
+  if (part.last_byte) last_byte = std::max(last_byte.value_or(*part.last_byte), *part.last_byte);
+  if (!open) open = part.open;
+}
 
 Status Outcome::wait() {
   std::unique_lock lock(mutex_);
@@ -41,6 +51,25 @@ void Outcome::set(Status outcome) {
     changed_.notify_all();
   }
   for (const auto& call : notify) call();
+}
+
+WorkProgress PostedWork::progress() const {
+  WorkProgress progress;
+  progress.call = progress_->call();
+  if (progress.call.kind == CallKind::kNone) progress.message = progress_->operation();
+  progress.epoch = progress_->epoch();
+  if (progress_->first_byte() != TimePoint::min()) {
+    progress.first_byte = progress_->first_byte();
+    progress.last_byte = progress_->last_byte();
+  }
+  if (!is_done()) progress.open.emplace(progress_->collective(), progress_->operation());
+  return progress;
+}
+
+WorkProgress JoinedWork::progress() const {
+  WorkProgress all;
+  for (const auto& part : parts_) all.add(part->progress());
+  return all;
 }
 
 std::shared_ptr<Work> JoinedWork::join(Parts parts) {

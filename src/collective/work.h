@@ -33,7 +33,8 @@ class Outcome {
 // One call that was posted to a node.
 class PostedWork final : public Work {
  public:
-  explicit PostedWork(std::function<void()> cancel) : cancel_(std::move(cancel)) {}
+  PostedWork(std::shared_ptr<const CallProgress> progress, std::function<void()> cancel)
+      : progress_(std::move(progress)), cancel_(std::move(cancel)) {}
 
   Status wait() override { return outcome_.wait(); }
   bool wait_for(Duration timeout) override { return outcome_.wait_for(timeout); }
@@ -42,9 +43,11 @@ class PostedWork final : public Work {
   void cancel() override {
     if (!is_done()) cancel_();
   }
+  [[nodiscard]] WorkProgress progress() const override;
   void finish(Status outcome) { outcome_.set(std::move(outcome)); }
 
  private:
+  const std::shared_ptr<const CallProgress> progress_;
   std::function<void()> cancel_;
   Outcome outcome_;
 };
@@ -59,6 +62,7 @@ class JoinedWork final : public Work {
   bool wait_for(Duration timeout) override { return outcome_.wait_for(timeout); }
   [[nodiscard]] bool is_done() const override { return outcome_.is_set(); }
   void on_done(std::function<void()> notify) override { outcome_.on_set(std::move(notify)); }
+  [[nodiscard]] WorkProgress progress() const override;
   void cancel() override;
 
  private:

@@ -98,6 +98,12 @@ void DataPlane::watch(CollectiveId collective, OperationId operation, Duration t
                              Dispatcher& dispatcher) { dispatcher.watch(key, timeout, arrived); });
 }
 
+void DataPlane::describe(CollectiveId collective, OperationId operation,
+                         std::function<void(std::string waits_for)> receive) {
+  dispatcher_->on_strand([key = OperationKey{collective, operation}, receive = std::move(receive)](
+                             Dispatcher& dispatcher) { receive(dispatcher.describe(key)); });
+}
+
 void DataPlane::metrics(std::function<void(NodeMetrics)> receive) {
   dispatcher_->on_strand(
       [receive = std::move(receive)](Dispatcher& dispatcher) { receive(dispatcher.metrics()); });

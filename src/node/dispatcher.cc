@@ -248,6 +248,11 @@ void DataPlane::Dispatcher::tell_stopped() {
   for (const auto& stopped : std::exchange(stopped_, {})) stopped();
 }
 
+std::string DataPlane::Dispatcher::describe(const OperationKey& key) const {
+  const auto operation = operations_.find(key);
+  return operation && operation->has_calls() ? operation->describe_missing() : std::string();
+}
+
 NodeStatistics DataPlane::Dispatcher::statistics() const {
   NodeStatistics now = node_.statistics;
   now.collectives = groups_.size();

@@ -55,6 +55,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   void cancel(const OperationKey& key);
   void fail(OperationKey key, const Status& cause);
   void watch(const OperationKey& key, Duration timeout, std::function<void(Status)> arrived);
+  [[nodiscard]] std::string describe(const OperationKey& key) const;
   [[nodiscard]] NodeStatistics statistics() const;
   [[nodiscard]] NodeMetrics metrics() const;
 

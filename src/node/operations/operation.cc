@@ -44,18 +44,32 @@ void Operation::post(MemberOperation call, const PlanPointer& plan) {
     const auto self = shared_from_this();  // it may end
     on_timeout(rank);
   }));
+  if (const auto& progress = member.call.progress) {
+    progress->begin(plan->epoch());
+    if (first_byte_) progress->note_bytes(*first_byte_);
+  }
   if (!agrees.is_ok()) return fail(agrees, true);
   work_->on_post(member.call, plan);
   check_progress();
 }
 
+void Operation::note_bytes() {
+  const TimePoint now = node_->clock.now();
+  if (!first_byte_) first_byte_ = now;
+  for (const auto& [rank, member] : members_) {
+    if (member.call.progress) member.call.progress->note_bytes(now);
+  }
+}
+
 void Operation::on_arrival(Arrival arrival) {
+  if (arrival.header().type == FrameType::kBlock) note_bytes();
   if (!outcome_) return work_->on_arrival(std::move(arrival));
   // Others may need what the root asks for.
   if (arrival.header().type == FrameType::kRequest) host_.answer(*arrival.stream, arrival.frame);
 }
 
 void Operation::on_acknowledgement(const FrameHeader& header, const Acknowledgement& ack) {
+  note_bytes();
   work_->on_acknowledgement(header, ack);
 }
 
@@ -82,6 +96,7 @@ void Operation::give_locally(FanOut job) {
   ++copies_;
   const auto given = life_.bind([this] {
     --copies_;
+    note_bytes();
     check_progress();
   });
   fan_out(node_->executor, std::move(job), [given, executor = &node_->executor] { executor->post(given); });
@@ -145,17 +160,22 @@ void Operation::abandon() {
   work_->abandon();
 }
 
+std::string Operation::describe_missing() const {
+  if (outcome_) return "its buffers are still in use by links";
+  const std::string missing =
+      all_posted() ? work_->describe_missing()
+                   : fmt::format("{} of {} local ranks called the operation", members_.size(), member_count_);
+  return missing + host_.lost_links(key_.collective);
+}
+
 void Operation::on_timeout(Rank rank) {
   if (outcome_ && outcome_->is_ok()) {  // only waits for its buffers
     if (pins_ > 0) force_release(kReleaseRounds);
     return;
   }
-  const std::string missing =
-      all_posted() ? work_->describe_missing()
-                   : fmt::format("{} of {} local ranks called the operation", members_.size(), member_count_);
-  fail(deadline_exceeded(fmt::format("rank {} on node \"{}\" timed out after {:.1f} s: {}{}", rank.value(),
-                                     node_->options.name, to_seconds(members_.at(rank).call.timeout), missing,
-                                     host_.lost_links(key_.collective))),
+  fail(deadline_exceeded(fmt::format("rank {} on node \"{}\" timed out after {:.1f} s: {}", rank.value(),
+                                     node_->options.name, to_seconds(members_.at(rank).call.timeout),
+                                     describe_missing())),
        true);
 }
 

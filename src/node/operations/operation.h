@@ -62,6 +62,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   [[nodiscard]] GroupCall call() const;
   void hear_call(HeardCall call) { heard_call_ = std::move(call); }
 
+  // What the members here wait for.
+  [[nodiscard]] std::string describe_missing() const;
+
   [[nodiscard]] bool has_failed() const { return outcome_.has_value() && !outcome_->is_ok(); }
   [[nodiscard]] bool has_calls() const { return !members_.empty(); }
   [[nodiscard]] bool has_posted(Rank rank) const { return members_.contains(rank); }
@@ -96,6 +99,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
  private:
   void on_timeout(Rank rank);
+  // A block came, or a confirmation of one.
+  void note_bytes();
   void release_buffers();
   void force_release_later(int round);
   void force_release(int round);
@@ -111,6 +116,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::size_t copies_ = 0;                     // to other members on this node, under way
   std::size_t pins_ = 0;                       // frames may still show members' buffers
   std::set<std::string> receivers_of_frames_;  // neighbours that such frames go to
+  std::optional<TimePoint> first_byte_;        // that came
   std::optional<Status> outcome_;
   bool is_finished_ = false;
   Lifetime life_;

@@ -102,6 +102,10 @@ class SimulatedHost final : public MemberHost {
              std::function<void(Status)> arrived) override {
     node_.watch(collective, operation, timeout, std::move(arrived));
   }
+  void describe(CollectiveId collective, OperationId operation,
+                std::function<void(std::string waits_for)> receive) override {
+    node_.describe(collective, operation, std::move(receive));
+  }
 
   // Runs what waits, in an order that does not depend on threads. Whether there was anything.
   bool run_waiting() {
