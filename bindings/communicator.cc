@@ -1,10 +1,13 @@
 #include "square/communicator.h"
 
+#include <pybind11/typing.h>
+
 #include <utility>
 
 #include "collective.h"
 #include "compression.h"
 #include "element.h"
+#include "flight_records.h"
 #include "work.h"
 
 namespace square::python {
@@ -19,13 +22,15 @@ class PythonCommunicator {
         communicator_(check(unlocked(
             [&] { return Communicator::create(*node_, std::move(group), rank, from_seconds(timeout)); }))),
         rank_(communicator_->rank().value()),
-        size_(communicator_->size()) {}
+        size_(communicator_->size()),
+        records_(FlightRecords::instance().add(*communicator_)) {}
 
   PythonCommunicator(std::shared_ptr<MemberHost> node, std::unique_ptr<Communicator> communicator)
       : node_(std::move(node)),
         communicator_(std::move(communicator)),
         rank_(communicator_->rank().value()),
-        size_(communicator_->size()) {}
+        size_(communicator_->size()),
+        records_(FlightRecords::instance().add(*communicator_)) {}
 
   static std::unique_ptr<PythonCommunicator> join(std::shared_ptr<MemberHost> node, const std::string& group,
                                                   double timeout) {
@@ -39,7 +44,10 @@ class PythonCommunicator {
     std::shared_ptr<Communicator> group = opened();
     auto next = check(unlocked([&] { return group->grow(joiners, from_seconds(timeout)); }));
     communicator_ = nullptr;
-    unlocked([&] { group.reset(); });
+    unlocked([&] {
+      records_.reset();
+      group.reset();
+    });
     return std::make_unique<PythonCommunicator>(node_, std::move(next));
   }
 
@@ -58,6 +66,7 @@ class PythonCommunicator {
     if (gone == nullptr) return;
     const Status outcome = unlocked([&] {
       Status ended = gone->close(from_seconds(timeout));
+      records_.reset();
       gone.reset();
       return ended;
     });
@@ -72,6 +81,12 @@ class PythonCommunicator {
     }
   }
   static constexpr double kCloseSeconds = 10.0;
+
+  [[nodiscard]] py::typing::Dict<py::str, py::object> flight_record(double patience) const {
+    const auto group = opened();
+    const std::string json = unlocked([&] { return to_json(group->flight_record(from_seconds(patience))); });
+    return py::module_::import("json").attr("loads")(json);
+  }
 
   using Started = std::shared_ptr<BufferWork>;
   using Name = std::string;
@@ -260,6 +275,7 @@ class PythonCommunicator {
   std::shared_ptr<Communicator> communicator_;  // none once it is closed
   const std::uint32_t rank_;
   const std::size_t size_;
+  std::shared_ptr<void> records_;  // goes before the communicator
 };
 
 std::unique_ptr<PythonCommunicator> create(std::shared_ptr<MemberHost> node, std::string group,
@@ -276,6 +292,7 @@ std::unique_ptr<PythonCommunicator> create(std::shared_ptr<MemberHost> node, std
 }
 
 constexpr double kDefaultTimeoutSeconds = 300.0;
+constexpr double kPatienceSeconds = 1.0;
 
 using Class = py::class_<PythonCommunicator>;
 
@@ -403,6 +420,12 @@ void bind_communicator(py::module_& module) {
            "has called, ``timeout`` seconds at most, and ends the rest on every member: "
            "DeadlineExceededError. When all members have closed it the group is no more and its name free. "
            "The node stays. Closing twice does nothing.")
+      .def("flight_record", &PythonCommunicator::flight_record, py::arg("patience") = kPatienceSeconds,
+           "What this member has called last: 1,000 operations at most, each with when it was called, "
+           "planned, "
+           "moved its first and last byte and was over, what it waits for, and its outcome. A dictionary of "
+           "the format square.flight_record/1 (docs/doctor.md). The node says what is waited for: blocks for "
+           "``patience`` seconds at most.")
       .def(
           "__enter__", [](PythonCommunicator& self) -> PythonCommunicator& { return self; },
           py::return_value_policy::reference)

@@ -425,6 +425,12 @@ class Communicator:
         """
         Leaves the group: later calls raise FailedPreconditionError at once. Waits for what this member has called, ``timeout`` seconds at most, and ends the rest on every member: DeadlineExceededError. When all members have closed it the group is no more and its name free. The node stays. Closing twice does nothing.
         """
+    def flight_record(
+        self, patience: typing.SupportsFloat | typing.SupportsIndex = 1.0
+    ) -> dict[str, typing.Any]:
+        """
+        What this member has called last: 1,000 operations at most, each with when it was called, planned, moved its first and last byte and was over, what it waits for, and its outcome. A dictionary of the format square.flight_record/1 (docs/doctor.md). The node says what is waited for: blocks for ``patience`` seconds at most.
+        """
     def gather(
         self,
         input: square.data.Data,

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from square import flight_record
 from square.errors import SquareError
 from square.run import namespaces
 
@@ -32,6 +33,8 @@ def keep_together(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure() -> None:
+    # Groups that fail on purpose leave nothing behind.
+    os.environ.setdefault(flight_record.VARIABLE, flight_record.OFF)
     # A shell has what it starts in the background ignore Ctrl-C, and so have all that that starts.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -115,6 +115,10 @@ class ProcessGroup(distributed.ProcessGroup):
         """Leaves in order: see Calls.shutdown()."""
         self._calls.shutdown()
 
+    def flight_record(self) -> dict[str, object]:
+        """What this rank has called last: see square.Communicator.flight_record()."""
+        return self._calls.communicator.flight_record()
+
     def compression_report(self) -> square.CompressionReport:
         """What compression did to what this rank gave to all_reduce, in calls that were waited for."""
         return self._calls.compressor.report()
