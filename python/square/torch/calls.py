@@ -16,6 +16,7 @@ from square.torch import fork
 from square.torch.bootstrap import Layout, Rendezvous, Terms, join, meet_again
 from square.torch.compression import Compressor
 from square.torch.departure import FAILED_LEAVE_SECONDS, LEAVE_SECONDS, Departure
+from square.torch.profiling import traced
 from square.torch.refounding import refound
 from square.torch.roll_call import ROLL_CALLS, Overlay, Place, RollCall
 from square.torch.site import SITES, Site, is_lone
@@ -137,7 +138,7 @@ class Calls:
         seconds = self.seconds(timeout)
         self.sequence += 1
         try:
-            parts = _patiently(lambda: begin(self.communicator, seconds))
+            parts = traced(operation, lambda: _patiently(lambda: begin(self.communicator, seconds)))
         except Exception as error:
             raise self.error(operation, error) from error
         work = Work(operation, self.who, parts, result, finish, keep)
