@@ -1,9 +1,10 @@
 """`square doctor`: what is wrong with an overlay, who is guilty, and what to do."""
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from square.cli import arguments, documents, identities, serving, text
+from square.cli import arguments, documents, identities, operations, serving, text
 from square.cli.waiting import Waiting
 from square.page.words import printable
 
@@ -20,15 +21,25 @@ def add_parser(commands: arguments.Commands) -> None:
         "what is wrong with an overlay, and what to do",
         "Has every node of a running overlay reach its peers at their advertised addresses and look at its\n"
         "own host (clock, release, files, memory, processor, TCP, certificate), and names what is wrong:\n"
-        "the node, the port or the link, and the remedy. The exit code is 0 without an error, 1 with one.",
+        "the node, the port or the link, and the remedy. The exit code is 0 without an error, 1 with one.\n"
+        "With --operations: which rank of a group is behind, or called something else than the others.",
         "  square doctor --controller 127.0.0.1:7000\n"
-        "  square doctor --controller ctl.example:7000 --identity me --security",
+        "  square doctor --controller ctl.example:7000 --identity me --security\n"
+        "  square doctor --operations /tmp/flight",
     )
-    parser.add_argument(
+    subject = parser.add_mutually_exclusive_group(required=True)
+    subject.add_argument(
         "--controller",
-        required=True,
         metavar="ADDR",
         help="what `square controller` printed; several with commas",
+    )
+    subject.add_argument(
+        "--operations",
+        nargs="*",
+        type=Path,
+        metavar="PATH",
+        help="compare the flight records of all ranks, in these files and folders (default: the folder that "
+        "SQUARE_FLIGHT_RECORD names); processes of this host write theirs anew first",
     )
     identities.add_options(parser, listens=False)
     parser.add_argument(
@@ -49,6 +60,8 @@ def add_parser(commands: arguments.Commands) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    if options.operations is not None:
+        return operations.report(options.operations, as_json=options.json)
     from square.doctor import examine
 
     identity = identities.identity_of(options)

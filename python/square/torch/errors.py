@@ -2,7 +2,9 @@
 
 from torch.distributed import DistBackendError
 
-from square.errors import SquareError
+from square.errors import DeadlineExceededError, SquareError
+
+BEHIND = "; `square doctor --operations` names the rank that is behind"
 
 
 def backend_error(operation: str, group: str, rank: int, cause: Exception, more: str = "") -> Exception:
@@ -12,6 +14,7 @@ def backend_error(operation: str, group: str, rank: int, cause: Exception, more:
         code = f"{cause.code}: " if isinstance(cause, SquareError) else ""
         # Words that Gloo uses too: programs look for them.
         how = "failed, Timed out on rank" if isinstance(cause, TimeoutError) else "failed on rank"
+        more += BEHIND if isinstance(cause, DeadlineExceededError) else ""
         error = DistBackendError(f"square: {operation} of group {group!r} {how} {rank}: {code}{cause}{more}")
         error.__cause__ = cause
     return error
