@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -16,6 +17,7 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 
@@ -81,7 +83,7 @@ Status make_room(const std::string& path) {
   return {};
 }
 
-// Whoever else may write there could put a socket of his own in the place of ours.
+// Another user who may write there could replace the gateway's socket.
 Status check_private(const std::string& directory) {
   struct stat about {};
   if (mkdir(directory.c_str(), kPrivateDirectory) != 0 && errno != EEXIST) {
@@ -92,11 +94,30 @@ Status check_private(const std::string& directory) {
   }
   if (!S_ISDIR(about.st_mode) || about.st_uid != geteuid() || (about.st_mode & kOthers) != 0) {
     return permission_denied(
-        fmt::format("{} is not a directory of this user alone (mode 0700): remove it, or name another path "
-                    "for the gateway",
-                    directory));
+        fmt::format("{} is not a directory of this user alone (mode 0700): remove it", directory));
+  }
+  // A file system that is read-only says so here.
+  if (faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
+    return unavailable(fmt::format("cannot write to {}: {}", directory, net::describe_errno(errno)));
   }
   return {};
+}
+
+// Where a gateway's socket may be, the best first. A relative path is none, as the XDG and POSIX
+// specifications say.
+std::vector<std::string> private_directories() {
+  std::vector<std::string> directories;
+  const auto add = [&](const char* folder, std::string_view name) {
+    if (folder == nullptr || *folder != '/') return;
+    std::string directory = (std::filesystem::path(folder) / name).string();
+    if (std::ranges::find(directories, directory) == directories.end())
+      directories.push_back(std::move(directory));
+  };
+  const std::string own = fmt::format("square-{}", geteuid());
+  add(std::getenv("XDG_RUNTIME_DIR"), "square");
+  add(std::getenv("TMPDIR"), own);
+  add("/tmp", own);
+  return directories;
 }
 
 void sweep(const std::string& directory) {
@@ -168,13 +189,25 @@ void LocalListener::close() {
 }
 
 Result<std::string> own_socket_path(std::string_view node) {
-  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
-  const std::string directory = runtime != nullptr && *runtime == '/'
-                                    ? fmt::format("{}/square", runtime)
-                                    : fmt::format("/tmp/square-{}", geteuid());
-  SQUARE_RETURN_IF_ERROR(check_private(directory));
-  sweep(directory);
-  return fmt::format("{}/{}", directory, file_name_of(node));
+  const std::string name = file_name_of(node);
+  std::vector<std::string> reasons;
+  StatusCode code = StatusCode::kUnavailable;
+  for (const std::string& directory : private_directories()) {
+    std::string path = fmt::format("{}/{}", directory, name);
+    Status usable = address_of(path).status();
+    if (usable.is_ok()) usable = check_private(directory);
+    if (usable.is_ok()) {
+      sweep(directory);
+      return path;
+    }
+    reasons.push_back(usable.message());
+    if (usable.code() == StatusCode::kPermissionDenied) code = usable.code();
+  }
+  return Status(code,
+                fmt::format("no folder can hold the gateway's socket: {}. Set XDG_RUNTIME_DIR or TMPDIR "
+                            "to a folder that this user can write to, or name the socket's path "
+                            "(`square node --gateway PATH`, serve_gateway(path))",
+                            fmt::join(reasons, "; ")));
 }
 
 Result<FileDescriptor> connect_local(const std::string& path, Duration timeout) {

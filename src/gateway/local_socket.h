@@ -40,9 +40,9 @@ class LocalListener {
   std::uint64_t number_ = 0;  // of its inode
 };
 
-// A path that no other gateway has, in a directory that is this user's alone: of $XDG_RUNTIME_DIR, or of
-// /tmp. Sockets there of gateways that are no more are removed. Errors: PERMISSION_DENIED where the directory
-// is somebody else's, UNAVAILABLE.
+// A path that no other gateway has, in the first directory that this user alone can use: in $XDG_RUNTIME_DIR,
+// $TMPDIR or /tmp. Removes sockets there that ended gateways have left. Errors, with the reason for each
+// directory: PERMISSION_DENIED where one is not this user's alone, else UNAVAILABLE.
 Result<std::string> own_socket_path(std::string_view node);
 
 // Blocks for `timeout` at most. The socket does not block. Errors: UNAVAILABLE naming the path and the

@@ -2,7 +2,6 @@
 
 import json
 import statistics
-import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from square._core import Policy, Scenario
 from square.errors import DataLossError, FailedPreconditionError
 from square.run.ranks import Ranks
 from square.run.sites import Sites
+from square.temporary import temporary_folder
 
 ROUNDS = 3
 FLOAT_BYTES = 4
@@ -30,7 +30,7 @@ def run(scenario: Scenario, backend: str, operation: str) -> float:
     members = [node.name for node in scenario.topology.nodes]
     (wish,) = scenario.collectives
     served = Scenario(scenario.topology, Policy("exact"), name="sites")
-    with tempfile.TemporaryDirectory(prefix="square-ranks-") as folder, Sites(scenario.topology) as sites:
+    with temporary_folder("square-ranks-") as folder, Sites(scenario.topology) as sites:
         script = ["-P", "-m", "square.bench.torch_rank", backend, operation]
         script += [str(wish.size_bytes // FLOAT_BYTES), str(ROUNDS), folder]
         with sites.controller(served) as controller, Ranks(sites, members, script, controller) as ranks:

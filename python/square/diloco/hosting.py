@@ -17,6 +17,7 @@ from square import hosts, ps
 from square.diloco.outer import Nesterov
 from square.errors import SquareError, UnavailableError
 from square.ps import Master, Server, Status, ask
+from square.temporary import temporary_folder
 from square.torch.process_group import ProcessGroup
 
 _log = logging.getLogger("square.diloco")
@@ -172,7 +173,7 @@ class Host:
         if self._rank >= self._terms.servers:
             return False
         if self._snapshots is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="square-diloco-")
+            self._temporary = temporary_folder("square-diloco-")
         folder = Path(self._temporary.name) if self._temporary else self._snapshots
         assert folder is not None
         name = f"server{self._rank}"

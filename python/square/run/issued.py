@@ -1,11 +1,11 @@
 """Identities for the processes of one run, which does not outlive it."""
 
 import hashlib
-import tempfile
 from datetime import timedelta
 from pathlib import Path
 
 from square._core import Authority
+from square.temporary import temporary_folder
 
 _DOMAIN = "run.square"
 _LIFE = timedelta(days=30)
@@ -15,7 +15,7 @@ class Issued:
     """An authority in a directory of its own. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._root = tempfile.TemporaryDirectory(prefix="square-identities-")
+        self._root = temporary_folder("square-identities-")
         self._authority = Authority.create(Path(self._root.name) / "authority", _DOMAIN)
         self._folders: dict[tuple[str, str], str] = {}
 

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from square.errors import AbortedError, DeadlineExceededError
 from square.run import namespaces, wiring
 from square.run.processors import ProcessorUse
 from square.run.sites import Sites
+from square.temporary import temporary_folder
 
 ANSWER_SECONDS = 60.0
 POLL_SECONDS = 0.05
@@ -34,7 +34,7 @@ class LiveOverlay:
         self._capacities = {(link.from_node, link.to_node): link.capacity_bps for link in topology.links}
         self._sites = Sites(topology)
         self._names = [node.name for node in topology.nodes]
-        self._folder = tempfile.TemporaryDirectory(prefix="square-live-")
+        self._folder = temporary_folder("square-live-")
         self._controller: Controller | None = None
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._lock = threading.Lock()  # of what readers write: what follows
