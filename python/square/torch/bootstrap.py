@@ -1,30 +1,28 @@
 """How the ranks of a group find one another and one controller, through the store of torch.
 
-Every rank puts up a card. Rank 0 reads all of them, decides who is on which node and under which
-controller (its own, if nobody names one), and puts up the layout. The first rank of each host joins as a
+Every rank puts up a card. Rank 0 reads all of them, decides which rank is on which node and under which
+controller (its own, if no rank names one), and publishes the layout. The first rank of each host joins as a
 node, opens a gateway if others need it, and the rest of the host attaches to that.
 """
 
-import json
 import os
 import secrets
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 
 import square
 from square import hosts
 from square.planning import with_policy
 from square.torch import presence
+from square.torch.agreement import Agreement, SupersededError, agree
 from square.torch.compression import DEFAULT_COMPRESSION
 from square.torch.options import DEFAULT_ALGORITHM, Options, login_name
 from square.torch.own_identity import believing, own_identity
+from square.torch.rendezvous import Rendezvous
 from square.torch.site import ATTACH_SECONDS, SITES, Site, is_lone, lone_key
-
-# Who waits for several ranks looks so often whether one has said what went wrong.
-LOOK_TIME = timedelta(seconds=2)
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ class Card:
 
     def key(self, controller: str) -> str:
         """Under which address the rank's process keeps its site."""
-        return f"gateway {self.gateway}" if self.gateway else controller
+        return _site_key(self.gateway, controller)
 
 
 @dataclass(frozen=True)
@@ -110,122 +108,78 @@ class Terms:
     redundancy: int
 
 
-class Rendezvous:
-    """One meeting of all ranks of a group in a store, which may have seen earlier meetings."""
+def join(
+    meeting: Rendezvous,
+    group: str,
+    given: Any,
+    register: Callable[[Site, Layout], square.Communicator],
+) -> tuple[Site, Layout, square.Communicator]:
+    """Finds or makes this process's site, and registers there; every rank of the group calls it, with its
+    Options or None.
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: Any) -> None:
-        self._store = store
-        self._timeout = timeout
-        self.rank = rank
-        self.size = size
-        # Nobody leaves a meeting before all have come, so arrivals tell meetings apart.
-        self._prefix = f"square/{(store.add('square/arrivals', 1) - 1) // size}"
-
-    def put(self, key: str, value: Any) -> None:
-        self._store.set(f"{self._prefix}/{key}", json.dumps(value))
-
-    def get(self, key: str) -> Any:
-        """Waits for it. Raises what the rank that should put it raised."""
-        return self.get_all([key])[0]
-
-    def get_all(self, keys: list[str]) -> list[Any]:
-        """As get(), of several at once."""
-        names = [f"{self._prefix}/{key}" for key in keys]
-        self._wait(keys, names)
-        if len(names) > 1 and self._store.has_extended_api():
-            texts = self._store.multi_get(names)
-        else:
-            texts = [self._store.get(name) for name in names]
-        return [self._checked(text) for text in texts]
-
-    def _wait(self, keys: list[str], names: list[str]) -> None:
-        """Until all are there, or one of them says what went wrong: then the others may never come."""
-        end = time.monotonic() + self._timeout.total_seconds()
-        while True:
-            begun = time.monotonic()
-            patience = min(LOOK_TIME.total_seconds(), max(0.001, end - begun))
-            try:
-                self._store.wait(names, timedelta(seconds=patience))
-                return
-            except RuntimeError as error:
-                # Sooner than it was asked to wait: whoever has the store is gone.
-                is_gone = time.monotonic() < begun + patience / 2
-                if not is_gone:
-                    self._raise_errors([key for key in keys if self.has(key)])
-                if is_gone or time.monotonic() >= end:
-                    why = self._why_missing(keys)
-                    raise RuntimeError(f"square: rank {self.rank} {why}: {error}") from error
-
-    def _raise_errors(self, keys: list[str]) -> None:
-        for key in keys:
-            self._checked(self._store.get(f"{self._prefix}/{key}"))
-
-    @staticmethod
-    def _checked(text: bytes) -> Any:
-        value = json.loads(text)
-        if isinstance(value, dict) and "error" in value:
-            raise RuntimeError(f"square: {value['error']}")
-        return value
-
-    def has(self, key: str) -> bool:
-        """Whether it was put; does not wait."""
-        return bool(self._store.check([f"{self._prefix}/{key}"]))
-
-    def count(self, key: str, amount: int) -> int:
-        """Adds to a counter and returns it; does not wait."""
-        return int(self._store.add(f"{self._prefix}/{key}", amount))
-
-    def _why_missing(self, keys: list[str]) -> str:
-        """Every rank puts up its card first, so that cards tell who has come."""
-        try:
-            missing = [rank for rank in range(self.size) if not self.has(f"card/{rank}")]
-            key = next((key for key in keys if not self.has(key)), keys[0])
-        except RuntimeError:
-            return f"cannot get {keys[0]!r} from the store: whoever has the store is gone"
-        if missing:
-            have = "has" if len(missing) == 1 else "have"
-            return f"waits in vain: rank {', '.join(map(str, missing))} {have} not come"
-        owner = key.rpartition("/")[2]
-        return f"waits in vain for {key!r} of rank {owner if owner.isdecimal() else 0}"
-
-    def fail(self, key: str, error: Exception) -> None:
-        """Puts why there is no such value; get() raises it on every rank that asks."""
-        self.put(key, {"error": f"rank {self.rank}: {error}"})
-
-
-def join(meeting: Rendezvous, group: str, given: Any) -> tuple[Site, Layout]:
-    """Finds or makes this process's site; every rank of the group calls it with its Options or None.
-
-    Raises ValueError and TypeError for options that cannot be, RuntimeError for what another rank met
-    with, and the errors of square. Blocks for the meeting's timeout at most at each step.
+    Raises ValueError and TypeError for options that cannot be, RuntimeError for what another rank met with
+    and for ranks that do not come, errors of square, those of `register`. Blocks for the timeout at
+    most at each step.
     """
-    try:
-        options = Options.resolve(given)
-        card = _own_card(options)
-    except Exception as error:
-        # The first rank waits for every card, the others for what it decides.
-        meeting.fail(f"card/{meeting.rank}" if meeting.rank > 0 else "layout", error)
-        raise
-    meeting.put(f"card/{meeting.rank}", vars(card))
+    options = given
+
+    def make_card() -> dict[str, Any]:
+        nonlocal options
+        options = Options.resolve(options)
+        return vars(_own_card(options))
+
+    def attend(agreement: Agreement) -> tuple[Site, Layout, square.Communicator]:
+        return _join_once(meeting, agreement, group, options, register)
+
+    return agree(meeting, make_card, attend, _may_live)
+
+
+def _join_once(
+    meeting: Rendezvous,
+    agreement: Agreement,
+    group: str,
+    options: Options,
+    register: Callable[[Site, Layout], square.Communicator],
+) -> tuple[Site, Layout, square.Communicator]:
+    """As join(). Raises SupersededError where another meeting has taken this one's place."""
     own: Site | None = None
     if meeting.rank == 0:
-        layout, own = _decide(meeting, group, options)
+        layout, own = _decide(agreement.gather(), group, options)
+        agreement.announce(vars(layout))
     else:
-        layout = Layout(**meeting.get("layout"))
+        layout = Layout(**agreement.layout())
+        places = zip(layout.hosts, layout.marks, strict=True)
+        agreement.know([{"host": host, "mark": mark} for host, mark in places])
         if layout.fingerprints:
             believing(layout.fingerprints)  # also where this process's site is there already
+    key = _site_key(options.gateway or "", layout.controller)
     site: Site | None = None
     try:
-        site = SITES.acquire(card.key(layout.controller), lambda: own or _open(meeting, layout, options))
+        site = SITES.acquire(key, lambda: own or _open(meeting, layout, options))
         _publish(meeting, layout, site)
         # Only a gateway's own processes know its node's name.
         names = [name or str(meeting.get(f"node/{rank}")) for rank, name in enumerate(layout.nodes)]
-    except Exception as error:
-        _publish_failure(meeting, layout, error)
-        if site is not None:
-            SITES.release(site)
+        found, complete = site, replace(layout, nodes=names)
+        return site, complete, agreement.settle(lambda: register(found, complete))
+    except BaseException as error:
+        try:
+            if isinstance(error, Exception) and not isinstance(error, SupersededError):
+                agreement.doubt(error)
+                _publish_failure(meeting, layout, error)
+        finally:
+            if site is not None:
+                SITES.release(site)
         raise
-    return site, replace(layout, nodes=names)
+
+
+def _site_key(gateway: str, controller: str) -> str:
+    return f"gateway {gateway}" if gateway else controller
+
+
+def _may_live(card: dict[str, Any]) -> bool:
+    """Whether the process that has put up the card may be there, which is known on its own host only."""
+    is_near = card.get("host") == hosts.host_key() and bool(card.get("mark"))
+    return not is_near or presence.is_there(card["mark"])
 
 
 def _own_card(options: Options) -> Card:
@@ -250,43 +204,34 @@ def _certified_name(options: Options) -> str:
     return (square.Identity(options.identity).name or "").rpartition("/")[2]
 
 
-def _decide(meeting: Rendezvous, group: str, options: Options) -> tuple[Layout, Site | None]:
-    """The layout, and rank 0's site where it comes with an embedded controller."""
+def _decide(texts: list[dict[str, Any]], group: str, options: Options) -> tuple[Layout, Site | None]:
+    """The layout for ranks with these cards, and rank 0's site where it comes with an embedded controller."""
     own: Site | None = None
     tenant = options.tenant or login_name()
-    try:
-        keys = [f"card/{rank}" for rank in range(meeting.size)]
-        cards = [Card(**card) for card in meeting.get_all(keys)]
-        controller = _controller_of(cards)
-        if not controller and not all(card.gateway for card in cards):
-            own = _found_overlay(options, tenant, cards)
-            controller = own.key
-        nodes, leaders = _assign(cards, controller, is_shared=own is None)
-        name = f"torch/{secrets.token_hex(8)}/{group}"
-        layout = Layout(
-            group=name,
-            tenant=tenant,
-            algorithm=options.algorithm or DEFAULT_ALGORITHM,
-            compression=str(options.compression or DEFAULT_COMPRESSION),
-            controller=controller,
-            fingerprints=_fingerprints(
-                cards, own.identity if own is not None else SITES.identity(controller)
-            ),
-            nodes=nodes,
-            leaders=leaders,
-            hosts=[card.host for card in cards],
-            marks=[card.mark for card in cards],
-            owners=[_is_node(card, controller, leaders[rank] == rank) for rank, card in enumerate(cards)],
-            keeper=0 if own is not None else _keeper(cards, controller),
-            # Now rather than after the layout: that would be another turn of the store.
-            gateway=own.gateway if own is not None and leaders.count(0) > 1 else "",
-            weight=own.weight if own is not None else SITES.weight(controller),
-            redundancy=options.redundancy or 0,
-        )
-    except Exception as error:
-        meeting.fail("layout", error)
-        raise
-    meeting.put("layout", vars(layout))
+    cards = [Card(**text) for text in texts]
+    controller = _controller_of(cards)
+    if not controller and not all(card.gateway for card in cards):
+        own = _found_overlay(options, tenant, cards)
+        controller = own.key
+    nodes, leaders = _assign(cards, controller, is_shared=own is None)
+    layout = Layout(
+        group=f"torch/{secrets.token_hex(8)}/{group}",
+        tenant=tenant,
+        algorithm=options.algorithm or DEFAULT_ALGORITHM,
+        compression=str(options.compression or DEFAULT_COMPRESSION),
+        controller=controller,
+        fingerprints=_fingerprints(cards, own.identity if own is not None else SITES.identity(controller)),
+        nodes=nodes,
+        leaders=leaders,
+        hosts=[card.host for card in cards],
+        marks=[card.mark for card in cards],
+        owners=[_is_node(card, controller, leaders[rank] == rank) for rank, card in enumerate(cards)],
+        keeper=0 if own is not None else _keeper(cards, controller),
+        # Now rather than after the layout: that would be another turn of the store.
+        gateway=own.gateway if own is not None and leaders.count(0) > 1 else "",
+        weight=own.weight if own is not None else SITES.weight(controller),
+        redundancy=options.redundancy or 0,
+    )
     return layout, own
 
 

@@ -13,11 +13,12 @@ import torch
 
 import square
 from square.torch import fork
-from square.torch.bootstrap import Layout, Rendezvous, Terms, join, meet_again
+from square.torch.bootstrap import Layout, Terms, join, meet_again
 from square.torch.compression import Compressor
 from square.torch.departure import FAILED_LEAVE_SECONDS, LEAVE_SECONDS, Departure
 from square.torch.profiling import traced
 from square.torch.refounding import refound
+from square.torch.rendezvous import Rendezvous
 from square.torch.roll_call import ROLL_CALLS, Overlay, Place, RollCall
 from square.torch.site import SITES, Site, is_lone
 from square.torch.work import Member, Work
@@ -43,12 +44,20 @@ class Calls:
     Raises ValueError, RuntimeError or an error of square where the group cannot be made.
     """
 
-    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta, name: str, options: Any) -> None:
+    def __init__(
+        self,
+        store: Any,
+        rank: int,
+        size: int,
+        timeout: timedelta,
+        name: str,
+        options: Any,
+        members: Sequence[int] = (),
+    ) -> None:
         fork.check()
-        meeting = Rendezvous(store, rank, size, timeout)
-        site, layout = join(meeting, name, options)
-        try:
-            communicator = _patiently(
+
+        def register(site: Site, layout: Layout) -> square.Communicator:
+            return _patiently(
                 lambda: square.Communicator(
                     site.host,
                     layout.group,
@@ -60,9 +69,9 @@ class Calls:
                     redundancy=layout.redundancy,
                 )
             )
-        except BaseException:
-            SITES.release(site)
-            raise
+
+        meeting = Rendezvous(store, rank, size, timeout, members)
+        site, layout, communicator = join(meeting, name, options, register)
         self._begin(Member(name, rank), timeout, meeting, site, layout, communicator)
 
     @classmethod

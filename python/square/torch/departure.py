@@ -3,7 +3,7 @@
 import contextlib
 import time
 
-from square.torch.bootstrap import Rendezvous
+from square.torch.rendezvous import Rendezvous
 
 # How long a process waits for the others of its groups before it leaves the overlay.
 LEAVE_SECONDS = 10.0

@@ -2,9 +2,7 @@
 
 import time
 
-from square.torch.bootstrap import Rendezvous
-
-_PAUSE_SECONDS = 0.005
+from square.torch.rendezvous import Rendezvous
 
 
 def meet(meeting: Rendezvous, number: int, seconds: float, wait_all_ranks: bool) -> None:
@@ -52,8 +50,4 @@ def meet(meeting: Rendezvous, number: int, seconds: float, wait_all_ranks: bool)
 
 
 def _arrives(meeting: Rendezvous, key: str, deadline: float) -> bool:
-    while meeting.count(key, 0) == 0:
-        if time.monotonic() >= deadline:
-            return False
-        time.sleep(_PAUSE_SECONDS)
-    return True
+    return meeting.poll(lambda: meeting.has(key), deadline)

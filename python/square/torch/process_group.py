@@ -264,5 +264,6 @@ def create(backend_options: Any, options: Any) -> ProcessGroup:
     """
     store, rank, size = backend_options.store, backend_options.group_rank, backend_options.group_size
     name = backend_options.group_id
-    calls = Calls(store, rank, size, backend_options.timeout, name, options)
+    members = list(backend_options.global_ranks_in_group)  # none for the default group
+    calls = Calls(store, rank, size, backend_options.timeout, name, options, members)
     return ProcessGroup(store, rank, size, calls)

@@ -3,8 +3,6 @@
 import os
 import pwd
 import threading
-import time
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import ranks
 import square
 import torch
 from square import hosts
-from square.torch.bootstrap import LOOK_TIME, Card, Rendezvous, _assign
+from square.torch.bootstrap import Card, _assign
 from square.torch.options import Options, login_name
 from torch import distributed as dist
 
@@ -240,13 +238,3 @@ def use_device_names(rank: int, size: int) -> None:
 
 def test_the_backend_may_be_named_for_a_device() -> None:
     ranks.run(use_device_names, 2, backend="cpu:square")
-
-
-def test_an_error_is_told_though_another_rank_never_comes() -> None:
-    store = dist.HashStore()
-    first, second = (Rendezvous(store, rank, 3, timedelta(seconds=60)) for rank in range(2))
-    second.fail("card/1", ValueError("no such tenant"))
-    begun = time.monotonic()
-    with pytest.raises(RuntimeError, match="rank 1: no such tenant"):
-        first.get_all(["card/1", "card/2"])
-    assert time.monotonic() - begun < 5 * LOOK_TIME.total_seconds()
