@@ -20,7 +20,6 @@ import tempfile
 import time
 import unittest
 from contextlib import redirect_stderr
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -72,24 +71,15 @@ def put_in_place(backend: str) -> None:
     from torch import distributed
     from torch.distributed import distributed_c10d
 
-    init, barrier = distributed.init_process_group, distributed.monitored_barrier
+    init = distributed.init_process_group
 
     def init_process_group(*args: Any, **kwargs: Any) -> Any:
         if kwargs.get("backend") == "gloo":
             kwargs["backend"] = backend
         return init(*args, **kwargs)
 
-    def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bool = False) -> Any:
-        # torch lets only Gloo's name through.
-        target = group or distributed_c10d._get_default_group()
-        if getattr(target, "_get_backend_name", str)() != backend:
-            return barrier(group, timeout, wait_all_ranks)
-        limit = timedelta(seconds=timeout) if isinstance(timeout, float) else timeout
-        return target.monitored_barrier(limit, wait_all_ranks=wait_all_ranks)
-
     for module in (distributed, distributed_c10d):
         module.init_process_group = init_process_group
-        module.monitored_barrier = monitored_barrier
 
 
 def run_here(backend: str, only: str, result: Path, verbose: bool) -> None:

@@ -152,8 +152,12 @@ class Calls:
             raise self.error(operation, error) from error
         work = Work(operation, self.who, parts, result, finish, keep)
         self._keep(work)
-        self._recent.append(work)
+        self.remember(work)
         return work
+
+    def remember(self, work: Work) -> None:
+        """Keeps a work that C++ may wait for, as long as RECENT_WORKS says."""
+        self._recent.append(work)
 
     def next_barrier(self) -> int:
         """Counts the group's monitored barriers."""

@@ -44,7 +44,9 @@ class Operations:
         self, operation: str, works: Sequence[Work], result: Any, finish: Callable[[], None] = lambda: None
     ) -> Work:
         """One work for all of these, with the first failure; `finish` runs after the success of all."""
-        return Work.joined(operation, self._calls.who, works, result, finish)
+        work = Work.joined(operation, self._calls.who, works, result, finish)
+        self._calls.remember(work)
+        return work
 
     def done(self, operation: str, result: Any) -> Work:
         """A work that is over."""
@@ -106,14 +108,14 @@ class Operations:
                 result,
             )
         staging = staging or Staging()
-        reduction = Reduction(operation, tensor.dtype)
+        reduction = Reduction(operation, tensor.dtype, self.size)
         if compressor and compressor.applies_to(tensor, reduction):
             return self._compressed_all_reduce(compressor, tensor, reduction, timeout, result, staging)
         if reduction.scales:
             source = staging.input(reduction.scaled(tensor))
             output = staging.output(tensor)
         else:
-            source, output = staging.in_place(tensor), None
+            source, output = staging.in_place(tensor, reduction.finish), None
         return self._start(
             "all_reduce",
             lambda to, seconds: [
@@ -154,7 +156,7 @@ class Operations:
         return self._start("all_reduce", begin, timeout, result, staging, finish=finish)
 
     def reduce(self, tensor: Any, operation: Any, root: int, timeout: Timeout) -> Work:
-        reduction = Reduction(operation, tensor.dtype)
+        reduction = Reduction(operation, tensor.dtype, self.size)
         is_root = root == self.rank
         staging = Staging()
         output = None
@@ -162,7 +164,7 @@ class Operations:
             source = staging.input(reduction.scaled(tensor))
             output = staging.output(tensor) if is_root else None
         else:
-            source = staging.in_place(tensor) if is_root else staging.input(tensor)
+            source = staging.in_place(tensor, reduction.finish) if is_root else staging.input(tensor)
         return self._start(
             "reduce",
             lambda to, seconds: [
@@ -250,8 +252,8 @@ class Operations:
         if cuda.is_cut(output):
             return self._reduce_scatter_in_chunks(output, parts, operation, timeout)
         staging = Staging()
-        reduction = Reduction(operation, output.dtype)
-        target = staging.output(output)
+        reduction = Reduction(operation, output.dtype, self.size)
+        target = staging.output(output, reduction.finish)
         source = staging.inputs([reduction.scaled(part) for part in parts])
         return self._start_reduce_scatter(source, target, reduction, timeout, output, staging)
 
@@ -262,8 +264,9 @@ class Operations:
             parts = list(data.detach().reshape(-1).split(output.numel()))
             return self._reduce_scatter_in_chunks(output, parts, operation, timeout)
         staging = Staging()
-        reduction = Reduction(operation, output.dtype)
-        target, source = staging.output(output), staging.input(reduction.scaled(data))
+        reduction = Reduction(operation, output.dtype, self.size)
+        target = staging.output(output, reduction.finish)
+        source = staging.input(reduction.scaled(data))
         return self._start_reduce_scatter(source, target, reduction, timeout, output, staging)
 
     def _reduce_scatter_in_chunks(

@@ -266,4 +266,7 @@ def create(backend_options: Any, options: Any) -> ProcessGroup:
     name = backend_options.group_id
     members = list(backend_options.global_ranks_in_group)  # none for the default group
     calls = Calls(store, rank, size, backend_options.timeout, name, options, members)
-    return ProcessGroup(store, rank, size, calls)
+    group = ProcessGroup(store, rank, size, calls)
+    # ShardedTensor gathers on the first kind listed here beside the CPU, even where there is no such device.
+    distributed.Backend.backend_capability[NAME] = [device.type for device in group._device_types]
+    return group

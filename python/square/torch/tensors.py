@@ -79,21 +79,33 @@ def check(tensor: Any) -> None:
         raise ValueError(f"square moves tensors on cpu and cuda, not on {tensor.device}")
 
 
+Change = Callable[[Any], None]
+
+
 class Staging:
-    """Buffers for the tensors of one operation; finish() copies results to where they belong."""
+    """Buffers for the tensors of one operation; finish() copies results to where they belong.
+
+    A `change` is applied to a result on the CPU, before it is copied.
+    """
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
+        self._changes: list[Callable[[], None]] = []
         self._copies: list[Callable[[], None]] = []
 
     def input(self, tensor: Any) -> Buffer:
         return view(self._host(tensor, reads=True, writes=False))
 
-    def output(self, tensor: Any) -> Buffer:
-        return view(self._host(tensor, reads=False, writes=True))
+    def output(self, tensor: Any, change: Change | None = None) -> Buffer:
+        return self._result(self._host(tensor, reads=False, writes=True), change)
 
-    def in_place(self, tensor: Any) -> Buffer:
-        return view(self._host(tensor, reads=True, writes=True))
+    def in_place(self, tensor: Any, change: Change | None = None) -> Buffer:
+        return self._result(self._host(tensor, reads=True, writes=True), change)
+
+    def _result(self, host: Any, change: Change | None) -> Buffer:
+        if change is not None:
+            self._changes.append(lambda: change(host.detach()))
+        return view(host)
 
     def inputs(self, tensors: Sequence[Any]) -> list[Buffer]:
         return [self.input(tensor) for tensor in tensors]
@@ -117,10 +129,11 @@ class Staging:
         return flat
 
     def finish(self) -> None:
-        """Copies what did not go where it belongs. Call it once, after success."""
+        """Changes results, then copies those that are not where they belong. Call it once, after success."""
         with torch.no_grad():
-            for copy in self._copies:
-                copy()
+            for step in self._changes + self._copies:
+                step()
+        self._changes.clear()
         self._copies.clear()
 
     def _host(self, tensor: Any, *, reads: bool, writes: bool) -> Any:

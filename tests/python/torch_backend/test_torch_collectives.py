@@ -9,6 +9,7 @@ import ranks
 import torch
 from torch import distributed as dist
 from torch.distributed import ReduceOp
+from torch.distributed import _functional_collectives as functional
 
 SIZE = 3
 TYPES = ["float16", "bfloat16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64", "bool"]
@@ -82,9 +83,76 @@ def average_and_scale(rank: int, size: int) -> None:
     dist.reduce_scatter_tensor(output, torch.full((2 * size,), float(rank)), factor)
     assert torch.equal(output, torch.full((2,), sum(range(size)) / 2))
 
+    # A factor that is a tensor does not decide the type.
+    halves = torch.full((10,), float(rank), dtype=torch.float16)
+    dist.all_reduce(halves, dist._make_nccl_premul_sum(torch.tensor([0.5])))
+    assert torch.equal(halves, torch.full((10,), sum(range(size)) / 2, dtype=torch.float16))
+
 
 def test_average_and_scaled_sum() -> None:
     ranks.run(average_and_scale, SIZE)
+
+
+def whole_numbers(rank: int, dtype: str) -> list[int]:
+    """Six that a sum over ranks carries out of the type, rounds and makes negative."""
+    bits = torch.iinfo(getattr(torch, dtype)).bits
+    if dtype.startswith("u"):
+        return [0, rank, 7 * rank + 1, 2**bits - 1 - rank, 2 ** (bits - 1), 2**bits // 3 + 1]
+    return [0, rank, -7 * rank - 1, 2 ** (bits - 1) - 1 - rank, -(2 ** (bits - 1)), -(2**bits) // 7 - 1]
+
+
+def average_in_type(numbers: tuple[int, ...], dtype: str) -> int:
+    """As NCCL does it: a sum that wraps around, and a quotient rounded towards zero."""
+    bits = torch.iinfo(getattr(torch, dtype)).bits
+    total = sum(numbers) % 2**bits
+    if not dtype.startswith("u") and total >= 2 ** (bits - 1):
+        total -= 2**bits
+    return abs(total) // len(numbers) * (-1 if total < 0 else 1)
+
+
+def average_whole_numbers(rank: int, size: int) -> None:
+    for dtype in ("uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"):
+        numbers = [whole_numbers(r, dtype) for r in range(size)]
+        expected = [average_in_type(of_all, dtype) for of_all in zip(*numbers, strict=True)]
+        own, part = torch.tensor(numbers[rank], dtype=getattr(torch, dtype)), 6 // size
+        own_part = expected[rank * part : (rank + 1) * part]
+        tensor = own.clone()
+        dist.all_reduce(tensor, ReduceOp.AVG)
+        assert tensor.tolist() == expected, dtype
+        wide = own.reshape(2, 3).t().clone(memory_format=torch.preserve_format)
+        assert not wide.is_contiguous()
+        dist.all_reduce(wide, ReduceOp.AVG)
+        assert wide.t().reshape(-1).tolist() == expected, (dtype, "not contiguous")
+        tensor = own.clone()
+        dist.reduce(tensor, 1, ReduceOp.AVG)
+        assert tensor.tolist() == (expected if rank == 1 else numbers[rank]), (dtype, "reduce")
+        output = torch.empty(part, dtype=own.dtype)
+        dist.reduce_scatter_tensor(output, own, ReduceOp.AVG)
+        assert output.tolist() == own_part, (dtype, "reduce_scatter_tensor")
+        output = torch.empty(part, dtype=own.dtype)
+        dist.reduce_scatter(output, list(own.clone().split(part)), ReduceOp.AVG)
+        assert output.tolist() == own_part, (dtype, "reduce_scatter")
+        tensors = [own.clone(), own.clone().view(2, 3), torch.full((2,), rank + 1.0)]
+        options = dist.AllreduceCoalescedOptions()
+        options.reduceOp = ReduceOp.AVG
+        dist.group.WORLD.allreduce_coalesced(tensors, options).wait()
+        assert tensors[0].tolist() == tensors[1].view(-1).tolist() == expected, (dtype, "coalesced")
+        assert tensors[2].tolist() == [(size + 1) / 2] * 2
+        with dist._coalescing_manager():
+            tensor = own.clone()
+            dist.all_reduce(tensor, ReduceOp.AVG)
+        assert tensor.tolist() == expected, (dtype, "coalescing manager")
+        got = functional.all_reduce(own.clone(), "avg", dist.group.WORLD)
+        assert got.tolist() == expected, (dtype, "functional all_reduce")
+        got = functional.reduce_scatter_tensor(own.clone(), "avg", 0, dist.group.WORLD)
+        assert got.tolist() == own_part, (dtype, "functional reduce_scatter")
+    tensor = torch.tensor(4 + rank)
+    dist.all_reduce(tensor, ReduceOp.AVG)
+    assert tensor.item() == 5
+
+
+def test_averages_of_whole_numbers_are_those_of_nccl() -> None:
+    ranks.run(average_whole_numbers, SIZE)
 
 
 def move_everything(rank: int, size: int) -> None:
@@ -315,7 +383,13 @@ def test_sparse_sums() -> None:
 def misuse(rank: int, size: int) -> None:
     with pytest.raises(ValueError, match="makes no sense"):
         dist.group.WORLD.allreduce([torch.ones(2, dtype=torch.complex64)], op=ReduceOp.MAX)
-    for operation, dtype in [(ReduceOp.AVG, torch.int64), (ReduceOp.BXOR, torch.float32)]:
+    scaled_sum = dist._make_nccl_premul_sum(0.5)
+    for operation, dtype in [
+        (ReduceOp.AVG, torch.bool),
+        (ReduceOp.BXOR, torch.float32),
+        (scaled_sum, torch.int32),
+        (scaled_sum, torch.bool),
+    ]:
         with pytest.raises(ValueError, match="makes no sense"):
             dist.all_reduce(torch.ones(2, dtype=dtype), operation)
     with pytest.raises(ValueError, match="one for each"):

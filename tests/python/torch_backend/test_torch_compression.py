@@ -60,8 +60,8 @@ def test_it_applies_to_large_sums_of_float32() -> None:
         (large.bfloat16(), ops.SUM, False),
         (large.int(), ops.SUM, False),
     ]:
-        assert compressor.applies_to(tensor, Reduction(operation, tensor.dtype)) == applies
-    assert not Compressor("none").applies_to(large, Reduction(ops.SUM, torch.float32))
+        assert compressor.applies_to(tensor, Reduction(operation, tensor.dtype, 2)) == applies
+    assert not Compressor("none").applies_to(large, Reduction(ops.SUM, torch.float32, 2))
 
 
 def test_residuals_are_bounded_in_number() -> None:
