@@ -44,6 +44,7 @@ checksum = $(firstword $(shell cksum < $(1)))
 PACKAGES_DONE := $(STAMPS)/packages-$(call checksum,packaging/debian-packages.txt)
 VENV_DONE := $(VENV)/square-requirements-$(call checksum,pyproject.toml)
 TORCH_DONE := $(VENV)/square-torch-$(call checksum,pyproject.toml)
+FRAMEWORKS_DONE := $(VENV)/square-frameworks-$(call checksum,pyproject.toml)
 PYTHON_DONE := $(VENV)/square-installed
 
 # Directories too: theirs is the time that changes when a file goes away.
@@ -106,6 +107,12 @@ $(TORCH_DONE): $(VENV_DONE)
 	@$(STEP) "torch, for the tests" "check the network and pip's settings, then run make again" \
 	  $(BIN)/python -m pip install --quiet -r $(VENV)/torch-requirements.txt
 	@rm -f $(VENV)/square-torch-* && touch $@
+
+$(FRAMEWORKS_DONE): $(TORCH_DONE)
+	@$(BIN)/python packaging/requirements.py frameworks > $(VENV)/frameworks-requirements.txt
+	@$(STEP) "frameworks, for the tests" "check the network and pip's settings, then run make again" \
+	  $(BIN)/python -m pip install --quiet -r $(VENV)/frameworks-requirements.txt
+	@rm -f $(VENV)/square-frameworks-* && touch $@
 
 build/%/build.ninja: CMakePresets.json | $(PACKAGES_DONE)
 	@$(STEP) "configure $*" "read CMake's message above; 'make clean' starts afresh" cmake --preset $*
@@ -203,7 +210,7 @@ test-long: export SQUARE_SEEDS := 20000
 test-long: export SQUARE_KILLS := 1000
 test-long: export SANITIZED_KILLS := 100
 test-long: export SQUARE_SEALED_BLOCKS := 10000000
-test-long: test sanitize test-torch test-wheel test-bugs fuzz
+test-long: test sanitize $(FRAMEWORKS_DONE) test-torch test-wheel test-bugs fuzz
 
 ## test-bugs: plants each bug that the simulation is to find, some minutes
 .PHONY: test-bugs
