@@ -46,6 +46,7 @@ function(square_messages name out)
     COMMAND ${CMAKE_COMMAND} -E make_directory ${PROJECT_BINARY_DIR}/proto
     COMMAND protobuf::protoc --proto_path=${PROJECT_SOURCE_DIR}/proto --cpp_out=${PROJECT_BINARY_DIR}/proto ${protocol}
     DEPENDS ${protocol} ${PROJECT_SOURCE_DIR}/proto/square/v1/controller.proto
+      ${PROJECT_SOURCE_DIR}/proto/square/v1/links.proto
     COMMENT "Generating the messages of ${name}.proto"
     VERBATIM)
   set_source_files_properties(${generated} PROPERTIES COMPILE_OPTIONS "-w;-fvisibility=hidden")

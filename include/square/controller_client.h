@@ -67,6 +67,8 @@ struct ControllerEvents {
   std::function<void(Epoch epoch, bool moves)> on_activate;
   // A node has left, `in_order`, or neither the controller nor any node has heard of it for a lease.
   std::function<void(const std::string& peer, const std::string& reason, bool in_order)> on_gone;
+  // Others cannot reach that node: it is to be dialled, so that the controller hears whether it is there.
+  std::function<void(const std::string& peer)> on_look;
   // The identity holds what the controller has revoked: links of these peers are to end.
   std::function<void()> on_revoked;
   // Somebody examines the overlay: call `answer` (from any thread, once) with the node's report, JSON as in
@@ -129,10 +131,11 @@ class ControllerClient {
   // operation: collectives share by use. Does not block.
   void note_use(CollectiveId collective, std::uint64_t bytes);
 
-  // Tells the controller that the links from this node to these are broken, and none else, in the place of
-  // what was said before: plans go around them where they can. Said again to whoever takes the controller's
-  // place. Does not block.
-  void report_broken_links(std::vector<std::string> peers);
+  // Tells the controller what is wrong with this node's links, in the place of what was said before: plans
+  // avoid them where they can. The next controller is told again. Does not block.
+  void report_broken_links(LinkTroubles troubles);
+  // A controller is connected that has welcomed this node. Does not block.
+  [[nodiscard]] bool is_connected() const;
 
   // What the node saw of blocks that are audited; lost where there is no connection. Does not block.
   void report_sights(const std::vector<BlockSight>& sights);

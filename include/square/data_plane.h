@@ -135,10 +135,16 @@ class DataPlane {
   static constexpr Duration kLeaveGrace = std::chrono::seconds(2);
   // The nodes that this one has a link with that is up, as of now.
   [[nodiscard]] std::vector<std::string> heard() const;
-  // Calls `report` on the strand with the nodes that the links from this one to are broken: lost, or the peer
-  // silent; now if there are any, and whenever that changes. Plans had better go around them. They go on
-  // being dialled, and are taken back when they have been well for a while.
-  void report_broken_links(std::function<void(std::vector<std::string> peers)> report);
+  // Calls `report` on the strand with what is wrong with this node's links: now if there is anything, and
+  // whenever that changes. Plans had better avoid these links and relays. Broken links are dialled on, and
+  // taken back when they have been well for a while; lossy relays are taken back after a while.
+  // `has_controller`, on the strand: whether a controller hears of it, which says who is gone. Where none
+  // does, a neighbour whose host refuses connections for 3 s is gone.
+  void report_broken_links(std::function<void(LinkTroubles troubles)> report,
+                           std::function<bool()> has_controller = {});
+  // The controller asks whether that node is there: it is dialled, and heard() or a report says what came of
+  // it.
+  void look_for(std::string peer);
 
   // Calls `report` on the strand with what was seen of blocks that are audited, 1,024 of them at a time at
   // the most: compared with what other nodes say it tells who changes blocks.

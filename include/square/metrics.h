@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "square/data_plane.h"
+#include "square/link_report.h"
 
 namespace square {
 
@@ -97,6 +98,7 @@ struct NodeMetrics {
   std::vector<LinkMetrics> links;        // by peer, out before in
   std::vector<SessionMetrics> sessions;  // by id
   std::vector<TenantMetrics> tenants;    // by name
+  LinkTroubles troubles;                 // right now
 };
 
 }  // namespace square

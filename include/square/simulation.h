@@ -21,8 +21,12 @@ struct LinkConditions {
   Duration delay = std::chrono::milliseconds(1);
   Duration jitter{0};
   double loss = 0.0;  // probability that a frame is dropped, each on its own, 0 to 1
+  // The same of frames from its tail alone, whose node loses them: the connection itself is well.
+  double omission = 0.0;
   // Nothing passes: the connection breaks with what is under way, and nobody answers who dials.
   bool is_cut = false;
+  // The same, and its head's host refuses who dials.
+  bool is_refused = false;
   // Nothing passes for a while, and nothing breaks: what is under way waits, and nobody answers who dials.
   bool is_stalled = false;
   // The same of what this end says: what the other says arrives.

@@ -38,6 +38,7 @@ ControllerEvents events_for(DataPlane& node) {
   events.on_gone = [&node](const std::string& peer, const std::string& reason, bool in_order) {
     node.set_gone(peer, reason, in_order);
   };
+  events.on_look = [&node](const std::string& peer) { node.look_for(peer); };
   events.heard = [&node] { return node.heard(); };
   events.measured = [&node] { return node.take_measured(); };
   return events;
@@ -118,9 +119,10 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
         controller->report_sights(sights);
       });
   joined->data_plane().report_broken_links(
-      [controller = joined->parts_->controller.get()](std::vector<std::string> peers) {
-        controller->report_broken_links(std::move(peers));
-      });
+      [controller = joined->parts_->controller.get()](LinkTroubles troubles) {
+        controller->report_broken_links(std::move(troubles));
+      },
+      [controller = joined->parts_->controller.get()] { return controller->is_connected(); });
   return joined;
 }
 

@@ -157,6 +157,7 @@ std::set<std::string> PlanningState::no_relays() const {
 std::set<std::string> PlanningState::missing() const {
   std::set<std::string> nodes = away;
   nodes.insert(silent.begin(), silent.end());
+  nodes.insert(unfit.begin(), unfit.end());
   return nodes;
 }
 

@@ -45,6 +45,8 @@ struct PlanningState {
   std::set<std::string> away = {};
   // Nodes that are connected, and that their neighbours do not hear: as if they were away.
   std::set<std::string> silent = {};
+  // Nodes that are connected and are not to relay for others: they lose blocks, or others cannot reach them.
+  std::set<std::string> unfit = {};
   // Links between nodes that are there, by their ends.
   std::set<LinkName> broken = {};
   // Counts how often topology or policy were set.
@@ -53,12 +55,14 @@ struct PlanningState {
   // Its ids are of the topology as it is now. INVALID_ARGUMENT for an unknown name or link.
   Status set_policy(const PolicySpec& wanted);
   [[nodiscard]] Scenario scenario() const;
-  // Of those away or silent: who is no member of any group, and has no part in any plan; and who is, and only
-  // does not relay for others, under policies that know such nodes.
+  // Of those away, silent or unfit: who is no member of any group, and has no part in any plan; and who is,
+  // and only does not relay for others, under policies that know such nodes.
   [[nodiscard]] std::set<std::string> left_out() const;
   [[nodiscard]] std::set<std::string> no_relays() const;
   // There is something that is planned around where that can be.
-  [[nodiscard]] bool avoids() const { return !away.empty() || !silent.empty() || !broken.empty(); }
+  [[nodiscard]] bool avoids() const {
+    return !away.empty() || !silent.empty() || !unfit.empty() || !broken.empty();
+  }
   // Of the broken links those that collectives can do without.
   [[nodiscard]] std::set<LinkName> avoided_links() const;
   // As scenario(), but with all nodes and links: for want of another way.

@@ -70,6 +70,12 @@ std::vector<std::string> absent_of(const v1::BrokenLinks& report, const Members&
   return absent;
 }
 
+std::shared_ptr<const v1::ControllerEvent> look_event(const std::string& node) {
+  auto event = std::make_shared<v1::ControllerEvent>();
+  event->mutable_look()->set_peer(node);
+  return event;
+}
+
 void log_replanning(const Status& replan) {
   if (replan.is_ok()) return;
   log(LogLevel::kError, "controller", "cannot plan again, the old plan stays: {}", replan.to_string());
@@ -198,7 +204,11 @@ void Coordinator::broken_links(const std::string& node, const NodeLine* line, co
   const std::lock_guard lock(mutex_);
   const TimePoint now = time();
   if (members_.hear(node, line, now) == nullptr) return;
-  const Urgency urgency = links_.note(node, known_of(report, members_, state_.topology), members_, now);
+  const v1::BrokenLinks known = known_of(report, members_, state_.topology);
+  const Urgency urgency = links_.note(node, known, members_, now);
+  const std::set<std::string> unreachable = refused_.unreachable(members_);
+  refused_.note(node, known, now);
+  if (refused_.unreachable(members_) != unreachable) agenda_.note();
   for (const std::string& peer : absent_of(report, members_, state_.topology)) note_away(peer);
   agenda_.note(links_.note_heard(node, now) ? Urgency::kAtOnce : urgency);
   surroundings_.wake();  // somebody may have to say something by then
@@ -271,7 +281,12 @@ void Coordinator::regroup(Regroup asked, Duration patience, RegroupReply reply) 
 
 void Coordinator::refused(const std::string& node, const std::string& address) {
   const std::lock_guard lock(mutex_);
-  if (members_.leave_refused(node, address)) note_departure(node);
+  if (members_.contains(node)) {
+    refused_.note_own(node, time());
+    surroundings_.wake();
+  } else if (members_.leave_refused(node, address)) {
+    note_departure(node);
+  }
 }
 
 PublishedPlanPtr Coordinator::active() const {
@@ -309,6 +324,7 @@ void Coordinator::note_departure(const std::string& node) {
   // Also of who was away before: groups may end by it.
   agenda_.note();
   (void)links_.forget(node);
+  refused_.forget(node);
   if (!open_) return note_away(node);
   // While a group names it, it is in the topology, and relays nothing.
   state_.registry.uses(node) ? note_away(node) : absences_.forget(node);
@@ -344,6 +360,7 @@ std::optional<TimePoint> Coordinator::step() {
 TimePoint Coordinator::next_wake() const {
   TimePoint next = members_.next_end(time() + kLongestSleep);
   next = links_.next_end(absences_.next_end(publication_.next_end(next)));
+  next = refused_.next_end(members_, time(), next);
   if (agenda_.is_urgent()) return std::min(next, members_.return_end(time()).value_or(next));
   if (retry_) next = std::min(next, *retry_);
   if (!agenda_.has_change()) next = measurements_.next_end(next);
@@ -357,6 +374,11 @@ TimePoint Coordinator::next_wake() const {
 void Coordinator::expire(Deferred& deferred) {
   const TimePoint now = time();
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
+  for (const auto& [name, address] : refused_.find_gone(members_, now)) {
+    if (members_.leave_refused(name, address)) note_departure(name);
+  }
+  for (const auto& [asked, name] : refused_.take_questions(members_, now))
+    members_.find(asked)->line->send(look_event(name));
   members_.forget_silent([this](const std::string& name) { return state_.registry.uses(name); });
   const TimePoint next = regroupings_.next_end(requests_.next_end(TimePoint::max()));
   const bool waited_enough = next <= now || (retry_ && *retry_ <= now);
@@ -435,7 +457,7 @@ bool Coordinator::absorb_membership() {
   bool replan = succession_.absorb_departures(state_, members_);
   // A node whose line broke may be dead or cut off: until it comes back, what can go around it does.
   replan = absences_.absorb(state_, gone()) || replan;
-  replan = links_.absorb(state_) || replan;
+  replan = links_.absorb(state_, refused_.unreachable(members_)) || replan;
   return (open_ && open_->update(state_)) || replan;
 }
 

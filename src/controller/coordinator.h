@@ -26,6 +26,7 @@
 #include "controller/node_line.h"
 #include "controller/open_overlay.h"
 #include "controller/publication.h"
+#include "controller/refused_nodes.h"
 #include "controller/regroupings.h"
 #include "controller/requests.h"
 #include "controller/succession.h"
@@ -83,8 +84,9 @@ class Coordinator {
   // least, or with the error.
   void submit(Demand demand, Reply reply);
 
-  // See ControllerClient::regroup(), and Members::leave_refused(). `reply` is called once, within `patience`.
+  // See ControllerClient::regroup(). `reply` is called once, within `patience`.
   void regroup(Regroup asked, Duration patience, RegroupReply reply);
+  // This process was refused at the node's address.
   void refused(const std::string& node, const std::string& address);
   // Of nodes that another controller had these are taken for gone. Call it before any joins.
   void presume_gone(std::set<std::string> nodes) { members_.presume_gone(std::move(nodes)); }
@@ -139,6 +141,7 @@ class Coordinator {
   std::optional<OpenOverlay> open_;  // the topology is made of the nodes that join
   Absences absences_;                // of an open overlay those that have not left
   LinkReports links_;
+  RefusedNodes refused_;
   std::optional<TimePoint> retry_;  // when a change that the store did not take is tried again
   bool is_deposed_ = false;         // another controller has the store
   Publication publication_;

@@ -21,8 +21,17 @@ std::string names_of(const std::set<LinkName>& links) {
 
 v1::BrokenLinks known_of(const v1::BrokenLinks& report, const Members& members, const Topology& topology) {
   v1::BrokenLinks known;
+  const auto is_known = [&](const std::string& peer) {
+    return members.find(peer) != nullptr || topology.find_node(peer).has_value();
+  };
   for (const std::string& peer : report.peers()) {
-    if (members.find(peer) != nullptr || topology.find_node(peer)) known.add_peers(peer);
+    if (is_known(peer)) known.add_peers(peer);
+  }
+  for (const v1::RefusedPeer& refused : report.refused()) {
+    if (is_known(refused.peer())) *known.add_refused() = refused;
+  }
+  for (const v1::LossyRelay& lossy : report.lossy()) {
+    if (is_known(lossy.relay())) *known.add_lossy() = lossy;
   }
   return known;
 }
@@ -34,6 +43,7 @@ Urgency LinkReports::note(const std::string& tail, const v1::BrokenLinks& report
   note_well(tail, peers, now);
   std::erase_if(flaps_, [&](const auto& entry) { return now - entry.second.last > kFlapMemory; });
   Urgency urgency = end_holds(now) ? Urgency::kCanWait : Urgency::kNone;
+  urgency = std::max(urgency, note_lossy(tail, report, members));
   for (const std::string& node : peers) {
     const Member* const member = members.find(node);
     if (node == tail || node.size() > kMaxNodeNameBytes) continue;
@@ -52,6 +62,29 @@ Urgency LinkReports::note(const std::string& tail, const v1::BrokenLinks& report
     head.fault = !is_there ? Fault::kAway : is_heard ? Fault::kLinks : Fault::kAsked;
     head.until = head.fault == Fault::kAsked ? now + kNextWord : TimePoint::max();
   }
+  return urgency;
+}
+
+Urgency LinkReports::note_lossy(const std::string& reporter, const v1::BrokenLinks& report,
+                                const Members& members) {
+  std::map<std::string, bool> told;
+  for (int i = 0; i < std::min(report.lossy_size(), kMaxReportedRelays); ++i) {
+    const v1::LossyRelay& one = report.lossy(i);
+    if (one.relay() != reporter && members.contains(one.relay())) told[one.relay()] = one.is_way();
+  }
+  Urgency urgency = Urgency::kNone;
+  for (auto& [relay, reporters] : lossy_) {
+    if (!told.contains(relay) && reporters.erase(reporter) > 0) urgency = Urgency::kCanWait;
+  }
+  for (const auto& [relay, is_way] : told) {
+    const auto [entry, is_new] = lossy_[relay].insert_or_assign(reporter, is_way);
+    if (!is_new) continue;
+    urgency = Urgency::kAtOnce;
+    log(LogLevel::kWarning, {.component = "controller", .node = relay, .peer = reporter},
+        "node {} says that {} {} loses blocks: plans avoid it, where they can, until {} takes that back",
+        reporter, is_way ? "the way through node" : "relay", relay, reporter);
+  }
+  std::erase_if(lossy_, [](const auto& entry) { return entry.second.empty(); });
   return urgency;
 }
 
@@ -117,6 +150,9 @@ bool LinkReports::forget(const std::string& node) {
   std::erase_if(flaps_,
                 [&](const auto& entry) { return entry.first.first == node || entry.first.second == node; });
   bool is_news = heads_.erase(node) > 0;
+  is_news = lossy_.erase(node) > 0 || is_news;
+  for (auto& [relay, reporters] : lossy_) is_news = reporters.erase(node) > 0 || is_news;
+  std::erase_if(lossy_, [](const auto& entry) { return entry.second.empty(); });
   for (auto& [name, head] : heads_) is_news = head.tails.erase(node) > 0 || is_news;
   std::erase_if(heads_, [](const auto& entry) { return entry.second.tails.empty(); });
   return is_news;
@@ -143,7 +179,7 @@ LinkReports::TimePoint LinkReports::next_end(TimePoint latest) const {
   return latest;
 }
 
-bool LinkReports::absorb(PlanningState& state) const {
+bool LinkReports::absorb(PlanningState& state, const std::set<std::string>& unreachable) const {
   std::set<LinkName> broken;
   std::set<std::string> silent;
   for (const auto& [node, head] : heads_) {
@@ -151,7 +187,14 @@ bool LinkReports::absorb(PlanningState& state) const {
     if (head.fault != Fault::kLinks) continue;
     for (const auto& [tail, until] : head.tails) broken.emplace(tail, node);
   }
-  if (broken == state.broken && silent == state.silent) return false;
+  std::set<std::string> unfit = unreachable;
+  for (const auto& [relay, reporters] : lossy_) {
+    for (const auto& [reporter, is_way] : reporters) {
+      if (!is_way) unfit.insert(relay);
+      if (is_way) broken.insert({{reporter, relay}, {relay, reporter}});
+    }
+  }
+  if (broken == state.broken && silent == state.silent && unfit == state.unfit) return false;
   const auto avoided = [&] {
     std::set<std::string> nodes = state.left_out();
     nodes.merge(state.no_relays());
@@ -160,10 +203,11 @@ bool LinkReports::absorb(PlanningState& state) const {
   const auto before = avoided();
   state.broken = std::move(broken);
   state.silent = std::move(silent);
+  state.unfit = std::move(unfit);
   const auto after = avoided();
   if (before == after) return false;
   log(LogLevel::kInfo, "controller",
-      "plans without nodes that are away or silent: {}; without broken links: {}",
+      "plans without nodes that are away, silent or unfit to relay: {}; without broken links: {}",
       after.first.empty() ? "none" : fmt::format("{}", fmt::join(after.first, ", ")), names_of(after.second));
   return !state.registry.is_empty();
 }

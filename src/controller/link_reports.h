@@ -1,4 +1,5 @@
-// Which links their tails say are broken, and which nodes their neighbours do not hear.
+// Which links their tails say are broken, which nodes their neighbours do not hear, and which relays lose
+// blocks.
 #pragma once
 
 #include <map>
@@ -16,6 +17,8 @@ namespace square::controller {
 
 // More of one node are not believed: it has no more than kMaxBrokenLinks.
 inline constexpr int kMaxReportedLinks = 1'000;
+// Of lossy relays: no more of one node are believed.
+inline constexpr int kMaxReportedRelays = 8;
 // A node that lives says something over its line within so long of the word before, and of a report that a
 // neighbour does not hear it: else it is the node that is silent, not the link.
 inline constexpr Duration kLastWord = std::chrono::seconds(1);
@@ -52,8 +55,9 @@ class LinkReports {
   // When fade() is due; `latest` at the latest.
   [[nodiscard]] TimePoint next_end(TimePoint latest) const;
 
-  // Tells the state what is broken and who is silent. Returns whether that asks for another plan.
-  bool absorb(PlanningState& state) const;
+  // Tells the state what is broken, who is silent, and which nodes are not to relay, `unreachable` among
+  // them. Returns whether that asks for another plan.
+  bool absorb(PlanningState& state, const std::set<std::string>& unreachable = {}) const;
   // A plan of the state is published; `is_whole`: it avoids nothing. Returns whether it avoids a link that
   // the one before did not.
   bool note_published(const PlanningState& state, bool is_whole);
@@ -79,6 +83,8 @@ class LinkReports {
     TimePoint last{};
   };
 
+  [[nodiscard]] Urgency note_lossy(const std::string& reporter, const v1::BrokenLinks& report,
+                                   const Members& members);
   [[nodiscard]] Urgency note_broken(const LinkName& link, TimePoint now);
   [[nodiscard]] Duration hold_of(const LinkName& link) const;
   void note_well(const std::string& tail, const std::set<std::string>& broken, TimePoint now);
@@ -86,7 +92,9 @@ class LinkReports {
 
   std::map<std::string, Head> heads_;
   std::map<LinkName, Flaps> flaps_;  // of links that broke of late
-  std::set<LinkName> avoided_;       // by the plan that was published last
+  // By relay and reporter; whether it is the whole way that begins there.
+  std::map<std::string, std::map<std::string, bool>> lossy_;
+  std::set<LinkName> avoided_;  // by the plan that was published last
 };
 
 }  // namespace square::controller

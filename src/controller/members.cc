@@ -147,6 +147,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   member.lease_end = now + lease_;
   member.heard_at = now;
   member.is_silent = member.is_lagging = false;
+  member.hears.clear();
   log(LogLevel::kInfo, {.component = "controller", .node = name}, "node {} {} at {}", name,
       is_new ? "joined" : "is back", member.address);
   line->send(welcome(lease_));
@@ -176,9 +177,14 @@ Member* Members::hear(const std::string& node, const NodeLine* line, TimePoint n
 }
 
 void Members::note(const std::string& node, const v1::Heartbeat& beat, TimePoint now) {
+  Member& member = members_.at(node);
   const bool has_share = !beat.key_share().empty() && beat.key_share().size() <= trust::kMaxKeyShareBytes;
-  if (has_share) members_.at(node).key_share = beat.key_share();
-  for (const std::string& peer : beat.heard()) hear_of(peer, now);
+  if (has_share) member.key_share = beat.key_share();
+  member.hears.clear();
+  for (const std::string& peer : beat.heard()) {
+    hear_of(peer, now);
+    if (contains(peer)) member.hears.insert(peer);
+  }
 }
 
 void Members::note_silent(const std::string& node) {

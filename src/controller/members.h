@@ -34,7 +34,8 @@ struct Member {
   std::uint32_t standing = 0;
   std::shared_ptr<NodeLine> line;  // null once it broke, until the lease is over
   TimePoint lease_end;
-  TimePoint heard_at;  // over its line
+  TimePoint heard_at;             // over its line
+  std::set<std::string> hears{};  // the nodes, by its last heartbeat
   bool is_silent =
       false;  // its neighbours do not hear it, nor has it said anything here since: no plan waits
   // Plans up to this one are nothing to it: it has had later ones, from an earlier controller.
@@ -155,6 +156,8 @@ class Members {
   [[nodiscard]] std::size_t size() const { return members_.size(); }
   [[nodiscard]] auto begin() { return members_.begin(); }
   [[nodiscard]] auto end() { return members_.end(); }
+  [[nodiscard]] auto begin() const { return members_.begin(); }
+  [[nodiscard]] auto end() const { return members_.end(); }
 
   // The nodes of the topology, there or not, but for those that are gone and not there; then the others.
   [[nodiscard]] std::vector<NodeInformation> list(

@@ -126,6 +126,23 @@ v1::MeasuredLink to_message(const LinkReport& report, TimePoint now) {
   return link;
 }
 
+v1::BrokenLinks to_message(const LinkTroubles& troubles, TimePoint now) {
+  v1::BrokenLinks message;
+  *message.mutable_peers() = {troubles.broken.begin(), troubles.broken.end()};
+  for (const RefusedPeer& refused : troubles.refused) {
+    v1::RefusedPeer& added = *message.add_refused();
+    added.set_peer(refused.peer);
+    added.set_nanoseconds(static_cast<std::uint64_t>(std::max<Duration>(now - refused.since, {}).count()));
+    added.set_is_heard(refused.is_heard);
+  }
+  for (const LossyRelay& lossy : troubles.lossy) {
+    v1::LossyRelay& added = *message.add_lossy();
+    added.set_relay(lossy.relay);
+    added.set_is_way(lossy.is_way);
+  }
+  return message;
+}
+
 v1::Revoked to_message(const std::vector<Revocation>& revoked) {
   v1::Revoked message;
   for (const Revocation& one : revoked) {

@@ -52,6 +52,8 @@ RegroupRequest from_message(const v1::RegroupRequest& message);
 
 v1::MeasuredLink to_message(const LinkReport& report, TimePoint now);
 
+v1::BrokenLinks to_message(const LinkTroubles& troubles, TimePoint now);
+
 v1::Revoked to_message(const std::vector<Revocation>& revoked);
 // Names that are none are left out.
 std::vector<Revocation> from_message(const v1::Revoked& message);

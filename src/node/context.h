@@ -20,6 +20,7 @@
 #include "node/audit/auditor.h"
 #include "node/landing/landing.h"
 #include "node/links/heard_peers.h"
+#include "node/links/lossy_relays.h"
 #include "node/links/measured_links.h"
 #include "node/links/tick.h"
 #include "node/multicast/backlog.h"
@@ -43,6 +44,7 @@ struct NodeContext {
   HeardPeers heard{};
   MeasuredLinks measured{};
   Auditor auditor{clock, executor};
+  LossyRelays lossy{options.name, clock, executor};
   Backlog backlog{};
   // Nothing is begun any more.
   bool is_stopping = false;

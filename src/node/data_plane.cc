@@ -41,9 +41,16 @@ std::vector<LinkReport> DataPlane::take_measured() { return dispatcher_->take_me
 
 std::vector<std::string> DataPlane::heard() const { return dispatcher_->context().heard.list(); }
 
-void DataPlane::report_broken_links(std::function<void(std::vector<std::string>)> report) {
+void DataPlane::report_broken_links(std::function<void(LinkTroubles)> report,
+                                    std::function<bool()> has_controller) {
   dispatcher_->on_strand(
-      [report = std::move(report)](Dispatcher& dispatcher) { dispatcher.report_broken_links(report); });
+      [report = std::move(report), has_controller = std::move(has_controller)](Dispatcher& dispatcher) {
+        dispatcher.report_broken_links(report, has_controller);
+      });
+}
+
+void DataPlane::look_for(std::string peer) {
+  dispatcher_->on_strand([peer = std::move(peer)](Dispatcher& dispatcher) { dispatcher.look_for(peer); });
 }
 
 void DataPlane::set_group_key(std::string group, std::shared_ptr<const trust::GroupKey> key) {

@@ -42,7 +42,10 @@ class DataPlane::Dispatcher final : public TransportHandler,
   void set_gone(const std::string& peer, const std::string& reason, bool in_order) {
     neighbours_.set_gone(peer, reason, in_order ? kLeaveGrace : Duration::zero());
   }
-  void report_broken_links(BrokenLinks::Report report) { neighbours_.broken().set_report(std::move(report)); }
+  void report_broken_links(BrokenLinks::Report report, BrokenLinks::HasController has_controller) {
+    neighbours_.broken().set_report(std::move(report), std::move(has_controller));
+  }
+  void look_for(const std::string& peer) { neighbours_.look_for(peer); }
   void report_sights(Auditor::Report report) { node_.auditor.set_report(std::move(report)); }
   void install_plan(const std::shared_ptr<const Plan>& plan, std::function<void(Epoch)> installed);
   void activate_plan(Epoch epoch, bool moves) { plans_.activate(epoch, moves); }

@@ -12,6 +12,7 @@ from square.doctor.facts import (
     Difference,
     Identity,
     Link,
+    LossyRelay,
     MeasuredLink,
     Node,
     Processor,
@@ -331,7 +332,7 @@ def test_a_controller_that_stands_by_is_told_from_one_that_is_not_there() -> Non
 
 
 def test_every_rule_is_used() -> None:
-    assert len({*all_rules.RULES, *all_rules.SECURITY_RULES}) == 18
+    assert len({*all_rules.RULES, *all_rules.SECURITY_RULES}) == 20
 
 
 def test_certificates_that_end_are_told_in_time_and_by_name() -> None:
@@ -383,6 +384,30 @@ def test_who_seals_and_who_does_not_is_told() -> None:
     (finding,) = diagnose(overlay)
     assert finding.severity is Severity.WARNING
     assert "relays can read them" in finding.seen
+
+
+def test_a_relay_that_loses_blocks_is_one_finding_and_named() -> None:
+    overlay = healthy()
+    seen = "of 100 blocks that were to come through it in 2.0 s, 31 were lost"
+    for name in ("a", "b"):
+        overlay = changed(overlay, name, lossy=(LossyRelay("c", seen=seen),))
+    finding = only(overlay)
+    assert (finding.rule, finding.guilty) == ("relay.loses", "node c")
+    assert finding.seen.startswith(f"nodes a and b see that blocks are lost there: {seen}")
+    way = only(changed(healthy(), "a", lossy=(LossyRelay("c", is_way=True, seen=seen),)))
+    assert way.guilty == "the way through node c"
+    assert "behind it" in way.remedy
+
+
+def test_links_that_are_refused_now_and_then() -> None:
+    finding = only(changed(healthy(), "a", refused=("c",)))
+    assert (finding.rule, finding.guilty) == ("link.refused", "link a -> c")
+    assert finding.severity is Severity.WARNING
+    # Where the question is refused, too, one finding says it.
+    assert (
+        only(changed(seen_at(healthy(), "c", ["a", "b", "d"], outcome="refused"), "a", refused=("c",))).rule
+        == "reach.refused"
+    )
 
 
 def test_neighbours_that_differ_about_blocks_are_named() -> None:

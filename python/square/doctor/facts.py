@@ -34,6 +34,10 @@ def _parts(document: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]
     return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
 
 
+def _is_name(value: object) -> bool:
+    return isinstance(value, str)
+
+
 @dataclass(frozen=True)
 class Attempt:
     """A node asked a peer at its advertised address."""
@@ -100,6 +104,23 @@ class Link:
             capacity_bps=_get(document, "capacity_bps", float),
             pace_bps=_get(document, "pace_bps", float),
             round_trip_seconds=_get(document, "round_trip_seconds", float),
+        )
+
+
+@dataclass(frozen=True)
+class LossyRelay:
+    """A relay next to the node that loses blocks which it is to pass on, as the node has seen."""
+
+    relay: str
+    is_way: bool = False  # or a relay behind it does
+    seen: str = ""
+
+    @staticmethod
+    def read(document: Mapping[str, Any]) -> "LossyRelay":
+        return LossyRelay(
+            relay=_get(document, "relay", str) or "",
+            is_way=document.get("is_way") is True,
+            seen=_get(document, "seen", str) or "",
         )
 
 
@@ -190,6 +211,8 @@ class Report:
     attempts: tuple[Attempt, ...] = ()
     links: tuple[Link, ...] = ()
     connections: tuple[Connection, ...] = ()
+    refused: tuple[str, ...] = ()  # neighbours whose hosts refuse the node's connections
+    lossy: tuple[LossyRelay, ...] = ()
 
     @staticmethod
     def read(document: Mapping[str, Any]) -> "Report":
@@ -197,6 +220,8 @@ class Report:
         descriptors = _part(_part(document, "limits"), "descriptors")
         memory = _part(_part(document, "limits"), "memory")
         network = _part(document, "network")
+        troubles = _part(document, "troubles")
+        refused = troubles.get("refused")
         return Report(
             version=_get(document, "version", str) or "",
             protocol=_get(document, "protocol", int),
@@ -214,6 +239,8 @@ class Report:
             attempts=tuple(map(Attempt.read, _parts(document, "peers"))),
             links=tuple(map(Link.read, _parts(document, "links"))),
             connections=tuple(map(Connection.read, _parts(document, "connections"))),
+            refused=tuple(filter(_is_name, refused)) if isinstance(refused, list) else (),
+            lossy=tuple(map(LossyRelay.read, _parts(troubles, "lossy"))),
         )
 
 

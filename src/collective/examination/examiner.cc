@@ -121,7 +121,9 @@ std::string Examiner::report(const ExamineQuestion& question) {
     connections.look();
   }
   if (!sleep_until(begin + kWindow)) return {};
-  found["links"] = describe_links(metrics_());
+  const NodeMetrics metrics = metrics_();
+  found["links"] = describe_links(metrics);
+  found["troubles"] = describe_troubles(metrics.troubles);
   found["connections"] = connections.end();
   found["processor"] = processor.end();
   add_host(found);

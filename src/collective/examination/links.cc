@@ -28,4 +28,15 @@ Json describe_links(const NodeMetrics& metrics) {
   return links;
 }
 
+Json describe_troubles(const LinkTroubles& troubles) {
+  Json json;
+  json["broken"] = troubles.broken;
+  json["refused"] = Json::array();
+  for (const RefusedPeer& refused : troubles.refused) json["refused"].push_back(refused.peer);
+  json["lossy"] = Json::array();
+  for (const LossyRelay& lossy : troubles.lossy)
+    json["lossy"].push_back({{"relay", lossy.relay}, {"is_way", lossy.is_way}, {"seen", lossy.seen}});
+  return json;
+}
+
 }  // namespace square::examination

@@ -42,9 +42,9 @@ v1::NodeEvent closed_event(const std::string& group, std::uint64_t number) {
   return event;
 }
 
-v1::NodeEvent broken_links_event(const std::vector<std::string>& peers) {
+v1::NodeEvent broken_links_event(const LinkTroubles& troubles) {
   v1::NodeEvent event;
-  *event.mutable_broken_links()->mutable_peers() = {peers.begin(), peers.end()};
+  *event.mutable_broken_links() = to_message(troubles, steady_clock().now());
   return event;
 }
 
@@ -335,6 +335,9 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
       break;
     }
     case Event::kExamine: examine(event.examine(), connection); break;
+    case Event::kLook:
+      if (events_.on_look) events_.on_look(event.look().peer());
+      break;
     case Event::EVENT_NOT_SET: break;  // of a later release
   }
   return {};
@@ -409,10 +412,15 @@ void ClientLine::write(const ConnectionPtr& connection, const v1::NodeEvent& eve
   if (!connection->over && connection->stream) connection->stream->Write(event);
 }
 
-void ClientLine::report_broken_links(std::vector<std::string> peers) {
+void ClientLine::report_broken_links(LinkTroubles troubles) {
   const std::lock_guard lock(mutex_);
-  broken_links_ = std::move(peers);
+  broken_links_ = std::move(troubles);
   if (welcomed_) outbox_->push(broken_links_event(*broken_links_), connections_);
+}
+
+bool ClientLine::is_connected() const {
+  const std::lock_guard lock(mutex_);
+  return welcomed_;
 }
 
 void ClientLine::report_sights(const std::vector<BlockSight>& sights) {

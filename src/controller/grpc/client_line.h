@@ -67,7 +67,8 @@ class ClientLine {
   // Goes with the next heartbeat.
   void note_use(CollectiveId collective, std::uint64_t bytes) { beats_.note_use(collective, bytes); }
   // Says so, and again over later connections.
-  void report_broken_links(std::vector<std::string> peers);
+  void report_broken_links(LinkTroubles troubles);
+  [[nodiscard]] bool is_connected() const;
   void report_sights(const std::vector<BlockSight>& sights);
   // Says goodbye and ends the threads. Idempotent.
   void stop();
@@ -117,7 +118,7 @@ class ClientLine {
   std::uint64_t losses_ = 0;
   std::set<std::pair<std::string, std::uint64_t>> closing_;  // groups; the controller has not heard
 
-  std::optional<std::vector<std::string>> broken_links_;  // as reported last
+  std::optional<LinkTroubles> broken_links_;  // as reported last
 
   std::map<CollectiveId, std::uint64_t> used_;  // bytes, since the last heartbeat
 

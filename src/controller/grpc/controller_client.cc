@@ -143,7 +143,8 @@ class ControllerClient::Core {
 
   void note_use(CollectiveId collective, std::uint64_t bytes) { line_.note_use(collective, bytes); }
 
-  void report_broken_links(std::vector<std::string> peers) { line_.report_broken_links(std::move(peers)); }
+  void report_broken_links(LinkTroubles troubles) { line_.report_broken_links(std::move(troubles)); }
+  [[nodiscard]] bool is_connected() const { return line_.is_connected(); }
   void report_sights(const std::vector<BlockSight>& sights) { line_.report_sights(sights); }
   [[nodiscard]] std::string controller() const { return line_.controller(); }
 
@@ -452,9 +453,11 @@ void ControllerClient::note_use(CollectiveId collective, std::uint64_t bytes) {
 
 void ControllerClient::report_sights(const std::vector<BlockSight>& sights) { core_->report_sights(sights); }
 
-void ControllerClient::report_broken_links(std::vector<std::string> peers) {
-  core_->report_broken_links(std::move(peers));
+void ControllerClient::report_broken_links(LinkTroubles troubles) {
+  core_->report_broken_links(std::move(troubles));
 }
+
+bool ControllerClient::is_connected() const { return core_->is_connected(); }
 
 namespace {
 

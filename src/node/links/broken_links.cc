@@ -7,9 +7,15 @@
 
 namespace square {
 
-void BrokenLinks::set_report(Report report) {
+BrokenLinks::BrokenLinks(NodeContext& node, IsWanted is_wanted)
+    : node_(node), is_wanted_(std::move(is_wanted)) {
+  node_.lossy.set_changed([this] { tell(); });
+}
+
+void BrokenLinks::set_report(Report report, HasController has_controller) {
   report_ = std::move(report);
-  if (!reported().empty()) tell();
+  has_controller_ = std::move(has_controller);
+  if (!troubles().is_empty()) tell();
 }
 
 void BrokenLinks::note_bad(const std::string& peer, Duration grace) {
@@ -19,6 +25,27 @@ void BrokenLinks::note_bad(const std::string& peer, Duration grace) {
   if (!link.is_reported) return after(peer, grace, &BrokenLinks::report);
   link.trial = std::min(2 * link.trial, kMaxTrial);
   link.change = ++changes_;  // the trial is over
+}
+
+bool BrokenLinks::note_refused(const std::string& peer, TimePoint since, bool is_heard) {
+  if (node_.is_stopping || (!is_refused(peer) && refused_.size() >= kMaxBrokenLinks)) return false;
+  const RefusedPeer now{peer, since, is_heard};
+  const auto [entry, is_new] = refused_.try_emplace(peer, now);
+  const bool has_changed = is_new || entry->second != now;
+  entry->second = now;
+  const auto link = links_.find(peer);
+  const bool is_due = link != links_.end() && link->second.is_bad && !link->second.is_reported;
+  if (is_due && is_wanted_(peer)) {
+    link->second.change = ++changes_;
+    report(peer);
+  } else if (has_changed) {
+    tell();
+  }
+  return is_new;
+}
+
+void BrokenLinks::note_not_refused(const std::string& peer) {
+  if (refused_.erase(peer) > 0) tell();
 }
 
 void BrokenLinks::note_well(const std::string& peer) {
@@ -34,7 +61,8 @@ void BrokenLinks::note_well(const std::string& peer) {
 void BrokenLinks::forget(const std::string& peer) {
   const bool was_reported = contains(peer);
   links_.erase(peer);
-  if (was_reported) tell();
+  const bool was_refused = refused_.erase(peer) > 0;
+  if (was_reported || was_refused) tell();
 }
 
 bool BrokenLinks::contains(const std::string& peer) const {
@@ -70,7 +98,13 @@ void BrokenLinks::take_back(const std::string& peer) {
 }
 
 void BrokenLinks::tell() const {
-  if (report_) report_(reported());
+  if (report_) report_(troubles());
+}
+
+LinkTroubles BrokenLinks::troubles() const {
+  LinkTroubles all{reported(), {}, node_.lossy.list()};
+  for (const auto& [peer, refused] : refused_) all.refused.push_back(refused);
+  return all;
 }
 
 std::vector<std::string> BrokenLinks::reported() const {

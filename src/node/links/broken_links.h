@@ -12,6 +12,7 @@
 #include "node/context.h"
 #include "node/lifetime.h"
 #include "square/clock.h"
+#include "square/link_report.h"
 
 namespace square {
 
@@ -29,27 +30,40 @@ inline constexpr Duration kFlapTime = std::chrono::seconds(60);
 // More are not reported.
 inline constexpr std::size_t kMaxBrokenLinks = 256;
 
-// By their tails: who sends on a link knows first, and looks. A link that is reported is dialled also when no
-// plan needs it any more, for only so it can be used again. Used on the node's strand.
+// The tail of a link reports it, for the tail looks and knows first. A link that is reported is dialled also
+// when no plan needs it any more, for only so it can be used again. With them the controller hears of
+// neighbours whose hosts refuse connections, and of lossy relays. Used on the node's strand.
 class BrokenLinks {
  public:
-  // Those at the other ends, by name, whenever they change.
-  using Report = std::function<void(std::vector<std::string> peers)>;
+  // All that is wrong, whenever that changes.
+  using Report = std::function<void(LinkTroubles troubles)>;
+  // Whether a controller is connected that hears it.
+  using HasController = std::function<bool()>;
   // Whether a plan needs the link, and its peer's process may be there: else there is nothing to avoid.
   using IsWanted = std::function<bool(const std::string& peer)>;
 
-  BrokenLinks(NodeContext& node, IsWanted is_wanted) : node_(node), is_wanted_(std::move(is_wanted)) {}
+  BrokenLinks(NodeContext& node, IsWanted is_wanted);
+  ~BrokenLinks() { node_.lossy.set_changed(nullptr); }
+  BrokenLinks(const BrokenLinks&) = delete;
+  BrokenLinks& operator=(const BrokenLinks&) = delete;
 
-  // Called at once if there are any.
-  void set_report(Report report);
+  // Called at once if there is anything to report.
+  void set_report(Report report, HasController has_controller);
+  [[nodiscard]] bool has_controller() const { return has_controller_ && has_controller_(); }
   // The link to it is down, or the peer silent. It is reported if it is still so after `grace`.
   void note_bad(const std::string& peer, Duration grace);
+  // Its host has refused connections since then: a bad link is reported now. Returns whether that is news.
+  bool note_refused(const std::string& peer, TimePoint since, bool is_heard);
+  // Its host does not any more.
+  void note_not_refused(const std::string& peer);
+  [[nodiscard]] bool is_refused(const std::string& peer) const { return refused_.contains(peer); }
   // It is up, and the peer speaks.
   void note_well(const std::string& peer);
   // It is not the same process any more, or gone.
   void forget(const std::string& peer);
   // It was reported, and that was not taken back.
   [[nodiscard]] bool contains(const std::string& peer) const;
+  [[nodiscard]] LinkTroubles troubles() const;
 
  private:
   struct Link {
@@ -71,7 +85,9 @@ class BrokenLinks {
   NodeContext& node_;
   IsWanted is_wanted_;
   Report report_;
+  HasController has_controller_;
   std::map<std::string, Link> links_;
+  std::map<std::string, RefusedPeer> refused_;
   std::uint64_t changes_ = 0;
   Lifetime life_;
 };

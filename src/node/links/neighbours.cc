@@ -117,10 +117,11 @@ void Neighbours::set_address(const std::string& peer, const std::string& address
   // It may be back at its address, and its links up again, before anybody has seen it absent.
   if (incarnations_.note(peer, incarnation) && !node_.is_stopping) {
     take_for_gone(peer, "another process has its name");
+    node_.lossy.forget(peer);
     host_.on_neighbour_replaced(peer);
   }
   if (std::exchange(addresses_[peer], address) != address) broken_.forget(peer);
-  if (const auto dial = dials_.find(peer); dial != dials_.end()) dial->second.absences = 0;
+  forget_refusals(peer);
   lost_.forget_gone(peer);
   farewells_.forget(peer);
   if (outgoing_.contains(peer)) dial(peer);
@@ -170,7 +171,8 @@ void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& pee
   const bool was_lost = lost_.forget(end, peer);
   lost_.forget_gone(peer);
   farewells_.forget(peer);
-  dials_[peer].absences = 0;
+  if (end == LinkEnd::kTail) forget_refusals(peer);
+  sought_.erase(peer);
   node_.heard.add(peer);
   note_heard(peer);
   if (end == LinkEnd::kTail) {
@@ -214,7 +216,7 @@ void Neighbours::on_link_down(LinkHandle link, const Status& reason) {
 
 // A plan leads to it, or from it and nobody knows yet whether it is gone; or the link is to be used again.
 bool Neighbours::is_needed(const std::string& peer) const {
-  if (broken_.contains(peer)) return true;
+  if (broken_.contains(peer) || broken_.is_refused(peer) || sought_.contains(peer)) return true;
   const auto outgoing = outgoing_.find(peer);
   if (outgoing != outgoing_.end() && outgoing->second->has_streams()) return true;
   const auto incoming = incoming_.find(peer);
@@ -222,12 +224,11 @@ bool Neighbours::is_needed(const std::string& peer) const {
          !lost_.is_gone(peer);
 }
 
-// A plan leads to it, and what keeps the link down is not that its process is no more.
+// A plan leads to it, and nobody says that its process is no more.
 bool Neighbours::may_avoid(const std::string& peer) const {
   const auto outgoing = outgoing_.find(peer);
-  const auto dial = dials_.find(peer);
   return outgoing != outgoing_.end() && outgoing->second->has_streams() && !lost_.is_gone(peer) &&
-         !farewells_.contains(peer) && (dial == dials_.end() || dial->second.absences == 0);
+         !farewells_.contains(peer);
 }
 
 void Neighbours::head_down(IncomingLink& link, const Status& reason) {
@@ -255,8 +256,9 @@ void Neighbours::tail_down(OutgoingLink& link, const Status& reason) {
   }
   log(LogLevel::kDebug, {.component = "node", .node = node_.options.name, .peer = peer},
       "{}: cannot open the link to \"{}\": {}", node_.options.name, peer, reason.to_string());
-  if (reason.code() == StatusCode::kNotFound) return note_absence(peer);
-  dials_[peer].absences = 0;
+  if (reason.code() == StatusCode::kNotFound) return note_refusal(peer, reason);
+  forget_refusals(peer);
+  sought_.erase(peer);
 }
 
 void Neighbours::tell_lost(LinkEnd end, const std::string& peer, const Status& reason) {
@@ -268,9 +270,45 @@ void Neighbours::tell_lost(LinkEnd end, const std::string& peer, const Status& r
   lost_.note(end, peer, reason.message(), node_.clock.now());
 }
 
-void Neighbours::note_absence(const std::string& peer) {
-  if (++dials_[peer].absences < kAbsencesOfGone || is_up(peer)) return;
-  set_gone(peer, fmt::format("it does not listen at {} any more", addresses_.at(peer)));
+// Its process may be no more, its address may be wrong, or something on the way refuses connections in its
+// name.
+void Neighbours::note_refusal(const std::string& peer, const Status& reason) {
+  Dial& dial = dials_[peer];
+  const TimePoint now = node_.clock.now();
+  if (dial.refusals++ == 0) dial.refused_since = now;
+  // One that has said goodbye needs no judge.
+  const bool has_left = lost_.is_gone(peer) || farewells_.contains(peer);
+  if (dial.refusals < kAttemptsOfRefused || has_left) return;
+  sought_.erase(peer);
+  if (broken_.note_refused(peer, dial.refused_since, is_up(peer))) {
+    log(LogLevel::kWarning, {.component = "node", .node = node_.options.name, .peer = peer},
+        "{}: connections to node \"{}\" are refused: {}; plans avoid the link, where they can, and it is "
+        "dialled on",
+        node_.options.name, peer, reason.message());
+    node_.executor.post_at(dial.refused_since + kLongestRefusal,
+                           life_.bind([this, peer] { check_refused(peer); }));
+  }
+  check_refused(peer);
+}
+
+void Neighbours::check_refused(const std::string& peer) {
+  const bool is_over = !broken_.is_refused(peer) || is_up(peer) || lost_.is_gone(peer);
+  if (is_over || node_.clock.now() < dials_[peer].refused_since + kLongestRefusal) return;
+  if (broken_.has_controller()) return;  // it asks others, and says so
+  set_gone(peer, fmt::format("its host has refused connections at {} for {:.0f} s", addresses_.at(peer),
+                             to_seconds(kLongestRefusal)));
+}
+
+void Neighbours::forget_refusals(const std::string& peer) {
+  if (const auto dial = dials_.find(peer); dial != dials_.end()) dial->second.refusals = 0;
+  broken_.note_not_refused(peer);
+}
+
+void Neighbours::look_for(const std::string& peer) {
+  if (node_.is_stopping || is_up(peer) || lost_.is_gone(peer) || !addresses_.contains(peer)) return;
+  sought_.insert(peer);
+  outgoing_to(peer);
+  dial(peer);
 }
 
 void Neighbours::check_told_gone(const std::string& peer) {
@@ -291,6 +329,7 @@ void Neighbours::set_gone(const std::string& peer, const std::string& reason, Du
 void Neighbours::take_for_gone(const std::string& peer, const std::string& reason) {
   lost_.note_gone(peer, reason);
   broken_.forget(peer);
+  sought_.erase(peer);
   note_heard(peer);  // what was to be remembered until then
   host_.on_neighbour_gone(peer);
 }
@@ -384,6 +423,7 @@ bool Neighbours::is_idle() const {
 }
 
 void Neighbours::describe(NodeMetrics& metrics) const {
+  metrics.troubles = broken_.troubles();
   for (LinkMetrics& link : metrics.links) {
     std::optional<LinkHandle> handle;
     if (link.direction == LinkDirection::kIn) {

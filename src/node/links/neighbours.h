@@ -34,8 +34,12 @@ inline constexpr Duration kMinRedialWait = std::chrono::milliseconds(50);
 inline constexpr Duration kMaxRedialWait = std::chrono::seconds(1);
 // A neighbour whose link to this node is lost comes back by itself, or is dialled after so long.
 inline constexpr Duration kComeBackTime = std::chrono::milliseconds(500);
-// Found absent so often in a row, a neighbour is gone.
-inline constexpr int kAbsencesOfGone = 2;
+// A neighbour whose host refuses this many attempts in a row is reported as refused: the controller asks
+// others whether they hear it.
+inline constexpr int kAttemptsOfRefused = 2;
+// Where no controller is connected that could ask, a neighbour is gone when its host has refused it for this
+// long.
+inline constexpr Duration kLongestRefusal = std::chrono::seconds(3);
 
 // Used on the node's strand.
 class Neighbours {
@@ -95,6 +99,8 @@ class Neighbours {
   void on_suspicion(LinkHandle link, bool is_suspected);
   // A frame has come from it.
   void note_heard(const std::string& peer);
+  // The controller asks whether it is there: it is dialled, whether or not a plan needs it.
+  void look_for(const std::string& peer);
 
   // To a neighbour that sends data here, and ahead of all data to one that data is sent to. Dropped
   // if there is no such link, or it is down.
@@ -111,7 +117,8 @@ class Neighbours {
   struct Dial {
     Duration wait = kMinRedialWait;
     bool is_open = false;  // an attempt or a connection exists
-    int absences = 0;      // attempts in a row that found that it is not there
+    int refusals = 0;      // attempts in a row that its host refused
+    TimePoint refused_since{};
   };
 
   OutgoingLink& outgoing_to(const std::string& peer);
@@ -124,7 +131,9 @@ class Neighbours {
   void tail_down(OutgoingLink& link, const Status& reason);
   void head_down(IncomingLink& link, const Status& reason);
   void tell_lost(LinkEnd end, const std::string& peer, const Status& reason);
-  void note_absence(const std::string& peer);
+  void note_refusal(const std::string& peer, const Status& reason);
+  void check_refused(const std::string& peer);
+  void forget_refusals(const std::string& peer);
   void check_told_gone(const std::string& peer);
   void take_for_gone(const std::string& peer, const std::string& reason);
   [[nodiscard]] bool is_suspected(const std::string& peer) const;
@@ -151,6 +160,7 @@ class Neighbours {
   Farewells farewells_;  // while they are heard here, or their grace lasts
   // Suspected when the link to it was lost, and not heard since.
   std::set<std::string> unheard_;
+  std::set<std::string> sought_;  // see look_for()
   Lifetime life_;
 };
 

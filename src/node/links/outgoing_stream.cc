@@ -147,10 +147,14 @@ bool OutgoingStream::lacks_credit() const {
 
 void OutgoingStream::ask_later() {
   if (credit_timer_ != 0 || is_asking_) return;
-  const TimePoint when = link_.node().clock.now() + credit_wait_;
+  const TimePoint now = link_.node().clock.now();
+  // Later waits are of the same lack.
+  if (credit_wait_ == kMinCreditWait || credit_wait_ == kFirstCreditWait) lacking_since_ = now;
+  const TimePoint when = now + credit_wait_;
   credit_timer_ = link_.node().executor.post_at(when, life_.bind([this] {
     credit_timer_ = 0;
     is_asking_ = lacks_credit();
+    if (!is_asking_) credit_wait_ = kMinCreditWait;
     if (is_asking_) link_.ask_for_credit(*this);
   }));
 }

@@ -60,6 +60,11 @@ class OutgoingStream {
   void want_room();
   // A block waits for credit, in line or at its source, and all that comes later behind it.
   [[nodiscard]] bool lacks_credit() const;
+  // Since when, without any new credit; the end of time where it does not.
+  [[nodiscard]] TimePoint lacks_credit_since() const {
+    return lacks_credit() ? lacking_since_ : TimePoint::max();
+  }
+  [[nodiscard]] const std::string& peer() const { return local_.children[child_]; }
   [[nodiscard]] std::size_t queued_blocks() const { return blocks_; }
   [[nodiscard]] std::size_t queued_bytes() const;
   [[nodiscard]] bool is_empty() const { return queue_.empty(); }
@@ -109,8 +114,9 @@ class OutgoingStream {
   std::uint64_t losses_ = 0;
   TimePoint last_block_at_{};
   std::size_t under_way_bytes_ = 0;
-  bool is_wanted_ = false;  // a source waits for credit
-  bool is_asking_ = false;  // the link is to ask for it
+  bool is_wanted_ = false;     // a source waits for credit
+  bool is_asking_ = false;     // the link is to ask for it
+  TimePoint lacking_since_{};  // while it lacks credit
   Duration credit_wait_ = kFirstCreditWait;
   Executor::TimerId credit_timer_ = 0;
   Lifetime life_;

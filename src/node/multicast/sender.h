@@ -102,6 +102,8 @@ class Sender {
   void find_losses(Destination& destination);
   void find_lost_links();
   void find_silent_streams();
+  void blame_relays(const Stream& stream, std::uint64_t sequence, TimePoint since);
+  void find_full_relays();
   void send_again(Stream& stream);
   void leave_streams(TimePoint carried_at);
   void send_what_was_left(TimePoint carried_by);

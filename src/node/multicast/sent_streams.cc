@@ -244,6 +244,7 @@ void Destination::hear(const Acknowledgement& ack, TimePoint now) {
   for (std::size_t i = 0; i < ack.bits.size(); ++i) {
     if (ack.bits[i]) have.insert(ack.first_missing + i);
   }
+  if (ack.accepting && !accepting) accepting_since = now;
   accepting = ack.accepting;
   heard_at = now;
 }

@@ -7,9 +7,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "node/links/lossy_relays.h"
 #include "node/links/outgoing_stream.h"
 #include "node/messages/answers.h"
 #include "node/multicast/block_set.h"
@@ -83,6 +85,8 @@ struct Stream {
   bool is_silent = false;
   std::uint64_t silent_from = 0;  // until all has been looked at that was sent up to here
   std::size_t told_bytes = 0;     // of what is under way, to its first links
+  // Of a tree, by destination: the relays on the way. None of a code.
+  std::vector<std::optional<RelayOnWay>> relays{};
 
   // The streams of a tree or a code are alike in what the plan says of all.
   [[nodiscard]] const LocalStream& local() const { return *ways.front().local; }
@@ -175,6 +179,7 @@ struct Destination {
   bool done = false;
   bool accepting = true;
   TimePoint heard_at{};
+  TimePoint accepting_since{};                // blocks that were sent before may have found no room
   std::vector<std::uint64_t> seen;            // by stream: has looked at everything up to here
   std::map<StreamIndex, Seen> seen_of_codes;  // by a code's own streams
   std::vector<std::uint64_t> checked;         // by stream: this side has looked for losses up to here

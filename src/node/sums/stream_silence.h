@@ -36,6 +36,14 @@ class StreamSilence {
   }
   // A part came on it: something moves there.
   void on_part(StreamIndex stream) { waiting_.erase(stream); }
+  // Contributors that were asked on the stream and have not answered there.
+  [[nodiscard]] std::vector<NodeId> awaited_on(StreamIndex stream) const {
+    std::vector<NodeId> awaited;
+    const auto found = waiting_.find(stream);
+    if (found == waiting_.end()) return awaited;
+    for (const auto& [contributor, asked_at] : found->second) awaited.push_back(contributor);
+    return awaited;
+  }
   [[nodiscard]] bool is_in_doubt(TimePoint now) const {
     return std::ranges::any_of(waiting_, [&](const auto& entry) {
       return std::ranges::any_of(entry.second,

@@ -46,8 +46,12 @@ void SumRoot::enter(std::shared_ptr<const InstalledCollective> plan, const std::
   done_before_ = done_before;
   interleave_ = std::make_shared<const Interleave>();
   if (is_open_) deal();
-  for (const LocalStream* local : plan_->streams_of(label_.session))
-    streams_.emplace(local->key.stream, Stream{local, LossWatch(local->parents.size())});
+  for (const LocalStream* local : plan_->streams_of(label_.session)) {
+    Stream& stream = streams_.emplace(local->key.stream, Stream{local, LossWatch(local->parents.size()), {}})
+                         .first->second;
+    for (const std::string& parent : local->parents)
+      stream.relays.push_back(relay_from(*plan_, planned().streams[local->key.stream.index()], parent));
+  }
 }
 
 // Not before the members have called: what a frame says of an operation costs no memory.
@@ -113,6 +117,7 @@ Status SumRoot::on_block(Arrival arrival) {
   const std::uint64_t sequence = header.stream_sequence;
   ask_timer_.hear();
   silence_.on_part(index);
+  if (stream->relays[parent]) node_->lossy.note_blocks(*stream->relays[parent], 0, 1);
   idle_asks_ = 0;
   idle_limit_ = kMaxIdleAsks;
   if (retry > retries_.of(block)) return data_loss("a block is sent again that its root did not ask for");

@@ -4,11 +4,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "node/lifetime.h"
+#include "node/links/lossy_relays.h"
 #include "node/sums/ask_timer.h"
 #include "node/sums/block_retries.h"
 #include "node/sums/loss_watch.h"
@@ -63,6 +65,7 @@ class SumRoot final : public SumSession {
   struct Stream {
     const LocalStream* local;
     LossWatch losses;
+    std::vector<std::optional<RelayOnWay>> relays;  // by parent: whether that adds what others send
   };
 
   void enter(std::shared_ptr<const InstalledCollective> plan, const std::vector<bool>& done_before);
@@ -90,6 +93,8 @@ class SumRoot final : public SumSession {
   void poll();
   void poll_soon();
   [[nodiscard]] bool leave_silent_streams();
+  void blame_relays(StreamIndex stream) const;
+  void note_lost(const Stream& stream, std::size_t parent, std::size_t blocks) const;
   [[nodiscard]] std::vector<NodeId> contributors() const;
   [[nodiscard]] bool is_left(StreamIndex index) const {
     return index.index() < left_.size() && left_[index.index()];

@@ -23,6 +23,7 @@ void SumRoot::find_gap(Stream& stream, std::size_t parent, std::uint64_t sequenc
   for (const std::uint32_t block : stream.losses.on_part(order, parent, sequence)) {
     if (!results_.has(block) && retries_.of(block) == 0 && !parts_.has(block, parent)) lost.push_back(block);
   }
+  note_lost(stream, parent, lost.size());
   request_again(stream, lost);
 }
 
@@ -36,6 +37,11 @@ void SumRoot::find_lost(Stream& stream) {
     const std::uint32_t block = order[i];
     if (results_.has(block) || parts_.is_complete(block)) continue;
     if (!retries_.is_asked_after(block, reported->number)) lost.push_back(block);
+  }
+  for (std::size_t parent = 0; parent < stream.relays.size(); ++parent) {
+    note_lost(stream, parent, static_cast<std::size_t>(std::ranges::count_if(lost, [&](std::uint32_t block) {
+                return !parts_.has(block, parent);
+              })));
   }
   request_again(stream, lost);
 }
@@ -154,12 +160,30 @@ bool SumRoot::leave_silent_streams() {
   const std::set<StreamIndex> silent = silence_.find(patience, contributors(), node_->clock.now());
   if (silent.empty()) return false;
   left_.resize(planned().streams.size());
-  for (const StreamIndex index : silent) left_[index.index()] = true;
+  for (const StreamIndex index : silent) {
+    left_[index.index()] = true;
+    blame_relays(index);
+  }
   log(LogLevel::kWarning, {.component = "node", .node = node_->options.name},
       "{}: sums leave {} of {} streams, through which nothing comes", node_->options.name, silent.size(),
       streams_.size());
   begin_again(plan_);
   return true;
+}
+
+void SumRoot::note_lost(const Stream& stream, std::size_t parent, std::size_t blocks) const {
+  if (blocks > 0 && stream.relays[parent]) node_->lossy.note_blocks(*stream.relays[parent], blocks, 0);
+}
+
+// On the ways of those that do not answer there. Where there is none it is the contributor that is late.
+void SumRoot::blame_relays(StreamIndex stream) const {
+  std::vector<RelayOnWay> blamed;
+  for (const NodeId contributor : silence_.awaited_on(stream)) {
+    const auto relay = relay_to(*plan_, planned(), planned().streams[stream.index()], contributor);
+    if (!relay) return;
+    if (std::ranges::find(blamed, *relay) == blamed.end()) blamed.push_back(*relay);
+  }
+  for (const RelayOnWay& relay : blamed) node_->lossy.note_silence(relay);
 }
 
 std::vector<NodeId> SumRoot::contributors() const {

@@ -100,7 +100,7 @@ void SimulatedTransport::connect(LinkHandle link, const std::string& peer, const
       break_link(link, unavailable(fmt::format("node \"{}\" does not answer", peer)));
     });
   }
-  const auto other = simulation_.transports.find(address);
+  const auto other = line.is_refused ? simulation_.transports.end() : simulation_.transports.find(address);
   if (other == simulation_.transports.end() || other->second->name_ != peer) {
     connections_.erase(found);
     handler_->on_link_down(link, not_found(fmt::format("cannot reach node \"{}\" at {}", peer, address)));
@@ -225,7 +225,9 @@ void SimulatedTransport::send(LinkHandle link, Frame frame) {
   frame.payload.copy_to(bytes.data());
   frame.payload = Buffer::copy_of(bytes);
   const LinkConditions& now = conditions(connection);
-  const bool lost = simulation_.draw() < now.loss;
+  const bool is_omitted =
+      connection.end == LinkEnd::kTail && now.omission > 0 && simulation_.draw() < now.omission;
+  const bool lost = simulation_.draw() < now.loss || is_omitted;
   const TimePoint left = departure(connection, frame.payload.size_bytes(), now);
   const TimePoint when = arrival(connection, frame.header, left, now);
   const bool is_damaged = now.corruption > 0 && simulation_.draw() < now.corruption;

@@ -129,7 +129,7 @@ void Simulation::set_conditions(const std::string& from, const std::string& to, 
   state_->link_conditions[{from, to}] = conditions;
   const auto tail = state_->transports.find(SimulatedTransport::address_of(from));
   const auto head = state_->transports.find(SimulatedTransport::address_of(to));
-  if (conditions.is_cut && tail != state_->transports.end()) tail->second->cut(to);
+  if ((conditions.is_cut || conditions.is_refused) && tail != state_->transports.end()) tail->second->cut(to);
   if (conditions.is_stalled || conditions.mute) {
     if (tail != state_->transports.end()) tail->second->mind_silence(LinkEnd::kTail, to);
     if (head != state_->transports.end()) head->second->mind_silence(LinkEnd::kHead, from);

@@ -280,3 +280,42 @@ TEST_CASE("links to nobody are none") {
   CHECK(std::vector<std::string>(known.peers().begin(), known.peers().end()) ==
         std::vector<std::string>{"b", "arriving", "d"});
 }
+
+TEST_CASE("a relay that loses blocks is left out until all who said so take that back") {
+  Stage stage({"a", "b", "c"}, {"a", "b", "c", "d"});
+  const auto report = [&](const std::string& node, bool loses, bool is_way = false) {
+    v1::BrokenLinks told;
+    if (loses) {
+      told.add_lossy()->set_relay("d");
+      told.mutable_lossy(0)->set_is_way(is_way);
+    }
+    return stage.reports.note(node, told, stage.members, stage.now);
+  };
+  CHECK(report("a", true) == Urgency::kAtOnce);
+  CHECK(report("a", true) == Urgency::kNone);
+  REQUIRE(stage.reports.absorb(stage.state));
+  CHECK(stage.state.left_out() == std::set<std::string>{"d"});
+  CHECK(report("b", true) == Urgency::kAtOnce);
+  CHECK(report("a", false) == Urgency::kCanWait);
+  CHECK_FALSE(stage.reports.absorb(stage.state));
+  CHECK(stage.state.left_out() == std::set<std::string>{"d"});
+  CHECK(report("b", false) == Urgency::kCanWait);
+  REQUIRE(stage.reports.absorb(stage.state));
+  CHECK(stage.state.left_out().empty());
+  // The way that begins there: only the links between the two.
+  report("a", true, true);
+  REQUIRE(stage.reports.absorb(stage.state));
+  CHECK(stage.state.left_out().empty());
+  CHECK(stage.state.avoided_links() == Links{{"a", "d"}, {"d", "a"}});
+  stage.reports.forget("a");
+  REQUIRE(stage.reports.absorb(stage.state));
+  CHECK(stage.state.avoided_links().empty());
+}
+
+TEST_CASE("a relay that others cannot reach is left out") {
+  Stage stage({"a", "b", "c"}, {"a", "b", "c", "d"});
+  REQUIRE(stage.reports.absorb(stage.state, {"d"}));
+  CHECK(stage.state.left_out() == std::set<std::string>{"d"});
+  REQUIRE(stage.reports.absorb(stage.state));
+  CHECK(stage.state.left_out().empty());
+}

@@ -37,6 +37,7 @@ struct RecordedLine final : controller::NodeLine {
       case Event::kRevoked:
         said.push_back(fmt::format("{} are revoked", event->revoked().names_size()));
         break;
+      case Event::kLook: said.push_back("look for " + event->look().peer()); break;
       case Event::kExamine: said.push_back(fmt::format("examine {}", event->examine().number())); break;
       case Event::EVENT_NOT_SET: break;
     }

@@ -58,7 +58,7 @@ TEST_CASE("a link that is reported broken leaves the plan, what runs moves, and 
   const auto c = FakeNode::join(*controller, "c");
   REQUIRE(a->client().register_group(broadcast_group("g", names), kPatience).is_ok());
   REQUIRE(waits_for_use(*c, true));
-  a->client().report_broken_links({"b"});
+  a->client().report_broken_links({.broken = {"b"}});
   REQUIRE(waits_for_use(*c, false));
   CHECK(active_of(c->events()).moves);
   a->client().report_broken_links({});
@@ -66,7 +66,7 @@ TEST_CASE("a link that is reported broken leaves the plan, what runs moves, and 
   CHECK_FALSE(active_of(c->events()).moves);
 
   // The next controller is told.
-  a->client().report_broken_links({"b"});
+  a->client().report_broken_links({.broken = {"b"}});
   REQUIRE(waits_for_use(*c, false));
   controller->stop();
   controller.reset();
@@ -96,7 +96,7 @@ TEST_CASE("a node that has not come is planned around when another has looked fo
     return active.uses("a", "c") && active.uses("c", "b");
   };
   CHECK(uses_c());
-  a->client().report_broken_links({"c"});
+  a->client().report_broken_links({.broken = {"c"}});
   CHECK(eventually([&] { return !uses_c(); }));
   const auto c = FakeNode::join(*controller, "c");
   a->client().report_broken_links({});

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "node/links/neighbours.h"
 #include "node/overlay.h"
 
 using namespace square;
@@ -33,10 +34,15 @@ std::shared_ptr<const Plan> way(Epoch epoch, bool direct) {
 struct Watched {
   explicit Watched(std::uint64_t seed, LinkConditions conditions = {}) : overlay(seed, 3) {
     overlay.simulation.set_default_conditions(conditions);
-    overlay.node(0).report_broken_links([this](Peers peers) {
-      reports.push_back(std::move(peers));
-      reported_at = overlay.simulation.clock().now();
-    });
+    overlay.node(0).report_broken_links(
+        [this](LinkTroubles told) {
+          troubles = std::move(told);
+          if (!reports.empty() && reports.back() == troubles.broken) return;
+          if (reports.empty() && troubles.broken.empty()) return;
+          reports.push_back(troubles.broken);
+          reported_at = overlay.simulation.clock().now();
+        },
+        [this] { return has_controller; });
     REQUIRE(overlay.publish(way(Epoch(1), true)));
     overlay.set_members(CollectiveId(0), {0, 2});
   }
@@ -47,6 +53,13 @@ struct Watched {
     broadcasts.back()->operation = OperationId(broadcasts.size() - 1);
     broadcasts.back()->post_all(overlay);
     return *broadcasts.back();
+  }
+  // The hosts of n0 and n2 refuse one another.
+  void set_refused(bool is_refused) {
+    LinkConditions line = overlay.simulation.conditions("n0", "n2");
+    line.is_refused = is_refused;
+    overlay.simulation.set_conditions("n0", "n2", line);
+    overlay.simulation.set_conditions("n2", "n0", line);
   }
   void pass(Duration time) {
     const TimePoint end = overlay.simulation.clock().now() + time;
@@ -70,6 +83,8 @@ struct Watched {
 
   Overlay overlay;
   std::vector<Peers> reports;
+  LinkTroubles troubles;
+  bool has_controller = false;
   TimePoint reported_at{};
   std::vector<std::unique_ptr<Broadcast>> broadcasts;
 };
@@ -151,7 +166,7 @@ TEST_CASE("who is gone has no broken links") {
   test.pass(2s);
   test.overlay.transport(2).stop();
   test.pass(5s);
-  CHECK(test.reports.empty());
+  CHECK(test.troubles.is_empty());
 
   Watched told(1);
   told.begin(100'000);
@@ -210,5 +225,64 @@ TEST_CASE("loss and long round trips report nothing") {
       CHECK(cast.is_right());
     }
     CHECK(test.reports.empty());
+  }
+}
+
+TEST_CASE("a peer whose host refuses connections is avoided soon, dialled on, and not taken for gone") {
+  for (const bool has_controller : {true, false}) {
+    for (const Duration time : {Duration(100ms), Duration(600ms), Duration(2s)}) {
+      CAPTURE(to_seconds(time));
+      Watched test(1);
+      test.has_controller = has_controller;
+      Broadcast& cast = test.begin(20'000'000);
+      test.pass(2s);
+      test.set_refused(true);
+      test.pass(time);
+      CHECK(test.reports.size() == (time > 200ms ? 1U : 0U));
+      CHECK(test.troubles.refused.size() == (time > 200ms ? 1U : 0U));
+      test.set_refused(false);
+      REQUIRE(test.overlay.run([&] { return cast.is_over(); }, 60s));
+      CHECK(cast.is_right());
+      CHECK(test.troubles.is_empty());
+    }
+  }
+}
+
+TEST_CASE(
+    "who never lets anybody in is reported at once, and is gone only where no controller can ask others") {
+  for (const bool has_controller : {true, false}) {
+    CAPTURE(has_controller);
+    Watched test(1);
+    test.has_controller = has_controller;
+    test.begin(100'000);
+    test.pass(2s);
+    Broadcast& cast = test.begin(20'000'000);
+    test.set_refused(true);
+    REQUIRE(test.wait_for(1, 300ms));
+    CHECK(test.reports.back() == Peers{"n2"});
+    REQUIRE(test.troubles.refused.size() == 1);
+    CHECK(test.troubles.refused.front().peer == "n2");
+    const TimePoint refused_at = test.overlay.simulation.clock().now();
+    const bool is_gone = test.overlay.run([&] { return cast.outcomes[0].has_value(); }, 20s);
+    CHECK(is_gone == !has_controller);
+    if (!is_gone) continue;
+    CHECK(test.overlay.simulation.clock().now() - refused_at < kLongestRefusal + 100ms);
+    CHECK(cast.outcomes[0]->message().find("node \"n2\" is gone: its host has refused") != std::string::npos);
+  }
+}
+
+TEST_CASE("a node that is asked to look for another one dials it, though no plan leads there") {
+  for (const bool is_refused : {true, false}) {
+    Watched test(1);
+    test.pass(2s);
+    CHECK(test.overlay.node(0).heard() == Peers{"n2"});
+    LinkConditions line;
+    line.is_refused = is_refused;
+    test.overlay.simulation.set_conditions("n0", "n1", line);
+    test.overlay.node(0).look_for("n1");
+    test.pass(1s);
+    CHECK(test.overlay.node(0).heard() == (is_refused ? Peers{"n2"} : Peers{"n1", "n2"}));
+    CHECK(test.troubles.refused.size() == (is_refused ? 1U : 0U));
+    CHECK(test.troubles.broken.empty());
   }
 }

@@ -147,11 +147,11 @@ TEST_CASE("a lost link ends nothing; a member that is gone does, and both sides 
   test.run(2 * kMinRedialWait);
   CHECK(aborts() == 0);
   test.neighbours.on_link_down(LinkHandle(3), not_found("nobody listens"));
-  test.run();
+  test.run(kLongestRefusal);
   const auto told = aborts();
   CHECK(told >= 1);
   CHECK(test.groups[CollectiveId(0)].failure->message() ==
-        "node \"n2\" is gone: it does not listen at there any more");
+        "node \"n2\" is gone: its host has refused connections at there for 3 s");
   test.take(kFrom, test.block(2));  // of who has not heard yet
   CHECK(aborts() == told + 1);
 }

@@ -150,17 +150,20 @@ TEST_CASE("a link that no plan uses any more keeps its channels") {
   CHECK(test.transport.channels_of.empty());
 }
 
-TEST_CASE("a neighbour is gone when its host says twice that nobody listens, and no link of it is up") {
+TEST_CASE(
+    "a neighbour whose host refuses for long is gone where no controller can ask, and no link of it is up") {
   Middle test;
   const auto absent = not_found("nobody listens");
   test.neighbours.set_address("n2", "there");
   test.neighbours.on_link_down(LinkHandle(1), absent);
   test.run(kMinRedialWait);
-  CHECK(test.host.said.empty());
   test.neighbours.on_link_down(LinkHandle(2), absent);
+  test.run(kLongestRefusal - 2 * kMinRedialWait);
+  CHECK(test.host.said.empty());
+  test.run(kMinRedialWait);
   CHECK(test.host.said == std::vector<std::string>{"n2 gone"});
   const Status why = test.neighbours.lost().check_members(*test.plan);
-  CHECK(why.message() == "node \"n2\" is gone: it does not listen at there any more");
+  CHECK(why.message() == "node \"n2\" is gone: its host has refused connections at there for 3 s");
   test.run(2 * kMinRedialWait);
   test.neighbours.on_link_down(LinkHandle(3), absent);
   CHECK(test.host.said.size() == 1);  // said once
@@ -223,7 +226,8 @@ TEST_CASE("a process that is another than the one before says that this is gone"
 TEST_CASE("a neighbour whose address nobody tells is reported, until it is told") {
   Middle test;
   std::vector<std::vector<std::string>> reports;
-  test.neighbours.broken().set_report([&](const auto& peers) { reports.push_back(peers); });
+  test.neighbours.broken().set_report(
+      [&](const LinkTroubles& troubles) { reports.push_back(troubles.broken); }, nullptr);
   test.run(kFirstGrace - kMinRedialWait);
   CHECK(reports.empty());
   test.run(2 * kMinRedialWait);
@@ -265,6 +269,7 @@ TEST_CASE("who only sends to this node is dialled when its link is lost and it d
   test.neighbours.on_link_down(LinkHandle(1), not_found("nobody listens"));
   test.run(kMinRedialWait);
   test.neighbours.on_link_down(LinkHandle(2), not_found("nobody listens"));
+  test.run(kLongestRefusal);
   CHECK(test.host.said.back() == "n0 gone");
   const std::size_t dialled = test.transport.dialled.size();
   test.run(2 * kMaxRedialWait);

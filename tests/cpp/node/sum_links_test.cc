@@ -80,8 +80,7 @@ TEST_CASE("a sum through a relay that falls silent goes on as soon as the plan l
     Reduce test(seed);
     bool is_reported = false;
     for (const std::size_t tail : {1, 2}) {
-      test.overlay.node(tail).report_broken_links(
-          [&](const std::vector<std::string>&) { is_reported = true; });
+      test.overlay.node(tail).report_broken_links([&](const LinkTroubles&) { is_reported = true; });
     }
     test.pass(500ms);
     test.overlay.simulation.pause(node_name(3), 30s);

@@ -115,6 +115,35 @@ TEST_CASE("who has succeeded waits for its buffers no longer than its timeout") 
   CHECK(ends(received + kMoment).second < received + 2 * kMoment);
 }
 
+TEST_CASE("a second silence on a link is noticed as soon as the first, whatever was before") {
+  for (const Duration round_trip :
+       {Duration(std::chrono::milliseconds(2)), Duration(std::chrono::milliseconds(98))}) {
+    for (std::uint64_t seed = 1; seed <= 3; seed += kSeedStep) {
+      CAPTURE(seed);
+      TwoWays test(seed);
+      LinkConditions line;
+      line.delay = round_trip / 2;
+      test.overlay.simulation.set_conditions(node_name(0), node_name(1), line);
+      std::mt19937_64 random(seed);
+      const auto is_heard = [&] { return test.overlay.node(0).heard().size() == 2; };
+      for (int i = 0; i < 6; ++i) {
+        CAPTURE(i);
+        test.begin(25'000'000);
+        test.pass(std::chrono::milliseconds(1'500));
+        REQUIRE(is_heard());
+        test.overlay.set_stalled(0, 1, true);
+        const TimePoint stalled_at = test.overlay.simulation.clock().now();
+        REQUIRE(test.overlay.run([&] { return !is_heard(); }, std::chrono::seconds(5)));
+        CHECK(test.overlay.simulation.clock().now() - stalled_at <=
+              std::chrono::milliseconds(1'300) + round_trip);
+        test.pass(std::chrono::milliseconds(random() % 8'000));
+        test.overlay.set_stalled(0, 1, false);
+        test.seconds();
+      }
+    }
+  }
+}
+
 TEST_CASE("a stream that is held up behind a relay is left, and used again") {
   for (std::uint64_t seed = 1; seed <= 5; seed += kSeedStep) {
     CAPTURE(seed);

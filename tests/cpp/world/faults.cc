@@ -22,6 +22,7 @@ void Faults::note(const std::string& what) {
 void Faults::plan(std::size_t count, Duration within) {
   static const std::vector<Fault> kFaults = {&Faults::cut_line,
                                              &Faults::cut_line,
+                                             &Faults::refuse_line,
                                              &Faults::stall_line,
                                              &Faults::stall_line,
                                              &Faults::worsen_line,
@@ -76,6 +77,16 @@ void Faults::cut_line() {
   after(time, [this, from = from, to = to] {
     world_.change_line(from, to, [](LinkConditions& line) { line.is_cut = false; });
   });
+}
+
+// As a firewall does that resets connections, for no longer than two nodes must bear.
+void Faults::refuse_line() {
+  const auto [from, to] = any_line();
+  const Duration time = dice_.between(100ms, 2'000ms);
+  note(fmt::format("n{} is refused by n{} for {:.3f} s", from, to, to_seconds(time)));
+  change_line_for(
+      time, from, to, [](LinkConditions& line) { line.is_refused = true; },
+      [](LinkConditions& line) { line.is_refused = false; });
 }
 
 void Faults::stall_line() {

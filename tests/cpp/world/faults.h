@@ -33,6 +33,7 @@ class Faults {
  private:
   using Fault = void (Faults::*)();
   void cut_line();
+  void refuse_line();
   void stall_line();
   void worsen_line();
   void slow_line();

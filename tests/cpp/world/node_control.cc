@@ -169,6 +169,7 @@ void NodeControl::hear(const v1::ControllerEvent& event) {
     case Event::kClosed:
       closing_.erase({event.closed().group(), event.closed().number()});
       return look_at_registrations();
+    case Event::kLook: return events_.on_look(event.look().peer());
     case Event::kRevoked:  // nobody has a certificate in the simulation, nor asks
     case Event::kExamine:
     case Event::kSignedPlan:
@@ -238,15 +239,15 @@ void NodeControl::say_closed(const std::string& group, std::uint64_t number) {
   say(event);
 }
 
-void NodeControl::report_broken_links(std::vector<std::string> peers) {
-  broken_links_ = std::move(peers);
+void NodeControl::report_broken_links(LinkTroubles troubles) {
+  broken_links_ = std::move(troubles);
   say_broken_links();
 }
 
 void NodeControl::say_broken_links() {
   if (!is_welcome_ || !broken_links_) return;
   v1::NodeEvent event;
-  *event.mutable_broken_links()->mutable_peers() = {broken_links_->begin(), broken_links_->end()};
+  *event.mutable_broken_links() = controller::to_message(*broken_links_, clock_.now());
   say(event);
 }
 

@@ -38,7 +38,7 @@ class NodeControl {
   void close_group(const std::string& group, std::uint64_t number);
   void note_use(CollectiveId collective, std::uint64_t bytes) { used_[collective] += bytes; }
   // As ControllerClient::report_broken_links().
-  void report_broken_links(std::vector<std::string> peers);
+  void report_broken_links(LinkTroubles troubles);
   // Says goodbye.
   void leave();
   // Its connection breaks, and the node sees it.
@@ -104,7 +104,7 @@ class NodeControl {
   Epoch activated_{0};
   std::map<CollectiveId, std::uint64_t> used_;
   std::set<std::pair<std::string, std::uint64_t>> closing_;
-  std::optional<std::vector<std::string>> broken_links_;
+  std::optional<LinkTroubles> broken_links_;
   std::vector<RegisteringPtr> registering_;
 };
 

@@ -38,14 +38,15 @@ class Site {
     events.on_gone = [&node](const std::string& peer, const std::string& reason, bool in_order) {
       node.set_gone(peer, reason, in_order);
     };
+    events.on_look = [&node](const std::string& peer) { node.look_for(peer); };
     events.heard = [&node] { return node.heard(); };
     events.measured = [&node] { return node.take_measured(); };
     control_ = std::make_unique<NodeControl>(
         network_, controller_, *clock_, *executor_,
         NodeControl::Identity{name_, transport_->address(), incarnation_}, std::move(events));
-    node.report_broken_links([&control = *control_](std::vector<std::string> peers) {
-      control.report_broken_links(std::move(peers));
-    });
+    node.report_broken_links(
+        [&control = *control_](LinkTroubles troubles) { control.report_broken_links(std::move(troubles)); },
+        [&control = *control_] { return control.is_welcome(); });
   }
 
   // As SIGKILL does; `silently` as when its host is cut from power.

@@ -14,6 +14,7 @@ from square.doctor.rules.networks import congestion_differs, small_buffers
 from square.doctor.rules.presence import does_not_answer, not_there
 from square.doctor.rules.processors import short_of_processor
 from square.doctor.rules.reach import not_reached
+from square.doctor.rules.relays import loses_blocks, refused_before
 from square.doctor.rules.security import (
     blocks_are_changed,
     blocks_go_unsealed,
@@ -30,6 +31,8 @@ RULES: tuple[Rule, ...] = (
     loopback_between_hosts,
     somebody_else_answers,
     not_reached,
+    loses_blocks,
+    refused_before,
     versions_differ,
     clocks_differ,
     slower_than_given,

@@ -1,0 +1,111 @@
+#include "controller/refused_nodes.h"
+
+#include <algorithm>
+
+#include "controller/protocol.h"
+
+namespace square::controller {
+
+void RefusedNodes::note(const std::string& reporter, const v1::BrokenLinks& report, TimePoint now) {
+  std::map<std::string, Refusal> told;
+  const int count = std::min(report.refused_size(), kMaxRefused);
+  for (int i = 0; i < count; ++i) {
+    const v1::RefusedPeer& one = report.refused(i);
+    if (one.peer() == reporter || one.peer().size() > kMaxNodeNameBytes) continue;
+    const Duration age =
+        std::min(bounded(Duration(static_cast<std::int64_t>(one.nanoseconds()))), kLongestRefusal);
+    told[one.peer()] = {now - age, one.is_heard()};
+  }
+  for (auto& [node, refused] : refused_) {
+    if (!told.contains(node)) refused.reporters.erase(reporter);
+  }
+  for (const auto& [node, refusal] : told) refused_[node].reporters[reporter] = refusal;
+  std::erase_if(refused_, [](const auto& entry) { return entry.second.reporters.empty(); });
+}
+
+void RefusedNodes::note_own(const std::string& node, TimePoint now) {
+  refused_[node].reporters.try_emplace(kOwn, Refusal{now, false});
+}
+
+void RefusedNodes::forget(const std::string& node) {
+  refused_.erase(node);
+  for (auto& [name, refused] : refused_) refused.reporters.erase(node);
+  std::erase_if(refused_, [](const auto& entry) { return entry.second.reporters.empty(); });
+}
+
+bool RefusedNodes::is_connected(const Members& members, const std::string& node) {
+  const Member* const member = members.find(node);
+  return member != nullptr && member->line != nullptr;
+}
+
+// What a node says in a report that a neighbour refuses it is newer than its last heartbeat.
+bool RefusedNodes::is_heard(const std::string& node, const Members& members, TimePoint now) const {
+  const auto found = refused_.find(node);
+  return std::ranges::any_of(members, [&](const auto& entry) {
+    const auto& [name, member] = entry;
+    if (name == node || member.line == nullptr || now - member.heard_at > kFreshWord) return false;
+    if (found != refused_.end()) {
+      const auto refusal = found->second.reporters.find(name);
+      if (refusal != found->second.reporters.end()) return refusal->second.is_heard;
+    }
+    return member.hears.contains(node);
+  });
+}
+
+std::vector<std::pair<std::string, std::string>> RefusedNodes::find_gone(const Members& members,
+                                                                         TimePoint now) {
+  std::vector<std::pair<std::string, std::string>> gone;
+  for (auto& [node, refused] : refused_) {
+    const Member* const member = members.find(node);
+    if (member == nullptr || member->line != nullptr) {
+      refused.reporters.erase(kOwn);
+      continue;
+    }
+    std::size_t witnesses = 0;
+    TimePoint since = now;
+    for (const auto& [reporter, refusal] : refused.reporters) {
+      if (reporter != kOwn && !is_connected(members, reporter)) continue;
+      if (reporter != kOwn) ++witnesses;
+      since = std::min(since, refusal.since);
+    }
+    const bool is_certain = witnesses >= kRefusalWitnesses || now - since >= kLongestRefusal;
+    if (is_certain && !is_heard(node, members, now)) gone.emplace_back(node, member->address);
+  }
+  std::erase_if(refused_, [](const auto& entry) { return entry.second.reporters.empty(); });
+  return gone;
+}
+
+std::vector<std::pair<std::string, std::string>> RefusedNodes::take_questions(const Members& members,
+                                                                              TimePoint now) {
+  std::vector<std::pair<std::string, std::string>> questions;
+  for (auto& [node, refused] : refused_) {
+    const Member* const member = members.find(node);
+    if (member == nullptr || member->line != nullptr) continue;
+    for (const auto& [name, other] : members) {
+      if (refused.asked.size() >= kMaxAskedToLook) break;
+      const bool may_know = name != node && other.line != nullptr && now - other.heard_at <= kFreshWord &&
+                            !refused.reporters.contains(name);
+      if (may_know && refused.asked.insert(name).second) questions.emplace_back(name, node);
+    }
+  }
+  return questions;
+}
+
+RefusedNodes::TimePoint RefusedNodes::next_end(const Members& members, TimePoint now,
+                                               TimePoint latest) const {
+  const bool is_open = std::ranges::any_of(refused_, [&](const auto& entry) {
+    const Member* const member = members.find(entry.first);
+    return member != nullptr && member->line == nullptr;
+  });
+  return is_open ? std::min(latest, now + kJudgeAgain) : latest;
+}
+
+std::set<std::string> RefusedNodes::unreachable(const Members& members) const {
+  std::set<std::string> nodes;
+  for (const auto& [node, refused] : refused_) {
+    if (is_connected(members, node) && refused.reporters.size() >= kRefusalWitnesses) nodes.insert(node);
+  }
+  return nodes;
+}
+
+}  // namespace square::controller
