@@ -25,16 +25,17 @@ class FlightRecords {
  private:
   // Without the interpreter's lock.
   std::shared_ptr<void> add(Communicator& communicator, const std::string& path, bool follows);
-  // From now on a thread writes all records upon SIGUSR2. It needs no lock of the interpreter, so the program
-  // may be stuck anywhere. Returns the signal; 0 where the program has a handler of its own.
-  int listen();
+  // From now on a thread writes all records upon SIGUSR2, and before SIGTERM ends the process. It needs no
+  // lock of the interpreter, so the program may be stuck anywhere. A handler of the program stays.
+  void listen();
   void run(int descriptor);
-  void write_all();
+  void write_all(FlightRecordReason reason, Duration patience);
 
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<FlightRecordFolder>> folders_;
-  std::set<Communicator*> communicators_;  // those that are asked by the signal
-  int signal_ = 0;
+  std::set<Communicator*> communicators_;  // whose records the signals concern
+  bool is_listening_ = false;
+  int asked_by_ = 0;  // the signal; 0: the program has a handler of its own
 };
 
 }  // namespace square::python

@@ -112,7 +112,8 @@ class Communicator {
   // `follows`, now and at the group's end, too. Errors: those of FlightRecordFolder::write().
   Status write_flight_records(std::shared_ptr<FlightRecordFolder> folder, bool follows);
   // Writes it there now and returns the file's path. Blocks as flight_record() does.
-  Result<std::string> write_flight_record() const;
+  Result<std::string> write_flight_record(FlightRecordReason reason = FlightRecordReason::kAsked,
+                                          Duration patience = DataPlane::kDrainTime) const;
 
   // Copies the root's `data` to every member's. All sizes must be equal; zero is
   // allowed. `data` must stay valid until the work is done. Blocks only where `root`

@@ -63,7 +63,7 @@ struct FlightRecord {
 };
 
 // Why a record is written.
-enum class FlightRecordReason { kCreated, kFirstError, kAsked, kClosed };
+enum class FlightRecordReason { kCreated, kFirstError, kAsked, kTerminated, kClosed };
 
 // A folder that this process writes records to, a file for each group and rank: the newest record replaces
 // the one before. Thread-safe.

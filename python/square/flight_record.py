@@ -1,8 +1,8 @@
 """Where a process writes what its groups have called last: the flight recorder's files.
 
 ``SQUARE_FLIGHT_RECORD`` names a folder: there each group's record is written when the group is made, with its
-first error, at its end, and upon SIGUSR2 (unless the program has a handler of its own). Without it the first
-error alone is written, to a folder of this user. ``off`` writes nothing.
+first error, at its end, upon SIGUSR2, and before SIGTERM ends the process (unless the program has handlers of
+its own). Without it the first error alone is written, to a folder of this user. ``off`` writes nothing.
 """
 
 import contextlib

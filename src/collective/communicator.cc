@@ -155,8 +155,8 @@ Status Communicator::write_flight_records(std::shared_ptr<FlightRecordFolder> fo
   return recorder_->write(FlightRecordReason::kCreated, nullptr, Duration(0)).status();
 }
 
-Result<std::string> Communicator::write_flight_record() const {
-  return recorder_->write(FlightRecordReason::kAsked, &calls_->host(), DataPlane::kDrainTime);
+Result<std::string> Communicator::write_flight_record(FlightRecordReason reason, Duration patience) const {
+  return recorder_->write(reason, &calls_->host(), patience);
 }
 
 Result<std::unique_ptr<Communicator>> Communicator::create(MemberHost& node, GroupSpec group, Rank rank,

@@ -64,6 +64,7 @@ const char* to_string(FlightRecordReason reason) {
     case FlightRecordReason::kCreated: return "created";
     case FlightRecordReason::kFirstError: return "first_error";
     case FlightRecordReason::kAsked: return "asked";
+    case FlightRecordReason::kTerminated: return "terminated";
     case FlightRecordReason::kClosed: return "closed";
   }
   return "asked";

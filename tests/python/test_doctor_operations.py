@@ -121,6 +121,13 @@ def test_a_process_that_writes_nothing(life: Life, words: str) -> None:
     assert line.startswith('rank 3 on node "d" has left no record')
 
 
+def test_a_group_of_which_nothing_was_written() -> None:
+    blank = [record(rank, reason="created", life=Life.GONE) for rank in range(2)]
+    assert said(*blank) == [
+        "no rank has written what it called since the group was made (rank 0 gone, rank 1 gone)"
+    ]
+
+
 def test_an_operation_that_all_have_called_says_what_is_waited_for() -> None:
     ranks = [record(rank, operation(1, state="started")) for rank in range(3)]
     waiting = record(3, operation(1, state="started", waits_for='nothing arrived from the source "a"'))
@@ -194,6 +201,23 @@ def test_a_living_process_is_asked_and_one_that_ends_leaves_its_record(tmp_path:
         assert process.wait(timeout=60) == 0
     [ended] = collect([tmp_path])
     assert (ended.reason, ended.life) == ("closed", Life.GONE)
+
+
+def test_a_process_that_is_terminated_leaves_its_record(tmp_path: Path) -> None:
+    environment = {**os.environ, flight_record.VARIABLE: str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", ASKED],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+        process.terminate()
+        assert process.wait(timeout=60) == -signal.SIGTERM
+    [ended] = collect([tmp_path])
+    assert (ended.reason, ended.last_completed, ended.life) == ("terminated", 1, Life.GONE)
 
 
 def test_a_program_that_has_a_handler_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

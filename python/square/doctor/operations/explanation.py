@@ -18,6 +18,9 @@ ROOTED = {"broadcast", "reduce", "gather", "scatter"}
 
 def explain(group: "Group") -> list[str]:
     """The first that applies: ranks that call different things, ranks that are behind, what all wait for."""
+    if not group.known:
+        lives = ", ".join(f"rank {rank} {record.life}" for rank, record in group.records.items())
+        return [f"no rank has written what it called since the group was made ({lives})"]
     different = _different_calls(group)
     if different:
         return [different]
@@ -115,8 +118,7 @@ def _silent(group: "Group", rank: int, record: Record | None) -> list[str]:
         }[record.life]
     why = f'rank {rank} on node "{group.nodes[rank]}" {state} ({process})'
     if waiting is None:
-        # Nobody waits: an orderly end leaves records of all, and of one that was killed there is none.
-        return [why] if record is None or record.life is Life.STOPPED else []
+        return [why]
     operation, who = waiting
     is_over = all(group.calls[operation.call or 0][rank].is_over for rank in who)
     verb = "failed" if is_over else "waits" if len(who) == 1 else "wait"
