@@ -66,6 +66,12 @@ def test_a_rank_that_has_called_nothing_yet() -> None:
     ]
 
 
+def test_a_rank_that_has_left() -> None:
+    failed = [record(rank, operation(1), operation(2, state="failed")) for rank in range(3)]
+    [line] = said(*failed, record(3, operation(1), reason="closed", life=Life.GONE))
+    assert line.endswith("ranks 0 to 2 have called; it left the group after all_reduce (call 1)")
+
+
 def test_a_rank_that_called_after_the_others_had_failed() -> None:
     failed = [record(rank, operation(1), operation(2, state="failed")) for rank in range(3)]
     late = record(3, operation(1), operation(None, state="failed", called=33.0))

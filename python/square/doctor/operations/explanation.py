@@ -149,6 +149,8 @@ def _late(group: "Group", rank: int, record: Record, missing: int) -> str:
     elif next_one and example and next_one[-1].called > example.called:
         late = words.time(next_one[-1].called - example.called)
         text += f"; it called {next_one[-1].name} {late} after rank {ahead[0]}"
+    elif own and record.reason == "closed":
+        text += f"; it left the group after {called(own[-1])}"
     elif own and own[-1].completed is not None:
         ago = words.time(max(0.0, record.written - own[-1].completed))
         text += f"; it completed {called(own[-1])} {ago} before it wrote its record"
