@@ -66,6 +66,7 @@ def test_lightning_with_every_launcher(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.parametrize("framework", ["accelerate", "transformers"])
 def test_hugging_face(framework: str, tmp_path: Path) -> None:
     pytest.importorskip(framework)
@@ -74,6 +75,7 @@ def test_hugging_face(framework: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(2 * SECONDS)
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 def test_deepspeed_on_the_cpu(stage: int, tmp_path: Path) -> None:
     pytest.importorskip("deepspeed")
@@ -82,6 +84,7 @@ def test_deepspeed_on_the_cpu(stage: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(2 * SECONDS)
 def test_ray_train(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     told = results("ray_training.py", tmp_path)
@@ -89,6 +92,7 @@ def test_ray_train(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(2 * SECONDS)
 def test_torchft(tmp_path: Path) -> None:
     pytest.importorskip("torchft")
     told = results("torchft_training.py", tmp_path)

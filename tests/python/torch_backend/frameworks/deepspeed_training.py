@@ -29,9 +29,9 @@ def main() -> None:
             loss = functional.cross_entropy(engine(inputs), classes)
             engine.backward(loss)
             engine.step()
-            mean = loss.detach()
-            deepspeed.comm.all_reduce(mean, deepspeed.comm.ReduceOp.AVG)
-            losses.append(mean.item())
+            total = loss.detach()
+            deepspeed.comm.all_reduce(total)
+            losses.append(total.item() / distributed.get_world_size())
     inputs, classes = lesson.examples(64, seed=1).tensors
     with torch.no_grad():
         right = (engine(inputs).argmax(1) == classes).float().mean().item()
