@@ -54,8 +54,8 @@ def add_parser(commands: arguments.Commands) -> None:
         commands,
         "top",
         "what nodes carry right now, and how a training goes",
-        "Shows links, sessions and tenants of running nodes: measured rate against planned rate, "
-        "utilisation, queues, round-trip times.\n"
+        "Shows what running nodes carry: each collective's planned and measured rate and what holds it\n"
+        "back, links with utilisation, queues and round-trip times, and tenants. Sessions: --by session.\n"
         "With --master the workers and servers of a training, too, or alone. Until Ctrl-C.\n"
         "With --html a page of it, too: a picture of the overlay, and tenants' rates over time.",
         "  square node --name a --controller 127.0.0.1:7000 --metrics 127.0.0.1:9100\n"
