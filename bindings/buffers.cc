@@ -36,7 +36,7 @@ std::vector<std::size_t> sizes_of(std::span<const std::byte> bytes, std::size_t 
     left -= size;
   }
   if (left != 0) raise(invalid_argument("the sizes are less than the bytes of the buffer"));
-  return *sizes;
+  return {sizes->begin(), sizes->end()};
 }
 
 }  // namespace

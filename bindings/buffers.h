@@ -9,6 +9,7 @@
 
 #include "bindings.h"
 #include "data.h"
+#include "whole_number.h"
 
 namespace square::python {
 
@@ -22,7 +23,7 @@ std::span<std::byte> bytes_of(const py::buffer_info& view);
 
 // One buffer for every rank, or one for all ranks, in rank order.
 using RankBuffers = std::variant<Data, std::vector<Data>>;
-using Sizes = std::optional<std::vector<std::size_t>>;
+using Sizes = std::optional<std::vector<Size<"a size">>>;
 
 // Its parts, one for every rank of `ranks`; a single buffer is cut evenly, or into `sizes` in bytes.
 // Raises InvalidArgumentError where that does not come out. Appends what keeps them to `held`.

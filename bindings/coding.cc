@@ -5,6 +5,7 @@
 #include "square/decoder.h"
 #include "square/encoder.h"
 #include "square/recoder.h"
+#include "whole_number.h"
 
 namespace square::python {
 namespace {
@@ -28,7 +29,8 @@ std::shared_ptr<const void> owner_of(std::shared_ptr<py::buffer_info> view) {
           }};
 }
 
-Encoder make_encoder(const Data& data, std::uint32_t blocks, const std::string& field, std::uint64_t number) {
+Encoder make_encoder(const Data& data, Count<"blocks"> blocks, const std::string& field,
+                     Size<"number"> number) {
   const auto view = request(data, false);
   const EncoderOptions options{number, field_named(field), blocks, known_element_type(*view)};
   const std::span<std::byte> bytes = bytes_of(*view);
@@ -70,8 +72,8 @@ CodedBlock parse(const Data& data) {
 void bind_blocks(py::module_& module) {
   py::class_<Generation>(module, "Generation",
                          "A run of bytes that is cut into ``blocks`` blocks of one length, to be coded.")
-      .def(py::init([](std::uint32_t blocks, std::uint64_t data_bytes, const std::string& field,
-                       std::uint64_t number) {
+      .def(py::init([](Count<"blocks"> blocks, Size<"data_bytes"> data_bytes, const std::string& field,
+                       Size<"number"> number) {
              const Generation made{number, field_named(field), blocks, data_bytes};
              check(check_generation(made));
              return made;
@@ -122,7 +124,7 @@ void bind_encoder(py::module_& module) {
           "one block's scale is 10,000 times another's.")
       .def(
           "systematic",
-          [](const Encoder& self, std::uint32_t index) {
+          [](const Encoder& self, Count<"index"> index) {
             if (index >= self.generation().blocks) {
               raise(invalid_argument("there is no block " + std::to_string(index) + " in " +
                                      to_string(self.generation())));
@@ -158,7 +160,7 @@ void bind_recoder(py::module_& module) {
           "The sum of multiples of those that are kept, in the order in which they came.")
       .def(
           "next",
-          [](Recoder& self, std::uint64_t seed) { return check(unlocked([&] { return self.next(seed); })); },
+          [](Recoder& self, Size<"seed"> seed) { return check(unlocked([&] { return self.next(seed); })); },
           py::arg("seed") = 0, "A random sum. Nodes that mix the same blocks need different seeds.");
 }
 

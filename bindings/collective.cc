@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "names.h"
+#include "whole_number.h"
 
 namespace square::python {
 namespace {
@@ -52,10 +53,10 @@ std::vector<Duration> latency_bounds(const LatencyBounds& bounds, const Collecti
 
 CollectiveText make_text(std::string tenant, std::string op, std::optional<std::string> root,
                          std::variant<std::string, std::vector<std::string>> members,
-                         std::uint64_t size_bytes, double weight, std::string algorithm,
+                         Size<"size_bytes"> size_bytes, double weight, std::string algorithm,
                          std::optional<double> required_bps,
                          std::optional<std::variant<Time, std::map<std::string, Time>>> max_latency,
-                         std::uint32_t redundancy, std::string group) {
+                         Count<"redundancy"> redundancy, std::string group) {
   std::optional<LatencyBounds> bounds;
   if (max_latency && std::holds_alternative<Time>(*max_latency)) {
     bounds = seconds_of(std::get<Time>(*max_latency));

@@ -8,12 +8,14 @@
 #include "compression.h"
 #include "element.h"
 #include "flight_records.h"
+#include "whole_number.h"
 #include "work.h"
 
 namespace square::python {
 namespace {
 
-using CollectiveTuple = std::tuple<std::string, std::uint32_t, std::uint64_t, double>;
+using CollectiveTuple =
+    std::tuple<std::string, Count<"the root of collectives">, Size<"the bytes of collectives">, double>;
 
 class PythonCommunicator {
  public:
@@ -38,9 +40,9 @@ class PythonCommunicator {
     return std::make_unique<PythonCommunicator>(std::move(node), std::move(joined));
   }
 
-  std::unique_ptr<PythonCommunicator> shrink(double timeout) { return grow(0, timeout); }
+  std::unique_ptr<PythonCommunicator> shrink(double timeout) { return grow({0}, timeout); }
   // This one is closed where the next one is made, and stays for another attempt where it is not.
-  std::unique_ptr<PythonCommunicator> grow(std::uint32_t joiners, double timeout) {
+  std::unique_ptr<PythonCommunicator> grow(Count<"joiners"> joiners, double timeout) {
     std::shared_ptr<Communicator> group = opened();
     auto next = check(unlocked([&] { return group->grow(joiners, from_seconds(timeout)); }));
     communicator_ = nullptr;
@@ -94,7 +96,7 @@ class PythonCommunicator {
   using OptionalBuffer = std::optional<Data>;
   using OptionalFeedback = std::optional<std::shared_ptr<ErrorFeedback>>;
 
-  Started broadcast(const Data& data, std::uint32_t root, const OptionalName& dtype, double timeout) {
+  Started broadcast(const Data& data, Count<"root"> root, const OptionalName& dtype, double timeout) {
     // Asking for a writable view of a destination refuses read-only objects here.
     Buffers held{request(data, root != rank())};
     const std::span bytes = bytes_of(*held.front());
@@ -104,7 +106,7 @@ class PythonCommunicator {
     });
   }
 
-  Started reduce(const Data& input, const OptionalBuffer& output, std::uint32_t root, const Name& op,
+  Started reduce(const Data& input, const OptionalBuffer& output, Count<"root"> root, const Name& op,
                  const OptionalName& dtype, double timeout) {
     const bool is_root = root == rank();
     const Summands sum = summands(input, is_root ? output : std::nullopt, is_root, op, dtype);
@@ -162,7 +164,7 @@ class PythonCommunicator {
     });
   }
 
-  Started gather(const Data& input, const std::optional<RankBuffers>& output, std::uint32_t root,
+  Started gather(const Data& input, const std::optional<RankBuffers>& output, Count<"root"> root,
                  double timeout) {
     Buffers held{request(input, false)};
     const std::span bytes = bytes_of(*held.front());
@@ -173,7 +175,7 @@ class PythonCommunicator {
     });
   }
 
-  Started scatter(const std::optional<RankBuffers>& input, const Data& output, std::uint32_t root,
+  Started scatter(const std::optional<RankBuffers>& input, const Data& output, Count<"root"> root,
                   double timeout) {
     Buffers held{request(output, true)};
     const std::span bytes = bytes_of(*held.front());
@@ -184,7 +186,7 @@ class PythonCommunicator {
     });
   }
 
-  Started send(const Data& data, std::uint32_t to, std::uint32_t tag, double timeout) {
+  Started send(const Data& data, Count<"to"> to, Count<"tag"> tag, double timeout) {
     Buffers held{request(data, false)};
     const std::span bytes = bytes_of(*held.front());
     return begin(held, [&](Communicator& group) {
@@ -192,7 +194,7 @@ class PythonCommunicator {
     });
   }
 
-  Started receive(const Data& data, std::optional<std::uint32_t> source, std::uint32_t tag, double timeout) {
+  Started receive(const Data& data, std::optional<Count<"source">> source, Count<"tag"> tag, double timeout) {
     Buffers held{request(data, true)};
     const std::span bytes = bytes_of(*held.front());
     return begin(held, [&](Communicator& group) {
@@ -280,9 +282,9 @@ class PythonCommunicator {
 
 std::unique_ptr<PythonCommunicator> create(std::shared_ptr<MemberHost> node, std::string group,
                                            std::string tenant, std::vector<std::string> nodes,
-                                           std::uint32_t rank,
+                                           Count<"rank"> rank,
                                            const std::vector<CollectiveTuple>& collectives, double timeout,
-                                           std::uint32_t redundancy) {
+                                           Count<"redundancy"> redundancy) {
   GroupSpec spec{std::move(group), std::move(tenant), std::move(nodes), {}};
   spec.redundancy = redundancy;
   for (const auto& [op, root, size_bytes, weight] : collectives) {

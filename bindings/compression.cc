@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "buffers.h"
+#include "whole_number.h"
 
 namespace square::python {
 namespace {
@@ -124,7 +125,7 @@ void bind_compression(py::module_& module) {
       .def_static("bf16", &Compression::bfloat16, "Every element rounded to bfloat16, and added as such.")
       .def_static(
           "int8",
-          [](std::uint32_t block, bool feedback) { return checked(Compression::int8(block, feedback)); },
+          [](Count<"block"> block, bool feedback) { return checked(Compression::int8(block, feedback)); },
           py::arg("block") = Compression::kDefaultBlock, py::arg("feedback") = false,
           "8-bit integers; ``block`` elements, 16 to 65536, share a float32 scale.")
       .def_static(

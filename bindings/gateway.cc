@@ -8,17 +8,19 @@
 
 #include "bindings.h"
 #include "serving_node.h"
+#include "whole_number.h"
 
 namespace square::python {
 namespace {
 
 // A user's number and a tenant, "*" for any.
-using Users = std::vector<std::pair<std::uint32_t, std::string>>;
+using Users = std::vector<std::pair<Count<"a user">, std::string>>;
 
 std::string serve_gateway(ServingNode& self, const std::filesystem::path& path, const Users& users,
-                          std::size_t max_attachments, std::size_t max_groups, std::size_t max_operations,
-                          std::uint64_t tenant_staging_bytes, std::uint64_t staging_bytes,
-                          bool shared_memory) {
+                          Size<"max_attachments"> max_attachments, Size<"max_groups"> max_groups,
+                          Size<"max_operations"> max_operations,
+                          Size<"tenant_staging_bytes"> tenant_staging_bytes,
+                          Size<"staging_bytes"> staging_bytes, bool shared_memory) {
   GatewayOptions options;
   options.socket_path = path.string();
   for (const auto& [user, tenant] : users) options.users.push_back({user, tenant});

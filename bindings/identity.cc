@@ -5,6 +5,7 @@
 #include "bindings.h"
 #include "identities.h"
 #include "square/authority.h"
+#include "whole_number.h"
 
 namespace square::python {
 namespace {
@@ -22,9 +23,10 @@ void issue(const Authority& self, const std::string& role, const std::string& na
 
 void write_grant(const Authority& self, const std::string& tenant, const std::filesystem::path& folder,
                  std::chrono::duration<double> life, std::vector<std::string> nodes,
-                 std::vector<std::string> operations, double weight, std::uint64_t groups,
-                 std::uint64_t collectives, std::optional<std::uint64_t> sessions,
-                 std::optional<std::uint64_t> open_operations, std::optional<std::uint64_t> open_bytes) {
+                 std::vector<std::string> operations, double weight, Size<"groups"> groups,
+                 Size<"collectives"> collectives, std::optional<Size<"sessions">> sessions,
+                 std::optional<Size<"open_operations">> open_operations,
+                 std::optional<Size<"open_bytes">> open_bytes) {
   const auto end = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::seconds>(life);
   Grant grant{"",
               tenant,
@@ -33,11 +35,11 @@ void write_grant(const Authority& self, const std::string& tenant, const std::fi
               weight,
               groups,
               collectives,
-              sessions.value_or(Quota::kNone),
+              sessions ? sessions->value : Quota::kNone,
               {},
               std::chrono::system_clock::to_time_t(end)};
-  grant.open.operations = open_operations.value_or(Quota::kNone);
-  grant.open.bytes = open_bytes.value_or(Quota::kNone);
+  grant.open.operations = open_operations ? open_operations->value : Quota::kNone;
+  grant.open.bytes = open_bytes ? open_bytes->value : Quota::kNone;
   check(unlocked([&] { return self.write_grant(grant, folder.string()); }));
 }
 

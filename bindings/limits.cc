@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "bindings.h"
+#include "whole_number.h"
 
 namespace square::python {
 namespace {
@@ -76,8 +77,8 @@ std::optional<LimitProofView> proof_of(const LimitsView& view) {
   return LimitProofView{view.plan, view.limits.proof};
 }
 
-LimitsView limits(const SharedPlan& plan, std::optional<std::uint32_t> session,
-                  std::optional<std::uint32_t> collective, std::size_t max_cuts) {
+LimitsView limits(const SharedPlan& plan, std::optional<Count<"session">> session,
+                  std::optional<Count<"collective">> collective, Size<"max_cuts"> max_cuts) {
   if (session.has_value() == collective.has_value()) {
     raise(invalid_argument("limits: name either a session or a collective"));
   }
@@ -87,7 +88,7 @@ LimitsView limits(const SharedPlan& plan, std::optional<std::uint32_t> session,
           }))};
 }
 
-std::vector<LimitsView> limits_of_all(const SharedPlan& plan, std::size_t max_cuts) {
+std::vector<LimitsView> limits_of_all(const SharedPlan& plan, Size<"max_cuts"> max_cuts) {
   std::vector<Limits> found = check(unlocked([&] { return limits_of_collectives(*plan, max_cuts); }));
   std::vector<LimitsView> views;
   for (Limits& of_one : found) views.push_back({plan, std::move(of_one)});

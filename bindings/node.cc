@@ -5,14 +5,16 @@
 #include "serving_node.h"
 #include "square/controller.h"
 #include "square/metrics.h"
+#include "whole_number.h"
 
 namespace square::python {
 namespace {
 
 std::shared_ptr<ServingNode> join(std::string name, std::optional<std::string> controller,
                                   std::string bind_address, std::string advertised_address,
-                                  const IdentityArgument& identity, bool insecure, std::size_t window_bytes,
-                                  bool paced, Controller* successor, std::uint32_t standing, bool sealed) {
+                                  const IdentityArgument& identity, bool insecure,
+                                  Size<"window_bytes"> window_bytes, bool paced, Controller* successor,
+                                  Count<"standing"> standing, bool sealed) {
   const bool is_alone = !controller.has_value();
   NodeOptions options{std::move(name),
                       controller.value_or(""),

@@ -10,6 +10,7 @@
 #include "bindings.h"
 #include "buffers.h"
 #include "element.h"
+#include "whole_number.h"
 
 namespace square::python {
 namespace {
@@ -77,7 +78,7 @@ py::memoryview floats_view(const std::vector<float>& values) {
   return py::memoryview(copy).attr("cast")("f").cast<py::memoryview>();
 }
 
-ps::OuterOptions make_options(double lr, double momentum, std::uint32_t delay, double delay_share,
+ps::OuterOptions make_options(double lr, double momentum, Count<"delay"> delay, double delay_share,
                               std::optional<double> clip, const std::string& clip_scope,
                               const PenaltyChoice& penalty, const std::string& norms,
                               bool divide_by_live_workers) {
@@ -94,11 +95,11 @@ ps::OuterOptions make_options(double lr, double momentum, std::uint32_t delay, d
   return options;
 }
 
-ps::OuterOptimizer make_outer(const Data& parameters, double lr, double momentum, std::uint32_t delay,
+ps::OuterOptimizer make_outer(const Data& parameters, double lr, double momentum, Count<"delay"> delay,
                               double delay_share, std::optional<double> clip, const std::string& clip_scope,
                               const PenaltyChoice& penalty, const std::string& norms,
                               bool divide_by_live_workers, const std::vector<std::size_t>& shards,
-                              unsigned threads) {
+                              Count<"threads"> threads) {
   const ps::OuterOptions options = make_options(lr, momentum, delay, delay_share, clip, clip_scope, penalty,
                                                 norms, divide_by_live_workers);
   const auto view = request(parameters, false);
@@ -109,7 +110,7 @@ ps::OuterOptimizer make_outer(const Data& parameters, double lr, double momentum
 }
 
 ps::RoundReport round_of(ps::OuterOptimizer& self, const std::vector<PushedValues>& given,
-                         const std::string& basis, std::size_t live_workers) {
+                         const std::string& basis, Size<"live_workers"> live_workers) {
   const auto chosen = outer_choice<ps::Basis>(
       "basis", basis, {{{"base", ps::Basis::kBase}, {"current", ps::Basis::kCurrent}}});
   Buffers held;

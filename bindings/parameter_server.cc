@@ -7,6 +7,7 @@
 #include "buffers.h"
 #include "element.h"
 #include "identities.h"
+#include "whole_number.h"
 
 namespace square::python {
 namespace {
@@ -30,10 +31,10 @@ Held<T> hold(Result<std::unique_ptr<T>> made) {
 Held<ps::Master> start_master(std::string bind_address, std::string advertised_address,
                               const IdentityArgument& identity, bool insecure, std::string controller,
                               std::optional<Scenario> scenario, const ps::OuterOptions& outer,
-                              std::uint32_t servers, std::uint32_t quorum, std::optional<double> grace,
-                              const std::string& basis, bool bfloat16, std::uint64_t chunks,
-                              std::optional<std::uint64_t> max_staleness, bool moves_shards, double lease,
-                              double step_timeout) {
+                              Count<"servers"> servers, Count<"quorum"> quorum, std::optional<double> grace,
+                              const std::string& basis, bool bfloat16, Size<"chunks"> chunks,
+                              std::optional<Size<"max_staleness">> max_staleness, bool moves_shards,
+                              double lease, double step_timeout) {
   ps::MasterOptions options;
   options.bind_address = std::move(bind_address);
   options.advertised_address = std::move(advertised_address);
@@ -251,7 +252,8 @@ void bind_server(py::module_& module) {
   py::class_<ps::Server, Held<ps::Server>>(module, "ParameterServer", "See square.ps.Server.")
       .def(py::init([](std::string name, std::string master, const IdentityArgument& identity, bool insecure,
                        std::string bind_address, std::string advertised_address, double connect_timeout,
-                       std::string snapshots, std::size_t keep, unsigned threads, double capacity_bps) {
+                       std::string snapshots, Size<"keep"> keep, Count<"threads"> threads,
+                       double capacity_bps) {
              const ps::ServerOptions options{
                  member_options(std::move(name), std::move(master), identity, insecure,
                                 std::move(bind_address), std::move(advertised_address), connect_timeout),
@@ -317,13 +319,13 @@ void bind_worker(py::module_& module) {
       .def_property_readonly("has_work", &ps::Worker::has_work)
       .def(
           "consumed",
-          [](ps::Worker& self, std::uint64_t tokens, std::vector<std::uint64_t> chunks) {
+          [](ps::Worker& self, Size<"tokens"> tokens, std::vector<std::uint64_t> chunks) {
             check(unlocked([&] { return self.consumed(tokens, std::move(chunks)); }));
           },
           py::arg("tokens"), py::arg("chunks"))
       .def(
           "lease",
-          [](ps::Worker& self, std::uint32_t chunks, double timeout,
+          [](ps::Worker& self, Count<"chunks"> chunks, double timeout,
              bool is_last) -> std::optional<std::vector<std::uint64_t>> {
             auto leased = unlocked([&] { return self.lease(chunks, from_seconds(timeout)); });
             if (leased.status().code() == StatusCode::kDeadlineExceeded && !is_last) return std::nullopt;

@@ -5,6 +5,7 @@
 
 #include "bindings.h"
 #include "square/plan_simulation.h"
+#include "whole_number.h"
 
 namespace square::python {
 namespace {
@@ -57,7 +58,7 @@ PlanResultView quick_plan(Scenario scenario) {
 }
 
 // Seconds by collective in the order of the scenario.
-std::vector<double> simulate(Scenario scenario, const std::shared_ptr<Plan>& plan, std::uint64_t seed,
+std::vector<double> simulate(Scenario scenario, const std::shared_ptr<Plan>& plan, Size<"seed"> seed,
                              std::optional<Time> timeout) {
   const PlanSimulation simulated = interruptible(timeout, [&](const Budget& budget) {
     return simulate_plan(scenario, *plan, {.seed = seed, .budget = budget});
@@ -68,7 +69,8 @@ std::vector<double> simulate(Scenario scenario, const std::shared_ptr<Plan>& pla
   return seconds;
 }
 
-std::vector<FrontierPoint> frontier(Scenario scenario, int points, std::optional<Time> timeout) {
+std::vector<FrontierPoint> frontier(Scenario scenario, WholeNumber<int, "points"> points,
+                                    std::optional<Time> timeout) {
   return interruptible(timeout,
                        [&](const Budget& budget) { return cost_frontier(scenario, points, budget); });
 }

@@ -1,6 +1,7 @@
 #include "policy.h"
 
 #include <cstdint>
+#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -47,7 +48,12 @@ template <typename Value>
 void set(PolicyText& text, const PolicyField<Value>& field, const py::handle& given) {
   Value& value = text.spec.*field.member;
   if constexpr (std::is_integral_v<Value>) {
-    const auto number = given.cast<std::int64_t>();
+    // A number too large for the cast is as far out of range as the largest.
+    constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+    int overflow = 0;
+    std::int64_t number = PyLong_Check(given.ptr()) ? PyLong_AsLongLongAndOverflow(given.ptr(), &overflow)
+                                                    : given.cast<std::int64_t>();
+    if (overflow != 0) number = overflow > 0 ? kLargest : -kLargest;
     if (!std::in_range<Value>(number)) {
       raise(field.range.check(static_cast<double>(number)).with_context(python_name(field)));
     }

@@ -98,16 +98,16 @@ std::uint32_t add_collective(Scenario& scenario, const CollectiveText& text) {
   return id.value();
 }
 
-void remove_collective(Scenario& scenario, std::uint32_t id) {
+void remove_collective(Scenario& scenario, Count<"id"> id) {
   const CollectiveSpec& gone = collective_numbered(scenario, id);
   scenario.collectives.erase(scenario.collectives.begin() + (&gone - scenario.collectives.data()));
 }
 
-void set_size(Scenario& scenario, std::uint32_t id, std::uint64_t size_bytes) {
+void set_size(Scenario& scenario, Count<"id"> id, Size<"size_bytes"> size_bytes) {
   collective_numbered(scenario, id).size_bytes = size_bytes;
 }
 
-void set_required_rate(Scenario& scenario, std::uint32_t id, std::optional<double> required_bps) {
+void set_required_rate(Scenario& scenario, Count<"id"> id, std::optional<double> required_bps) {
   collective_numbered(scenario, id).required_bps = required_bps;
 }
 

@@ -2,6 +2,7 @@
 
 #include "bindings.h"
 #include "names.h"
+#include "whole_number.h"
 #include "square/paths.h"
 #include "square/reachability.h"
 
@@ -103,13 +104,13 @@ void bind_queries(py::class_<Topology>& topology) {
       .def_property_readonly("links", &links_of)
       .def(
           "k_shortest_paths",
-          [](const Topology& self, const std::string& source, const std::string& target, std::size_t k) {
+          [](const Topology& self, const std::string& source, const std::string& target, Size<"k"> k) {
             return find_paths(self, source, target, k, &k_shortest_paths);
           },
           py::arg("source"), py::arg("target"), py::arg("k"))
       .def(
           "k_widest_paths",
-          [](const Topology& self, const std::string& source, const std::string& target, std::size_t k) {
+          [](const Topology& self, const std::string& source, const std::string& target, Size<"k"> k) {
             return find_paths(self, source, target, k, &k_widest_paths);
           },
           py::arg("source"), py::arg("target"), py::arg("k"))
@@ -175,7 +176,7 @@ void bind_topology(py::module_& module) {
           py::arg("latency") = 0.0, py::arg("price_usd_per_gb") = 0.0, py::arg("capacity_stddev_bps") = 0.0)
       .def(
           "draw_capacities",
-          [](Topology& self, double mean_bps, double stddev_bps, std::uint64_t seed, bool only_unlimited) {
+          [](Topology& self, double mean_bps, double stddev_bps, Size<"seed"> seed, bool only_unlimited) {
             check(draw_capacities(self, mean_bps, stddev_bps, seed, only_unlimited));
           },
           py::arg("mean_bps"), py::arg("stddev_bps"), py::arg("seed"), py::arg("only_unlimited") = true)
