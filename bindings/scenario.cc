@@ -74,10 +74,12 @@ void bind_scenario(py::module_& module) {
            py::arg_v("collectives", std::vector<CollectiveText>{}, "[]"), py::arg("name") = "scenario")
       .def_static(
           "read",
-          [](const std::filesystem::path& path) {
-            return check(unlocked([&] { return read_scenario(path); }));
+          [](const std::filesystem::path& path, const std::optional<std::string>& units) {
+            const TopologyReadOptions options = read_options(units);
+            return check(unlocked([&] { return read_scenario(path, options); }));
           },
-          py::arg("path"))
+          py::arg("path"), py::arg("units") = py::none(),
+          "units, as Topology.read has it, overrides the file's.")
       .def_static(
           "parse",
           [](const std::string& text, const std::string& source_name, const std::string& directory) {

@@ -2,9 +2,9 @@
 
 #include "bindings.h"
 #include "names.h"
-#include "whole_number.h"
 #include "square/paths.h"
 #include "square/reachability.h"
+#include "whole_number.h"
 
 namespace square::python {
 namespace {
@@ -132,6 +132,13 @@ LinkId link_named(const Topology& topology, const std::string& from, const std::
   return *link;
 }
 
+TopologyReadOptions read_options(const std::optional<std::string>& units) {
+  if (!units) return {};
+  auto options = topology_read_options(*units);
+  if (!options.is_ok()) raise(options.status().with_context("units"));
+  return *options;
+}
+
 std::vector<std::string> names_of(const Topology& topology, const std::vector<NodeId>& nodes) {
   std::vector<std::string> names;
   for (const NodeId node : nodes) names.push_back(topology.node(node).name);
@@ -145,10 +152,14 @@ void bind_topology(py::module_& module) {
   topology.def(py::init<>())
       .def_static(
           "read",
-          [](const std::filesystem::path& path) {
-            return check(unlocked([&] { return read_topology(path); }));
+          [](const std::filesystem::path& path, const std::optional<std::string>& units) {
+            const TopologyReadOptions options = read_options(units);
+            return check(unlocked([&] { return read_topology(path, options); }));
           },
-          py::arg("path"), "Reads GML, GraphML, CSV or TOML, by the file's extension.")
+          py::arg("path"), py::arg("units") = py::none(),
+          "Reads GML, GraphML, CSV or TOML, by the file's extension. units, such as \"Mbit/s\", is the unit "
+          "of "
+          "numbers that have none; \"none\": they are no speeds.")
       .def_static(
           "full_mesh",
           [](const std::vector<std::string>& names, std::optional<double> capacity_bps, double latency,

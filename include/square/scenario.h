@@ -143,12 +143,14 @@ struct Scenario {
   std::vector<CollectiveSpec> collectives;
 };
 
-// Reads a scenario; a topology file in it is looked up beside the scenario. Errors:
+// Reads a scenario; a topology file in it is looked up beside the scenario, and read with `options`, or else
+// with the unit of the key overlay.units. Errors:
 // NOT_FOUND for a missing file, INVALID_ARGUMENT naming file, line and key otherwise.
 // Blocks on the files.
-Result<Scenario> read_scenario(const std::filesystem::path& file);
+Result<Scenario> read_scenario(const std::filesystem::path& file, const TopologyReadOptions& options = {});
 Result<Scenario> parse_scenario(std::string_view text, std::string_view source_name,
-                                const std::filesystem::path& directory);
+                                const std::filesystem::path& directory,
+                                const TopologyReadOptions& options = {});
 
 // What read_scenario also checks, for scenarios made in code: known tenants once each,
 // positive finite weights, members that exist once each, a root among them, no empty

@@ -99,22 +99,33 @@ class Topology {
   std::unique_ptr<Graph> graph_;
 };
 
+// What the caller knows of a topology file.
+struct TopologyReadOptions {
+  // The bits per second of one, for numbers without a unit under a key that does not say it. Nothing: they
+  // are bits per second, and a file whose fastest is below 1 Mbit/s then is refused. 0: they are no speeds.
+  std::optional<double> unit_bps;
+};
+// By the name of the unit, such as "Mbit/s", "Gbps" or "MB/s"; "none": numbers without a unit are no speeds.
+// Errors: INVALID_ARGUMENT for any other text.
+Result<TopologyReadOptions> topology_read_options(std::string_view unit);
+
 // Reads GML, GraphML, CSV or TOML, told apart by the file's extension.
 //
 // GML: an undirected graph (the default) gives two links an edge. A node's name is its
 // label; a label that several nodes share, or that is empty, becomes "label (id)".
-// The capacity is the edge's LinkSpeedRaw (bits per second) or bandwidth where it is
-// there. GraphML: the same, with `label`, `LinkSpeedRaw` and `bandwidth` as the names of
-// data keys; a node without a label has its id for one. CSV: a header with `from`, `to`,
-// and any of `capacity_mbps` (or `throughput_mbps`), `capacity_stddev_mbps`, `latency_ms`
-// (or `rtt_ms`, halved), `price_usd_per_gb` (or `egress_usd_per_gb`); one directed link a
-// row. TOML: [[node]] and [[link]] tables with the keys of a scenario's overlay (see
-// scenario.h).
+// The capacity is the edge's LinkSpeedRaw (bits per second), else LinkSpeed with LinkSpeedUnits, else
+// `bandwidth`, `capacity`, `speed` or such a word, else what its label states.
+// GraphML: the same, with the names of data keys, and the labels that yEd draws; a node without a label has
+// its id for one. CSV: a header with `from`, `to`, and any of `capacity_mbps` (or another word and unit, such
+// as `bandwidth_gbps`), `capacity_stddev_mbps`, `latency_ms` (or `rtt_ms`, halved), `price_usd_per_gb` (or
+// `egress_usd_per_gb`); one directed link a row. TOML: [[node]] and [[link]] tables with the keys of a
+// scenario's overlay (see scenario.h).
 //
-// Links without a capacity stay kUnlimited. Errors: NOT_FOUND for a file that is not
-// there, INVALID_ARGUMENT with file, line and key for one that cannot be read,
-// RESOURCE_EXHAUSTED past the bounds above. Blocks on the file.
-Result<Topology> read_topology(const std::filesystem::path& file);
+// Texts such as "155 Mbps" are read by their unit. Links without a capacity stay kUnlimited. Errors:
+// NOT_FOUND for a file that is not there, INVALID_ARGUMENT with file, line and key for one that cannot be
+// read, also where all numbers without a unit are implausible; RESOURCE_EXHAUSTED past the bounds above.
+// Blocks on the file.
+Result<Topology> read_topology(const std::filesystem::path& file, const TopologyReadOptions& options = {});
 
 // The same readers on text; `source_name` stands for the file in messages.
 Result<Topology> parse_gml(std::string_view text, std::string_view source_name);

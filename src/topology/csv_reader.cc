@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "square/topology.h"
+#include "topology/edge_speeds.h"
+#include "topology/readers.h"
 #include "topology/text.h"
 
 namespace square {
@@ -43,6 +45,7 @@ class CsvRows {
     return std::vector<std::string>();
   }
 
+  [[nodiscard]] std::size_t line() const { return row_line_; }
   [[nodiscard]] std::string place() const { return fmt::format("{}:{}", source_name_, row_line_); }
 
  private:
@@ -106,6 +109,7 @@ class CsvRows {
 struct Columns {
   std::size_t count = 0;
   std::optional<std::size_t> from, to, capacity, stddev, latency, price;
+  SpeedKey capacity_key;    // in which unit that column is
   bool round_trip = false;  // the latency column holds both ways
   std::vector<std::string> names;
 };
@@ -114,10 +118,11 @@ Status place_column(Columns& columns, std::size_t index, std::string_view name) 
   std::optional<std::size_t>* slot = nullptr;
   if (name == "from") slot = &columns.from;
   if (name == "to") slot = &columns.to;
-  if (name == "capacity_mbps" || name == "throughput_mbps") slot = &columns.capacity;
   if (name == "capacity_stddev_mbps") slot = &columns.stddev;
   if (name == "latency_ms" || name == "rtt_ms") slot = &columns.latency;
   if (name == "price_usd_per_gb" || name == "egress_usd_per_gb") slot = &columns.price;
+  const auto speed = speed_key(name);
+  if (speed) slot = &columns.capacity;
   if (slot == nullptr) {
     const std::string_view known = nearest(name, kColumns);
     // "from" and "to" are too short for that: half of all words are near them.
@@ -130,6 +135,7 @@ Status place_column(Columns& columns, std::size_t index, std::string_view name) 
         fmt::format("columns \"{}\" and \"{}\" say the same", columns.names[**slot], name));
   }
   *slot = index;
+  if (speed) columns.capacity_key = *speed;
   if (name == "rtt_ms") columns.round_trip = true;
   return {};
 }
@@ -147,26 +153,34 @@ Result<Columns> read_header(const std::vector<std::string>& header) {
   return columns;
 }
 
-// The number in a cell; nothing for an empty cell or a question mark.
+// The number of 0 or above in a cell; nothing for an empty cell or a question mark.
 Result<std::optional<double>> read_cell(const std::vector<std::string>& row, const Columns& columns,
-                                        std::optional<std::size_t> column, bool zero_allowed) {
+                                        std::optional<std::size_t> column) {
   if (!column || row[*column].empty() || row[*column] == "?") return std::optional<double>();
   const auto value = parse_number(row[*column]);
-  if (!value || !std::isfinite(*value) || *value < 0 || (*value == 0 && !zero_allowed)) {
-    return invalid_argument(fmt::format("{}: must be a finite number {}, not \"{}\"", columns.names[*column],
-                                        zero_allowed ? "of 0 or above" : "above 0", excerpt(row[*column])));
+  if (!value || !std::isfinite(*value) || *value < 0) {
+    return invalid_argument(fmt::format("{}: must be a finite number of 0 or above, not \"{}\"",
+                                        columns.names[*column], excerpt(row[*column])));
   }
   return value;
 }
 
-// The same for a cell in Mbit/s, as bits per second.
-Result<std::optional<double>> read_mbps_cell(const std::vector<std::string>& row, const Columns& columns,
-                                             std::optional<std::size_t> column, bool zero_allowed) {
-  SQUARE_ASSIGN_OR_RETURN(const auto mbps, read_cell(row, columns, column, zero_allowed));
+// The capacity in bits per second.
+Result<std::optional<double>> read_capacity(const std::vector<std::string>& row, const Columns& columns,
+                                            std::size_t line, EdgeSpeeds& speeds) {
+  if (!columns.capacity) return std::optional<double>();
+  auto read = speeds.read_value(columns.capacity_key, row[*columns.capacity], line);
+  if (!read.is_ok()) return read.status().with_context(columns.names[*columns.capacity]);
+  return read;
+}
+
+// The standard deviation, which may be 0, in bits per second.
+Result<std::optional<double>> read_stddev(const std::vector<std::string>& row, const Columns& columns) {
+  SQUARE_ASSIGN_OR_RETURN(const auto mbps, read_cell(row, columns, columns.stddev));
   if (!mbps) return mbps;
   const double bps = mbps_to_bps(*mbps);
   if (std::isinf(bps)) {
-    return invalid_argument(fmt::format("{}: {} is too large", columns.names[*column], *mbps));
+    return invalid_argument(fmt::format("{}: {} is too large", columns.names[*columns.stddev], *mbps));
   }
   return std::optional(bps);
 }
@@ -179,16 +193,17 @@ Result<NodeId> node_of(Topology& topology, const std::vector<std::string>& row, 
   return added;
 }
 
-Status add_row(Topology& topology, const std::vector<std::string>& row, const Columns& columns) {
+Status add_row(Topology& topology, const std::vector<std::string>& row, const Columns& columns,
+               std::size_t line, EdgeSpeeds& speeds) {
   if (row.size() != columns.count) {
     return invalid_argument(fmt::format("{} fields, but the header has {}", row.size(), columns.count));
   }
   SQUARE_ASSIGN_OR_RETURN(const NodeId from, node_of(topology, row, columns, *columns.from));
   SQUARE_ASSIGN_OR_RETURN(const NodeId to, node_of(topology, row, columns, *columns.to));
-  SQUARE_ASSIGN_OR_RETURN(const auto capacity_bps, read_mbps_cell(row, columns, columns.capacity, false));
-  SQUARE_ASSIGN_OR_RETURN(const auto stddev_bps, read_mbps_cell(row, columns, columns.stddev, true));
-  SQUARE_ASSIGN_OR_RETURN(const auto milliseconds, read_cell(row, columns, columns.latency, true));
-  SQUARE_ASSIGN_OR_RETURN(const auto price, read_cell(row, columns, columns.price, true));
+  SQUARE_ASSIGN_OR_RETURN(const auto capacity_bps, read_capacity(row, columns, line, speeds));
+  SQUARE_ASSIGN_OR_RETURN(const auto stddev_bps, read_stddev(row, columns));
+  SQUARE_ASSIGN_OR_RETURN(const auto milliseconds, read_cell(row, columns, columns.latency));
+  SQUARE_ASSIGN_OR_RETURN(const auto price, read_cell(row, columns, columns.price));
   if (from == to) return {};  // a loop carries nothing
   LinkProperties properties;
   properties.capacity_bps = capacity_bps.value_or(kUnlimited);
@@ -200,7 +215,8 @@ Status add_row(Topology& topology, const std::vector<std::string>& row, const Co
 
 }  // namespace
 
-Result<Topology> parse_csv(std::string_view text, std::string_view source_name) {
+Result<Topology> read_csv(std::string_view text, std::string_view source_name,
+                          const TopologyReadOptions& options) {
   SQUARE_ASSIGN_OR_RETURN(text, plain_text(text, source_name));
   CsvRows rows(text, source_name);
   SQUARE_ASSIGN_OR_RETURN(const auto header, rows.next());
@@ -208,12 +224,22 @@ Result<Topology> parse_csv(std::string_view text, std::string_view source_name) 
   const auto columns = read_header(header);
   if (!columns.is_ok()) return columns.status().with_context(rows.place());
   Topology topology;
+  EdgeSpeeds speeds(options);
   for (;;) {
     SQUARE_ASSIGN_OR_RETURN(const auto row, rows.next());
-    if (row.empty()) return topology;
-    const Status status = add_row(topology, row, *columns);
+    if (row.empty()) break;
+    const Status status = add_row(topology, row, *columns, rows.line(), speeds);
     if (!status.is_ok()) return status.with_context(rows.place());
   }
+  if (const auto complaint = speeds.complaint()) {
+    return invalid_argument(fmt::format("{}:{}: {}: {}", source_name, complaint->place,
+                                        columns->names[*columns->capacity], complaint->message));
+  }
+  return topology;
+}
+
+Result<Topology> parse_csv(std::string_view text, std::string_view source_name) {
+  return read_csv(text, source_name, {});
 }
 
 }  // namespace square

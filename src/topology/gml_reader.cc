@@ -7,8 +7,10 @@
 
 #include "base/check.h"
 #include "square/topology.h"
+#include "topology/edge_speeds.h"
 #include "topology/gml_tokens.h"
 #include "topology/labelled_graph.h"
+#include "topology/readers.h"
 #include "topology/text.h"
 
 namespace square {
@@ -26,13 +28,13 @@ struct RawEdge {
   std::size_t line = 0;
   std::optional<std::int64_t> source;
   std::optional<std::int64_t> target;
-  EdgeSpeed speed;
+  std::optional<double> capacity_bps;
 };
 
 class GmlReader {
  public:
-  GmlReader(std::string_view text, std::string_view source_name)
-      : tokens_(text, source_name), source_name_(source_name) {}
+  GmlReader(std::string_view text, std::string_view source_name, const TopologyReadOptions& options)
+      : tokens_(text, source_name), source_name_(source_name), speeds_(options) {}
 
   Result<Topology> read() {
     SQUARE_RETURN_IF_ERROR(
@@ -40,6 +42,8 @@ class GmlReader {
           return key.text == "graph" ? read_graph(value) : skip(value);
         }));
     if (!seen_graph_) return tokens_.error(1, "no \"graph [ ... ]\" in the file");
+    if (const auto complaint = speeds_.complaint())
+      return tokens_.error(complaint->place, complaint->message);
     return build();
   }
 
@@ -132,21 +136,21 @@ class GmlReader {
     }
     RawEdge edge;
     edge.line = value.line;
+    EdgeSpeed speed;
     SQUARE_RETURN_IF_ERROR(
         for_each_entry(GmlTokenKind::kClose, [&](const GmlToken& key, const GmlToken& entry) -> Status {
           if (key.text == "source") {
             SQUARE_ASSIGN_OR_RETURN(edge.source, integer("edge.source", entry));
           } else if (key.text == "target") {
             SQUARE_ASSIGN_OR_RETURN(edge.target, integer("edge.target", entry));
-          } else if (key.text == "LinkSpeedRaw") {
-            SQUARE_ASSIGN_OR_RETURN(edge.speed.link_speed_bps, speed("edge.LinkSpeedRaw", entry));
-          } else if (key.text == "bandwidth") {
-            SQUARE_ASSIGN_OR_RETURN(edge.speed.bandwidth_bps, speed("edge.bandwidth", entry));
           } else {
-            return skip(entry);
+            return read_speed(key.text, entry, speed);
           }
           return {};
         }));
+    auto capacity = speeds_.capacity_bps(speed, edge.line);
+    if (!capacity.is_ok()) return at_line(edge.line, capacity.status());
+    edge.capacity_bps = *capacity;
     if (!edge.source) return tokens_.error(edge.line, "edge.source: is missing");
     if (!edge.target) return tokens_.error(edge.line, "edge.target: is missing");
     edges_.push_back(edge);
@@ -164,15 +168,14 @@ class GmlReader {
     return number;
   }
 
-  // The speed in a value, as parse_speed() reads it.
-  Result<std::optional<double>> speed(std::string_view key, const GmlToken& value) {
+  Status read_speed(std::string_view key, const GmlToken& value, EdgeSpeed& speed) {
     if (value.kind == GmlTokenKind::kOpen) {
-      return tokens_.error(value.line, fmt::format("{}: must be a number, not a list", key));
+      if (key != "LinkSpeedRaw" && !speed_key(key)) return skip(value);
+      return tokens_.error(value.line, fmt::format("edge.{}: must be a number, not a list", excerpt(key)));
     }
-    auto speed = parse_speed(value.text);
-    if (!speed.is_ok())
-      return tokens_.error(value.line, fmt::format("{}: {}", key, speed.status().message()));
-    return speed;
+    const Status read = speeds_.read(key, decode_gml_string(value.text), value.line, speed);
+    if (read.is_ok()) return read;
+    return tokens_.error(value.line, fmt::format("edge.{}: {}", excerpt(key), read.message()));
   }
 
   Result<Topology> build() const {
@@ -197,7 +200,7 @@ class GmlReader {
       if (source == by_id.end()) return unknown_end("source", edge, *edge.source);
       const auto target = by_id.find(*edge.target);
       if (target == by_id.end()) return unknown_end("target", edge, *edge.target);
-      const Status added = add_edge(topology, source->second, target->second, directed_, edge.speed);
+      const Status added = add_edge(topology, source->second, target->second, directed_, edge.capacity_bps);
       if (!added.is_ok()) return at_line(edge.line, added);
     }
     return topology;
@@ -212,6 +215,7 @@ class GmlReader {
 
   GmlTokens tokens_;
   std::string_view source_name_;
+  EdgeSpeeds speeds_;
   bool seen_graph_ = false;
   bool directed_ = false;
   std::vector<RawNode> nodes_;
@@ -220,9 +224,14 @@ class GmlReader {
 
 }  // namespace
 
-Result<Topology> parse_gml(std::string_view text, std::string_view source_name) {
+Result<Topology> read_gml(std::string_view text, std::string_view source_name,
+                          const TopologyReadOptions& options) {
   SQUARE_ASSIGN_OR_RETURN(text, plain_text(text, source_name));
-  return GmlReader(text, source_name).read();
+  return GmlReader(text, source_name, options).read();
+}
+
+Result<Topology> parse_gml(std::string_view text, std::string_view source_name) {
+  return read_gml(text, source_name, {});
 }
 
 }  // namespace square

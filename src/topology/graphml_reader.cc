@@ -9,7 +9,9 @@
 
 #include "base/check.h"
 #include "square/topology.h"
+#include "topology/edge_speeds.h"
 #include "topology/labelled_graph.h"
+#include "topology/readers.h"
 #include "topology/text.h"
 
 namespace square {
@@ -20,16 +22,10 @@ namespace {
 constexpr std::size_t kMaxGraphmlBytes = std::size_t{1} << 28U;
 constexpr std::size_t kMaxTags = std::size_t{1} << 25U;
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return result;
-}
-
 // Does the declaration in front of the document say that bytes are characters of ISO 8859-1?
 bool declares_latin1(std::string_view text) {
   if (!text.starts_with("<?xml")) return false;
-  const std::string declaration = lower(text.substr(0, text.find("?>")).substr(0, 256));
+  const std::string declaration = lower_case(text.substr(0, text.find("?>")).substr(0, 256));
   return declaration.find("iso-8859-1") != std::string::npos ||
          declaration.find("latin1") != std::string::npos;
 }
@@ -42,8 +38,8 @@ struct Key {
 
 class GraphmlReader {
  public:
-  GraphmlReader(std::string_view text, std::string_view source_name)
-      : text_(text), source_name_(source_name) {}
+  GraphmlReader(std::string_view text, std::string_view source_name, const TopologyReadOptions& options)
+      : text_(text), source_name_(source_name), speeds_(options) {}
 
   Result<Topology> read() {
     SQUARE_RETURN_IF_ERROR(parse());
@@ -60,6 +56,9 @@ class GraphmlReader {
     SQUARE_ASSIGN_OR_RETURN(directed_, read_direction(graph, "edgedefault", "directed", "undirected"));
     SQUARE_RETURN_IF_ERROR(read_nodes(graph));
     for (const pugi::xml_node edge : graph.children("edge")) SQUARE_RETURN_IF_ERROR(read_edge(edge));
+    if (const auto complaint = speeds_.complaint()) {
+      return error_at(static_cast<std::ptrdiff_t>(complaint->place), complaint->message);
+    }
     return std::move(topology_);
   }
 
@@ -86,8 +85,8 @@ class GraphmlReader {
     for (const pugi::xml_node element : root.children("key")) {
       const char* const id = element.attribute("id").value();
       if (*id == '\0') return error(element, "key.id: is missing");
-      // Keys of a program's own, such as drawings, have no name.
-      Key key{element.attribute("attr.name").value(), element.attribute("for").as_string("all")};
+      // Keys of a program's own, such as drawings, have no name; those of Cytoscape have it for their id.
+      Key key{element.attribute("attr.name").as_string(id), element.attribute("for").as_string("all")};
       if (!keys_.emplace(id, key).second) return error(element, quoted("key.id: two keys have the id", id));
       const pugi::xml_node preset = element.child("default");
       if (!preset) continue;
@@ -127,11 +126,13 @@ class GraphmlReader {
   Result<LabelledNode> read_node(const pugi::xml_node& element) {
     LabelledNode node{element.attribute("id").value(), label_};
     if (node.id.empty()) return error(element, "node.id: is missing");
+    std::vector<std::string> drawn;  // by yEd
     SQUARE_RETURN_IF_ERROR(for_each_data(element, "node", [&](const Key& key, const pugi::xml_node& data) {
       if (key.name == "label") node.label = trim(content(data));
+      for (std::string& label : drawn_labels(data, "NodeLabel")) drawn.push_back(std::move(label));
       return Status();
     }));
-    if (node.label.empty()) node.label = node.id;
+    if (node.label.empty()) node.label = drawn.empty() ? node.id : drawn.front();
     return node;
   }
 
@@ -143,10 +144,16 @@ class GraphmlReader {
       SQUARE_ASSIGN_OR_RETURN(directed, read_direction(edge, "directed", "true", "false"));
     }
     EdgeSpeed speed = speed_;
+    // What the edge says replaces the default, also where it says "unknown".
+    speed.field_bps.reset();
+    speed.field_key.clear();
     SQUARE_RETURN_IF_ERROR(for_each_data(edge, "edge", [&](const Key& key, const pugi::xml_node& data) {
       return read_speed(data, key.name, speed);
     }));
-    return at(edge, add_edge(topology_, source, target, directed, speed));
+    if (speed.field_key.empty()) speed.field_bps = speed_.field_bps;
+    auto capacity = speeds_.capacity_bps(speed, place_of(edge));
+    if (!capacity.is_ok()) return at(edge, capacity.status());
+    return at(edge, add_edge(topology_, source, target, directed, *capacity));
   }
 
   Result<NodeId> end_of(const pugi::xml_node& edge, const char* which) const {
@@ -166,15 +173,29 @@ class GraphmlReader {
                                       attribute, yes, no, excerpt(value)));
   }
 
-  Status read_speed(const pugi::xml_node& data, std::string_view name, EdgeSpeed& speed) const {
-    std::optional<double>* const slot = name == "LinkSpeedRaw" ? &speed.link_speed_bps
-                                        : name == "bandwidth"  ? &speed.bandwidth_bps
-                                                               : nullptr;
-    if (slot == nullptr) return {};
-    const auto value = parse_speed(content(data));
-    if (!value.is_ok()) return error(data, fmt::format("edge.{}: {}", name, value.status().message()));
-    *slot = *value;
+  Status read_speed(const pugi::xml_node& data, std::string_view name, EdgeSpeed& speed) {
+    Status read = speeds_.read(name, content(data), place_of(data), speed);
+    if (!read.is_ok()) return error(data, fmt::format("edge.{}: {}", excerpt(name), read.message()));
+    for (const std::string& label : drawn_labels(data, "EdgeLabel")) {
+      read = speeds_.read_label(label, LabelKind::kDrawn, place_of(data), speed);
+      if (!read.is_ok()) return error(data, fmt::format("edge label: {}", read.message()));
+    }
     return {};
+  }
+
+  // The labels of that kind that yEd has drawn: <data><y:ShapeNode><y:NodeLabel>Berlin</y:NodeLabel>...
+  static std::vector<std::string> drawn_labels(const pugi::xml_node& data, std::string_view kind) {
+    std::vector<std::string> labels;
+    for (const pugi::xml_node shape : data.children()) {
+      for (const pugi::xml_node part : shape.children()) {
+        std::string_view name = part.name();
+        name.remove_prefix(std::min(name.size(), name.find(':') + 1));
+        if (name != kind) continue;
+        const std::string text = content(part);
+        if (!trim(text).empty()) labels.emplace_back(trim(text));
+      }
+    }
+    return labels;
   }
 
   // Calls `handle(key, data)` for the <data> of a node or edge whose key is for such.
@@ -215,6 +236,9 @@ class GraphmlReader {
     return text;
   }
 
+  static std::size_t place_of(const pugi::xml_node& element) {
+    return static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, element.offset_debug()));
+  }
   [[nodiscard]] std::size_t line_at(std::ptrdiff_t offset) const {
     const auto end = static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, offset));
     return 1 + static_cast<std::size_t>(std::ranges::count(text_.substr(0, end), '\n'));
@@ -239,23 +263,29 @@ class GraphmlReader {
   pugi::xml_document document_;
   std::unordered_map<std::string, Key> keys_;
   bool directed_ = false;  // by default
-  EdgeSpeed speed_;        // by default
-  std::string label_;      // by default
+  EdgeSpeeds speeds_;
+  EdgeSpeed speed_;    // by default
+  std::string label_;  // by default
   std::unordered_map<std::string, NodeId> node_by_id_;
   Topology topology_;
 };
 
 }  // namespace
 
-Result<Topology> parse_graphml(std::string_view text, std::string_view source_name) {
+Result<Topology> read_graphml(std::string_view text, std::string_view source_name,
+                              const TopologyReadOptions& options) {
   SQUARE_ASSIGN_OR_RETURN(text, plain_text(text, source_name));
   if (text.size() > kMaxGraphmlBytes) {
     return resource_exhausted(fmt::format("{}: larger than {} bytes: write the links as .gml or .csv",
                                           source_name, kMaxGraphmlBytes));
   }
-  if (!declares_latin1(text)) return GraphmlReader(text, source_name).read();
+  if (!declares_latin1(text)) return GraphmlReader(text, source_name, options).read();
   const std::string converted = latin1_to_utf8(text);
-  return GraphmlReader(converted, source_name).read();
+  return GraphmlReader(converted, source_name, options).read();
+}
+
+Result<Topology> parse_graphml(std::string_view text, std::string_view source_name) {
+  return read_graphml(text, source_name, {});
 }
 
 }  // namespace square

@@ -2,12 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <unordered_map>
-
-#include "base/check.h"
-#include "topology/text.h"
-
 namespace square {
 namespace {
 
@@ -43,25 +38,6 @@ std::vector<std::string> unique_names(const std::vector<LabelledNode>& nodes) {
       to_number.push_back(claim.first);
   }
   return names;
-}
-
-Result<std::optional<double>> parse_speed(std::string_view text) {
-  const auto number = parse_number(trim(text));
-  if (!number) return std::optional<double>();
-  if (!std::isfinite(*number) || *number <= 0) {
-    return invalid_argument(fmt::format("must be above 0 and finite, not {}", excerpt(text)));
-  }
-  return number;
-}
-
-Status add_edge(Topology& topology, NodeId source, NodeId target, bool directed, const EdgeSpeed& speed) {
-  if (source == target) return {};
-  LinkProperties properties;
-  if (speed.bandwidth_bps) properties.capacity_bps = *speed.bandwidth_bps;
-  if (speed.link_speed_bps) properties.capacity_bps = *speed.link_speed_bps;
-  SQUARE_RETURN_IF_ERROR(topology.add_link(source, target, properties).status());
-  if (directed) return {};
-  return topology.add_link(target, source, properties).status();
 }
 
 }  // namespace square

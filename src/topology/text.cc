@@ -115,6 +115,12 @@ std::string_view trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = lower(c);
+  return result;
+}
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   a = a.substr(0, kMaxComparedBytes);
   b = b.substr(0, kMaxComparedBytes);

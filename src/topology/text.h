@@ -26,6 +26,8 @@ void append_utf8(std::string& text, char32_t character);
 std::optional<double> parse_number(std::string_view text);
 
 std::string_view trim(std::string_view text);
+// With the capital letters of ASCII made small.
+std::string lower_case(std::string_view text);
 
 // Insertions, deletions and changes that turn `a` into `b`, letters in any case.
 std::size_t edit_distance(std::string_view a, std::string_view b);

@@ -93,6 +93,15 @@ def add_machines(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_units(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--units",
+        metavar="UNIT",
+        help='the unit of numbers without one in a topology file: "Mbit/s", "Gbps", "MB/s"; "none": they are '
+        "no speeds",
+    )
+
+
 def add_scale_bytes(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--scale-bytes", type=positive_float, metavar="F", help="send F times the bytes of the scenario"

@@ -18,11 +18,11 @@ def scenario(name: str) -> Scenario:
     return Scenario.parse(resource(name).read_text(encoding="utf-8"), f"{name}.toml")
 
 
-def read(file: Path) -> Scenario:
+def read(file: Path, units: str | None = None) -> Scenario:
     """The file's; without such a file, the bundled one of that name."""
     if str(file) in NAMES and not file.exists():
         return scenario(str(file))
     try:
-        return Scenario.read(str(file))
+        return Scenario.read(str(file), units)
     except NotFoundError as missing:
         raise NotFoundError(f"{missing}; scenarios that come along: {', '.join(NAMES)}") from None

@@ -29,6 +29,7 @@ def add_parser(commands: arguments.Commands) -> None:
     what.add_argument(
         "--topology", type=Path, metavar="FILE", help="an overlay alone: GML, GraphML, CSV or TOML"
     )
+    arguments.add_units(parser)
     arguments.add_policy_parts(parser)
     parser.add_argument(
         "--bind", default="127.0.0.1:0", metavar="ADDR", help="where to listen (default 127.0.0.1:0)"
@@ -85,7 +86,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _scenario(options: argparse.Namespace) -> Scenario:
     if options.scenario is not None:
-        return Scenario.read(str(options.scenario))
+        return Scenario.read(str(options.scenario), options.units)
     if options.topology is not None:
-        return Scenario(Topology.read(str(options.topology)), name=options.topology.stem)
+        return Scenario(Topology.read(str(options.topology), options.units), name=options.topology.stem)
     return Scenario(Topology(), name="overlay")

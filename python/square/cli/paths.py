@@ -70,7 +70,7 @@ def path_count(argument: str) -> int:
 
 
 def execute(options: argparse.Namespace) -> int:
-    topology = read_topology(options.file)
+    topology = read_topology(options.file, options.units)
     check_ends(options.file, [node.name for node in topology.nodes], options.source, options.target)
     # The search does not look for Ctrl-C; nothing is left behind by a plain end.
     signal.signal(signal.SIGINT, signal.SIG_DFL)

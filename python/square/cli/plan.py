@@ -25,6 +25,7 @@ def add_parser(commands: arguments.Commands) -> None:
         "  square plan scenario.toml --policy exact --budget 20",
     )
     parser.add_argument("scenario", type=Path, metavar="SCENARIO", help=bundled.HELP)
+    arguments.add_units(parser)
     arguments.add_policy_parts(parser)
     arguments.add_exact_parts(parser)
     parser.add_argument(
@@ -112,7 +113,7 @@ def _explain(plan: Plan, options: argparse.Namespace) -> int:
 
 def _scenario(options: argparse.Namespace) -> Scenario:
     parts = arguments.policy_parts(options)
-    return with_policy(bundled.read(options.scenario), policy=options.policy, **parts)
+    return with_policy(bundled.read(options.scenario, options.units), policy=options.policy, **parts)
 
 
 def _frontier(scenario: Scenario, options: argparse.Namespace) -> int:

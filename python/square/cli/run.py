@@ -31,6 +31,7 @@ def add_parser(commands: arguments.Commands) -> None:
         "  square run scenario.toml --machines machines.toml",
     )
     parser.add_argument("scenario", type=Path, metavar="SCENARIO", help=bundled.HELP)
+    arguments.add_units(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--policy", metavar="NAME", help="instead of the scenario's policy")
     which.add_argument(
@@ -79,7 +80,7 @@ def add_execution(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     documents.check_writable(options.output)
-    scenario = bundled.read(options.scenario)
+    scenario = bundled.read(options.scenario, options.units)
     if options.input is not None:
         size_bytes = payload.size_of(options.input)
         scenario = with_sizes(scenario, [size_bytes] * len(scenario.collectives))

@@ -68,19 +68,22 @@ def add_file(parser: argparse.ArgumentParser, *, optional: bool = False) -> None
         metavar="FILE",
         help="a topology (.gml, .graphml, .csv, .toml), or a scenario (.toml): then its overlay",
     )
+    arguments.add_units(parser)
 
 
-def read_topology(file: Path) -> Topology:
+def read_topology(file: Path, units: str | None) -> Topology:
     """The topology in a file; of a scenario its overlay."""
     if file.suffix.lower() != ".toml":
-        return Topology.read(str(file))
+        return Topology.read(str(file), units)
     try:
         content = file.read_bytes()
     except FileNotFoundError:
         raise NotFoundError(f"{file}: there is no such file") from None
     except OSError as error:
         raise InvalidArgumentError(f"{file}: cannot be read: {error.strerror}") from None
-    return Scenario.read(str(file)).topology if _OVERLAY.search(content) else Topology.read(str(file))
+    if _OVERLAY.search(content):
+        return Scenario.read(str(file), units).topology
+    return Topology.read(str(file), units)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -91,7 +94,7 @@ def execute(options: argparse.Namespace) -> int:
         return measured.execute(options.controller, identity, options.output, as_json=options.json)
     if options.file is None or options.controller is not None or options.output is not None:
         options.parser.error("name a topology file, or ask a controller with --measured --controller ADDR")
-    topology = read_topology(options.file)
+    topology = read_topology(options.file, options.units)
     nodes, links = topology.nodes, topology.links
     reach = topology.reachability()
     if options.json:

@@ -12,13 +12,23 @@ namespace square {
 namespace {
 
 // The file, the mesh or the empty topology that the tables build on.
-Result<Topology> read_base(const TomlTable& overlay, const std::filesystem::path& directory) {
+Result<Topology> read_base(const TomlTable& overlay, const std::filesystem::path& directory,
+                           TopologyReadOptions options) {
+  if (overlay.has("units")) {
+    if (!overlay.has("topology")) {
+      return overlay.error("units", "is for numbers without a unit in a topology file, and there is none");
+    }
+    SQUARE_ASSIGN_OR_RETURN(const std::string unit, overlay.required_text("units"));
+    const auto said = topology_read_options(unit);
+    if (!said.is_ok()) return overlay.error("units", said.status().message());
+    if (!options.unit_bps) options = *said;
+  }
   if (overlay.has("topology") && overlay.has("mesh")) {
     return overlay.error("mesh", "leave out either topology or mesh");
   }
   if (overlay.has("topology")) {
     SQUARE_ASSIGN_OR_RETURN(const std::string file, overlay.required_text("topology"));
-    auto topology = read_topology(directory / file);
+    auto topology = read_topology(directory / file, options);
     if (!topology.is_ok()) return overlay.at("topology", topology.status());
     return topology;
   }
@@ -118,12 +128,13 @@ Status apply_default_stddev(Topology& topology, const TomlTable& overlay) {
 
 }  // namespace
 
-Result<Topology> read_overlay(const TomlTable& root, const std::filesystem::path& directory) {
+Result<Topology> read_overlay(const TomlTable& root, const std::filesystem::path& directory,
+                              const TopologyReadOptions& options) {
   SQUARE_ASSIGN_OR_RETURN(const auto overlay, root.table("overlay"));
   if (!overlay) return root.error("overlay", "is missing: a scenario needs an [overlay]");
-  SQUARE_RETURN_IF_ERROR(
-      overlay->allow_only({"topology", "mesh", "capacity_mbps", "capacity_stddev_mbps", "node", "link"}));
-  SQUARE_ASSIGN_OR_RETURN(const Topology base, read_base(*overlay, directory));
+  SQUARE_RETURN_IF_ERROR(overlay->allow_only(
+      {"topology", "units", "mesh", "capacity_mbps", "capacity_stddev_mbps", "node", "link"}));
+  SQUARE_ASSIGN_OR_RETURN(const Topology base, read_base(*overlay, directory, options));
   SQUARE_ASSIGN_OR_RETURN(const auto nodes, read_node_tables(*overlay, "node"));
   SQUARE_ASSIGN_OR_RETURN(auto links, read_link_tables(*overlay, "link"));
   SQUARE_ASSIGN_OR_RETURN(Topology topology, apply_tables(base, nodes, links));

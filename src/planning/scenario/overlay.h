@@ -8,8 +8,10 @@
 
 namespace square {
 
-// The topology that [overlay] of `root` describes; its file is looked up in `directory`.
+// The topology that [overlay] of `root` describes; its file is looked up in `directory` and read with
+// `options`, or else with the unit that [overlay] says.
 // Errors: INVALID_ARGUMENT with file, line and key; NOT_FOUND for a topology file that is not there.
-Result<Topology> read_overlay(const TomlTable& root, const std::filesystem::path& directory);
+Result<Topology> read_overlay(const TomlTable& root, const std::filesystem::path& directory,
+                              const TopologyReadOptions& options);
 
 }  // namespace square

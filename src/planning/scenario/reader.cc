@@ -61,15 +61,21 @@ Status read_collectives(const TomlTable& root, Scenario& scenario) {
 }  // namespace
 
 Result<Scenario> parse_scenario(std::string_view text, std::string_view source_name,
-                                const std::filesystem::path& directory) {
+                                const std::filesystem::path& directory, const TopologyReadOptions& options) {
   SQUARE_ASSIGN_OR_RETURN(const auto root, TomlTable::parse(text, source_name));
+  if (!root.has("overlay") && (root.has("node") || root.has("link"))) {
+    return root.error(
+        root.has("link") ? "link" : "node",
+        "this file is a topology, not a scenario: name it by topology = \"...\" in the [overlay] "
+        "of a scenario");
+  }
   SQUARE_RETURN_IF_ERROR(root.allow_only({"name", "overlay", "policy", "tenant", "collective"}));
   Scenario scenario;
   scenario.name = std::filesystem::path(source_name).stem().string();
   if (root.has("name")) {
     SQUARE_ASSIGN_OR_RETURN(scenario.name, root.required_text("name"));
   }
-  SQUARE_ASSIGN_OR_RETURN(scenario.topology, read_overlay(root, directory));
+  SQUARE_ASSIGN_OR_RETURN(scenario.topology, read_overlay(root, directory, options));
   SQUARE_ASSIGN_OR_RETURN(scenario.policy, read_policy(root, scenario.topology));
   SQUARE_ASSIGN_OR_RETURN(scenario.tenants, read_tenants(root));
   SQUARE_RETURN_IF_ERROR(read_collectives(root, scenario));
@@ -77,9 +83,9 @@ Result<Scenario> parse_scenario(std::string_view text, std::string_view source_n
   return scenario;
 }
 
-Result<Scenario> read_scenario(const std::filesystem::path& file) {
+Result<Scenario> read_scenario(const std::filesystem::path& file, const TopologyReadOptions& options) {
   SQUARE_ASSIGN_OR_RETURN(const std::string text, read_text_file(file, kMaxTomlBytes));
-  return parse_scenario(text, file.string(), file.parent_path());
+  return parse_scenario(text, file.string(), file.parent_path(), options);
 }
 
 }  // namespace square

@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from square._core import Scenario, Topology
 from square.cli import arguments, documents, identities, served_metrics, serving
 from square.ps import Ewma, Master, Nesterov
 
@@ -40,6 +41,7 @@ def _add_addresses(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--overlay", type=Path, metavar="FILE", help="topology or scenario that the data flow is planned over"
     )
+    arguments.add_units(parser)
 
 
 def _add_rounds(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +103,7 @@ def execute(options: argparse.Namespace) -> int:
             identity=identity,
             insecure=options.insecure,
             controller=options.controller,
-            overlay=options.overlay,
+            overlay=_overlay(options),
             servers=options.servers,
             quorum=options.quorum,
             grace="auto" if options.grace is None else options.grace,
@@ -124,3 +126,12 @@ def execute(options: argparse.Namespace) -> int:
         service.wait()
         print("square: master stops", file=sys.stderr, flush=True)
     return 0
+
+
+def _overlay(options: argparse.Namespace) -> Path | Scenario | Topology | None:
+    file: Path | None = options.overlay
+    if file is None or options.units is None:
+        return file
+    if file.suffix == ".toml":
+        return Scenario.read(str(file), options.units)
+    return Topology.read(str(file), options.units)

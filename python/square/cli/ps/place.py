@@ -5,6 +5,7 @@ import dataclasses
 from pathlib import Path
 
 from square.cli import arguments, documents
+from square.cli.topology import read_topology
 from square.errors import InvalidArgumentError
 from square.ps.placement import Placement, place
 
@@ -21,6 +22,7 @@ def add_parser(commands: arguments.Commands) -> None:
         "  square ps place links.csv --workers lon,sfo,tyo --parameters 1000000000 --servers 2",
     )
     parser.add_argument("topology", type=Path, metavar="FILE", help="GML, GraphML, CSV or TOML")
+    arguments.add_units(parser)
     parser.add_argument("--workers", required=True, metavar="A,B", help="the sites that train")
     parser.add_argument("--parameters", required=True, type=arguments.positive_int, metavar="N")
     parser.add_argument("--servers", type=arguments.positive_int, default=1, metavar="N", help="default 1")
@@ -36,7 +38,7 @@ def add_parser(commands: arguments.Commands) -> None:
 def execute(options: argparse.Namespace) -> int:
     try:
         found = place(
-            options.topology,
+            read_topology(options.topology, options.units),
             options.workers.split(","),
             options.parameters,
             servers=options.servers,
