@@ -10,6 +10,7 @@
 #include "planning/problem/problem.h"
 #include "planning/quick/extension.h"
 #include "planning/quick/quick_plan.h"
+#include "planning/scales.h"
 #include "square/clock.h"
 #include "square/validator.h"
 
@@ -55,7 +56,15 @@ Result<PlanResult> quick_plan_of(const Scenario& scenario) {
 }  // namespace
 
 Result<PlanResult> planning::plan_with(Policy& policy, const Scenario& scenario, const PlanOptions& options) {
-  return checked([&] { return policy.plan(scenario, options); });
+  auto result = checked([&] { return policy.plan(scenario, options); });
+  if (result.status().code() != StatusCode::kInternal) return result;
+  // Figures that are very far apart are out of a solver's reach.
+  const auto measurable = policy_of(scenario).meets_demands ? without_unmeasurable(scenario) : std::nullopt;
+  if (measurable) {
+    auto second = checked([&] { return policy.plan(*measurable, options); });
+    if (second.is_ok()) return second;
+  }
+  return with_scales(scenario, result.status());
 }
 
 Result<PlanResult> make_plan(const Scenario& scenario, const PlanOptions& options) {

@@ -12,7 +12,7 @@
 namespace square::planning {
 namespace {
 
-constexpr int kNone = -1;
+constexpr int kNoArc = -1;  // nor a side
 
 // A flow in which each node but the ends is passed once at most: it has a side where arcs come in and one
 // where they leave.
@@ -20,7 +20,7 @@ class NodeFlow {
  public:
   NodeFlow(const Digraph& graph, int root, int terminal, const std::vector<double>& cost)
       : graph_(graph), cost_(cost), root_(root), terminal_(terminal) {
-    before_.assign(at(graph.node_count()), kNone);
+    before_.assign(at(graph.node_count()), kNoArc);
   }
 
   std::vector<std::vector<int>> run(int wanted) {
@@ -49,19 +49,19 @@ class NodeFlow {
   bool augment() {
     const std::size_t sides = 2 * at(graph_.node_count());
     distance_.assign(sides, std::numeric_limits<double>::infinity());
-    came_by_.assign(sides, kNone);
-    came_from_.assign(sides, kNone);
+    came_by_.assign(sides, kNoArc);
+    came_from_.assign(sides, kNoArc);
     waits_.assign(sides, false);
-    last_ = kNone;
+    last_ = kNoArc;
     last_distance_ = std::numeric_limits<double>::infinity();
-    relax(leaving(root_), kNone, kNone, 0.0);
+    relax(leaving(root_), kNoArc, kNoArc, 0.0);
     while (!queue_.empty()) {
       const int side = queue_.front();
       queue_.pop_front();
       waits_[at(side)] = false;
       side % 2 == 0 ? pass(side / 2) : leave(side / 2);
     }
-    if (last_ == kNone) return false;
+    if (last_ == kNoArc) return false;
     apply();
     return true;
   }
@@ -79,13 +79,13 @@ class NodeFlow {
   void pass(int node) {
     const double here = distance_[at(coming(node))];
     const int arc = before_[at(node)];
-    if (arc == kNone) return relax(leaving(node), coming(node), kNone, here);
+    if (arc == kNoArc) return relax(leaving(node), coming(node), kNoArc, here);
     if (tail(arc) != root_) relax(leaving(tail(arc)), coming(node), arc, here - cost_[at(arc)]);
   }
 
   void leave(int node) {
     const double here = distance_[at(leaving(node))];
-    if (node != root_ && before_[at(node)] != kNone) relax(coming(node), leaving(node), kNone, here);
+    if (node != root_ && before_[at(node)] != kNoArc) relax(coming(node), leaving(node), kNoArc, here);
     for (const int arc : graph_.out[at(node)]) {
       if (head(arc) == root_ || is_used(arc)) continue;
       if (head(arc) != terminal_) {
@@ -100,13 +100,13 @@ class NodeFlow {
   // What is taken back first: the new arcs may lead to the same nodes.
   void apply() {
     std::vector<int> added;
-    for (int side = leaving(tail(last_)); side != kNone; side = came_from_[at(side)]) {
+    for (int side = leaving(tail(last_)); side != kNoArc; side = came_from_[at(side)]) {
       const int arc = came_by_[at(side)];
-      if (arc == kNone) continue;
+      if (arc == kNoArc) continue;
       if (side % 2 == 0) {
         added.push_back(arc);
       } else if (before_[at(head(arc))] == arc) {
-        before_[at(head(arc))] = kNone;
+        before_[at(head(arc))] = kNoArc;
       }
     }
     for (const int arc : added) before_[at(head(arc))] = arc;
@@ -127,7 +127,7 @@ class NodeFlow {
   std::vector<int> came_by_;    // and the arc in between, if there is one
   std::vector<bool> waits_;
   std::deque<int> queue_;
-  int last_ = kNone;
+  int last_ = kNoArc;
   double last_distance_ = 0.0;
 };
 

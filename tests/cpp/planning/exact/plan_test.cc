@@ -334,4 +334,43 @@ TEST_CASE("exact: capacities twelve orders of magnitude apart") {
   CHECK(plan.collectives[2].rate_bps == doctest::Approx(1e6).epsilon(1e-6));
 }
 
+TEST_CASE("exact: a link that carries nothing measurable is left out") {
+  Topology topology = named_nodes({"a", "b", "c", "d"});
+  for (const auto& [from, to] : {std::pair("a", "b"), std::pair("a", "c"), std::pair("c", "d")})
+    both_ways(topology, from, to, 1e6);
+  both_ways(topology, "b", "c", 1e-18);
+  both_ways(topology, "a", "d", 1e-18);
+  for (const CollectiveOp op : {CollectiveOp::kBroadcast, CollectiveOp::kAllReduce}) {
+    Scenario scenario = exact_on(topology);
+    add(scenario, op, 0, {node(0), node(1), node(2)});
+    const Plan plan = checked_plan(scenario);
+    CHECK(plan.collectives[0].rate_bps == doctest::Approx(1e12).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("exact: figures that are too far apart are named") {
+  const auto message_of = [](const Scenario& scenario) {
+    const Status status = make_plan(scenario).status();
+    CHECK(status.code() == StatusCode::kInvalidArgument);
+    return status.message();
+  };
+  Topology topology = mesh(4, 7);
+  REQUIRE(topology.set_limits(node(1), 1e-14, kUnlimited).is_ok());
+  Scenario limited = exact_on(topology);
+  add(limited, CollectiveOp::kBroadcast, 0, {node(0), node(1), node(2)});
+  add(limited, CollectiveOp::kBroadcast, 1, {node(0), node(1), node(3)});
+  const std::string limit = message_of(limited);
+  CHECK_MESSAGE(limit.find("the egress limit of \"n01\" has 1e-20 Mbit/s") != std::string::npos, limit);
+  CHECK_MESSAGE(limit.find("the link \"n") != std::string::npos, limit);
+
+  Scenario weighted = exact_on(mesh(4, 7));
+  weighted.tenants = {{"t", 1e-12}, {"u", 1e12}};
+  add(weighted, CollectiveOp::kBroadcast, 0, {node(0), node(1), node(2)});
+  add(weighted, CollectiveOp::kBroadcast, 1, {node(0), node(1), node(3)}).tenant = "u";
+  const std::string weight = message_of(weighted);
+  CHECK_MESSAGE(weight.find("weights are too far apart to plan with: collective 0 of the tenant \"t\"") !=
+                    std::string::npos,
+                weight);
+}
+
 }  // namespace square::testing
