@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "bindings.h"
+#include "planning/plan/assumption.h"
 #include "square/validator.h"
 
 namespace square::python {
@@ -264,6 +265,10 @@ std::optional<std::uint64_t> limit_of(std::uint64_t quota) {
   return quota == Quota::kNone ? std::nullopt : std::optional(quota);
 }
 
+planning::Assumption assumption_or_none(const Plan& plan) {
+  return planning::assumption_of(plan).value_or(planning::Assumption{});
+}
+
 void bind_parts(py::module_& module) {
   py::class_<PlanTenant>(module, "PlanTenant")
       .def_readonly("name", &PlanTenant::name)
@@ -373,6 +378,15 @@ void bind_plan(py::module_& module) {
       .def_property_readonly("sessions", &sessions_of)
       .def_property_readonly("links", &planned_links_of)
       .def_property_readonly("certificate", &certificate_of)
+      .def_property_readonly(
+          "assumed_links", [](const Plan& self) { return assumption_or_none(self).links; },
+          "Links without a capacity, but for those to be avoided.")
+      .def_property_readonly(
+          "assumed_capacity_bps", [](const Plan& self) { return assumption_or_none(self).capacity_bps; },
+          "What each of them is planned as: the lowest capacity that there is, else 1 Gbit/s. 0 without any.")
+      .def_property_readonly(
+          "assumed_bounds", [](const Plan& self) { return numbers_of(planning::assumed_bounds(self)); },
+          "The collectives whose bound rests on that: a better plan may exist.")
       .def_readonly("headroom", &Plan::headroom)
       .def_readonly("changes", &Plan::changes)
       .def("__repr__", &repr_of)

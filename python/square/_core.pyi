@@ -1520,6 +1520,21 @@ class Plan:
     def __repr__(self) -> str: ...
     def to_json(self) -> str: ...
     @property
+    def assumed_bounds(self) -> list[int]:
+        """
+        The collectives whose bound rests on that: a better plan may exist.
+        """
+    @property
+    def assumed_capacity_bps(self) -> float:
+        """
+        What each of them is planned as: the lowest capacity that there is, else 1 Gbit/s. 0 without any.
+        """
+    @property
+    def assumed_links(self) -> int:
+        """
+        Links without a capacity, but for those to be avoided.
+        """
+    @property
     def budget_usd_per_hour(self) -> float | None: ...
     @property
     def certificate(self) -> PlanCertificate: ...
@@ -2005,7 +2020,10 @@ class Scenario:
     @staticmethod
     def parse(text: str, source_name: str = "<text>", directory: str = ".") -> Scenario: ...
     @staticmethod
-    def read(path: os.PathLike[str] | str) -> Scenario: ...
+    def read(path: os.PathLike[str] | str, units: str | None = None) -> Scenario:
+        """
+        units, as Topology.read has it, overrides the file's.
+        """
     def __init__(
         self,
         topology: Topology,
@@ -2116,9 +2134,9 @@ class Topology:
         capacity_stddev_bps: typing.SupportsFloat | typing.SupportsIndex = 0.0,
     ) -> Topology: ...
     @staticmethod
-    def read(path: os.PathLike[str] | str) -> Topology:
+    def read(path: os.PathLike[str] | str, units: str | None = None) -> Topology:
         """
-        Reads GML, GraphML, CSV or TOML, by the file's extension.
+        Reads GML, GraphML, CSV or TOML, by the file's extension. units, such as "Mbit/s", is the unit of numbers that have none; "none": they are no speeds.
         """
     def __init__(self) -> None: ...
     def add_link(

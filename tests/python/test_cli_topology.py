@@ -130,7 +130,7 @@ def test_every_format_gives_the_same(tmp_path: Path) -> None:
         (
             "a.csv",
             b"from,to,capacity_mbps\na,b,\xff\xff\n",
-            "a.csv:2: capacity_mbps: must be a finite number",
+            "a.csv:2: capacity_mbps: must be a speed with its unit",
         ),
         ("a.gml", b'graph [ "\xff" ]', "a.gml:1: found"),
         ("a.graphml", b"\x89PNG\r\n\x1a\n\x00", "a.graphml:3: a zero byte: this is not a text file"),

@@ -91,15 +91,19 @@ def _limit_by_cut(parts: Parts, limits: Limits) -> str:
     names = f"{text.count(len(links), 'link')} {where}"
     if limits.reason == "cut":
         return f"limited by {names}: {used}"
+    if parts.is_bound_assumed(limits.collective):
+        return f"policy {parts.policy} is limited by {names}, of assumed capacity: {used}"
     reached = text.percent(ratio(limits.rate_bps, limits.bound_bps))
     return f"policy {parts.policy} reaches {reached} of what {names} allow: {used}"
 
 
 def _used(parts: Parts, resources: list[LimitedResource]) -> str:
     capacity = text.rate(sum(resource.capacity_bps for resource in resources))
+    assumed = " (assumed)" if parts.is_assumed(resources) else ""
     if not parts.realised:
-        return f"{capacity} Mbit/s"
-    return f"{text.rate(sum(resource.load_bps for resource in resources))} of {capacity} Mbit/s used"
+        return f"{capacity} Mbit/s{assumed}"
+    load = text.rate(sum(resource.load_bps for resource in resources))
+    return f"{load} of {capacity} Mbit/s used{assumed}"
 
 
 def print_links(parts: Parts, console: "Console") -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from square._core import LimitedResource, LimitingCut, LimitProof
-from square.cli import text
+from square.cli import assumption, text
 from square.cli.codes import print_codes
 from square.cli.limits import words
 from square.cli.limits.explanation import Explanation
@@ -25,6 +25,8 @@ IDLE = 1e-7
 
 def print_explanation(explanation: Explanation, console: "Console") -> None:
     _print_heading(explanation, console)
+    for sentence in assumption.of_plan(explanation.parts.plan):
+        console.print(sentence)
     for number, cut in enumerate(explanation.limits.cuts, start=1):
         _print_cut(explanation, number, cut, console)
         if cut.is_proof:
@@ -140,7 +142,7 @@ def _figures(parts: Parts, together: Sequence[LimitedResource]) -> list[str]:
     return [
         text.rate(load_bps),
         text.rate(capacity_bps),
-        text.percent(ratio(load_bps, capacity_bps)),
+        "assumed" if parts.is_assumed(together) else text.percent(ratio(load_bps, capacity_bps)),
         _sessions(by_session),
     ]
 

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from square.cli import text
+from square.cli import assumption, text
 from square.run import wiring
 from square.run.network import NetworkOutcome
-from square.run.outcome import PolicyOutcome, RunOutcome, Totals, ratio
+from square.run.outcome import PolicyOutcome, RunOutcome, Totals
 from square.run.processors import FULL
 
 if TYPE_CHECKING:
@@ -60,10 +60,15 @@ def _print_policy(policy: PolicyOutcome, console: "Console") -> None:
             text.seconds(c.measured_seconds),
             text.figure(c.completion_ratio),
             text.rate(c.bound_bps),
-            text.percent(ratio(c.planned_bps, c.bound_bps)),
+            text.percent(c.rate_to_bound),
         )
     console.print(f"Policy {policy.policy}", style="bold")
     console.print(table)
+    is_assumed = any(c.is_bound_assumed for c in policy.collectives)
+    for sentence in assumption.sentences(
+        policy.assumed_links, policy.assumed_bps, is_bound_assumed=is_assumed
+    ):
+        console.print(sentence)
     for name, totals in (("planned", policy.planned), ("measured", policy.measured)):
         console.print(f"{name:>9}: {_totals(totals)}")
     if policy.traffic is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from square._core import Plan, make_plan, simulate_plan
-from square.cli import arguments, bundled, documents, text
+from square.cli import arguments, assumption, bundled, documents, text
 from square.cli.run import scaled
 from square.cli.waiting import Waiting
 from square.planning import with_policy
@@ -26,6 +26,7 @@ def add_parser(commands: arguments.Commands) -> None:
         "  square simulate scenario.toml --policy square --scale-bytes 0.1",
     )
     parser.add_argument("scenario", type=Path, metavar="SCENARIO", help=bundled.HELP)
+    arguments.add_units(parser)
     parser.add_argument("--policy", metavar="NAME", help="instead of the scenario's policy")
     arguments.add_scale_bytes(parser)
     parser.add_argument(
@@ -47,7 +48,7 @@ def add_parser(commands: arguments.Commands) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     documents.check_writable(options.output)
-    scenario = with_policy(bundled.read(options.scenario), policy=options.policy)
+    scenario = with_policy(bundled.read(options.scenario, options.units), policy=options.policy)
     if options.scale_bytes is not None:
         scenario = scaled(scenario, options.scale_bytes)
     with Waiting("planning"):
@@ -71,6 +72,7 @@ def _document(name: str, plan: Plan, simulated: dict[int, float], seed: int) -> 
         "scenario": name,
         "policy": plan.policy,
         "seed": seed,
+        "assumed": assumption.to_json(plan.assumed_links, plan.assumed_capacity_bps),
         "collectives": [
             {
                 "id": str(c.id),
@@ -100,6 +102,7 @@ def _print(name: str, plan: Plan, simulated: dict[int, float]) -> None:
             text.seconds(simulated[c.id]),
             f"{ratio(simulated[c.id], c.completion_seconds):.3f}",
         )
-    text.print_titled(
-        text.console_for(), f"Scenario {name}, planned by {plan.policy}, in virtual time", table
-    )
+    console = text.console_for()
+    text.print_titled(console, f"Scenario {name}, planned by {plan.policy}, in virtual time", table)
+    for sentence in assumption.of_plan(plan):
+        console.print(sentence)

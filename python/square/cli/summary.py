@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from square._core import Plan, PlanCollective
-from square.cli import bottlenecks, text, trees, trusted
+from square.cli import assumption, bottlenecks, text, trees, trusted
 from square.cli.parts import Parts
 from square.planning import gaps as certified_gaps
 from square.run.outcome import ratio
@@ -32,6 +32,8 @@ def print_plan(plan: Plan, name: str, console: "Console") -> None:
         console.print("Rates only: there are no streams, so nothing can run by this plan.")
     if plan.provisional:
         console.print("A quick plan: it fits, and a better one may exist.")
+    for sentence in assumption.of_plan(plan):
+        console.print(sentence)
     console.print()
     _print_tenants(plan, console)
     _print_collectives(parts, console)
@@ -86,7 +88,7 @@ def _print_collectives(parts: Parts, console: "Console") -> None:
             text.size(collective.size_bytes),
             *(text.rate(both[name]) for name in rates),
             text.rate(bound),
-            text.percent(ratio(parts.rate_bps(collective), bound)),
+            parts.share_of_bound(collective, bound),
             *((text.seconds(collective.completion_seconds), str(streams)) if parts.realised else ()),
             *((text.figure(collective.cost_usd_per_hour),) if parts.plan.cost_usd_per_hour > 0 else ()),
         )

@@ -22,6 +22,7 @@ class Measurement:
     ) -> None:
         """``plan`` is the controller's; of rings, which it knows by their parts only, ``foreseen`` is."""
         self._plan = plan
+        self._assumed_bounds = {*plan.assumed_bounds, *foreseen.assumed_bounds}
         self._policy = policy or plan.policy  # as it is called
         self._seed = seed  # of what sums add
         self._collectives = {collective.id: collective for collective in scenario.collectives}
@@ -102,6 +103,8 @@ class Measurement:
             collectives=tuple(self._outcome_of(collective) for collective in self._collectives),
             traffic=Traffic.of(self._counts) if self._counts else None,
             busy=self.busy,
+            assumed_links=self._plan.assumed_links,
+            assumed_bps=self._plan.assumed_capacity_bps,
         )
 
     def _root_rank(self, collective: int) -> int | None:
@@ -146,4 +149,5 @@ class Measurement:
             planned_seconds=planned.completion_seconds,
             finished_seconds={name: self._finishes[collective, r] for r, name in enumerate(spec.members)},
             sha256=expected,
+            is_bound_assumed=collective in self._assumed_bounds,
         )

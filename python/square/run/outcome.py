@@ -45,6 +45,12 @@ class CollectiveOutcome:
     planned_seconds: float
     finished_seconds: dict[str, float]  # by member
     sha256: str
+    is_bound_assumed: bool = False  # it rests on what is assumed of links without a capacity
+
+    @property
+    def rate_to_bound(self) -> float:
+        """NaN if the bound is assumed."""
+        return math.nan if self.is_bound_assumed else ratio(self.planned_bps, self.bound_bps)
 
     @property
     def measured_seconds(self) -> float:
@@ -77,7 +83,8 @@ class CollectiveOutcome:
             "planned_rate_mbps": mbps(self.planned_bps),
             "measured_rate_mbps": mbps(self.measured_bps),
             "bound_mbps": mbps(self.bound_bps),
-            "rate_to_bound": finite(ratio(self.planned_bps, self.bound_bps)),
+            "rate_to_bound": finite(self.rate_to_bound),
+            "bound_is_assumed": self.is_bound_assumed,
             "planned_completion_seconds": finite(self.planned_seconds),
             "measured_completion_seconds": self.measured_seconds,
             "ratio": finite(self.completion_ratio),
@@ -116,6 +123,8 @@ class PolicyOutcome:
     traffic: Traffic | None = None  # where the kernel shaped the links
     # The part of this machine's processors that was used while bytes moved, 0 to 1; None: it ran elsewhere.
     busy: float | None = None
+    assumed_links: int = 0  # that have no capacity
+    assumed_bps: float = 0.0  # what each of them is planned as
 
     @property
     def planned(self) -> Totals:

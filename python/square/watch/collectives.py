@@ -57,13 +57,10 @@ def _measured(rows: Sequence[Row]) -> float | None:
     if arriving:
         return None if None in arriving else min(arriving)
     sending = [row for row in rows if row["planned_sent_bps"]]
-    rates = [
-        None if row["sent_bps"] is None else row["sent_bps"] * row["planned_bps"] / row["planned_sent_bps"]
-        for row in sending
-    ]
-    if not rates or None in rates:
+    if not sending or any(row["sent_bps"] is None for row in sending):
         return None
-    return max(rate for rate in rates if rate is not None)
+    most: float = max(row["sent_bps"] * row["planned_bps"] / row["planned_sent_bps"] for row in sending)
+    return most
 
 
 def _held_by(

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "planning/plan/assumption.h"
 #include "square/plan.h"
 #include "square/units.h"
 
@@ -48,6 +49,9 @@ class Writer {
     out["budget_usd_per_hour"] = number_or_null(plan_.budget_usd_per_hour);
     out["realised"] = plan_.realised;
     if (plan_.provisional) out["provisional"] = true;
+    if (const auto assumption = planning::assumption_of(plan_)) {
+      out["assumed"] = {{"links", assumption->links}, {"capacity_mbps", rate(assumption->capacity_bps)}};
+    }
     out["headroom"] = headroom();
     out["changes"] = changes();
     out["tenants"] = OrderedJson::array();
@@ -59,7 +63,11 @@ class Writer {
     }
     out["certificate"] = certificate();
     out["collectives"] = OrderedJson::array();
-    for (const PlanCollective& item : plan_.collectives) out["collectives"].push_back(collective(item));
+    const std::vector<CollectiveId> assumed = planning::assumed_bounds(plan_);
+    for (const PlanCollective& item : plan_.collectives) {
+      OrderedJson& written = out["collectives"].emplace_back(collective(item));
+      if (std::ranges::find(assumed, item.id) != assumed.end()) written["bound_is_assumed"] = true;
+    }
     out["sessions"] = OrderedJson::array();
     for (const PlanSession& item : plan_.sessions) out["sessions"].push_back(session(item));
     out["nodes"] = OrderedJson::array();

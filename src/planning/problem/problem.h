@@ -3,15 +3,12 @@
 
 #include <vector>
 
+#include "planning/plan/assumption.h"
 #include "planning/problem/sessions.h"
 #include "square/paths.h"
 #include "square/scenario.h"
 
 namespace square::planning {
-
-// An unlimited link is planned as if it had the lowest finite capacity of the overlay, for it may be as slow
-// as any; or this one where no link has any.
-inline constexpr double kAssumedCapacityBps = 1e9;
 
 // US dollars an hour that a bit per second costs at one US dollar a GB.
 inline constexpr double kUsdPerHour = 3600.0 / (kBitsPerByte * 1e9);
@@ -23,8 +20,8 @@ struct Network {
   std::vector<double> ingress_bps;
 };
 
-// The overlay's capacities, less so many standard deviations, with unlimited links replaced
-// as above by what is left.
+// The overlay's capacities, less so many standard deviations, with unlimited links replaced by what is
+// assumed of them (planning/plan/assumption.h).
 Network planning_network(const Topology& topology, double headroom = 0.0);
 
 // The same with the policy's headroom. Errors: INVALID_ARGUMENT naming a link of which

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "planning/paths/feasible_paths.h"
+#include "planning/plan/assumption.h"
 #include "planning/scenarios.h"
 #include "square/validator.h"
 
@@ -240,6 +241,40 @@ TEST_CASE("links without a capacity are planned as the lowest finite one, or 1 G
   Scenario both = scenario_on(topology);
   add_collective(both, CollectiveOp::kBroadcast, {node(0), node(1)});
   CHECK(planned(both).plan.collectives[0].rate_bps == doctest::Approx(30 * kMbps));
+}
+
+TEST_CASE("a plan says what it assumes of links without a capacity, and which bounds rest on that") {
+  Topology topology = named_nodes({"p", "q", "r"});
+  REQUIRE(topology.add_link("p", "q", LinkProperties{}).is_ok());
+  for (const char* policy : {"exact", "square"}) {
+    CAPTURE(policy);
+    Scenario scenario = scenario_on(topology);
+    scenario.policy.name = policy;
+    add_collective(scenario, CollectiveOp::kBroadcast, {node(0), node(1)});
+    const Plan alone = planned(scenario).plan;
+    REQUIRE(planning::assumption_of(alone).has_value());
+    CHECK(planning::assumption_of(alone)->links == 1);
+    CHECK(planning::assumption_of(alone)->capacity_bps == 1000 * kMbps);
+    CHECK(planning::assumed_bounds(alone) == std::vector{CollectiveId(0)});
+    CHECK(to_json(alone).find("\"assumed\":{\"links\":1,\"capacity_mbps\":1000.0}") != std::string::npos);
+    CHECK(to_json(alone).find("\"bound_is_assumed\":true") != std::string::npos);
+    CHECK(plan_from_json(to_json(alone)).is_ok());
+
+    // A bound that another link proves does not rest on it.
+    Topology wider = topology;
+    link(wider, "q", "r", 30);
+    scenario.topology = wider;
+    scenario.collectives.clear();
+    add_collective(scenario, CollectiveOp::kBroadcast, {node(1), node(2)});
+    const Plan proven = planned(scenario).plan;
+    CHECK(planning::assumption_of(proven)->capacity_bps == 30 * kMbps);
+    CHECK(planning::assumed_bounds(proven).empty());
+    CHECK(to_json(proven).find("bound_is_assumed") == std::string::npos);
+
+    REQUIRE(wider.set_capacity(LinkId(0), 1e6).is_ok());
+    scenario.topology = wider;
+    CHECK_FALSE(planning::assumption_of(planned(scenario).plan).has_value());
+  }
 }
 
 TEST_CASE("of six links of which five are measured the sixth is given what the slowest would be") {

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 from square._core import LimitedResource, LimitingCut, LimitProof
+from square.cli import assumption
 from square.cli.limits import words
 from square.cli.limits.explanation import Explanation
 from square.cli.limits.sentences import why
@@ -13,7 +14,7 @@ FORMAT = "square.explanation/1"
 
 def to_json(explanation: Explanation) -> dict[str, Any]:
     limits, collective = explanation.limits, explanation.collective
-    session, level = explanation.session, explanation.level
+    session, level, parts = explanation.session, explanation.level, explanation.parts
     document: dict[str, Any] = {
         "format": FORMAT,
         "policy": explanation.parts.policy,
@@ -25,6 +26,8 @@ def to_json(explanation: Explanation) -> dict[str, Any]:
         "rate_mbps": _mbps(collective.rate_bps),
         "lp_rate_mbps": _mbps(collective.lp_rate_bps),
         "bound_mbps": _mbps(limits.bound_bps),
+        "bound_is_assumed": parts.is_bound_assumed(collective.id),
+        "assumed": assumption.to_json(parts.assumed_links, parts.assumed_capacity_bps),
         "session": None,
         "level": None,
         "why": why(explanation),

@@ -84,6 +84,8 @@ def _why_less(explanation: Explanation) -> list[str]:
     if math.isnan(reached) or reached >= 1.0 - TOLERANCE:
         return []
     part = f"It has {_mbps(limits.rate_bps)}, {100 * reached:.2f}% of its bound."
+    if explanation.parts.is_bound_assumed(limits.collective):
+        part = f"It has {_mbps(limits.rate_bps)}, less than its bound, which rests on assumed capacities."
     if limits.level is None:
         policy = explanation.parts.policy
         return [f"{part} The rest is out of reach of policy {policy}, by the paths that it may use."]
