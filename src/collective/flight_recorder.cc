@@ -128,6 +128,12 @@ void FlightRecorder::refused(std::uint64_t record_id, const Status& outcome) {
 }
 
 void FlightRecorder::ended(std::uint64_t record_id, Work& work) {
+  {
+    // The node's thread and the program's both say it: the second has nothing to do.
+    const std::lock_guard lock(mutex_);
+    const Entry* const entry = find(record_id);
+    if (entry == nullptr || entry->record.completed) return;
+  }
   const TimePoint now = steady_clock().now();
   const Status outcome = work.wait();
   const WorkProgress progress = work.progress();
