@@ -46,6 +46,7 @@ class ServingNode final : public MemberHost {
   void fail(CollectiveId collective, OperationId operation, Status cause) override {
     node_->fail(collective, operation, std::move(cause));
   }
+  void after(Duration delay, std::function<void()> then) override { node_->after(delay, std::move(then)); }
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override {
     node_->watch(collective, operation, timeout, std::move(arrived));

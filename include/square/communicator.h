@@ -58,6 +58,10 @@ class Work {
   virtual void cancel() = 0;
 };
 
+// An asynchronous call returns at once, also where its node has no room for it: it waits, in order, up to
+// 2^20 of them; one more is refused with RESOURCE_EXHAUSTED, counts for nothing, and may be made again.
+// Timeouts count from the call.
+//
 // All members must call the same operations in the same order. After a failure every
 // later call fails with FAILED_PRECONDITION and the first cause: make a new group.
 // Thread-safe; must not outlive its node.
@@ -140,7 +144,7 @@ class Communicator {
   // The same into every member's `output`; all have the same bits. `algorithm`: as the plan says, which
   // is the faster one, or a ring, where every rank sends to the next one only. A ring's order of
   // additions is that of the ranks, whatever the plan, so its bits never change. It is calculated on a
-  // thread of the communicator, one ring after the other; RESOURCE_EXHAUSTED if more than 1,024 wait.
+  // thread of the communicator, one ring after the other; RESOURCE_EXHAUSTED if more than 2^20 wait.
   // It ends with the communicator.
   Result<std::shared_ptr<Work>> all_reduce_async(std::span<const std::byte> input,
                                                  std::span<std::byte> output, Reduction reduction,

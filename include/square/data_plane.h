@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,6 +70,8 @@ struct MemberOperation {
   // The call of the group that this is part of; members whose calls of one number are of
   // different kinds fail, with what each called.
   GroupCall call;
+  // The root that the call names, where members call it with one: those that name another one fail, too.
+  std::optional<Rank> call_root{};
   // The root of a broadcast or a reduce.
   bool is_root = false;
   // The call ends with DEADLINE_EXCEEDED after this long.
@@ -178,13 +181,12 @@ class DataPlane {
   // forgotten them, and no number of theirs may come again.
   void close_group(std::string group);
 
-  // Begins an operation. Outcomes, all through `done`: INVALID_ARGUMENT for a rank that
-  // is not a local member, a session that does not reach this node or a size that
-  // differs from the source's; FAILED_PRECONDITION after an earlier failure of the
-  // collective, or its group's end; NOT_FOUND if the active plan does not know the collective;
-  // DEADLINE_EXCEEDED naming what is missing; UNAVAILABLE naming a member's node that is gone;
-  // CANCELLED by stop() or cancel(). What fails on one member fails on all that have
-  // not returned yet, with the first cause.
+  // Begins an operation, once its tenant has room for it on this node. Outcomes, all through `done`:
+  // INVALID_ARGUMENT for a rank that is not a local member, a session that does not reach this node or a size
+  // that differs from the source's; FAILED_PRECONDITION after an earlier failure of the collective, or its
+  // group's end; NOT_FOUND if the active plan does not know the collective; DEADLINE_EXCEEDED naming what is
+  // missing; UNAVAILABLE naming a member's node that is gone; CANCELLED by stop() or cancel(). What fails on
+  // one member fails on all that have not returned yet, with the first cause.
   void post(MemberOperation operation);
 
   // Ends an operation that runs, on every member, with CANCELLED; otherwise nothing.
@@ -205,6 +207,10 @@ class DataPlane {
   // `receive` runs on the strand.
   void describe(CollectiveId collective, OperationId operation,
                 std::function<void(std::string waits_for)> receive);
+
+  // Calls `then` on the strand after `delay`; dropped with the node.
+  void after(Duration delay, std::function<void()> then);
+  [[nodiscard]] const Clock& clock() const;
 
   // A snapshot; `receive` runs on the strand.
   void statistics(std::function<void(NodeStatistics)> receive);

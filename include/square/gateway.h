@@ -34,7 +34,7 @@ struct GatewayOptions {
   // Processes that may be attached at once, and those of one user that is not the gateway's own.
   std::size_t max_attachments = 256;
   std::size_t max_attachments_of_other = 64;
-  // Of one attachment: groups, and operations that have not ended.
+  // Of one attachment: groups, and operations that have not ended. Its process keeps more back.
   std::size_t max_groups = 256;
   std::size_t max_operations = 4'096;
   // Memory for operations under way, input and output counted, shared memory too. An operation
@@ -53,7 +53,7 @@ class Gateway {
  public:
   // A process that has not introduced itself by then is sent away.
   static constexpr Duration kHandshakeTime = std::chrono::seconds(1);
-  // Registrations with the controller that may run at once.
+  // Registrations with the controller that may run at once; more wait. All ranks of a group share one.
   static constexpr std::size_t kMaxRegistrations = 32;
 
   // Listens. `host` must outlive the gateway. The order that keeps nobody waiting: stop() here, stop() of the
@@ -119,6 +119,7 @@ class AttachedNode final : public MemberHost {
   void cancel(CollectiveId collective, OperationId operation) override;
   // Nothing for a group that no member of this process is in.
   void fail(CollectiveId collective, OperationId operation, Status cause) override;
+  void after(Duration delay, std::function<void()> then) override;
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override;
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "square/clock.h"
 #include "square/data_plane.h"
 #include "square/group.h"
 #include "square/status.h"
@@ -40,6 +41,10 @@ class MemberHost {
   virtual Result<GroupSpec> regroup(const RegroupRequest& request, Duration /*timeout*/) {
     return Status(StatusCode::kUnimplemented, "group \"" + request.group + "\" has no controller to ask");
   }
+  // What timeouts are counted on.
+  [[nodiscard]] virtual const Clock& clock() const { return steady_clock(); }
+  // Calls `then` after `delay`, on the thread that operations end on; dropped when the host stops.
+  virtual void after(Duration delay, std::function<void()> then) = 0;
   // See DataPlane: none of these blocks.
   virtual void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) = 0;
   virtual void post(MemberOperation operation) = 0;

@@ -60,6 +60,7 @@ class Node final : public MemberHost {
   void post(MemberOperation operation) override;
   void cancel(CollectiveId collective, OperationId operation) override;
   void fail(CollectiveId collective, OperationId operation, Status cause) override;
+  void after(Duration delay, std::function<void()> then) override;
   // After stop(), `arrived` hears CANCELLED at once, on the caller's thread.
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override;

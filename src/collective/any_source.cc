@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -20,9 +22,9 @@ class AnySource final : public Work,
         data_(data),
         tag_(tag),
         timeout_(timeout),
-        begun_at_(steady_clock().now()) {}
+        deadline_(group_->host().clock().now() + std::clamp(timeout, Duration(0), kLongestTimeout)) {}
 
-  void begin() {
+  void begin() override {
     for (const Rank source : group_->ranks()) {
       if (source != group_->rank()) listen_to(source);
     }
@@ -33,16 +35,19 @@ class AnySource final : public Work,
   [[nodiscard]] bool is_done() const override { return outcome_.is_set(); }
   void on_done(std::function<void()> notify) override { outcome_.on_set(std::move(notify)); }
   [[nodiscard]] bool is_waiting() const override { return !outcome_.is_set() && !receiving_now(); }
+  [[nodiscard]] TimePoint deadline() const override { return deadline_; }
   void on_arrival(const Arrivals::Message& message, const Status& outcome) override {
     if (!is_waiting()) return;
     const GroupCalls::Next next{message.collective, message.operation};
     if (outcome.code() == StatusCode::kDeadlineExceeded) {
-      if (time_left() > Duration(0)) return listen_to(message.source);
-      return fail(next,
-                  deadline_exceeded(fmt::format("rank {}: no message with tag {} from any rank in {:.1f} s",
-                                                group_->rank().value(), tag_, to_seconds(timeout_))));
+      if (group_->arrivals().first_deadline(channel()) > group_->host().clock().now())
+        return listen_to(message.source);
+      const Status cause =
+          deadline_exceeded(fmt::format("rank {}: no message with tag {} from any rank in {:.1f} s",
+                                        group_->rank().value(), tag_, to_seconds(timeout_)));
+      return end_all(next, cause);
     }
-    if (!outcome.is_ok()) return outcome_.set(outcome);
+    if (!outcome.is_ok()) return end_all(std::nullopt, outcome);
     // Unless another receive has taken that message.
     if (!receive_from(message.source, next)) listen_to(message.source);
   }
@@ -56,14 +61,17 @@ class AnySource final : public Work,
   }
   void cancel() override {
     if (const auto receiving = receiving_now()) return receiving->cancel();
+    if (outcome_.is_set()) return;
     const Rank other(group_->rank().value() == 0 ? 1 : 0);
-    fail(group_->next_of(unicast_from(other)),
-         cancelled(fmt::format("rank {} cancelled a receive from any source", group_->rank().value())));
+    end_all(group_->next_of(unicast_from(other)),
+            cancelled(fmt::format("rank {} cancelled a receive from any source", group_->rank().value())));
   }
+  void end(const Status& cause) override { outcome_.set(cause); }
 
  private:
+  [[nodiscard]] std::uint32_t channel() const { return channel_of(tag_); }
   [[nodiscard]] GroupCollective unicast_from(Rank source) const {
-    return unicast(source, group_->rank(), channel_of(tag_));
+    return unicast(source, group_->rank(), channel());
   }
 
   [[nodiscard]] std::shared_ptr<PostedWork> receiving_now() const {
@@ -73,41 +81,41 @@ class AnySource final : public Work,
 
   void listen_to(Rank source) {
     const GroupCalls::Next next = group_->next_of(unicast_from(source));
-    group_->arrivals().listen(group_->host(), {next.collective, next.operation, source}, time_left(),
-                              shared_from_this());
-  }
-
-  [[nodiscard]] Duration time_left() const {
-    return std::max(Duration(0), timeout_ - (steady_clock().now() - begun_at_));
+    group_->arrivals().listen(group_->host(), {next.collective, next.operation, source},
+                              group_->arrivals().first_deadline(channel()), shared_from_this());
   }
 
   bool receive_from(Rank source, const GroupCalls::Next& next) {
-    std::shared_ptr<PostedWork> work;
+    const Duration left = std::max(Duration(0), deadline_ - group_->host().clock().now());
+    const auto work = group_->post_next(unicast_destination(group_->rank(), source, data_, channel()),
+                                        next.operation, left);
+    if (!work) return false;
     {
       const std::lock_guard lock(mutex_);
-      if (received_) return true;
-      work = group_->post_next(unicast_destination(group_->rank(), source, data_, channel_of(tag_)),
-                               next.operation, timeout_);
-      if (!work) return false;
       received_ = work;
       source_ = source;
     }
+    group_->arrivals().go_on(channel());
     // Without the lock: on a node that stops it is over already, and who is told may ask for the source.
     work->on_done([self = shared_from_this(), work] { self->outcome_.set(work->wait()); });
     return true;
   }
 
-  void fail(const GroupCalls::Next& where, const Status& cause) {
-    if (outcome_.is_set()) return;
-    outcome_.set(cause);
-    group_->fail(where, cause);
+  // A failure is the group's: none of those that wait goes on. `where`: the others have yet to hear of it.
+  void end_all(const std::optional<GroupCalls::Next>& where, const Status& cause) {
+    const auto waiting = group_->arrivals().take(channel());
+    if (where) group_->fail(*where, cause);
+    end(cause);
+    for (const auto& one : waiting) {
+      if (one->is_waiting()) one->end(cause);
+    }
   }
 
   const std::shared_ptr<GroupCalls> group_;
   const std::span<std::byte> data_;
   const std::uint32_t tag_;
   const Duration timeout_;
-  const TimePoint begun_at_;
+  const TimePoint deadline_;
   mutable std::mutex mutex_;
   std::shared_ptr<PostedWork> received_;
   std::optional<Rank> source_;
@@ -126,8 +134,8 @@ Result<std::shared_ptr<Work>> receive_any(std::shared_ptr<GroupCalls> group, std
     if (source != group->rank()) all.push_back(unicast(source, group->rank(), channel_of(tag)));
   }
   SQUARE_RETURN_IF_ERROR(group->ensure(all, timeout));
-  const auto receive = std::make_shared<AnySource>(std::move(group), data, tag, timeout);
-  receive->begin();
+  const auto receive = std::make_shared<AnySource>(group, data, tag, timeout);
+  SQUARE_RETURN_IF_ERROR(group->arrivals().enter(channel_of(tag), receive, CallLimits{}.waiting));
   return std::shared_ptr<Work>(receive);
 }
 

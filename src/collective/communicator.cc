@@ -93,6 +93,12 @@ Communicator::Communicator(std::shared_ptr<GroupCalls> calls)
       recorder_(std::make_shared<FlightRecorder>(about(*calls_))),
       composite_(std::make_unique<CompositeThread>(calls_)) {}
 Communicator::~Communicator() {
+  if (calls_->is_forked()) {
+    // Its threads cannot be waited for, nor is the member's part this process's to end.
+    static_cast<void>(composite_.release());
+    static_cast<void>(new std::shared_ptr<GroupCalls>(std::move(calls_)));
+    return;
+  }
   calls_->refuse();
   composite_.reset();
   calls_->leave();
@@ -100,6 +106,7 @@ Communicator::~Communicator() {
 }
 
 Status Communicator::close(Duration timeout) {
+  if (calls_->is_forked()) return calls_->check_usable();
   calls_->refuse();
   const std::size_t late = works_->wait_for_none(std::clamp<Duration>(timeout, Duration(0), kLongestWait));
   end_works();
@@ -121,6 +128,7 @@ Result<std::unique_ptr<Communicator>> Communicator::shrink(Duration timeout) { r
 Result<std::unique_ptr<Communicator>> Communicator::grow(std::uint32_t joiners, Duration timeout) {
   const auto end =
       std::chrono::steady_clock::now() + std::clamp<Duration>(timeout, Duration(0), kLongestWait);
+  if (calls_->is_forked()) return calls_->check_usable();
   calls_->refuse();
   end_works();
   SQUARE_ASSIGN_OR_RETURN(auto next, calls_->next_group(joiners, time_until(end)));

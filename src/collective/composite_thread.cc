@@ -9,6 +9,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -36,7 +37,8 @@ Status run_body(const CompositeWork& work, CompositeRun& run) {
 
 class CompositeThread::State : public std::enable_shared_from_this<State> {
  public:
-  explicit State(std::shared_ptr<GroupCalls> group) : group_(std::move(group)) {}
+  State(std::shared_ptr<GroupCalls> group, std::size_t max_waiting)
+      : group_(std::move(group)), max_waiting_(max_waiting) {}
 
   Result<std::shared_ptr<Work>> start(CompositeOperation operation) {
     SQUARE_RETURN_IF_ERROR(group_->check_usable());
@@ -45,11 +47,11 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
     SQUARE_RETURN_IF_ERROR(group_->ensure(operation.collectives, operation.timeout));
     const std::lock_guard lock(mutex_);
     if (stopping_) return cancelled(operation.name + " was called while its communicator ended");
-    if (waiting_.size() >= kMaxWaiting) {
+    if (waiting_.size() >= max_waiting_) {
       return resource_exhausted(
           fmt::format("{}: {} operations of this communicator wait behind the one that runs; wait for some "
                       "of them first",
-                      operation.name, kMaxWaiting));
+                      operation.name, max_waiting_));
     }
     if (!thread_.joinable()) {
       try {
@@ -58,12 +60,13 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
         return resource_exhausted(fmt::format("{}: no thread to run it: {}", operation.name, error.what()));
       }
     }
-    const GroupCall number = group_->number_call(operation.kind);
+    const GroupCalls::Numbered number = group_->number_call(operation.kind);
     auto work =
         std::make_shared<CompositeWork>(std::move(operation), number, begun_at, [state = weak_from_this()] {
-          if (const auto self = state.lock()) self->wake();
+          if (const auto self = state.lock()) self->look_for_stopped();
         });
     waiting_.push_back(work);
+    deadlines_.insert(work->deadline());
     wake_with_lock();
     return std::shared_ptr<Work>(std::move(work));
   }
@@ -101,6 +104,12 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
     wake_with_lock();
   }
 
+  void look_for_stopped() {
+    const std::lock_guard lock(mutex_);
+    has_stopped_ = true;
+    wake_with_lock();
+  }
+
   // Until the step is over, or has been given up.
   Status wait(CompositeWork& work, const std::shared_ptr<Work>& step) {
     while (!step->is_done()) {
@@ -123,7 +132,7 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
   // Until something changes, `until` at the latest, or one of those that wait has waited too long.
   void rest(TimePoint until) {
     std::unique_lock lock(mutex_);
-    for (const auto& work : waiting_) until = std::min(until, work->deadline());
+    if (!deadlines_.empty()) until = std::min(until, *deadlines_.begin());
     resting_ = true;
     const Duration left = until - steady_clock().now();
     changed_.wait_for(lock, std::min<Duration>(left, kLongestRest), [&] { return woken_; });
@@ -136,15 +145,25 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
     std::vector<std::shared_ptr<CompositeWork>> ended;
     {
       const std::lock_guard lock(mutex_);
+      const bool is_late = !deadlines_.empty() && steady_clock().now() >= *deadlines_.begin();
+      if (!std::exchange(has_stopped_, false) && !is_late) return;
       std::erase_if(waiting_, [&](const auto& work) {
         const bool is_over = !work->check().is_ok();  // asked once: time goes on
-        if (is_over) ended.push_back(work);
+        if (is_over) {
+          ended.push_back(work);
+          deadlines_.erase(deadlines_.find(work->deadline()));
+        }
         return is_over;
       });
     }
     // All are told of before anybody hears of an end, who may let go of the communicator.
     for (const auto& work : ended) tell(*work, work->check());
-    for (const auto& work : ended) work->finish(work->check());
+    for (const auto& work : ended) finish(*work, work->check());
+  }
+
+  void finish(CompositeWork& work, const Status& outcome) {
+    if (!has_left_) group_->end_call(work.call());
+    work.finish(outcome);
   }
 
   void loop() {
@@ -156,6 +175,7 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
         if (!waiting_.empty()) {
           running_ = std::move(waiting_.front());
           waiting_.pop_front();
+          deadlines_.erase(deadlines_.find(running_->deadline()));
         }
       }
       if (running_) {
@@ -178,9 +198,12 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
   static constexpr Duration kLongestRest = std::chrono::minutes(10);
 
   const std::shared_ptr<GroupCalls> group_;
+  const std::size_t max_waiting_;
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::deque<std::shared_ptr<CompositeWork>> waiting_;
+  std::multiset<TimePoint> deadlines_;      // of those
+  bool has_stopped_ = false;                // one of them, since they were looked at
   std::shared_ptr<CompositeWork> running_;  // written by the thread, with the mutex
   bool stopping_ = false;
   bool resting_ = false;
@@ -196,7 +219,7 @@ class CompositeThread::State::Run final : public CompositeRun {
   Result<std::shared_ptr<Work>> begin(std::vector<Part> parts) override {
     SQUARE_RETURN_IF_ERROR(work_.check());
     const Duration left = std::max(Duration(0), work_.deadline() - steady_clock().now());
-    auto begun = state_.group_->call_step(work_.number(), std::move(parts), left);
+    auto begun = state_.group_->call_step(work_.call().number, std::move(parts), left);
     if (!begun.is_ok()) return begun;
     const std::shared_ptr<Work>& step = *begun;
     // A step that is given up may still use what the body owns.
@@ -208,7 +231,7 @@ class CompositeThread::State::Run final : public CompositeRun {
   }
   Status wait(const std::shared_ptr<Work>& step) override { return state_.wait(work_, step); }
   [[nodiscard]] Status check() const override { return work_.check(); }
-  [[nodiscard]] GroupCall call() const override { return work_.number(); }
+  [[nodiscard]] GroupCall call() const override { return work_.call().number; }
 
  private:
   State& state_;
@@ -230,11 +253,11 @@ void CompositeThread::State::run(CompositeWork& work) {
     outcome = std::move(ended);
     end();
   }
-  work.finish(outcome);
+  finish(work, outcome);
 }
 
-CompositeThread::CompositeThread(std::shared_ptr<GroupCalls> group)
-    : state_(std::make_shared<State>(std::move(group))) {}
+CompositeThread::CompositeThread(std::shared_ptr<GroupCalls> group, std::size_t max_waiting)
+    : state_(std::make_shared<State>(std::move(group), max_waiting)) {}
 CompositeThread::~CompositeThread() { state_->stop(); }
 
 Result<std::shared_ptr<Work>> CompositeThread::start(CompositeOperation operation) {

@@ -60,10 +60,10 @@ struct CompositeOperation {
 class CompositeThread {
  public:
   // Operations that wait behind the one that runs.
-  static constexpr std::size_t kMaxWaiting = 1'024;
+  static constexpr std::size_t kMaxWaiting = CallLimits{}.waiting;
 
   // The group's node must outlive the thread.
-  explicit CompositeThread(std::shared_ptr<GroupCalls> group);
+  explicit CompositeThread(std::shared_ptr<GroupCalls> group, std::size_t max_waiting = kMaxWaiting);
   // Ends what runs and what waits with CANCELLED, within Node::kDrainTime, and the thread. On that
   // thread itself, in a notice of an end, it returns at once; the node is not touched after that.
   ~CompositeThread();
@@ -73,7 +73,7 @@ class CompositeThread {
   // Registers what is not yet, takes the number of the call and returns; blocks as GroupCalls::call()
   // does. The Work is over when all steps are: within the timeout plus Node::kDrainTime, also
   // behind others. Its cancel() ends the steps under way, or the waiting. Errors: those of
-  // GroupCalls::call(); RESOURCE_EXHAUSTED for more than kMaxWaiting, and the call does not count.
+  // GroupCalls::call(); RESOURCE_EXHAUSTED for more than `max_waiting`, and the call does not count.
   Result<std::shared_ptr<Work>> start(CompositeOperation operation);
 
   // Nothing happens before a step that is under way ends: for tests under virtual time.

@@ -8,17 +8,11 @@
 #include "square/data_plane.h"
 
 namespace square {
-namespace {
 
-// A deadline further away would overflow.
-constexpr Duration kLongestTimeout = std::chrono::hours(24 * 365);
-
-}  // namespace
-
-CompositeWork::CompositeWork(CompositeOperation operation, GroupCall number, TimePoint begun_at,
+CompositeWork::CompositeWork(CompositeOperation operation, GroupCalls::Numbered call, TimePoint begun_at,
                              std::function<void()> changed)
     : name_(std::move(operation.name)),
-      number_(number),
+      call_(call),
       collective_(operation.collectives.front()),
       timeout_(std::clamp(operation.timeout, Duration(0), kLongestTimeout)),
       deadline_(begun_at + timeout_),

@@ -21,7 +21,7 @@ class CompositeWork final : public Work {
 
   // `changed` runs when it was stopped: the composite thread looks at it then. Precondition: the
   // operation has collectives.
-  CompositeWork(CompositeOperation operation, GroupCall number, TimePoint begun_at,
+  CompositeWork(CompositeOperation operation, GroupCalls::Numbered call, TimePoint begun_at,
                 std::function<void()> changed);
 
   Status wait() override { return outcome_.wait(); }
@@ -37,7 +37,7 @@ class CompositeWork final : public Work {
   [[nodiscard]] Status check() const;
   [[nodiscard]] TimePoint deadline() const { return deadline_; }
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] GroupCall number() const { return number_; }
+  [[nodiscard]] const GroupCalls::Numbered& call() const { return call_; }
   // That tells the other members of a failure.
   [[nodiscard]] const GroupCollective& collective() const { return collective_; }
   // Until when its steps are waited for, and what is said then.
@@ -54,7 +54,7 @@ class CompositeWork final : public Work {
 
  private:
   const std::string name_;
-  const GroupCall number_;
+  const GroupCalls::Numbered call_;
   const GroupCollective collective_;
   const Duration timeout_;
   const TimePoint deadline_;

@@ -15,25 +15,11 @@ namespace {
 // the first call may be far smaller than those that matter.
 constexpr std::uint64_t kLeastPlannedBytes = std::uint64_t{1} << 20U;
 
-// Who posts to a node that stops is told so: the call is dropped, and this with it.
-class Finisher {
- public:
-  Finisher(std::shared_ptr<PostedWork> work, std::shared_ptr<const void> membership)
-      : work_(std::move(work)), membership_(std::move(membership)) {}
-  ~Finisher() { finish(cancelled("the node was stopped before the operation ended")); }
-  Finisher(const Finisher&) = delete;
-  Finisher& operator=(const Finisher&) = delete;
-
-  // Who hears of the end may join the group again: this call has no part in it any more.
-  void finish(Status outcome) {
-    membership_.reset();
-    work_->finish(std::move(outcome));
-  }
-
- private:
-  const std::shared_ptr<PostedWork> work_;
-  std::shared_ptr<const void> membership_;
-};
+std::shared_ptr<Work> join_works(const std::vector<QueuedOperation>& operations) {
+  JoinedWork::Parts works;
+  for (const QueuedOperation& operation : operations) works.push_back(operation.work);
+  return JoinedWork::join(std::move(works));
+}
 
 }  // namespace
 
@@ -86,7 +72,8 @@ GroupCalls::GroupCalls(MemberHost& node, GroupSpec group, Rank rank)
     : node_(node),
       group_(std::move(group)),
       first_collectives_(std::exchange(group_.collectives, {})),
-      rank_(rank) {}
+      rank_(rank),
+      queue_(std::make_shared<CallQueue>(node)) {}
 
 std::uint64_t GroupCalls::number() {
   const std::lock_guard lock(mutex_);
@@ -112,14 +99,16 @@ std::vector<Rank> GroupCalls::ranks() const {
 }
 
 Status GroupCalls::check_usable() {
+  // Before any lock: the parent's threads may have held it.
+  SQUARE_RETURN_IF_ERROR(process_.check(fmt::format("group \"{}\"", group_.name)));
   {
     const std::lock_guard lock(mutex_);
     if (is_closed_) return closed();
   }
-  const std::lock_guard lock(failure_->mutex);
-  if (!failure_->first) return Status::ok();
-  return failed_precondition(fmt::format("group \"{}\" failed before ({}); make a new group", group_.name,
-                                         failure_->first->to_string()));
+  const Status failure = queue_->failure();
+  if (failure.is_ok()) return failure;
+  return failed_precondition(
+      fmt::format("group \"{}\" failed before ({}); make a new group", group_.name, failure.to_string()));
 }
 
 Status GroupCalls::enrol(Duration timeout) {
@@ -219,24 +208,43 @@ Result<std::shared_ptr<Work>> GroupCalls::call(CallKind kind, std::vector<Part> 
     collectives.push_back(part.collective);
   }
   SQUARE_RETURN_IF_ERROR(ensure(collectives, timeout));
-  const std::lock_guard lock(mutex_);
-  if (is_closed_) return closed();
-  return post_all(next_number(kind), std::move(parts), timeout);
+  std::shared_ptr<Work> work;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_) return closed();
+    SQUARE_RETURN_IF_ERROR(queue_->check_room().with_context(fmt::format("group \"{}\"", group_.name)));
+    const std::uint64_t order = call_count_;
+    auto operations = describe(next_number(kind), std::move(parts), timeout);
+    work = join_works(operations);
+    if (kind != CallKind::kNone) {
+      queue_->add_call(order, std::move(operations));
+    } else {
+      for (QueuedOperation& operation : operations) queue_->add_message(std::move(operation));
+    }
+  }
+  queue_->post_ready();
+  return work;
 }
 
-GroupCall GroupCalls::number_call(CallKind kind) {
+GroupCalls::Numbered GroupCalls::number_call(CallKind kind) {
   const std::lock_guard lock(mutex_);
-  return next_number(kind);
+  const Numbered call{{}, call_count_};
+  queue_->begin_composite(call.order);
+  return {next_number(kind), call.order};
 }
 
 Result<std::shared_ptr<Work>> GroupCalls::call_step(GroupCall number, std::vector<Part> parts,
                                                     Duration timeout) {
+  SQUARE_RETURN_IF_ERROR(queue_->failure());
+  std::shared_ptr<Work> work;
   {
-    const std::lock_guard lock(failure_->mutex);
-    if (failure_->first) return *failure_->first;
+    const std::lock_guard lock(mutex_);
+    auto operations = describe(number, std::move(parts), timeout);
+    work = join_works(operations);
+    for (QueuedOperation& operation : operations) queue_->add_step(std::move(operation));
   }
-  const std::lock_guard lock(mutex_);
-  return post_all(number, std::move(parts), timeout);
+  queue_->post_ready();
+  return work;
 }
 
 GroupCall GroupCalls::next_number(CallKind kind) {
@@ -244,11 +252,14 @@ GroupCall GroupCalls::next_number(CallKind kind) {
   return {kind, static_cast<std::uint16_t>(call_count_++ % kGroupCallNumbers)};
 }
 
-std::shared_ptr<Work> GroupCalls::post_all(GroupCall number, std::vector<Part> parts, Duration timeout) {
-  JoinedWork::Parts works;
-  for (Part& part : parts) part.call.call = number;
-  for (Part& part : parts) works.push_back(post(std::move(part), timeout));
-  return JoinedWork::join(std::move(works));
+std::vector<QueuedOperation> GroupCalls::describe(GroupCall number, std::vector<Part> parts,
+                                                  Duration timeout) {
+  std::vector<QueuedOperation> operations;
+  for (Part& part : parts) {
+    part.call.call = number;
+    operations.push_back(describe(std::move(part), timeout));
+  }
+  return operations;
 }
 
 bool GroupCalls::is_registered(const GroupCollective& collective) { return missing({collective}).empty(); }
@@ -260,20 +271,25 @@ GroupCalls::Next GroupCalls::next_of(const GroupCollective& collective) {
 }
 
 std::shared_ptr<PostedWork> GroupCalls::post_next(Part part, OperationId expected, Duration timeout) {
-  const std::lock_guard lock(mutex_);
-  if (registered_.at(identity_of(part.collective)).calls != expected.value()) return nullptr;
-  return post(std::move(part), timeout);
+  std::shared_ptr<PostedWork> work;
+  {
+    const std::lock_guard lock(mutex_);
+    if (registered_.at(identity_of(part.collective)).calls != expected.value()) return nullptr;
+    QueuedOperation operation = describe(std::move(part), timeout);
+    work = operation.work;
+    queue_->add_message(std::move(operation));
+  }
+  queue_->post_ready();
+  return work;
 }
 
 void GroupCalls::fail(const Next& where, const Status& cause) {
-  {
-    const std::lock_guard lock(failure_->mutex);
-    if (!failure_->first) failure_->first = cause;
-  }
   node_.fail(where.collective, where.operation, cause);
+  queue_->fail(cause);
+  queue_->post_ready();
 }
 
-std::shared_ptr<PostedWork> GroupCalls::post(Part part, Duration timeout) {
+QueuedOperation GroupCalls::describe(Part part, Duration timeout) {
   Registered& collective = registered_.at(identity_of(part.collective));
   MemberOperation& call = part.call;
   call.timeout = timeout;
@@ -284,16 +300,10 @@ std::shared_ptr<PostedWork> GroupCalls::post(Part part, Duration timeout) {
   call.progress = std::make_shared<CallProgress>(call.collective, call.operation, call.call);
   auto work = std::make_shared<PostedWork>(
       call.progress,
-      [node = &node_, id = call.collective, operation = call.operation] { node->cancel(id, operation); });
-  call.done = [finisher = std::make_shared<Finisher>(work, membership_), failure = failure_](Status outcome) {
-    if (!outcome.is_ok()) {
-      const std::lock_guard lock(failure->mutex);
-      if (!failure->first) failure->first = outcome;
-    }
-    finisher->finish(std::move(outcome));
-  };
-  node_.post(std::move(call));
-  return work;
+      [queue = std::weak_ptr(queue_), id = call.collective, operation = call.operation] {
+        if (const auto alive = queue.lock()) alive->cancel(id, operation);
+      });
+  return {std::move(call), std::move(work), membership_};
 }
 
 }  // namespace square

@@ -11,7 +11,9 @@
 #include <span>
 #include <vector>
 
+#include "base/own_process.h"
 #include "collective/arrivals.h"
+#include "collective/call_queue.h"
 #include "collective/work.h"
 #include "square/group.h"
 #include "square/member_host.h"
@@ -72,12 +74,20 @@ class GroupCalls {
   // Registers, at once, those of `collectives` that were not yet, then posts the parts in
   // their order; all get `timeout`. A collective that this member has no part in is only
   // registered: whoever calls first does it for all. Blocks while registering, for `timeout`
-  // at most. Errors: FAILED_PRECONDITION after a failure; those of enrol().
+  // at most. What finds no room at the node waits for it in order. Errors: FAILED_PRECONDITION after a
+  // failure; RESOURCE_EXHAUSTED where as many calls wait as may, and the call does not count; those of
+  // enrol().
   Result<std::shared_ptr<Work>> call(CallKind kind, std::vector<Part> parts, Duration timeout,
                                      std::vector<GroupCollective> collectives = {});
 
-  // For operations of several steps (composite_thread.h). The number that all of them have.
-  GroupCall number_call(CallKind kind);
+  // For operations of several steps (composite_thread.h). The number that all of them have; `order` counts
+  // the group's calls, and ends with end_call().
+  struct Numbered {
+    GroupCall number;
+    std::uint64_t order = 0;
+  };
+  Numbered number_call(CallKind kind);
+  void end_call(const Numbered& call) { queue_->end_composite(call.order); }
   // As call(), of an operation that was numbered before. Precondition: all collectives are
   // registered. Does not block. Errors: the group's first failure, for the operation began before it.
   Result<std::shared_ptr<Work>> call_step(GroupCall number, std::vector<Part> parts, Duration timeout);
@@ -94,7 +104,8 @@ class GroupCalls {
   [[nodiscard]] Next next_of(const GroupCollective& collective);
   // Posts the part if its call is still the next one; otherwise null.
   std::shared_ptr<PostedWork> post_next(Part part, OperationId expected, Duration timeout);
-  // Errors: FAILED_PRECONDITION for a group that has failed or was closed.
+  [[nodiscard]] bool is_forked() const { return process_.is_forked(); }
+  // Errors: FAILED_PRECONDITION for a group that has failed, was closed, or is another process's.
   [[nodiscard]] Status check_usable();
   // The group has failed here, outside of any call that was posted.
   void fail(const Next& where, const Status& cause);
@@ -106,12 +117,6 @@ class GroupCalls {
     CollectiveId id;
     std::uint64_t calls = 0;
   };
-  // Shared with the calls under way, which may outlive the group.
-  struct Failure {
-    std::mutex mutex;
-    std::optional<Status> first;
-  };
-
   Status enrol(std::vector<GroupCollective> collectives, Duration timeout);
   [[nodiscard]] Status closed() const;
   [[nodiscard]] GroupSpec with(std::vector<GroupCollective> collectives) const;
@@ -120,9 +125,10 @@ class GroupCalls {
   std::vector<GroupCollective> missing(const std::vector<GroupCollective>& collectives);
   // With mutex_.
   GroupCall next_number(CallKind kind);
-  std::shared_ptr<Work> post_all(GroupCall number, std::vector<Part> parts, Duration timeout);
-  std::shared_ptr<PostedWork> post(Part part, Duration timeout);
+  std::vector<QueuedOperation> describe(GroupCall number, std::vector<Part> parts, Duration timeout);
+  QueuedOperation describe(Part part, Duration timeout);
 
+  const OwnProcess process_;
   MemberHost& node_;
   GroupSpec group_;  // without collectives
   const std::vector<GroupCollective> first_collectives_;
@@ -135,7 +141,7 @@ class GroupCalls {
   std::map<CollectiveIdentity, Registered> registered_;
   std::uint64_t call_count_ = 0;  // of operations that all members call
   std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
-  std::shared_ptr<Failure> failure_ = std::make_shared<Failure>();
+  const std::shared_ptr<CallQueue> queue_;
 };
 
 }  // namespace square

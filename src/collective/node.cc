@@ -8,10 +8,12 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/own_process.h"
 #include "base/told_once.h"
 #include "collective/examination/examiner.h"
 #include "collective/local_groups.h"
 #include "collective/no_transport.h"
+#include "collective/shared_registrations.h"
 #include "controller/lone_controller.h"
 #include "square/controller_client.h"
 #include "square/grpc_transport.h"
@@ -49,6 +51,17 @@ ControllerEvents events_for(DataPlane& node) {
 // What stop() stops stays there until the node itself goes: whoever calls the node meanwhile, from whatever
 // thread, finds it, and is refused there. The last goes first, for its threads call those before.
 struct Node::Parts {
+  // One registration for all ranks here that ask for the same at once.
+  Result<GroupRegistration> enrol(const GroupSpec& group, bool joins, Duration timeout);
+
+  // In a forked child the node is as one that has stopped.
+  [[nodiscard]] Status check_usable() const {
+    const std::string what = "node \"" + node->name() + "\"";
+    SQUARE_RETURN_IF_ERROR(process.check(what));
+    return is_stopped ? cancelled(what + " was stopped") : Status::ok();
+  }
+
+  const OwnProcess process;
   ThreadExecutor executor;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<DataPlane> node;
@@ -58,11 +71,21 @@ struct Node::Parts {
   std::unique_ptr<controller::LoneController> lone_controller;
   // Memberships refer to it, and may outlive the node.
   std::shared_ptr<LocalGroups> groups;
+  SharedRegistrations registrations;
   std::atomic<bool> is_stopped = false;  // or about to be
   // A second stop() waits for the first, unless it is called by what the first drops.
   std::recursive_mutex stop_mutex;
   bool has_ended = false;
 };
+
+Result<GroupRegistration> Node::Parts::enrol(const GroupSpec& group, bool joins, Duration timeout) {
+  return registrations.get(group, joins, timeout, [&](Duration left) -> Result<GroupRegistration> {
+    if (lone_controller) return lone_controller->register_group(group, left);
+    SQUARE_ASSIGN_OR_RETURN(GroupRegistration made, controller->register_group(group, left));
+    if (made.key) node->set_group_key(group_label(group.name, made.number), made.key);
+    return made;
+  });
+}
 
 Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
   parts_->groups = std::make_shared<LocalGroups>(
@@ -72,7 +95,11 @@ Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
         if (parts->controller) parts->controller->close_group(group, number);
       });
 }
-Node::~Node() { stop(); }
+Node::~Node() {
+  stop();
+  // Its threads cannot be waited for.
+  if (parts_->process.is_forked()) static_cast<void>(parts_.release());
+}
 
 Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   auto parts = std::make_unique<Parts>();
@@ -148,21 +175,18 @@ std::string Node::controller() const {
 DataPlane& Node::data_plane() { return *parts_->node; }
 
 Result<GroupPart> Node::join_group(const GroupSpec& group, Rank member, Duration timeout) {
-  if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
+  SQUARE_RETURN_IF_ERROR(parts_->check_usable());
   return parts_->groups->join(group, member, timeout,
-                              [&](Duration left) { return register_group(group, left); });
+                              [&](Duration left) { return parts_->enrol(group, true, left); });
 }
 
 Result<GroupRegistration> Node::register_group(const GroupSpec& group, Duration timeout) {
-  if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
-  if (parts_->lone_controller) return parts_->lone_controller->register_group(group, timeout);
-  SQUARE_ASSIGN_OR_RETURN(GroupRegistration made, parts_->controller->register_group(group, timeout));
-  if (made.key) parts_->node->set_group_key(group_label(group.name, made.number), made.key);
-  return made;
+  SQUARE_RETURN_IF_ERROR(parts_->check_usable());
+  return parts_->enrol(group, false, timeout);
 }
 
 Result<GroupSpec> Node::regroup(const RegroupRequest& request, Duration timeout) {
-  if (parts_->is_stopped) return cancelled("node \"" + name() + "\" was stopped");
+  SQUARE_RETURN_IF_ERROR(parts_->check_usable());
   const LocalGroups::Asks asks = [&](const RegroupRequest& own, Duration left) {
     return parts_->lone_controller ? parts_->lone_controller->regroup(own, left)
                                    : parts_->controller->regroup(own, left);
@@ -175,6 +199,10 @@ void Node::set_members(CollectiveId collective, std::string group, std::vector<R
 }
 
 void Node::post(MemberOperation operation) {
+  if (parts_->process.is_forked()) {
+    if (operation.done) operation.done(parts_->check_usable());
+    return;
+  }
   if (parts_->lone_controller) {
     parts_->lone_controller->note_use();
   } else {
@@ -192,8 +220,11 @@ void Node::fail(CollectiveId collective, OperationId operation, Status cause) {
   parts_->node->fail(collective, operation, std::move(cause));
 }
 
+void Node::after(Duration delay, std::function<void()> then) { parts_->node->after(delay, std::move(then)); }
+
 void Node::watch(CollectiveId collective, OperationId operation, Duration timeout,
                  std::function<void(Status)> arrived) {
+  if (parts_->process.is_forked()) return arrived(parts_->check_usable());
   // A node that has stopped drops what it is to do.
   Status stopped = cancelled("node \"" + name() + "\" was stopped");
   parts_->node->watch(collective, operation, timeout, told_once(std::move(arrived), std::move(stopped)));
@@ -205,7 +236,7 @@ void Node::describe(CollectiveId collective, OperationId operation,
 }
 
 NodeStatistics Node::statistics() {
-  if (parts_->is_stopped) return {};
+  if (!parts_->check_usable().is_ok()) return {};
   const auto answer = std::make_shared<std::promise<NodeStatistics>>();
   auto statistics = answer->get_future();
   parts_->node->statistics([answer](NodeStatistics now) { answer->set_value(now); });
@@ -216,7 +247,7 @@ NodeStatistics Node::statistics() {
 NodeMetrics Node::metrics() {
   NodeMetrics none;
   none.node = name();
-  if (parts_->is_stopped) return none;
+  if (!parts_->check_usable().is_ok()) return none;
   const auto answer = std::make_shared<std::promise<NodeMetrics>>();
   auto metrics = answer->get_future();
   parts_->node->metrics([answer](NodeMetrics now) { answer->set_value(std::move(now)); });
@@ -224,6 +255,7 @@ NodeMetrics Node::metrics() {
 }
 
 void Node::stop() {
+  if (parts_->process.is_forked()) return;
   parts_->is_stopped = true;
   parts_->groups->stop();
   // The strand can not wait for its own end.

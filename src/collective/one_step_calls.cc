@@ -26,6 +26,7 @@ Result<std::shared_ptr<Work>> broadcast(GroupCalls& group, std::span<std::byte> 
   SQUARE_RETURN_IF_ERROR(group.check_rank(root, "root"));
   const bool is_root = group.rank() == root;
   Part part = is_root ? multicast_source(root, data, elements) : multicast_destination(root, data);
+  part.call.call_root = root;
   return group.call(CallKind::kBroadcast, {std::move(part)}, timeout);
 }
 
@@ -33,7 +34,9 @@ Result<std::shared_ptr<Work>> reduce(GroupCalls& group, std::span<const std::byt
                                      std::span<std::byte> output, Reduction reduction, Rank root,
                                      Duration timeout) {
   SQUARE_RETURN_IF_ERROR(group.check_rank(root, "root"));
-  return group.call(CallKind::kReduce, {reduce_part(group, input, output, reduction, root)}, timeout);
+  Part part = reduce_part(group, input, output, reduction, root);
+  part.call.call_root = root;
+  return group.call(CallKind::kReduce, {std::move(part)}, timeout);
 }
 
 Result<std::shared_ptr<Work>> all_reduce(GroupCalls& group, std::span<const std::byte> input,
@@ -111,6 +114,7 @@ Result<std::shared_ptr<Work>> gather(GroupCalls& group, std::span<const std::byt
       parts.push_back(unicast_destination(self, from, outputs[from.index()], kCollectiveChannel));
   }
   if (self != root) parts.push_back(unicast_source(self, root, input, kCollectiveChannel));
+  for (Part& part : parts) part.call.call_root = root;
   return group.call(CallKind::kGather, std::move(parts), timeout, all);
 }
 
@@ -131,6 +135,7 @@ Result<std::shared_ptr<Work>> scatter(GroupCalls& group,
     if (self == root) parts.push_back(unicast_source(self, to, inputs[to.index()], kCollectiveChannel));
   }
   if (self != root) parts.push_back(unicast_destination(self, root, output, kCollectiveChannel));
+  for (Part& part : parts) part.call.call_root = root;
   return group.call(CallKind::kScatter, std::move(parts), timeout, all);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace square {
 
 void WorkProgress::add(const WorkProgress& part) {
@@ -15,12 +17,15 @@ void WorkProgress::add(const WorkProgress& part) {
 }
 
 Status Outcome::wait() {
+  // In a forked child nobody sets it.
+  SQUARE_RETURN_IF_ERROR(process_.check("an operation"));
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return outcome_.has_value(); });
   return *outcome_;
 }
 
 bool Outcome::wait_for(Duration timeout) {
+  if (process_.is_forked()) return false;
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, timeout, [&] { return outcome_.has_value(); });
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/own_process.h"
 #include "square/communicator.h"
 
 namespace square {
@@ -24,6 +25,7 @@ class Outcome {
   void set(Status outcome);
 
  private:
+  const OwnProcess process_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Status> outcome_;

@@ -10,6 +10,7 @@
 #include "base/told_once.h"
 #include "controller/protocol.h"
 #include "gateway/messages.h"
+#include "square/clock.h"
 
 namespace square::gateway {
 namespace {
@@ -25,7 +26,8 @@ AttachedLine::AttachedLine(AttachOptions options, std::shared_ptr<EventLoop> loo
     : options_(std::move(options)),
       loop_(std::move(loop)),
       connection_(std::make_unique<MessageSocket>(*loop_, std::move(socket), *this)),
-      operations_(loop_, [this] { notify_if_quiet(); }) {}
+      operations_(
+          loop_, [this] { return ++last_number_; }, [this] { notify_if_quiet(); }) {}
 
 Status AttachedLine::begin() {
   v1::GatewayHello hello;
@@ -46,9 +48,7 @@ Status AttachedLine::begin() {
   connection_->send(MessageType::kHello, 0, std::move(body), std::move(descriptors));
   auto welcomed = welcomed_.get_future();
   is_started_ = true;
-  loop_->start("square-attached", kTickInterval, [this] {
-    if (connection_) connection_->tick(lease_ / kHeartbeatsPerLease, lease_);
-  });
+  loop_->start("square-attached", kTickInterval, [this] { tick(); });
   if (welcomed.wait_for(controller::bounded(options_.timeout)) == std::future_status::ready) {
     return welcomed.get().with_context(fmt::format("gateway at {}", options_.socket_path));
   }
@@ -56,7 +56,28 @@ Status AttachedLine::begin() {
                                  to_seconds(options_.timeout)));
 }
 
+void AttachedLine::tick() {
+  if (connection_ && connection_->tick(lease_ / kHeartbeatsPerLease, lease_))
+    connection_->end(connection_->silence());
+  operations_.end_late();
+  while (!timers_.empty() && timers_.begin()->first <= steady_clock().now()) {
+    const auto due = timers_.extract(timers_.begin());
+    due.mapped()();
+  }
+}
+
+void AttachedLine::after(Duration delay, std::function<void()> then) {
+  loop_->post(
+      [this, due = steady_clock().now() + delay, then = std::move(then)] { timers_.emplace(due, then); });
+}
+
+Status AttachedLine::check_usable() const {
+  SQUARE_RETURN_IF_ERROR(process_.check(fmt::format("the attachment to node \"{}\"", name_)));
+  return has_left_ ? cancelled(fmt::format("the process left node \"{}\"", name_)) : Status::ok();
+}
+
 void AttachedLine::leave() {
+  if (process_.is_forked()) return;  // it is the parent's
   if (is_started_) std::call_once(leaving_, [this] { leave_once(); });
 }
 
@@ -85,6 +106,12 @@ void AttachedLine::notify_if_quiet() {
 
 Status AttachedLine::down_status() const {
   if (is_leaving_) return cancelled(fmt::format("the process left node \"{}\"", name_));
+  if (was_silent_) {
+    return unavailable(fmt::format(
+        "the gateway of node \"{}\" at {} serves this process no more ({}); it had been stopped, or had no "
+        "processor: attach again and make a new group",
+        name_, options_.socket_path, down_->message()));
+  }
   return unavailable(
       fmt::format("the gateway of node \"{}\" at {} is gone ({}); attach again and make a new group", name_,
                   options_.socket_path, down_->message()));
@@ -130,7 +157,7 @@ Result<v1::GatewayRegistered> AttachedLine::ask(v1::GatewayRegister request, con
                                                 Duration timeout) {
   request.set_timeout_nanoseconds(to_nanoseconds(timeout));
   std::string body = body_of(request);
-  if (has_left_) return cancelled(fmt::format("the process left node \"{}\"", name_));
+  SQUARE_RETURN_IF_ERROR(check_usable());
   if (body.size() > kMaxMessageBytes) {
     return invalid_argument(fmt::format("group \"{}\" takes {} bytes to describe; {} are allowed", what,
                                         body.size(), kMaxMessageBytes));
@@ -182,13 +209,13 @@ Result<GroupRegistration> AttachedLine::enrol(const GroupSpec& group, std::optio
 }
 
 void AttachedLine::post(MemberOperation operation) {
-  if (has_left_) {
-    if (operation.done) operation.done(cancelled(fmt::format("the process left node \"{}\"", name_)));
+  if (const Status usable = check_usable(); !usable.is_ok()) {
+    if (operation.done) operation.done(usable);
     return;
   }
   const auto call = std::make_shared<AttachedCall>(operations_.prepare(std::move(operation)));
   loop_->post([this, call] {
-    if (connection_ && !is_leaving_) return operations_.post(++last_number_, std::move(*call));
+    if (connection_ && !is_leaving_) return operations_.post(std::move(*call));
     if (call->operation.done) call->operation.done(down_status());
   });
 }
@@ -209,8 +236,8 @@ void AttachedLine::fail(CollectiveId collective, OperationId operation, const St
 
 void AttachedLine::watch(CollectiveId collective, OperationId operation, Duration timeout,
                          std::function<void(Status)> arrived) {
+  if (const Status usable = check_usable(); !usable.is_ok()) return arrived(usable);
   const Status left = cancelled(fmt::format("the process left node \"{}\"", name_));
-  if (has_left_) return arrived(left);
   v1::GatewayWatch message;
   message.set_collective(collective.value());
   message.set_operation(operation.value());
@@ -245,7 +272,10 @@ Status AttachedLine::on_message(const Header& header, std::span<const std::byte>
       why_streamed_ = welcome.why_streamed();
       lease_ = std::clamp<Duration>(from_nanoseconds(welcome.lease_nanoseconds()),
                                     std::chrono::milliseconds(500), std::chrono::hours(1));
-      operations_.open(*connection_, name_, is_shared_);
+      // One that does not say how many may be under way has the default.
+      operations_.open(*connection_, {name_, is_shared_,
+                                      welcome.max_operations() > 0 ? welcome.max_operations()
+                                                                   : GatewayOptions{}.max_operations});
       welcomed_.set_value(Status::ok());
       return {};
     }
@@ -273,6 +303,7 @@ Status AttachedLine::on_message(const Header& header, std::span<const std::byte>
       v1::GatewayStatus reason;
       SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, reason));
       const Status status = status_of(reason);
+      was_silent_ = reason.was_silent();
       return status.is_ok() ? unavailable("the gateway closed the attachment") : status;
     }
     default: return data_loss(fmt::format("a {} message is not a gateway's", to_string(header.type)));

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "base/own_process.h"
 #include "gateway/attached_operations.h"
 #include "gateway/group_table.h"
 #include "gateway/message_socket.h"
@@ -28,6 +29,7 @@ class AttachedLine final : public MessageHandler, public std::enable_shared_from
   // Leaves; every operation has ended afterwards. Not from the loop's thread.
   void leave();
   [[nodiscard]] bool has_left() const { return has_left_; }
+  [[nodiscard]] const OwnProcess& process() const { return process_; }
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] bool is_shared() const { return is_shared_; }
@@ -41,6 +43,7 @@ class AttachedLine final : public MessageHandler, public std::enable_shared_from
   void post(MemberOperation operation);
   void cancel(CollectiveId collective, OperationId operation);
   void fail(CollectiveId collective, OperationId operation, const Status& cause);
+  void after(Duration delay, std::function<void()> then);
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived);
 
@@ -60,15 +63,21 @@ class AttachedLine final : public MessageHandler, public std::enable_shared_from
   void close_group(const std::string& group, Rank member);
 
   // All on the loop's thread:
+  void tick();
   void answer(std::uint64_t number, Result<v1::GatewayRegistered> answer);
   void tell_watch(std::uint64_t number, const Status& outcome);
   [[nodiscard]] Status down_status() const;
   void notify_if_quiet();
 
+  // Why nothing can be asked of the gateway: the process has left, or is a forked child.
+  [[nodiscard]] Status check_usable() const;
+
+  const OwnProcess process_;
   const AttachOptions options_;
   const std::shared_ptr<EventLoop> loop_;
   std::unique_ptr<MessageSocket> connection_;  // none: down
   std::optional<Status> down_;
+  bool was_silent_ = false;  // so the gateway ended the attachment
   AttachedOperations operations_;
 
   bool is_started_ = false;
@@ -91,6 +100,7 @@ class AttachedLine final : public MessageHandler, public std::enable_shared_from
   std::uint64_t last_number_ = 0;
   std::map<std::uint64_t, std::shared_ptr<std::promise<Result<v1::GatewayRegistered>>>> requests_;
   std::map<std::uint64_t, std::function<void(Status)>> watches_;
+  std::multimap<TimePoint, std::function<void()>> timers_;
   bool is_leaving_ = false;
   std::shared_ptr<std::promise<void>> left_;
 };

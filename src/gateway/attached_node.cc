@@ -16,7 +16,11 @@ Result<std::unique_ptr<AttachedNode>> AttachedNode::attach(AttachOptions options
 }
 
 AttachedNode::AttachedNode(std::shared_ptr<gateway::AttachedLine> line) : line_(std::move(line)) {}
-AttachedNode::~AttachedNode() { line_->leave(); }
+AttachedNode::~AttachedNode() {
+  line_->leave();
+  // A forked child: its threads cannot be waited for.
+  if (line_->process().is_forked()) static_cast<void>(new std::shared_ptr(std::move(line_)));
+}
 
 const std::string& AttachedNode::name() const { return line_->name(); }
 void AttachedNode::leave() { line_->leave(); }
@@ -47,6 +51,8 @@ void AttachedNode::cancel(CollectiveId collective, OperationId operation) {
 void AttachedNode::fail(CollectiveId collective, OperationId operation, Status cause) {
   line_->fail(collective, operation, cause);
 }
+
+void AttachedNode::after(Duration delay, std::function<void()> then) { line_->after(delay, std::move(then)); }
 
 void AttachedNode::watch(CollectiveId collective, OperationId operation, Duration timeout,
                          std::function<void(Status)> arrived) {

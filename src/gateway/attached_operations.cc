@@ -43,13 +43,49 @@ AttachedCall AttachedOperations::prepare(MemberOperation operation) const {
   return call;
 }
 
-void AttachedOperations::open(MessageSocket& connection, std::string node, bool is_shared) {
+void AttachedOperations::open(MessageSocket& connection, const Welcome& welcome) {
   connection_ = &connection;
-  node_ = std::move(node);
-  is_shared_ = is_shared;
+  node_ = welcome.node;
+  is_shared_ = welcome.is_shared;
+  max_operations_ = welcome.max_operations;
 }
 
-void AttachedOperations::post(std::uint64_t number, AttachedCall call) {
+bool AttachedOperations::has_room(CollectiveId collective) const {
+  if (calls_.size() >= max_operations_) return false;
+  return calls_.size() < kMaxSentOperations || !sent_.contains(collective);
+}
+
+void AttachedOperations::post(AttachedCall call) {
+  const CollectiveId collective = call.operation.collective;
+  if (!waiting_.contains(collective) && has_room(collective)) return send(std::move(call));
+  const TimePoint now = steady_clock().now();
+  const Duration timeout = call.operation.timeout;
+  const TimePoint deadline = timeout < TimePoint::max() - now ? now + timeout : TimePoint::max();
+  waiting_[collective].push_back({std::move(call), deadline});
+}
+
+// From one collective after the other, each in its order.
+void AttachedOperations::send_waiting() {
+  for (std::size_t passed = 0; connection_ != nullptr && passed < waiting_.size();) {
+    auto next = waiting_.upper_bound(last_sent_);
+    if (next == waiting_.end()) next = waiting_.begin();
+    last_sent_ = next->first;
+    if (!has_room(next->first)) {
+      if (calls_.size() >= max_operations_) return;
+      ++passed;
+      continue;
+    }
+    passed = 0;
+    Waiting waiting = std::move(next->second.front());
+    next->second.pop_front();
+    if (next->second.empty()) waiting_.erase(next);
+    waiting.call.operation.timeout = std::max(Duration(0), waiting.deadline - steady_clock().now());
+    send(std::move(waiting.call));
+  }
+}
+
+void AttachedOperations::send(AttachedCall call) {
+  const std::uint64_t number = next_number_();
   const MemberOperation& operation = call.operation;
   v1::GatewayPost message;
   message.set_collective(operation.collective.value());
@@ -62,8 +98,10 @@ void AttachedOperations::post(std::uint64_t number, AttachedCall call) {
   message.set_elements(static_cast<std::uint32_t>(operation.elements));
   message.set_group_size(operation.group_size);
   message.set_call(to_bits(operation.call));
+  if (operation.call_root) message.set_call_root(operation.call_root->value() + 1);
   message.set_is_root(operation.is_root);
   message.set_timeout_nanoseconds(to_nanoseconds(operation.timeout));
+  ++sent_[operation.collective];
   calls_.emplace(number, std::move(call));
   connection_->send(MessageType::kPost, number, body_of(message));
 }
@@ -72,7 +110,47 @@ void AttachedOperations::cancel(CollectiveId collective, OperationId operation) 
   for (const auto& [number, call] : calls_) {
     if (call.operation.collective != collective || call.operation.operation != operation) continue;
     if (connection_ != nullptr && !call.outcome) connection_->send(MessageType::kCancel, number);
+    return;
   }
+  const auto waiting = waiting_.find(collective);
+  if (waiting == waiting_.end()) return;
+  const bool is_there = std::ranges::any_of(
+      waiting->second, [&](const Waiting& one) { return one.call.operation.operation == operation; });
+  if (is_there)
+    refuse_waiting(collective,
+                   cancelled(fmt::format("a member on node \"{}\" cancelled the operation", node_)));
+}
+
+void AttachedOperations::end_late() {
+  const TimePoint now = steady_clock().now();
+  std::vector<std::pair<CollectiveId, Status>> late;
+  for (const auto& [collective, calls] : waiting_) {
+    const auto first = std::ranges::find_if(calls, [&](const Waiting& one) { return one.deadline <= now; });
+    if (first == calls.end()) continue;
+    late.emplace_back(collective,
+                      deadline_exceeded(fmt::format(
+                          "rank {} timed out after {:.1f} s: the process has {} operations under way "
+                          "at the gateway of node \"{}\", and this one waited for them",
+                          first->call.operation.rank.value(), to_seconds(first->call.operation.timeout),
+                          calls_.size(), node_)));
+  }
+  for (const auto& [collective, cause] : late) refuse_waiting(collective, cause);
+}
+
+void AttachedOperations::refuse_waiting(CollectiveId collective, const Status& cause) {
+  const auto waiting = waiting_.extract(collective);
+  if (!waiting) return;
+  if (connection_ != nullptr) {
+    v1::GatewayFail message;
+    message.set_collective(collective.value());
+    message.set_operation(waiting.mapped().front().call.operation.operation.value());
+    put_status(cause, *message.mutable_cause());
+    connection_->send(MessageType::kFail, 0, body_of(message));
+  }
+  for (const Waiting& one : waiting.mapped()) {
+    if (one.call.operation.done) one.call.operation.done(cause);
+  }
+  on_ended_();
 }
 
 Result<ChunkTarget> AttachedOperations::place_chunk(const Header& header) {
@@ -147,6 +225,7 @@ void AttachedOperations::staged(std::uint64_t number, const Status& made) {
     descriptors.push_back(segment.share());
   };
   if (!call.input.empty()) describe(call.stays_on_node ? call.reusable : call.sealed, *where.mutable_input());
+  call.sealed = {};  // the gateway's from here on, and descriptors are few
   if (!call.output.empty()) describe(call.reusable, *where.mutable_output());
   if (!std::ranges::all_of(descriptors, [](const auto& one) { return static_cast<bool>(one); }))
     return staged(number,
@@ -194,9 +273,12 @@ void AttachedOperations::finish_unless_in_use(std::uint64_t number) {
 
 void AttachedOperations::finish(std::uint64_t number) {
   AttachedCall call = std::move(calls_.extract(number).mapped());
+  const auto sent = sent_.find(call.operation.collective);
+  if (--sent->second == 0) sent_.erase(sent);
   // A gateway that is gone may still be writing to it.
   if (connection_ != nullptr) pool_.give_back(std::move(call.reusable));
   if (call.operation.done) call.operation.done(*call.outcome);
+  send_waiting();
   on_ended_();
 }
 
@@ -208,6 +290,7 @@ void AttachedOperations::down(const Status& reason) {
     if (!is_shared_) call.is_in_use = false;
     numbers.push_back(number);
   }
+  while (!waiting_.empty()) refuse_waiting(waiting_.begin()->first, reason);
   for (const std::uint64_t number : numbers) finish_unless_in_use(number);
 }
 

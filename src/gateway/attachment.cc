@@ -56,7 +56,13 @@ void Attachment::tick(Duration heartbeat, Duration lease, Duration handshake) {
   if (!is_known_ && !is_closing_ && std::chrono::steady_clock::now() - began_ > handshake) {
     return close(deadline_exceeded("a process must say who it is as soon as it has connected"));
   }
-  connection_.tick(heartbeat, lease);
+  if (!connection_.tick(heartbeat, lease)) return;
+  // A process that was stopped reads why when it goes on.
+  v1::GatewayStatus message;
+  put_status(connection_.silence(), message);
+  message.set_was_silent(true);
+  is_closing_ = true;
+  connection_.end_with(MessageType::kClosing, body_of(message), connection_.silence());
 }
 
 Result<ChunkTarget> Attachment::on_header(const Header& header) {

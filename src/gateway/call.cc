@@ -34,6 +34,7 @@ Call call_of(CallId id, const v1::GatewayPost& message) {
   call.part.elements = element_type_of(message.elements());
   call.part.group_size = message.group_size();
   call.part.call = group_call_from_bits(static_cast<std::uint16_t>(message.call() & 0xffffU));
+  if (message.call_root() > 0) call.part.call_root = Rank(message.call_root() - 1);
   call.part.is_root = message.is_root();
   call.part.timeout = controller::bounded(from_nanoseconds(message.timeout_nanoseconds()));
   call.input_bytes = message.input_bytes();

@@ -59,10 +59,18 @@ Result<std::unique_ptr<Gateway>> Gateway::serve(MemberHost& host, GatewayOptions
 }
 
 Gateway::Gateway(std::shared_ptr<gateway::GatewayServer> server) : server_(std::move(server)) {}
-Gateway::~Gateway() { server_->stop(); }
+Gateway::~Gateway() {
+  stop();
+  // A forked child: the threads cannot be waited for, and the socket is the parent's.
+  if (server_->process().is_forked()) static_cast<void>(new std::shared_ptr(std::move(server_)));
+}
 
 const std::string& Gateway::socket_path() const { return server_->path(); }
-Gateway::Statistics Gateway::statistics() const { return server_->statistics(); }
-void Gateway::stop() { server_->stop(); }
+Gateway::Statistics Gateway::statistics() const {
+  return server_->process().is_forked() ? Statistics() : server_->statistics();
+}
+void Gateway::stop() {
+  if (!server_->process().is_forked()) server_->stop();
+}
 
 }  // namespace square

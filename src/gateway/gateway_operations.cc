@@ -9,6 +9,12 @@
 
 namespace square::gateway {
 
+namespace {
+
+GatewayOperations::Key key_of(const Call& call) { return {call.part.collective, call.part.operation}; }
+
+}  // namespace
+
 GatewayOperations::GatewayOperations(OperationsHost host, std::shared_ptr<EventLoop> loop)
     : host_(std::move(host)),
       loop_(std::move(loop)),
@@ -29,9 +35,13 @@ Status GatewayOperations::post(Attachment& from, std::uint64_t number, const v1:
     return {};
   }
   ++poster.calls;
-  waiting_.push_back(call.id);
-  const CallId id = call.id;
-  calls_.emplace(id, std::move(call));
+  by_operation_[key_of(call)].insert(call.id);
+  Call& kept = calls_.emplace(call.id, std::move(call)).first->second;
+  if (rooms_.contains(key_of(kept))) {
+    admit(kept);
+    return {};
+  }
+  waiting_[kept.tenant].push_back({++last_arrival_, kept.id});
   admit_waiting();
   return {};
 }
@@ -48,6 +58,7 @@ Status GatewayOperations::check_post(const Attachment& from, Call& call) {
     const GroupCollective& collective = host_.groups.find(part.collective)->collectives.at(part.collective);
     call.stays_here = host_.groups.stays_here(part.collective);
     call.is_output_copied = from.is_shared && collective.op == CollectiveOp::kAllReduce && !call.stays_here;
+    call.room_bytes = room_of(*host_.groups.find(part.collective), collective, call);
     usable = check_call(from, collective, call);
   }
   // The others would wait for this member until their time is over.
@@ -79,53 +90,74 @@ Status GatewayOperations::check_call(const Attachment& from, const GroupCollecti
     return invalid_argument(fmt::format("{}: an operation of impossible size", from.describe()));
   }
   SQUARE_RETURN_IF_ERROR(budget_.check(call.tenant, call.bytes()));
-  return check_siblings(call);
+  return budget_.check(call.tenant, call.room_bytes).with_context("all ranks of this node together");
 }
 
-// All local members of an operation need their room at the same time.
-Status GatewayOperations::check_siblings(const Call& call) const {
-  std::uint64_t all = call.bytes();
-  for (const CallId id : calls_of({call.part.collective, call.part.operation})) all += calls_.at(id).bytes();
-  return budget_.check(call.tenant, all).with_context("all ranks of this node together");
+std::uint64_t GatewayOperations::room_of(const Group& group, const GroupCollective& collective,
+                                         const Call& call) const {
+  const auto ranks = members_on(group.spec, collective, host_.node.name()).size();
+  // The root alone has an output.
+  if (collective.op == CollectiveOp::kReduce) return call.input_bytes * (ranks + 1);
+  return call.bytes() * ranks;
 }
 
+void GatewayOperations::give_back_room(const Call& call) {
+  const auto room = rooms_.find(key_of(call));
+  if (--room->second.calls > 0) return;
+  budget_.give_back(room->second.tenant, room->second.bytes);
+  rooms_.erase(room);
+}
+
+// A tenant without room lets others pass; a call that finds the gateway full does not.
 void GatewayOperations::admit_waiting() {
-  // Whoever waits for its tenant's room lets others pass; whoever waits for the gateway's does not.
-  for (auto place = waiting_.begin(); place != waiting_.end();) {
-    const auto found = calls_.find(*place);
-    if (found == calls_.end()) {
-      place = waiting_.erase(place);
-      continue;
+  std::set<std::string> full;
+  for (;;) {
+    auto first = waiting_.end();
+    for (auto tenant = waiting_.begin(); tenant != waiting_.end(); ++tenant) {
+      if (full.contains(tenant->first)) continue;
+      if (first == waiting_.end() || tenant->second.front().arrival < first->second.front().arrival)
+        first = tenant;
     }
-    const auto answer = budget_.take(found->second.tenant, found->second.bytes());
-    if (answer == StagingBudget::Answer::kAllIsFull) return;
-    if (answer == StagingBudget::Answer::kTenantIsFull) {
-      ++place;
-      continue;
+    if (first == waiting_.end()) return;
+    const auto found = calls_.find(first->second.front().id);
+    const bool waits = found != calls_.end() && found->second.state == Call::State::kWaiting;
+    if (waits) {
+      const auto answer = budget_.take(first->first, found->second.room_bytes);
+      if (answer == StagingBudget::Answer::kAllIsFull) return;
+      if (answer == StagingBudget::Answer::kTenantIsFull) {
+        full.insert(first->first);
+        continue;
+      }
     }
-    place = waiting_.erase(place);
-    if (!admit(found->second)) return admit_waiting();  // it ended others, perhaps
+    first->second.pop_front();
+    if (first->second.empty()) waiting_.erase(first);
+    if (waits) admit_all(key_of(found->second), found->second);
   }
 }
 
-// False if it had to be ended.
-bool GatewayOperations::admit(Call& call) {
+// The calls of the operation that are there; it has its room.
+void GatewayOperations::admit_all(const Key& key, const Call& first) {
+  rooms_.emplace(key, Room{first.tenant, first.room_bytes, 0});
+  for (const CallId id : calls_of(key)) {
+    const auto found = calls_.find(id);  // one that has to be ended ends others
+    if (found != calls_.end() && found->second.state == Call::State::kWaiting) admit(found->second);
+  }
+}
+
+void GatewayOperations::admit(Call& call) {
   call.state = Call::State::kAdmitted;
+  ++rooms_.at(key_of(call)).calls;
   call.last_progress = steady_clock().now();
   Attachment* from = host_.find(call.id.attachment);
   if (!from->is_shared || call.bytes() == 0) {
     call.staging = make_copies(call);
-    if (!call.staging) {
-      end({call.part.collective, call.part.operation}, no_memory(call));
-      return false;
-    }
+    if (!call.staging) return end(key_of(call), no_memory(call));
   }
   if (call.staging && call.input_bytes == 0) {
     run(call);
   } else {
     from->send(MessageType::kAdmitted, call.id.number);
   }
-  return true;
 }
 
 Status GatewayOperations::staged(Attachment& from, std::uint64_t number, StagedMemory where) {
@@ -240,20 +272,19 @@ void GatewayOperations::finish(CallId id, Status outcome) {
 
 void GatewayOperations::erase(CallId id) {
   const auto found = calls_.find(id);
-  if (found->second.state != Call::State::kWaiting) {
-    budget_.give_back(found->second.tenant, found->second.bytes());
-  }
+  if (found->second.state != Call::State::kWaiting) give_back_room(found->second);
+  const auto siblings = by_operation_.find(key_of(found->second));
+  siblings->second.erase(id);
+  if (siblings->second.empty()) by_operation_.erase(siblings);
   calls_.erase(found);
   const auto poster = posters_.find(id.attachment);
   if (poster != posters_.end()) --poster->second.calls;
 }
 
 std::vector<CallId> GatewayOperations::calls_of(const Key& key) const {
-  std::vector<CallId> found;
-  for (const auto& [id, call] : calls_) {
-    if (Key(call.part.collective, call.part.operation) == key) found.push_back(id);
-  }
-  return found;
+  const auto found = by_operation_.find(key);
+  return found == by_operation_.end() ? std::vector<CallId>()
+                                      : std::vector<CallId>(found->second.begin(), found->second.end());
 }
 
 std::set<GatewayOperations::Key> GatewayOperations::matching(

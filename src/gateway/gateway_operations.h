@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "gateway/call.h"
@@ -66,9 +67,14 @@ class GatewayOperations final : public std::enable_shared_from_this<GatewayOpera
 
   Status check_post(const Attachment& from, Call& call);
   Status check_call(const Attachment& from, const GroupCollective& collective, const Call& call) const;
-  [[nodiscard]] Status check_siblings(const Call& call) const;
+  // What the call's operation takes, all ranks of this node together.
+  [[nodiscard]] std::uint64_t room_of(const Group& group, const GroupCollective& collective,
+                                      const Call& call) const;
+  void give_back_room(const Call& call);
   void admit_waiting();
-  bool admit(Call& call);
+  void admit_all(const Key& key, const Call& first);
+  // Precondition: its operation has its room.
+  void admit(Call& call);
   [[nodiscard]] Status no_memory(const Call& call) const;
   void run(Call& call);
   void done(CallId id, Status outcome);
@@ -83,7 +89,21 @@ class GatewayOperations final : public std::enable_shared_from_this<GatewayOpera
   StagingBudget budget_;
   SegmentCache segments_;
   std::map<CallId, Call> calls_;
-  std::deque<CallId> waiting_;  // for room, first come first served
+  std::map<Key, std::set<CallId>> by_operation_;
+  // An operation's room is taken by the first of its calls that is admitted, for all ranks: otherwise one
+  // rank could fill all room with operations that wait for another rank, which finds none.
+  struct Room {
+    std::string tenant;
+    std::uint64_t bytes = 0;
+    std::size_t calls = 0;
+  };
+  std::map<Key, Room> rooms_;
+  struct Waiting {
+    std::uint64_t arrival = 0;
+    CallId id;
+  };
+  std::map<std::string, std::deque<Waiting>> waiting_;  // for room, by tenant; some have ended meanwhile
+  std::uint64_t last_arrival_ = 0;
   Copier copier_;
   bool is_closed_ = false;
 };

@@ -23,6 +23,8 @@ constexpr const char* kComponent = "gateway";
 constexpr std::size_t kProbeBytes = 0;
 // The log names so many users that were refused, each once.
 constexpr std::size_t kMaxToldUsers = 64;
+// Connections that are accepted before the others have their turn.
+constexpr std::size_t kAcceptedAtOnce = 32;
 
 }  // namespace
 
@@ -76,7 +78,9 @@ void GatewayServer::listen(bool listens) {
 }
 
 void GatewayServer::accept_all() {
-  while (true) {
+  // Not all at once: what those before have said is read first, so that a crowd is not taken for one that
+  // says nothing.
+  for (std::size_t accepted = 0; accepted < kAcceptedAtOnce; ++accepted) {
     FileDescriptor socket(accept4(listener_.socket().get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket) {
       // Out of descriptors, say: the next tick tries again, not the next moment.
@@ -183,6 +187,7 @@ Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, Sen
   welcome.set_shared_memory(shares.is_ok());
   welcome.set_why_streamed(shares.message());
   welcome.set_lease_nanoseconds(to_nanoseconds(options_.lease));
+  welcome.set_max_operations(options_.max_operations);
   return {};
 }
 
@@ -266,9 +271,13 @@ void GatewayServer::registered(const Request& request, const GroupSpec& group,
   if (find(request.attachment) == nullptr || is_ending_) return;
   if (!result.is_ok()) return answer_register(request, result.status());
   const GroupRegistration& made = result->registration;
+  std::vector<std::size_t> added;
+  for (std::size_t i = 0; i < made.collectives.size(); ++i) {
+    if (groups_.find(made.collectives[i]) == nullptr) added.push_back(i);
+  }
   groups_.add(group, made, request.attachment);
   if (request.joins) groups_.join(group.name, request.attachment, *request.joins, result->membership);
-  for (std::size_t i = 0; i < made.collectives.size(); ++i) {
+  for (const std::size_t i : added) {
     node_.set_members(made.collectives[i], group_label(group.name, made.number),
                       members_on(group, group.collectives[i], node_.name()));
   }

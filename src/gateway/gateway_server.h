@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/own_process.h"
 #include "gateway/attachment.h"
 #include "gateway/gateway_operations.h"
 #include "gateway/local_socket.h"
@@ -20,7 +21,7 @@
 namespace square::gateway {
 
 // Connections whose process has not said yet who it is.
-inline constexpr std::size_t kMaxHandshakes = 64;
+inline constexpr std::size_t kMaxHandshakes = 256;
 // Operations that one process may wait to hear of at once.
 inline constexpr std::size_t kMaxWatchesOfOne = 1'024;
 
@@ -35,6 +36,7 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
   // Any thread, as Gateway says; start() once, first.
   void start();
   [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] const OwnProcess& process() const { return process_; }
   [[nodiscard]] Gateway::Statistics statistics();
   void stop();
 
@@ -90,6 +92,7 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
   void end_all(std::function<void()> stopped);
   void finish_stop_if_quiet();
 
+  const OwnProcess process_;
   MemberHost& node_;
   const GatewayOptions options_;
   const std::shared_ptr<EventLoop> loop_;

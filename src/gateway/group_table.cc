@@ -40,7 +40,8 @@ void GroupTable::add(const GroupSpec& spec, const GroupRegistration& registratio
     if (spec.nodes[rank] == node_) group.local_ranks.insert(Rank(rank));
   }
   for (std::size_t i = 0; i < registration.collectives.size(); ++i) {
-    group.collectives.insert_or_assign(registration.collectives[i], spec.collectives[i]);
+    // Every rank of the node registers it.
+    if (!group.collectives.emplace(registration.collectives[i], spec.collectives[i]).second) continue;
     group_of_.insert_or_assign(registration.collectives[i], spec.name);
     if (stays_on(spec, spec.collectives[i], node_)) group.staying.insert(registration.collectives[i]);
   }

@@ -15,7 +15,7 @@ namespace square::gateway {
 
 MessageSocket::MessageSocket(EventLoop& loop, FileDescriptor socket, MessageHandler& handler)
     : loop_(loop), socket_(std::move(socket)), handler_(handler) {
-  last_heard_ = last_said_ = std::chrono::steady_clock::now();
+  last_heard_ = last_said_ = ticked_ = std::chrono::steady_clock::now();
   watch_ = loop_.watch(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
 }
 
@@ -39,17 +39,31 @@ void MessageSocket::end_after_sending(Status reason, Duration patience) {
   want_to_write(true);
 }
 
-void MessageSocket::tick(Duration heartbeat, Duration lease) {
+void MessageSocket::end_with(MessageType type, std::string body, Status reason) {
+  send(type, 0, std::move(body));
+  write_turn();
+  end(std::move(reason));
+}
+
+Status MessageSocket::silence() const {
+  return unavailable(fmt::format("nothing was heard for {:.1f} s",
+                                 to_seconds(std::chrono::steady_clock::now() - last_heard_)));
+}
+
+bool MessageSocket::tick(Duration heartbeat, Duration lease) {
   const Time now = std::chrono::steady_clock::now();
   // Who was stopped itself has yet to read what came meanwhile.
-  if (ticked_ && now - *ticked_ > lease / 2) last_heard_ += now - *ticked_;
+  if (now - ticked_ > lease / 2) last_heard_ += now - ticked_;
   ticked_ = now;
-  if (reason_) return;
-  if (farewell_ && now >= patience_end_) return end(*farewell_);
-  if (now - last_heard_ > lease) {
-    return end(unavailable(fmt::format("nothing was heard for {:.1f} s", to_seconds(now - last_heard_))));
+  if (reason_) return false;
+  if (std::exchange(is_held_up_, false)) want_to_write(true);
+  if (farewell_ && now >= patience_end_) {
+    end(*farewell_);
+    return false;
   }
+  if (now - last_heard_ > lease) return true;
   if (now - last_said_ > heartbeat && messages_.empty() && !farewell_) send(MessageType::kHeartbeat, 0);
+  return false;
 }
 
 void MessageSocket::send(MessageType type, std::uint64_t number, std::string body, Descriptors descriptors) {
@@ -91,8 +105,9 @@ void MessageSocket::drop_stream(std::uint64_t number) {
 
 void MessageSocket::on_ready(std::uint32_t events) {
   if (reason_) return;
-  if ((events & EPOLLOUT) != 0U) write_turn();
-  if (!reason_ && (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0U) read_turn();
+  // What a peer said last tells why nothing can be written to it any more.
+  if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0U) read_turn();
+  if (!reason_ && (events & EPOLLOUT) != 0U) write_turn();
 }
 
 // False, and the connection ends, for more than a message may bring. What came is closed with its owner.
@@ -268,6 +283,11 @@ void MessageSocket::write_turn() {
     const ssize_t sent = write_some();
     if (sent < 0) {
       if (errno == EAGAIN || errno == EINTR) return;
+      if (errno == ETOOMANYREFS) {
+        // The user's processes have as many descriptors on their way as the kernel lets them: the peers read.
+        is_held_up_ = true;
+        return want_to_write(false);
+      }
       return end(unavailable(fmt::format("the connection broke: {}", net::describe_errno(errno))));
     }
     turn += static_cast<std::size_t>(sent);

@@ -71,8 +71,13 @@ class MessageSocket {
   // The same, when what is queued has been sent, or `patience` is over.
   void end_after_sending(Status reason, Duration patience);
 
-  // To be called now and then: heartbeats, lease, patience.
-  void tick(Duration heartbeat, Duration lease);
+  // Ends it now, after a last message where the socket has room for it.
+  void end_with(MessageType type, std::string body, Status reason);
+
+  // To be called now and then: heartbeats, patience; whether the peer was silent for longer than its lease.
+  bool tick(Duration heartbeat, Duration lease);
+  // "nothing was heard for 10.1 s".
+  [[nodiscard]] Status silence() const;
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -110,7 +115,7 @@ class MessageSocket {
   std::optional<Status> farewell_;  // to end with, once everything is sent
   Time patience_end_;
   Time last_heard_;
-  std::optional<Time> ticked_;
+  Time ticked_;
   Time last_said_;
 
   HeaderBytes header_bytes_{};
@@ -129,6 +134,7 @@ class MessageSocket {
   std::span<const std::byte> current_body_;
   std::size_t written_bytes_ = 0;
   bool wants_to_write_ = false;
+  bool is_held_up_ = false;  // until the next tick
 };
 
 }  // namespace square::gateway

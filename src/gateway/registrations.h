@@ -3,23 +3,30 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "gateway/event_loop.h"
 #include "gateway/group_table.h"
+#include "square/clock.h"
 #include "square/member_host.h"
 
 namespace square::gateway {
 
-// Members whose groups go on wait on threads of their own, so many at once: also those whose process is gone,
-// until the controller has answered.
+// Members whose groups go on wait on threads of their own, at most this many at once: also those whose
+// process is gone, until the controller has answered. The same holds for members that join groups; more of
+// those wait.
 inline constexpr std::size_t kMaxRegroups = 512;
 // Of another user than the gateway's, whose processes may be gone while what they asked for goes on.
 inline constexpr std::size_t kMaxRegroupsOfUser = 128;
+// Registrations of one process that run or wait.
+inline constexpr std::size_t kMaxRegistrationsOfOne = 64;
 
 // Used on the loop's thread; destroyed when the loop has stopped.
 class Registrations final : public std::enable_shared_from_this<Registrations> {
@@ -31,7 +38,7 @@ class Registrations final : public std::enable_shared_from_this<Registrations> {
   // Waits for those that run.
   ~Registrations();
 
-  // Errors: RESOURCE_EXHAUSTED if too many run, in all or of this attachment.
+  // Errors: RESOURCE_EXHAUSTED if this attachment has too many that run or wait.
   [[nodiscard]] Status check(AttachmentId attachment) const;
   // Groups that members go on in wait for one another: they do not count with the others. Errors:
   // RESOURCE_EXHAUSTED if too many run, in all, of this user or of this attachment.
@@ -39,17 +46,47 @@ class Registrations final : public std::enable_shared_from_this<Registrations> {
   using Regrouped = std::function<void(const Result<GroupSpec>&)>;
   void begin_regroup(AttachmentId attachment, std::uint32_t user, RegroupRequest request, Duration timeout,
                      Regrouped done);
-  // Joins the group as `joins`; where that is nobody, adds collectives to it. `done` runs on the loop, unless
-  // that stops before.
+  // Joins the group as `joins`; where that is nobody, adds collectives to it. Ranks that ask for the same
+  // collectives of a group share one registration, however many they are; it waits while
+  // Gateway::kMaxRegistrations others run. `done` runs on the loop, unless that stops before.
   void begin(AttachmentId attachment, GroupSpec group, std::optional<Rank> joins, Duration timeout,
              Done done);
 
  private:
+  // What ranks have in common that share a registration.
+  struct What {
+    bool joins = false;
+    std::string group;
+    std::string tenant;
+    std::vector<std::string> nodes;
+    std::vector<CollectiveIdentity> collectives;
+    friend auto operator<=>(const What&, const What&) = default;
+  };
+  struct Request {
+    AttachmentId attachment = 0;
+    GroupSpec group;
+    std::optional<Rank> joins;
+    TimePoint deadline;
+    Done done;
+  };
+  struct Shared {
+    bool is_begun = false;
+    std::size_t running = 0;        // calls of the node: of each rank that joins, or one for all that add
+    std::vector<Request> requests;  // of joins those that are not running
+  };
+
   // Runs `call`, which may block, and then `done` with what it returned.
   template <typename Call, typename Finish>
   void run(AttachmentId attachment, std::optional<std::uint32_t> regroups_for, Call call, Finish done);
-  [[nodiscard]] std::size_t count(AttachmentId attachment, bool regroups) const;
+  [[nodiscard]] std::size_t count_regroups(AttachmentId attachment) const;
   Result<GroupPart> enrol(const GroupSpec& group, std::optional<Rank> joins, Duration timeout);
+  void begin_waiting();
+  void go_on(const What& what, Shared& shared);
+  void run_join(const What& what, Request request);
+  void run_adding(const What& what, const Shared& shared);
+  void added(const What& what, const Result<GroupPart>& result);
+  void over(const What& what);
+  void tell(const Request& request, const Result<GroupPart>& result);
   struct Running {
     AttachmentId attachment = 0;
     std::optional<std::uint32_t> regroups_for;  // the user; of a registration nobody
@@ -61,6 +98,11 @@ class Registrations final : public std::enable_shared_from_this<Registrations> {
   const std::shared_ptr<EventLoop> loop_;
   std::map<std::uint64_t, Running> running_;
   std::uint64_t last_ = 0;
+  std::map<What, Shared> shared_;
+  std::deque<What> waiting_;  // those that have not begun, first come first served
+  std::size_t begun_ = 0;
+  std::size_t joining_ = 0;                            // members
+  std::map<AttachmentId, std::size_t> of_attachment_;  // requests that run or wait
 };
 
 }  // namespace square::gateway

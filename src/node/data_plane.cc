@@ -111,6 +111,13 @@ void DataPlane::describe(CollectiveId collective, OperationId operation,
                              Dispatcher& dispatcher) { receive(dispatcher.describe(key)); });
 }
 
+void DataPlane::after(Duration delay, std::function<void()> then) {
+  dispatcher_->on_strand(
+      [delay, then = std::move(then)](Dispatcher& dispatcher) { dispatcher.after(delay, then); });
+}
+
+const Clock& DataPlane::clock() const { return dispatcher_->context().clock; }
+
 void DataPlane::metrics(std::function<void(NodeMetrics)> receive) {
   dispatcher_->on_strand(
       [receive = std::move(receive)](Dispatcher& dispatcher) { receive(dispatcher.metrics()); });

@@ -32,6 +32,11 @@ Status called_already(const MemberOperation& call) {
                                       call.rank.value(), call.operation.value(), call.collective.value()));
 }
 
+// That all members here call the operation on, as far as one of them says.
+std::size_t local_bytes(const MemberOperation& call, const Collective& collective) {
+  return std::max(call.input.size(), call.output.size()) * std::max<std::size_t>(1, collective.ranks.size());
+}
+
 }  // namespace
 
 DataPlane::Dispatcher::Dispatcher(DataPlaneOptions options, const Clock& clock, Transport& transport,
@@ -46,7 +51,10 @@ DataPlane::Dispatcher::Dispatcher(DataPlaneOptions options, const Clock& clock, 
                        announce_failure({collective, operation}, cause, {});
                      }}),
       watches_(clock, executor),
-      operations_(shared_node_, *this, groups_, watches_),
+      waiting_(node_.options.name, clock, executor,
+               {[this](const MemberOperation& call) { return begin(call); },
+                [this](const OperationKey& key, const Status& cause) { failures_.announce(key, cause); }}),
+      operations_(shared_node_, *this, groups_, watches_, waiting_),
       failures_({node_, groups_, watches_, operations_, relayed_sums_, plans_, neighbours_}),
       agreement_(node_.options.name, groups_, operations_, failures_),
       frames_({node_, neighbours_, groups_, operations_, relayed_sums_, failures_, agreement_}) {
@@ -113,10 +121,7 @@ Status DataPlane::Dispatcher::check_call(const MemberOperation& call, const Coll
   }
   if (collective.is_closed) return Collective::closed_before(call.collective, self);
   const CollectivePointer plan = plans_.active(call.collective);
-  if (!plan) {
-    return not_found(
-        fmt::format("no active plan on node \"{}\" knows collective {}", self, call.collective.value()));
-  }
+  if (!plan) return unknown(call.collective);
   if (!collective.has_member(call.rank)) {
     return invalid_argument(fmt::format("rank {} is not a member of collective {} on node \"{}\"",
                                         call.rank.value(), call.collective.value(), self));
@@ -124,6 +129,11 @@ Status DataPlane::Dispatcher::check_call(const MemberOperation& call, const Coll
   if (collective.has_finished(call.operation)) return called_already(call);
   SQUARE_RETURN_IF_ERROR(check_part(*plan, call, self));
   return square::check_call(call, *plan);
+}
+
+Status DataPlane::Dispatcher::unknown(CollectiveId collective) const {
+  return not_found(fmt::format("no active plan on node \"{}\" knows collective {}", node_.options.name,
+                               collective.value()));
 }
 
 void DataPlane::Dispatcher::post(MemberOperation call) {
@@ -138,28 +148,51 @@ void DataPlane::Dispatcher::post(MemberOperation call) {
     return refuse(right);
   }
   const CollectivePointer plan = plans_.active(key.collective);
-  const std::size_t bytes = std::max(call.input.size(), call.output.size());
-  if (const Status room = operations_.check_quota(key, *plan, bytes); !room.is_ok()) return refuse(room);
-  const auto operation = operations_.open(key, *plan);
-  if (!operation) {
-    return refuse(resource_exhausted(
-        fmt::format("tenant \"{}\" has its share of the {} operations that may be open on node \"{}\"",
-                    plan->planned().tenant, kMaxOpenOperations, node_.options.name)));
+  const std::size_t bytes = local_bytes(call, collective);
+  if (const Status fits = operations_.check_size(*plan, bytes); !fits.is_ok()) {
+    failures_.announce(key, fits, call.call);  // the others would wait for it
+    return refuse(fits);
   }
+  const Status room = operations_.check_room(key, *plan, bytes);
+  // An operation that is under way has its room, and those that wait begin in order.
+  const bool is_next = operations_.find(key) || !waiting_.has(key.collective);
+  if (!room.is_ok()) return waiting_.add(std::move(call), room);
+  if (!is_next) return waiting_.add(std::move(call), resource_exhausted("calls before it have none yet"));
+  begin(call);
+}
+
+bool DataPlane::Dispatcher::begin(const MemberOperation& call) {
+  const OperationKey key{call.collective, call.operation};
+  const Collective& collective = groups_.look(call.collective);
+  const auto refuse = [&](const Status& why) {
+    if (call.done) call.done(why);
+    return true;
+  };
+  const CollectivePointer plan = plans_.active(key.collective);
+  if (!plan) return refuse(unknown(key.collective));
+  const std::size_t bytes = local_bytes(call, collective);
+  if (!operations_.check_room(key, *plan, bytes).is_ok()) return false;
+  const auto operation = operations_.open(key, *plan);
+  if (!operation) return false;
   if (operation->has_posted(call.rank)) return refuse(called_already(call));
   // Before any buffer is compared: whoever called something else must hear that, not of sizes.
-  if (!agreement_.on_call(key, call.rank, call.call)) return refuse(*groups_.look(call.collective).failure);
+  if (!agreement_.on_call(key, call)) return refuse(*groups_.look(call.collective).failure);
   operations_.on_call(key, *plan, plans_.active()->fastest_link_bps(), bytes);
-  operation->post(std::move(call), plan);
+  operation->post(call, plan);
   const Status there = neighbours_.lost().check_members(*plan);
   if (!there.is_ok()) operation->fail(there, true);
+  return true;
 }
 
 void DataPlane::Dispatcher::cancel(const OperationKey& key) {
   const auto operation = operations_.find(key);
-  if (!operation) return;
-  operation->fail(
-      cancelled(fmt::format("a member on node \"{}\" cancelled the operation", node_.options.name)), true);
+  const Status cause =
+      cancelled(fmt::format("a member on node \"{}\" cancelled the operation", node_.options.name));
+  if (operation) {
+    operation->fail(cause, true);
+  } else if (waiting_.has(key)) {
+    failures_.announce(key, cause);
+  }
 }
 
 void DataPlane::Dispatcher::fail(OperationKey key, const Status& cause) {
@@ -251,6 +284,10 @@ void DataPlane::Dispatcher::tell_stopped() {
 std::string DataPlane::Dispatcher::describe(const OperationKey& key) const {
   const auto operation = operations_.find(key);
   return operation && operation->has_calls() ? operation->describe_missing() : std::string();
+}
+
+void DataPlane::Dispatcher::after(Duration delay, std::function<void()> then) {
+  node_.executor.post_at(node_.clock.now() + delay, life_.bind(std::move(then)));
 }
 
 NodeStatistics DataPlane::Dispatcher::statistics() const {

@@ -59,6 +59,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   void fail(OperationKey key, const Status& cause);
   void watch(const OperationKey& key, Duration timeout, std::function<void(Status)> arrived);
   [[nodiscard]] std::string describe(const OperationKey& key) const;
+  void after(Duration delay, std::function<void()> then);
   [[nodiscard]] NodeStatistics statistics() const;
   [[nodiscard]] NodeMetrics metrics() const;
 
@@ -117,6 +118,9 @@ class DataPlane::Dispatcher final : public TransportHandler,
 
   // What keeps a call from becoming an operation.
   [[nodiscard]] Status check_call(const MemberOperation& call, const Collective& collective) const;
+  [[nodiscard]] Status unknown(CollectiveId collective) const;
+  // Of one that nothing keeps from it. False, and nothing was done, where there is no room for it yet.
+  bool begin(const MemberOperation& call);
   // Of a collective that no live plan knows, and that has neither members nor operations here: nothing can be
   // said of it any more.
   void forget_if_over(CollectiveId collective);
@@ -131,6 +135,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   RelayedSums relayed_sums_;
   Groups groups_;
   Watches watches_;
+  WaitingCalls waiting_;
   OpenOperations operations_;  // before what they use goes
   Failures failures_;
   Agreement agreement_;

@@ -1,13 +1,12 @@
 """The engine under a process group: starts operations, keeps those under way, and ends with them."""
 
-import random
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -23,9 +22,6 @@ from square.torch.roll_call import ROLL_CALLS, Overlay, Place, RollCall
 from square.torch.site import SITES, Site, is_lone
 from square.torch.work import Member, Work
 
-# How long a busy gateway is asked again, and after which pause at the most.
-BUSY_SECONDS = 30.0
-BUSY_PAUSE_SECONDS = 0.05
 # In torch before 2.8 what C++ has of a work does not keep its Python half, and without that it would wait for
 # ever. C++ waits at once, or for one of the last few.
 RECENT_WORKS = 4 if torch.__version__ < torch.torch_version.TorchVersion("2.8") else 0
@@ -34,7 +30,6 @@ RECENT_WORKS = 4 if torch.__version__ < torch.torch_version.TorchVersion("2.8") 
 # share, so it is registered along with the group.
 AT_ONCE = [("all_reduce", 0, 0, 1.0)]
 
-Result = TypeVar("Result")
 Begin = Callable[[square.Communicator, float], Sequence[square.Work]]
 
 
@@ -57,17 +52,15 @@ class Calls:
         fork.check()
 
         def register(site: Site, layout: Layout) -> square.Communicator:
-            return _patiently(
-                lambda: square.Communicator(
-                    site.host,
-                    layout.group,
-                    layout.tenant,
-                    layout.nodes,
-                    rank,
-                    collectives=AT_ONCE if layout.sends_nothing else [],
-                    timeout=timeout.total_seconds(),
-                    redundancy=layout.redundancy,
-                )
+            return square.Communicator(
+                site.host,
+                layout.group,
+                layout.tenant,
+                layout.nodes,
+                rank,
+                collectives=AT_ONCE if layout.sends_nothing else [],
+                timeout=timeout.total_seconds(),
+                redundancy=layout.redundancy,
             )
 
         meeting = Rendezvous(store, rank, size, timeout, members)
@@ -145,11 +138,11 @@ class Calls:
         fork.check()
         self._refuse_if_closed(operation)
         seconds = self.seconds(timeout)
-        self.sequence += 1
         try:
-            parts = traced(operation, lambda: _patiently(lambda: begin(self.communicator, seconds)))
+            parts = traced(operation, lambda: begin(self.communicator, seconds))
         except Exception as error:
             raise self.error(operation, error) from error
+        self.sequence += 1
         work = Work(operation, self.who, parts, result, finish, keep)
         self._keep(work)
         self.remember(work)
@@ -337,22 +330,6 @@ class Calls:
             wait = partial(self._departure.wait, stays=self.site.has_failed)
             self.site.departures.append(wait)
         SITES.release(self.site, deadline)
-
-
-def _patiently(call: Callable[[], Result]) -> Result:
-    """Tries again for BUSY_SECONDS while a gateway has as many registrations under way as it may.
-
-    Only a registration is refused like this, and before anything is posted.
-    """
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            return call()
-        except square.errors.ResourceExhaustedError:
-            if time.monotonic() >= deadline:
-                raise
-        # Not all at the same time again.
-        time.sleep(random.uniform(0, BUSY_PAUSE_SECONDS))
 
 
 def _finishes(work: Work, deadline: float) -> bool:

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/net/socket.h"
+#include "base/own_process.h"
 #include "controller/candidates.h"
 #include "controller/coordinator_thread.h"
 #include "controller/grpc/doorkeeper.h"
@@ -80,6 +81,7 @@ class Controller::Core {
     if (running) take(std::move(running));
   }
   ~Core() { stop(); }
+  [[nodiscard]] const OwnProcess& process() const { return process_; }
 
   // Of the store that it has: nothing where another controller has it meanwhile.
   void watch(controller::LeadWatch::Held hold) {
@@ -194,6 +196,7 @@ class Controller::Core {
         options_.identity, [this](const std::vector<Revocation>& revoked) { service_.revoke(revoked); });
   }
 
+  const OwnProcess process_;
   const ControllerOptions options_;
   const Scenario scenario_;
   std::unique_ptr<CoordinatorThread> running_;
@@ -241,7 +244,10 @@ bool Controller::has_stepped_down() const { return core_->has_stepped_down(); }
 std::size_t Controller::waiting() const { return core_->waiting(); }
 
 Controller::Controller(std::unique_ptr<Core> core) : core_(std::move(core)) {}
-Controller::~Controller() = default;
+Controller::~Controller() {
+  // A forked child: the threads cannot be waited for.
+  if (core_ && core_->process().is_forked()) static_cast<void>(core_.release());
+}
 
 std::string Controller::address() const { return core_->address(); }
 
@@ -270,6 +276,8 @@ Status Controller::wait_for_nodes(const std::vector<std::string>& names, Duratio
   return core_->running()->wait_for_nodes(names, timeout);
 }
 
-void Controller::stop() { core_->stop(); }
+void Controller::stop() {
+  if (!core_->process().is_forked()) core_->stop();
+}
 
 }  // namespace square

@@ -16,11 +16,12 @@ bool Agreement::compare(const OperationKey& key, const HeardCall& heard) {
   return false;
 }
 
-bool Agreement::on_call(const OperationKey& key, Rank rank, GroupCall call) {
-  if (!compare(key, {call, fmt::format("rank {}", rank.value())})) return false;
+bool Agreement::on_call(const OperationKey& key, const MemberOperation& member) {
+  const GroupCall call = member.call;
+  if (!compare(key, {call, fmt::format("rank {}", member.rank.value()), member.call_root})) return false;
   const std::string& group = groups_.look(key.collective).group;
   if (call.kind == CallKind::kNone || group.empty()) return true;
-  calls_.note(group, key, rank, call);
+  calls_.note(group, key, member.rank, call, member.call_root);
   return compare_heard(key, call);
 }
 
@@ -29,9 +30,12 @@ bool Agreement::compare_heard(const OperationKey& key, GroupCall call) {
   const std::string& group = groups_.look(key.collective).group;
   const auto differs = std::ranges::find_if(operations_.all(), [&](const auto& entry) {
     const auto& heard = entry.second->heard_call();
-    return heard && heard->call.kind != call.kind &&
-           (heard->call.number == call.number || entry.first == key) &&
-           groups_.look(entry.first.collective).group == group;
+    if (!heard) return false;
+    const bool is_number = heard->call.number == call.number;
+    const bool is_other = heard->call.kind != call.kind ? is_number || entry.first == key
+                                                        : is_number && is_of_one_root(call.kind) &&
+                                                              entry.first.collective != key.collective;
+    return is_other && groups_.look(entry.first.collective).group == group;
   });
   if (differs == operations_.all().end()) return true;
   const auto operation = differs->second;

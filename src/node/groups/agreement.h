@@ -8,6 +8,7 @@
 #include "node/groups/calls.h"
 #include "node/groups/groups.h"
 #include "node/operations/open_operations.h"
+#include "square/data_plane.h"
 #include "square/frame.h"
 
 namespace square {
@@ -21,7 +22,7 @@ class Agreement {
       : calls_(node), groups_(groups), operations_(operations), failures_(failures) {}
 
   // A member here calls: compared with what local members called, and with what was heard before.
-  bool on_call(const OperationKey& key, Rank rank, GroupCall call);
+  bool on_call(const OperationKey& key, const MemberOperation& member);
   // A member elsewhere said with a frame what it called.
   bool on_frame(const OperationKey& key, Operation& operation, const FrameHeader& header,
                 std::string_view from);

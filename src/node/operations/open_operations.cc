@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace square {
 
 OpenOperations::~OpenOperations() {
@@ -13,13 +15,28 @@ OpenOperations::~OpenOperations() {
 OpenOperations::OperationPointer OpenOperations::open(const OperationKey& key,
                                                       const InstalledCollective& collective) {
   if (auto known = find(key)) return known;
-  if (!shares_.take(key, collective.planned().tenant)) return nullptr;
+  const std::string& tenant = collective.planned().tenant;
+  if (!shares_.take(key, tenant)) {
+    if (runs(key.collective)) return nullptr;
+    shares_.take_besides(key, tenant);
+  }
   auto operation = std::make_shared<Operation>(node_, host_, key, collective.planned().op);
   operation->set_member_count(groups_.look(key.collective).ranks.size());
   operations_.emplace(key, operation);
   patience_.begin(key);
   watches_.tell(key, Status::ok());
+  waiting_.look();  // a member here may wait for room to call this very operation
   return operation;
+}
+
+Status OpenOperations::check_room(const OperationKey& key, const InstalledCollective& collective,
+                                  std::size_t bytes) const {
+  const std::string& tenant = collective.planned().tenant;
+  SQUARE_RETURN_IF_ERROR(quotas_.check(key, tenant, bytes));
+  if (find(key) || !runs(key.collective) || shares_.has_room(tenant)) return Status::ok();
+  return resource_exhausted(
+      fmt::format("tenant \"{}\" has its share of the {} operations that may be open on node \"{}\"", tenant,
+                  kMaxOpenOperations, node_->options.name));
 }
 
 OpenOperations::OperationPointer OpenOperations::find(const OperationKey& key) const {
@@ -43,6 +60,7 @@ void OpenOperations::fill(CollectiveId collective, const StreamKey& key) {
 }
 
 void OpenOperations::fail(CollectiveId collective, const Status& cause) {
+  waiting_.end(collective, cause);
   const auto operations = operations_;
   for (const auto& [key, operation] : operations) {
     if (key.collective == collective) operation->fail(cause, true);
@@ -56,12 +74,13 @@ void OpenOperations::fail_uncalled(CollectiveId collective, const Status& cause)
   }
 }
 
-bool OpenOperations::has(CollectiveId collective) const {
+bool OpenOperations::runs(CollectiveId collective) const {
   const auto next = operations_.lower_bound({collective, OperationId(0)});
   return next != operations_.end() && next->first.collective == collective;
 }
 
 void OpenOperations::fail_all(const Status& cause) {
+  waiting_.end_all(cause);
   const auto operations = operations_;
   for (const auto& [key, operation] : operations) operation->fail(cause, true);
 }

@@ -14,12 +14,13 @@
 #include "node/operations/patience.h"
 #include "node/operations/quotas.h"
 #include "node/operations/shares.h"
+#include "node/operations/waiting_calls.h"
 #include "node/plan/installed_plan.h"
 
 namespace square {
 
 // Operations that may be open on a node at once, posted or announced by frames; one tenant alone may have
-// half.
+// half. The first of each collective may be open besides: so every collective makes progress.
 inline constexpr std::size_t kMaxOpenOperations = 8'192;
 
 // Used on the node's strand. What is called for many operations goes over a copy of them, since an
@@ -28,34 +29,47 @@ class OpenOperations {
  public:
   using OperationPointer = std::shared_ptr<Operation>;
 
-  OpenOperations(std::shared_ptr<NodeContext> node, OperationHost& host, Groups& groups, Watches& watches)
-      : node_(std::move(node)), host_(host), groups_(groups), watches_(watches), patience_(*node_) {}
+  OpenOperations(std::shared_ptr<NodeContext> node, OperationHost& host, Groups& groups, Watches& watches,
+                 WaitingCalls& waiting)
+      : node_(std::move(node)),
+        host_(host),
+        groups_(groups),
+        watches_(watches),
+        waiting_(waiting),
+        patience_(*node_) {}
   // They end without a word: the node goes away.
   ~OpenOperations();
   OpenOperations(const OpenOperations&) = delete;
   OpenOperations& operator=(const OpenOperations&) = delete;
 
-  // The one that runs, or a new one of this collective: members who watch for it are told. None if too
-  // many run, or its tenant has its share of them.
+  // The one that runs, or a new one of this collective: members who watch for it are told. None if too many
+  // run, or its tenant has its share of them, and the collective has others that run.
   OperationPointer open(const OperationKey& key, const InstalledCollective& collective);
   [[nodiscard]] OperationPointer find(const OperationKey& key) const;
   [[nodiscard]] const std::map<OperationKey, OperationPointer>& all() const { return operations_; }
-  [[nodiscard]] bool has(CollectiveId collective) const;
+  // Whether any is open, or waits to be.
+  [[nodiscard]] bool has(CollectiveId collective) const {
+    return runs(collective) || waiting_.has(collective);
+  }
   [[nodiscard]] bool empty() const { return operations_.empty(); }
   void remove(const OperationKey& key) {
     operations_.erase(key);
     shares_.give_back(key);
     quotas_.end(key);
     patience_.end(key);
+    waiting_.look();
   }
   // Of the plan that was installed last.
   void set_quotas(const Plan& plan) { quotas_.set(plan); }
-  // Whether a member may call it, on so many bytes. Errors: RESOURCE_EXHAUSTED.
-  [[nodiscard]] Status check_quota(const OperationKey& key, const InstalledCollective& collective,
-                                   std::size_t bytes) const {
-    return quotas_.check(key, collective.planned().tenant, bytes);
+  // Whether the members here may ever call an operation on so many bytes, all of them together. Errors:
+  // RESOURCE_EXHAUSTED.
+  [[nodiscard]] Status check_size(const InstalledCollective& collective, std::size_t bytes) const {
+    return quotas_.check_size(collective.planned().tenant, bytes);
   }
-  // A member has called it, on so many bytes.
+  // Whether they may call it now. Errors: RESOURCE_EXHAUSTED with what there is too much of.
+  [[nodiscard]] Status check_room(const OperationKey& key, const InstalledCollective& collective,
+                                  std::size_t bytes) const;
+  // The first member has called it; all members here do on so many bytes.
   void on_call(const OperationKey& key, const InstalledCollective& collective, double fastest_link_bps,
                std::size_t bytes) {
     quotas_.add(key, collective.planned().tenant, bytes);
@@ -88,10 +102,13 @@ class OpenOperations {
   [[nodiscard]] bool runs_before(const InstalledPlan& plan) const;
 
  private:
+  [[nodiscard]] bool runs(CollectiveId collective) const;
+
   std::shared_ptr<NodeContext> node_;
   OperationHost& host_;
   Groups& groups_;
   Watches& watches_;
+  WaitingCalls& waiting_;
   Patience patience_;
   Shares shares_{kMaxOpenOperations};
   Quotas quotas_;

@@ -11,16 +11,24 @@ void Quotas::set(const Plan& plan) {
   }
 }
 
+Status Quotas::check_size(const std::string& tenant, std::uint64_t bytes) const {
+  const auto granted = granted_.find(tenant);
+  if (granted == granted_.end() || bytes <= granted->second.bytes) return {};
+  return resource_exhausted(fmt::format(
+      "tenant \"{}\" was granted {} bytes of operations under way on a node, and one of {} bytes, "
+      "all ranks of this node together, never has room: use smaller ones",
+      tenant, granted->second.bytes, bytes));
+}
+
 Status Quotas::check(const OperationKey& key, const std::string& tenant, std::uint64_t bytes) const {
   const auto granted = granted_.find(tenant);
-  if (granted == granted_.end()) return {};
+  if (granted == granted_.end() || called_.contains(key)) return {};
   const Quota& quota = granted->second;
   const auto found = uses_.find(tenant);
   const Use use = found == uses_.end() ? Use{} : found->second;
-  if (use.operations >= quota.operations && !called_.contains(key)) {
+  if (use.operations >= quota.operations) {
     return resource_exhausted(
-        fmt::format("tenant \"{}\" has {} operations under way on this node, as many as it was granted: wait "
-                    "for one of them",
+        fmt::format("tenant \"{}\" has {} operations under way on this node, as many as it was granted",
                     tenant, use.operations));
   }
   if (bytes > quota.bytes || use.bytes > quota.bytes - bytes) {
@@ -33,10 +41,9 @@ Status Quotas::check(const OperationKey& key, const std::string& tenant, std::ui
 }
 
 void Quotas::add(const OperationKey& key, const std::string& tenant, std::uint64_t bytes) {
-  const auto [called, is_new] = called_.try_emplace(key, Called{tenant, 0});
+  if (!called_.try_emplace(key, Called{tenant, bytes}).second) return;
   Use& use = uses_[tenant];
-  if (is_new) ++use.operations;
-  called->second.bytes += bytes;
+  ++use.operations;
   use.bytes += bytes;
 }
 

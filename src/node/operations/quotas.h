@@ -18,9 +18,13 @@ class Quotas {
   // In the place of those of an earlier plan.
   void set(const Plan& plan);
 
-  // Whether a member may call the operation with so many bytes now. Errors: RESOURCE_EXHAUSTED naming what
-  // its tenant has under way.
+  // Whether the members here may ever call an operation on so many bytes, all of them together. Errors:
+  // RESOURCE_EXHAUSTED naming what the tenant was granted.
+  [[nodiscard]] Status check_size(const std::string& tenant, std::uint64_t bytes) const;
+  // Whether they may call it now: yes once one of them has. Errors: RESOURCE_EXHAUSTED naming what its tenant
+  // has under way.
   [[nodiscard]] Status check(const OperationKey& key, const std::string& tenant, std::uint64_t bytes) const;
+  // One of them has: nothing where another one had.
   void add(const OperationKey& key, const std::string& tenant, std::uint64_t bytes);
   // Nothing where it was not called here.
   void end(const OperationKey& key);

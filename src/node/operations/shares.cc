@@ -2,13 +2,21 @@
 
 namespace square {
 
-bool Shares::take(const OperationKey& key, const std::string& tenant) {
+bool Shares::has_room(const std::string& tenant) const {
   const auto known = open_.find(tenant);
   const std::size_t own = known == open_.end() ? 0 : known->second;
-  if (own >= room_ - tenants_.size()) return false;
+  return own + tenants_.size() < room_;
+}
+
+bool Shares::take(const OperationKey& key, const std::string& tenant) {
+  if (!has_room(tenant)) return false;
+  take_besides(key, tenant);
+  return true;
+}
+
+void Shares::take_besides(const OperationKey& key, const std::string& tenant) {
   tenants_.emplace(key, tenant);
   ++open_[tenant];
-  return true;
 }
 
 void Shares::give_back(const OperationKey& key) {

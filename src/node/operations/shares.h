@@ -20,6 +20,9 @@ class Shares {
   // Counts the operation. False where the tenant has its share, or nothing is free. Precondition: the key is
   // new.
   bool take(const OperationKey& key, const std::string& tenant);
+  [[nodiscard]] bool has_room(const std::string& tenant) const;
+  // Whatever the tenant has.
+  void take_besides(const OperationKey& key, const std::string& tenant);
   void give_back(const OperationKey& key);
 
  private:

@@ -93,6 +93,47 @@ TEST_CASE("members that call different operations are told what each called") {
   }
 }
 
+TEST_CASE("members that name different roots are told what each named") {
+  Fixture overlay({"a", "b", "c"}, "exact", 1e9);
+  const std::vector<std::string> names{"broadcast", "reduce", "gather", "scatter"};
+  for (const bool shares_node : {true, false}) {
+    for (const std::string& name : names) {
+      // Whose messages to their root are sessions of their own: between nodes nothing tells of another root.
+      if (!shares_node && (name == "gather" || name == "scatter")) continue;
+      CAPTURE(shares_node);
+      CAPTURE(name);
+      const std::string group = name + (shares_node ? " on one" : " on three");
+      const Members members =
+          shares_node ? overlay.group_on({0, 0, 0}, group) : overlay.group_on({0, 1, 2}, group);
+      std::vector<Status> outcomes(kCallRanks);
+      std::vector<std::thread> threads;
+      for (std::uint32_t rank = 0; rank < kCallRanks; ++rank) {
+        threads.emplace_back([&, rank] {
+          Caller caller;
+          const Rank root(rank == 2 ? 2 : 0);
+          std::vector<std::span<const std::byte>> inputs(caller.many.begin(), caller.many.end());
+          std::vector<std::span<std::byte>> outputs(caller.results.begin(), caller.results.end());
+          Communicator& member = *members[rank];
+          if (name == "broadcast") outcomes[rank] = member.broadcast(caller.one, root, kLimit);
+          if (name == "reduce")
+            outcomes[rank] = member.reduce(caller.one, caller.other, kCallSum, root, kLimit);
+          if (name == "gather") outcomes[rank] = member.gather(caller.one, outputs, root, kLimit);
+          if (name == "scatter") outcomes[rank] = member.scatter(inputs, caller.other, root, kLimit);
+        });
+      }
+      for (auto& thread : threads) thread.join();
+      std::size_t told = 0;
+      for (const Status& outcome : outcomes) {
+        CAPTURE(outcome.to_string());
+        CHECK(outcome.code() != StatusCode::kDeadlineExceeded);
+        told +=
+            outcome.message().find("must name the same root in " + name + " (call 1") != std::string::npos;
+      }
+      CHECK(told >= 2);
+    }
+  }
+}
+
 TEST_CASE("messages need not be called alike") {
   Fixture overlay({"a", "b", "c"}, "exact", 1e9);
   const Members members = overlay.group("g");

@@ -43,6 +43,7 @@ class KeepingHost final : public MemberHost {
     const std::lock_guard lock(mutex_);
     failures_.push_back(std::move(cause));
   }
+  void after(Duration, std::function<void()>) override {}
   void watch(CollectiveId, OperationId, Duration, std::function<void(Status)>) override {}
 
   // Blocks until so many steps were posted.
@@ -296,11 +297,13 @@ TEST_CASE("calls, cancels, timeouts and the end of the thread at random moments 
 }
 
 TEST_CASE("a call beyond the bound is refused, and does not count") {
+  constexpr std::size_t kMaxWaiting = 1'024;
   Place place;
+  place.thread.emplace(place.group, kMaxWaiting);
   const auto running = place.start(two_steps);
   place.host.wait_for_steps(1);
   std::vector<std::shared_ptr<Work>> waiting;
-  for (std::size_t i = 0; i < CompositeThread::kMaxWaiting; ++i)
+  for (std::size_t i = 0; i < kMaxWaiting; ++i)
     waiting.push_back(place.start([](CompositeRun&) { return Status::ok(); }));
   const auto refused = place.thread->start(Place::operation(two_steps));
   CHECK(refused.status().code() == StatusCode::kResourceExhausted);
@@ -310,5 +313,5 @@ TEST_CASE("a call beyond the bound is refused, and does not count") {
   place.host.finish(OperationId(1), Status::ok());
   for (const auto& work : waiting) CHECK(work->wait() == Status::ok());
   place.start(two_steps);
-  CHECK(place.host.wait_for_steps(3).back().number == CompositeThread::kMaxWaiting + 1);
+  CHECK(place.host.wait_for_steps(3).back().number == kMaxWaiting + 1);
 }

@@ -98,6 +98,8 @@ class SimulatedHost final : public MemberHost {
   void fail(CollectiveId collective, OperationId operation, Status cause) override {
     at_home(collective, kNoRank, [=, this] { node_.fail(collective, operation, cause); });
   }
+  [[nodiscard]] const Clock& clock() const override { return node_.clock(); }
+  void after(Duration delay, std::function<void()> then) override { node_.after(delay, std::move(then)); }
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override {
     node_.watch(collective, operation, timeout, std::move(arrived));

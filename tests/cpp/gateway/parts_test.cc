@@ -43,6 +43,7 @@ class Patient final : public MemberHost {
   void post(MemberOperation) override {}
   void cancel(CollectiveId, OperationId) override {}
   void fail(CollectiveId, OperationId, Status) override {}
+  void after(Duration, std::function<void()>) override {}
   void watch(CollectiveId, OperationId, Duration, std::function<void(Status)>) override {}
   void stop() {
     is_over_ = true;

@@ -74,7 +74,8 @@ struct Node : Alone, OperationHost, LivePlans::Host, Neighbours::Host {
   Groups groups;
   Watches watches{simulation.clock(), *executor};
   RelayedSums sums{node, neighbours.outgoing(), {}};
-  OpenOperations operations{node, *this, groups, watches};
+  WaitingCalls waiting{"n1", simulation.clock(), *executor, {}};
+  OpenOperations operations{node, *this, groups, watches, waiting};
   Failures failures{{*node, groups, watches, operations, sums, plans, neighbours}};
   Agreement agreement{"n1", groups, operations, failures};
   FrameHandler frames{{*node, neighbours, groups, operations, sums, failures, agreement}};

@@ -38,13 +38,14 @@ TEST_CASE("quotas: operations are counted until they end, each once") {
   CHECK(quotas.check(key(2), "a", 10).is_ok());
 }
 
-TEST_CASE("quotas: bytes are those of all calls") {
+TEST_CASE("quotas: the first call of an operation takes its bytes, those of all ranks") {
   Quotas quotas = of("a", {.bytes = 100});
+  CHECK(quotas.check_size("a", 101).code() == StatusCode::kResourceExhausted);
+  CHECK(quotas.check_size("a", 100).is_ok());
   CHECK(quotas.check(key(0), "a", 101).code() == StatusCode::kResourceExhausted);
-  quotas.add(key(0), "a", 60);
-  CHECK(quotas.check(key(0), "a", 41).code() == StatusCode::kResourceExhausted);
-  REQUIRE(quotas.check(key(0), "a", 40).is_ok());
-  quotas.add(key(0), "a", 40);
+  quotas.add(key(0), "a", 100);
+  CHECK(quotas.check(key(0), "a", 100).is_ok());
+  quotas.add(key(0), "a", 100);
   CHECK_FALSE(quotas.check(key(1), "a", 1).is_ok());
   quotas.end(key(0));
   CHECK(quotas.check(key(1), "a", 100).is_ok());
@@ -68,14 +69,45 @@ TEST_CASE("a tenant calls no more at once than it was granted, and goes on when 
   }
   calls[3].post(overlay, 0);
   pass(overlay, std::chrono::milliseconds(100));
-  REQUIRE(calls[3].outcomes[0]);
-  CHECK(calls[3].outcomes[0]->code() == StatusCode::kResourceExhausted);
-  CHECK(calls[3].outcomes[0]->message().find("\"small\"") != std::string::npos);
-  for (std::uint64_t i = 0; i < 3; ++i) calls[i].post(overlay, 1);
-  REQUIRE(overlay.run([&] { return calls[2].is_over(); }, std::chrono::seconds(60)));
-  Broadcast again(collective, {0, 1}, payload(1'000, 3));
-  again.operation = OperationId(3);
-  again.post_all(overlay);
-  REQUIRE(overlay.run([&] { return again.is_over(); }, std::chrono::seconds(60)));
-  CHECK(again.is_right());
+  CHECK_FALSE(calls[3].outcomes[0]);
+  for (auto& call : calls) call.post(overlay, 1);
+  REQUIRE(overlay.run([&] { return calls[3].is_over(); }, std::chrono::seconds(60)));
+  for (const auto& call : calls) CHECK(call.is_right());
+}
+
+TEST_CASE("a call that waits for its tenant's room ends with its timeout, which says what it waited for") {
+  Overlay overlay(42, 2);
+  TenantPlan tenants(2);
+  tenants.add_tenant("small", 1.0);
+  tenants.add_link(0, 1, 100 * kMbps);
+  const CollectiveId collective = tenants.add_chain("small", {0, 1}, 10 * kMbps);
+  Plan plan = *tenants.build();
+  for (PlanTenant& tenant : plan.tenants) tenant.open.operations = 1;
+  REQUIRE(overlay.publish(std::make_shared<const Plan>(plan)));
+  overlay.set_members(collective, {0, 1});
+  Broadcast first(collective, {0, 1}, payload(1'000, 0));
+  first.post(overlay, 0);
+  Broadcast second(collective, {0, 1}, payload(1'000, 1));
+  second.operation = OperationId(1);
+  second.timeout = std::chrono::seconds(2);
+  second.post(overlay, 0);
+  REQUIRE(overlay.run([&] { return second.outcomes[0].has_value(); }, std::chrono::seconds(3)));
+  CHECK(second.outcomes[0]->code() == StatusCode::kDeadlineExceeded);
+  CHECK(second.outcomes[0]->message().find("\"small\" has 1 operations under way") != std::string::npos);
+}
+
+TEST_CASE("an operation that never has room fails on every member at once") {
+  Overlay overlay(43, 2);
+  TenantPlan tenants(2);
+  tenants.add_tenant("small", 1.0);
+  tenants.add_link(0, 1, 100 * kMbps);
+  const CollectiveId collective = tenants.add_chain("small", {0, 1}, 10 * kMbps);
+  Plan plan = *tenants.build();
+  for (PlanTenant& tenant : plan.tenants) tenant.open.bytes = 999;
+  REQUIRE(overlay.publish(std::make_shared<const Plan>(plan)));
+  overlay.set_members(collective, {0, 1});
+  Broadcast call(collective, {0, 1}, payload(1'000, 0));
+  call.post_all(overlay);
+  REQUIRE(overlay.run([&] { return call.is_over(); }, std::chrono::seconds(2)));
+  for (const auto& outcome : call.outcomes) CHECK(outcome->code() == StatusCode::kResourceExhausted);
 }
