@@ -180,6 +180,9 @@ class DataPlane {
   // with FAILED_PRECONDITION, watches are told so. Once no live plan knows its collectives the node has
   // forgotten them, and no number of theirs may come again.
   void close_group(std::string group);
+  // This member calls nothing more in the group, and others here may: what it has called goes on, what the
+  // others call without it fails with FAILED_PRECONDITION on all members.
+  void leave_group(std::string group, Rank member);
 
   // Begins an operation, once its tenant has room for it on this node. Outcomes, all through `done`:
   // INVALID_ARGUMENT for a rank that is not a local member, a session that does not reach this node or a size

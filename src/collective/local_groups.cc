@@ -139,6 +139,7 @@ void LocalGroups::leave(const std::string& group, Rank member) {
   local.joined.erase(member);
   local.closed.insert(member);
   changed_.notify_all();  // others may go on without it
+  if (!local.joined.empty()) leaves_(group, local.number, member);
   miss_next(local, member);
   end_if_closed(found);
 }

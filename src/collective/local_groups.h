@@ -24,7 +24,10 @@ class LocalGroups : public std::enable_shared_from_this<LocalGroups> {
   // `closes` is called with the name and number of a group that all ranks here have closed; it must not
   // block.
   using Close = std::function<void(const std::string& group, std::uint64_t number)>;
-  LocalGroups(std::string node, Close closes) : node_(std::move(node)), closes_(std::move(closes)) {}
+  // `leaves` is called with a rank that has closed a group which others here have not; it must not block.
+  using Leave = std::function<void(const std::string& group, std::uint64_t number, Rank rank)>;
+  LocalGroups(std::string node, Close closes, Leave leaves)
+      : node_(std::move(node)), closes_(std::move(closes)), leaves_(std::move(leaves)) {}
 
   // As MemberHost::join_group(). `registers` is given what is left of the time.
   using Register = std::function<Result<GroupRegistration>(Duration timeout)>;
@@ -69,6 +72,7 @@ class LocalGroups : public std::enable_shared_from_this<LocalGroups> {
 
   const std::string node_;
   const Close closes_;
+  const Leave leaves_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool is_stopped_ = false;

@@ -89,10 +89,14 @@ Result<GroupRegistration> Node::Parts::enrol(const GroupSpec& group, bool joins,
 
 Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
   parts_->groups = std::make_shared<LocalGroups>(
-      parts_->node->name(), [parts = parts_.get()](const std::string& group, std::uint64_t number) {
+      parts_->node->name(),
+      [parts = parts_.get()](const std::string& group, std::uint64_t number) {
         parts->node->close_group(group_label(group, number));
         if (parts->lone_controller) parts->lone_controller->close_group(group, number);
         if (parts->controller) parts->controller->close_group(group, number);
+      },
+      [parts = parts_.get()](const std::string& group, std::uint64_t number, Rank rank) {
+        parts->node->leave_group(group_label(group, number), rank);
       });
 }
 Node::~Node() {

@@ -84,6 +84,11 @@ void DataPlane::close_group(std::string group) {
       [group = std::move(group)](Dispatcher& dispatcher) { dispatcher.close_group(group); });
 }
 
+void DataPlane::leave_group(std::string group, Rank member) {
+  dispatcher_->on_strand(
+      [group = std::move(group), member](Dispatcher& dispatcher) { dispatcher.leave_group(group, member); });
+}
+
 void DataPlane::post(MemberOperation operation) {
   dispatcher_->on_strand(
       [operation = std::move(operation)](Dispatcher& dispatcher) { dispatcher.post(operation); });

@@ -106,6 +106,21 @@ void DataPlane::Dispatcher::close_group(const std::string& group) {
   }
 }
 
+void DataPlane::Dispatcher::leave_group(const std::string& group, Rank member) {
+  groups_.leave(group, member);
+  for (const auto& [key, operation] : std::map(operations_.all())) {
+    if (groups_.look(key.collective).group == group) fail_without_left(*operation);
+  }
+}
+
+void DataPlane::Dispatcher::fail_without_left(Operation& operation) {
+  const CollectiveId id = operation.key().collective;
+  for (const Rank rank : groups_.left_of(id)) {
+    if (!operation.has_posted(rank))
+      return operation.fail(Collective::left_before(id, rank, node_.options.name), true);
+  }
+}
+
 void DataPlane::Dispatcher::forget_if_over(CollectiveId id) {
   if (is_planted(Bug::kCollectivesRemembered)) return;
   if (!groups_.look(id).ranks.empty() || operations_.has(id) || plans_.knows(id)) return;
@@ -180,7 +195,8 @@ bool DataPlane::Dispatcher::begin(const MemberOperation& call) {
   operations_.on_call(key, *plan, plans_.active()->fastest_link_bps(), bytes);
   operation->post(call, plan);
   const Status there = neighbours_.lost().check_members(*plan);
-  if (!there.is_ok()) operation->fail(there, true);
+  if (!there.is_ok()) return operation->fail(there, true);
+  fail_without_left(*operation);
   return true;
 }
 

@@ -54,6 +54,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
     groups_.set_key(group, std::move(key));
   }
   void close_group(const std::string& group);
+  void leave_group(const std::string& group, Rank member);
   void post(MemberOperation call);
   void cancel(const OperationKey& key);
   void fail(OperationKey key, const Status& cause);
@@ -121,6 +122,8 @@ class DataPlane::Dispatcher final : public TransportHandler,
   [[nodiscard]] Status unknown(CollectiveId collective) const;
   // Of one that nothing keeps from it. False, and nothing was done, where there is no room for it yet.
   bool begin(const MemberOperation& call);
+  // Fails an operation that a member here has left the group without calling.
+  void fail_without_left(Operation& operation);
   // Of a collective that no live plan knows, and that has neither members nor operations here: nothing can be
   // said of it any more.
   void forget_if_over(CollectiveId collective);

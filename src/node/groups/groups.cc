@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace square {
 
@@ -34,6 +35,13 @@ bool Collective::has_failed_with(OperationId operation, GroupCall call) const {
 Status Collective::closed_before(CollectiveId id, const std::string& node) {
   return failed_precondition(fmt::format(
       "the group of collective {} was closed on node \"{}\"; make a new group", id.value(), node));
+}
+
+Status Collective::left_before(CollectiveId id, Rank rank, const std::string& node) {
+  return failed_precondition(
+      fmt::format("rank {} on node \"{}\" has closed the group of collective {}, and did not call this "
+                  "operation; make a new group",
+                  rank.value(), node, id.value()));
 }
 
 Status lost_count(const std::string& node) {
@@ -82,8 +90,19 @@ trust::GroupKeyPtr Groups::key_of(CollectiveId collective) const {
   return key == keys_.end() ? nullptr : key->second;
 }
 
+std::vector<Rank> Groups::left_of(CollectiveId id) const {
+  const Collective& collective = look(id);
+  const auto left = left_.find(collective.group);
+  std::vector<Rank> members;
+  if (left == left_.end()) return members;
+  std::ranges::copy_if(left->second, std::back_inserter(members),
+                       [&](Rank rank) { return collective.has_member(rank); });
+  return members;
+}
+
 std::vector<CollectiveId> Groups::close(const std::string& group) {
   keys_.erase(group);
+  left_.erase(group);
   const auto found = by_group_.find(group);
   if (found == by_group_.end()) return {};
   const std::vector<CollectiveId> closed(found->second.begin(), found->second.end());

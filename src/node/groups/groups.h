@@ -40,6 +40,8 @@ struct Collective {
   void finish(OperationId operation);
   // Whether it is a late call of what failed: it gets the cause itself.
   [[nodiscard]] bool has_failed_with(OperationId operation, GroupCall call) const;
+  // What a call of the others here fails with when this rank has left the group.
+  [[nodiscard]] static Status left_before(CollectiveId id, Rank rank, const std::string& node);
   // What the group's next call fails with. Precondition: it has failed.
   [[nodiscard]] Status failed_before(CollectiveId id) const;
   // The same of one that was closed, on this node.
@@ -73,6 +75,10 @@ class Groups {
   // Members here call nothing more in the group: its collectives have none any more, and what else is
   // said of them is of no group. Gives those that were not closed before.
   std::vector<CollectiveId> close(const std::string& group);
+  // One member here calls nothing more in the group, until close().
+  void leave(const std::string& group, Rank rank) { left_[group].insert(rank); }
+  // The members of the collective that have left its group.
+  [[nodiscard]] std::vector<Rank> left_of(CollectiveId collective) const;
   // No frame can be about it any more.
   void forget(CollectiveId collective);
 
@@ -95,6 +101,7 @@ class Groups {
 
   std::map<CollectiveId, Collective> collectives_;
   std::map<std::string, trust::GroupKeyPtr, std::less<>> keys_;
+  std::map<std::string, std::set<Rank>, std::less<>> left_;              // members here, by group
   std::map<std::string, std::set<CollectiveId>, std::less<>> by_group_;  // but for those of none
 };
 

@@ -154,9 +154,11 @@ TEST_CASE("groups on a node alone end, too") {
 
 TEST_CASE("a node closes a group with its last rank, and memberships may outlive it") {
   std::vector<std::string> closed;
-  auto groups = std::make_shared<LocalGroups>("a", [&](const std::string& group, std::uint64_t number) {
-    closed.push_back(group_label(group, number));
-  });
+  std::vector<Rank> left;
+  auto groups = std::make_shared<LocalGroups>(
+      "a",
+      [&](const std::string& group, std::uint64_t number) { closed.push_back(group_label(group, number)); },
+      [&](const std::string&, std::uint64_t, Rank rank) { left.push_back(rank); });
   const GroupSpec group{"g", "alice", {"a", "b", "a"}, {}};
   const auto join = [&](std::uint32_t rank) {
     return groups->join(group, Rank(rank), std::chrono::milliseconds(1), [](Duration) {
@@ -177,6 +179,7 @@ TEST_CASE("a node closes a group with its last rank, and memberships may outlive
   last->membership.reset();
   CHECK(closed == std::vector<std::string>{"g#7"});
   CHECK(groups->size() == 0);
+  CHECK(left.empty());  // nobody was left behind
   auto late = join(0);
   groups->stop();
   CHECK(join(2).status().code() == StatusCode::kCancelled);
@@ -197,9 +200,11 @@ struct TwoRanks {
     return spec;
   }();
   std::vector<std::string> closed;
+  std::vector<Rank> left;
   std::shared_ptr<LocalGroups> groups = std::make_shared<LocalGroups>(
       "a",
-      [this](const std::string& name, std::uint64_t number) { closed.push_back(group_label(name, number)); });
+      [this](const std::string& name, std::uint64_t number) { closed.push_back(group_label(name, number)); },
+      [this](const std::string&, std::uint64_t, Rank rank) { left.push_back(rank); });
 
   std::shared_ptr<const void> join(const GroupSpec& spec, std::uint32_t rank, std::uint64_t number) {
     auto part = groups->join(spec, Rank(rank), kLimit, [&](Duration) {
@@ -226,6 +231,37 @@ struct TwoRanks {
 };
 
 }  // namespace
+
+TEST_CASE("the ranks that stay hear which one has left") {
+  TwoRanks two;
+  auto members = two.join_all();
+  members[1].reset();
+  CHECK(two.left == std::vector{Rank(1)});
+  members[0].reset();
+  CHECK(two.left.size() == 1);
+  CHECK(two.closed == std::vector<std::string>{"g#7"});
+}
+
+TEST_CASE("a call that another rank of the node will not make any more fails, before it left or after") {
+  for (const bool is_begun_before : {true, false}) {
+    CAPTURE(is_begun_before);
+    auto node = Node::alone("a");
+    REQUIRE(node.is_ok());
+    const GroupSpec group{"g", "alice", {"a", "a"}, {}};
+    Members members;
+    for (const std::uint32_t rank : {0U, 1U})
+      members.push_back(std::move(*Communicator::create(**node, group, Rank(rank), kLimit)));
+    std::vector<std::byte> bytes(4);
+    const auto call = [&] { return members[0]->broadcast_async(bytes, Rank(0), kLimit); };
+    std::shared_ptr<Work> work;
+    if (is_begun_before) work = *call();
+    CHECK(members[1]->close().is_ok());
+    if (!is_begun_before) work = *call();
+    REQUIRE(work->wait_for(kLimit / 2));
+    CHECK(work->wait().code() == StatusCode::kFailedPrecondition);
+    CHECK(work->wait().message().find("rank 1 on node \"a\" has closed the group") != std::string::npos);
+  }
+}
 
 TEST_CASE("a rank that leaves while it waits for the others of its node does not go on with them") {
   TwoRanks two;
