@@ -2197,7 +2197,7 @@ class Work:
     """
     def add_done_callback(self, callback: collections.abc.Callable[[], None]) -> None:
         """
-        Calls ``callback()`` once when it is over, soon after if it is already, on a thread that all callbacks share. Exceptions are reported as unraisable.
+        Calls ``callback()`` once when it is over, soon after if it is already, on a thread that all callbacks share while none of them waits. A callback may wait for other operations, whose callbacks may wait in turn, 64 levels deep; a deeper one gets ResourceExhaustedError here. Exceptions are reported as unraisable.
         """
     def cancel(self) -> None:
         """

@@ -68,7 +68,7 @@ std::vector<std::shared_ptr<Work>> CompositeWork::steps() const {
 
 WorkProgress CompositeWork::progress() const {
   WorkProgress progress;
-  progress.call = number_;
+  progress.call = call_.number;
   const std::lock_guard lock(mutex_);
   progress.add(past_);
   for (const auto& step : steps_) progress.add(step->progress());

@@ -299,8 +299,7 @@ QueuedOperation GroupCalls::describe(Part part, Duration timeout) {
   call.group_size = static_cast<std::uint32_t>(size());
   call.progress = std::make_shared<CallProgress>(call.collective, call.operation, call.call);
   auto work = std::make_shared<PostedWork>(
-      call.progress,
-      [queue = std::weak_ptr(queue_), id = call.collective, operation = call.operation] {
+      call.progress, [queue = std::weak_ptr(queue_), id = call.collective, operation = call.operation] {
         if (const auto alive = queue.lock()) alive->cancel(id, operation);
       });
   return {std::move(call), std::move(work), membership_};

@@ -70,10 +70,9 @@ std::vector<std::string> absent_of(const v1::BrokenLinks& report, const Members&
   return absent;
 }
 
-std::shared_ptr<const v1::ControllerEvent> look_event(const std::string& node) {
-  auto event = std::make_shared<v1::ControllerEvent>();
-  event->mutable_look()->set_peer(node);
-  return event;
+Status check_times(Duration lease, Duration install_timeout) {
+  if (lease > Duration{0} && install_timeout > Duration{0}) return Status::ok();
+  return invalid_argument("lease and install_timeout must be positive");
 }
 
 void log_replanning(const Status& replan) {
@@ -91,9 +90,7 @@ PublishedPlanPtr with_moves(const PublishedPlan& made) {
 Result<std::unique_ptr<Coordinator>> Coordinator::create(Surroundings surroundings, Duration lease,
                                                          Duration install_timeout, Scenario scenario,
                                                          std::unique_ptr<store::Store> store) {
-  if (lease <= Duration{0} || install_timeout <= Duration{0}) {
-    return invalid_argument("lease and install_timeout must be positive");
-  }
+  SQUARE_RETURN_IF_ERROR(check_times(lease, install_timeout));
   SQUARE_RETURN_IF_ERROR(check_scenario(scenario));
   GroupRegistry registry(scenario, surroundings.granting);
   PlanningState state{scenario.name, scenario.topology, {}, scenario.tenants, std::move(registry), {}};
@@ -184,8 +181,7 @@ Status Coordinator::admit_member(const v1::Hello& hello) {
   SQUARE_RETURN_IF_ERROR(succession_.check(hello, state_, has_plan()));
   SQUARE_ASSIGN_OR_RETURN(const bool yielded, members_.yield_name(hello));
   if (yielded) note_departure(name);
-  if (open_ && !members_.contains(name)) return OpenOverlay::check_room(members_.size());
-  return {};
+  return open_ && !members_.contains(name) ? OpenOverlay::check_room(members_.size()) : Status::ok();
 }
 
 void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat) {
@@ -206,9 +202,7 @@ void Coordinator::broken_links(const std::string& node, const NodeLine* line, co
   if (members_.hear(node, line, now) == nullptr) return;
   const v1::BrokenLinks known = known_of(report, members_, state_.topology);
   const Urgency urgency = links_.note(node, known, members_, now);
-  const std::set<std::string> unreachable = refused_.unreachable(members_);
-  refused_.note(node, known, now);
-  if (refused_.unreachable(members_) != unreachable) agenda_.note();
+  if (refused_.note(node, known, members_, now)) agenda_.note();
   for (const std::string& peer : absent_of(report, members_, state_.topology)) note_away(peer);
   agenda_.note(links_.note_heard(node, now) ? Urgency::kAtOnce : urgency);
   surroundings_.wake();  // somebody may have to say something by then
@@ -243,9 +237,8 @@ void Coordinator::closed(const std::string& node, const NodeLine* line, const v1
 
 void Coordinator::lost(const std::string& node, const NodeLine* line) {
   const std::lock_guard lock(mutex_);
-  const TimePoint now = time();
-  if (!members_.lose(node, line, now)) return;
-  absences_.note_lost(node, now);
+  if (!members_.lose(node, line, time())) return;
+  absences_.note_lost(node, time());
   links_.note_lost(node);
   surroundings_.wake();
 }
@@ -258,12 +251,11 @@ void Coordinator::goodbye(const std::string& node, const NodeLine* line) {
 }
 
 void Coordinator::submit(Demand demand, Reply reply) {
-  Status refused;
+  Status refused = unavailable("the controller stopped");
   {
     const std::lock_guard lock(mutex_);
     note_closed_before(demand, closed_);
-    refused =
-        stopping_ ? unavailable("the controller stopped") : requests_.add(std::move(demand), reply, time());
+    if (!stopping_) refused = requests_.add(std::move(demand), reply, time());
     if (refused.is_ok()) return agenda_.note();
   }
   reply(refused);
@@ -281,12 +273,9 @@ void Coordinator::regroup(Regroup asked, Duration patience, RegroupReply reply) 
 
 void Coordinator::refused(const std::string& node, const std::string& address) {
   const std::lock_guard lock(mutex_);
-  if (members_.contains(node)) {
-    refused_.note_own(node, time());
-    surroundings_.wake();
-  } else if (members_.leave_refused(node, address)) {
-    note_departure(node);
-  }
+  if (!members_.contains(node) && members_.leave_refused(node, address)) note_departure(node);
+  refused_.note_own(node, members_, time());
+  surroundings_.wake();
 }
 
 PublishedPlanPtr Coordinator::active() const {
@@ -359,8 +348,8 @@ std::optional<TimePoint> Coordinator::step() {
 
 TimePoint Coordinator::next_wake() const {
   TimePoint next = members_.next_end(time() + kLongestSleep);
-  next = links_.next_end(absences_.next_end(publication_.next_end(next)));
-  next = refused_.next_end(members_, time(), next);
+  next =
+      links_.next_end(absences_.next_end(refused_.next_end(members_, time(), publication_.next_end(next))));
   if (agenda_.is_urgent()) return std::min(next, members_.return_end(time()).value_or(next));
   if (retry_) next = std::min(next, *retry_);
   if (!agenda_.has_change()) next = measurements_.next_end(next);
@@ -374,11 +363,7 @@ TimePoint Coordinator::next_wake() const {
 void Coordinator::expire(Deferred& deferred) {
   const TimePoint now = time();
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
-  for (const auto& [name, address] : refused_.find_gone(members_, now)) {
-    if (members_.leave_refused(name, address)) note_departure(name);
-  }
-  for (const auto& [asked, name] : refused_.take_questions(members_, now))
-    members_.find(asked)->line->send(look_event(name));
+  for (const std::string& name : refused_.judge(members_, now)) note_departure(name);
   members_.forget_silent([this](const std::string& name) { return state_.registry.uses(name); });
   const TimePoint next = regroupings_.next_end(requests_.next_end(TimePoint::max()));
   const bool waited_enough = next <= now || (retry_ && *retry_ <= now);
@@ -393,8 +378,7 @@ void Coordinator::settle(Deferred& deferred) {
   requests_.note(settlement);
   if (settlement.activated) surroundings_.wake();
   const auto awaited = [this](Epoch epoch) { return publication_.awaited(epoch); };
-  const auto is_there = [this](const std::string& name) { return members_.contains(name); };
-  if (!absorb(requests_.answer_planned(awaited, deferred), state_.registry, is_there)) return;
+  if (!absorb(requests_.answer_planned(awaited, deferred), state_.registry, members_.presence())) return;
   has_news_ = true;
   agenda_.note();
 }
@@ -404,8 +388,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   bool replan = std::exchange(retry_, std::nullopt).has_value();
   replan = std::exchange(has_news_, false) || replan;
   const TimePoint now = time();
-  closed_.absorb(
-      state_.registry, [this](const std::string& name) { return members_.contains(name); }, now);
+  closed_.absorb(state_.registry, members_.presence(), now);
   replan = absorb_membership() || closed_.is_due(now) || replan;
   replan = planner_.take_plan_again() || replan;
   surroundings_.watch(regroupings_.settle(state_.registry, members_, requests_, now, deferred));

@@ -147,6 +147,10 @@ class Members {
 
   [[nodiscard]] const Member* find(const std::string& node) const;
   [[nodiscard]] bool contains(const std::string& node) const { return find(node) != nullptr; }
+  // contains(), for as long as this object lives.
+  [[nodiscard]] std::function<bool(const std::string& node)> presence() const {
+    return [this](const std::string& node) { return contains(node); };
+  }
   // It is connected, and said something lately: what it asked is still asked. A line may look alive for a
   // while after its other end is gone, or this process was stopped itself.
   [[nodiscard]] bool speaks(const std::string& node, TimePoint now) const {

@@ -5,8 +5,19 @@
 #include "controller/protocol.h"
 
 namespace square::controller {
+namespace {
 
-void RefusedNodes::note(const std::string& reporter, const v1::BrokenLinks& report, TimePoint now) {
+std::shared_ptr<const v1::ControllerEvent> look_event(const std::string& node) {
+  auto event = std::make_shared<v1::ControllerEvent>();
+  event->mutable_look()->set_peer(node);
+  return event;
+}
+
+}  // namespace
+
+bool RefusedNodes::note(const std::string& reporter, const v1::BrokenLinks& report, const Members& members,
+                        TimePoint now) {
+  const std::set<std::string> unreachable_before = unreachable(members);
   std::map<std::string, Refusal> told;
   const int count = std::min(report.refused_size(), kMaxRefused);
   for (int i = 0; i < count; ++i) {
@@ -21,9 +32,11 @@ void RefusedNodes::note(const std::string& reporter, const v1::BrokenLinks& repo
   }
   for (const auto& [node, refusal] : told) refused_[node].reporters[reporter] = refusal;
   std::erase_if(refused_, [](const auto& entry) { return entry.second.reporters.empty(); });
+  return unreachable(members) != unreachable_before;
 }
 
-void RefusedNodes::note_own(const std::string& node, TimePoint now) {
+void RefusedNodes::note_own(const std::string& node, const Members& members, TimePoint now) {
+  if (!members.contains(node)) return;
   refused_[node].reporters.try_emplace(kOwn, Refusal{now, false});
 }
 
@@ -89,6 +102,16 @@ std::vector<std::pair<std::string, std::string>> RefusedNodes::take_questions(co
     }
   }
   return questions;
+}
+
+std::vector<std::string> RefusedNodes::judge(Members& members, TimePoint now) {
+  std::vector<std::string> gone;
+  for (const auto& [name, address] : find_gone(members, now)) {
+    if (members.leave_refused(name, address)) gone.push_back(name);
+  }
+  for (const auto& [asked, name] : take_questions(members, now))
+    members.find(asked)->line->send(look_event(name));
+  return gone;
 }
 
 RefusedNodes::TimePoint RefusedNodes::next_end(const Members& members, TimePoint now,

@@ -32,13 +32,17 @@ class RefusedNodes {
  public:
   using TimePoint = Members::TimePoint;
 
-  // All that the reporter has to say, in the place of what it said before.
-  void note(const std::string& reporter, const v1::BrokenLinks& report, TimePoint now);
+  // All that the reporter has to say, in the place of what it said before. Whether unreachable() changes.
+  bool note(const std::string& reporter, const v1::BrokenLinks& report, const Members& members,
+            TimePoint now);
   // This process was refused itself: that is no witness, for it may run beside one, but time passes from then
-  // on.
-  void note_own(const std::string& node, TimePoint now);
+  // on. Not of nodes that are no members.
+  void note_own(const std::string& node, const Members& members, TimePoint now);
   // It has left, or is another process: it reports nothing, and nothing that was said of it counts.
   void forget(const std::string& node);
+  // Takes those that are gone from the members, and asks others to look for those that may be. The names of
+  // the former.
+  std::vector<std::string> judge(Members& members, TimePoint now);
   // Those that are gone, with their addresses.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> find_gone(const Members& members,
                                                                            TimePoint now);

@@ -195,7 +195,7 @@ bool DataPlane::Dispatcher::begin(const MemberOperation& call) {
   operations_.on_call(key, *plan, plans_.active()->fastest_link_bps(), bytes);
   operation->post(call, plan);
   const Status there = neighbours_.lost().check_members(*plan);
-  if (!there.is_ok()) return operation->fail(there, true);
+  if (!there.is_ok()) operation->fail(there, true);
   fail_without_left(*operation);
   return true;
 }

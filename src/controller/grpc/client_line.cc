@@ -42,6 +42,10 @@ v1::NodeEvent closed_event(const std::string& group, std::uint64_t number) {
   return event;
 }
 
+void call_if(const std::function<void(const std::string&)>& function, const std::string& argument) {
+  if (function) function(argument);
+}
+
 v1::NodeEvent broken_links_event(const LinkTroubles& troubles) {
   v1::NodeEvent event;
   *event.mutable_broken_links() = to_message(troubles, steady_clock().now());
@@ -335,9 +339,7 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
       break;
     }
     case Event::kExamine: examine(event.examine(), connection); break;
-    case Event::kLook:
-      if (events_.on_look) events_.on_look(event.look().peer());
-      break;
+    case Event::kLook: call_if(events_.on_look, event.look().peer()); break;
     case Event::EVENT_NOT_SET: break;  // of a later release
   }
   return {};

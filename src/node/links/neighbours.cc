@@ -20,6 +20,24 @@ SessionMetrics* find_session(NodeMetrics& metrics, SessionId id) {
   return found != metrics.sessions.end() && found->id == id ? &*found : nullptr;
 }
 
+void describe_queues(const OutgoingLink& outgoing, LinkMetrics& link, NodeMetrics& metrics) {
+  for (const auto& [id, queued] : outgoing.queues()) {
+    link.queue_blocks += queued.blocks;
+    link.queue_bytes += queued.bytes;
+    SessionMetrics* session = find_session(metrics, id);
+    if (session == nullptr) continue;
+    session->queue_blocks += queued.blocks;
+    session->queue_bytes += queued.bytes;
+  }
+}
+
+// An unlimited link is as fast as credit allows, and a plan has a quarter of the head's window.
+double bytes_under_way(double pace_bps, double round_trip_seconds, std::size_t window_bytes) {
+  if (pace_bps != kUnlimited) return pace_bps * round_trip_seconds / kBitsPerByte;
+  return std::min(kUnlimitedWindowBps * round_trip_seconds / kBitsPerByte,
+                  static_cast<double>(window_bytes) / 4);
+}
+
 // Where sums begin here. All streams of the collective are open.
 void open_adders(const std::shared_ptr<NodeContext>& node,
                  const std::shared_ptr<const InstalledCollective>& collective,
@@ -45,6 +63,10 @@ Neighbours::Neighbours(std::shared_ptr<NodeContext> node, Host& host)
       flush_(node_.executor, [this](const StreamKey& key) { host_.fill_sources(key); }),
       lost_(node_.options.name),
       broken_(node_, [this](const std::string& peer) { return may_avoid(peer); }),
+      refusals_(node_, broken_,
+                {[this](const std::string& peer) { return is_up(peer); },
+                 [this](const std::string& peer) { return lost_.is_gone(peer) || farewells_.contains(peer); },
+                 [this](const std::string& peer, const std::string& reason) { set_gone(peer, reason); }}),
       prober_(node_.clock, node_.executor, node_.options.incarnation, [this](const std::string& peer) {
         const auto found = outgoing_.find(peer);
         if (found != outgoing_.end() && found->second->is_up())
@@ -121,7 +143,7 @@ void Neighbours::set_address(const std::string& peer, const std::string& address
     host_.on_neighbour_replaced(peer);
   }
   if (std::exchange(addresses_[peer], address) != address) broken_.forget(peer);
-  forget_refusals(peer);
+  refusals_.forget(peer);
   lost_.forget_gone(peer);
   farewells_.forget(peer);
   if (outgoing_.contains(peer)) dial(peer);
@@ -152,13 +174,8 @@ void Neighbours::choose_channels(LinkHandle link, Connection& connection) {
   if (connection.outgoing == nullptr || !connection.round_trip) return;
   OutgoingLink& outgoing = *connection.outgoing;
   if (!outgoing.has_streams()) return;  // a plan without it says nothing of its capacity
-  const double round_trip = to_seconds(*connection.round_trip);
-  // An unlimited link is as fast as credit allows, and a plan has a quarter of the head's window.
-  double bytes = outgoing.pace_bps() * round_trip / kBitsPerByte;
-  if (outgoing.pace_bps() == kUnlimited) {
-    bytes = std::min(kUnlimitedWindowBps * round_trip / kBitsPerByte,
-                     static_cast<double>(node_.options.window_bytes) / 4);
-  }
+  const double bytes =
+      bytes_under_way(outgoing.pace_bps(), to_seconds(*connection.round_trip), node_.options.window_bytes);
   const double wanted = std::ceil(bytes / static_cast<double>(kBytesPerRoundTrip));
   const auto channels = static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(kMaxChannels)));
   if (channels == connection.channels) return;
@@ -171,8 +188,8 @@ void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& pee
   const bool was_lost = lost_.forget(end, peer);
   lost_.forget_gone(peer);
   farewells_.forget(peer);
-  if (end == LinkEnd::kTail) forget_refusals(peer);
-  sought_.erase(peer);
+  if (end == LinkEnd::kTail) refusals_.forget(peer);
+  refusals_.end_seeking(peer);
   node_.heard.add(peer);
   note_heard(peer);
   if (end == LinkEnd::kTail) {
@@ -216,7 +233,7 @@ void Neighbours::on_link_down(LinkHandle link, const Status& reason) {
 
 // A plan leads to it, or from it and nobody knows yet whether it is gone; or the link is to be used again.
 bool Neighbours::is_needed(const std::string& peer) const {
-  if (broken_.contains(peer) || broken_.is_refused(peer) || sought_.contains(peer)) return true;
+  if (broken_.contains(peer) || refusals_.is_dialled(peer)) return true;
   const auto outgoing = outgoing_.find(peer);
   if (outgoing != outgoing_.end() && outgoing->second->has_streams()) return true;
   const auto incoming = incoming_.find(peer);
@@ -256,9 +273,9 @@ void Neighbours::tail_down(OutgoingLink& link, const Status& reason) {
   }
   log(LogLevel::kDebug, {.component = "node", .node = node_.options.name, .peer = peer},
       "{}: cannot open the link to \"{}\": {}", node_.options.name, peer, reason.to_string());
-  if (reason.code() == StatusCode::kNotFound) return note_refusal(peer, reason);
-  forget_refusals(peer);
-  sought_.erase(peer);
+  if (reason.code() == StatusCode::kNotFound) return refusals_.note(peer, addresses_.at(peer), reason);
+  refusals_.forget(peer);
+  refusals_.end_seeking(peer);
 }
 
 void Neighbours::tell_lost(LinkEnd end, const std::string& peer, const Status& reason) {
@@ -270,43 +287,9 @@ void Neighbours::tell_lost(LinkEnd end, const std::string& peer, const Status& r
   lost_.note(end, peer, reason.message(), node_.clock.now());
 }
 
-// Its process may be no more, its address may be wrong, or something on the way refuses connections in its
-// name.
-void Neighbours::note_refusal(const std::string& peer, const Status& reason) {
-  Dial& dial = dials_[peer];
-  const TimePoint now = node_.clock.now();
-  if (dial.refusals++ == 0) dial.refused_since = now;
-  // One that has said goodbye needs no judge.
-  const bool has_left = lost_.is_gone(peer) || farewells_.contains(peer);
-  if (dial.refusals < kAttemptsOfRefused || has_left) return;
-  sought_.erase(peer);
-  if (broken_.note_refused(peer, dial.refused_since, is_up(peer))) {
-    log(LogLevel::kWarning, {.component = "node", .node = node_.options.name, .peer = peer},
-        "{}: connections to node \"{}\" are refused: {}; plans avoid the link, where they can, and it is "
-        "dialled on",
-        node_.options.name, peer, reason.message());
-    node_.executor.post_at(dial.refused_since + kLongestRefusal,
-                           life_.bind([this, peer] { check_refused(peer); }));
-  }
-  check_refused(peer);
-}
-
-void Neighbours::check_refused(const std::string& peer) {
-  const bool is_over = !broken_.is_refused(peer) || is_up(peer) || lost_.is_gone(peer);
-  if (is_over || node_.clock.now() < dials_[peer].refused_since + kLongestRefusal) return;
-  if (broken_.has_controller()) return;  // it asks others, and says so
-  set_gone(peer, fmt::format("its host has refused connections at {} for {:.0f} s", addresses_.at(peer),
-                             to_seconds(kLongestRefusal)));
-}
-
-void Neighbours::forget_refusals(const std::string& peer) {
-  if (const auto dial = dials_.find(peer); dial != dials_.end()) dial->second.refusals = 0;
-  broken_.note_not_refused(peer);
-}
-
 void Neighbours::look_for(const std::string& peer) {
   if (node_.is_stopping || is_up(peer) || lost_.is_gone(peer) || !addresses_.contains(peer)) return;
-  sought_.insert(peer);
+  refusals_.seek(peer);
   outgoing_to(peer);
   dial(peer);
 }
@@ -329,7 +312,7 @@ void Neighbours::set_gone(const std::string& peer, const std::string& reason, Du
 void Neighbours::take_for_gone(const std::string& peer, const std::string& reason) {
   lost_.note_gone(peer, reason);
   broken_.forget(peer);
-  sought_.erase(peer);
+  refusals_.end_seeking(peer);
   note_heard(peer);  // what was to be remembered until then
   host_.on_neighbour_gone(peer);
 }
@@ -432,14 +415,7 @@ void Neighbours::describe(NodeMetrics& metrics) const {
     } else if (const auto outgoing = outgoing_.find(link.peer); outgoing != outgoing_.end()) {
       handle = outgoing->second->handle();
       link.pace_bps = outgoing->second->pace_bps();
-      for (const auto& [id, queued] : outgoing->second->queues()) {
-        link.queue_blocks += queued.blocks;
-        link.queue_bytes += queued.bytes;
-        SessionMetrics* session = find_session(metrics, id);
-        if (session == nullptr) continue;
-        session->queue_blocks += queued.blocks;
-        session->queue_bytes += queued.bytes;
-      }
+      describe_queues(*outgoing->second, link, metrics);
     }
     link.is_up = handle.has_value();
     const Connection* connection = handle ? find(*handle) : nullptr;

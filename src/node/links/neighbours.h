@@ -20,6 +20,7 @@
 #include "node/links/lost_links.h"
 #include "node/links/outgoing_link.h"
 #include "node/links/prober.h"
+#include "node/links/refusals.h"
 #include "node/plan/installed_plan.h"
 #include "square/status.h"
 #include "square/transport.h"
@@ -34,13 +35,6 @@ inline constexpr Duration kMinRedialWait = std::chrono::milliseconds(50);
 inline constexpr Duration kMaxRedialWait = std::chrono::seconds(1);
 // A neighbour whose link to this node is lost comes back by itself, or is dialled after so long.
 inline constexpr Duration kComeBackTime = std::chrono::milliseconds(500);
-// A neighbour whose host refuses this many attempts in a row is reported as refused: the controller asks
-// others whether they hear it.
-inline constexpr int kAttemptsOfRefused = 2;
-// Where no controller is connected that could ask, a neighbour is gone when its host has refused it for this
-// long.
-inline constexpr Duration kLongestRefusal = std::chrono::seconds(3);
-
 // Used on the node's strand.
 class Neighbours {
  public:
@@ -117,8 +111,6 @@ class Neighbours {
   struct Dial {
     Duration wait = kMinRedialWait;
     bool is_open = false;  // an attempt or a connection exists
-    int refusals = 0;      // attempts in a row that its host refused
-    TimePoint refused_since{};
   };
 
   OutgoingLink& outgoing_to(const std::string& peer);
@@ -131,9 +123,6 @@ class Neighbours {
   void tail_down(OutgoingLink& link, const Status& reason);
   void head_down(IncomingLink& link, const Status& reason);
   void tell_lost(LinkEnd end, const std::string& peer, const Status& reason);
-  void note_refusal(const std::string& peer, const Status& reason);
-  void check_refused(const std::string& peer);
-  void forget_refusals(const std::string& peer);
   void check_told_gone(const std::string& peer);
   void take_for_gone(const std::string& peer, const std::string& reason);
   [[nodiscard]] bool is_suspected(const std::string& peer) const;
@@ -156,11 +145,11 @@ class Neighbours {
   std::map<std::string, std::unique_ptr<IncomingLink>> incoming_;
   LostLinks lost_;
   BrokenLinks broken_;
+  Refusals refusals_;
   Prober prober_;
   Farewells farewells_;  // while they are heard here, or their grace lasts
   // Suspected when the link to it was lost, and not heard since.
   std::set<std::string> unheard_;
-  std::set<std::string> sought_;  // see look_for()
   Lifetime life_;
 };
 

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/planted.h"
 #include "node/codes/coded_payload.h"
+#include "node/multicast/relay_evidence.h"
 
 namespace square {
 namespace {
@@ -43,10 +44,7 @@ Sender::Sender(NodeContext& node, Links& links, std::shared_ptr<const InstalledC
   taken_.resize(block_count_);
   last_.resize(block_count_);
   carried_at_.resize(block_count_);
-  for (const NodeId member : session.members) {
-    if (member != session.root)
-      destinations_.push_back({member, BlockSet(block_count_), false, true, {}, {}, {}, {}, {}});
-  }
+  destinations_ = sending::destinations_of(session, block_count_);
   waiting_ = destinations_.size();
   open_streams();
 }
@@ -75,18 +73,9 @@ void Sender::open_streams() {
     stream.for_each_hop([&](const auto& hop) { stream.losses += hop->losses(); });
     // Until it has had time to move: else a slow one with room would count for the only one that does.
     stream.last_assignment = stream.room_at = node_.clock.now();
-    if (stream.code != nullptr) continue;
-    const PlanSession& session = *plan_->session(session_);
-    for (const Destination& d : destinations_) {
-      stream.relays.push_back(
-          relay_to(*plan_, session, session.streams[stream.local().key.stream.index()], d.node));
-    }
+    sending::find_relays(stream, destinations_, *plan_, session_);
   }
-  for (Destination& destination : destinations_) {
-    destination.seen.assign(streams_.size(), 0);
-    destination.seen_of_codes.clear();
-    destination.checked.assign(streams_.size(), 0);
-  }
+  for (Destination& destination : destinations_) destination.begin(streams_.size());
   arm_probe();
   look_later();
 }
@@ -251,11 +240,7 @@ void Sender::send_generation(Stream& stream, std::size_t first) {
 
 void Sender::send_owed(Stream& stream) {
   const auto is_needed = [&](const sending::Owed& owed) {
-    const std::size_t end = std::min(block_count_, owed.first + stream.blocks);
-    bool is = false;
-    for (std::size_t block = owed.first; block < end && !is; ++block)
-      is = !sending::everyone_has(destinations_, block);
-    return is;
+    return sending::lacks_any(destinations_, owed.first, std::min(block_count_, owed.first + stream.blocks));
   };
   for (sending::Way& way : stream.ways) way.send_owed(is_needed, frames_);
 }
@@ -324,7 +309,7 @@ void Sender::on_acknowledgement(const FrameHeader& header, const Acknowledgement
   if (ack.first_missing > block_count_ || ack.bits.size() > block_count_ - ack.first_missing) return;
   if (ack.forged) node_.auditor.suspect(session_);
   found->hear(ack, node_.clock.now());
-  find_full_relays();
+  sending::find_full_relays(streams_, destinations_, node_.clock.now(), node_.lossy);
   probe_wait_ = kMinProbeWait;
   arm_probe();
   if (ack.done || is_planted(Bug::kDoneAtFirstWord)) {
@@ -349,21 +334,16 @@ void Sender::find_losses(Destination& destination) {
   const auto place = static_cast<std::size_t>(&destination - destinations_.data());
   for (std::size_t stream = 0; stream < streams_.size(); ++stream) {
     if (!destination.accepting && !destination.done) break;
-    std::size_t lost = 0;
-    std::size_t passed = 0;
+    sending::RelayedBlocks relayed;
     for (const Assignment& assignment : streams_[stream].in_flight) {
       if (assignment.sequence > destination.seen[stream]) break;
       if (assignment.sequence <= destination.checked[stream] || destination.done) continue;
       const bool is_lost =
           is_newest(streams_[stream], assignment) && !destination.have.contains(assignment.block);
       if (is_lost && !is_planted(Bug::kLossesNotFound)) send_again(assignment.block);
-      if (assignment.at <= destination.accepting_since) continue;
-      if (is_lost) ++lost;
-      if (destination.have.contains(assignment.block)) ++passed;
+      relayed.note(destination, assignment, is_lost);
     }
-    const std::vector<std::optional<RelayOnWay>>& relays = streams_[stream].relays;
-    if (!relays.empty() && relays[place] && lost + passed > 0)
-      node_.lossy.note_blocks(*relays[place], lost, passed);
+    relayed.report(streams_[stream], place, node_.lossy);
     destination.checked[stream] = std::max(destination.checked[stream], destination.seen[stream]);
     forget_settled(stream);
   }
@@ -386,51 +366,16 @@ void Sender::find_silent_streams() {
   for (Stream& stream : streams_) {
     if (!judges) stream.moved_at = now;
     if (stream.is_silent && now - stream.probed_at >= kMaxProbeWait) {
-      if (judges) blame_relays(stream, stream.silent_from, stream.probed_at);
+      if (judges)
+        sending::blame_relays(stream, index_of(stream), destinations_,
+                              {stream.silent_from, 0, stream.probed_at}, node_.lossy);
       stream.probe(frames_, now);
     }
     if (stream.in_flight.empty() || now - stream.moved_at < stream.patience) continue;
     if (!sending::do_others_move(streams_, destinations_, stream, now)) continue;
-    blame_relays(stream, stream.in_flight.front().sequence, stream.in_flight.front().at);
+    sending::blame_relays(stream, index_of(stream), destinations_, stream.in_flight.front(), node_.lossy);
     stream.fall_silent();
     send_again(stream);
-  }
-}
-
-// Of a stream over which some destinations do not get what was sent up to there, though they were heard
-// since: the relays on their ways. Where there is none, or the stream's first link is down or silent, it is
-// not their fault.
-void Sender::blame_relays(const Stream& stream, std::uint64_t sequence, TimePoint since) {
-  if (stream.relays.empty() || !stream.all_hops([](const auto& hop) { return hop->is_usable(); })) return;
-  std::vector<RelayOnWay> blamed;
-  for (std::size_t i = 0; i < destinations_.size(); ++i) {
-    const Destination& d = destinations_[i];
-    if (d.done || d.seen[index_of(stream)] >= sequence) continue;
-    if (!stream.relays[i] || d.heard_at < since) return;
-    if (std::ranges::find(blamed, *stream.relays[i]) == blamed.end()) blamed.push_back(*stream.relays[i]);
-  }
-  for (const RelayOnWay& relay : blamed) node_.lossy.note_silence(relay);
-}
-
-// Relays that take nothing more, for nothing leaves them, although all destinations behind them are heard and
-// take blocks.
-void Sender::find_full_relays() {
-  const TimePoint now = node_.clock.now();
-  for (const Stream& stream : streams_) {
-    if (stream.relays.empty()) continue;
-    const TimePoint full_since = now - std::max(kLongestLackOfCredit, stream.least_patience);
-    for (const auto& hop : stream.ways.front().hops) {
-      if (!hop->is_usable() || hop->lacks_credit_since() > full_since) continue;
-      const RelayOnWay* full = nullptr;
-      bool are_well = true;
-      for (std::size_t i = 0; i < destinations_.size(); ++i) {
-        const Destination& d = destinations_[i];
-        if (d.done || !stream.relays[i] || stream.relays[i]->first != hop->peer()) continue;
-        full = &*stream.relays[i];
-        are_well = are_well && d.accepting && now - d.heard_at < kMaxProbeWait;
-      }
-      if (full != nullptr && are_well) node_.lossy.note_silence(*full);
-    }
   }
 }
 
@@ -454,18 +399,11 @@ void Sender::send_again(std::size_t block) {
 }
 
 void Sender::forget_settled(std::size_t stream) {
-  std::uint64_t settled = streams_[stream].next_sequence;
-  for (const Destination& d : destinations_) {
-    if (!d.done) settled = std::min(settled, d.checked[stream]);
-  }
+  const std::uint64_t settled = sending::settled_on(streams_, stream, destinations_);
   const TimePoint now = node_.clock.now();
   streams_[stream].forget_settled(
       settled, [&](std::size_t block) { return sending::everyone_has(destinations_, block); }, now);
-  if (streams_[stream].settled_at != now) return;
-  const auto& relays = streams_[stream].relays;
-  for (std::size_t i = 0; i < relays.size(); ++i) {
-    if (relays[i] && !destinations_[i].done) node_.lossy.note_moves(*relays[i]);
-  }
+  if (streams_[stream].settled_at == now) sending::note_moves(streams_[stream], destinations_, node_.lossy);
 }
 
 std::string Sender::describe_missing() const { return sending::describe_missing(destinations_, *plan_); }

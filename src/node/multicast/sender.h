@@ -20,11 +20,6 @@
 
 namespace square {
 
-// Without news for this long, a source asks every destination what it has; each time
-// without an answer it waits longer.
-inline constexpr Duration kMinProbeWait = std::chrono::milliseconds(250);
-inline constexpr Duration kMaxProbeWait = std::chrono::seconds(1);
-
 // Loss is known, never guessed: a stream keeps the order of its blocks, so a block that
 // a destination does not have although it has seen a later one of the same stream (or a
 // probe) is lost. So may be all that was under way on a stream when one of its first links
@@ -102,8 +97,6 @@ class Sender {
   void find_losses(Destination& destination);
   void find_lost_links();
   void find_silent_streams();
-  void blame_relays(const Stream& stream, std::uint64_t sequence, TimePoint since);
-  void find_full_relays();
   void send_again(Stream& stream);
   void leave_streams(TimePoint carried_at);
   void send_what_was_left(TimePoint carried_by);

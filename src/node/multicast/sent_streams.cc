@@ -249,6 +249,37 @@ void Destination::hear(const Acknowledgement& ack, TimePoint now) {
   heard_at = now;
 }
 
+void Destination::begin(std::size_t streams) {
+  seen.assign(streams, 0);
+  seen_of_codes.clear();
+  checked.assign(streams, 0);
+}
+
+std::vector<Destination> destinations_of(const PlanSession& session, std::size_t block_count) {
+  std::vector<Destination> destinations;
+  for (const NodeId member : session.members) {
+    if (member != session.root)
+      destinations.push_back({member, BlockSet(block_count), false, true, {}, {}, {}, {}, {}});
+  }
+  return destinations;
+}
+
+bool lacks_any(const std::vector<Destination>& destinations, std::size_t first, std::size_t end) {
+  for (std::size_t block = first; block < end; ++block) {
+    if (!everyone_has(destinations, block)) return true;
+  }
+  return false;
+}
+
+std::uint64_t settled_on(const std::vector<Stream>& streams, std::size_t stream,
+                         const std::vector<Destination>& destinations) {
+  std::uint64_t settled = streams[stream].next_sequence;
+  for (const Destination& d : destinations) {
+    if (!d.done) settled = std::min(settled, d.checked[stream]);
+  }
+  return settled;
+}
+
 bool outlive_losses(const std::vector<Stream>& streams, TimePoint now) {
   const auto goes_on = [&](const Stream& stream) {
     return stream.is_spare || (stream.redundancy() > 0 && stream.is_moving(now));

@@ -22,6 +22,11 @@
 
 namespace square {
 
+// Without news for this long, a source asks every destination what it has; each time
+// without an answer it waits longer.
+inline constexpr Duration kMinProbeWait = std::chrono::milliseconds(250);
+inline constexpr Duration kMaxProbeWait = std::chrono::seconds(1);
+
 // At the end of an operation a slow stream may be passed over; not for longer than this.
 inline constexpr Duration kPassOverTime = std::chrono::seconds(1);
 // A stream is silent when nothing of what is under way on it was settled for so long, or for several times
@@ -186,7 +191,10 @@ struct Destination {
 
   // What it has and takes.
   void hear(const Acknowledgement& ack, TimePoint now);
+  // Nothing is known of these streams.
+  void begin(std::size_t streams);
 };
+std::vector<Destination> destinations_of(const PlanSession& session, std::size_t block_count);
 
 // A destination has looked at everything on one stream of the session up to here. Of a code it has where it
 // has on all of its streams; with redundancy, on all but so many that have stood still for longer than the
@@ -204,6 +212,11 @@ bool waits_for_calls(const std::vector<Destination>& destinations);
 // Every destination has the block, or all; and the first that one lacks, or far beyond the last.
 bool everyone_has(const std::vector<Destination>& destinations, std::size_t block);
 std::size_t first_missing(const std::vector<Destination>& destinations);
+// Whether some destination lacks one of the blocks from `first` up to `end`.
+bool lacks_any(const std::vector<Destination>& destinations, std::size_t first, std::size_t end);
+// On this stream all destinations have looked for losses up to here.
+std::uint64_t settled_on(const std::vector<Stream>& streams, std::size_t stream,
+                         const std::vector<Destination>& destinations);
 
 // Those where something is under way, and the fastest of the others: by whatever way, an answer says what has
 // come. Many operations that ask on a thin stream would leave it no room for blocks. All where nobody

@@ -94,7 +94,6 @@ class SumRoot final : public SumSession {
   void poll_soon();
   [[nodiscard]] bool leave_silent_streams();
   void blame_relays(StreamIndex stream) const;
-  void note_lost(const Stream& stream, std::size_t parent, std::size_t blocks) const;
   [[nodiscard]] std::vector<NodeId> contributors() const;
   [[nodiscard]] bool is_left(StreamIndex index) const {
     return index.index() < left_.size() && left_[index.index()];

@@ -14,6 +14,10 @@ namespace {
 // An answer takes the stream's way down and up, and again where it was lost.
 constexpr int kAnswerTrips = 8;
 
+void note_lost(LossyRelays& lossy, const std::optional<RelayOnWay>& relay, std::size_t blocks) {
+  if (blocks > 0 && relay) lossy.note_blocks(*relay, blocks, 0);
+}
+
 }  // namespace
 
 // A parent keeps the order of a stream: what it passed over is lost.
@@ -23,7 +27,7 @@ void SumRoot::find_gap(Stream& stream, std::size_t parent, std::uint64_t sequenc
   for (const std::uint32_t block : stream.losses.on_part(order, parent, sequence)) {
     if (!results_.has(block) && retries_.of(block) == 0 && !parts_.has(block, parent)) lost.push_back(block);
   }
-  note_lost(stream, parent, lost.size());
+  note_lost(node_->lossy, stream.relays[parent], lost.size());
   request_again(stream, lost);
 }
 
@@ -39,9 +43,9 @@ void SumRoot::find_lost(Stream& stream) {
     if (!retries_.is_asked_after(block, reported->number)) lost.push_back(block);
   }
   for (std::size_t parent = 0; parent < stream.relays.size(); ++parent) {
-    note_lost(stream, parent, static_cast<std::size_t>(std::ranges::count_if(lost, [&](std::uint32_t block) {
-                return !parts_.has(block, parent);
-              })));
+    note_lost(node_->lossy, stream.relays[parent],
+              static_cast<std::size_t>(std::ranges::count_if(
+                  lost, [&](std::uint32_t block) { return !parts_.has(block, parent); })));
   }
   request_again(stream, lost);
 }
@@ -169,10 +173,6 @@ bool SumRoot::leave_silent_streams() {
       streams_.size());
   begin_again(plan_);
   return true;
-}
-
-void SumRoot::note_lost(const Stream& stream, std::size_t parent, std::size_t blocks) const {
-  if (blocks > 0 && stream.relays[parent]) node_->lossy.note_blocks(*stream.relays[parent], blocks, 0);
 }
 
 // On the ways of those that do not answer there. Where there is none it is the contributor that is late.

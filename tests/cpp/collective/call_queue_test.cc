@@ -78,8 +78,8 @@ struct QueuePlace {
     one.operation.collective = CollectiveId(collective);
     one.operation.operation = OperationId(next[collective]++);
     one.operation.timeout = timeout;
-    one.work =
-        std::make_shared<PostedWork>([this, id = one.operation.collective, number = one.operation.operation] {
+    one.work = std::make_shared<PostedWork>(
+        nullptr, [this, id = one.operation.collective, number = one.operation.operation] {
           queue->cancel(id, number);
         });
     works.push_back(one.work);

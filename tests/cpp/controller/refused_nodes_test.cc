@@ -40,7 +40,7 @@ struct Stage {
       report.mutable_refused()->rbegin()->set_is_heard(is_heard);
     }
     members.hear(reporter, lines.at(reporter).get(), now);
-    refused.note(reporter, report, now);
+    refused.note(reporter, report, members, now);
   }
   Gone gone() { return refused.find_gone(members, now); }
   Names asked(const std::string& node) {
@@ -118,7 +118,7 @@ TEST_CASE("refused: of two nodes the other is gone after three seconds, this pro
     Stage stage({"a", "b"});
     stage.lose("b");
     stage.beat("a", {});
-    if (is_own) stage.refused.note_own("b", stage.now);
+    if (is_own) stage.refused.note_own("b", stage.members, stage.now);
     if (!is_own) stage.refuse("a", {"b"});
     CHECK(stage.gone().empty());
     stage.now += kLongestRefusal;

@@ -330,7 +330,7 @@ TEST_CASE("who never calls is found out by the timeout of the others") {
   CHECK(broadcast.outcomes[1]->is_ok());  // its own result was complete
 }
 
-TEST_CASE("a member that is gone ends the operation, named, on every member within 1 s") {
+TEST_CASE("a member that is gone ends the operation, named, on every member within 3.5 s") {
   Overlay overlay(9, 3);
   REQUIRE(overlay.publish(chain_plan(10 * kMbps)));
   overlay.set_members(CollectiveId(0), {0, 1, 2});
@@ -340,7 +340,7 @@ TEST_CASE("a member that is gone ends the operation, named, on every member with
   const TimePoint killed = overlay.simulation.clock().now();
   overlay.transport(2).stop();
   REQUIRE(overlay.run([&] { return broadcast.outcomes[0] && broadcast.outcomes[1]; }));
-  CHECK(seconds_since(killed, overlay.simulation.clock().now()) < 1.0);
+  CHECK(seconds_since(killed, overlay.simulation.clock().now()) < 3.5);
   for (const std::size_t rank : {0U, 1U}) {
     CHECK(broadcast.outcomes[rank]->code() == StatusCode::kUnavailable);
     CHECK(broadcast.outcomes[rank]->message().find("node \"n2\" is gone") != std::string::npos);
