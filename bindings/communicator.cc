@@ -34,6 +34,16 @@ class PythonCommunicator {
         size_(communicator_->size()),
         records_(FlightRecords::instance().add(*communicator_)) {}
 
+  // A thread that the destructors wait for may itself wait for the interpreter's lock.
+  ~PythonCommunicator() {
+    unlocked([&] {
+      records_.reset();
+      communicator_.reset();
+    });
+  }
+  PythonCommunicator(const PythonCommunicator&) = delete;
+  PythonCommunicator& operator=(const PythonCommunicator&) = delete;
+
   static std::unique_ptr<PythonCommunicator> join(std::shared_ptr<MemberHost> node, const std::string& group,
                                                   double timeout) {
     auto joined = check(unlocked([&] { return Communicator::join(*node, group, from_seconds(timeout)); }));

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <bit>
+#include <system_error>
 #include <utility>
 
 namespace square::python {
@@ -91,7 +92,12 @@ std::uint64_t DoneNotices::running_levels(std::shared_ptr<Call>& call) {
 // The callbacks that run may all be stuck.
 void DoneNotices::keep_spare(Level& level) {
   const bool has_spare = level.busy_threads < level.threads.size();
-  if (!level.posted.empty() && !has_spare && level.threads.size() < kMaxThreadsPerLevel) add_thread(level);
+  if (level.posted.empty() || has_spare || level.threads.size() >= kMaxThreadsPerLevel) return;
+  try {
+    add_thread(level);
+  } catch (const std::system_error&) {
+    // The process may have no more threads: those that are there take it, and the next post tries again.
+  }
 }
 
 void DoneNotices::add_thread(Level& level) {

@@ -19,10 +19,19 @@ std::atomic<FlightRecords*> current_records = nullptr;
 std::atomic<int> signal_pipe = -1;
 std::atomic<pid_t> signal_owner = 0;
 
+// As the signal would have without a handler.
+void end_by(int signal) {
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  if (sigaction(signal, &action, nullptr) == 0) kill(getpid(), signal);
+}
+
 void on_signal(int signal) {
   const int error = errno;
   const char byte = static_cast<char>(signal);
-  if (getpid() == signal_owner) static_cast<void>(!write(signal_pipe, &byte, 1));
+  const bool is_told = getpid() == signal_owner && write(signal_pipe, &byte, 1) == 1;
+  // In a forked child, and where the program has closed the pipe.
+  if (!is_told && signal == SIGTERM) end_by(signal);
   errno = error;
 }
 
@@ -35,13 +44,6 @@ bool take(int signal) {
   action.sa_handler = &on_signal;
   action.sa_flags = SA_RESTART;
   return sigaction(signal, &action, nullptr) == 0;
-}
-
-// As the signal would have without a handler.
-void end_by(int signal) {
-  struct sigaction action {};
-  action.sa_handler = SIG_DFL;
-  if (sigaction(signal, &action, nullptr) == 0) kill(getpid(), signal);
 }
 
 }  // namespace

@@ -29,8 +29,11 @@ def settings() -> tuple[str, bool] | None:
         with contextlib.suppress(OSError):  # said when it is written to
             Path(named).mkdir(parents=True, exist_ok=True)
         return named, True
-    folder = default_folder()
-    return None if folder is None or not _make_private(folder) else (str(folder), False)
+    try:
+        folder = default_folder()
+    except OSError:  # the process has no temporary folder
+        return None
+    return (str(folder), False) if _make_private(folder) else None
 
 
 def default_folder() -> Path:
@@ -49,16 +52,24 @@ def _make_private(folder: Path) -> bool:
             about = part.lstat()
             if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
                 return False
-        if folder not in _swept:
-            _swept.add(folder)
-            _sweep(folder)
     except OSError:
         return False
+    if folder not in _swept:
+        _swept.add(folder)
+        with contextlib.suppress(OSError):
+            _sweep(folder)
     return True
 
 
 def _sweep(folder: Path) -> None:
     """Makes room: other processes may sweep at the same time."""
-    files = sorted(folder.glob(PATTERN), key=lambda path: path.stat().st_mtime)
+    files = sorted(folder.glob(PATTERN), key=_written_at)
     for path in files[: max(0, len(files) - MAX_FILES)]:
         path.unlink(missing_ok=True)
+
+
+def _written_at(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # another process has just removed it
+        return 0.0

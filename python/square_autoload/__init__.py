@@ -4,6 +4,7 @@ It is a package of its own and imports nothing of ``square``: ``import torch`` r
 pay for Square nor break where Square is broken.
 """
 
+import contextlib
 import functools
 import sys
 from datetime import timedelta
@@ -33,7 +34,8 @@ def register() -> None:
     except Exception as error:  # whatever it is, torch must go on
         import warnings
 
-        warnings.warn(f"square is not registered with torch.distributed: {error}", stacklevel=2)
+        with contextlib.suppress(Warning):  # under -W error
+            warnings.warn(f"square is not registered with torch.distributed: {error}", stacklevel=2)
 
 
 def _replace(distributed: Any, name: str, ours: Any) -> None:
@@ -42,7 +44,9 @@ def _replace(distributed: Any, name: str, ours: Any) -> None:
     torch refuses, or does nothing, where the group is not Gloo's. A group of square can do it.
     """
     modules = [distributed.distributed_c10d, distributed]
-    before = getattr(modules[0], name)
+    before = getattr(modules[0], name, None)
+    if before is None:
+        return
 
     @functools.wraps(before)
     def function(*args: Any, **named: Any) -> Any:

@@ -66,12 +66,20 @@ class AnySource final : public Work,
     end_all(group_->next_of(unicast_from(other)),
             cancelled(fmt::format("rank {} cancelled a receive from any source", group_->rank().value())));
   }
-  void end(const Status& cause) override { outcome_.set(cause); }
+  void end(const Status& cause) override {
+    if (claim()) outcome_.set(cause);
+  }
 
  private:
   [[nodiscard]] std::uint32_t channel() const { return channel_of(tag_); }
   [[nodiscard]] GroupCollective unicast_from(Rank source) const {
     return unicast(source, group_->rank(), channel());
+  }
+
+  // Either a message is received or the receive is ended, so that nothing is written to `data_` afterwards.
+  bool claim() {
+    const std::lock_guard lock(mutex_);
+    return !std::exchange(is_claimed_, true);
   }
 
   [[nodiscard]] std::shared_ptr<PostedWork> receiving_now() const {
@@ -86,10 +94,15 @@ class AnySource final : public Work,
   }
 
   bool receive_from(Rank source, const GroupCalls::Next& next) {
+    if (!claim()) return true;
     const Duration left = std::max(Duration(0), deadline_ - group_->host().clock().now());
     const auto work = group_->post_next(unicast_destination(group_->rank(), source, data_, channel()),
                                         next.operation, left);
-    if (!work) return false;
+    if (!work) {
+      const std::lock_guard lock(mutex_);
+      is_claimed_ = false;
+      return false;
+    }
     {
       const std::lock_guard lock(mutex_);
       received_ = work;
@@ -117,6 +130,7 @@ class AnySource final : public Work,
   const Duration timeout_;
   const TimePoint deadline_;
   mutable std::mutex mutex_;
+  bool is_claimed_ = false;
   std::shared_ptr<PostedWork> received_;
   std::optional<Rank> source_;
   Outcome outcome_;

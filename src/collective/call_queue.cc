@@ -162,6 +162,9 @@ void CallQueue::post_ready() {
     for (Ready& one : ready) post(std::move(one));
     lock.lock();
     is_posting_ = false;
+    const auto late = ready_.empty() ? std::exchange(late_cancels_, {}) : decltype(late_cancels_){};
+    lock.unlock();
+    for (const auto& [collective, operation] : late) host_.cancel(collective, operation);
   }
   watch_deadlines();
 }
@@ -241,6 +244,7 @@ void CallQueue::cancel(CollectiveId collective, OperationId operation) {
     const std::lock_guard lock(mutex_);
     const auto posted = posted_.find(collective);
     waits = !failure_ && (posted == posted_.end() || operation.value() >= posted->second);
+    if (!waits && (is_posting_ || !ready_.empty())) late_cancels_.emplace_back(collective, operation);
   }
   if (!waits) return host_.cancel(collective, operation);
   const Status cause = cancelled(fmt::format(

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "collective/work.h"
@@ -137,6 +138,7 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   Deadlines deadlines_;                           // of what waits
   std::optional<TimePoint> watched_;              // the deadline that the host calls back at
   std::deque<Ready> ready_;
+  std::vector<std::pair<CollectiveId, OperationId>> late_cancels_;  // of what may not be at the host yet
   bool is_posting_ = false;
 };
 

@@ -139,7 +139,7 @@ void LocalGroups::leave(const std::string& group, Rank member) {
   local.joined.erase(member);
   local.closed.insert(member);
   changed_.notify_all();  // others may go on without it
-  if (!local.joined.empty()) leaves_(group, local.number, member);
+  if (!std::ranges::includes(local.closed, local.ranks)) leaves_(group, local.number, member);
   miss_next(local, member);
   end_if_closed(found);
 }
@@ -167,6 +167,7 @@ void LocalGroups::miss_next(const Local& before, Rank member) {
   Local& local = next->second;
   if (local.number != before.next_number || local.joined.contains(rank->second)) return;
   local.closed.insert(rank->second);
+  if (!std::ranges::includes(local.closed, local.ranks)) leaves_(before.next, local.number, rank->second);
   changed_.notify_all();
   end_if_closed(next);
 }

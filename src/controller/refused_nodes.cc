@@ -72,14 +72,16 @@ std::vector<std::pair<std::string, std::string>> RefusedNodes::find_gone(const M
     const Member* const member = members.find(node);
     if (member == nullptr || member->line != nullptr) {
       refused.reporters.erase(kOwn);
+      refused.asked.clear();
       continue;
     }
     std::size_t witnesses = 0;
     TimePoint since = now;
     for (const auto& [reporter, refusal] : refused.reporters) {
       if (reporter != kOwn && !is_connected(members, reporter)) continue;
-      if (reporter != kOwn) ++witnesses;
-      since = std::min(since, refusal.since);
+      // What was refused while its line was up, and it lived, says nothing: that counts from then on.
+      if (reporter != kOwn && refusal.since + kLongestRefusal > member->heard_at) ++witnesses;
+      since = std::min(since, std::max(refusal.since, member->heard_at));
     }
     const bool is_certain = witnesses >= kRefusalWitnesses || now - since >= kLongestRefusal;
     if (is_certain && !is_heard(node, members, now)) gone.emplace_back(node, member->address);

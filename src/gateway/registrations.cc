@@ -89,7 +89,12 @@ void Registrations::begin(AttachmentId attachment, GroupSpec group, std::optiona
   const auto [place, is_first] = shared_.try_emplace(what);
   const TimePoint deadline = steady_clock().now() + std::min<Duration>(timeout, kLongestWait);
   place->second.requests.push_back({attachment, std::move(group), joins, deadline, std::move(done)});
-  if (is_first) waiting_.push_back(std::move(what));
+  // Those that join may wait for others to close, and must not keep those from registering.
+  if (is_first && what.joins) {
+    place->second.is_begun = true;
+  } else if (is_first) {
+    waiting_.push_back(std::move(what));
+  }
   if (place->second.is_begun) go_on(place->first, place->second);
   begin_waiting();
 }
@@ -167,8 +172,8 @@ void Registrations::over(const What& what) {
   if (!found->second.requests.empty()) {
     go_on(found->first, found->second);
   } else if (found->second.running == 0) {
+    if (!found->first.joins) --begun_;
     shared_.erase(found);
-    --begun_;
   }
   // A place for a member is one for any group's.
   for (auto& [other, shared] : shared_) {

@@ -170,9 +170,12 @@ void DataPlane::Dispatcher::post(MemberOperation call) {
   }
   const Status room = operations_.check_room(key, *plan, bytes);
   // An operation that is under way has its room, and those that wait begin in order.
-  const bool is_next = operations_.find(key) || !waiting_.has(key.collective);
-  if (!room.is_ok()) return waiting_.add(std::move(call), room);
-  if (!is_next) return waiting_.add(std::move(call), resource_exhausted("calls before it have none yet"));
+  const bool is_next = operations_.find(key) || !waiting_.has(collective.group);
+  if (!room.is_ok()) return waiting_.add(collective.group, std::move(call), room);
+  if (!is_next) {
+    return waiting_.add(collective.group, std::move(call),
+                        resource_exhausted("calls before it have none yet"));
+  }
   begin(call);
 }
 
@@ -186,6 +189,11 @@ bool DataPlane::Dispatcher::begin(const MemberOperation& call) {
   const CollectivePointer plan = plans_.active(key.collective);
   if (!plan) return refuse(unknown(key.collective));
   const std::size_t bytes = local_bytes(call, collective);
+  // The quota may be another one since the call was made.
+  if (const Status fits = operations_.check_size(*plan, bytes); !fits.is_ok()) {
+    failures_.announce(key, fits, call.call);
+    return refuse(fits);
+  }
   if (!operations_.check_room(key, *plan, bytes).is_ok()) return false;
   const auto operation = operations_.open(key, *plan);
   if (!operation) return false;

@@ -297,7 +297,7 @@ class Calls:
             candidates = [self._works.popleft() for _ in range(min(2, len(self._works)))]
         waiting = [one for one in candidates if not one.is_completed()]
         with self._lock:
-            self._works.extendleft(reversed(waiting))
+            self._works.extend(waiting)  # to the end: one that waits for long must not hide the others
 
     def _refuse_if_closed(self, operation: str) -> None:
         why = self._closed_because

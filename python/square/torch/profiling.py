@@ -38,6 +38,9 @@ def traced(operation: str, begin: Begin) -> Sequence[square.Work]:
         if is_last:
             end.set_result(None)
 
-    for part in parts:
-        part.add_done_callback(over)
+    try:
+        for part in parts:
+            part.add_done_callback(over)
+    except square.SquareError:  # callbacks are too deep here: the range ends, the operation goes on
+        end.set_result(None)
     return parts

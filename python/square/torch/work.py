@@ -194,9 +194,14 @@ class Work(distributed.Work):
             except Exception as error:
                 self._group.has_failed = True
                 self._error = self._group.error(self.operation, error)
-            self._is_over = True
-            # Buffers are free from here on.
-            self._finish, self._keep, self._of = _nothing, (), ()
+            except BaseException:  # Ctrl-C: what was begun on the result must not be done twice
+                self._group.has_failed = True
+                self._error = self._group.error(self.operation, RuntimeError("it was interrupted"))
+                raise
+            finally:
+                self._is_over = True
+                # Buffers are free from here on.
+                self._finish, self._keep, self._of = _nothing, (), ()
 
 
 class Member:

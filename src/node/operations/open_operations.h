@@ -60,7 +60,10 @@ class OpenOperations {
     waiting_.look();
   }
   // Of the plan that was installed last.
-  void set_quotas(const Plan& plan) { quotas_.set(plan); }
+  void set_quotas(const Plan& plan) {
+    quotas_.set(plan);
+    waiting_.look();
+  }
   // Whether the members here may ever call an operation on so many bytes, all of them together. Errors:
   // RESOURCE_EXHAUSTED.
   [[nodiscard]] Status check_size(const InstalledCollective& collective, std::size_t bytes) const {
