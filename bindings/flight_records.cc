@@ -58,8 +58,13 @@ FlightRecords& FlightRecords::instance() {
 }
 
 std::shared_ptr<void> FlightRecords::add(Communicator& communicator) {
-  using Settings = std::optional<std::pair<std::string, bool>>;
-  const auto settings = py::module_::import("square.flight_record").attr("settings")().cast<Settings>();
+  std::optional<std::pair<std::string, bool>> settings;
+  try {
+    settings = py::module_::import("square.flight_record").attr("settings")().cast<decltype(settings)>();
+  } catch (py::error_already_set& error) {
+    // A process that has changed its user may not read the package any more. It gets no records.
+    error.discard_as_unraisable("where flight records go");
+  }
   if (!settings) return nullptr;
   return unlocked([&] { return add(communicator, settings->first, settings->second); });
 }

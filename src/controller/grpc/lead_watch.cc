@@ -9,6 +9,9 @@
 namespace square::controller {
 namespace {
 
+// The same trouble this many times in a row is logged.
+constexpr int kTimesOfTrouble = 2;
+
 // False: it was stopped meanwhile.
 bool pause(Duration time, const std::stop_token& stop) {
   std::mutex mutex;
@@ -38,6 +41,7 @@ std::unique_ptr<LeadWatch> LeadWatch::watch(Held hold, Events events) {
 
 LeadWatch::Held LeadWatch::wait(const std::string& place, const std::stop_token& stop) const {
   Status trouble;
+  int times = 0;
   for (;;) {
     auto store = store::open_store(place, stop);
     if (stop.stop_requested()) return nullptr;
@@ -49,7 +53,9 @@ LeadWatch::Held LeadWatch::wait(const std::string& place, const std::stop_token&
     }
     // Another one leads: there is nothing else to wait for.
     if (why.code() == StatusCode::kAlreadyExists) continue;
-    if (std::exchange(trouble, why) != why) {
+    times = std::exchange(trouble, why) == why ? times + 1 : 1;
+    // Once may be the moment in which the leader writes: the file is locked then.
+    if (times == kTimesOfTrouble) {
       log(LogLevel::kError, "controller", "stands by, and could not lead now: {}", why.message());
     }
     if (!pause(kRetryPause, stop)) return nullptr;
