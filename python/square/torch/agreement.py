@@ -31,6 +31,9 @@ SETTLE_SECONDS = 10.0
 # An error that a rank finds in the store may be of a meeting that is over. The rank believes it where the
 # rank that failed does not come again within this time.
 GRACE_SECONDS = 2.0
+# Processes of one start may begin this long after one of them has failed: an error that is older than this
+# process by more is of another start.
+START_SECONDS = 1.0
 # Errors that this process remembers, so that none is raised twice.
 _MOST_TOLD = 1024
 
@@ -331,7 +334,7 @@ class Agreement:
     def _is_old(self, failure: Entry, is_replaced: Callable[[], bool]) -> bool:
         """Whether the failure is of a meeting without this rank. Waits for GRACE_SECONDS at most."""
         meeting = self._meeting
-        if (meeting.rank, failure.arrival) in _told or failure.at < process_began():
+        if (meeting.rank, failure.arrival) in _told or failure.at < process_began() - START_SECONDS:
             return True
         if failure.at < self._came_at:
             look, meeting.look = meeting.look, lambda: None

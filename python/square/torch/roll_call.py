@@ -89,11 +89,15 @@ class RollCall:
         self._far = [rank for rank in range(len(places)) if rank not in self._near]
         self._far_nodes = [rank for rank in self._far if places[rank].is_node]
 
-    def explain(self, cause: Exception) -> str:
-        """What an error with this cause should add: who is gone, or nothing.
+    def explain(self, cause: Exception, *, is_absence: bool = False) -> str:
+        """What an error with this cause should add: the ranks that are gone, or nothing.
+
+        `is_absence`: ranks have not come, whatever the cause is.
 
         Blocks for PATIENCE_SECONDS and a question to the controller at the most.
         """
+        if not is_absence and not isinstance(cause, LOSSES):
+            return ""
         with ROLL_CALLS.lock:
             return ROLL_CALLS.explain(self, cause)
 

@@ -218,11 +218,8 @@ class Member:
 
         `is_absence`: ranks have not come where nothing breaks for it; the error names those that are gone.
         """
-        more = ""
-        is_loss = isinstance(cause, LOSSES)
-        self.has_failed = self.has_failed or is_loss
-        if (is_loss or is_absence) and self.roll_call is not None:
-            more = self.roll_call.explain(cause)
+        self.has_failed = self.has_failed or isinstance(cause, LOSSES)
+        more = self.roll_call.explain(cause, is_absence=is_absence) if self.roll_call is not None else ""
         error = backend_error(operation, self.name, self.rank, cause, more)
         note_started(error)
         return error

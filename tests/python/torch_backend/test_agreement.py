@@ -85,13 +85,26 @@ def test_an_error_of_an_earlier_process_is_nobodys(monkeypatch: pytest.MonkeyPat
         failing = Visit(rank, [0, 1, 2], 60, MortalStore(store, float("inf")), fails=True)
         failing.begin(0)
         assert error_of(failing) == "no such option"
-    began = time.time()
+    began = time.time() + square.torch.agreement.START_SECONDS
     monkeypatch.setattr(square.torch.agreement, "process_began", lambda: began)
     visits = [come(store, 2, LIMIT_SECONDS)]
     time.sleep(square.torch.agreement.GRACE_SECONDS + 0.5)
     visits += [come(store, rank, LIMIT_SECONDS) for rank in (0, 1)]
     results = [visit.outcome.result(LIMIT_SECONDS) for visit in visits]
     assert results == [results[0]] * 3
+
+
+def test_an_error_from_just_before_a_process_began_is_of_the_same_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ranks are started one after another, and the first may fail at once."""
+    store = PlainStore()
+    failing = Visit(0, [0, 1, 2], 60, MortalStore(store, float("inf")), fails=True)
+    failing.begin(0)
+    assert error_of(failing) == "no such option"
+    began = time.time() + 0.1
+    monkeypatch.setattr(square.torch.agreement, "process_began", lambda: began)
+    assert "rank 0: no such option" in error_of(come(store, 2, 60))
 
 
 def test_an_error_from_before_a_rank_came_is_its_own_where_nobody_comes_again() -> None:
