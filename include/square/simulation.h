@@ -25,7 +25,7 @@ struct LinkConditions {
   double omission = 0.0;
   // Nothing passes: the connection breaks with what is under way, and nobody answers who dials.
   bool is_cut = false;
-  // The same, and its head's host refuses who dials.
+  // The same, and its head's host refuses connections.
   bool is_refused = false;
   // Nothing passes for a while, and nothing breaks: what is under way waits, and nobody answers who dials.
   bool is_stalled = false;

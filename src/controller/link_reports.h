@@ -55,8 +55,8 @@ class LinkReports {
   // When fade() is due; `latest` at the latest.
   [[nodiscard]] TimePoint next_end(TimePoint latest) const;
 
-  // Tells the state what is broken, who is silent, and which nodes are not to relay, `unreachable` among
-  // them. Returns whether that asks for another plan.
+  // Tells the state which links are broken, which nodes are silent, and which nodes are not to relay,
+  // `unreachable` among them. Returns whether that asks for another plan.
   bool absorb(PlanningState& state, const std::set<std::string>& unreachable = {}) const;
   // A plan of the state is published; `is_whole`: it avoids nothing. Returns whether it avoids a link that
   // the one before did not.

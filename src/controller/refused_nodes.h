@@ -46,7 +46,7 @@ class RefusedNodes {
   // Those that are gone, with their addresses.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> find_gone(const Members& members,
                                                                            TimePoint now);
-  // Who is to look for whom: those that were not asked before.
+  // Pairs of a node to ask, once, and the node that it is to look for.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> take_questions(const Members& members,
                                                                                 TimePoint now);
   // When find_gone() is due; `latest` at the latest.
@@ -57,7 +57,7 @@ class RefusedNodes {
  private:
   struct Refusal {
     TimePoint since{};
-    bool is_heard = false;  // by who reports it
+    bool is_heard = false;  // by the reporter
   };
   struct Refused {
     std::map<std::string, Refusal> reporters{};  // by name; kOwn for this process
