@@ -141,8 +141,8 @@ class DataPlane {
   // Calls `report` on the strand with what is wrong with this node's links: now if there is anything, and
   // whenever that changes. Plans had better avoid these links and relays. Broken links are dialled on, and
   // taken back when they have been well for a while; lossy relays are taken back after a while.
-  // `has_controller`, on the strand: whether a controller hears of it, which says who is gone. Where none
-  // does, a neighbour whose host refuses connections for 3 s is gone.
+  // `has_controller`, on the strand: whether a controller gets the report and judges which nodes are gone.
+  // Without one, a neighbour whose host refuses connections for 3 s is gone.
   void report_broken_links(std::function<void(LinkTroubles troubles)> report,
                            std::function<bool()> has_controller = {});
   // The controller asks whether that node is there: it is dialled, and heard() or a report says what came of

@@ -55,8 +55,8 @@ struct PlanningState {
   // Its ids are of the topology as it is now. INVALID_ARGUMENT for an unknown name or link.
   Status set_policy(const PolicySpec& wanted);
   [[nodiscard]] Scenario scenario() const;
-  // Of those away, silent or unfit: who is no member of any group, and has no part in any plan; and who is,
-  // and only does not relay for others, under policies that know such nodes.
+  // Nodes that are away, silent or unfit and members of no group, which have no part in any plan; and those
+  // that are members, and only do not relay for others, under policies that know such nodes.
   [[nodiscard]] std::set<std::string> left_out() const;
   [[nodiscard]] std::set<std::string> no_relays() const;
   // There is something that is planned around where that can be.

@@ -72,7 +72,7 @@ class OpenOperations {
   // Whether they may call it now. Errors: RESOURCE_EXHAUSTED with what there is too much of.
   [[nodiscard]] Status check_room(const OperationKey& key, const InstalledCollective& collective,
                                   std::size_t bytes) const;
-  // The first member has called it; all members here do on so many bytes.
+  // The first member has called it; `bytes` are those of all members here together.
   void on_call(const OperationKey& key, const InstalledCollective& collective, double fastest_link_bps,
                std::size_t bytes) {
     quotas_.add(key, collective.planned().tenant, bytes);

@@ -9,7 +9,7 @@ from square.doctor.rules import words
 
 
 def loses_blocks(overlay: Overlay) -> Iterator[Finding]:
-    """A relay is told once, whoever has seen it."""
+    """A relay is named once, however many nodes report it."""
     seen: dict[str, list[tuple[str, LossyRelay]]] = defaultdict(list)
     for node, report in overlay.reports():
         for lossy in report.lossy:
