@@ -10,6 +10,7 @@
 
 #include "square/block_sight.h"
 #include "square/controller.h"
+#include "square/finished_operations.h"
 #include "square/group.h"
 #include "square/identity.h"
 #include "square/link_report.h"
@@ -65,8 +66,11 @@ struct ControllerEvents {
   std::function<void(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed)> on_plan;
   // Second phase; with `moves`, operations that run are to move to the plan at once.
   std::function<void(Epoch epoch, bool moves)> on_activate;
-  // A node has left, `in_order`, or neither the controller nor any node has heard of it for a lease.
-  std::function<void(const std::string& peer, const std::string& reason, bool in_order)> on_gone;
+  // A node has left, and says what it has `finished`, or neither the controller nor any node has heard of it
+  // for a lease.
+  std::function<void(const std::string& peer, const std::string& reason,
+                     std::optional<FinishedOperations> finished)>
+      on_gone;
   // Others cannot reach that node: it is to be dialled, so that the controller hears whether it is there.
   std::function<void(const std::string& peer)> on_look;
   // The identity holds what the controller has revoked: links of these peers are to end.
@@ -97,9 +101,10 @@ class ControllerClient {
                                                            ControllerEvents events);
   ~ControllerClient();
 
-  // Says goodbye and ends the connection; registrations under way and later ones fail with CANCELLED, and the
-  // events have run for the last time. Blocks for about a quarter of a second at most. Idempotent.
-  void stop();
+  // Says goodbye, and what the node has finished, and ends the connection; registrations under way and later
+  // ones fail with CANCELLED, and the events have run for the last time. Blocks for about a quarter of a
+  // second at most. Idempotent.
+  void stop(const FinishedOperations& finished = {});
 
   // The address of the controller that this node follows: another one where it brings a successor, and the
   // first is gone.

@@ -19,6 +19,7 @@
 #include "square/call_progress.h"
 #include "square/clock.h"
 #include "square/executor.h"
+#include "square/finished_operations.h"
 #include "square/group_call.h"
 #include "square/ids.h"
 #include "square/link_report.h"
@@ -130,12 +131,15 @@ class DataPlane {
   // that it was a member of end as by set_gone().
   void set_address(std::string peer, std::string address, std::uint64_t incarnation = 0);
 
-  // Its process is no more, says who ought to know: operations that it is a member of end with UNAVAILABLE
-  // and its name. Not believed while this node has a link with it that is up, but once the last is lost.
-  // `in_order`: it has left by itself, which ends what it had begun first (see stop()): what it has done its
-  // part of can still come to its end without it, and has kLeaveGrace for that.
-  void set_gone(std::string peer, std::string reason, bool in_order = false);
-  static constexpr Duration kLeaveGrace = std::chrono::seconds(2);
+  // The controller says that the node's process is no more: operations that it is a member of end with
+  // UNAVAILABLE and its name. Not believed while this node has a link with it that is up, but once the last
+  // is lost. `finished` of a node that has left in order, after stop(): operations that it had finished come
+  // to their end without it.
+  void set_gone(std::string peer, std::string reason,
+                std::optional<FinishedOperations> finished = std::nullopt);
+  // Calls `report` on the strand with what the members here have finished in collectives that a live plan
+  // has.
+  void finished(std::function<void(FinishedOperations)> report);
   // The nodes that this one has a link with that is up, as of now.
   [[nodiscard]] std::vector<std::string> heard() const;
   // Calls `report` on the strand with what is wrong with this node's links: now if there is anything, and

@@ -37,8 +37,9 @@ ControllerEvents events_for(DataPlane& node) {
     node.install_plan(std::move(plan), std::move(installed));
   };
   events.on_activate = [&node](Epoch epoch, bool moves) { node.activate_plan(epoch, moves); };
-  events.on_gone = [&node](const std::string& peer, const std::string& reason, bool in_order) {
-    node.set_gone(peer, reason, in_order);
+  events.on_gone = [&node](const std::string& peer, const std::string& reason,
+                           std::optional<FinishedOperations> finished) {
+    node.set_gone(peer, reason, std::move(finished));
   };
   events.on_look = [&node](const std::string& peer) { node.look_for(peer); };
   events.heard = [&node] { return node.heard(); };
@@ -266,11 +267,13 @@ void Node::stop() {
   if (parts_->executor.is_on_strand()) return parts_->node->stop([] {});
   const std::lock_guard lock(parts_->stop_mutex);
   if (std::exchange(parts_->has_ended, true)) return;
-  const auto drained = std::make_shared<std::promise<void>>();
-  auto is_drained = drained->get_future();
-  parts_->node->stop([drained] { drained->set_value(); });
-  is_drained.wait_for(2 * DataPlane::kDrainTime);
-  if (parts_->controller) parts_->controller->stop();
+  const auto drained = std::make_shared<std::promise<FinishedOperations>>();
+  auto finished = drained->get_future();
+  parts_->node->stop([drained, node = parts_->node.get()] {
+    node->finished([drained](FinishedOperations all) { drained->set_value(std::move(all)); });
+  });
+  const bool is_drained = finished.wait_for(2 * DataPlane::kDrainTime) == std::future_status::ready;
+  if (parts_->controller) parts_->controller->stop(is_drained ? finished.get() : FinishedOperations());
   if (parts_->lone_controller) parts_->lone_controller->stop();
   if (parts_->examiner) parts_->examiner->stop();
   parts_->transport->stop();

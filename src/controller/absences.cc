@@ -23,6 +23,7 @@ std::set<std::string> avoided_in(const PlanningState& state, const std::set<std:
 
 void Absences::note_line(const std::string& node, bool has_plan) {
   fading_.erase(node);
+  departed_.erase(node);
   if (!has_plan) away_.erase(node);
 }
 
@@ -34,6 +35,7 @@ bool Absences::note_away(const std::string& node) {
 void Absences::forget(const std::string& node) {
   fading_.erase(node);
   away_.erase(node);
+  departed_.erase(node);
 }
 
 bool Absences::fade(TimePoint now) {
@@ -52,9 +54,10 @@ Absences::TimePoint Absences::next_end(TimePoint latest) const {
 }
 
 bool Absences::absorb(PlanningState& state, const Nodes& gone) const {
-  if (state.away == away_) return false;
+  if (state.away == away_ && state.departed == departed_) return false;
   const Nodes before = avoided_in(state, gone);
   state.away = away_;
+  state.departed = departed_;
   const Nodes now = avoided_in(state, gone);
   if (now == before) return false;
   log(LogLevel::kInfo, "controller", "plans without nodes that are away: {}",

@@ -29,6 +29,8 @@ class Absences {
   bool note_installed(const std::string& node) { return away_.erase(node) > 0; }
   // Returns whether that is news.
   bool note_away(const std::string& node);
+  // It has left in order: its groups go on with what it has done its part of. Call note_away(), too.
+  void note_left(const std::string& node) { departed_.insert(node); }
   // It is no node any more.
   void forget(const std::string& node);
   // Those that were lost for long are away now. Returns whether there are any.
@@ -46,6 +48,7 @@ class Absences {
  private:
   std::map<std::string, TimePoint> fading_;  // until when they may come back as if nothing had been
   Nodes away_;
+  Nodes departed_;
   Nodes avoided_;  // by the plan that was published last
 };
 

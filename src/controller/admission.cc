@@ -100,7 +100,10 @@ class Bisection {
     if (state.topology.node_count() == 0) return {};
     auto made = make_(state.scenario());
     const bool is_whole = !made.is_ok() && state.avoids();
-    if (is_whole) made = make_(state.whole_scenario());
+    // A broken link may carry something yet; a node that has left passes nothing on.
+    const bool has_both = !state.departed.empty() && !state.broken.empty();
+    if (is_whole && has_both) made = make_(state.scenario_over_broken_links());
+    if (is_whole && !made.is_ok()) made = make_(state.whole_scenario());
     if (!made.is_ok()) return made.status();
     admission_.is_whole = is_whole;
     admission_.next = std::move(*made);
@@ -148,8 +151,8 @@ std::set<std::string> PlanningState::no_relays() const {
   std::set<std::string> nodes;
   if (policy.name != kPolicyThatAvoids) return nodes;
   for (const std::string& node : missing()) {
-    if (topology.find_node(node) && registry.uses(node) && registry.has_group_without(node))
-      nodes.insert(node);
+    const bool may_relay = registry.has_group_without(node) || departed.contains(node);
+    if (topology.find_node(node) && registry.uses(node) && may_relay) nodes.insert(node);
   }
   return nodes;
 }
@@ -175,7 +178,14 @@ std::set<LinkName> PlanningState::avoided_links() const {
 
 Scenario PlanningState::scenario() const {
   const std::set<LinkName> links = avoided_links();
-  Scenario scenario = scenario_over(links.empty() ? overlay() : without_links(overlay(), links));
+  return without_relays(scenario_over(links.empty() ? overlay() : without_links(overlay(), links)));
+}
+
+Scenario PlanningState::scenario_over_broken_links() const {
+  return without_relays(scenario_over(overlay()));
+}
+
+Scenario PlanningState::without_relays(Scenario scenario) const {
   std::vector<NodeId>& avoided = scenario.policy.avoid_nodes;
   for (const std::string& node : no_relays()) {
     const NodeId id = *topology.find_node(node);

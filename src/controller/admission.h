@@ -43,6 +43,8 @@ struct PlanningState {
   MeasuredCapacities measured = {};
   // Nodes that have been there and are not.
   std::set<std::string> away = {};
+  // Of these the ones that left in order: their groups go on with what they have done their part of.
+  std::set<std::string> departed = {};
   // Nodes that are connected, and that their neighbours do not hear: as if they were away.
   std::set<std::string> silent = {};
   // Nodes that are connected and are not to relay for others: they lose blocks, or others cannot reach them.
@@ -65,13 +67,15 @@ struct PlanningState {
   }
   // Of the broken links those that collectives can do without.
   [[nodiscard]] std::set<LinkName> avoided_links() const;
-  // As scenario(), but with all nodes and links: for want of another way.
+  // As scenario(), but with broken links, or with all nodes and links: for want of another way.
+  [[nodiscard]] Scenario scenario_over_broken_links() const;
   [[nodiscard]] Scenario whole_scenario() const { return scenario_over(topology); }
 
  private:
   [[nodiscard]] std::set<std::string> missing() const;
   [[nodiscard]] Topology overlay() const;
   [[nodiscard]] Scenario scenario_over(Topology overlay) const;
+  [[nodiscard]] Scenario without_relays(Scenario scenario) const;
 };
 
 using Demand = std::variant<GroupSpec, PolicySpec, Topology>;

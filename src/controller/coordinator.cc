@@ -54,6 +54,17 @@ bool must_wait_for_nodes(const GroupSpec& group, const Members& members, const T
   });
 }
 
+// In an open overlay a node that is gone has no links: no plan can have a new group of which it is a member.
+void refuse_absent(Requests& requests, const GroupRegistry& registry, const Members& members,
+                   Deferred& deferred) {
+  const auto check = [&](const Demand& demand) -> Status {
+    const GroupSpec* const group = std::get_if<GroupSpec>(&demand);
+    if (group == nullptr || registry.groups().contains(group->name)) return {};
+    return members.check_present(group->nodes).with_context(fmt::format("group \"{}\"", group->name));
+  };
+  requests.refuse(check, deferred);
+}
+
 std::shared_ptr<const v1::ControllerEvent> heard_event(const v1::Closed& part) {
   auto heard = std::make_shared<v1::ControllerEvent>();
   *heard->mutable_closed() = part;
@@ -203,7 +214,8 @@ void Coordinator::broken_links(const std::string& node, const NodeLine* line, co
   const v1::BrokenLinks known = known_of(report, members_, state_.topology);
   const Urgency urgency = links_.note(node, known, members_, now);
   if (refused_.note(node, known, members_, now)) agenda_.note();
-  for (const std::string& peer : absent_of(report, members_, state_.topology)) note_away(peer);
+  for (const std::string& peer : absent_of(report, members_, state_.topology))
+    if (absences_.note_away(peer)) agenda_.note();
   agenda_.note(links_.note_heard(node, now) ? Urgency::kAtOnce : urgency);
   surroundings_.wake();  // somebody may have to say something by then
 }
@@ -243,11 +255,12 @@ void Coordinator::lost(const std::string& node, const NodeLine* line) {
   surroundings_.wake();
 }
 
-void Coordinator::goodbye(const std::string& node, const NodeLine* line) {
+void Coordinator::goodbye(const std::string& node, const NodeLine* line, const v1::Goodbye& goodbye) {
   const std::lock_guard lock(mutex_);
   if (members_.hear(node, line, time()) == nullptr) return;
-  members_.leave(node, "it left", true);
+  members_.leave(node, "it left", &goodbye);
   note_departure(node);
+  if (state_.registry.uses(node)) absences_.note_left(node);
 }
 
 void Coordinator::submit(Demand demand, Reply reply) {
@@ -310,18 +323,12 @@ bool Coordinator::is_stopping() const {
 }
 
 void Coordinator::note_departure(const std::string& node) {
-  // Also of who was away before: groups may end by it.
-  agenda_.note();
+  agenda_.note();  // also of a node that was away before: groups may end by it
   (void)links_.forget(node);
   refused_.forget(node);
-  if (!open_) return note_away(node);
-  // While a group names it, it is in the topology, and relays nothing.
-  state_.registry.uses(node) ? note_away(node) : absences_.forget(node);
-  open_->leave(node);
-}
-
-void Coordinator::note_away(const std::string& node) {
-  if (absences_.note_away(node)) agenda_.note();
+  // While a group names it, it is in the topology of an open overlay, and relays nothing.
+  !open_ || state_.registry.uses(node) ? (void)absences_.note_away(node) : absences_.forget(node);
+  if (open_) open_->leave(node);
 }
 
 std::optional<TimePoint> Coordinator::step() {
@@ -347,9 +354,8 @@ std::optional<TimePoint> Coordinator::step() {
 }
 
 TimePoint Coordinator::next_wake() const {
-  TimePoint next = members_.next_end(time() + kLongestSleep);
-  next =
-      links_.next_end(absences_.next_end(refused_.next_end(members_, time(), publication_.next_end(next))));
+  TimePoint next = publication_.next_end(members_.next_end(time() + kLongestSleep));
+  next = links_.next_end(absences_.next_end(refused_.next_end(members_, time(), next)));
   if (agenda_.is_urgent()) return std::min(next, members_.return_end(time()).value_or(next));
   if (retry_) next = std::min(next, *retry_);
   if (!agenda_.has_change()) next = measurements_.next_end(next);
@@ -374,7 +380,8 @@ void Coordinator::expire(Deferred& deferred) {
 
 void Coordinator::settle(Deferred& deferred) {
   const Settlement settlement = publication_.settle(time(), deferred);
-  for (const std::string& late : settlement.late) note_away(late);
+  for (const std::string& late : settlement.late)
+    if (absences_.note_away(late)) agenda_.note();
   requests_.note(settlement);
   if (settlement.activated) surroundings_.wake();
   const auto awaited = [this](Epoch epoch) { return publication_.awaited(epoch); };
@@ -387,12 +394,16 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   agenda_.clear();
   bool replan = std::exchange(retry_, std::nullopt).has_value();
   replan = std::exchange(has_news_, false) || replan;
+  // Groups without collectives need no plan, but only with one do nodes keep what the next controller asks
+  // for.
+  replan = (!has_plan() && !state_.registry.is_empty()) || replan;
   const TimePoint now = time();
   closed_.absorb(state_.registry, members_.presence(), now);
   replan = absorb_membership() || closed_.is_due(now) || replan;
   replan = planner_.take_plan_again() || replan;
   surroundings_.watch(regroupings_.settle(state_.registry, members_, requests_, now, deferred));
   replan = measurements_.absorb(state_.topology, state_.measured, now) || replan;
+  if (open_) refuse_absent(requests_, state_.registry, members_, deferred);
   const std::vector<const Demand*> demands = requests_.take_batch(now, [this](const GroupSpec& group) {
     return must_wait_for_nodes(group, members_, open_ ? &state_.topology : nullptr);
   });

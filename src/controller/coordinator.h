@@ -78,7 +78,7 @@ class Coordinator {
   void lacking(const std::string& node, const NodeLine* line, Epoch epoch);
   void closed(const std::string& node, const NodeLine* line, const v1::Closed& part);
   void lost(const std::string& node, const NodeLine* line);
-  void goodbye(const std::string& node, const NodeLine* line);
+  void goodbye(const std::string& node, const NodeLine* line, const v1::Goodbye& goodbye);
 
   // Calls `reply` once: when the demand's plan is active, on the connected nodes that have a part in it at
   // least, or with the error.
@@ -120,7 +120,6 @@ class Coordinator {
 
   Status admit_member(const v1::Hello& hello);
   void note_departure(const std::string& node);
-  void note_away(const std::string& node);
   // Who left an open overlay: without links.
   [[nodiscard]] bool is_gone(const std::string& node) const { return open_ && open_->is_gone(node); }
   [[nodiscard]] Absences::Nodes gone() const { return open_ ? open_->gone() : Absences::Nodes(); }

@@ -65,7 +65,8 @@ Status check_spec(const GroupSpec& spec, const Topology& topology) {
   }
   for (const std::string& node : spec.nodes) {
     if (!topology.find_node(node))
-      return invalid_argument(fmt::format("the topology has no node \"{}\"", node));
+      return invalid_argument(
+          fmt::format("node \"{}\" has not joined, and the topology does not have it", node));
   }
   for (const GroupCollective& collective : spec.collectives) {
     SQUARE_RETURN_IF_ERROR(check_collective(collective, spec.nodes.size()));

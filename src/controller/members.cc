@@ -32,11 +32,15 @@ std::shared_ptr<const v1::ControllerEvent> address_of(const std::string& peer, c
 }
 
 std::shared_ptr<const v1::ControllerEvent> gone(const std::string& node, const std::string& reason,
-                                                bool in_order) {
+                                                const v1::Goodbye* goodbye) {
   auto event = std::make_shared<v1::ControllerEvent>();
-  event->mutable_gone()->set_peer(node);
-  event->mutable_gone()->set_reason(reason);
-  event->mutable_gone()->set_in_order(in_order);
+  v1::Gone& gone = *event->mutable_gone();
+  gone.set_peer(node);
+  gone.set_reason(reason);
+  gone.set_in_order(goodbye != nullptr);
+  if (goodbye == nullptr) return event;
+  const int count = std::min(goodbye->finished_size(), kMaxFinishedCollectives);
+  gone.mutable_finished()->Assign(goodbye->finished().begin(), goodbye->finished().begin() + count);
   return event;
 }
 
@@ -207,16 +211,24 @@ bool Members::lose(const std::string& node, const NodeLine* line, TimePoint now)
   return true;
 }
 
-void Members::leave(const std::string& node, const std::string& reason, bool in_order) {
+void Members::leave(const std::string& node, const std::string& reason, const v1::Goodbye* goodbye) {
   log(LogLevel::kInfo, {.component = "controller", .node = node}, "node {} left", node);
   departures_.push_back({node, ++events_});
   members_.erase(node);
-  const auto event = gone(node, reason, in_order);
+  const auto event = gone(node, reason, goodbye);
   gone_.emplace_back(node, event);
   if (gone_.size() > kMaxRememberedDepartures) gone_.pop_front();
   for (const auto& [name, member] : members_) {
     if (member.line && !is_planted(Bug::kGoneUntold)) member.line->send(event);
   }
+}
+
+Status Members::check_present(const std::vector<std::string>& nodes) const {
+  for (const auto& [name, event] : gone_) {
+    if (contains(name) || std::ranges::find(nodes, name) == nodes.end()) continue;
+    return failed_precondition(fmt::format("node \"{}\" is gone: {}", name, event->gone().reason()));
+  }
+  return {};
 }
 
 std::string Members::last_address(const std::string& node) const {

@@ -117,8 +117,10 @@ class Members {
   void hear_of(const std::string& node, TimePoint now);
   // Its line broke: it may come back until the lease is over. False when another line has taken its place.
   bool lose(const std::string& node, const NodeLine* line, TimePoint now);
-  // The others are told why, and whether by itself, `in_order`. Precondition: it is there.
-  void leave(const std::string& node, const std::string& reason, bool in_order = false);
+  // The others are told why, and the goodbye of one that leaves in order. Precondition: it is there.
+  void leave(const std::string& node, const std::string& reason, const v1::Goodbye* goodbye = nullptr);
+  // FAILED_PRECONDITION naming one of the nodes that is gone, and why.
+  [[nodiscard]] Status check_present(const std::vector<std::string>& nodes) const;
   // Nobody listens at the address any more: whose it was leaves, if its line is broken, and lives no more, if
   // it has left because nobody heard of it. Whether that is news.
   bool leave_refused(const std::string& node, const std::string& address);

@@ -143,6 +143,24 @@ v1::BrokenLinks to_message(const LinkTroubles& troubles, TimePoint now) {
   return message;
 }
 
+v1::Goodbye to_message(const FinishedOperations& finished) {
+  v1::Goodbye message;
+  for (const auto& [collective, count] : finished) {
+    if (message.finished_size() == kMaxFinishedCollectives) break;
+    message.add_finished()->set_collective(collective.value());
+    message.mutable_finished()->rbegin()->set_count(count);
+  }
+  return message;
+}
+
+std::optional<FinishedOperations> from_message(const v1::Gone& message) {
+  if (!message.in_order()) return std::nullopt;
+  FinishedOperations finished;
+  for (const v1::FinishedOperations& one : message.finished())
+    finished.emplace(CollectiveId(one.collective()), one.count());
+  return finished;
+}
+
 v1::Revoked to_message(const std::vector<Revocation>& revoked) {
   v1::Revoked message;
   for (const Revocation& one : revoked) {

@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "square/block_sight.h"
 #include "square/clock.h"
+#include "square/finished_operations.h"
 #include "square/group.h"
 #include "square/identity.h"
 #include "square/link_report.h"
@@ -19,7 +21,7 @@
 namespace square::controller {
 
 // Counts changes of the messages between nodes and controller that older ends do not understand.
-inline constexpr std::uint32_t kControlProtocolVersion = 10;
+inline constexpr std::uint32_t kControlProtocolVersion = 11;
 
 // Who dials, where a controller that stands by may want to know.
 inline constexpr const char* kNodeKey = "square-node-bin";
@@ -32,6 +34,8 @@ inline constexpr int kMaxRequestBytes = 32 << 20;
 inline constexpr std::size_t kPlanEnvelopeBytes = std::size_t{16} << 10U;
 // Errors travel in trailers, which gRPC limits to 8 KiB after percent-encoding.
 inline constexpr std::size_t kMaxErrorBytes = 2048;
+// Collectives that a node which leaves speaks of, and that the others hear of.
+inline constexpr int kMaxFinishedCollectives = 16'384;
 // What a node says of itself and of its use.
 inline constexpr int kHeartbeatsPerLease = 4;
 // Also where leases are long: heartbeats say what is used.
@@ -53,6 +57,11 @@ RegroupRequest from_message(const v1::RegroupRequest& message);
 v1::MeasuredLink to_message(const LinkReport& report, TimePoint now);
 
 v1::BrokenLinks to_message(const LinkTroubles& troubles, TimePoint now);
+
+// Of those beyond kMaxFinishedCollectives nothing is said.
+v1::Goodbye to_message(const FinishedOperations& finished);
+// What was finished by a node that left in order; nothing of another.
+std::optional<FinishedOperations> from_message(const v1::Gone& message);
 
 v1::Revoked to_message(const std::vector<Revocation>& revoked);
 // Names that are none are left out.

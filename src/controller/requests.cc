@@ -27,6 +27,14 @@ Status Requests::add(Demand demand, Reply& reply, TimePoint now) {
   return {};
 }
 
+void Requests::refuse(const std::function<Status(const Demand&)>& check, Deferred& deferred) {
+  std::erase_if(pending_, [&](const RequestPtr& request) {
+    const Status refused = check(request->demand);
+    if (!refused.is_ok()) answer(request, refused, deferred);
+    return !refused.is_ok();
+  });
+}
+
 std::vector<const Demand*> Requests::take_batch(TimePoint now,
                                                 const std::function<bool(const GroupSpec&)>& must_wait) {
   std::vector<RequestPtr> waiting;

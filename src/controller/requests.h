@@ -40,6 +40,8 @@ class Requests {
   // Errors: RESOURCE_EXHAUSTED for more than kMaxPendingRequests; then `reply` is left as it was.
   Status add(Demand demand, Reply& reply, TimePoint now);
 
+  // Answers what is pending and does not pass the check with the check's error.
+  void refuse(const std::function<Status(const Demand&)>& check, Deferred& deferred);
   // Makes a batch of what is pending, but for groups that must wait and have not waited long enough.
   // The demands stay where they are until judge().
   std::vector<const Demand*> take_batch(TimePoint now,

@@ -19,6 +19,7 @@
 
 #include "node/audit/auditor.h"
 #include "node/landing/landing.h"
+#include "node/links/departures.h"
 #include "node/links/heard_peers.h"
 #include "node/links/lossy_relays.h"
 #include "node/links/measured_links.h"
@@ -42,6 +43,7 @@ struct NodeContext {
   TrafficMeter traffic{options.name};
   LandingTable landing{};
   HeardPeers heard{};
+  Departures departures{};
   MeasuredLinks measured{};
   Auditor auditor{clock, executor};
   LossyRelays lossy{options.name, clock, executor};

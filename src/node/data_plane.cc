@@ -32,9 +32,14 @@ void DataPlane::set_address(std::string peer, std::string address, std::uint64_t
                              Dispatcher& dispatcher) { dispatcher.set_address(peer, address, incarnation); });
 }
 
-void DataPlane::set_gone(std::string peer, std::string reason, bool in_order) {
-  dispatcher_->on_strand([peer = std::move(peer), reason = std::move(reason),
-                          in_order](Dispatcher& dispatcher) { dispatcher.set_gone(peer, reason, in_order); });
+void DataPlane::set_gone(std::string peer, std::string reason, std::optional<FinishedOperations> finished) {
+  dispatcher_->on_strand([peer = std::move(peer), reason = std::move(reason), finished = std::move(finished)](
+                             Dispatcher& dispatcher) { dispatcher.set_gone(peer, reason, finished); });
+}
+
+void DataPlane::finished(std::function<void(FinishedOperations)> report) {
+  dispatcher_->on_strand(
+      [report = std::move(report)](const Dispatcher& dispatcher) { report(dispatcher.finished()); });
 }
 
 std::vector<LinkReport> DataPlane::take_measured() { return dispatcher_->take_measured(); }

@@ -202,7 +202,7 @@ bool DataPlane::Dispatcher::begin(const MemberOperation& call) {
   if (!agreement_.on_call(key, call)) return refuse(*groups_.look(call.collective).failure);
   operations_.on_call(key, *plan, plans_.active()->fastest_link_bps(), bytes);
   operation->post(call, plan);
-  const Status there = neighbours_.lost().check_members(*plan);
+  const Status there = node_.departures.check(*plan, key.operation);
   if (!there.is_ok()) operation->fail(there, true);
   fail_without_left(*operation);
   return true;

@@ -39,9 +39,11 @@ class DataPlane::Dispatcher final : public TransportHandler,
   // What DataPlane does, on the strand.
   void stop(std::function<void()> stopped);
   void set_address(const std::string& peer, const std::string& address, std::uint64_t incarnation);
-  void set_gone(const std::string& peer, const std::string& reason, bool in_order) {
-    neighbours_.set_gone(peer, reason, in_order ? kLeaveGrace : Duration::zero());
+  void set_gone(const std::string& peer, const std::string& reason,
+                const std::optional<FinishedOperations>& finished) {
+    neighbours_.set_gone(peer, reason, finished);
   }
+  [[nodiscard]] FinishedOperations finished() const { return groups_.finished(); }
   void report_broken_links(BrokenLinks::Report report, BrokenLinks::HasController has_controller) {
     neighbours_.broken().set_report(std::move(report), std::move(has_controller));
   }
@@ -101,7 +103,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
   void open(const CollectivePointer& collective) override;
   void close(const CollectivePointer& collective) override;
   void open_plan(const PlanPointer& plan) override {
-    neighbours_.set_paces(*plan);
+    neighbours_.install(*plan);
     operations_.set_quotas(plan->plan());
   }
   void move_up(const PlanPointer& plan, bool may_stay) override { operations_.migrate(*plan, may_stay); }

@@ -136,7 +136,7 @@ class Calls:
         A timeout of None or not above 0 is the group's. Raises DistBackendError.
         """
         fork.check()
-        self._refuse_if_closed(operation)
+        self.refuse_if_closed(operation)
         seconds = self.seconds(timeout)
         try:
             parts = traced(operation, lambda: begin(self.communicator, seconds))
@@ -299,7 +299,8 @@ class Calls:
         with self._lock:
             self._works.extend(waiting)  # to the end: one that waits for long must not hide the others
 
-    def _refuse_if_closed(self, operation: str) -> None:
+    def refuse_if_closed(self, operation: str) -> None:
+        """Raises DistBackendError once the group was left, or goes on in another one."""
         why = self._closed_because
         if self._goes_on and not why:
             why = "it goes on in another one, but has not yet; call shrink() again"

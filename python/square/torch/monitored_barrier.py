@@ -1,21 +1,34 @@
 """A barrier that names who did not come. It goes through the store, so a missing rank breaks no group."""
 
 import time
+from collections.abc import Callable
 
 from square.torch.rendezvous import Rendezvous
 
 
-def meet(meeting: Rendezvous, number: int, seconds: float, wait_all_ranks: bool) -> None:
+def meet(
+    meeting: Rendezvous, number: int, seconds: float, wait_all_ranks: bool, check: Callable[[], None]
+) -> None:
     """The group's `number`th such barrier. Rank 0 decides, and the others hear from it.
 
-    Raises RuntimeError naming the first missing rank, or all of them with `wait_all_ranks`.
+    Raises RuntimeError naming the first missing rank, or all of them with `wait_all_ranks`, and what `check`
+    raises once the group cannot be used any more.
     """
     key = f"monitored/{number}"
     deadline = time.monotonic() + seconds
+
+    def arrives(key: str, deadline: float) -> bool:
+        def is_there() -> bool:
+            check()
+            return meeting.has(key)
+
+        return meeting.poll(is_there, deadline)
+
+    check()
     if meeting.rank > 0:
         meeting.count(f"{key}/{meeting.rank}", 1)
         # Rank 0 may give the last one its whole time.
-        if not _arrives(meeting, f"{key}/verdict", deadline + seconds):
+        if not arrives(f"{key}/verdict", deadline + seconds):
             raise RuntimeError(f"rank 0 has not answered in {2 * seconds:g} s")
         try:
             meeting.get(f"{key}/why")
@@ -27,7 +40,7 @@ def meet(meeting: Rendezvous, number: int, seconds: float, wait_all_ranks: bool)
         return
     missing: list[int] = []
     for rank in range(1, meeting.size):
-        if not _arrives(meeting, f"{key}/{rank}", deadline):
+        if not arrives(f"{key}/{rank}", deadline):
             missing.append(rank)
             if not wait_all_ranks:
                 break
@@ -43,11 +56,12 @@ def meet(meeting: Rendezvous, number: int, seconds: float, wait_all_ranks: bool)
         )
         meeting.fail(f"{key}/why", error)
     else:
+        # All have heard the verdict before.
+        past = f"monitored/{number - 1}"
+        meeting.remove(
+            [f"{past}/why", f"{past}/verdict", *(f"{past}/{rank}" for rank in range(1, meeting.size))]
+        )
         meeting.put(f"{key}/why", "all came")
     meeting.count(f"{key}/verdict", 1)
     if error is not None:
         raise error
-
-
-def _arrives(meeting: Rendezvous, key: str, deadline: float) -> bool:
-    return meeting.poll(lambda: meeting.has(key), deadline)

@@ -5,6 +5,7 @@ torch has two generations of names for some calls; the older ones are aliases at
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -215,11 +216,13 @@ class ProcessGroup(distributed.ProcessGroup):
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """Rank 0 names who did not come; see monitored_barrier.meet()."""
-        seconds = (self._calls.timeout if timeout is None else timeout).total_seconds()
+        calls = self._calls
+        seconds = (calls.timeout if timeout is None else timeout).total_seconds()
         try:
-            monitored_barrier.meet(self._calls.meeting, self._calls.next_barrier(), seconds, wait_all_ranks)
+            check = partial(calls.refuse_if_closed, "monitored_barrier")
+            monitored_barrier.meet(calls.meeting, calls.next_barrier(), seconds, wait_all_ranks, check)
         except RuntimeError as error:
-            raise self._calls.error("monitored_barrier", error, is_absence=True) from error
+            raise calls.error("monitored_barrier", error, is_absence=True) from error
 
     # Many at once.
 

@@ -61,6 +61,7 @@ class Rendezvous:
         self._root = f"square/{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         # Of the meeting. 0 in a store that is this group's alone.
         self.number = 0
+        self._can_remove = True
         # Called by waits every LOOK_SECONDS. Raises where they are in vain.
         self.look: Callable[[], None] = lambda: None
 
@@ -92,6 +93,18 @@ class Rendezvous:
     def count(self, key: str, amount: int) -> int:
         """Adds to a counter and returns it; does not wait."""
         return self.add(self._of_meeting(key), amount)
+
+    def remove(self, keys: list[str]) -> None:
+        """Deletes keys that nobody asks for any more, where the store can; they need not exist."""
+        if not self._can_remove:
+            return
+        try:
+            for key in keys:
+                self._store.delete_key(f"{self._root}/{self._of_meeting(key)}")
+        except NotImplementedError:
+            self._can_remove = False
+        except RuntimeError:  # it fails where it is asked for something
+            pass
 
     def fail(self, key: str, error: Exception) -> None:
         """Puts why there is no such value; get() raises it on every rank that asks."""

@@ -162,7 +162,7 @@ Status AttachCall::receive() {
     case Event::kSights: host_->suspicions.note(node_, incoming_.sights()); break;
     case Event::kGoodbye:
       said_goodbye_ = true;
-      host_->coordinator.goodbye(node_, this);
+      host_->coordinator.goodbye(node_, this, incoming_.goodbye());
       break;
     case Event::EVENT_NOT_SET: break;  // of a later release
   }

@@ -111,9 +111,9 @@ ClientLine::ClientLine(ControllerClientOptions options, std::vector<std::string>
       reader_([this] { read_loop(); }),
       writer_([this] { write_loop(); }) {}
 
-ClientLine::~ClientLine() { stop(); }
+ClientLine::~ClientLine() { stop({}); }
 
-void ClientLine::stop() {
+void ClientLine::stop(const FinishedOperations& finished) {
   ConnectionPtr connection;
   {
     std::unique_lock lock(mutex_);
@@ -121,7 +121,7 @@ void ClientLine::stop() {
     changed_.notify_all();
     if (welcomed_) {
       v1::NodeEvent goodbye;
-      goodbye.mutable_goodbye();
+      *goodbye.mutable_goodbye() = to_message(finished);
       outbox_->push(std::move(goodbye), connections_);
       changed_.wait_for(lock, kGoodbyeWait, [this] { return connection_ == nullptr; });
     }
@@ -330,7 +330,7 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
       candidates_.forget(event.gone().peer());
       recollection_.forget_address(event.gone().peer());
       if (events_.on_gone)
-        events_.on_gone(event.gone().peer(), event.gone().reason(), event.gone().in_order());
+        events_.on_gone(event.gone().peer(), event.gone().reason(), from_message(event.gone()));
       break;
     case Event::kClosed: {
       const std::lock_guard lock(mutex_);

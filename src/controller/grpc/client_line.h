@@ -70,8 +70,8 @@ class ClientLine {
   void report_broken_links(LinkTroubles troubles);
   [[nodiscard]] bool is_connected() const;
   void report_sights(const std::vector<BlockSight>& sights);
-  // Says goodbye and ends the threads. Idempotent.
-  void stop();
+  // Says goodbye, and what the node has finished, and ends the threads. Idempotent.
+  void stop(const FinishedOperations& finished);
 
  private:
   struct Connection;

@@ -124,9 +124,9 @@ class ControllerClient::Core {
             },
             recollection_) {}
 
-  ~Core() { stop(); }
+  ~Core() { stop({}); }
 
-  void stop() {
+  void stop(const FinishedOperations& finished) {
     const std::lock_guard one(stop_mutex_);
     {
       const std::lock_guard lock(mutex_);
@@ -134,7 +134,7 @@ class ControllerClient::Core {
       for (grpc::ClientContext* call : calls_) call->TryCancel();
       changed_.notify_all();
     }
-    line_.stop();
+    line_.stop(finished);
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return callers_ == 0; });
   }
@@ -431,7 +431,7 @@ Result<std::unique_ptr<ControllerClient>> ControllerClient::connect(ControllerCl
 ControllerClient::ControllerClient(std::unique_ptr<Core> core) : core_(std::move(core)) {}
 ControllerClient::~ControllerClient() = default;
 
-void ControllerClient::stop() { core_->stop(); }
+void ControllerClient::stop(const FinishedOperations& finished) { core_->stop(finished); }
 
 std::string ControllerClient::controller() const { return core_->controller(); }
 

@@ -69,15 +69,28 @@ void Failures::take(const Arrival& arrival) {
 }
 
 void Failures::on_neighbour_gone(const std::string& peer) {
+  const Departures& departures = parts_.node.departures;
+  if (departures.left_in_order(peer)) return on_neighbour_left();
   std::map<SessionId, Status> ended;
   for (const auto& [id, collective] : parts_.plans.sessions()) {
     if (collective->streams_of(id).empty()) continue;
     const PlanSession& session = *collective->session(id);
     const auto is_gone = [&](NodeId member) { return collective->name_of(member) == peer; };
     if (std::ranges::none_of(session.members, is_gone)) continue;
-    ended.emplace(id, parts_.neighbours.lost().check_members(*collective, session));
+    ended.emplace(id, departures.check(*collective, session, kEveryOperation));
   }
   for (const auto& [session, cause] : ended) end_session(session, cause);
+}
+
+// What it had finished comes to its end without it. Every member hears of it, and ends the rest itself.
+void Failures::on_neighbour_left() {
+  const auto running = parts_.operations.all();
+  for (const auto& [key, operation] : running) {
+    for (const auto& plan : parts_.plans.ways_of(key.collective)) {
+      const Status there = parts_.node.departures.check(*plan, key.operation);
+      there.is_ok() ? operation->hurry() : operation->fail(there, true);
+    }
+  }
 }
 
 void Failures::on_neighbour_replaced(const std::string& peer) {

@@ -49,6 +49,7 @@ class Failures {
 
  private:
   void end_session(SessionId session, const Status& cause);
+  void on_neighbour_left();
 
   const Parts parts_;
   Aborts aborts_;

@@ -156,9 +156,9 @@ bool FrameHandler::refuses(const OperationKey& key) {
 }
 
 Status FrameHandler::check_members(const Arrival& arrival) const {
-  const LostLinks& lost = parts_.neighbours.lost();
-  if (arrival.stream->is_member || !lost.has_gone()) return Status::ok();
-  return lost.check_members(*arrival.plan, *arrival.stream->session);
+  const Departures& departures = parts_.node.departures;
+  if (arrival.stream->is_member || departures.is_empty()) return Status::ok();
+  return departures.check(*arrival.plan, *arrival.stream->session, arrival.header().operation);
 }
 
 Frame FrameHandler::abort_of(const Arrival& arrival, const Status& cause) {

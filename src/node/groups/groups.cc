@@ -49,6 +49,14 @@ Status lost_count(const std::string& node) {
       "node \"{}\" was restarted and has lost count of the group's operations; make a new group", node));
 }
 
+FinishedOperations Groups::finished() const {
+  FinishedOperations finished;
+  for (const auto& [id, collective] : collectives_) {
+    if (collective.all_finished_below > 0) finished.emplace(id, collective.all_finished_below);
+  }
+  return finished;
+}
+
 const Collective& Groups::look(CollectiveId collective) const {
   static const Collective kNone;
   const auto found = collectives_.find(collective);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "node/operations/operation_key.h"
+#include "square/finished_operations.h"
 #include "square/group_call.h"
 #include "square/ids.h"
 #include "square/plan.h"
@@ -57,6 +58,8 @@ class Groups {
   // Made when it is first heard of. Only for those that a live plan knows, or that have members: others
   // would never be forgotten.
   Collective& operator[](CollectiveId collective) { return collectives_[collective]; }
+  // Of those of which the members here have finished an operation.
+  [[nodiscard]] FinishedOperations finished() const;
   // An empty one for those not heard of.
   [[nodiscard]] const Collective& look(CollectiveId collective) const;
   [[nodiscard]] bool knows(CollectiveId collective) const { return collectives_.contains(collective); }

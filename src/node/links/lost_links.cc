@@ -4,9 +4,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-#include "base/planted.h"
-
 namespace square {
 namespace {
 
@@ -32,27 +29,6 @@ std::string LostLinks::describe(const InstalledCollective& collective, TimePoint
                         is_tail ? peer : node_, to_seconds(now - loss.since), loss.reason);
   }
   return text;
-}
-
-void LostLinks::note_gone(const std::string& peer, const std::string& reason) {
-  gone_[peer] = unavailable(fmt::format("node \"{}\" is gone: {}", peer, reason));
-}
-
-Status LostLinks::check_members(const InstalledCollective& collective, const PlanSession& session) const {
-  if (is_planted(Bug::kRelayDeathAborts) && !gone_.empty()) return gone_.begin()->second;
-  for (const NodeId member : session.members) {
-    const auto gone = gone_.find(collective.name_of(member));
-    if (gone != gone_.end()) return gone->second;
-  }
-  return Status::ok();
-}
-
-Status LostLinks::check_members(const InstalledCollective& collective) const {
-  if (gone_.empty()) return Status::ok();
-  for (const PlanSession& session : collective.sessions()) {
-    SQUARE_RETURN_IF_ERROR(check_members(collective, session));
-  }
-  return Status::ok();
 }
 
 }  // namespace square

@@ -1,4 +1,4 @@
-// Links that were up and are down, and neighbours that are gone.
+// Links that were up and are down.
 #pragma once
 
 #include <map>
@@ -7,7 +7,6 @@
 
 #include "node/plan/installed_collective.h"
 #include "square/clock.h"
-#include "square/status.h"
 #include "square/transport.h"
 
 namespace square {
@@ -32,15 +31,6 @@ class LostLinks {
   // where there is none.
   [[nodiscard]] std::string describe(const InstalledCollective& collective, TimePoint now) const;
 
-  void note_gone(const std::string& peer, const std::string& reason);
-  // Something came from it, or it has a new address.
-  void forget_gone(const std::string& peer) { gone_.erase(peer); }
-  [[nodiscard]] bool has_gone() const { return !gone_.empty(); }
-  [[nodiscard]] bool is_gone(const std::string& peer) const { return gone_.contains(peer); }
-  // UNAVAILABLE with the name of a member of the session, or of one of the collective's, that is gone.
-  [[nodiscard]] Status check_members(const InstalledCollective& collective, const PlanSession& session) const;
-  [[nodiscard]] Status check_members(const InstalledCollective& collective) const;
-
  private:
   struct Loss {
     TimePoint since;
@@ -49,7 +39,6 @@ class LostLinks {
 
   std::string node_;
   std::map<std::pair<LinkEnd, std::string>, Loss> lost_;
-  std::map<std::string, Status, std::less<>> gone_;  // and why
 };
 
 }  // namespace square

@@ -61,11 +61,12 @@ Neighbours::Neighbours(std::shared_ptr<NodeContext> node, Host& host)
       node_(*shared_node_),
       host_(host),
       flush_(node_.executor, [this](const StreamKey& key) { host_.fill_sources(key); }),
+      departed_(node_, outgoing_, [this](const std::string& peer) { host_.on_neighbour_gone(peer); }),
       lost_(node_.options.name),
       broken_(node_, [this](const std::string& peer) { return may_avoid(peer); }),
       refusals_(node_, broken_,
                 {[this](const std::string& peer) { return is_up(peer); },
-                 [this](const std::string& peer) { return lost_.is_gone(peer) || farewells_.contains(peer); },
+                 [this](const std::string& peer) { return node_.departures.is_said_to_be_gone(peer); },
                  [this](const std::string& peer, const std::string& reason) { set_gone(peer, reason); }}),
       prober_(node_.clock, node_.executor, node_.options.incarnation, [this](const std::string& peer) {
         const auto found = outgoing_.find(peer);
@@ -115,7 +116,7 @@ void Neighbours::open_stream(const std::shared_ptr<const InstalledCollective>& c
   }
 }
 
-void Neighbours::set_paces(const InstalledPlan& plan) {
+void Neighbours::install(const InstalledPlan& plan) {
   const bool is_paced = node_.options.paced;
   egress_.set_rate(is_paced ? plan.egress_bps() : kUnlimited, node_.clock.now());
   // A link that the plan goes around is as fast as it was.
@@ -126,6 +127,7 @@ void Neighbours::set_paces(const InstalledPlan& plan) {
   for (const auto& [peer, link] : outgoing_) set(*link, plan.pace_bps(peer).value_or(link->pace_bps()));
   for (const auto& [peer, link] : incoming_) set(*link, plan.pace_from_bps(peer));
   for (auto& [link, connection] : connections_) choose_channels(link, connection);
+  departed_.set_plan(plan.shared_plan());
 }
 
 void Neighbours::close(const InstalledCollective& collective) {
@@ -144,8 +146,7 @@ void Neighbours::set_address(const std::string& peer, const std::string& address
   }
   if (std::exchange(addresses_[peer], address) != address) broken_.forget(peer);
   refusals_.forget(peer);
-  lost_.forget_gone(peer);
-  farewells_.forget(peer);
+  departed_.forget(peer);
   if (outgoing_.contains(peer)) dial(peer);
 }
 
@@ -186,8 +187,7 @@ void Neighbours::choose_channels(LinkHandle link, Connection& connection) {
 
 void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& peer) {
   const bool was_lost = lost_.forget(end, peer);
-  lost_.forget_gone(peer);
-  farewells_.forget(peer);
+  departed_.forget(peer);
   if (end == LinkEnd::kTail) refusals_.forget(peer);
   refusals_.end_seeking(peer);
   node_.heard.add(peer);
@@ -238,14 +238,14 @@ bool Neighbours::is_needed(const std::string& peer) const {
   if (outgoing != outgoing_.end() && outgoing->second->has_streams()) return true;
   const auto incoming = incoming_.find(peer);
   return incoming != incoming_.end() && incoming->second->has_streams() && !incoming->second->is_up() &&
-         !lost_.is_gone(peer);
+         !node_.departures.is_gone(peer);
 }
 
 // A plan leads to it, and nobody says that its process is no more.
 bool Neighbours::may_avoid(const std::string& peer) const {
   const auto outgoing = outgoing_.find(peer);
-  return outgoing != outgoing_.end() && outgoing->second->has_streams() && !lost_.is_gone(peer) &&
-         !farewells_.contains(peer);
+  return outgoing != outgoing_.end() && outgoing->second->has_streams() &&
+         !node_.departures.is_said_to_be_gone(peer);
 }
 
 void Neighbours::head_down(IncomingLink& link, const Status& reason) {
@@ -288,32 +288,31 @@ void Neighbours::tell_lost(LinkEnd end, const std::string& peer, const Status& r
 }
 
 void Neighbours::look_for(const std::string& peer) {
-  if (node_.is_stopping || is_up(peer) || lost_.is_gone(peer) || !addresses_.contains(peer)) return;
+  if (node_.is_stopping || is_up(peer) || node_.departures.is_gone(peer) || !addresses_.contains(peer))
+    return;
   refusals_.seek(peer);
   outgoing_to(peer);
   dial(peer);
 }
 
 void Neighbours::check_told_gone(const std::string& peer) {
-  if (is_up(peer)) return;
-  if (const auto reason = farewells_.take(peer, node_.clock.now())) set_gone(peer, *reason);
+  if (node_.departures.is_announced(peer) && !is_up(peer)) take_for_gone(peer);
 }
 
-void Neighbours::set_gone(const std::string& peer, const std::string& reason, Duration grace) {
-  const TimePoint now = node_.clock.now();
-  if (lost_.is_gone(peer) || node_.is_stopping || farewells_.has_grace(peer, now)) return;
-  if (grace == Duration::zero() && !is_up(peer)) return take_for_gone(peer, reason);
-  farewells_.note(peer, reason, now + grace);
+void Neighbours::set_gone(const std::string& peer, const std::string& reason,
+                          std::optional<FinishedOperations> finished) {
+  if (node_.departures.is_gone(peer) || node_.is_stopping) return;
+  node_.departures.announce(peer, reason, std::move(finished));
+  if (!is_up(peer)) return take_for_gone(peer);
   if (is_suspected(peer)) close_links(peer);
-  if (grace > Duration::zero())
-    node_.executor.post_at(now + grace, life_.bind([this, peer] { check_told_gone(peer); }));
 }
 
 void Neighbours::take_for_gone(const std::string& peer, const std::string& reason) {
-  lost_.note_gone(peer, reason);
+  node_.departures.confirm(peer, reason);
   broken_.forget(peer);
   refusals_.end_seeking(peer);
   note_heard(peer);  // what was to be remembered until then
+  if (node_.departures.left_in_order(peer)) departed_.begin(peer);
   host_.on_neighbour_gone(peer);
 }
 
@@ -369,7 +368,7 @@ void Neighbours::on_suspicion(LinkHandle link, bool is_suspected) {
   is_suspected ? broken_.note_bad(peer, kSuspectGrace) : broken_.note_well(peer);
   node_.heard.set_suspected(peer, is_suspected);
   connection->outgoing->set_suspected(is_suspected);
-  if (is_suspected && farewells_.contains(peer)) close_links(peer);
+  if (is_suspected && node_.departures.is_announced(peer)) close_links(peer);
 }
 
 void Neighbours::note_heard(const std::string& peer) {

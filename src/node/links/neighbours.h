@@ -13,7 +13,7 @@
 #include "node/context.h"
 #include "node/lifetime.h"
 #include "node/links/broken_links.h"
-#include "node/links/farewells.h"
+#include "node/links/departed_links.h"
 #include "node/links/flush.h"
 #include "node/links/incarnations.h"
 #include "node/links/incoming_link.h"
@@ -38,7 +38,7 @@ inline constexpr Duration kComeBackTime = std::chrono::milliseconds(500);
 // Used on the node's strand.
 class Neighbours {
  public:
-  using OutgoingLinks = std::map<std::string, std::unique_ptr<OutgoingLink>>;
+  using OutgoingLinks = DepartedLinks::Links;
 
   // What the rest of the node does about links.
   class Host {
@@ -77,12 +77,13 @@ class Neighbours {
   // Links and streams that the collective needs; those of one that goes.
   void open(const std::shared_ptr<const InstalledCollective>& collective);
   void close(const InstalledCollective& collective);
-  void set_paces(const InstalledPlan& plan);
+  void install(const InstalledPlan& plan);
   // Where the process that is there is another than before, that one is no more.
   void set_address(const std::string& peer, const std::string& address, std::uint64_t incarnation = 0);
-  // Somebody says that its process is no more. While a link of it is up here and it is not suspected that is
-  // not believed; when it is, or the last link is lost, it is, but not before `grace` is over.
-  void set_gone(const std::string& peer, const std::string& reason, Duration grace = Duration::zero());
+  // Somebody says that its process is no more; `finished` where it left in order. While a link of it is up
+  // here and it is not suspected that is not believed; when it is, or the last link is lost, it is.
+  void set_gone(const std::string& peer, const std::string& reason,
+                std::optional<FinishedOperations> finished = std::nullopt);
 
   // What the transport says.
   void on_link_up(LinkHandle link, LinkEnd end, const std::string& peer);
@@ -124,7 +125,8 @@ class Neighbours {
   void head_down(IncomingLink& link, const Status& reason);
   void tell_lost(LinkEnd end, const std::string& peer, const Status& reason);
   void check_told_gone(const std::string& peer);
-  void take_for_gone(const std::string& peer, const std::string& reason);
+  // As it was announced, where it was.
+  void take_for_gone(const std::string& peer, const std::string& reason = "");
   [[nodiscard]] bool is_suspected(const std::string& peer) const;
   void close_links(const std::string& peer);
   [[nodiscard]] bool is_needed(const std::string& peer) const;
@@ -142,12 +144,12 @@ class Neighbours {
   std::map<std::string, Dial> dials_;
   std::map<LinkHandle, Connection> connections_;
   OutgoingLinks outgoing_;
+  DepartedLinks departed_;
   std::map<std::string, std::unique_ptr<IncomingLink>> incoming_;
   LostLinks lost_;
   BrokenLinks broken_;
   Refusals refusals_;
   Prober prober_;
-  Farewells farewells_;  // while they are heard here, or their grace lasts
   // Suspected when the link to it was lost, and not heard since.
   std::set<std::string> unheard_;
   Lifetime life_;

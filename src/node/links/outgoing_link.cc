@@ -213,11 +213,19 @@ void OutgoingLink::on_down() {
   bytes_in_transport_ = 0;
   urgent_.clear();
   asking_.clear();
+  drop_queues();
+}
+
+void OutgoingLink::drop_queues() {
   for (const auto& [key, stream] : streams_) {
     stream->on_down();
     // What was under way may have another way.
     if (stream->starts_here()) flush_.mark_room(key);
   }
+}
+
+void OutgoingLink::set_departed(bool has_departed) {
+  if (!std::exchange(has_departed_, has_departed) && has_departed) drop_queues();
 }
 
 void OutgoingLink::on_sent() {

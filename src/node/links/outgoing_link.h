@@ -36,6 +36,9 @@ class OutgoingLink final : public Flush::Link {
   // It is silent: sources use it no more until it speaks.
   [[nodiscard]] bool is_suspected() const { return is_suspected_; }
   void set_suspected(bool is_suspected);
+  // The peer left in order, and nothing leads through it: what is put in line is dropped.
+  [[nodiscard]] bool has_departed() const { return has_departed_; }
+  void set_departed(bool has_departed);
   [[nodiscard]] bool has_streams() const { return !streams_.empty(); }
   [[nodiscard]] std::optional<LinkHandle> handle() const { return handle_; }
   void set_pace(double rate_bps);
@@ -89,6 +92,7 @@ class OutgoingLink final : public Flush::Link {
   void transmit(OutgoingStream& stream, TimePoint now);
   void hand_over(Frame frame, std::shared_ptr<void> guard);
   void update_head(const OutgoingStream& stream, TimePoint now);
+  void drop_queues();
   void set_backlogged(bool backlogged, TimePoint now);
   void charge_other(double bits);
   void wait_until(TimePoint when);
@@ -114,6 +118,7 @@ class OutgoingLink final : public Flush::Link {
   std::size_t bytes_in_transport_ = 0;
   std::size_t channels_ = 1;
   bool is_suspected_ = false;
+  bool has_departed_ = false;
   bool is_backlogged_ = false;  // as the pacers were told
   Executor::TimerId pace_timer_ = 0;
   Lifetime life_;

@@ -29,7 +29,7 @@ OutgoingStream::OutgoingStream(OutgoingLink& link, std::shared_ptr<const Install
       flow_(flow) {}
 
 void OutgoingStream::enqueue(Frame frame, std::shared_ptr<void> guard) {
-  if (is_closed_) return;
+  if (is_closed_ || link_.has_departed()) return;
   const bool repeats = is_probe(frame) && !queue_.empty() && is_probe(queue_.back().frame) &&
                        queue_.back().frame.header.operation == frame.header.operation;
   if (repeats) queue_.pop_back();
@@ -63,9 +63,12 @@ void OutgoingStream::drop(OperationId operation) {
   on_change();
 }
 
-bool OutgoingStream::is_usable() const { return link_.is_up() && !link_.is_suspected() && !is_closed_; }
+bool OutgoingStream::is_usable() const {
+  return !is_closed_ && (link_.has_departed() || (link_.is_up() && !link_.is_suspected()));
+}
 
 bool OutgoingStream::has_room() const {
+  if (link_.has_departed()) return is_usable();
   return is_usable() && blocks_ < kSourceQueueBlocks && sent_ + blocks_ < credit_limit_;
 }
 

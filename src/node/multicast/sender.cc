@@ -296,6 +296,9 @@ void Sender::hurry() {
 void Sender::probe() {
   fill();
   if (is_done()) return;
+  const auto last_word =
+      sending::last_word_of_departed(destinations_, *plan_, cargo_.operation, node_.departures);
+  if (last_word) return on_acknowledgement({}, *last_word);  // may destroy this
   const bool was_answered = probe_wait_ == kMinProbeWait;
   for (Stream* stream : sending::worth_asking(streams_, was_answered))
     stream->probe(frames_, node_.clock.now());

@@ -288,6 +288,21 @@ bool outlive_losses(const std::vector<Stream>& streams, TimePoint now) {
          std::ranges::any_of(streams, [](const Stream& stream) { return stream.redundancy() > 0; });
 }
 
+std::optional<Acknowledgement> last_word_of_departed(const std::vector<Destination>& destinations,
+                                                     const InstalledCollective& plan, OperationId operation,
+                                                     const Departures& departures) {
+  for (const Destination& destination : destinations) {
+    if (destination.done) continue;
+    if (!departures.has_finished(plan.name_of(destination.node), plan.id(), operation)) continue;
+    Acknowledgement word;
+    word.destination = destination.node;
+    word.first_missing = static_cast<std::uint32_t>(destination.have.size());
+    word.done = true;
+    return word;
+  }
+  return std::nullopt;
+}
+
 std::string describe_missing(const std::vector<Destination>& destinations, const InstalledCollective& plan) {
   std::string text;
   for (const Destination& d : destinations) {

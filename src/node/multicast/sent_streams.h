@@ -230,6 +230,11 @@ void close(std::vector<Stream>& streams);
 // has nothing in line: one block is no generation, and a generation does not move.
 Stream* slower_that_waits(std::vector<Stream>& streams, const Stream& faster, OperationId operation);
 
+// Of a destination that has left in order, and may have taken its last word along: it has everything.
+std::optional<Acknowledgement> last_word_of_departed(const std::vector<Destination>& destinations,
+                                                     const InstalledCollective& plan, OperationId operation,
+                                                     const Departures& departures);
+
 // Names those that do not have everything, and how much they have.
 std::string describe_missing(const std::vector<Destination>& destinations, const InstalledCollective& plan);
 

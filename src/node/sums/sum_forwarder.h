@@ -98,6 +98,7 @@ class SumForwarder final : public SumSession {
   void push_report(Stream& stream, std::uint32_t number);
   [[nodiscard]] Frame report_on(const Stream& stream, std::uint32_t number) const;
   void put_report(Stream& stream, Frame report);
+  void finish();
   void arm_ask();
   void ask();
 

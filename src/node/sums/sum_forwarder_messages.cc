@@ -15,10 +15,7 @@ Status SumForwarder::on_request(const Arrival& arrival) {
   const Result<SumRequest> request = decode_request(arrival.frame.payload);
   if (!request.is_ok()) return request.status();
   if (request->done) {
-    done_ = true;
-    ask_timer_.cancel();
-    drop_everything();
-    host_.progress();
+    finish();
     return Status::ok();
   }
   const SumAge age = age_of(arrival.header());
@@ -29,6 +26,13 @@ Status SumForwarder::on_request(const Arrival& arrival) {
   if (Stream* stream = find(arrival.key().stream)) follow(*stream, *request);
   fill_all();
   return Status::ok();
+}
+
+void SumForwarder::finish() {
+  done_ = true;
+  ask_timer_.cancel();
+  drop_everything();
+  host_.progress();
 }
 
 // It says what the sums leave out.
@@ -130,6 +134,9 @@ void SumForwarder::hurry() {
 
 void SumForwarder::ask() {
   if (is_cancelled_ || done_) return;
+  // The root has left in order, and may have taken its last word along.
+  const std::string& root = plan_->name_of(plan_->session(label_.session)->root);
+  if (node_->departures.has_finished(root, plan_->id(), label_.operation)) return finish();
   fill_all();
   if (ask_timer_.take_heard()) return arm_ask();
   for (auto& [index, stream] : streams_) report(stream, 0);

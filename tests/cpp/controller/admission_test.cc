@@ -195,6 +195,31 @@ TEST_CASE("nothing is planned through who is away, but for want of another way")
   CHECK(tried == std::vector<std::size_t>{2, 6});
 }
 
+TEST_CASE("a member that left in order relays nothing for the rest of its groups") {
+  PlanningState state = state_of({"a", "b", "c"});
+  const Demand pair = group("g");
+  FakePlanner planner;
+  state = admit(state, {&pair}, false, planner.maker()).state;
+  // A dead member ends all groups that there are: nothing is to be planned around it.
+  state.away = {"b"};
+  CHECK(state.no_relays().empty());
+  state.departed = {"b"};
+  CHECK(state.no_relays() == std::set<std::string>{"b"});
+  CHECK(state.scenario().policy.avoid_nodes == std::vector<NodeId>{*state.topology.find_node("b")});
+
+  // A broken link is used again before the node that left is.
+  state.broken = {{"a", "c"}};
+  std::vector<std::size_t> tried;
+  const PlanMaker needs_links = [&](const Scenario& scenario) -> Result<PublishedPlanPtr> {
+    tried.push_back(scenario.topology.link_count());
+    CHECK(scenario.policy.avoid_nodes.size() == 1);
+    if (scenario.topology.link_count() < 6) return failed_precondition("no path");
+    return std::make_shared<const PublishedPlan>(PublishedPlan{std::make_shared<Plan>(), nullptr});
+  };
+  CHECK(admit(state, {}, true, needs_links).is_whole);
+  CHECK(tried == std::vector<std::size_t>{5, 6});
+}
+
 TEST_CASE("a scenario's collectives keep what they demand") {
   Scenario scenario;
   scenario.topology = *full_mesh(std::vector<std::string>{"a", "b"}, {});

@@ -56,6 +56,25 @@ TEST_CASE("members: a node that comes is welcomed, and addresses go where they a
   CHECK(members.size() == 2);
 }
 
+TEST_CASE("members: the others hear what a node had finished when it left, also those that come later") {
+  Members members(kLease);
+  const auto a = join_as(members, hello_of("a", 1, "here:1"));
+  join_as(members, hello_of("b", 2, "there:2"));
+  const FinishedOperations finished{{CollectiveId(3), 7}, {CollectiveId(5), 1}};
+  const v1::Goodbye goodbye = to_message(finished);
+  members.leave("b", "it left", &goodbye);
+  CHECK(a->gone.size() == 1);
+  CHECK(from_message(a->gone.back()) == finished);
+  const auto c = join_as(members, hello_of("c", 3, "elsewhere:3"));
+  REQUIRE(c->gone.size() == 1);
+  CHECK(from_message(c->gone.back()) == finished);
+  CHECK(members.check_present({"a", "c"}).is_ok());
+  CHECK(members.check_present({"a", "b"}).message() == "node \"b\" is gone: it left");
+  // A node that dies has said nothing.
+  members.leave("c", "nobody has heard of it");
+  CHECK(from_message(a->gone.back()) == std::nullopt);
+}
+
 TEST_CASE("members: a lease is prolonged by what is heard, and its end is a departure") {
   Members members(kLease);
   const auto a = join_as(members, hello_of("a", 1, "here:1"));

@@ -30,6 +30,7 @@ struct RecordedLine final : controller::NodeLine {
       case Event::kActivate: said.push_back(fmt::format("activate {}", event->activate().epoch())); break;
       case Event::kGone:
         said.push_back(fmt::format("{} is gone: {}", event->gone().peer(), event->gone().reason()));
+        gone.push_back(event->gone());
         break;
       case Event::kClosed:
         said.push_back(fmt::format("{} {} is closed", event->closed().group(), event->closed().number()));
@@ -49,7 +50,8 @@ struct RecordedLine final : controller::NodeLine {
 
   std::vector<std::string> said;
   std::vector<v1::PlanPart> parts;  // of plans
-  Status reason;                    // of the end, if there was one
+  std::vector<v1::Gone> gone{};
+  Status reason;  // of the end, if there was one
 };
 
 using Said = std::vector<std::string>;

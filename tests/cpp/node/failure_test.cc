@@ -1,6 +1,7 @@
 // What a failure does to everybody else.
 #include <doctest/doctest.h>
 
+#include "node/links/neighbours.h"
 #include "node/sum_plans.h"
 
 using namespace square;
@@ -193,7 +194,7 @@ TEST_CASE("who the controller says is gone is, once this node does not hear it a
   CHECK(broadcast.outcomes[0]->message() == "node \"n1\" is gone: nobody has heard of it");
 }
 
-TEST_CASE("what a member that leaves has done its part of comes to its end without it") {
+TEST_CASE("what a member that leaves had finished comes to its end without it") {
   for (const bool in_order : {false, true}) {
     CAPTURE(in_order);
     Overlay overlay(2, 3);
@@ -210,7 +211,10 @@ TEST_CASE("what a member that leaves has done its part of comes to its end witho
     bool is_drained = false;
     overlay.node(1).stop([&] { is_drained = true; });
     REQUIRE(overlay.run([&] { return is_drained; }, std::chrono::milliseconds(400)));
-    for (const std::uint32_t node : {0U, 2U}) overlay.node(node).set_gone("n1", "it left", in_order);
+    std::optional<FinishedOperations> finished;
+    if (in_order) overlay.node(1).finished([&](FinishedOperations all) { finished = std::move(all); });
+    pass(overlay, Duration(0));
+    for (const std::uint32_t node : {0U, 2U}) overlay.node(node).set_gone("n1", "it left", finished);
     overlay.transport(1).stop();
     REQUIRE(overlay.run([&] { return first.outcomes[0] && first.outcomes[2]; }, std::chrono::seconds(5)));
     CHECK(first.is_right() == in_order);
@@ -219,9 +223,38 @@ TEST_CASE("what a member that leaves has done its part of comes to its end witho
     second.operation = OperationId(1);
     second.post(overlay, 0);
     second.post(overlay, 2);
-    REQUIRE(overlay.run([&] { return second.outcomes[0] && second.outcomes[2]; },
-                        DataPlane::kLeaveGrace + std::chrono::seconds(1)));
+    REQUIRE(overlay.run([&] { return second.outcomes[0] && second.outcomes[2]; }, std::chrono::seconds(1)));
     if (in_order) CHECK(second.outcomes[0]->message() == "node \"n1\" is gone: it left");
+  }
+}
+
+TEST_CASE(
+    "a member may call later what another one had finished when it left, and nobody waits for its last "
+    "word") {
+  for (const bool is_last_word_lost : {false, true}) {
+    CAPTURE(is_last_word_lost);
+    Overlay overlay(2, 3);
+    REQUIRE(overlay.publish(star_plan()));
+    overlay.set_members(CollectiveId(0), {0, 1, 2});
+    pass(overlay, std::chrono::seconds(1));
+    LinkConditions back = overlay.simulation.conditions("n1", "n0");
+    if (is_last_word_lost) back.delay = std::chrono::seconds(30);
+    overlay.simulation.set_conditions("n1", "n0", back);
+    Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(10'000));
+    broadcast.post(overlay, 0);
+    broadcast.post(overlay, 1);
+    REQUIRE(overlay.run([&] { return broadcast.outcomes[1].has_value(); }, std::chrono::seconds(2)));
+    FinishedOperations finished;
+    overlay.node(1).stop(
+        [&] { overlay.node(1).finished([&](FinishedOperations all) { finished = std::move(all); }); });
+    REQUIRE(overlay.run([&] { return !finished.empty(); }, DataPlane::kDrainTime));
+    overlay.transport(1).stop();
+    for (const std::uint32_t node : {0U, 2U}) overlay.node(node).set_gone("n1", "it left", finished);
+    pass(overlay, kLeaveGrace / 2);
+    CHECK_FALSE(broadcast.outcomes[0]);
+    broadcast.post(overlay, 2);
+    REQUIRE(overlay.run([&] { return broadcast.is_over(); }, std::chrono::seconds(2)));
+    CHECK(broadcast.is_right());
   }
 }
 

@@ -58,7 +58,7 @@ struct Node : Alone, OperationHost, LivePlans::Host, Neighbours::Host {
   void on_finished(const OperationKey& over, const Status&) override { operations.remove(over); }
   void open(const LivePlans::CollectivePointer& collective) override { neighbours.open(collective); }
   void close(const LivePlans::CollectivePointer& collective) override { neighbours.close(*collective); }
-  void open_plan(const LivePlans::PlanPointer& plan) override { neighbours.set_paces(*plan); }
+  void open_plan(const LivePlans::PlanPointer& plan) override { neighbours.install(*plan); }
   void move_up(const LivePlans::PlanPointer&, bool) override {}
   void follow(const LivePlans::PlanPointer&) override {}
   [[nodiscard]] bool runs_before(const InstalledPlan&) const override { return false; }

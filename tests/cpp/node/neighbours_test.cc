@@ -26,7 +26,7 @@ struct Listening final : Neighbours::Host {
 struct Middle : Alone {
   explicit Middle(bool paced = false) : Alone("n1", paced) {
     neighbours.open(plan);
-    neighbours.set_paces(*whole);
+    neighbours.install(*whole);
   }
   Listening host;
   Neighbours neighbours{node, host};
@@ -133,7 +133,7 @@ TEST_CASE("a link that a plan goes around keeps its pace") {
     if (has_link) builder.add_broadcast(1, {1, 2}, {{{{1, 2}}, 8e6}});
     const auto installed = test.install(builder.build());
     installed->each_not_in(nullptr, [&](const auto& collective) { neighbours.open(collective); });
-    neighbours.set_paces(*installed);
+    neighbours.install(*installed);
   };
   open(Epoch(1), true);
   CHECK(neighbours.outgoing().at("n2")->pace_bps() == 8e6);
@@ -162,13 +162,13 @@ TEST_CASE(
   CHECK(test.host.said.empty());
   test.run(kMinRedialWait);
   CHECK(test.host.said == std::vector<std::string>{"n2 gone"});
-  const Status why = test.neighbours.lost().check_members(*test.plan);
+  const Status why = test.node->departures.check(*test.plan, OperationId(0));
   CHECK(why.message() == "node \"n2\" is gone: its host has refused connections at there for 3 s");
   test.run(2 * kMinRedialWait);
   test.neighbours.on_link_down(LinkHandle(3), absent);
   CHECK(test.host.said.size() == 1);  // said once
   test.neighbours.set_address("n2", "elsewhere");
-  CHECK(test.neighbours.lost().check_members(*test.plan).is_ok());
+  CHECK(test.node->departures.check(*test.plan, OperationId(0)).is_ok());
 }
 
 TEST_CASE("who was silent when the link to it was lost is not heard before it says something") {
@@ -218,7 +218,7 @@ TEST_CASE("a process that is another than the one before says that this is gone"
   // Back at its address before this node saw that it was not there.
   test.neighbours.set_address("n2", "there", 2);
   CHECK(test.host.said == std::vector<std::string>{"n2 up", "n2 gone", "n2 replaced"});
-  CHECK_FALSE(test.neighbours.lost().is_gone("n2"));  // another is there
+  CHECK_FALSE(test.node->departures.is_gone("n2"));  // another is there
   test.neighbours.set_address("n2", "there", 2);
   CHECK(test.host.said.size() == 3);
 }

@@ -204,7 +204,7 @@ void ControllerProcess::hear(std::uint64_t connection, const v1::NodeEvent& even
     case Event::kBrokenLinks: coordinator_->broken_links(node, line.get(), event.broken_links()); break;
     case Event::kLacking: coordinator_->lacking(node, line.get(), Epoch(event.lacking().epoch())); break;
     case Event::kClosed: coordinator_->closed(node, line.get(), event.closed()); break;
-    case Event::kGoodbye: coordinator_->goodbye(node, line.get()); break;
+    case Event::kGoodbye: coordinator_->goodbye(node, line.get(), event.goodbye()); break;
     case Event::kExamined:  // nobody asks for it in the simulation, and nothing is sealed there
     case Event::kSights:
     case Event::EVENT_NOT_SET: break;

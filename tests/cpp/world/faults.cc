@@ -67,7 +67,9 @@ std::vector<std::size_t> Faults::within_reach(std::vector<std::size_t> sites) co
   return sites;
 }
 
-bool Faults::has_controller() const { return !reach_ && world_.controller().is_alive(); }
+bool Faults::has_controller() const {
+  return !reach_ && !spares_controller_ && world_.controller().is_alive();
+}
 
 void Faults::cut_line() {
   const auto [from, to] = any_line();
@@ -278,6 +280,7 @@ void Faults::kill_member_and_controller() {
 }
 
 void Faults::block_way_to_controller() {
+  if (spares_controller_) return;
   const std::size_t site = any_site();
   // Known: a controller without a store, that follows another, can learn of a group whose registration was
   // answered to one member only from that member; once its lease is over, the name is given anew.
@@ -296,7 +299,7 @@ void Faults::block_way_to_controller() {
 
 void Faults::break_line_to_controller() {
   const std::size_t site = any_site();
-  if (!world_.site(site).is_alive()) return;
+  if (spares_controller_ || !world_.site(site).is_alive()) return;
   note(fmt::format("the line of n{} to the controller breaks", site));
   world_.site(site).control().break_line();
 }

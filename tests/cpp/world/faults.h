@@ -20,6 +20,8 @@ class Faults {
 
   // Members may be killed, too: what runs ends with them.
   void let_members_die() { members_may_die_ = true; }
+  // The controller hears who leaves, and remembers it.
+  void spare_controller() { spares_controller_ = true; }
   // Only to the first so many sites, and the lines between these.
   void confine(std::size_t sites) { reach_ = sites; }
   // So many faults within the time, each taken back after a while of its own.
@@ -72,6 +74,7 @@ class Faults {
   Dice dice_;
   std::optional<std::size_t> reach_;
   bool members_may_die_ = false;
+  bool spares_controller_ = false;
   bool has_killed_ = false;
   bool has_killed_controller_ = false;
   TimePoint end_{};

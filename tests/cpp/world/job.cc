@@ -84,6 +84,7 @@ void Job::registered(std::size_t rank, const Result<GroupRegistration>& made) {
     log(LogLevel::kInfo, "job", "{} of {} at {}: does not register: {}", rank, script_.group.name,
         sites_[script_.sites[rank]]->name(), made.status().to_string());
     if (!is_excused(made.status())) complain(rank, "registers: " + made.status().to_string());
+    member.has_failed = true;
     member.phase = Phase::kClosed;
     return;
   }
@@ -133,8 +134,9 @@ void Job::post(std::size_t rank, std::size_t index) {
   call.called_at[rank] = simulation_.clock().now();
   operation.done = [this, rank, index](Status outcome) { ended(rank, index, std::move(outcome)); };
   Site& site = *sites_[script_.sites[rank]];
-  log(LogLevel::kInfo, "job", "{} of {} at {}: call {}: {} {} of {} floats", rank, script_.group.name,
-      site.name(), index, to_string(collective.op), operation.collective.value(), call.inputs[rank].size());
+  log(LogLevel::kInfo, "job", "{} of {} at {}: call {}: {} {} of {} floats{}", rank, script_.group.name,
+      site.name(), index, to_string(collective.op), operation.collective.value(), call.inputs[rank].size(),
+      is_root ? ", as its root" : "");
   site.control().note_use(operation.collective, std::max(operation.input.size(), operation.output.size()));
   site.node().post(std::move(operation));
 }
@@ -144,6 +146,8 @@ void Job::ended(std::size_t rank, std::size_t index, Status outcome) {
   Call& call = calls_[static_cast<std::size_t>(member.round)][index];
   call.ended_at[rank] = simulation_.clock().now();
   call.outcomes[rank] = outcome;
+  log(LogLevel::kInfo, "job", "{} of {}: call {} ended: {}", rank, script_.group.name, index,
+      outcome.to_string());
   const auto now = static_cast<std::uint64_t>(call.ended_at[rank].time_since_epoch().count());
   for (const std::uint64_t number :
        {std::uint64_t{rank}, std::uint64_t{index}, now, static_cast<std::uint64_t>(outcome.code())})
@@ -160,6 +164,7 @@ void Job::ended(std::size_t rank, std::size_t index, Status outcome) {
   if (outcome.code() == StatusCode::kDeadlineExceeded && !dead.empty())
     complain(rank, fmt::format("call {} waited for {}, long dead: {}", index, dead, outcome.message()));
   // Like a program that gives its group up.
+  member.has_failed = true;
   member.round = script_.rounds - 1;
   later(rank, Duration(0), [this, rank] { close(rank); });
 }
@@ -178,6 +183,7 @@ void Job::close(std::size_t rank) {
   site.control().close_group(script_.group.name, member.made.number);
   if (++member.round < script_.rounds) return begin(rank);
   member.phase = Phase::kClosed;
+  if (on_closed) on_closed();
 }
 
 void Job::note_death(std::size_t site) {
@@ -251,6 +257,14 @@ bool Job::is_over() const {
   return std::ranges::all_of(members_, [](const Member& member) {
     return member.phase == Phase::kClosed || member.phase == Phase::kDead;
   });
+}
+
+bool Job::has_ended_well_at(std::size_t site) const {
+  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
+    const Member& member = members_[rank];
+    if (script_.sites[rank] == site && (member.phase != Phase::kClosed || member.has_failed)) return false;
+  }
+  return true;
 }
 
 Complaints Job::complaints() const {

@@ -48,6 +48,8 @@ class Job {
   void start();
   // Every member has closed the group, or its process is no more.
   [[nodiscard]] bool is_over() const;
+  // Its members at the site, if there are any, have done all their calls and closed the group.
+  [[nodiscard]] bool has_ended_well_at(std::size_t site) const;
   // The process of a member is no more.
   void note_death(std::size_t site);
   // Every member has its number, or has had it.
@@ -61,6 +63,8 @@ class Job {
   [[nodiscard]] const Script& script() const { return script_; }
   // Every number that was given to it.
   std::function<void(const GroupSpec&, const GroupRegistration&)> on_registered;
+  // A member has closed the group for the last time.
+  std::function<void()> on_closed;
   // Of all outcomes, with their times.
   [[nodiscard]] std::uint64_t digest() const;
 
@@ -73,6 +77,7 @@ class Job {
     GroupRegistration made;
     std::string label;
     bool has_registered = false;
+    bool has_failed = false;
     TimePoint asked_at{};
     TimePoint answered_at{};
     int late_registrations = 0;

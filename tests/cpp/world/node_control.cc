@@ -165,7 +165,8 @@ void NodeControl::hear(const v1::ControllerEvent& event) {
       return look_at_registrations();
     case Event::kGone:
       recollection_.forget_address(event.gone().peer());
-      return events_.on_gone(event.gone().peer(), event.gone().reason(), event.gone().in_order());
+      return events_.on_gone(event.gone().peer(), event.gone().reason(),
+                             controller::from_message(event.gone()));
     case Event::kClosed:
       closing_.erase({event.closed().group(), event.closed().number()});
       return look_at_registrations();
@@ -224,9 +225,9 @@ void NodeControl::beat(std::uint64_t connection) {
   later(heartbeat_, [this, connection] { beat(connection); });
 }
 
-void NodeControl::leave() {
+void NodeControl::leave(const FinishedOperations& finished) {
   v1::NodeEvent event;
-  event.mutable_goodbye();
+  *event.mutable_goodbye() = controller::to_message(finished);
   if (is_welcome_) say(event);
   has_left_ = true;
   connection_ = 0;

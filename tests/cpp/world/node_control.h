@@ -40,7 +40,7 @@ class NodeControl {
   // As ControllerClient::report_broken_links().
   void report_broken_links(LinkTroubles troubles);
   // Says goodbye.
-  void leave();
+  void leave(const FinishedOperations& finished);
   // Its connection breaks, and the node sees it.
   void break_line();
   // Its process ends, and its host says so.

@@ -1,6 +1,7 @@
 // A node's process in the simulation: the data plane as it is, and its line to the controller.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -35,8 +36,9 @@ class Site {
       node.install_plan(std::move(plan), std::move(installed));
     };
     events.on_activate = [&node](Epoch epoch, bool moves) { node.activate_plan(epoch, moves); };
-    events.on_gone = [&node](const std::string& peer, const std::string& reason, bool in_order) {
-      node.set_gone(peer, reason, in_order);
+    events.on_gone = [&node](const std::string& peer, const std::string& reason,
+                             std::optional<FinishedOperations> finished) {
+      node.set_gone(peer, reason, std::move(finished));
     };
     events.on_look = [&node](const std::string& peer) { node.look_for(peer); };
     events.heard = [&node] { return node.heard(); };
@@ -47,6 +49,16 @@ class Site {
     node.report_broken_links(
         [&control = *control_](LinkTroubles troubles) { control.report_broken_links(std::move(troubles)); },
         [&control = *control_] { return control.is_welcome(); });
+  }
+
+  // As a program that stops its node: it drains, and says goodbye. `left` runs then, and kills the site.
+  void leave(std::function<void()> left) {
+    node_->stop([this, left = std::move(left)] {
+      node_->finished([this, left](const FinishedOperations& finished) {
+        control_->leave(finished);
+        left();
+      });
+    });
   }
 
   // As SIGKILL does; `silently` as when its host is cut from power.

@@ -31,7 +31,8 @@ World::World(std::uint64_t seed)
       simulation_(seed),
       executor_(simulation_.make_executor("the world")),
       network_(simulation_),
-      faults_(*this, seed ^ 0x9e3779b97f4a7c15U) {
+      faults_(*this, seed ^ 0x9e3779b97f4a7c15U),
+      members_leave_(Dice(seed ^ 0xd1b54a32d192ed03U).one_in(4)) {
   const std::size_t count = 3 + dice_.below(4);
   ControllerProcess::Settings settings;
   settings.has_store = dice_.one_in(2);
@@ -95,6 +96,7 @@ void World::draw_lines() {
 void World::draw_jobs() {
   const bool is_mortal = dice_.one_in(3);
   if (is_mortal) faults_.let_members_die();
+  if (members_leave_) faults_.spare_controller();
   std::vector<std::size_t> troubled(troubled_);
   std::iota(troubled.begin(), troubled.end(), 0U);
   std::vector<std::size_t> calm(size() - troubled_);
@@ -120,6 +122,7 @@ void World::draw_jobs() {
     jobs_.back()->on_registered = [this](const GroupSpec& group, const GroupRegistration& made) {
       note_numbers(group, made);
     };
+    jobs_.back()->on_closed = [this] { let_members_leave(); };
   }
 }
 
@@ -145,6 +148,18 @@ void World::kill(std::size_t index, bool silently) {
   }
   site(index).kill(silently);
   for (const auto& job : jobs_) job->note_death(index);
+}
+
+// At once, as a script that is over, while others may still finish.
+void World::let_members_leave() {
+  if (!members_leave_) return;
+  for (const std::size_t index : members()) {
+    const auto is_over = [&](const auto& job) { return job->has_ended_well_at(index); };
+    if (index >= troubled_ || !std::ranges::all_of(jobs_, is_over)) continue;
+    if (!leavers_.insert(index).second) continue;
+    site(index).leave(
+        [this, index] { executor_->post_at(now(), [this, index] { site(index).kill(true); }); });
+  }
 }
 
 void World::restart(std::size_t index) {
@@ -248,9 +263,10 @@ Verdict World::run() {
 // Another group comes and goes: as quickly as ever, and of what was closed before nothing is left, anywhere.
 // Of the last plan but one nodes know something until the next.
 void World::sweep() {
+  members_leave_ = false;
   std::vector<std::size_t> live;
   for (std::size_t i = 0; i < size(); ++i) {
-    if (sites_[i]->is_alive()) live.push_back(i);
+    if (sites_[i]->is_alive() && !leavers_.contains(i)) live.push_back(i);
   }
   // The last two: calm where there is such an island.
   if (live.size() < 2 || !are_linked(live[live.size() - 2], live.back())) return;

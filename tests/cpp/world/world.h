@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,6 +65,7 @@ class World {
   }
   [[nodiscard]] double least_rate(CollectiveId collective, TimePoint begin, TimePoint end) const;
   void note_plan(const Plan& plan);
+  void let_members_leave();
   void note_numbers(const GroupSpec& group, const GroupRegistration& made);
   void sweep();
   void check_memory();
@@ -78,6 +80,8 @@ class World {
   std::vector<std::unique_ptr<Site>> sites_;
   std::vector<std::unique_ptr<Job>> jobs_;
   Faults faults_;
+  bool members_leave_;                                // in order, when their jobs are over
+  std::set<std::size_t> leavers_;                     // have begun to leave
   std::map<std::uint32_t, std::string> collectives_;  // what a number was given to
   std::map<std::uint64_t, std::string> groups_;
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t>
