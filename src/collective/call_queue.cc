@@ -82,7 +82,7 @@ void CallQueue::add_call(std::uint64_t order, std::vector<QueuedOperation> opera
   if (operations.empty()) return;
   open_calls_.emplace(order, operations.size());
   const auto deadline = wait_until_deadline(operations.front().operation);
-  calls_.push_back({order, std::move(operations), deadline});
+  calls_.push_back({.order = order, .operations = std::move(operations), .deadline = deadline});
   release_calls();
 }
 
@@ -100,14 +100,21 @@ void CallQueue::add_step(QueuedOperation operation) {
   make_ready(std::move(operation), deadline, {});
 }
 
-void CallQueue::begin_composite(std::uint64_t order) {
+bool CallQueue::begin_composite(std::uint64_t order, std::function<void()> due) {
   const std::lock_guard lock(mutex_);
   open_calls_.emplace(order, 1);
+  calls_.push_back({.order = order, .operations = {}, .due = std::move(due)});
+  release_calls();
+  const bool is_due = calls_.empty();
+  if (is_due) due_.pop_back();  // the caller knows
+  return is_due;
 }
 
 void CallQueue::end_composite(std::uint64_t order) {
   {
     const std::lock_guard lock(mutex_);
+    const auto waiting = std::ranges::lower_bound(calls_, order, {}, &Call::order);
+    if (waiting != calls_.end() && waiting->order == order) calls_.erase(waiting);
     forget_call(order);
   }
   post_ready();
@@ -130,7 +137,11 @@ void CallQueue::release_calls() {
     under_way_ += next.operations.size();
     for (QueuedOperation& operation : next.operations)
       make_ready(std::move(operation), next.deadline->first, {.call = next.order});
-    deadlines_.erase(next.deadline);
+    if (next.due) {
+      due_.push_back(std::move(next.due));
+    } else {
+      deadlines_.erase(next.deadline);
+    }
     calls_.pop_front();
   }
 }
@@ -151,8 +162,18 @@ void CallQueue::make_ready(QueuedOperation operation, TimePoint deadline, const 
   ready_.push_back({std::move(operation), deadline, place});
 }
 
+void CallQueue::run_due() {
+  std::vector<std::function<void()>> due;
+  {
+    const std::lock_guard lock(mutex_);
+    due.swap(due_);
+  }
+  for (const auto& run : due) run();
+}
+
 // One thread at a time, so that the host gets them in their order.
 void CallQueue::post_ready() {
+  run_due();
   for (;;) {
     std::unique_lock lock(mutex_);
     if (is_posting_ || ready_.empty()) break;
@@ -200,7 +221,10 @@ void CallQueue::over(const Place& place) {
 
 std::vector<QueuedOperation> CallQueue::take_waiting() {
   std::vector<QueuedOperation> taken;
-  for (Call& call : calls_) std::ranges::move(call.operations, std::back_inserter(taken));
+  for (Call& call : calls_) {
+    std::ranges::move(call.operations, std::back_inserter(taken));
+    if (call.due) due_.push_back(std::move(call.due));
+  }
   for (auto& [collective, messages] : messages_) {
     for (Message& message : messages.waiting) taken.push_back(std::move(message.operation));
     messages.waiting.clear();
@@ -228,6 +252,7 @@ void CallQueue::fail(const Status& cause) {
     });
   }
   for (QueuedOperation& one : waiting) finish(one, first);
+  run_due();
 }
 
 void CallQueue::drop(const Status& cause) {

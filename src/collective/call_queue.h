@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -66,8 +67,9 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   void add_step(QueuedOperation operation);
   void post_ready();
 
-  // A call whose steps come later. Calls after it wait for it as for any other.
-  void begin_composite(std::uint64_t order);
+  // A call whose steps come later. Calls after it wait for it as for any other. Whether its steps may begin
+  // now; else `due` runs, once, when they may, without any lock of the queue.
+  bool begin_composite(std::uint64_t order, std::function<void()> due);
   void end_composite(std::uint64_t order);
 
   // Ends an operation that waits or is under way, on every member.
@@ -89,7 +91,8 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   struct Call {
     std::uint64_t order = 0;
     std::vector<QueuedOperation> operations;
-    Deadlines::iterator deadline;
+    Deadlines::iterator deadline{};
+    std::function<void()> due{};  // of a composite call, which has no operations and no deadline here
   };
   struct Message {
     QueuedOperation operation;
@@ -120,6 +123,7 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   // What waits, in order.
   std::vector<QueuedOperation> take_waiting();
   // Without:
+  void run_due();
   void post(Ready ready);
   void over(const Place& place);
   void watch_deadlines();
@@ -138,6 +142,7 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   Deadlines deadlines_;                           // of what waits
   std::optional<TimePoint> watched_;              // the deadline that the host calls back at
   std::deque<Ready> ready_;
+  std::vector<std::function<void()>> due_;  // of composite calls whose steps may begin
   std::vector<std::pair<CollectiveId, OperationId>> late_cancels_;  // of what may not be at the host yet
   bool is_posting_ = false;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -60,11 +61,18 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
         return resource_exhausted(fmt::format("{}: no thread to run it: {}", operation.name, error.what()));
       }
     }
-    const GroupCalls::Numbered number = group_->number_call(operation.kind);
-    auto work =
-        std::make_shared<CompositeWork>(std::move(operation), number, begun_at, [state = weak_from_this()] {
-          if (const auto self = state.lock()) self->look_for_stopped();
+    const auto is_due = std::make_shared<std::atomic<bool>>(false);
+    const GroupCalls::Numbered number =
+        group_->number_call(operation.kind, [state = weak_from_this(), is_due] {
+          *is_due = true;
+          if (const auto self = state.lock()) self->wake();
         });
+    if (number.is_due) *is_due = true;
+    auto work = std::make_shared<CompositeWork>(std::move(operation), number, begun_at, is_due,
+                                                [state = weak_from_this()] {
+                                                  if (const auto self = state.lock())
+                                                    self->look_for_stopped();
+                                                });
     waiting_.push_back(work);
     deadlines_.insert(work->deadline());
     wake_with_lock();
@@ -172,7 +180,7 @@ class CompositeThread::State : public std::enable_shared_from_this<State> {
       {
         const std::lock_guard lock(mutex_);
         if (waiting_.empty() && stopping_) return;
-        if (!waiting_.empty()) {
+        if (!waiting_.empty() && waiting_.front()->is_due()) {
           running_ = std::move(waiting_.front());
           waiting_.pop_front();
           deadlines_.erase(deadlines_.find(running_->deadline()));

@@ -10,12 +10,13 @@
 namespace square {
 
 CompositeWork::CompositeWork(CompositeOperation operation, GroupCalls::Numbered call, TimePoint begun_at,
-                             std::function<void()> changed)
+                             std::shared_ptr<const std::atomic<bool>> is_due, std::function<void()> changed)
     : name_(std::move(operation.name)),
       call_(call),
       collective_(operation.collectives.front()),
       timeout_(std::clamp(operation.timeout, Duration(0), kLongestTimeout)),
       deadline_(begun_at + timeout_),
+      is_due_(std::move(is_due)),
       changed_(std::move(changed)),
       body_(std::make_shared<const Body>(std::move(operation.body))) {}
 

@@ -1,6 +1,7 @@
 // An operation of several steps, from its call to its outcome.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -19,10 +20,10 @@ class CompositeWork final : public Work {
  public:
   using Body = std::function<Status(CompositeRun&)>;
 
-  // `changed` runs when it was stopped: the composite thread looks at it then. Precondition: the
-  // operation has collectives.
+  // `changed` runs when it was stopped: the composite thread looks at it then. Its steps may begin once
+  // `is_due` is true. Precondition: the operation has collectives.
   CompositeWork(CompositeOperation operation, GroupCalls::Numbered call, TimePoint begun_at,
-                std::function<void()> changed);
+                std::shared_ptr<const std::atomic<bool>> is_due, std::function<void()> changed);
 
   Status wait() override { return outcome_.wait(); }
   bool wait_for(Duration timeout) override { return outcome_.wait_for(timeout); }
@@ -36,6 +37,7 @@ class CompositeWork final : public Work {
   // OK, or why it must end. A step that is under way has a better reason.
   [[nodiscard]] Status check() const;
   [[nodiscard]] TimePoint deadline() const { return deadline_; }
+  [[nodiscard]] bool is_due() const { return *is_due_; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const GroupCalls::Numbered& call() const { return call_; }
   // That tells the other members of a failure.
@@ -58,6 +60,7 @@ class CompositeWork final : public Work {
   const GroupCollective collective_;
   const Duration timeout_;
   const TimePoint deadline_;
+  const std::shared_ptr<const std::atomic<bool>> is_due_;
   const std::function<void()> changed_;
   std::shared_ptr<const Body> body_;
   mutable std::mutex mutex_;  // of what follows

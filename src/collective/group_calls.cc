@@ -226,11 +226,11 @@ Result<std::shared_ptr<Work>> GroupCalls::call(CallKind kind, std::vector<Part> 
   return work;
 }
 
-GroupCalls::Numbered GroupCalls::number_call(CallKind kind) {
+GroupCalls::Numbered GroupCalls::number_call(CallKind kind, std::function<void()> due) {
   const std::lock_guard lock(mutex_);
-  const Numbered call{{}, call_count_};
-  queue_->begin_composite(call.order);
-  return {next_number(kind), call.order};
+  const std::uint64_t order = call_count_;
+  const bool is_due = queue_->begin_composite(order, std::move(due));
+  return {next_number(kind), order, is_due};
 }
 
 Result<std::shared_ptr<Work>> GroupCalls::call_step(GroupCall number, std::vector<Part> parts,

@@ -81,12 +81,13 @@ class GroupCalls {
                                      std::vector<GroupCollective> collectives = {});
 
   // For operations of several steps (composite_thread.h). The number that all of them have; `order` counts
-  // the group's calls, and ends with end_call().
+  // the group's calls, and ends with end_call(). The steps may begin where it `is_due`, else when `due` runs.
   struct Numbered {
     GroupCall number;
     std::uint64_t order = 0;
+    bool is_due = true;
   };
-  Numbered number_call(CallKind kind);
+  Numbered number_call(CallKind kind, std::function<void()> due);
   void end_call(const Numbered& call) { queue_->end_composite(call.order); }
   // As call(), of an operation that was numbered before. Precondition: all collectives are
   // registered. Does not block. Errors: the group's first failure, for the operation began before it.

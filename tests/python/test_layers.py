@@ -48,6 +48,7 @@ PUBLIC_HEADERS = {
     "authority.h": "trust",
     "grant.h": "trust",
     "identity.h": "trust",
+    "finished_operations.h": "base",
     "link_report.h": "base",
     "log.h": "base",
     "plan.h": "base",

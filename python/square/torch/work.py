@@ -218,7 +218,7 @@ class Member:
 
         `is_absence`: ranks have not come where nothing breaks for it; the error names those that are gone.
         """
-        self.has_failed = self.has_failed or isinstance(cause, LOSSES)
+        self.has_failed = self.has_failed or is_absence or isinstance(cause, LOSSES)
         more = self.roll_call.explain(cause, is_absence=is_absence) if self.roll_call is not None else ""
         error = backend_error(operation, self.name, self.rank, cause, more)
         note_started(error)

@@ -150,7 +150,7 @@ TEST_CASE("messages wait for those of the same sender, receiver and tag alone") 
 
 TEST_CASE("a call of several steps holds those after it, and its steps do not wait") {
   QueuePlace place;
-  place.queue->begin_composite(place.order++);
+  CHECK(place.queue->begin_composite(place.order++, [] { FAIL("it was due at once"); }));
   for (int i = 0; i < 4; ++i) place.call();
   CHECK(place.host.of(0) == OperationNumbers{0, 1});
   for (int i = 0; i < 5; ++i) place.queue->add_step(place.operation(3));
@@ -158,6 +158,35 @@ TEST_CASE("a call of several steps holds those after it, and its steps do not wa
   CHECK(place.host.of(3).size() == 5);
   place.queue->end_composite(0);
   CHECK(place.host.of(0) == OperationNumbers{0, 1, 2});
+}
+
+TEST_CASE("the steps of a call wait until it is near the oldest call, or the group fails") {
+  QueuePlace place;
+  std::vector<int> due;
+  const auto begin = [&](int name) {
+    return place.queue->begin_composite(place.order++, [&due, name] { due.push_back(name); });
+  };
+  place.call();
+  place.call();
+  CHECK(begin(2));
+  CHECK_FALSE(begin(3));
+  CHECK_FALSE(begin(4));
+  CHECK_FALSE(begin(5));
+  place.call();
+  place.queue->end_composite(4);  // it was cancelled
+  place.host.end(0, 1);
+  CHECK(due.empty());
+  place.host.end(0, 0);
+  CHECK(due == std::vector<int>{3});
+  place.queue->end_composite(2);
+  CHECK(due == std::vector<int>{3, 5});
+  CHECK(place.host.of(0) == OperationNumbers{0, 1});
+  place.queue->end_composite(3);
+  CHECK(place.host.of(0) == OperationNumbers{0, 1, 2});
+  for (int name : {7, 8}) begin(name);
+  CHECK_FALSE(begin(9));
+  place.queue->fail(unavailable("a member is gone"));
+  CHECK(due.back() == 9);
 }
 
 TEST_CASE("beyond what may wait a call is refused, and may be made again") {
