@@ -53,7 +53,8 @@ Absences::TimePoint Absences::next_end(TimePoint latest) const {
   return latest;
 }
 
-bool Absences::absorb(PlanningState& state, const Nodes& gone) const {
+bool Absences::absorb(PlanningState& state, const Nodes& gone) {
+  std::erase_if(departed_, [&](const std::string& node) { return !state.registry.uses(node); });
   if (state.away == away_ && state.departed == departed_) return false;
   const Nodes before = avoided_in(state, gone);
   state.away = away_;

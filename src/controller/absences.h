@@ -40,7 +40,7 @@ class Absences {
 
   // Tells the state who is away; `gone` are those without links. Returns whether other nodes relay than
   // before.
-  bool absorb(PlanningState& state, const Nodes& gone) const;
+  bool absorb(PlanningState& state, const Nodes& gone);
   // A plan of the state is published; `is_whole`: it leads through nodes that are away. Returns whether it
   // avoids a node that the one before did not.
   bool note_published(const PlanningState& state, const Nodes& gone, bool is_whole);

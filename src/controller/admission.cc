@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/weight.h"
 #include "controller/overlay_change.h"
 #include "controller/trial.h"
 #include "square/planner.h"
@@ -66,6 +67,12 @@ class Bisection {
     try_those_adopted();
     admit_range(0, demands_.size());
     if (replan_) admission_.replan = plan(admission_.state);
+    if (is_state_in_the_way()) {
+      const auto planning = [this](const PlanningState& trial) { return plan(trial); };
+      const Status why = admission_.replan.is_ok() ? refused_ : admission_.replan;
+      admission_.replan = set_aside_unplannable(admission_.state, why, planning);
+      if (admission_.replan.is_ok()) admit_range(0, demands_.size());
+    }
     try_those_adopted();
   }
 
@@ -74,6 +81,14 @@ class Bisection {
     PlanningState& state = admission_.state;
     if (state.topology.node_count() == 0 || state.registry.untried().empty()) return;
     (void)try_adopted(state, [this](const PlanningState& trial) { return plan(trial); });
+  }
+
+  // Nothing could be planned: is it what is asked for, or what there was before?
+  [[nodiscard]] bool is_state_in_the_way() const {
+    if (admission_.next) return false;
+    if (!admission_.replan.is_ok()) return true;
+    return !refused_.is_ok() && !make_(admission_.state.scenario()).is_ok() &&
+           !make_(admission_.state.whole_scenario()).is_ok();
   }
 
   // Depth: the logarithm of the number of demands.
@@ -89,6 +104,7 @@ class Bisection {
       admission_.state = std::move(trial);
     } else if (last - first == 1) {
       admission_.verdicts[first] = {planned, {}, 0};
+      refused_ = planned;
     } else {
       const std::size_t middle = first + (last - first) / 2;
       admit_range(first, middle);
@@ -99,13 +115,16 @@ class Bisection {
   Status plan(const PlanningState& state) {
     if (state.topology.node_count() == 0) return {};
     auto made = make_(state.scenario());
-    const bool is_whole = !made.is_ok() && state.avoids();
+    bool is_whole = !made.is_ok() && state.avoids();
     // A broken link may carry something yet; a node that has left passes nothing on.
     const bool has_both = !state.departed.empty() && !state.broken.empty();
     if (is_whole && has_both) made = make_(state.scenario_over_broken_links());
-    if (is_whole && !made.is_ok()) made = make_(state.whole_scenario());
+    const bool over_broken = is_whole && made.is_ok();
+    is_whole = is_whole && !over_broken;
+    if (is_whole) made = make_(state.whole_scenario());
     if (!made.is_ok()) return made.status();
     admission_.is_whole = is_whole;
+    admission_.over_broken = over_broken;
     admission_.next = std::move(*made);
     replan_ = false;
     return {};
@@ -115,6 +134,7 @@ class Bisection {
   const std::vector<const Demand*>& demands_;
   bool replan_;
   const PlanMaker& make_;
+  Status refused_;  // why the last demand could not be planned
 };
 
 }  // namespace
@@ -201,8 +221,16 @@ Scenario PlanningState::scenario_over(Topology overlay) const {
   }
   measured.apply(scenario.topology);
   registry.fill(scenario);
+  std::map<std::string_view, double> largest;  // of each tenant
+  for (const CollectiveSpec& collective : scenario.collectives) {
+    double& weight = largest[collective.tenant];
+    weight = std::max(weight, collective.weight);
+  }
   for (CollectiveSpec& collective : scenario.collectives) {
-    if (const auto part = demand.find(collective.id); part != demand.end()) collective.weight *= part->second;
+    const auto part = demand.find(collective.id);
+    const double used = part == demand.end() ? 1.0 : part->second;
+    const double least = std::max(kLeastWeight, kLeastShare * largest[collective.tenant]);
+    collective.weight = std::max(least, used * collective.weight);
   }
   return scenario;
 }

@@ -94,6 +94,9 @@ struct Admission {
   bool is_whole = false;          // it leads over what is to be avoided, for want of another way
   std::vector<Verdict> verdicts;  // by demand
   Status replan;                  // what came of `replan` where no demand was admitted
+  bool over_broken = false;       // it avoids nodes, and leads over broken links
+
+  [[nodiscard]] bool avoids_links() const { return !is_whole && !over_broken; }
 };
 
 using PlanMaker = std::function<Result<PublishedPlanPtr>(const Scenario&)>;

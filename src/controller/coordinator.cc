@@ -54,13 +54,27 @@ bool must_wait_for_nodes(const GroupSpec& group, const Members& members, const T
   });
 }
 
+// What it says of groups that it is a member of.
+v1::Goodbye known_of(const v1::Goodbye& goodbye, const std::string& node, const GroupRegistry& registry) {
+  std::set<std::uint32_t> own;
+  for (const auto& [name, group] : registry.groups()) {
+    if (std::ranges::find(group->nodes, node) == group->nodes.end()) continue;
+    for (const RegisteredCollective& collective : group->collectives) own.insert(collective.id.value());
+  }
+  v1::Goodbye known;
+  for (const v1::FinishedOperations& one : goodbye.finished()) {
+    if (own.erase(one.collective()) > 0) *known.add_finished() = one;
+  }
+  return known;
+}
+
 // In an open overlay a node that is gone has no links: no plan can have a new group of which it is a member.
 void refuse_absent(Requests& requests, const GroupRegistry& registry, const Members& members,
                    Deferred& deferred) {
   const auto check = [&](const Demand& demand) -> Status {
     const GroupSpec* const group = std::get_if<GroupSpec>(&demand);
     if (group == nullptr || registry.groups().contains(group->name)) return {};
-    return members.check_present(group->nodes).with_context(fmt::format("group \"{}\"", group->name));
+    return members.check_present(*group).with_context(fmt::format("group \"{}\"", group->name));
   };
   requests.refuse(check, deferred);
 }
@@ -258,7 +272,7 @@ void Coordinator::lost(const std::string& node, const NodeLine* line) {
 void Coordinator::goodbye(const std::string& node, const NodeLine* line, const v1::Goodbye& goodbye) {
   const std::lock_guard lock(mutex_);
   if (members_.hear(node, line, time()) == nullptr) return;
-  members_.leave(node, "it left", &goodbye);
+  members_.leave(node, "it left", known_of(goodbye, node, state_.registry));
   note_departure(node);
   if (state_.registry.uses(node)) absences_.note_left(node);
 }
@@ -461,10 +475,10 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
   state_ = std::move(admission.state);
   if (admission.next) {
     const Plan& plan = *admission.next->plan;
-    if (planner_.note_published(*admission.next, admission.is_whole)) agenda_.note(Urgency::kCanWait);
+    if (planner_.note_published(*admission.next, !admission.avoids_links())) agenda_.note(Urgency::kCanWait);
     log_plan(plan);
     const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
-    const bool avoids_links = links_.note_published(state_, admission.is_whole);
+    const bool avoids_links = links_.note_published(state_, !admission.avoids_links());
     if (measurements_.take_moves() || avoids_nodes || avoids_links || publication_.is_lacked())
       admission.next = with_moves(*admission.next);
   } else if (admission.replan.is_ok() && planner_.note_kept()) {

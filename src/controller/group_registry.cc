@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/plan/figures.h"
+#include "base/weight.h"
 #include "controller/granting.h"
 #include "trust/group_keys.h"
 
@@ -34,10 +35,8 @@ Status check_members(const GroupCollective& collective, std::size_t group_size) 
 }
 
 Status check_collective(const GroupCollective& collective, std::size_t members) {
-  if (!std::isfinite(collective.weight) || collective.weight <= 0) {
-    return invalid_argument(fmt::format("the weight of its {} is {}; it must be positive",
-                                        to_string(collective.op), collective.weight));
-  }
+  SQUARE_RETURN_IF_ERROR(
+      check_weight(collective.weight).with_context(fmt::format("its {}", to_string(collective.op))));
   if (has_root(collective.op) && collective.root.index() >= members) {
     return invalid_argument(fmt::format("the root of its {} is rank {}, but it has {} members",
                                         to_string(collective.op), collective.root.value(), members));

@@ -32,13 +32,13 @@ std::shared_ptr<const v1::ControllerEvent> address_of(const std::string& peer, c
 }
 
 std::shared_ptr<const v1::ControllerEvent> gone(const std::string& node, const std::string& reason,
-                                                const v1::Goodbye* goodbye) {
+                                                const std::optional<v1::Goodbye>& goodbye) {
   auto event = std::make_shared<v1::ControllerEvent>();
   v1::Gone& gone = *event->mutable_gone();
   gone.set_peer(node);
   gone.set_reason(reason);
-  gone.set_in_order(goodbye != nullptr);
-  if (goodbye == nullptr) return event;
+  gone.set_in_order(goodbye.has_value());
+  if (!goodbye) return event;
   const int count = std::min(goodbye->finished_size(), kMaxFinishedCollectives);
   gone.mutable_finished()->Assign(goodbye->finished().begin(), goodbye->finished().begin() + count);
   return event;
@@ -71,7 +71,8 @@ Status check_hello(const v1::Hello& hello) {
 }
 
 bool Members::expect(const std::string& node, TimePoint now) {
-  const bool has_left = std::ranges::any_of(gone_, [&](const auto& entry) { return entry.first == node; });
+  const bool has_left =
+      std::ranges::any_of(gone_, [&](const Gone& one) { return one.departure.node == node; });
   if (has_left) return false;
   const auto [entry, is_new] = members_.try_emplace(node);
   if (!is_new) return false;
@@ -155,8 +156,8 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   log(LogLevel::kInfo, {.component = "controller", .node = name}, "node {} {} at {}", name,
       is_new ? "joined" : "is back", member.address);
   line->send(welcome(lease_));
-  std::erase_if(gone_, [&](const auto& one) { return one.first == name; });
-  for (const auto& [left, event] : gone_) line->send(event);
+  std::erase_if(gone_, [&](const Gone& one) { return one.departure.node == name; });
+  for (const Gone& one : gone_) line->send(one.event);
   send_addresses(name, member, moved);
   return {member, std::move(replaced)};
 }
@@ -211,22 +212,25 @@ bool Members::lose(const std::string& node, const NodeLine* line, TimePoint now)
   return true;
 }
 
-void Members::leave(const std::string& node, const std::string& reason, const v1::Goodbye* goodbye) {
+void Members::leave(const std::string& node, const std::string& reason,
+                    const std::optional<v1::Goodbye>& goodbye) {
   log(LogLevel::kInfo, {.component = "controller", .node = node}, "node {} left", node);
   departures_.push_back({node, ++events_});
   members_.erase(node);
   const auto event = gone(node, reason, goodbye);
-  gone_.emplace_back(node, event);
+  gone_.push_back({departures_.back(), event});
   if (gone_.size() > kMaxRememberedDepartures) gone_.pop_front();
   for (const auto& [name, member] : members_) {
     if (member.line && !is_planted(Bug::kGoneUntold)) member.line->send(event);
   }
 }
 
-Status Members::check_present(const std::vector<std::string>& nodes) const {
-  for (const auto& [name, event] : gone_) {
-    if (contains(name) || std::ranges::find(nodes, name) == nodes.end()) continue;
-    return failed_precondition(fmt::format("node \"{}\" is gone: {}", name, event->gone().reason()));
+Status Members::check_present(const GroupSpec& group) const {
+  for (const Gone& one : gone_) {
+    const std::string& name = one.departure.node;
+    if (contains(name) || std::ranges::find(group.nodes, name) == group.nodes.end()) continue;
+    if (!group.registrant.empty() && !was_there(group.registrant, one.departure)) continue;
+    return failed_precondition(fmt::format("node \"{}\" is gone: {}", name, one.event->gone().reason()));
   }
   return {};
 }

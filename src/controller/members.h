@@ -118,9 +118,11 @@ class Members {
   // Its line broke: it may come back until the lease is over. False when another line has taken its place.
   bool lose(const std::string& node, const NodeLine* line, TimePoint now);
   // The others are told why, and the goodbye of one that leaves in order. Precondition: it is there.
-  void leave(const std::string& node, const std::string& reason, const v1::Goodbye* goodbye = nullptr);
-  // FAILED_PRECONDITION naming one of the nodes that is gone, and why.
-  [[nodiscard]] Status check_present(const std::vector<std::string>& nodes) const;
+  void leave(const std::string& node, const std::string& reason,
+             const std::optional<v1::Goodbye>& goodbye = {});
+  // FAILED_PRECONDITION naming one of the group's nodes that has gone since its registrant came, and why. One
+  // that went before may be about to come as well.
+  [[nodiscard]] Status check_present(const GroupSpec& group) const;
   // Nobody listens at the address any more: whose it was leaves, if its line is broken, and lives no more, if
   // it has left because nobody heard of it. Whether that is news.
   bool leave_refused(const std::string& node, const std::string& address);
@@ -184,7 +186,11 @@ class Members {
   std::vector<Departure> departures_;
   std::map<std::string, std::string, std::less<>> silent_;  // their addresses
   std::set<std::string> presumed_gone_;
-  std::deque<std::pair<std::string, std::shared_ptr<const v1::ControllerEvent>>> gone_;  // oldest first
+  struct Gone {
+    Departure departure;
+    std::shared_ptr<const v1::ControllerEvent> event;
+  };
+  std::deque<Gone> gone_;  // oldest first
 };
 
 }  // namespace square::controller

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/weight.h"
 #include "square/collective_op.h"
 #include "square/identity.h"
 #include "trust/grant_text.h"
@@ -109,9 +110,7 @@ std::string signed_text(const std::string& encoded) { return std::string(kGrantL
 Status check_grant(const Grant& grant) {
   const std::string tenant = grant.tenant == kAnyTenant ? "any" : grant.tenant;
   SQUARE_RETURN_IF_ERROR(check_identity_name({grant.domain, Role::kTenant, tenant}));
-  if (!std::isfinite(grant.weight) || grant.weight <= 0) {
-    return invalid_argument(fmt::format("the weight of a grant is {}; it must be positive", grant.weight));
-  }
+  SQUARE_RETURN_IF_ERROR(check_weight(grant.weight).with_context("grant"));
   if (grant.nodes.size() > kMaxGrantNodes) {
     return invalid_argument(
         fmt::format("a grant names {} nodes; at most {} are possible", grant.nodes.size(), kMaxGrantNodes));

@@ -243,6 +243,29 @@ class Members:
         return given
 
 
+@pytest.mark.parametrize(
+    ("page", "says", "header", "constant"),
+    [
+        (
+            "controller.md",
+            r"control protocol's version, (\d+)",
+            "src/controller/protocol.h",
+            "kControlProtocolVersion",
+        ),
+        ("wire.md", r"protocol version, now `(\d+)`", "include/square/transport.h", "kProtocolVersion"),
+    ],
+)
+def test_versions_in_the_pages_are_those_of_the_code(
+    page: str, says: str, header: str, constant: str
+) -> None:
+    root = DOCS.parent
+    in_code = re.search(rf"{constant} = (\d+);", (root / header).read_text())
+    in_page = re.search(says, (DOCS / page).read_text())
+    assert in_code
+    assert in_page
+    assert in_page[1] == in_code[1]
+
+
 def test_members_run_the_pages_about_programs(folder: Path) -> None:
     ends = Members("programs.md").run()
     assert ends[0]["total"] == pytest.approx(2.0)

@@ -18,7 +18,8 @@ import numpy as np
 import square
 
 node = square.Node("b", sys.argv[1])
-groups = [square.Communicator(node, "g", "alice", ["a", "b"], rank=1, collectives=[("all_reduce", 0, 0, 1.0)])]
+sums = [("all_reduce", 0, 0, 1.0)]
+groups = [square.Communicator(node, "g", "alice", ["a", "b"], rank=1, collectives=sums)]
 groups[0].all_reduce(np.ones(4, dtype="float32"))
 print("summed", flush=True)
 for _ in sys.stdin:
@@ -44,7 +45,8 @@ def test_a_node_that_comes_back_is_told_that_its_group_has_ended() -> None:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert member.stdin is not None and member.stdout is not None
+    assert member.stdin is not None
+    assert member.stdout is not None
 
     def register() -> square.Communicator:
         return square.Communicator(
@@ -52,7 +54,8 @@ def test_a_node_that_comes_back_is_told_that_its_group_has_ended() -> None:
         )
 
     def ask_again() -> str:
-        assert member.stdin is not None and member.stdout is not None
+        assert member.stdin is not None
+        assert member.stdout is not None
         member.stdin.write("\n")
         member.stdin.flush()
         return member.stdout.readline().strip()

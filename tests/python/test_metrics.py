@@ -8,6 +8,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,27 @@ def test_clients_that_stall_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None
             assert one.recv(1) == b""  # closed, at once or after the timeout
             one.close()
         assert read(text_of(server))["node"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("127.0.0.1:9100", 200),
+        ("[::1]:9100", 200),
+        ("metrics.example", 421),
+        ("127.0.0.1.example:9100", 421),
+        ("", 421),
+    ],
+)
+def test_no_page_of_another_name_reads_a_port_at_the_loopback(host: str, status: int) -> None:
+    with package.metrics.serve(Figures()) as server:
+        connection = HTTPConnection(server.address, timeout=10)
+        connection.putrequest("GET", "/metrics", skip_host=True)
+        connection.putheader("Host", host)
+        connection.endheaders()
+        assert connection.getresponse().status == status
+        connection.close()
 
 
 def answer(at: float, **changes: Any) -> Answer:

@@ -25,12 +25,15 @@ class MetricsServer:
     def __init__(self, served: Measured | Training, host: str, port: int) -> None:
         from prometheus_client import CollectorRegistry, make_wsgi_app
 
-        from square.metrics.server import ScrapeServer
+        from square.metrics.server import ScrapeServer, for_named_hosts
 
         registry = CollectorRegistry(auto_describe=False)
         registry.register(collector_of(served))
+        application = make_wsgi_app(registry, disable_compression=True)
+        if is_loopback(host):
+            application = for_named_hosts(application)
         try:
-            self._server = ScrapeServer(host, port, make_wsgi_app(registry, disable_compression=True))
+            self._server = ScrapeServer(host, port, application)
         except OSError as error:
             raise UnavailableError(
                 f"cannot serve metrics at {_joined(host, port)}: {error.strerror or error}"

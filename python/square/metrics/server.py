@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Callable, Iterable
+from ipaddress import ip_address
 from socketserver import TCPServer, ThreadingMixIn
 from threading import BoundedSemaphore
 from typing import Any
@@ -11,6 +12,36 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 REQUEST_TIMEOUT_SECONDS = 5.0
 # Each is a thread, and a node has few who watch it; one more is closed unanswered.
 MAX_REQUESTS = 16
+
+
+_Application = Callable[..., Iterable[bytes]]
+
+
+def for_named_hosts(application: _Application) -> _Application:
+    """Answers requests for ``localhost`` and addresses alone, others by 421.
+
+    A page in a browser of this machine may have a name of its own that leads to the loopback (DNS rebinding),
+    and would read the answers.
+    """
+
+    def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        if _is_address(environ.get("HTTP_HOST", "localhost")):
+            return application(environ, start)
+        start("421 Misdirected Request", [("Content-Type", "text/plain; charset=utf-8")])
+        return [b"square: ask for localhost or an address: other names are not this port's\n"]
+
+    return answer
+
+
+def _is_address(host: str) -> bool:
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    if name.lower() == "localhost":
+        return True
+    try:
+        ip_address(name.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
 
 
 class _Handler(WSGIRequestHandler):
@@ -26,7 +57,7 @@ class ScrapeServer(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, host: str, port: int, application: Callable[..., Iterable[bytes]]) -> None:
+    def __init__(self, host: str, port: int, application: _Application) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._free = BoundedSemaphore(MAX_REQUESTS)
         super().__init__((host, port), _Handler)

@@ -32,19 +32,18 @@ class DepartedLinks {
   // The neighbour has left in order.
   void begin(const std::string& peer);
   // It is there again, or another process has its name.
-  void forget(const std::string& peer) {
-    node_.departures.forget(peer);
-    look_at(peer);
-  }
+  void forget(const std::string& peer);
 
  private:
   [[nodiscard]] bool takes_nothing(const std::string& peer) const;
-  void look_at(const std::string& peer);
+  void look_at(const std::string& peer, Executor::TimerId& grace);
+  void end_grace(const std::string& peer);
 
   NodeContext& node_;
   Links& links_;
   std::function<void(const std::string&)> give_up_;
   std::shared_ptr<const Plan> plan_;
+  std::map<std::string, Executor::TimerId> departed_;  // and the end of their grace; 0: a plan leads around
   Lifetime life_;
 };
 

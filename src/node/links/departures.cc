@@ -17,6 +17,11 @@ void Departures::end_grace(const std::string& peer) {
   if (gone != gone_.end()) gone->second.finished.reset();
 }
 
+bool Departures::has_said_goodbye(const std::string& peer) const {
+  const auto announced = announced_.find(peer);
+  return left_in_order(peer) || (announced != announced_.end() && announced->second.finished);
+}
+
 bool Departures::left_in_order(const std::string& peer) const {
   const auto gone = gone_.find(peer);
   return gone != gone_.end() && gone->second.finished;

@@ -38,6 +38,8 @@ class Departures {
   [[nodiscard]] bool is_said_to_be_gone(const std::string& peer) const {
     return is_gone(peer) || is_announced(peer);
   }
+  // It left in order, or is said to.
+  [[nodiscard]] bool has_said_goodbye(const std::string& peer) const;
   [[nodiscard]] bool left_in_order(const std::string& peer) const;
   // It left after its members had this operation's result.
   [[nodiscard]] bool has_finished(const std::string& peer, CollectiveId collective,

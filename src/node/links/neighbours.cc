@@ -187,7 +187,8 @@ void Neighbours::choose_channels(LinkHandle link, Connection& connection) {
 
 void Neighbours::on_link_up(LinkHandle link, LinkEnd end, const std::string& peer) {
   const bool was_lost = lost_.forget(end, peer);
-  departed_.forget(peer);
+  // A process that said goodbye may take a link yet before it ends.
+  if (!node_.departures.has_said_goodbye(peer)) departed_.forget(peer);
   if (end == LinkEnd::kTail) refusals_.forget(peer);
   refusals_.end_seeking(peer);
   node_.heard.add(peer);

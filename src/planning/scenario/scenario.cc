@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/weight.h"
 #include "planning/problem/problem.h"
 #include "planning/scenario/collective.h"
 #include "planning/scenario/policy.h"
@@ -49,25 +50,6 @@ Status check_members(const CollectiveSpec& collective, const Topology& topology)
 
 std::string name_of(const CollectiveSpec& collective) {
   return fmt::format("collective {} ({})", collective.id.value(), to_string(collective.op));
-}
-
-Status check_weight(double weight) {
-  if (std::isfinite(weight) && weight > 0) return {};
-  return invalid_argument(fmt::format("the weight must be above 0 and finite, not {}", weight));
-}
-
-// What a collective counts for is a product and a quotient of weights that may each be in
-// range.
-Status check_effective_weights(const Scenario& scenario) {
-  const std::vector<double> weights = planning::collective_weights(scenario);
-  for (std::size_t c = 0; c < weights.size(); ++c) {
-    if (std::isfinite(weights[c]) && weights[c] > 0) continue;
-    return invalid_argument(
-        fmt::format("{}: its weight and that of its tenant come to {} together: bring "
-                    "them nearer to 1",
-                    name_of(scenario.collectives[c]), weights[c]));
-  }
-  return {};
 }
 
 }  // namespace
@@ -121,7 +103,7 @@ Status check_scenario(const Scenario& scenario) {
     SQUARE_RETURN_IF_ERROR(check_members(collective, scenario.topology).with_context(context));
     SQUARE_RETURN_IF_ERROR(check_demands(collective, scenario.policy).with_context(context));
   }
-  return check_effective_weights(scenario);
+  return {};
 }
 
 }  // namespace square

@@ -92,7 +92,7 @@ TEST_CASE("a registration that differs from the others' is refused in words") {
   other.collectives[0].weight = 2;
   check_refused(*controller, other, "weight 1, this one with 2");
   other.collectives[0].weight = -1;
-  check_refused(*controller, other, "must be positive");
+  check_refused(*controller, other, "the weight is -1; it must be from 0.0001 to 10000");
   other = group;
   other.collectives[0].root = Rank(2);
   check_refused(*controller, other, "rank 2");
