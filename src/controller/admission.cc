@@ -67,12 +67,6 @@ class Bisection {
     try_those_adopted();
     admit_range(0, demands_.size());
     if (replan_) admission_.replan = plan(admission_.state);
-    if (is_state_in_the_way()) {
-      const auto planning = [this](const PlanningState& trial) { return plan(trial); };
-      const Status why = admission_.replan.is_ok() ? refused_ : admission_.replan;
-      admission_.replan = set_aside_unplannable(admission_.state, why, planning);
-      if (admission_.replan.is_ok()) admit_range(0, demands_.size());
-    }
     try_those_adopted();
   }
 
@@ -81,14 +75,6 @@ class Bisection {
     PlanningState& state = admission_.state;
     if (state.topology.node_count() == 0 || state.registry.untried().empty()) return;
     (void)try_adopted(state, [this](const PlanningState& trial) { return plan(trial); });
-  }
-
-  // Nothing could be planned: is it what is asked for, or what there was before?
-  [[nodiscard]] bool is_state_in_the_way() const {
-    if (admission_.next) return false;
-    if (!admission_.replan.is_ok()) return true;
-    return !refused_.is_ok() && !make_(admission_.state.scenario()).is_ok() &&
-           !make_(admission_.state.whole_scenario()).is_ok();
   }
 
   // Depth: the logarithm of the number of demands.
@@ -104,7 +90,6 @@ class Bisection {
       admission_.state = std::move(trial);
     } else if (last - first == 1) {
       admission_.verdicts[first] = {planned, {}, 0};
-      refused_ = planned;
     } else {
       const std::size_t middle = first + (last - first) / 2;
       admit_range(first, middle);
@@ -134,7 +119,6 @@ class Bisection {
   const std::vector<const Demand*>& demands_;
   bool replan_;
   const PlanMaker& make_;
-  Status refused_;  // why the last demand could not be planned
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/planted.h"
+#include "base/weight.h"
 #include "controller/ledger.h"
 #include "controller/open_overlay.h"
 #include "controller/overlay_change.h"
@@ -67,6 +68,9 @@ Status check_nodes(const v1::Past& past, const Topology& topology) {
 
 Result<GroupRegistry::Adopted> group_of(const v1::RunningGroup& running, bool is_kept) {
   SQUARE_ASSIGN_OR_RETURN(GroupSpec spec, from_message(running.group()));
+  // It may have been registered when any weight was taken.
+  for (GroupCollective& one : spec.collectives)
+    one.weight = std::clamp(one.weight, kLeastWeight, kMostWeight);
   GroupRegistry::Adopted group{std::move(spec), {}, running.number(), {}, is_kept};
   for (const auto id : running.collectives()) group.collectives.emplace_back(id);
   group.closed.insert(running.closed().begin(), running.closed().end());

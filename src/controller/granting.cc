@@ -54,6 +54,14 @@ Result<Grant> Granting::check(const GroupSpec& group, Time time) const {
   if (time == Time::kCounts && grant->expires <= std::time(nullptr)) {
     return permission_denied(fmt::format("the grant of tenant \"{}\" has expired", group.tenant));
   }
+  // Whoever copies a grant to another node has nothing of it.
+  const bool is_member = std::ranges::find(group.nodes, group.registrant) != group.nodes.end();
+  if (!group.registrant.empty() && !is_member) {
+    return permission_denied(fmt::format(
+        "node \"{}\" shows the grant of tenant \"{}\" for group \"{}\", of which it is no member: a group is "
+        "registered by the nodes of its members",
+        group.registrant, group.tenant, group.name));
+  }
   trust::Wish wish{group.tenant, group.nodes, {}, 0};
   for (const GroupCollective& collective : group.collectives) {
     wish.operations.emplace_back(to_string(collective.op));

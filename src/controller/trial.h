@@ -15,14 +15,4 @@ namespace square::controller {
 // planned without them either; then they stay untried, and nothing has changed.
 Status try_adopted(PlanningState& state, const std::function<Status(const PlanningState&)>& plan);
 
-// A state that cannot be planned any more, though nothing new is asked for: uses, capacities or limits are
-// others now. Finds a tenant without whose groups it can be planned, takes back as many of these as can be,
-// the oldest first, and sets the others aside; where no tenant alone is in the way, of all groups. `state`
-// and what it returns are as of try_adopted(). Plans kMostSuspects times, and what the groups take.
-Status set_aside_unplannable(PlanningState& state, const Status& why,
-                             const std::function<Status(const PlanningState&)>& plan);
-
-// Tenants that are tried alone, those with the newest groups first.
-inline constexpr std::size_t kMostSuspects = 16;
-
 }  // namespace square::controller

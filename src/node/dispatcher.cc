@@ -147,10 +147,8 @@ Status DataPlane::Dispatcher::check_call(const MemberOperation& call, const Coll
 }
 
 Status DataPlane::Dispatcher::unknown(CollectiveId collective) const {
-  return not_found(
-      fmt::format("no active plan on node \"{}\" knows collective {}; the controller's log says why its "
-                  "group ended or was set aside",
-                  node_.options.name, collective.value()));
+  return not_found(fmt::format("no active plan on node \"{}\" knows collective {}", node_.options.name,
+                               collective.value()));
 }
 
 void DataPlane::Dispatcher::post(MemberOperation call) {

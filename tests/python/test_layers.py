@@ -102,7 +102,7 @@ FOREIGN = {
         re.compile(r"^(grpc|grpcpp)/|\.grpc\.pb\.h$"),
         {"trust/grpc", "transport/grpc", "controller/grpc", "ps/grpc"},
     ),
-    "Protobuf": (re.compile(r"^google/protobuf/"), {"controller", "transport", "ps"}),
+    "Protobuf": (re.compile(r"^google/protobuf/"), {"controller", "transport", "ps", "trust"}),
     "pugixml": (re.compile(r"^pugixml"), {"topology"}),
     "OpenSSL": (re.compile(r"^openssl/"), {"trust"}),
     "SQLite": (re.compile(r"^sqlite3"), {"store"}),

@@ -1,12 +1,18 @@
 #include "trust/grpc/grpc_log.h"
 
+#include <google/protobuf/stubs/common.h>
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+#include <google/protobuf/stubs/logging.h>
+#endif
 #include <grpc/support/log.h>
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "base/log.h"
+#include "base/seldom.h"
 
 namespace square::trust {
 namespace {
@@ -30,11 +36,27 @@ void pass_on(gpr_log_func_args* said) {
   log(is_error ? LogLevel::kWarning : LogLevel::kDebug, "grpc", "{}", words);
 }
 
+// Later releases of protobuf log by a library of their own.
+#if GOOGLE_PROTOBUF_VERSION < 4022000
+// A message that is no UTF-8 makes it say so, before anybody has looked at the message.
+void pass_on_of_protobuf(google::protobuf::LogLevel level, const char* /*file*/, int /*line*/,
+                         const std::string& words) {
+  static Seldom said;
+  if (level < google::protobuf::LOGLEVEL_WARNING) return;
+  log_seldom(said, "", {.component = "protobuf"}, "{}", words);
+}
+
+void hear_protobuf() { google::protobuf::SetLogHandler(pass_on_of_protobuf); }
+#else
+void hear_protobuf() {}
+#endif
+
 }  // namespace
 
 void hear_grpc() {
   static const bool is_heard = [] {
     gpr_set_log_function(pass_on);
+    hear_protobuf();
     return true;
   }();
   (void)is_heard;

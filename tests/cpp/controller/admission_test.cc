@@ -224,46 +224,6 @@ TEST_CASE("a member that left in order relays nothing for the rest of its groups
   CHECK(tried == std::vector<std::size_t>{5, 6});
 }
 
-TEST_CASE("what cannot be planned any more is set aside, and is in nobody's way") {
-  PlanningState state = state_of({"a", "b", "c"});
-  FakePlanner planner;
-  std::vector<Demand> demands;
-  for (const char* name : {"g0", "g1", "g2", "g3"}) demands.emplace_back(group(name));
-  demands.emplace_back(group("other", "bob"));
-  std::vector<const Demand*> pointers;
-  for (const Demand& demand : demands) pointers.push_back(&demand);
-  state = admit(state, pointers, false, planner.maker()).state;
-  // From now on no plan can have alice's group g2.
-  const std::uint64_t bad = state.registry.groups().at("g2")->collectives.front().id.value();
-  const PlanMaker picky = [&](const Scenario& scenario) -> Result<PublishedPlanPtr> {
-    for (const CollectiveSpec& collective : scenario.collectives) {
-      if (collective.id.value() == bad) return failed_precondition("no path");
-    }
-    return planner.maker()(scenario);
-  };
-  const auto is_right = [&](const Admission& admission, std::size_t collectives) {
-    REQUIRE(admission.next != nullptr);
-    CHECK(admission.next->plan->collectives.size() == collectives);
-    CHECK(admission.replan.is_ok());
-    CHECK(admission.state.registry.groups().at("g2")->unplannable.message() == "no path");
-    CHECK(admission.state.registry.groups().at("g3")->unplannable.is_ok());
-  };
-  is_right(admit(state, {}, true, picky), 4);
-  // Whoever asks for something new meanwhile has it, and the group's own members hear why they have not.
-  const Demand more = group("more", "bob");
-  const Admission admission = admit(state, {&more}, false, picky);
-  is_right(admission, 5);
-  CHECK(admission.verdicts[0].status.is_ok());
-  const Admission again = admit(admission.state, {&demands[2]}, false, picky);
-  CHECK(again.verdicts[0].status.message().find("no path") != std::string::npos);
-  // What is asked for is to blame where the rest can be planned.
-  const Demand hopeless = group("hopeless", "mallory");
-  const Admission refused = admit(admission.state, {&hopeless}, false, picky);
-  CHECK_FALSE(refused.verdicts[0].status.is_ok());
-  CHECK(refused.next == nullptr);
-  CHECK(refused.state.registry.groups().size() == admission.state.registry.groups().size());
-}
-
 TEST_CASE("a collective counts for a part of its tenant's heaviest one at least") {
   PlanningState state = state_of({"a", "b", "c"});
   GroupSpec heavy = group("heavy");

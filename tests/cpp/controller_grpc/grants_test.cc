@@ -109,6 +109,13 @@ TEST_CASE("nobody registers as another tenant, nor in its group, nor beyond what
   const Status elsewhere = overlay.ask(group_of("i", "bob"));
   CHECK(elsewhere.code() == StatusCode::kPermissionDenied);
   CHECK(elsewhere.message().find("\"b\"") != std::string::npos);
+  // Nor with a copy of the grant, on a node that is no member.
+  GroupSpec others = group_of("k", "alice");
+  others.nodes = {"b", "c"};
+  const Status copied = overlay.ask(others);
+  CHECK(copied.code() == StatusCode::kPermissionDenied);
+  CHECK(copied.message().find("node \"a\" shows the grant of tenant \"alice\" for group \"k\"") !=
+        std::string::npos);
   GroupSpec heavy = group_of("j", "alice");
   heavy.collectives[0].weight = 1e4;
   CHECK(overlay.ask(heavy).code() == StatusCode::kPermissionDenied);

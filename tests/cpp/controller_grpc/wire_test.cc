@@ -1,12 +1,14 @@
 // The protocol itself, spoken by hand: other versions, silent nodes, processes that come back.
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <optional>
 
 #include "../trust/issued.h"
 #include "controller/grpc/status.h"
 #include "controller/protocol.h"
 #include "controller_grpc/fixture.h"
+#include "square/log.h"
 #include "square/v1/controller.grpc.pb.h"
 #include "trust/grpc/credentials.h"
 
@@ -79,6 +81,25 @@ bool is_connected(const Controller& controller, const std::string& name) {
 }
 
 }  // namespace
+
+TEST_CASE("calls that are no UTF-8 are refused, and fill no log") {
+  const auto controller = start(mesh({"a"}));
+  RawLine line(*controller);
+  std::atomic<int> said = 0;
+  set_log_sink([&](LogLevel, const LogFields& fields, std::string_view) {
+    if (fields.component == "protobuf") ++said;
+  });
+  for (int i = 0; i < 50; ++i) {
+    v1::RegisterGroupRequest request;
+    request.set_name("\xff");
+    v1::RegisterGroupResponse response;
+    grpc::ClientContext context;
+    CHECK_FALSE(line.stub().RegisterGroup(&context, request, &response).ok());
+  }
+  set_log_sink({});
+  CHECK(said >= 1);
+  CHECK(said <= 3);  // one a second
+}
 
 TEST_CASE("another protocol version is refused by name") {
   const auto controller = start(mesh({"a"}));
