@@ -54,7 +54,7 @@ Result<Grant> Granting::check(const GroupSpec& group, Time time) const {
   if (time == Time::kCounts && grant->expires <= std::time(nullptr)) {
     return permission_denied(fmt::format("the grant of tenant \"{}\" has expired", group.tenant));
   }
-  // Whoever copies a grant to another node has nothing of it.
+  // A copy of the grant is of no use on a node without a member of the group.
   const bool is_member = std::ranges::find(group.nodes, group.registrant) != group.nodes.end();
   if (!group.registrant.empty() && !is_member) {
     return permission_denied(fmt::format(

@@ -18,10 +18,10 @@ from square._core import PlanResult, ShotTrace, make_plan
 INSTANCES = 3000 if os.environ.get("SQUARE_LONG") == "1" else 400
 PARTS = 8  # tests, so that a failure is found sooner and a part can be run alone
 TOLERANCE = 1e-6
-# Solvers keep constraints to 1e-7 of the largest capacity, in each shot. An optimum under a hundred of
-# those is noise in what is left of links that are used up, and stands for none; what noise adds to a
-# larger one matters only where that is under 3% of the largest capacity.
-NO_RATE = 1e-5
+# Solvers keep constraints to 1e-7 of the largest capacity. An optimum under ten of those is noise
+# in what is left of links that are used up, and stands for none; what noise adds to a larger one
+# matters only where that is under 3% of the largest capacity.
+NO_RATE = 1e-6
 NOISE = 3e-8
 MAX_ZOO_NODES = 30
 

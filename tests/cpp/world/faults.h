@@ -20,7 +20,7 @@ class Faults {
 
   // Members may be killed, too: what runs ends with them.
   void let_members_die() { members_may_die_ = true; }
-  // The controller hears who leaves, and remembers it.
+  // No fault befalls the controller, so it hears every goodbye and keeps it.
   void spare_controller() { spares_controller_ = true; }
   // Only to the first so many sites, and the lines between these.
   void confine(std::size_t sites) { reach_ = sites; }
