@@ -209,6 +209,11 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     assert commands == ["make demo", "make test"]
 
 
+def test_tests_of_a_file_stay_together(request: pytest.FixtureRequest) -> None:
+    if getattr(request.config.option, "loadgroup", False):
+        assert request.node.nodeid.endswith("@test_repository"), "pytest-xdist does not see the groups"
+
+
 def test_versions_agree() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     cmake = (REPOSITORY / "CMakeLists.txt").read_text(encoding="utf-8")
