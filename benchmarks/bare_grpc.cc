@@ -294,7 +294,7 @@ class Peer {
     int port = 0;
     set_common([&](const char* key, int value) { builder.AddChannelArgument(key, value); });
     builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes + 1024));
-    builder.AddListeningPort("127.0.0.1:0", square::trust::server_credentials(identity()), &port);
+    builder.AddListeningPort("127.0.0.1:0", square::trust::server_credentials(identity(), {}), &port);
     builder.RegisterAsyncGenericService(&service_);
     server_queue_ = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();

@@ -98,6 +98,7 @@ void AttachCall::OnReadDone(bool ok) {
     close(Status::ok(), true);
     return;
   }
+  if (host_->door != nullptr) host_->door->hear(context_->peer(), incoming_.ByteSizeLong());
   const Status status = receive();
   host_->refusals.note(*context_, "a line", status);
   {
@@ -148,7 +149,7 @@ Status AttachCall::receive() {
       if (!joined.is_ok()) return joined;
       node_ = incoming_.hello().node();
       hello_.met();
-      host_->joined(context_->peer());
+      if (host_->door != nullptr) SQUARE_RETURN_IF_ERROR(host_->door->know(*context_, 0));
       return {};
     }
     case Event::kHeartbeat: host_->coordinator.heartbeat(node_, this, incoming_.heartbeat()); break;

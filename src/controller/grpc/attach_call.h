@@ -9,6 +9,7 @@
 #include <string>
 
 #include "controller/coordinator.h"
+#include "controller/grpc/doorkeeper.h"
 #include "controller/grpc/hello_deadline.h"
 #include "controller/grpc/inquiries.h"
 #include "controller/grpc/plan_signature.h"
@@ -35,7 +36,7 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
     Suspicions& suspicions;
     std::shared_ptr<PlanSigner> signer;  // null: plans are not signed
     RefusalLog& refusals;
-    std::function<void(const std::string& peer)> joined;  // its node was let in
+    Doorkeeper* door;  // null: nobody counts connections
   };
   static std::shared_ptr<AttachCall> begin(const Host& host, std::shared_ptr<Identity> identity,
                                            grpc::CallbackServerContext* context);

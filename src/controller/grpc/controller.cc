@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/resource_quota.h>
 
 #include <atomic>
 #include <future>
@@ -18,6 +17,7 @@
 #include "controller/grpc/doorkeeper.h"
 #include "controller/grpc/lead_watch.h"
 #include "controller/grpc/revocation_watch.h"
+#include "controller/grpc/server_settings.h"
 #include "controller/grpc/service.h"
 #include "controller/protocol.h"
 #include "store/store.h"
@@ -34,15 +34,6 @@ using controller::CoordinatorThread;
 constexpr std::size_t kServerMemoryBytes = std::size_t{1} << 30U;
 // How long stop() lets lines end by themselves before it cuts them.
 constexpr Duration kStopWait = std::chrono::milliseconds(200);
-// Clients ask this often, at the most, whether the controller is still there.
-constexpr Duration kMinPingInterval = std::chrono::milliseconds(500);
-// Connections over which nobody calls anything for so long are closed; who comes back opens another.
-constexpr Duration kIdleTime = std::chrono::minutes(1);
-
-int milliseconds(Duration duration) {
-  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
-}
-
 Result<net::HostPort> check_address(const ControllerOptions& options) {
   SQUARE_ASSIGN_OR_RETURN(net::HostPort address, net::parse_host_port(options.bind_address));
   SQUARE_RETURN_IF_ERROR(check_exposure(address.host, options.identity, options.insecure, "the controller"));
@@ -54,21 +45,6 @@ Result<net::HostPort> check_address(const ControllerOptions& options) {
   // gRPC does not say why it cannot listen.
   SQUARE_RETURN_IF_ERROR(net::listen_on(address, 1).status());
   return address;
-}
-
-void configure(grpc::ServerBuilder& builder, grpc::Service& service) {
-  grpc::ResourceQuota quota("square.controller");
-  quota.Resize(kServerMemoryBytes);
-  builder.SetResourceQuota(quota);
-  builder.SetMaxReceiveMessageSize(controller::kMaxRequestBytes);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // Only uncompressed messages: a compressed one may unpack to any size.
-  builder.AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                             milliseconds(kMinPingInterval));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, milliseconds(kIdleTime));
-  builder.RegisterService(&service);
 }
 
 }  // namespace
@@ -111,9 +87,12 @@ class Controller::Core {
   Status serve() {
     SQUARE_ASSIGN_OR_RETURN(net::HostPort bound, check_address(options_));
     grpc::ServerBuilder builder;
-    configure(builder, service_);
+    controller::apply_server_settings(builder, "square.controller", kServerMemoryBytes);
+    builder.RegisterService(&service_);
     SQUARE_ASSIGN_OR_RETURN(
-        door_, controller::Doorkeeper::listen(bound, builder, trust::server_credentials(options_.identity)));
+        door_, controller::Doorkeeper::listen(
+                   bound, builder,
+                   trust::server_credentials(options_.identity, {{}, controller::Visitors::kMaxOfCaller})));
     server_ = builder.BuildAndStart();
     if (!server_) {
       return unavailable(

@@ -1,12 +1,16 @@
 #include "controller/grpc/doorkeeper.h"
 
 #include <fcntl.h>
-#include <poll.h>
+#include <fmt/format.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <utility>
 
@@ -14,6 +18,8 @@
 #include "base/log.h"
 #include "base/net/address.h"
 #include "base/net/percent.h"
+#include "controller/protocol.h"
+#include "trust/grpc/credentials.h"
 
 namespace square::controller {
 namespace {
@@ -21,8 +27,14 @@ namespace {
 constexpr int kBacklog = 1024;
 // Taken from one socket before others get a turn.
 constexpr int kTakenAtOnce = 64;
+constexpr int kEventsAtOnce = 256;
 // Without a descriptor for the next connection, and no stranger to take one from.
 constexpr std::chrono::milliseconds kFullPause{50};
+// What may be under way and unread where there is no line: also when a connection was ended gRPC reads that.
+constexpr int kNarrowWindow = static_cast<int>(Visitors::kUnexplainedBytes / 2);
+constexpr int kWideWindow = 64 << 20;
+// Each time that something comes, or it ends.
+constexpr std::uint32_t kNews = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
 // gRPC's name of a peer, "ipv4:10.0.0.1:4711", without the scheme.
 std::string plain_name(std::string_view uri) {
@@ -35,10 +47,30 @@ bool lacks_descriptors(int error) {
   return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
+void set_window(int socket, int bytes) {
+  setsockopt(socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, &bytes, sizeof(bytes));
+}
+
+std::uint64_t received_bytes(int socket) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
+}
+
+// Who calls, as the certificate says; empty without one.
+std::string caller_of(const grpc::ServerContextBase& context) {
+  const auto shown = trust::certificate_of(*context.auth_context());
+  if (!shown) return {};
+  return shown->name ? to_string(*shown->name) : shown->fingerprint;
+}
+
 }  // namespace
 
 Doorkeeper::Doorkeeper(net::Listener listener)
-    : listener_(std::move(listener)), event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+    : listener_(std::move(listener)),
+      event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      visitors_(kMaxRequestBytes) {}
 
 Doorkeeper::~Doorkeeper() { close(); }
 
@@ -53,16 +85,37 @@ Result<std::unique_ptr<Doorkeeper>> Doorkeeper::listen(const net::HostPort& addr
 }
 
 void Doorkeeper::open() {
+  watch(event_.get(), EPOLLIN);
+  for (const auto& socket : listener_.sockets) watch(socket.get(), EPOLLIN);
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "square-door");
     run();
   });
 }
 
-void Doorkeeper::know(std::string_view peer) {
+Status Doorkeeper::know(const grpc::ServerContextBase& context, std::uint64_t message_bytes) {
+  const std::string peer = plain_name(context.peer());
+  const std::string caller = caller_of(context);
+  const std::lock_guard lock(mutex_);
+  visitors_.hear(peer, message_bytes);
+  if (visitors_.know(peer, caller)) return {};
+  return resource_exhausted(
+      fmt::format("{} has {} connections already, as many as it may", caller, Visitors::kMaxOfCaller));
+}
+
+bool Doorkeeper::begin_line(std::string_view peer) {
   const std::string name = plain_name(peer);
   const std::lock_guard lock(mutex_);
-  std::erase_if(strangers_, [&](const Stranger& one) { return one.peer == name; });
+  const auto socket = visitors_.find_key(name);
+  const bool may_begin = visitors_.begin_line(name);
+  if (socket && may_begin) set_window(*socket, kWideWindow);
+  if (socket && !may_begin) turn_away(*socket, "it opens line after line");
+  return may_begin;
+}
+
+void Doorkeeper::hear(std::string_view peer, std::uint64_t message_bytes) {
+  const std::lock_guard lock(mutex_);
+  visitors_.hear(plain_name(peer), message_bytes);
 }
 
 void Doorkeeper::close() {
@@ -73,102 +126,138 @@ void Doorkeeper::close() {
   eventfd_write(event_.get(), 1);
   if (thread_.joinable()) thread_.join();
   listener_.sockets.clear();
+  connections_.clear();
 }
 
 std::size_t Doorkeeper::strangers() const {
   const std::lock_guard lock(mutex_);
-  return strangers_.size();
+  return visitors_.strangers();
+}
+
+void Doorkeeper::watch(int socket, std::uint32_t events) const {
+  epoll_event event{};
+  event.events = events;
+  event.data.fd = socket;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, socket, &event);
 }
 
 int Doorkeeper::wait_ms() const {
-  if (strangers_.empty()) return -1;
-  const auto left = strangers_.front().since + kStrangerTime - std::chrono::steady_clock::now();
-  return static_cast<int>(
-      std::max<std::int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+  const auto next = visitors_.next_late();
+  if (!next) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*next - std::chrono::steady_clock::now());
+  return static_cast<int>(std::max<std::int64_t>(0, left.count()));
 }
 
 void Doorkeeper::run() {
-  std::vector<pollfd> watched;
+  std::array<epoll_event, kEventsAtOnce> events{};
   for (;;) {
     int wait = -1;
-    watched.assign(1, {event_.get(), POLLIN, 0});
-    for (const auto& socket : listener_.sockets) watched.push_back({socket.get(), POLLIN, 0});
     {
       const std::lock_guard lock(mutex_);
       if (is_closing_) return;
       wait = wait_ms();
-      for (const Stranger& one : strangers_) watched.push_back({one.socket.get(), POLLRDHUP, 0});
     }
-    poll(watched.data(), watched.size(), wait);
-    note_gone(watched);
-    turn_away_late();
-    for (std::size_t i = 0; i < listener_.sockets.size(); ++i) {
-      if (watched[i + 1].revents != 0) take(listener_.sockets[i]);
-    }
-  }
-}
-
-void Doorkeeper::take(const net::FileDescriptor& listening) {
-  for (int i = 0; i < kTakenAtOnce; ++i) {
-    net::FileDescriptor accepted = net::accept_from(listening);
-    const int error = errno;
-    net::FileDescriptor own(accepted ? fcntl(accepted.get(), F_DUPFD_CLOEXEC, 0) : -1);
-    if (!own) {
-      if (!accepted && !lacks_descriptors(error)) return;
-      std::unique_lock lock(mutex_);
-      if (!strangers_.empty()) {
-        turn_away_oldest("descriptors are short");
-        continue;
-      }
-      lock.unlock();
-      log(LogLevel::kWarning, "controller", "cannot take another connection: {}", net::describe_errno(error));
-      std::this_thread::sleep_for(kFullPause);
-      return;
-    }
+    const int count = epoll_wait(epoll_.get(), events.data(), kEventsAtOnce, wait);
+    std::vector<int> listening;
     {
       const std::lock_guard lock(mutex_);
-      if (strangers_.size() >= kMaxStrangers) turn_away_oldest("there are many that say nothing");
-      strangers_.push_back({std::move(own), net::peer_of(accepted.get()), std::chrono::steady_clock::now()});
+      for (int i = 0; i < count; ++i) {
+        const epoll_event& event = events[static_cast<std::size_t>(i)];
+        const bool listens = std::ranges::find(listener_.sockets, event.data.fd, &net::FileDescriptor::get) !=
+                             listener_.sockets.end();
+        listens ? listening.push_back(event.data.fd) : on_event(event.data.fd, event.events);
+      }
+      turn_away_late();
     }
-    Handover::NewConnectionParameters parameters;
-    parameters.listener_fd = listening.get();
-    parameters.fd = accepted.release();
-    handover_->HandleNewConnection(&parameters);
+    hand_over_all();
+    for (const int socket : listening) take(socket);
   }
 }
 
-// With mutex_ held. gRPC finds it closed by its peer.
-void Doorkeeper::turn_away_oldest(std::string_view why) {
-  tell(strangers_.front().peer, why);
-  shutdown(strangers_.front().socket.get(), SHUT_RDWR);
-  strangers_.pop_front();
+// With mutex_ held, as all below but hand_over_all() and take().
+void Doorkeeper::on_event(int socket, std::uint32_t events) {
+  const auto found = connections_.find(socket);
+  if (found == connections_.end()) return;
+  if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
+    // By either end: also by whoever did not speak TLS, or was not believed.
+    if (!visitors_.is_known(socket))
+      tell(visitors_.peer(socket), "it has ended, and no call that was let in has come over it");
+    return forget(socket);
+  }
+  if (visitors_.exceeds(socket, received_bytes(socket), std::chrono::steady_clock::now()))
+    return turn_away(socket, "it sends much that is no message");
+  if (!visitors_.is_silent(socket)) return;
+  if (const auto other = visitors_.speak(socket)) turn_away(*other, "there are many strangers");
+  if (connections_.contains(socket)) hand_over_later(socket, found->second);
 }
 
-// Closed by either end: who did not speak TLS, or was not believed. Its place in `watched` may be another's
-// by now, so it is looked for by its descriptor.
-void Doorkeeper::note_gone(const std::vector<pollfd>& watched) {
-  const std::lock_guard lock(mutex_);
-  for (std::size_t i = listener_.sockets.size() + 1; i < watched.size(); ++i) {
-    if (watched[i].revents == 0) continue;
-    const auto gone = std::ranges::find_if(
-        strangers_, [&](const Stranger& one) { return one.socket.get() == watched[i].fd; });
-    if (gone == strangers_.end()) continue;
-    tell(gone->peer, "it has ended, and no call that was let in has come over it");
-    strangers_.erase(gone);
+void Doorkeeper::hand_over_later(int socket, const Connection& connection) {
+  const int given = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+  if (given < 0) return turn_away(socket, "descriptors are short");
+  Handover::NewConnectionParameters parameters;
+  parameters.listener_fd = connection.listening;
+  parameters.fd = given;
+  spoken_.push_back(parameters);
+}
+
+// Without mutex_: gRPC may call the service before it returns.
+void Doorkeeper::hand_over_all() {
+  for (auto& parameters : std::exchange(spoken_, {})) handover_->HandleNewConnection(&parameters);
+}
+
+void Doorkeeper::take(int listening) {
+  for (int i = 0; i < kTakenAtOnce; ++i) {
+    const auto from = std::ranges::find(listener_.sockets, listening, &net::FileDescriptor::get);
+    net::FileDescriptor accepted = net::accept_from(*from);
+    const int error = errno;
+    std::unique_lock lock(mutex_);
+    if (accepted) {
+      admit(std::move(accepted), listening);
+      continue;
+    }
+    if (!lacks_descriptors(error)) return;
+    if (const auto other = visitors_.most_dispensable()) {
+      turn_away(*other, "descriptors are short");
+      continue;
+    }
+    lock.unlock();
+    log(LogLevel::kWarning, "controller", "cannot take another connection: {}", net::describe_errno(error));
+    std::this_thread::sleep_for(kFullPause);
+    return;
   }
+}
+
+void Doorkeeper::admit(net::FileDescriptor accepted, int listening) {
+  const int socket = accepted.get();
+  const auto other = visitors_.come(socket, net::peer_of(socket), std::chrono::steady_clock::now());
+  connections_[socket] = {std::move(accepted), listening};
+  set_window(socket, kNarrowWindow);
+  watch(socket, kNews);
+  if (other) turn_away(*other, "there are many that say nothing");
+}
+
+// gRPC finds it closed by its peer.
+void Doorkeeper::turn_away(int socket, std::string_view why) {
+  tell(visitors_.peer(socket), why);
+  shutdown(socket, SHUT_RDWR);
+  forget(socket);
+}
+
+void Doorkeeper::turn_away_late() {
+  for (const int socket : visitors_.late(std::chrono::steady_clock::now()))
+    turn_away(socket, "no call that was let in has come over it");
+}
+
+// gRPC's duplicate would keep it among the watched.
+void Doorkeeper::forget(int socket) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
+  visitors_.leave(socket);
+  connections_.erase(socket);
 }
 
 void Doorkeeper::tell(const std::string& peer, std::string_view what) {
   log_seldom(seldom_, net::host_part(peer), {.component = "controller"}, "a connection from {}: {}", peer,
              what);
-}
-
-void Doorkeeper::turn_away_late() {
-  const std::lock_guard lock(mutex_);
-  const Time now = std::chrono::steady_clock::now();
-  while (!strangers_.empty() && now - strangers_.front().since >= kStrangerTime) {
-    turn_away_oldest("no call that was let in has come over it");
-  }
 }
 
 }  // namespace square::controller

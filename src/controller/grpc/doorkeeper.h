@@ -2,32 +2,29 @@
 #pragma once
 
 #include <grpcpp/server_builder.h>
-#include <poll.h>
+#include <grpcpp/server_context.h>
 
-#include <chrono>
-#include <deque>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "base/net/socket.h"
 #include "base/seldom.h"
+#include "controller/visitors.h"
 #include "square/status.h"
 
 namespace square::controller {
 
-// A connection belongs to a stranger until a call that was let in has come over it. Strangers are few at a
-// time, and none for long: where there are more the oldest goes, so that whoever speaks at once is served,
-// however many others connect and say nothing. One thread of its own; the duplicates of sockets that it keeps
-// are strangers' alone.
+// Hands a connection to gRPC when its first byte has come, and ends those that Visitors sends away: gRPC 1.51
+// keeps what comes without bounds of its own, until it is a whole message. One thread of its own, which looks
+// at the kernel's counters of connections that receive; it keeps a duplicate of every socket.
 class Doorkeeper {
  public:
-  static constexpr std::size_t kMaxStrangers = 256;
-  static constexpr std::chrono::seconds kStrangerTime{10};
-
   // Listens there, and has `builder` take what comes, with these credentials. Errors: UNAVAILABLE with the
   // address.
   static Result<std::unique_ptr<Doorkeeper>> listen(const net::HostPort& address,
@@ -40,38 +37,49 @@ class Doorkeeper {
   [[nodiscard]] const net::HostPort& address() const { return listener_.address; }
   // Call once, when the server runs.
   void open();
-  // A call from there, as gRPC names the peer, was let in. Any thread.
-  void know(std::string_view peer);
+  // As Visitors has them; `peer` as gRPC names it. Any thread. know() counts the call's message besides.
+  // RESOURCE_EXHAUSTED where the caller has too many connections.
+  Status know(const grpc::ServerContextBase& context, std::uint64_t message_bytes);
+  // Ends the connection where it is false.
+  bool begin_line(std::string_view peer);
+  void hear(std::string_view peer, std::uint64_t message_bytes);
   // Takes nothing more; before the server goes. Idempotent.
   void close();
-  // Connections of strangers now.
+  // Connections now of which nobody knows whose they are.
   [[nodiscard]] std::size_t strangers() const;
 
  private:
   using Handover = grpc::experimental::ExternalConnectionAcceptor;
-  using Time = std::chrono::steady_clock::time_point;
-  struct Stranger {
-    net::FileDescriptor socket;  // a duplicate of gRPC's own
-    std::string peer;
-    Time since;
+  struct Connection {
+    net::FileDescriptor socket;
+    int listening = -1;
   };
 
   explicit Doorkeeper(net::Listener listener);
   void run();
-  void take(const net::FileDescriptor& listening);
-  void turn_away_oldest(std::string_view why);
+  void take(int listening);
+  void admit(net::FileDescriptor accepted, int listening);
+  void on_event(int socket, std::uint32_t events);
+  void hand_over_later(int socket, const Connection& connection);
+  void hand_over_all();
+  void turn_away(int socket, std::string_view why);
   void turn_away_late();
-  void note_gone(const std::vector<pollfd>& watched);
+  void forget(int socket);
+  void watch(int socket, std::uint32_t events) const;
   void tell(const std::string& peer, std::string_view what);
   [[nodiscard]] int wait_ms() const;
 
   net::Listener listener_;
   const net::FileDescriptor event_;
+  const net::FileDescriptor epoll_;
   std::unique_ptr<Handover> handover_;
 
   Seldom seldom_;
   mutable std::mutex mutex_;
-  std::deque<Stranger> strangers_;  // oldest first
+  Visitors visitors_;
+  std::unordered_map<int, Connection> connections_;
+  std::vector<int> active_;                                // something came: they are looked at together
+  std::vector<Handover::NewConnectionParameters> spoken_;  // to be gRPC's, once the mutex is free
   bool is_closing_ = false;
   std::thread thread_;
 };

@@ -15,24 +15,27 @@
 
 namespace square::controller {
 
-Status ControllerService::check(const grpc::CallbackServerContext& context) const {
+Status ControllerService::check(const grpc::CallbackServerContext& context,
+                                const google::protobuf::MessageLite& request) const {
   SQUARE_RETURN_IF_ERROR(trust::check_caller(identity_, *context.auth_context(), {}, ""));
-  if (door_ != nullptr) door_->know(context.peer());
+  if (door_ != nullptr) SQUARE_RETURN_IF_ERROR(door_->know(context, request.ByteSizeLong()));
   if (coordinator_ != nullptr) return {};
   note_waiting(context);
   return unavailable(kStandsBy);
 }
 
 Status ControllerService::check_node(const grpc::CallbackServerContext& context,
+                                     const google::protobuf::MessageLite& request,
                                      const std::string& node) const {
-  SQUARE_RETURN_IF_ERROR(check(context));
+  SQUARE_RETURN_IF_ERROR(check(context, request));
   // The operator's own process alone is nobody's node.
   if (identity_ && node.empty()) return permission_denied("who asks has to name its node");
   return trust::check_caller(identity_, *context.auth_context(), {Role::kNode, Role::kServer}, node);
 }
 
-Status ControllerService::check_no_tenant(const grpc::CallbackServerContext& context) const {
-  SQUARE_RETURN_IF_ERROR(check(context));
+Status ControllerService::check_no_tenant(const grpc::CallbackServerContext& context,
+                                          const google::protobuf::MessageLite& request) const {
+  SQUARE_RETURN_IF_ERROR(check(context, request));
   return trust::check_caller(identity_, *context.auth_context(),
                              {Role::kController, Role::kNode, Role::kServer}, "");
 }
@@ -96,15 +99,15 @@ std::size_t ControllerService::waiting() const {
 grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::Attach(
     grpc::CallbackServerContext* context) {
   // A line that never says hello makes nobody known.
-  Status allowed = coordinator_ == nullptr ? check(*context)
-                                           : trust::check_caller(identity_, *context->auth_context(), {}, "");
+  Status allowed = coordinator_ == nullptr ? check(*context, v1::NodeEvent())
+                                           : trust::check_caller(identity_, *context->auth_context(),
+                                                                 {Role::kNode, Role::kServer}, "");
   refusals_.note(*context, "a line", allowed);
+  if (allowed.is_ok() && door_ != nullptr && !door_->begin_line(context->peer()))
+    allowed = resource_exhausted("this connection has opened too many lines");
   if (!allowed.is_ok()) return AttachCall::refuse(context, std::move(allowed));
-  const auto joined = [this](const std::string& peer) {
-    if (door_ != nullptr) door_->know(peer);
-  };
   const std::shared_ptr<AttachCall> call = AttachCall::begin(
-      {*coordinator_, *inquiries_, suspicions_, signer_, refusals_, joined}, identity_, context);
+      {*coordinator_, *inquiries_, suspicions_, signer_, refusals_, door_}, identity_, context);
   const std::lock_guard lock(mutex_);
   std::erase_if(lines_, [](const auto& line) { return line.expired(); });
   lines_.push_back(call);
@@ -114,7 +117,7 @@ grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::
 grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerContext* context,
                                                            const v1::RegisterGroupRequest* request,
                                                            v1::RegisterGroupResponse* response) {
-  if (const Status allowed = check_node(*context, request->node()); !allowed.is_ok())
+  if (const Status allowed = check_node(*context, *request, request->node()); !allowed.is_ok())
     return answer(*context, "a group", allowed);
   auto group = from_message(*request);
   if (!group.is_ok()) return answer(*context, "a group", group.status());
@@ -138,7 +141,7 @@ grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerC
 grpc::ServerUnaryReactor* ControllerService::Regroup(grpc::CallbackServerContext* context,
                                                      const v1::RegroupRequest* request,
                                                      v1::RegroupResponse* response) {
-  if (const Status allowed = check_node(*context, request->node()); !allowed.is_ok())
+  if (const Status allowed = check_node(*context, *request, request->node()); !allowed.is_ok())
     return answer(*context, "another group", allowed);
   // It waits, and must not hold much.
   const auto is_long = [](const std::string& name) { return name.size() > kMaxGroupNameBytes; };
@@ -163,7 +166,7 @@ grpc::ServerUnaryReactor* ControllerService::Regroup(grpc::CallbackServerContext
 grpc::ServerUnaryReactor* ControllerService::ListKeyShares(grpc::CallbackServerContext* context,
                                                            const v1::ListKeySharesRequest* request,
                                                            v1::ListKeySharesResponse* response) {
-  Status status = check_no_tenant(*context);
+  Status status = check_no_tenant(*context, *request);
   if (status.is_ok() && request->nodes_size() > static_cast<int>(kMaxGroupMembers))
     status = invalid_argument(fmt::format("more than {} nodes", kMaxGroupMembers));
   if (status.is_ok()) {
@@ -182,9 +185,9 @@ grpc::ServerUnaryReactor* ControllerService::ListKeyShares(grpc::CallbackServerC
 }
 
 grpc::ServerUnaryReactor* ControllerService::GetPlan(grpc::CallbackServerContext* context,
-                                                     const v1::GetPlanRequest* /*request*/,
+                                                     const v1::GetPlanRequest* request,
                                                      v1::GetPlanResponse* response) {
-  Status status = check(*context);
+  Status status = check(*context, *request);
   const PublishedPlanPtr plan = status.is_ok() ? coordinator_.load()->active() : nullptr;
   if (plan) {
     std::string json = to_json(view_for(*context, *plan->plan));
@@ -202,9 +205,9 @@ grpc::ServerUnaryReactor* ControllerService::GetPlan(grpc::CallbackServerContext
 }
 
 grpc::ServerUnaryReactor* ControllerService::ListNodes(grpc::CallbackServerContext* context,
-                                                       const v1::ListNodesRequest* /*request*/,
+                                                       const v1::ListNodesRequest* request,
                                                        v1::ListNodesResponse* response) {
-  const Status status = check(*context);
+  const Status status = check(*context, *request);
   if (status.is_ok()) {
     for (const NodeInformation& node : nodes_for(*context)) {
       v1::ListNodesResponse::Node& added = *response->add_nodes();
@@ -218,9 +221,9 @@ grpc::ServerUnaryReactor* ControllerService::ListNodes(grpc::CallbackServerConte
 }
 
 grpc::ServerUnaryReactor* ControllerService::ListLinks(grpc::CallbackServerContext* context,
-                                                       const v1::ListLinksRequest* /*request*/,
+                                                       const v1::ListLinksRequest* request,
                                                        v1::ListLinksResponse* response) {
-  const Status status = check_no_tenant(*context);
+  const Status status = check_no_tenant(*context, *request);
   if (status.is_ok()) *response = coordinator_.load()->links();
   return answer(*context, "the links", status);
 }
@@ -228,7 +231,7 @@ grpc::ServerUnaryReactor* ControllerService::ListLinks(grpc::CallbackServerConte
 grpc::ServerUnaryReactor* ControllerService::Examine(grpc::CallbackServerContext* context,
                                                      const v1::ExamineRequest* request,
                                                      v1::ExamineResponse* response) {
-  if (const Status allowed = check_no_tenant(*context); !allowed.is_ok())
+  if (const Status allowed = check_no_tenant(*context, *request); !allowed.is_ok())
     return answer(*context, "an examination", allowed);
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
   const auto longest = static_cast<std::uint64_t>(kMaxInquiryTime.count());

@@ -65,12 +65,18 @@ class ControllerService final : public v1::Controller::CallbackService {
                                     v1::ExamineResponse* response) override;
 
  private:
-  // Errors: UNAUTHENTICATED; UNAVAILABLE while it stands by.
-  [[nodiscard]] Status check(const grpc::CallbackServerContext& context) const;
+  // Errors: UNAUTHENTICATED; RESOURCE_EXHAUSTED where the caller has too many connections; UNAVAILABLE while
+  // it stands by.
+  // `request`: what has come with the call.
+  [[nodiscard]] Status check(const grpc::CallbackServerContext& context,
+                             const google::protobuf::MessageLite& request) const;
   // The same for what nodes alone may do, as `node`.
-  [[nodiscard]] Status check_node(const grpc::CallbackServerContext& context, const std::string& node) const;
+  [[nodiscard]] Status check_node(const grpc::CallbackServerContext& context,
+                                  const google::protobuf::MessageLite& request,
+                                  const std::string& node) const;
   // The same for what is the operator's and its nodes'.
-  [[nodiscard]] Status check_no_tenant(const grpc::CallbackServerContext& context) const;
+  [[nodiscard]] Status check_no_tenant(const grpc::CallbackServerContext& context,
+                                       const google::protobuf::MessageLite& request) const;
   // Ends a call, and notes whoever had no right to it. `asked`: what for.
   grpc::ServerUnaryReactor* answer(grpc::CallbackServerContext& context, std::string_view asked,
                                    const Status& status);

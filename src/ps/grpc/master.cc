@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/resource_quota.h>
 
 #include <future>
 #include <mutex>
@@ -14,6 +13,7 @@
 #include "base/log.h"
 #include "base/net/socket.h"
 #include "controller/grpc/doorkeeper.h"
+#include "controller/grpc/server_settings.h"
 #include "controller/protocol.h"
 #include "ps/grpc/member_line.h"
 #include "ps/grpc/service.h"
@@ -29,9 +29,6 @@ namespace {
 constexpr std::size_t kMasterMemoryBytes = std::size_t{1} << 30U;
 constexpr Duration kStopWait = std::chrono::milliseconds(300);
 constexpr Duration kTick = std::chrono::milliseconds(20);
-constexpr int kMinPingMilliseconds = 500;
-// Connections over which nobody calls anything for so long are closed.
-constexpr int kIdleMilliseconds = 60'000;
 
 std::uint64_t draw_maker() {
   std::random_device device;
@@ -63,18 +60,12 @@ class Master::Core {
     SQUARE_ASSIGN_OR_RETURN(net::HostPort bound, check_bind_address(options_));
     SQUARE_RETURN_IF_ERROR(have_controller(bound));
     grpc::ServerBuilder builder;
-    grpc::ResourceQuota quota("square.ps");
-    quota.Resize(kMasterMemoryBytes);
-    builder.SetResourceQuota(quota);
-    builder.SetMaxReceiveMessageSize(controller::kMaxRequestBytes);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kMinPingMilliseconds);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMilliseconds);
+    controller::apply_server_settings(builder, "square.ps", kMasterMemoryBytes);
     builder.RegisterService(&service_);
     SQUARE_ASSIGN_OR_RETURN(
-        door_, controller::Doorkeeper::listen(bound, builder, trust::server_credentials(options_.identity)));
+        door_, controller::Doorkeeper::listen(
+                   bound, builder,
+                   trust::server_credentials(options_.identity, {{}, controller::Visitors::kMaxOfCaller})));
     server_ = builder.BuildAndStart();
     if (!server_) {
       return unavailable(

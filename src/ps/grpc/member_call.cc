@@ -66,6 +66,7 @@ void MemberCall::OnWriteDone(bool ok) {
 
 void MemberCall::OnReadDone(bool ok) {
   if (ok) {
+    if (events_->on_message) events_->on_message(*context_, incoming_.ByteSizeLong());
     std::shared_ptr<const void> reading(nullptr,
                                         [call = shared_from_this()](const void*) { call->read_next(); });
     v1::PsReport report = std::move(incoming_);

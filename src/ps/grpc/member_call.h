@@ -24,6 +24,8 @@ struct MemberEvents {
   std::function<void(PeerId)> on_lost;
   // Whether the caller may say who it is with these words. Empty: everybody may.
   std::function<Status(const grpc::CallbackServerContext&, const v1::PsHello&)> check_hello{};
+  // A whole message has come, before anything else is said of it.
+  std::function<void(const grpc::CallbackServerContext&, std::uint64_t bytes)> on_message{};
 };
 
 class MemberCall final : public grpc::ServerBidiReactor<v1::PsReport, v1::PsOrder>,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "controller/grpc/status.h"
 #include "ps/grpc/communicator_lines.h"
 #include "trust/grpc/credentials.h"
 
@@ -16,6 +17,9 @@ MasterService::MasterService(std::shared_ptr<Identity> identity, MasterEvents ev
   heard_.check_hello = [this](const grpc::CallbackServerContext& context, const v1::PsHello& hello) {
     return check_hello(context, hello);
   };
+  heard_.on_message = [this](const grpc::CallbackServerContext& context, std::uint64_t bytes) {
+    if (door_ != nullptr) door_->hear(context.peer(), bytes);
+  };
   heard_.on_lost = [this](PeerId peer) {
     {
       const std::lock_guard lock(mutex_);
@@ -23,12 +27,6 @@ MasterService::MasterService(std::shared_ptr<Identity> identity, MasterEvents ev
     }
     events_.members.on_lost(peer);
   };
-}
-
-Status MasterService::check(const grpc::CallbackServerContext& context) const {
-  const Status allowed = trust::check_caller(identity_, *context.auth_context(), {}, "");
-  if (allowed.is_ok() && door_ != nullptr) door_->know(context.peer());
-  return allowed;
 }
 
 Status MasterService::check_hello(const grpc::CallbackServerContext& context, const v1::PsHello& hello) {
@@ -48,8 +46,7 @@ Status MasterService::check_hello(const grpc::CallbackServerContext& context, co
     lock.lock();
     if (admitted_.size() < kMaxMembers) admitted_.insert(hello.name());
   }
-  if (door_ != nullptr) door_->know(context.peer());
-  return Status::ok();
+  return door_ == nullptr ? Status::ok() : door_->know(context, 0);
 }
 
 std::shared_ptr<MemberCall> MasterService::call(PeerId peer) {
@@ -79,7 +76,9 @@ void MasterService::close_all(const Status& reason) {
 grpc::ServerBidiReactor<v1::PsReport, v1::PsOrder>* MasterService::Attach(
     grpc::CallbackServerContext* context) {
   // A line that never says hello makes nobody known.
-  const Status allowed = trust::check_caller(identity_, *context->auth_context(), {}, "");
+  Status allowed = trust::check_caller(identity_, *context->auth_context(), {Role::kNode, Role::kServer}, "");
+  if (allowed.is_ok() && door_ != nullptr && !door_->begin_line(context->peer()))
+    allowed = resource_exhausted("this connection has opened too many lines");
   if (!allowed.is_ok()) return MemberCall::refuse(context, allowed);
   const std::lock_guard lock(mutex_);
   if (!closed_.is_ok()) return MemberCall::refuse(context, closed_);
@@ -91,10 +90,12 @@ grpc::ServerBidiReactor<v1::PsReport, v1::PsOrder>* MasterService::Attach(
 }
 
 grpc::ServerUnaryReactor* MasterService::Ask(grpc::CallbackServerContext* context,
-                                             const v1::PsQuestion* /*question*/, v1::PsAnswer* answer) {
+                                             const v1::PsQuestion* question, v1::PsAnswer* answer) {
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  if (const Status allowed = check(*context); !allowed.is_ok()) {
-    reactor->Finish({grpc::StatusCode::UNAUTHENTICATED, allowed.message()});
+  Status allowed = trust::check_caller(identity_, *context->auth_context(), {}, "");
+  if (allowed.is_ok() && door_ != nullptr) allowed = door_->know(*context, question->ByteSizeLong());
+  if (!allowed.is_ok()) {
+    reactor->Finish(controller::to_grpc(allowed));
     return reactor;
   }
   events_.on_question([reactor, answer](v1::PsAnswer made) {

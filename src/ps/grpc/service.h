@@ -37,7 +37,6 @@ class MasterService final : public v1::ParameterServer::CallbackService {
                                 v1::PsAnswer* answer) override;
 
  private:
-  [[nodiscard]] Status check(const grpc::CallbackServerContext& context) const;
   // A member lives on a node of the overlay, which is who its certificate names, and which the operator lets
   // parameter servers use.
   Status check_hello(const grpc::CallbackServerContext& context, const v1::PsHello& hello);

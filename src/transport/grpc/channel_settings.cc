@@ -53,6 +53,7 @@ void apply_accepting_arguments(grpc::ServerBuilder& builder, Duration silence_de
   set_common([&builder](const char* key, int value) { builder.AddChannelArgument(key, value); },
              silence_deadline);
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxFrameBytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   // A port in use is an error, not a second server behind the same port.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // The pings of our own peers are welcome at any rate.

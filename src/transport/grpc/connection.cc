@@ -84,6 +84,7 @@ std::optional<std::string> Connection::inspect(Time now, std::chrono::millisecon
   age_ += step;
   unframed_bytes_ = 0;
   if (ended_ && age_ >= kPartingDeadline) return "its call has ended";
+  if (!ended_ && received_bytes(fd_) > kMaxUnacceptedBytes) return "it sent much and opened no link";
   if (!ended_ && age_ >= patience) return fmt::format("it opened no link within {} ms", patience.count());
   return std::nullopt;
 }

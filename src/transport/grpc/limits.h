@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 #include "square/frame.h"
 #include "square/transport.h"
@@ -68,6 +69,10 @@ inline constexpr std::size_t kMaxInspections = 256;
 inline constexpr std::size_t kUnframedQuotaPart = 2;
 
 inline constexpr std::size_t kMaxMetadataBytes = 16384;
+// A connection carries one call; one more is answered with an error.
+inline constexpr int kMaxStreams = 4;
+// What a connection may have received before its call is accepted: a handshake of TLS, and the call.
+inline constexpr std::uint64_t kMaxUnacceptedBytes = std::uint64_t{64} << 10U;
 
 // A received payload up to this size is copied into memory of its own. Several small
 // blocks share one read buffer of gRPC, and one of them that is held keeps all of it:

