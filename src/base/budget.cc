@@ -55,11 +55,14 @@ constinit thread_local Spending* spending = nullptr;
 
 bool is_spent(const Spending& here) {
   here.budget->looks.fetch_add(1, std::memory_order_relaxed);
-  return here.budget->is_cancelled() || here.budget->is_late();
+  return here.budget->is_cancelled() || here.budget->is_late() ||
+         (here.outer != nullptr && is_spent(*here.outer));
 }
 
 void look_at(const Spending& here) {
   if (!is_spent(here)) return;
+  if (!here.budget->is_cancelled() && !here.budget->is_late())
+    return look_at({here.outer->budget, here.phase, here.outer->outer});
   if (here.budget->is_cancelled()) throw Spent{cancelled(fmt::format("while {}", here.phase))};
   throw Spent{deadline_exceeded(
       fmt::format("ran out of time while {}; allow more time, or ask for less at once", here.phase))};

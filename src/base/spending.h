@@ -20,6 +20,7 @@ namespace internal {
 struct Spending {
   const Budget::State* budget = nullptr;
   const char* phase = "computing";
+  const Spending* outer = nullptr;  // a part of which this is: over when that is
 };
 
 extern constinit thread_local Spending* spending;  // this thread's, while it has a budget
@@ -35,7 +36,8 @@ bool is_spent(const Spending& here);
 // This thread computes within a budget for as long as this lives.
 class SpendingScope {
  public:
-  explicit SpendingScope(const Budget::State& budget) : here_{&budget}, outer_(spending) {
+  explicit SpendingScope(const Budget::State& budget)
+      : here_{&budget, "computing", spending}, outer_(spending) {
     if (outer_ != nullptr) here_.phase = outer_->phase;
     spending = &here_;
   }
@@ -82,6 +84,7 @@ class Phase {
 
 // What `compute` returns, a Result; CANCELLED, or DEADLINE_EXCEEDED with the phase that it was in,
 // soon after the budget is spent. Without an end to the budget one that is already being spent goes on.
+// Within another it ends with that one, too: a look after it tells.
 template <typename Compute>
 std::invoke_result_t<Compute> spend(const Budget& budget, Compute&& compute) {
   if (budget.state() == nullptr) return std::forward<Compute>(compute)();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <thread>
 
+#include "base/spending.h"
 #include "planning/scenarios.h"
 #include "square/planner.h"
 
@@ -159,6 +160,19 @@ TEST_CASE("large plans stop soon after they are cancelled") {
     CHECK(ended - cancelled_at < kSoon);
     MESSAGE(k, ": ", to_seconds(ended - cancelled_at) * 1e3, " ms after it, ", status.message());
   }
+}
+
+TEST_CASE("a part of a computation that has a budget of its own ends with the whole") {
+  const auto whole = spend(Budget::of_looks(5), []() -> Result<int> {
+    const auto part = spend(Budget::within(std::chrono::hours(1)), []() -> Result<int> {
+      for (;;) look_at_budget();
+    });
+    CHECK(part.status().code() == StatusCode::kCancelled);
+    look_at_budget();
+    FAIL("it went on");
+    return 0;
+  });
+  CHECK(whole.status().code() == StatusCode::kCancelled);
 }
 
 }  // namespace

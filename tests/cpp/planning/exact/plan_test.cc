@@ -279,6 +279,23 @@ TEST_CASE("exact: a deadline gives the best so far with its gap") {
   CHECK(hurried.certificate.level_bound_bps.value() >= exact.min_rate_bps * (1.0 - 1e-6));
 }
 
+TEST_CASE("exact: no deadline makes a plan that is below a quick one") {
+  Scenario scenario = exact_on(mesh(20, seed()));
+  for (std::size_t root = 0; root < 20; ++root) {
+    std::vector<NodeId> members;
+    for (std::size_t member = 0; member < 20; ++member) members.push_back(node((root + member) % 20));
+    add(scenario, CollectiveOp::kAllReduce, root, std::move(members));
+  }
+  const auto quick = make_quick_plan(scenario);
+  REQUIRE(quick.is_ok());
+  for (const double seconds : {1e-6, 0.02, 0.2}) {
+    scenario.policy.deadline_seconds = seconds;
+    const Plan plan = checked_plan(scenario);
+    CHECK_FALSE(plan.provisional);
+    CHECK(plan.min_rate_bps >= quick->plan.min_rate_bps * (1.0 - 1e-9));
+  }
+}
+
 TEST_CASE("exact: nothing to send is a plan") {
   Scenario scenario = exact_on(named_nodes({"a", "b"}));
   checked_plan(scenario);
