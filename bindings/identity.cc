@@ -26,7 +26,7 @@ void write_grant(const Authority& self, const std::string& tenant, const std::fi
                  std::vector<std::string> operations, double weight, Size<"groups"> groups,
                  Size<"collectives"> collectives, std::optional<Size<"sessions">> sessions,
                  std::optional<Size<"open_operations">> open_operations,
-                 std::optional<Size<"open_bytes">> open_bytes) {
+                 std::optional<Size<"open_bytes">> open_bytes, std::optional<Size<"members">> members) {
   const auto end = std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::seconds>(life);
   Grant grant{"",
               tenant,
@@ -36,6 +36,7 @@ void write_grant(const Authority& self, const std::string& tenant, const std::fi
               groups,
               collectives,
               sessions ? sessions->value : Quota::kNone,
+              members ? members->value : Quota::kNone,
               {},
               std::chrono::system_clock::to_time_t(end)};
   grant.open.operations = open_operations ? open_operations->value : Quota::kNone;
@@ -98,10 +99,12 @@ void bind_identity(py::module_& module) {
       .def("grant", &write_grant, py::arg("tenant"), py::arg("folder"), py::arg("life"),
            py::arg("nodes") = std::vector<std::string>{}, py::arg("operations") = std::vector<std::string>{},
            py::arg("weight") = 1.0, py::arg("groups") = Grant{}.groups,
-           py::arg("collectives") = Grant{}.collectives, py::arg("sessions") = py::none(),
+           py::arg("collectives") = Grant{}.collectives, py::arg("sessions") = Grant{}.sessions,
            py::arg("open_operations") = py::none(), py::arg("open_bytes") = py::none(),
+           py::arg("members") = Grant{}.members,
            "Writes a grant into the folder of the identity of a node; tenant \"*\" stands for all of them. "
-           "Empty: all nodes, all operations. sessions: that plans make of its collectives; open_operations, "
+           "Empty: all nodes, all operations. sessions: that plans make of its collectives; members: of one "
+           "group; open_operations, "
            "open_bytes: of calls under way on each node at once; None: no limit.")
       .def_static(
           "revoke",

@@ -25,9 +25,10 @@ struct Grant {
   // At once.
   std::uint64_t groups = 64;
   std::uint64_t collectives = 4'096;
-  std::uint64_t sessions = Quota::kNone;  // that plans make of them: session_count()
-  Quota open{};                           // of calls under way on each node
-  std::int64_t expires = 0;               // seconds since 1970
+  std::uint64_t sessions = 8'192;  // that plans make of them: session_count()
+  std::uint64_t members = 1'024;   // of one group
+  Quota open{};                    // of calls under way on each node
+  std::int64_t expires = 0;        // seconds since 1970
 
   friend bool operator==(const Grant&, const Grant&) = default;
 };

@@ -145,12 +145,13 @@ class Authority:
         weight: typing.SupportsFloat | typing.SupportsIndex = 1.0,
         groups: typing.SupportsInt | typing.SupportsIndex = 64,
         collectives: typing.SupportsInt | typing.SupportsIndex = 4096,
-        sessions: typing.SupportsInt | typing.SupportsIndex | None = None,
+        sessions: typing.SupportsInt | typing.SupportsIndex | None = 8192,
         open_operations: typing.SupportsInt | typing.SupportsIndex | None = None,
         open_bytes: typing.SupportsInt | typing.SupportsIndex | None = None,
+        members: typing.SupportsInt | typing.SupportsIndex | None = 1024,
     ) -> None:
         """
-        Writes a grant into the folder of the identity of a node; tenant "*" stands for all of them. Empty: all nodes, all operations. sessions: that plans make of its collectives; open_operations, open_bytes: of calls under way on each node at once; None: no limit.
+        Writes a grant into the folder of the identity of a node; tenant "*" stands for all of them. Empty: all nodes, all operations. sessions: that plans make of its collectives; members: of one group; open_operations, open_bytes: of calls under way on each node at once; None: no limit.
         """
     def issue(
         self, role: str, name: str, folder: os.PathLike[str] | str, life: datetime.timedelta = ...

@@ -377,7 +377,7 @@ TimePoint Coordinator::next_wake() const {
     next = std::min(next, std::max(publication_.rest_end(), members_.return_end(time()).value_or(time())));
   next = regroupings_.next_end(closed_.next_end(next));
   // What is still pending without work at hand waits for its nodes.
-  return requests_.next_end(next);
+  return requests_.next_end(time(), next);
 }
 
 void Coordinator::expire(Deferred& deferred) {
@@ -385,7 +385,7 @@ void Coordinator::expire(Deferred& deferred) {
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
   for (const std::string& name : refused_.judge(members_, now)) note_departure(name);
   members_.forget_silent([this](const std::string& name) { return state_.registry.uses(name); });
-  const TimePoint next = regroupings_.next_end(requests_.next_end(TimePoint::max()));
+  const TimePoint next = regroupings_.next_end(requests_.next_end(now, TimePoint::max()));
   const bool waited_enough = next <= now || (retry_ && *retry_ <= now);
   if ((waited_enough || closed_.is_due(now)) && !agenda_.is_urgent()) agenda_.note();
   if (measurements_.next_end(TimePoint::max()) <= now && !agenda_.has_change())
@@ -422,11 +422,10 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
     return must_wait_for_nodes(group, members_, open_ ? &state_.topology : nullptr);
   });
   const bool other_use = absorb_uses(demand_, state_, demands, now);
-  const bool is_due = replan || other_use || !demands.empty();
   // The batch and `state_` change on this thread only.
   lock.unlock();
   std::optional<Admission> admission;
-  if (is_due) {
+  if (replan || other_use || !demands.empty()) {
     admission = admit(state_, demands, replan || other_use,
                       [this](const Scenario& scenario) { return planner_.make(scenario); });
   }
@@ -436,6 +435,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   if (admission) keep(*admission, replan || other_use || is_better);
   lock.lock();
   members_.look(time());
+  requests_.charge(time() - now, time());
   if (!admission || stopping_) return;
   // A better plan is one of what was planned before, groups that have ended since included.
   if (!is_better && (admission->next || !admission->replan.is_ok())) closed_.note_planned();

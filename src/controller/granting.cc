@@ -102,10 +102,23 @@ Status Granting::check_quota(const Grant& grant, const GroupSpec& group,
     all_collectives += other->collectives.size();
     if (counts_sessions) sessions += sessions_of(*other);
   }
+  if (group.nodes.size() > grant.members)
+    return refused(group.nodes.size(), "members of one group", grant.members);
   if (all_groups > grant.groups) return refused(all_groups, "groups", grant.groups);
   if (all_collectives > grant.collectives) return refused(all_collectives, "collectives", grant.collectives);
   if (sessions > grant.sessions) return refused(sessions, "sessions", grant.sessions);
   return {};
+}
+
+std::uint64_t sessions_of(const GroupSpec& group) {
+  std::set<CollectiveIdentity> collectives;
+  for (const GroupCollective& one : group.collectives) {
+    // Before anybody has looked whether there are such ranks.
+    const bool is_known =
+        std::ranges::all_of(one.members, [&](Rank rank) { return rank.index() < group.nodes.size(); });
+    if (is_known) collectives.insert(identity_of(one));
+  }
+  return sessions_of(collectives, group.nodes);
 }
 
 std::shared_ptr<const Granting> granting_of(const std::shared_ptr<Identity>& identity) {

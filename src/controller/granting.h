@@ -43,6 +43,9 @@ class Granting {
   const std::string authority_file_;
 };
 
+// That plans make of what the group asks for.
+std::uint64_t sessions_of(const GroupSpec& group);
+
 // Of a controller with this identity: none where nobody signs grants.
 std::shared_ptr<const Granting> granting_of(const std::shared_ptr<Identity>& identity);
 

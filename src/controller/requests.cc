@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/check.h"
+#include "controller/granting.h"
 
 namespace square::controller {
 namespace {
@@ -23,6 +24,7 @@ Status Requests::add(Demand demand, Reply& reply, TimePoint now) {
     return resource_exhausted(
         fmt::format("{} registrations are waiting already; try later", pending_.size()));
   }
+  if (const GroupSpec* const group = std::get_if<GroupSpec>(&demand)) turns_.ask(group->tenant, now);
   pending_.push_back(std::make_shared<Request>(Request{std::move(demand), std::move(reply), now}));
   return {};
 }
@@ -40,13 +42,28 @@ std::vector<const Demand*> Requests::take_batch(TimePoint now,
   std::vector<RequestPtr> waiting;
   for (RequestPtr& request : pending_) {
     const GroupSpec* const group = std::get_if<GroupSpec>(&request->demand);
-    const bool waits = group != nullptr && now < request->received + patience_ && must_wait(*group);
+    const bool waits = group != nullptr && now < request->received + patience_ &&
+                       (now < turns_.due(group->tenant) || must_wait(*group));
     (waits ? waiting : batch_).push_back(std::move(request));
   }
   pending_ = std::move(waiting);
   std::vector<const Demand*> demands;
   for (const RequestPtr& request : batch_) demands.push_back(&request->demand);
   return demands;
+}
+
+void Requests::charge(Duration took, TimePoint now) {
+  std::map<std::string, double> sessions;
+  double all = 0;
+  for (const RequestPtr& request : batch_) {
+    const GroupSpec* const group = std::get_if<GroupSpec>(&request->demand);
+    if (group == nullptr) continue;
+    const auto asked = 1.0 + static_cast<double>(sessions_of(*group));
+    sessions[group->tenant] += asked;
+    all += asked;
+  }
+  for (const auto& [tenant, asked] : sessions)
+    turns_.charge(tenant, std::chrono::duration_cast<Duration>(took * (asked / all)), now);
 }
 
 void Requests::judge(std::vector<Verdict> verdicts, Deferred& deferred) {
@@ -135,8 +152,13 @@ void Requests::answer(const RequestPtr& request, Result<Answer> result, Deferred
   deferred.push_back([request, result = std::move(result)] { request->reply(result); });
 }
 
-Requests::TimePoint Requests::next_end(TimePoint latest) const {
-  for (const RequestPtr& request : pending_) latest = std::min(latest, request->received + patience_);
+Requests::TimePoint Requests::next_end(TimePoint now, TimePoint latest) const {
+  for (const RequestPtr& request : pending_) {
+    latest = std::min(latest, request->received + patience_);
+    const GroupSpec* const group = std::get_if<GroupSpec>(&request->demand);
+    const TimePoint due = group == nullptr ? now : turns_.due(group->tenant);
+    if (due > now) latest = std::min(latest, due);
+  }
   return latest;
 }
 

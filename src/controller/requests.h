@@ -13,6 +13,7 @@
 #include "controller/admission.h"
 #include "controller/deferred.h"
 #include "controller/group_registry.h"
+#include "controller/planner_turns.h"
 #include "controller/publication.h"
 #include "square/clock.h"
 
@@ -42,10 +43,12 @@ class Requests {
 
   // Answers what is pending and does not pass the check with the check's error.
   void refuse(const std::function<Status(const Demand&)>& check, Deferred& deferred);
-  // Makes a batch of what is pending, but for groups that must wait and have not waited long enough.
-  // The demands stay where they are until judge().
+  // Makes a batch of what is pending, but for groups that must wait, or are not their tenant's turn, and have
+  // not waited long enough. The demands stay where they are until judge().
   std::vector<const Demand*> take_batch(TimePoint now,
                                         const std::function<bool(const GroupSpec&)>& must_wait);
+  // Planning the batch took so long, which is charged to its tenants by what they asked for.
+  void charge(Duration took, TimePoint now);
   // One verdict for each demand of the batch. Refusals are answered.
   void judge(std::vector<Verdict> verdicts, Deferred& deferred);
   // There are some that wait for their plan.
@@ -65,8 +68,8 @@ class Requests {
   // Answers all with the error. The batch stays until judge(), as it may be in use.
   void fail_all(const Status& reason, Deferred& deferred);
 
-  // When the first of those pending has waited long enough; `latest` at the latest.
-  [[nodiscard]] TimePoint next_end(TimePoint latest) const;
+  // When the first of those pending has waited long enough, or it is its turn; `latest` at the latest.
+  [[nodiscard]] TimePoint next_end(TimePoint now, TimePoint latest) const;
 
  private:
   struct Request {
@@ -89,6 +92,7 @@ class Requests {
   static void answer(const RequestPtr& request, Result<Answer> result, Deferred& deferred);
 
   const Duration patience_;
+  PlannerTurns turns_;
   std::vector<RequestPtr> pending_;
   std::vector<RequestPtr> batch_;
   std::vector<Planned> planned_;

@@ -45,6 +45,7 @@ std::string encode(const Grant& grant) {
               {"groups", grant.groups},
               {"collectives", grant.collectives},
               {"sessions", grant.sessions},
+              {"members", grant.members},
               {"expires", grant.expires},
               {"open_operations", grant.open.operations},
               {"open_bytes", grant.open.bytes}}
@@ -67,6 +68,7 @@ Result<Grant> decode(const std::string& text) {
     json.at("expires").get_to(grant.expires);
     // Grants of earlier releases do not say.
     grant.sessions = json.value("sessions", Quota::kNone);
+    grant.members = json.value("members", Quota::kNone);
     grant.open.operations = json.value("open_operations", Quota{}.operations);
     grant.open.bytes = json.value("open_bytes", Quota{}.bytes);
     json.at("operations").get_to(grant.operations);
@@ -119,8 +121,8 @@ Status check_grant(const Grant& grant) {
     if (!is_operation(word))
       return invalid_argument(fmt::format("a grant names no operation: \"{:.100}\"", word));
   }
-  if (grant.groups == 0 || grant.collectives == 0 || grant.sessions == 0) {
-    return invalid_argument("a grant of no groups, collectives or sessions is none");
+  if (grant.groups == 0 || grant.collectives == 0 || grant.sessions == 0 || grant.members == 0) {
+    return invalid_argument("a grant of no groups, collectives, sessions or members is none");
   }
   if (grant.open.operations == 0 || grant.open.bytes == 0) {
     return invalid_argument("a grant of no operations under way, or of no bytes, is none");

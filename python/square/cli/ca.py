@@ -85,8 +85,16 @@ def _add_grant(parts: arguments.Commands) -> None:
     parser.add_argument(
         "--sessions",
         type=arguments.positive_int,
+        default=8192,
         metavar="N",
-        help="that plans make of its collectives: sources with their destinations (default: no limit)",
+        help="that plans make of its collectives: sources with their destinations (default 8192)",
+    )
+    parser.add_argument(
+        "--members",
+        type=arguments.positive_int,
+        default=1024,
+        metavar="N",
+        help="of one group (default 1024)",
     )
     parser.add_argument(
         "--open-operations",
@@ -187,6 +195,7 @@ def _grant(options: argparse.Namespace) -> int:
             groups=options.groups,
             collectives=options.collectives,
             sessions=options.sessions,
+            members=options.members,
             open_operations=options.open_operations,
             open_bytes=options.open_bytes,
         )

@@ -161,10 +161,10 @@ TEST_CASE("requests: a group waits for its nodes, but not for ever") {
   client.ask(Topology{});
   CHECK(client.take().size() == 1);
   client.requests.judge(std::vector<Verdict>(1), client.deferred);
-  CHECK(client.requests.next_end(Requests::TimePoint::max()) == kArrival + kPatienceOfRequests);
+  CHECK(client.requests.next_end(kArrival, Requests::TimePoint::max()) == kArrival + kPatienceOfRequests);
   CHECK(client.take().empty());
   CHECK(client.take(kArrival + kPatienceOfRequests).size() == 1);
-  CHECK(client.requests.next_end(Requests::TimePoint::max()) == Requests::TimePoint::max());
+  CHECK(client.requests.next_end(kArrival, Requests::TimePoint::max()) == Requests::TimePoint::max());
 }
 
 TEST_CASE("requests: all are failed, each once, wherever they are") {
@@ -202,4 +202,24 @@ TEST_CASE("requests: too many are refused") {
   CHECK(refused.code() == StatusCode::kResourceExhausted);
   reply(refused);  // it is the caller's still
   CHECK(answers == 1);
+}
+
+TEST_CASE("requests: who asked for an expensive plan waits, others do not, and nobody for ever") {
+  Client client;
+  GroupSpec dear = group_at("dear", {"a", "b"});
+  dear.collectives.front().op = CollectiveOp::kAllToAll;
+  GroupSpec cheap = group_at("cheap", {"a", "b"});
+  cheap.tenant = "other";
+  client.ask(dear);
+  REQUIRE(client.take().size() == 1);
+  client.requests.charge(std::chrono::seconds(20), kArrival);
+  client.requests.judge(std::vector<Verdict>(1), client.deferred);
+  client.ask(dear);
+  client.ask(cheap);
+  REQUIRE(client.take().size() == 1);
+  client.requests.charge(std::chrono::milliseconds(1), kArrival);
+  client.requests.judge(std::vector<Verdict>(1), client.deferred);
+  CHECK(client.take().empty());
+  CHECK(client.requests.next_end(kArrival, Requests::TimePoint::max()) == kArrival + kPatienceOfRequests);
+  CHECK(client.take(kArrival + kPatienceOfRequests).size() == 1);
 }
