@@ -29,7 +29,7 @@ inline constexpr const char* kNodeKey = "square-node-bin";
 inline constexpr std::size_t kMaxNodeNameBytes = 256;
 inline constexpr std::size_t kMaxAddressBytes = 512;
 // Enough for the largest group: kMaxGroupMembers names of kMaxNodeNameBytes.
-inline constexpr int kMaxRequestBytes = 4 << 20;
+inline constexpr int kMaxRequestBytes = 32 << 20;
 // Around a plan in a message: a signature, and the certificate of who has signed.
 inline constexpr std::size_t kPlanEnvelopeBytes = std::size_t{16} << 10U;
 // Errors travel in trailers, which gRPC limits to 8 KiB after percent-encoding.

@@ -32,20 +32,21 @@ std::optional<Visitors::Key> Visitors::come(Key key, std::string peer, Time now)
   SQUARE_CHECK(is_new, "a connection comes once");
   by_peer_[std::move(peer)] = key;
   waiting_.emplace(entry->second.number, key);
-  return enter(entry->second, is_known_home ? Place::kSilentOfKnown : Place::kSilent);
+  return enter(entry->second, is_known_home ? Place::kSilentOfKnown : Place::kSilent, now);
 }
 
-std::optional<Visitors::Key> Visitors::speak(Key key) {
+std::optional<Visitors::Key> Visitors::speak(Key key, Time now) {
   Visitor& visitor = visitors_.at(key);
   if (!is_silent(visitor.place)) return std::nullopt;
   leave_room(visitor);
-  return enter(visitor, visitor.place == Place::kSilent ? Place::kStrangers : Place::kStrangersOfKnown);
+  return enter(visitor, visitor.place == Place::kSilent ? Place::kStrangers : Place::kStrangersOfKnown, now);
 }
 
 bool Visitors::know(std::string_view peer, const std::string& caller) {
   Visitor* const visitor = find(peer);
   if (visitor == nullptr) return true;  // it has ended meanwhile
   visitor->lines = 0;
+  visitor->explained += kBytesPerCall;
   if (visitor->place == Place::kKnown) return true;
   if (!caller.empty()) {
     std::size_t& count = of_caller_[caller];
@@ -88,13 +89,15 @@ void Visitors::leave(Key key) {
 
 bool Visitors::exceeds(Key key, std::uint64_t received, Time now) {
   Visitor& visitor = visitors_.at(key);
-  const auto passed = std::chrono::duration_cast<std::chrono::milliseconds>(now - visitor.inspected).count();
-  visitor.inspected = now;
-  visitor.explained +=
-      kBytesPerSecond * static_cast<std::uint64_t>(std::clamp<std::int64_t>(passed, 0, 1000)) / 1000;
+  using std::chrono::milliseconds;
+  const auto passed = std::chrono::duration_cast<milliseconds>(now - visitor.inspected);
+  const auto counted = std::clamp<std::int64_t>(passed.count(), 0, 1000);
+  // What is less than a millisecond counts the next time.
+  visitor.inspected = counted == passed.count() ? visitor.inspected + passed : now;
+  visitor.explained += kBytesPerSecond * static_cast<std::uint64_t>(counted) / 1000;
   // Nothing is saved up.
   visitor.explained = std::min(visitor.explained, received);
-  const std::uint64_t messages = visitor.has_line ? 2 * (message_bytes_ + message_bytes_ / 16) : 0;
+  const std::uint64_t messages = visitor.has_line ? message_bytes_ + message_bytes_ / 16 : 0;
   return received - visitor.explained > kUnexplainedBytes + messages;
 }
 
@@ -114,7 +117,7 @@ std::optional<Visitors::Time> Visitors::next_late() const {
 
 std::optional<Visitors::Key> Visitors::most_dispensable() const {
   for (const Room& room : rooms_) {
-    if (const auto number = first_to_go(room)) return waiting_.at(*number);
+    if (const auto* const numbers = most_crowded(room)) return waiting_.at(*numbers->begin());
   }
   return std::nullopt;
 }
@@ -141,13 +144,13 @@ Visitors::Visitor* Visitors::find(std::string_view peer) {
   return key ? &visitors_.at(*key) : nullptr;
 }
 
-std::optional<Visitors::Key> Visitors::enter(Visitor& visitor, Place place) {
+std::optional<Visitors::Key> Visitors::enter(Visitor& visitor, Place place, Time now) {
   const auto at = static_cast<std::size_t>(place);
   const std::size_t most = is_silent(place) ? kMaxSilent : kMaxStrangers;
   visitor.place = place;
   rooms_[at][visitor.home].insert(visitor.number);
   if (++sizes_[at] <= most) return std::nullopt;
-  return waiting_.at(*first_to_go(rooms_[at]));
+  return first_to_go(visitor, now);
 }
 
 void Visitors::leave_room(const Visitor& visitor) {
@@ -159,14 +162,26 @@ void Visitors::leave_room(const Visitor& visitor) {
   --sizes_[static_cast<std::size_t>(visitor.place)];
 }
 
-std::optional<std::uint64_t> Visitors::first_to_go(const Room& room) {
+const std::set<std::uint64_t>* Visitors::most_crowded(const Room& room) {
   const std::set<std::uint64_t>* most = nullptr;
   for (const auto& [home, numbers] : room) {
     const bool is_more = most == nullptr || numbers.size() > most->size() ||
                          (numbers.size() == most->size() && *numbers.begin() < *most->begin());
     if (is_more) most = &numbers;
   }
-  return most == nullptr ? std::nullopt : std::optional(*most->begin());
+  return most;
+}
+
+// Where many come at once, as after a restart of the controller, those that are nearly through stay: else
+// nobody would ever be.
+Visitors::Key Visitors::first_to_go(const Visitor& newest, Time now) const {
+  const Room& room = rooms_[static_cast<std::size_t>(newest.place)];
+  const std::set<std::uint64_t>& most = *most_crowded(room);
+  const Key oldest = waiting_.at(*most.begin());
+  const bool is_for_others = room.at(newest.home).size() < most.size();
+  const bool may_stay =
+      !is_silent(newest.place) && !is_for_others && now - visitors_.at(oldest).since < kYouth;
+  return may_stay ? waiting_.at(newest.number) : oldest;
 }
 
 void Visitors::remember(const std::string& home) {

@@ -35,11 +35,15 @@ class Visitors {
   static constexpr std::size_t kMaxKnownHomes = 4'096;
   // Lines of one connection that nobody has said hello on: nodes open one.
   static constexpr std::size_t kMaxLines = 4;
-  // What may have come without an explanation: a handshake and a call. Where there is a line, a message
-  // besides.
+  // What may have come without an explanation: a handshake, a call, and what HTTP/2 lets a caller send before
+  // the call is heard. Where there is a line, the largest message besides.
   static constexpr std::uint64_t kUnexplainedBytes = std::uint64_t{16} << 10U;
   static constexpr std::uint64_t kBytesPerSecond = std::uint64_t{16} << 10U;
-  static constexpr std::uint64_t kBytesPerMessage = 512;
+  static constexpr std::uint64_t kBytesPerMessage = 64;
+  static constexpr std::uint64_t kBytesPerCall = 512;
+  // A stranger younger than this may be about to be known: it goes for others' sake only, not for the next of
+  // its own address.
+  static constexpr std::chrono::seconds kYouth{3};
 
   // `message_bytes`: the largest message that the server takes over a line, or beside one.
   explicit Visitors(std::uint64_t message_bytes) : message_bytes_(message_bytes) {}
@@ -47,14 +51,14 @@ class Visitors {
   // A new connection, which has said nothing. Returns the one that has to go for it. Precondition: `key` is
   // nobody's.
   std::optional<Key> come(Key key, std::string peer, Time now);
-  // It has said something. Returns the one that has to go for it.
-  std::optional<Key> speak(Key key);
+  // It has said something. Returns the one that has to go for it, which may be itself.
+  std::optional<Key> speak(Key key, Time now);
   // A call that is let in has come from there, HOST:PORT, by the one whom its certificate names; empty where
   // there is none. False where that one has too many connections: then it stays a stranger's.
   bool know(std::string_view peer, const std::string& caller);
   // A line begins there, of one whose certificate is believed. False where it has begun too many.
   bool begin_line(std::string_view peer);
-  // A whole message has come from there.
+  // A whole message has come from there, beside what know() explains.
   void hear(std::string_view peer, std::uint64_t bytes);
   void leave(Key key);
 
@@ -93,9 +97,10 @@ class Visitors {
 
   static bool is_silent(Place place) { return place <= Place::kSilentOfKnown; }
   [[nodiscard]] Visitor* find(std::string_view peer);
-  std::optional<Key> enter(Visitor& visitor, Place place);
+  std::optional<Key> enter(Visitor& visitor, Place place, Time now);
   void leave_room(const Visitor& visitor);
-  [[nodiscard]] static std::optional<std::uint64_t> first_to_go(const Room& room);
+  [[nodiscard]] static const std::set<std::uint64_t>* most_crowded(const Room& room);
+  [[nodiscard]] Key first_to_go(const Visitor& newest, Time now) const;
   void remember(const std::string& home);
 
   const std::uint64_t message_bytes_;

@@ -90,9 +90,9 @@ class Controller::Core {
     controller::apply_server_settings(builder, "square.controller", kServerMemoryBytes);
     builder.RegisterService(&service_);
     SQUARE_ASSIGN_OR_RETURN(
-        door_, controller::Doorkeeper::listen(
-                   bound, builder,
-                   trust::server_credentials(options_.identity, {{}, controller::Visitors::kMaxOfCaller})));
+        door_,
+        controller::Doorkeeper::listen(
+            bound, builder, trust::server_credentials(options_.identity, {{}, controller::kMaxHandshakes})));
     server_ = builder.BuildAndStart();
     if (!server_) {
       return unavailable(

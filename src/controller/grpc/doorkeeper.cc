@@ -97,7 +97,7 @@ Status Doorkeeper::know(const grpc::ServerContextBase& context, std::uint64_t me
   const std::string peer = plain_name(context.peer());
   const std::string caller = caller_of(context);
   const std::lock_guard lock(mutex_);
-  visitors_.hear(peer, message_bytes);
+  if (message_bytes > 0) visitors_.hear(peer, message_bytes);
   if (visitors_.know(peer, caller)) return {};
   return resource_exhausted(
       fmt::format("{} has {} connections already, as many as it may", caller, Visitors::kMaxOfCaller));
@@ -126,6 +126,9 @@ void Doorkeeper::close() {
   eventfd_write(event_.get(), 1);
   if (thread_.joinable()) thread_.join();
   listener_.sockets.clear();
+  // gRPC serves on for a while, with descriptors of its own.
+  const std::lock_guard lock(mutex_);
+  for (const auto& [socket, connection] : connections_) visitors_.leave(socket);
   connections_.clear();
 }
 
@@ -187,12 +190,17 @@ void Doorkeeper::on_event(int socket, std::uint32_t events) {
   if (visitors_.exceeds(socket, received_bytes(socket), std::chrono::steady_clock::now()))
     return turn_away(socket, "it sends much that is no message");
   if (!visitors_.is_silent(socket)) return;
-  if (const auto other = visitors_.speak(socket)) turn_away(*other, "there are many strangers");
+  if (const auto other = visitors_.speak(socket, std::chrono::steady_clock::now()))
+    turn_away(*other, "there are many strangers");
   if (connections_.contains(socket)) hand_over_later(socket, found->second);
 }
 
 void Doorkeeper::hand_over_later(int socket, const Connection& connection) {
-  const int given = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+  int given = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+  if (const auto other = visitors_.most_dispensable(); given < 0 && other && *other != socket) {
+    turn_away(*other, "descriptors are short");
+    given = fcntl(socket, F_DUPFD_CLOEXEC, 0);
+  }
   if (given < 0) return turn_away(socket, "descriptors are short");
   Handover::NewConnectionParameters parameters;
   parameters.listener_fd = connection.listening;

@@ -17,6 +17,8 @@ void apply_server_settings(grpc::ServerBuilder& builder, const char* name, std::
   builder.SetMaxReceiveMessageSize(kMaxRequestBytes);
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
   set(GRPC_ARG_MAX_METADATA_SIZE, kMaxCallMetadataBytes);
+  set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kFirstWindowBytes);
+  set(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // it makes windows wider
   set(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Only uncompressed messages: a compressed one may unpack to any size.
   set(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);

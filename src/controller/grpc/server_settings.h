@@ -8,9 +8,15 @@
 
 namespace square::controller {
 
-// Calls at once on a connection; more wait in the client. A node has one line, and registrations.
-inline constexpr int kMaxStreams = 100;
+// Calls at once on a connection; more wait in the client. A node has one line, and a registration or
+// regrouping for each of many processes, which may wait for one another.
+inline constexpr int kMaxStreams = 2'048;
+// What a caller may send before its call is heard, beside headers: Visitors::kUnexplainedBytes has room for
+// it.
+inline constexpr int kFirstWindowBytes = 8 << 10;
 inline constexpr int kMaxCallMetadataBytes = 8 << 10;
+// Of one certificate: at once, then half of them each second.
+inline constexpr std::size_t kMaxHandshakes = 256;
 // Clients ask this often, at the most, whether the server is still there.
 inline constexpr std::chrono::milliseconds kMinPingInterval{500};
 // Connections over which nobody calls anything for so long are closed; who comes back opens another.

@@ -99,9 +99,8 @@ std::size_t ControllerService::waiting() const {
 grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::Attach(
     grpc::CallbackServerContext* context) {
   // A line that never says hello makes nobody known.
-  Status allowed = coordinator_ == nullptr ? check(*context, v1::NodeEvent())
-                                           : trust::check_caller(identity_, *context->auth_context(),
-                                                                 {Role::kNode, Role::kServer}, "");
+  Status allowed = trust::check_caller(identity_, *context->auth_context(), {Role::kNode, Role::kServer}, "");
+  if (allowed.is_ok() && coordinator_ == nullptr) allowed = check(*context, v1::NodeEvent());
   refusals_.note(*context, "a line", allowed);
   if (allowed.is_ok() && door_ != nullptr && !door_->begin_line(context->peer()))
     allowed = resource_exhausted("this connection has opened too many lines");

@@ -54,7 +54,7 @@ class Handshakes {
   };
   [[nodiscard]] double left(const Recent& recent, std::chrono::steady_clock::time_point now) const {
     const std::chrono::duration<double> passed = now - recent.when;
-    return std::max(0.0, recent.count - passed.count() * most_ / 4);
+    return std::max(0.0, recent.count - passed.count() * most_ / 2);
   }
 
   const double most_;

@@ -24,9 +24,8 @@ std::shared_ptr<grpc::ChannelCredentials> channel_credentials(const std::shared_
                                                               Expected expected);
 // Whom a server lets in.
 struct Callers {
-  std::vector<Role> roles;  // empty: all
-  std::size_t most_handshakes =
-      0;  // of one certificate at once, then a quarter of them each second; 0: no limit
+  std::vector<Role> roles;          // empty: all
+  std::size_t most_handshakes = 0;  // of one certificate at once, then half of them each second; 0: no limit
 };
 // The same of a server. check_caller() says whether one that was let in may do what it asks for.
 std::shared_ptr<grpc::ServerCredentials> server_credentials(const std::shared_ptr<Identity>& identity,
