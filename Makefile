@@ -20,9 +20,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := build/stamps
 STEP := packaging/step
-# Much of the Python tests is waiting: one more than there are cores. torch's are more at work, and look at times.
-TEST_PROCESSES ?= $(shell echo $$(($(JOBS) + 1)))
-TORCH_TEST_PROCESSES ?= 2
+# Much of the Python tests is waiting. Some look at times: no more than there are cores in CI.
+TEST_PROCESSES ?= 2
 # Simulated overlays under a sanitizer, where each takes ten times as long.
 SANITIZED_SEEDS ?= 50
 SANITIZED_KILLS ?= 10
@@ -184,7 +183,7 @@ test-torch: python $(TORCH_DONE)
 	@$(STEP) "torch tests" "the failing test printed its seed; run it alone: $(BIN)/pytest -k NAME" \
 	  env PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/python/torch_backend tests/python/test_data.py \
 	  tests/python/test_docs.py::test_python_runs_with_torch \
-	  --numprocesses $(TORCH_TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
+	  --numprocesses $(TEST_PROCESSES) --dist loadgroup --no-loadscope-reorder
 
 ## test-torch-suite: torch's own tests of a backend on Gloo and on square, compared
 .PHONY: test-torch-suite
