@@ -10,19 +10,19 @@
 
 namespace square::controller {
 
-// A tenant whose demands took long to plan waits as long again before the next of them is planned, where
-// other tenants have asked lately: so nobody has more than half of the planner, and who asks for expensive
-// plans waits for them alone. Not thread-safe.
+// A tenant whose demands took long to plan waits twice that time before the next of them is planned, where
+// other tenants have asked lately: so no tenant has more than a third of the planner, and the price of
+// expensive plans is its own. Not thread-safe.
 class PlannerTurns {
  public:
-  // Of the planner, while others ask.
+  // How fast what was spent is paid off.
   static constexpr double kPart = 0.5;
   // What a tenant may have spent before it waits.
   static constexpr Duration kFree = std::chrono::milliseconds(100);
   static constexpr Duration kMemory = std::chrono::minutes(1);
 
   void ask(const std::string& tenant, TimePoint now);
-  // Planning took so long because of the tenant's demands.
+  // The tenant's demands took this time to plan, which ended now.
   void charge(const std::string& tenant, Duration took, TimePoint now);
   // When its next demand may be planned; in the past where that is now.
   [[nodiscard]] TimePoint due(const std::string& tenant) const;

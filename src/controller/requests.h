@@ -47,7 +47,7 @@ class Requests {
   // not waited long enough. The demands stay where they are until judge().
   std::vector<const Demand*> take_batch(TimePoint now,
                                         const std::function<bool(const GroupSpec&)>& must_wait);
-  // Planning the batch took so long, which is charged to its tenants by what they asked for.
+  // Charges the time that planning the batch took to its tenants, by what they asked for.
   void charge(Duration took, TimePoint now);
   // One verdict for each demand of the batch. Refusals are answered.
   void judge(std::vector<Verdict> verdicts, Deferred& deferred);

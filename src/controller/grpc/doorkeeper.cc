@@ -57,7 +57,7 @@ std::uint64_t received_bytes(int socket) {
   return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
 }
 
-// Who calls, as the certificate says; empty without one.
+// The caller's name in its certificate; empty without one.
 std::string caller_of(const grpc::ServerContextBase& context) {
   const auto shown = trust::certificate_of(*context.auth_context());
   if (!shown) return {};
@@ -182,7 +182,7 @@ void Doorkeeper::on_event(int socket, std::uint32_t events) {
   const auto found = connections_.find(socket);
   if (found == connections_.end()) return;
   if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) {
-    // By either end: also by whoever did not speak TLS, or was not believed.
+    // By either end: also where a caller did not speak TLS, or was not believed.
     if (!visitors_.is_known(socket))
       tell(visitors_.peer(socket), "it has ended, and no call that was let in has come over it");
     return forget(socket);

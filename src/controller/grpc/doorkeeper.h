@@ -78,7 +78,6 @@ class Doorkeeper {
   mutable std::mutex mutex_;
   Visitors visitors_;
   std::unordered_map<int, Connection> connections_;
-  std::vector<int> active_;                                // something came: they are looked at together
   std::vector<Handover::NewConnectionParameters> spoken_;  // to be gRPC's, once the mutex is free
   bool is_closing_ = false;
   std::thread thread_;

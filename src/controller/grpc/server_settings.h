@@ -19,7 +19,7 @@ inline constexpr int kMaxCallMetadataBytes = 8 << 10;
 inline constexpr std::size_t kMaxHandshakes = 256;
 // Clients ask this often, at the most, whether the server is still there.
 inline constexpr std::chrono::milliseconds kMinPingInterval{500};
-// Connections over which nobody calls anything for so long are closed; who comes back opens another.
+// A connection without a call for this time is closed; a caller that comes back opens another.
 inline constexpr std::chrono::minutes kIdleTime{1};
 
 // `memory_bytes`: what gRPC may hold for all connections together, messages on their way in included.

@@ -15,7 +15,7 @@ const TimePoint kNow{std::chrono::hours(1)};
 
 }  // namespace
 
-TEST_CASE("who asks for expensive plans waits as long again, where others ask") {
+TEST_CASE("a tenant with expensive plans waits twice their time, where others ask") {
   PlannerTurns turns;
   turns.ask("a", kNow);
   turns.charge("a", seconds(3), kNow);
