@@ -71,6 +71,8 @@ struct ControllerEvents {
   std::function<void(const std::string& peer, const std::string& reason,
                      std::optional<FinishedOperations> finished)>
       on_gone;
+  // Nobody can plan these any more: calls of their group here are to fail with `reason`.
+  std::function<void(const std::vector<CollectiveId>& collectives, const std::string& reason)> on_unplanned;
   // Others cannot reach that node: it is to be dialled, so that the controller hears whether it is there.
   std::function<void(const std::string& peer)> on_look;
   // The identity holds what the controller has revoked: links of these peers are to end.

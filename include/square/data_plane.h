@@ -137,6 +137,9 @@ class DataPlane {
   // to their end without it.
   void set_gone(std::string peer, std::string reason,
                 std::optional<FinishedOperations> finished = std::nullopt);
+  // The controller says that no plan can have these: what runs in their groups ends with FAILED_PRECONDITION
+  // and `reason`, and so does what members here call next.
+  void set_unplanned(std::vector<CollectiveId> collectives, std::string reason);
   // Calls `report` on the strand with what the members here have finished in collectives that a live plan
   // has.
   void finished(std::function<void(FinishedOperations)> report);

@@ -41,6 +41,9 @@ ControllerEvents events_for(DataPlane& node) {
                            std::optional<FinishedOperations> finished) {
     node.set_gone(peer, reason, std::move(finished));
   };
+  events.on_unplanned = [&node](const std::vector<CollectiveId>& collectives, const std::string& reason) {
+    node.set_unplanned(collectives, reason);
+  };
   events.on_look = [&node](const std::string& peer) { node.look_for(peer); };
   events.heard = [&node] { return node.heard(); };
   events.measured = [&node] { return node.take_measured(); };

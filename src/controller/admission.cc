@@ -17,6 +17,13 @@ namespace {
 
 constexpr std::string_view kPolicyThatAvoids = "exact";
 
+// And not one of who plans it, or of the moment.
+bool is_of_the_state(const Status& planned) {
+  const StatusCode code = planned.code();
+  return !planned.is_ok() && code != StatusCode::kCancelled && code != StatusCode::kUnavailable &&
+         code != StatusCode::kDeadlineExceeded;
+}
+
 struct Application {
   PlanningState& state;
   Verdict& verdict;
@@ -65,8 +72,9 @@ class Bisection {
 
   void run() {
     try_those_adopted();
-    admit_range(0, demands_.size());
-    if (replan_) admission_.replan = plan(admission_.state);
+    const std::size_t count = demands_.size();
+    if (!admit_together(0, count)) plan_again() ? admit_range(0, count) : divide(0, count);
+    plan_again();
     try_those_adopted();
   }
 
@@ -77,8 +85,35 @@ class Bisection {
     (void)try_adopted(state, [this](const PlanningState& trial) { return plan(trial); });
   }
 
+  // What was planned before, if that is asked for and has not been done with a demand on top. Groups that
+  // stand in the way are set aside: returns whether there are any.
+  bool plan_again() {
+    if (!std::exchange(replan_, false)) return false;
+    PlanningState& state = admission_.state;
+    const Status planned = plan(state);
+    admission_.replan = planned;
+    if (!is_of_the_state(planned)) return false;
+    admission_.replan =
+        set_aside_unplannable(state, planned, [this](const PlanningState& trial) { return plan(trial); });
+    return admission_.replan.is_ok();
+  }
+
   // Depth: the logarithm of the number of demands.
   void admit_range(std::size_t first, std::size_t last) {
+    if (!admit_together(first, last)) divide(first, last);
+  }
+
+  // Of demands that cannot be planned together.
+  void divide(std::size_t first, std::size_t last) {
+    if (last - first == 1) return;  // it is refused
+    const std::size_t middle = first + (last - first) / 2;
+    admit_range(first, middle);
+    admit_range(middle, last);
+  }
+
+  // Returns whether there is a plan with all of them that may be planned; after an error nothing has changed
+  // but the verdict on a single one.
+  bool admit_together(std::size_t first, std::size_t last) {
     PlanningState trial = admission_.state;
     bool due = false;
     for (std::size_t i = first; i < last; ++i) {
@@ -90,11 +125,8 @@ class Bisection {
       admission_.state = std::move(trial);
     } else if (last - first == 1) {
       admission_.verdicts[first] = {planned, {}, 0};
-    } else {
-      const std::size_t middle = first + (last - first) / 2;
-      admit_range(first, middle);
-      admit_range(middle, last);
     }
+    return planned.is_ok();
   }
 
   Status plan(const PlanningState& state) {
@@ -111,6 +143,7 @@ class Bisection {
     admission_.is_whole = is_whole;
     admission_.over_broken = over_broken;
     admission_.next = std::move(*made);
+    admission_.replan = Status::ok();
     replan_ = false;
     return {};
   }

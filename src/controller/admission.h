@@ -15,6 +15,7 @@
 #include "controller/group_registry.h"
 #include "controller/measurements.h"
 #include "controller/plan_parts.h"
+#include "controller/session_numbers.h"
 #include "square/plan.h"
 #include "square/scenario.h"
 
@@ -24,6 +25,8 @@ namespace square::controller {
 struct PublishedPlan {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const PlanParts> parts;
+  // The numbers given once it is published: those of plans that nobody had are given again.
+  std::shared_ptr<const SessionNumbers> numbers{};
   // Made because somebody is away, or a link is broken: what runs under older plans moves to it at once.
   bool moves = false;
 };

@@ -100,14 +100,11 @@ Status check_times(Duration lease, Duration install_timeout) {
   return invalid_argument("lease and install_timeout must be positive");
 }
 
-void log_replanning(const Status& replan) {
-  if (replan.is_ok()) return;
-  log(LogLevel::kError, "controller", "cannot plan again, the old plan stays: {}", replan.to_string());
-}
-
 // To which what runs moves at once.
 PublishedPlanPtr with_moves(const PublishedPlan& made) {
-  return std::make_shared<const PublishedPlan>(PublishedPlan{made.plan, made.parts, true});
+  PublishedPlan moving = made;
+  moving.moves = true;
+  return std::make_shared<const PublishedPlan>(std::move(moving));
 }
 
 }  // namespace
@@ -150,6 +147,7 @@ Status Coordinator::take_up() {
   if (!open_ || !state_.registry.is_empty()) {
     Admission made = admit(state_, {}, true, [this](const Scenario& one) { return planner_.make(one); });
     SQUARE_RETURN_IF_ERROR(made.replan);
+    tell_set_aside(state_.registry, made.state.registry, members_);
     state_ = std::move(made.state);
     // Nodes may have had different plans of the controller before.
     const PublishedPlanPtr first = publication_.is_lacked() ? with_moves(*made.next) : std::move(made.next);
@@ -162,17 +160,16 @@ Status Coordinator::take_up() {
 
 void Coordinator::stop() {
   Deferred deferred;
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return;
-    stopping_ = true;
-    const Status reason = unavailable("the controller stopped");
-    requests_.fail_all(reason, deferred);
-    regroupings_.fail_all(reason, deferred);
-    members_.close_all(reason, deferred);
-    planner_.stop();
-    surroundings_.wake();
-  }
+  std::unique_lock lock(mutex_);
+  if (stopping_) return;
+  stopping_ = true;
+  const Status reason = unavailable("the controller stopped");
+  requests_.fail_all(reason, deferred);
+  regroupings_.fail_all(reason, deferred);
+  members_.close_all(reason, deferred);
+  planner_.stop();
+  surroundings_.wake();
+  lock.unlock();
   run_all(deferred);
 }
 
@@ -278,13 +275,12 @@ void Coordinator::goodbye(const std::string& node, const NodeLine* line, const v
 }
 
 void Coordinator::submit(Demand demand, Reply reply) {
-  Status refused = unavailable("the controller stopped");
-  {
-    const std::lock_guard lock(mutex_);
-    note_closed_before(demand, closed_);
-    if (!stopping_) refused = requests_.add(std::move(demand), reply, time());
-    if (refused.is_ok()) return agenda_.note();
-  }
+  std::unique_lock lock(mutex_);
+  note_closed_before(demand, closed_);
+  const Status refused =
+      stopping_ ? unavailable("the controller stopped") : requests_.add(std::move(demand), reply, time());
+  if (refused.is_ok()) return agenda_.note();
+  lock.unlock();
   reply(refused);
 }
 
@@ -375,9 +371,8 @@ TimePoint Coordinator::next_wake() const {
   if (!agenda_.has_change()) next = measurements_.next_end(next);
   if (agenda_.has_change() && !publication_.is_under_way())
     next = std::min(next, std::max(publication_.rest_end(), members_.return_end(time()).value_or(time())));
-  next = regroupings_.next_end(closed_.next_end(next));
   // What is still pending without work at hand waits for its nodes.
-  return requests_.next_end(time(), next);
+  return requests_.next_end(time(), regroupings_.next_end(closed_.next_end(next)));
 }
 
 void Coordinator::expire(Deferred& deferred) {
@@ -406,15 +401,15 @@ void Coordinator::settle(Deferred& deferred) {
 
 void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) {
   agenda_.clear();
-  bool replan = std::exchange(retry_, std::nullopt).has_value();
-  replan = std::exchange(has_news_, false) || replan;
+  bool replan = std::exchange(has_news_, false);
+  replan |= std::exchange(retry_, std::nullopt).has_value();
   // Groups without collectives need no plan, but only with one do nodes keep what the next controller asks
   // for.
   replan = (!has_plan() && !state_.registry.is_empty()) || replan;
+  replan |= planner_.take_plan_again();
   const TimePoint now = time();
   closed_.absorb(state_.registry, members_.presence(), now);
   replan = absorb_membership() || closed_.is_due(now) || replan;
-  replan = planner_.take_plan_again() || replan;
   surroundings_.watch(regroupings_.settle(state_.registry, members_, requests_, now, deferred));
   replan = measurements_.absorb(state_.topology, state_.measured, now) || replan;
   if (open_) refuse_absent(requests_, state_.registry, members_, deferred);
@@ -422,6 +417,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
     return must_wait_for_nodes(group, members_, open_ ? &state_.topology : nullptr);
   });
   const bool other_use = absorb_uses(demand_, state_, demands, now);
+  retrials_.note_change(state_.registry, now);
   // The batch and `state_` change on this thread only.
   lock.unlock();
   std::optional<Admission> admission;
@@ -470,13 +466,13 @@ bool Coordinator::absorb_membership() {
 }
 
 void Coordinator::publish(Deferred& deferred, Admission admission) {
-  log_replanning(admission.replan);
+  planner_.note_replanned(admission.replan);
   requests_.judge(std::move(admission.verdicts), deferred);
+  tell_set_aside(state_.registry, admission.state.registry, members_);
   state_ = std::move(admission.state);
   if (admission.next) {
-    const Plan& plan = *admission.next->plan;
     if (planner_.note_published(*admission.next, !admission.avoids_links())) agenda_.note(Urgency::kCanWait);
-    log_plan(plan);
+    log_plan(*admission.next->plan);
     const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
     const bool avoids_links = links_.note_published(state_, !admission.avoids_links());
     if (measurements_.take_moves() || avoids_nodes || avoids_links || publication_.is_lacked())

@@ -30,6 +30,7 @@
 #include "controller/regroupings.h"
 #include "controller/requests.h"
 #include "controller/succession.h"
+#include "controller/trial.h"
 #include "square/controller.h"
 #include "store/store.h"
 
@@ -145,6 +146,7 @@ class Coordinator {
   bool is_deposed_ = false;         // another controller has the store
   Publication publication_;
   Requests requests_;
+  Retrials retrials_;
   Regroupings regroupings_;
   ClosedParts closed_;
   DemandMeter demand_;

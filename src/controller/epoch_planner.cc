@@ -41,6 +41,7 @@ bool EpochPlanner::take_better(std::optional<Admission>& admission, const Planni
 bool EpochPlanner::note_published(const PublishedPlan& published, bool is_whole) {
   last_ = published.plan->epoch;
   last_parts_ = published.parts;
+  numbers_ = *published.numbers;
   is_whole_ = is_whole;
   plan_again_ = published.plan->provisional && published.plan != provisional_;
   published_ = published.plan == provisional_ ? provisional_ : nullptr;
@@ -53,10 +54,17 @@ bool EpochPlanner::note_kept() {
   return plan_again_;
 }
 
+void EpochPlanner::note_replanned(const Status& outcome) {
+  if (outcome.is_ok()) return;
+  plan_again_ = true;
+  log(LogLevel::kError, "controller", "cannot plan again, the old plan stays: {}", outcome.to_string());
+}
+
 Result<PublishedPlanPtr> EpochPlanner::ready_to_publish(Plan plan) {
   // The last plan made need not be the one that was published.
   plan.changes.reset();
-  renumber_sessions(plan, numbers_);
+  auto numbers = std::make_shared<SessionNumbers>(numbers_);
+  renumber_sessions(plan, *numbers);
   plan.epoch = Epoch(last_.value() + 1);
   plan.origin = origin_;
   auto made = std::make_shared<const Plan>(std::move(plan));
@@ -65,7 +73,8 @@ Result<PublishedPlanPtr> EpochPlanner::ready_to_publish(Plan plan) {
     return resource_exhausted(
         fmt::format("the plan takes {} bytes, more than {}", parts->size_bytes(), kMaxPlanBytes));
   }
-  return std::make_shared<const PublishedPlan>(PublishedPlan{std::move(made), std::move(parts), false});
+  return std::make_shared<const PublishedPlan>(
+      PublishedPlan{std::move(made), std::move(parts), std::move(numbers)});
 }
 
 }  // namespace square::controller

@@ -37,6 +37,9 @@ class EpochPlanner {
   // The same of a plan that stays, as nothing came of what was to follow it: the better one of it, which was
   // under way, ended by that.
   bool note_kept();
+  // What came of planning again what was planned before. Where it failed, the old plan stays, and it is tried
+  // again with the next change.
+  void note_replanned(const Status& outcome);
   // Whether one of them said so since the last call.
   bool take_plan_again() { return std::exchange(plan_again_, false); }
   // Plans made from now on have later epochs than this one, which a node has had from an earlier controller,

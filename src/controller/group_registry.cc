@@ -182,8 +182,8 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   if (is_closed) return still_closing(*found->second, spec.name, spec.registrant);
   if (!is_new && !found->second->unplannable.is_ok()) {
     return failed_precondition(fmt::format(
-        "{} is of an earlier controller, and cannot be planned any more: {}; close it and make a new one",
-        context, found->second->unplannable.message()));
+        "{} cannot be planned any more: {}; close it and make a new one", context,
+         found->second->unplannable.message()));
   }
   RegisteredGroup group =
       is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, next_number_, {}, {}} : *found->second;

@@ -161,6 +161,12 @@ std::optional<FinishedOperations> from_message(const v1::Gone& message) {
   return finished;
 }
 
+std::vector<CollectiveId> from_message(const v1::Unplanned& message) {
+  std::vector<CollectiveId> collectives;
+  for (const std::uint32_t id : message.collectives()) collectives.emplace_back(id);
+  return collectives;
+}
+
 v1::Revoked to_message(const std::vector<Revocation>& revoked) {
   v1::Revoked message;
   for (const Revocation& one : revoked) {

@@ -63,6 +63,9 @@ v1::Goodbye to_message(const FinishedOperations& finished);
 // What was finished by a node that left in order; nothing of another.
 std::optional<FinishedOperations> from_message(const v1::Gone& message);
 
+// The collectives that are in no plan any more.
+std::vector<CollectiveId> from_message(const v1::Unplanned& message);
+
 v1::Revoked to_message(const std::vector<Revocation>& revoked);
 // Names that are none are left out.
 std::vector<Revocation> from_message(const v1::Revoked& message);

@@ -227,7 +227,8 @@ bool Succession::absorb_departures(PlanningState& state, Members& members) {
 
 Status Succession::keep(Admission& admission, const PlanningState& before, EpochPlanner& planner) {
   const Epoch epoch = admission.next ? admission.next->plan->epoch : planner.last();
-  const Status kept = ledger_.keep(admission.state, planner.numbers(), epoch);
+  const SessionNumbers& numbers = admission.next ? *admission.next->numbers : planner.numbers();
+  const Status kept = ledger_.keep(admission.state, numbers, epoch);
   if (kept.is_ok()) return kept;
   log(LogLevel::kError, "controller", "{}", kept.message());
   if (admission.next) planner.drop();

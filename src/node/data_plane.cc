@@ -37,6 +37,11 @@ void DataPlane::set_gone(std::string peer, std::string reason, std::optional<Fin
                              Dispatcher& dispatcher) { dispatcher.set_gone(peer, reason, finished); });
 }
 
+void DataPlane::set_unplanned(std::vector<CollectiveId> collectives, std::string reason) {
+  dispatcher_->on_strand([collectives = std::move(collectives), reason = std::move(reason)](
+                             Dispatcher& dispatcher) { dispatcher.set_unplanned(collectives, reason); });
+}
+
 void DataPlane::finished(std::function<void(FinishedOperations)> report) {
   dispatcher_->on_strand(
       [report = std::move(report)](const Dispatcher& dispatcher) { report(dispatcher.finished()); });

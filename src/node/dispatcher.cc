@@ -76,6 +76,12 @@ void DataPlane::Dispatcher::install_plan(const std::shared_ptr<const Plan>& plan
   plans_.install(plan, std::move(installed));
 }
 
+void DataPlane::Dispatcher::set_unplanned(const std::vector<CollectiveId>& collectives,
+                                          const std::string& reason) {
+  for (const CollectiveId id : collectives)
+    failures_.poison({id, kEveryOperation}, failed_precondition(reason));
+}
+
 void DataPlane::Dispatcher::open(const CollectivePointer& collective) {
   groups_.learn(collective->planned());
   neighbours_.open(collective);

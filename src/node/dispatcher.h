@@ -43,6 +43,7 @@ class DataPlane::Dispatcher final : public TransportHandler,
                 const std::optional<FinishedOperations>& finished) {
     neighbours_.set_gone(peer, reason, finished);
   }
+  void set_unplanned(const std::vector<CollectiveId>& collectives, const std::string& reason);
   [[nodiscard]] FinishedOperations finished() const { return groups_.finished(); }
   void report_broken_links(BrokenLinks::Report report, BrokenLinks::HasController has_controller) {
     neighbours_.broken().set_report(std::move(report), std::move(has_controller));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "planning/planning_steps.h"
+#include "planning/scales.h"
 #include "square/clock.h"
 #include "square/planner.h"
 
@@ -93,9 +94,12 @@ class BackgroundPlanner::Worker {
     return is_long || (last_time_ > patience && 2 * collectives >= last_size_);
   }
 
-  std::optional<Result<PlanResult>> wait_for(Duration patience) {
+  // nullopt: it is not ready, or out of a solver's reach, and perhaps not of a quick plan's.
+  std::optional<Result<PlanResult>> wait_for(Duration patience, const Scenario& scenario) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, patience, [&] { return answer_.has_value(); });
+    const bool has_failed = answer_.has_value() && !answer_->plan.is_ok();
+    if (has_failed && planning::is_out_of_reach(scenario, answer_->plan.status())) return std::nullopt;
     return take_plan();
   }
 
@@ -252,7 +256,7 @@ Result<PlanResult> BackgroundPlanner::plan(Scenario scenario, Duration patience)
     }
   }
   if (!goes_on && !is_long) {
-    if (std::optional<Result<PlanResult>> made = worker_->wait_for(patience))
+    if (std::optional<Result<PlanResult>> made = worker_->wait_for(patience, scenario))
       return note(*std::move(made), false);
     extended = history_->extend(scenario);
   }

@@ -89,6 +89,12 @@ std::optional<Scenario> without_unmeasurable(const Scenario& scenario) {
   return changed;
 }
 
+bool is_out_of_reach(const Scenario& scenario, const Status& status) {
+  if (status.code() == StatusCode::kInternal) return true;
+  return status.code() == StatusCode::kInvalidArgument &&
+         (capacities_of(scenario.topology).is_too_wide() || weights_of(scenario).is_too_wide());
+}
+
 Status with_scales(const Scenario& scenario, const Status& status) {
   const Range capacities = capacities_of(scenario.topology);
   if (capacities.is_too_wide()) {

@@ -17,4 +17,7 @@ std::optional<Scenario> without_unmeasurable(const Scenario& scenario);
 // furthest apart, if that is too far; otherwise `status`, which planning the scenario ended with.
 Status with_scales(const Scenario& scenario, const Status& status);
 
+// Whether planning the scenario ended with `status` because a solver could not do it, not because nobody can.
+bool is_out_of_reach(const Scenario& scenario, const Status& status);
+
 }  // namespace square::planning

@@ -42,8 +42,9 @@ v1::NodeEvent closed_event(const std::string& group, std::uint64_t number) {
   return event;
 }
 
-void call_if(const std::function<void(const std::string&)>& function, const std::string& argument) {
-  if (function) function(argument);
+template <typename Function, typename... Arguments>
+void call_if(const Function& function, Arguments&&... arguments) {
+  if (function) function(std::forward<Arguments>(arguments)...);
 }
 
 v1::NodeEvent broken_links_event(const LinkTroubles& troubles) {
@@ -306,8 +307,8 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
       candidates_.learn(event.address().peer(), event.address().standing(), event.address().successor());
       recollection_.note_address(event.address());
       believe(event.address().fingerprint());
-      if (events_.on_address)
-        events_.on_address(event.address().peer(), event.address().address(), event.address().incarnation());
+      call_if(events_.on_address, event.address().peer(), event.address().address(),
+              event.address().incarnation());
       break;
     case Event::kRevoked:
       if (options_.identity) options_.identity->set_revoked(from_message(event.revoked()));
@@ -329,8 +330,7 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
     case Event::kGone:
       candidates_.forget(event.gone().peer());
       recollection_.forget_address(event.gone().peer());
-      if (events_.on_gone)
-        events_.on_gone(event.gone().peer(), event.gone().reason(), from_message(event.gone()));
+      call_if(events_.on_gone, event.gone().peer(), event.gone().reason(), from_message(event.gone()));
       break;
     case Event::kClosed: {
       const std::lock_guard lock(mutex_);
@@ -338,6 +338,9 @@ Status ClientLine::handle(const v1::ControllerEvent& event, std::uint64_t connec
       changed_.notify_all();
       break;
     }
+    case Event::kUnplanned:
+      call_if(events_.on_unplanned, from_message(event.unplanned()), event.unplanned().reason());
+      break;
     case Event::kExamine: examine(event.examine(), connection); break;
     case Event::kLook: call_if(events_.on_look, event.look().peer()); break;
     case Event::EVENT_NOT_SET: break;  // of a later release
@@ -366,11 +369,7 @@ Status ClientLine::handle_plan(const v1::PlanPart& part, std::uint64_t connectio
     outbox->push(installed_event(epoch), connection);
   };
   SQUARE_RETURN_IF_ERROR(recollection_.note_plan(*plan));
-  if (events_.on_plan) {
-    events_.on_plan(*plan, installed);
-  } else {
-    installed((*plan)->epoch);
-  }
+  events_.on_plan ? events_.on_plan(*plan, installed) : installed((*plan)->epoch);
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include "planning/exact/hubs.h"
 #include "planning/exact/spanning_rates.h"
 #include "planning/exact/stars.h"
+#include "planning/exact/stream_limit.h"
 #include "planning/exact/unicasts.h"
 #include "planning/large/large_plan.h"
 
@@ -306,6 +307,12 @@ class Fair {
       if (rate > 0.0) solution_.flows.emplace_back(coded.pool().columns()[k], rate);
     }
     fit_flows();
+    // Redundancy has codes, and no conceptual flows beside which those of others could be shown.
+    const auto has_no_flows = [](const auto& flow) {
+      return !flow.first.is_tree() && flow.first.paths.empty();
+    };
+    if (solution_.carried.has_value() && std::ranges::any_of(solution_.flows, has_no_flows))
+      claim_what_is_carried(instance_, solution_);
     return Status::ok();
   }
 

@@ -65,6 +65,21 @@ TEST_CASE("epoch planner: only plans that were published count") {
   CHECK(session_of(**second, 2) != session_of(**first, 4));
 }
 
+TEST_CASE("epoch planner: plans that nobody had leave sessions their numbers") {
+  EpochPlanner planner({}, make_background_plan_source([] {}));
+  const auto published = planner.make(broadcasts({2, 4}));
+  REQUIRE(published.is_ok());
+  planner.note_published(**published, false);
+  // Trials without the one, and with others.
+  REQUIRE(planner.make(broadcasts({4})).is_ok());
+  REQUIRE(planner.make(broadcasts({4, 5, 6, 7})).is_ok());
+  const auto next = planner.make(broadcasts({2, 4, 6}));
+  REQUIRE(next.is_ok());
+  CHECK(session_of(**next, 2) == session_of(**published, 2));
+  CHECK(session_of(**next, 4) == session_of(**published, 4));
+  CHECK(session_of(**next, 6) == SessionId(2));
+}
+
 TEST_CASE("epoch planner: what stays as it was says so, but to who has had other plans of these numbers") {
   EpochPlanner planner({}, make_background_plan_source([] {}));
   const auto next = [&] {

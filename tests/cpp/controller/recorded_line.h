@@ -38,6 +38,7 @@ struct RecordedLine final : controller::NodeLine {
       case Event::kRevoked:
         said.push_back(fmt::format("{} are revoked", event->revoked().names_size()));
         break;
+      case Event::kUnplanned: said.push_back("unplanned: " + event->unplanned().reason()); break;
       case Event::kLook: said.push_back("look for " + event->look().peer()); break;
       case Event::kExamine: said.push_back(fmt::format("examine {}", event->examine().number())); break;
       case Event::EVENT_NOT_SET: break;

@@ -102,6 +102,37 @@ TEST_CASE("calls on a closed group fail at once, and what runs goes on") {
   CHECK(statistics(overlay, 2).collectives == 0);
 }
 
+TEST_CASE(
+    "a group that cannot be planned any more fails with the reason, what runs and what is called next") {
+  Overlay overlay(2, 3);
+  REQUIRE(overlay.publish(plan_of(1, {5, 6})));
+  overlay.set_members(CollectiveId(5), {0, 2});
+  overlay.set_members(CollectiveId(6), {0, 2});
+  Broadcast running = broadcast_of(5, 1'000'000);
+  running.post_all(overlay);
+  Broadcast other = broadcast_of(6, 100'000);
+  other.post_all(overlay);
+  overlay.run([] { return false; }, std::chrono::milliseconds(50));
+  for (const std::size_t node : {0U, 2U})
+    overlay.node(node).set_unplanned({CollectiveId(5), CollectiveId(77)}, "no plan has it: too heavy");
+  REQUIRE(overlay.publish(plan_of(2, {6})));
+  Broadcast late = broadcast_of(5);
+  late.operation = OperationId(1);
+  late.post_all(overlay);
+  REQUIRE(overlay.run([&] { return running.is_over() && late.is_over(); }, std::chrono::seconds(1)));
+  for (const Broadcast* call : {&running, &late}) {
+    for (const auto& outcome : call->outcomes) {
+      CHECK(outcome->code() == StatusCode::kFailedPrecondition);
+      CHECK(outcome->message().find("no plan has it: too heavy") != std::string::npos);
+    }
+  }
+  REQUIRE(overlay.run([&] { return other.is_over(); }));
+  CHECK(other.is_right());
+  close_on_all(overlay, 5);
+  REQUIRE(overlay.publish(plan_of(3, {6})));
+  CHECK(statistics(overlay, 0).collectives == 1);
+}
+
 TEST_CASE("what others begin with a node that has closed the group fails there, before it closed or after") {
   for (const bool is_begun_before : {true, false}) {
     CAPTURE(is_begun_before);

@@ -170,6 +170,8 @@ void NodeControl::hear(const v1::ControllerEvent& event) {
     case Event::kClosed:
       closing_.erase({event.closed().group(), event.closed().number()});
       return look_at_registrations();
+    case Event::kUnplanned:
+      return events_.on_unplanned(controller::from_message(event.unplanned()), event.unplanned().reason());
     case Event::kLook: return events_.on_look(event.look().peer());
     case Event::kRevoked:  // nobody has a certificate in the simulation, nor asks
     case Event::kExamine:

@@ -36,6 +36,9 @@ class Site {
       node.install_plan(std::move(plan), std::move(installed));
     };
     events.on_activate = [&node](Epoch epoch, bool moves) { node.activate_plan(epoch, moves); };
+    events.on_unplanned = [&node](const std::vector<CollectiveId>& collectives, const std::string& reason) {
+      node.set_unplanned(collectives, reason);
+    };
     events.on_gone = [&node](const std::string& peer, const std::string& reason,
                              std::optional<FinishedOperations> finished) {
       node.set_gone(peer, reason, std::move(finished));
