@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/seldom.h"
 #include "node/audit/auditor.h"
 #include "node/landing/landing.h"
 #include "node/links/departures.h"
@@ -56,6 +57,7 @@ struct NodeContext {
   std::size_t held_bytes = 0;
   std::size_t hold_limit_bytes = 0;
   std::map<std::string, std::size_t, std::less<>> held_by_tenant{};
+  Seldom wrong_generations{};
   TimePoint forged_said_at{};  // when it was said last; since then so many came:
   std::uint64_t forged_unsaid = 0;
 

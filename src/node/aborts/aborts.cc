@@ -39,6 +39,17 @@ bool Aborts::remember(const Abort& abort) {
   return true;
 }
 
+bool Aborts::hear(const Abort& abort, TimePoint now) {
+  if (now >= window_begin_ + kAbortWindow) {
+    heard_.clear();
+    window_begin_ = now;
+  }
+  std::size_t& heard = heard_[abort.session];
+  if (heard >= kMaxHeardAborts || !remember(abort)) return false;
+  ++heard;
+  return true;
+}
+
 Abort Aborts::end_session(SessionId session, const Status& cause) {
   Abort abort{session, kEveryOperation, own_ | ++count_, cause, 0};
   static_cast<void>(remember(abort));

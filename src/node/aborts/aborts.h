@@ -10,6 +10,7 @@
 #include <string>
 
 #include "node/plan/installed_collective.h"
+#include "square/clock.h"
 #include "square/frame.h"
 #include "square/ids.h"
 #include "square/status.h"
@@ -20,6 +21,11 @@ namespace square {
 inline constexpr std::size_t kMaxRememberedAborts = 1'024;
 // Of those, how many a neighbour hears again when its link comes up.
 inline constexpr std::size_t kRepeatedAborts = 64;
+// Of those of one session that neighbours tell, so many are news within kAbortWindow. More say nothing that
+// the first did not, and nodes in a circle would tell one another for ever what they have forgotten
+// meanwhile.
+inline constexpr std::size_t kMaxHeardAborts = 16;
+inline constexpr Duration kAbortWindow = std::chrono::seconds(60);
 // In an abort: whatever runs in the session.
 inline constexpr OperationId kEveryOperation{~std::uint64_t{0}};
 
@@ -46,6 +52,8 @@ class Aborts {
 
   // False if it is known already.
   [[nodiscard]] bool remember(const Abort& abort);
+  // The same of one that a neighbour tells: false also if there have been many of its session of late.
+  [[nodiscard]] bool hear(const Abort& abort, TimePoint now);
   // Of whatever runs in the session; remembered. Its number is this node's own.
   Abort end_session(SessionId session, const Status& cause);
   // To the session's neighbours in its collective: all but `except`.
@@ -62,6 +70,8 @@ class Aborts {
   std::uint64_t own_;         // this node's part of a number
   std::uint64_t count_ = 0;   // of sessions that were ended
   std::deque<Abort> aborts_;  // oldest first
+  TimePoint window_begin_{};
+  std::map<SessionId, std::size_t> heard_;  // in the window
 };
 
 }  // namespace square

@@ -21,7 +21,9 @@ Failures::Failures(const Parts& parts)
                                           links.send_ahead(peer, std::move(frame));
                                         }}) {}
 
-void Failures::poison(const OperationKey& key, const Status& cause, GroupCall call) {
+void Failures::poison(const OperationKey& key, const Status& whole, GroupCall call) {
+  // Every collective of the group keeps a copy.
+  const Status cause(whole.code(), whole.message().substr(0, kMaxAbortTextBytes));
   // What is forgotten stays so.
   if (!parts_.groups.knows(key.collective) && !parts_.plans.knows(key.collective)) return;
   for (const CollectiveId id : parts_.groups.poison(key, cause, call)) {
@@ -56,7 +58,7 @@ void Failures::take(const Arrival& arrival) {
   const CollectiveId collective = arrival.stream->collective;
   const Abort abort{arrival.key().session, operation, arrival.header().stream_sequence, *cause,
                     arrival.header().call};
-  if (!aborts_.remember(abort)) return;
+  if (!aborts_.hear(abort, parts_.node.clock.now())) return;
   if (operation == kEveryOperation) {
     parts_.sums.drop_session(abort.session);
     parts_.operations.fail(collective, *cause);

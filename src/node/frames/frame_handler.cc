@@ -8,6 +8,7 @@
 #include "node/codes/code_adder.h"
 #include "node/messages/answers.h"
 #include "node/multicast/receiver.h"
+#include "node/sums/sum_messages.h"
 
 namespace square {
 namespace {
@@ -16,12 +17,29 @@ OperationKey operation_of(const Arrival& arrival) {
   return {arrival.stream->collective, arrival.header().operation};
 }
 
+// What relays would pass on, and keep for a link that is slow, is no longer than what nodes write.
+std::size_t most_payload_bytes(FrameType type) {
+  switch (type) {
+    case FrameType::kBlock: return kMaxPayloadBytes;
+    case FrameType::kAck: return kMaxAcknowledgementBytes;
+    case FrameType::kRequest: return kMaxRequestBytes;
+    case FrameType::kReport: return kReportBytes;
+    case FrameType::kAbort: return kMaxAbortBytes;
+    case FrameType::kProbe:
+    case FrameType::kCredit:
+    case FrameType::kCreditRequest: break;
+  }
+  return 0;
+}
+
 }  // namespace
 
 void FrameHandler::take(LinkHandle link, Frame frame, Landing landing) {
   const Neighbours::Connection* connection = parts_.neighbours.find(link);
   if (connection == nullptr) return parts_.node.refuse_frame();
   parts_.neighbours.note_heard(connection->peer());
+  const bool is_too_long = frame.payload.size_bytes() > most_payload_bytes(frame.header.type);
+  if (is_too_long && frame.header.type != FrameType::kBlock) return parts_.node.refuse_frame();
   Arrival arrival{.frame = std::move(frame), .landing = std::move(landing)};
   if (connection->incoming != nullptr) {
     take_from_parent(link, *connection->incoming, std::move(arrival));

@@ -50,8 +50,10 @@ IncomingStream* IncomingLink::find(const StreamKey& key) const {
 }
 
 void IncomingLink::answer(Frame frame) {
-  const bool is_said_once = frame.header.type == FrameType::kAbort;
-  if (!handle_ || answers_.size() >= (is_said_once ? 2 : 1) * kMaxQueuedAnswers) return;
+  const std::size_t part = frame.header.type == FrameType::kAbort ? 2 : 1;  // it is said once
+  const std::size_t bytes = answer_bytes_ + frame.payload.size_bytes();
+  if (!handle_ || answers_.size() >= part * kMaxQueuedAnswers || bytes > part * kMaxQueuedAnswerBytes) return;
+  answer_bytes_ = bytes;
   const bool may_wait = frame.header.type == FrameType::kAck && is_routine(frame.payload);
   answers_.push_back(std::move(frame));
   speak(may_wait);
@@ -94,6 +96,7 @@ void IncomingLink::on_down() {
   handle_.reset();
   in_transport_ = 0;
   answers_.clear();
+  answer_bytes_ = 0;
   credits_.clear();
   for (const auto& [key, stream] : streams_) stream->on_down();
 }
@@ -107,6 +110,7 @@ std::optional<Frame> IncomingLink::next_answer() {
   if (answers_.empty()) return std::nullopt;
   Frame frame = std::move(answers_.front());
   answers_.pop_front();
+  answer_bytes_ -= frame.payload.size_bytes();
   return frame;
 }
 

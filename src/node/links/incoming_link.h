@@ -24,6 +24,7 @@ inline constexpr std::size_t kMaxAnswersInTransport = 256;
 // Answers that wait for the transport. Of acknowledgements and requests more are dropped, for who needs
 // one asks again; of aborts twice as many are kept. Credit waits in its streams, the newest of each.
 inline constexpr std::size_t kMaxQueuedAnswers = 4'096;
+inline constexpr std::size_t kMaxQueuedAnswerBytes = std::size_t{4} << 20U;
 
 // Not thread-safe: used on the node's strand. Frames go to the transport in send_due() only.
 class IncomingLink final : public Flush::Link {
@@ -91,6 +92,7 @@ class IncomingLink final : public Flush::Link {
   std::optional<LinkHandle> handle_;
   std::map<StreamKey, std::shared_ptr<IncomingStream>> streams_;
   std::deque<Frame> answers_;
+  std::size_t answer_bytes_ = 0;
   std::deque<std::shared_ptr<IncomingStream>> credits_;
   std::size_t in_transport_ = 0;
   bool is_credit_next_ = false;

@@ -86,9 +86,7 @@ Buffer encode_abort(const Status& cause) {
 }
 
 std::optional<Status> decode_abort(const Buffer& payload) {
-  if (payload.size_bytes() < 4 || payload.size_bytes() > 4 + kMaxAbortTextBytes) {
-    return std::nullopt;
-  }
+  if (payload.size_bytes() < 4 || payload.size_bytes() > kMaxAbortBytes) return std::nullopt;
   const std::vector<std::byte> bytes = flatten(payload);
   const std::uint32_t code = get<std::uint32_t>(bytes, 0);
   if (code == 0 || code > static_cast<std::uint32_t>(StatusCode::kUnauthenticated)) {
@@ -96,6 +94,8 @@ std::optional<Status> decode_abort(const Buffer& payload) {
   }
   std::string text(bytes.size() - 4, '\0');
   std::memcpy(text.data(), bytes.data() + 4, text.size());
+  std::ranges::replace_if(
+      text, [](char letter) { return static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f; }, ' ');
   return Status(static_cast<StatusCode>(code), std::move(text));
 }
 

@@ -17,6 +17,9 @@ inline constexpr std::size_t kMaxSpreadBlocks = 32'768;
 inline constexpr std::size_t kMaxStreams = std::size_t{1}
                                            << 16U;  // of a session, by the width of StreamIndex
 inline constexpr std::size_t kMaxAbortTextBytes = 1'024;
+// Relays pass answers on unread: longer ones are none.
+inline constexpr std::size_t kMaxAcknowledgementBytes = 20 + kMaxSpreadBlocks / 8 + 8 * kMaxStreams;
+inline constexpr std::size_t kMaxAbortBytes = 4 + kMaxAbortTextBytes;
 
 // What a destination tells a source about an operation, over all streams of the session
 // in one epoch. Of the blocks that were sent on a stream up to the sequence that it has
@@ -53,7 +56,7 @@ bool is_routine(const Buffer& acknowledgement);
 
 // The first cause of an operation's failure; its text is cut to kMaxAbortTextBytes.
 Buffer encode_abort(const Status& cause);
-// Nothing for a payload that is not one.
+// Nothing for a payload that is not one. Its text has spaces in place of control characters: it is anybody's.
 std::optional<Status> decode_abort(const Buffer& payload);
 
 }  // namespace square

@@ -264,10 +264,12 @@ void Receiver::on_solved(const Solved& solved) {
 void Receiver::say_wrong(const Solved& solved) {
   unsealer_.note_wrong();
   node_->refuse_frame();
-  log(LogLevel::kError, {.component = "node", .node = node_->options.name},
-      "{}: session {}: blocks of generation {} are not what the source sent, though every hop was right: a "
-      "node "
-      "that adds has made a mistake, or somebody has changed what it adds; the source is asked for them",
+  log_seldom(
+      node_->wrong_generations, std::to_string(place_.session.value()),
+      {.component = "node", .node = node_->options.name},
+      "{}: session {}: blocks of generation {} are not what the source sent, though every hop was "
+      "right: a node that adds has made a mistake, or somebody has changed what it adds; the source is "
+      "asked for them",
       node_->options.name, place_.session.value(), solved.generation.second);
 }
 

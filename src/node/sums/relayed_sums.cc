@@ -2,18 +2,42 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "node/operations/operation.h"
 #include "node/sums/report_ways.h"
 
 namespace square {
 
 RelayedSums::~RelayedSums() {
-  for (const auto& [key, sum] : sums_) sum->cancel();
+  for (const auto& [key, one] : sums_) one.sum->cancel();
 }
 
 SumForwarder* RelayedSums::find(const Key& key) {
   const auto found = sums_.find(key);
-  return found == sums_.end() ? nullptr : found->second.get();
+  if (found == sums_.end()) return nullptr;
+  found->second.heard = ++heard_;
+  return found->second.sum.get();
+}
+
+RelayedSums::Sums::iterator RelayedSums::forget(Sums::iterator sum) {
+  sum->second.sum->cancel();
+  const auto count = count_.find(sum->first.first);
+  if (--count->second == 0) count_.erase(count);
+  return sums_.erase(sum);
+}
+
+// Whoever feeds sums that nobody calls through here takes room from nobody else.
+void RelayedSums::make_room() {
+  if (sums_.size() < kMaxRelayedSums) return;
+  const auto most = std::ranges::max_element(count_, {}, [](const auto& entry) { return entry.second; });
+  const SessionId session = most->first;
+  const auto first = sums_.lower_bound({session, OperationId(0)});
+  auto oldest = first;
+  for (auto next = first; next != sums_.end() && next->first.first == session; ++next)
+    if (next->second.heard < oldest->second.heard) oldest = next;
+  forget(oldest);
 }
 
 SumForwarder* RelayedSums::open(const Arrival& arrival) {
@@ -21,12 +45,13 @@ SumForwarder* RelayedSums::open(const Arrival& arrival) {
   const FrameHeader& header = arrival.header();
   const Key key{stream.key.session, header.operation};
   if (SumForwarder* known = find(key)) return known;
-  if (ended_.contains(key) || sums_.size() >= kMaxRelayedSums) return nullptr;
+  if (ended_.contains(key)) return nullptr;
   const SumShape shape = shape_of(header);
   if (const Status usable = square::check(shape); !usable.is_ok()) {
     check(usable, stream, header);
     return nullptr;
   }
+  make_room();
   SumForwarder::Host host;
   host.answer = host_.answer;
   host.progress = [] {};
@@ -35,7 +60,8 @@ SumForwarder* RelayedSums::open(const Arrival& arrival) {
   // What the contributors called goes on to the root.
   const SumLabel label{key.first, key.second, node_->options.incarnation, header.call, shape};
   auto sum = std::make_shared<SumForwarder>(node_, links_, arrival.plan, label, std::move(host));
-  return sums_.emplace(key, std::move(sum)).first->second.get();
+  ++count_[key.first];
+  return sums_.emplace(key, UnderWay{std::move(sum), ++heard_}).first->second.sum.get();
 }
 
 Status RelayedSums::check_call(const SumForwarder& sum, const Arrival& arrival) {
@@ -89,15 +115,14 @@ void RelayedSums::on_report(Arrival arrival) {
 void RelayedSums::shed_after(const Key& key) {
   for (auto later = sums_.upper_bound(key); later != sums_.end() && later->first.first == key.first;
        ++later) {
-    later->second->shed();
+    later->second.sum->shed();
   }
 }
 
 void RelayedSums::end(const Key& key) {
   const auto found = sums_.find(key);
   if (found == sums_.end()) return;
-  found->second->cancel();
-  sums_.erase(found);
+  forget(found);
   if (!ended_.insert(key).second) return;
   ended_order_.push_back(key);
   if (ended_order_.size() <= kMaxEndedSums) return;
@@ -118,12 +143,8 @@ void RelayedSums::drop_session(SessionId session) {
 void RelayedSums::drop_closed(const InstalledCollective& collective) {
   for (const PlanSession& session : collective.sessions()) {
     auto next = sums_.lower_bound({session.id, OperationId(0)});
-    while (next != sums_.end() && next->first.first == session.id) {
-      const auto sum = next++;
-      if (sum->second->epoch() > collective.epoch()) continue;
-      sum->second->cancel();
-      sums_.erase(sum);
-    }
+    while (next != sums_.end() && next->first.first == session.id)
+      next = next->second.sum->epoch() > collective.epoch() ? std::next(next) : forget(next);
   }
 }
 

@@ -13,7 +13,8 @@
 
 namespace square {
 
-// Sums that may be under way through a node at once; the rest waits at its senders.
+// Sums that may be under way through a node at once. One more takes the place of another of the session that
+// has most: of the one that nothing was heard of for longest. What was there of that its root asks for again.
 inline constexpr std::size_t kMaxRelayedSums = 4'096;
 // Ended ones that are remembered, so that a late block does not open them again.
 inline constexpr std::size_t kMaxEndedSums = 4'096;
@@ -43,8 +44,15 @@ class RelayedSums {
 
  private:
   using Key = std::pair<SessionId, OperationId>;
+  struct UnderWay {
+    std::shared_ptr<SumForwarder> sum;
+    std::uint64_t heard = 0;  // the higher, the later
+  };
+  using Sums = std::map<Key, UnderWay>;
   SumForwarder* find(const Key& key);
   SumForwarder* open(const Arrival& arrival);
+  void make_room();
+  Sums::iterator forget(Sums::iterator sum);
   void end(const Key& key);
   void shed_after(const Key& key);
   void check(const Status& outcome, const LocalStream& stream, const FrameHeader& header);
@@ -54,7 +62,9 @@ class RelayedSums {
   std::shared_ptr<NodeContext> node_;
   SumForwarder::Links& links_;
   Host host_;
-  std::map<Key, std::shared_ptr<SumForwarder>> sums_;
+  Sums sums_;
+  std::map<SessionId, std::size_t> count_;  // of sums, by session
+  std::uint64_t heard_ = 0;
   std::set<Key> ended_;
   std::deque<Key> ended_order_;  // oldest first
 };

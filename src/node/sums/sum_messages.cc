@@ -1,6 +1,5 @@
 #include "node/sums/sum_messages.h"
 
-#include "node/messages/answers.h"
 #include "node/messages/wire_fields.h"
 
 namespace square {
@@ -14,7 +13,6 @@ using wire::put;
 constexpr std::size_t kRequestHeaderBytes = 24;
 constexpr std::size_t kAgainBytes = 6;
 constexpr std::uint32_t kRequestDoneFlag = 1;
-constexpr std::size_t kReportBytes = 16;
 constexpr std::uint32_t kCalledFlag = 1;
 constexpr std::uint32_t kBehindFlag = 2;
 constexpr std::uint32_t kLostFlag = 4;

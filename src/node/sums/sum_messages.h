@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "node/messages/answers.h"
 #include "square/buffer.h"
 #include "square/ids.h"
 #include "square/status.h"
@@ -14,6 +15,9 @@ namespace square {
 inline constexpr std::size_t kMaxRequestedBlocks = 4'096;
 // Streams of a session that a request may speak of.
 inline constexpr std::size_t kMaxRequestedStreams = 1U << 16U;
+inline constexpr std::size_t kMaxRequestBytes =
+    24 + kMaxSpreadBlocks / 8 + kMaxRequestedStreams / 8 + 6 * kMaxRequestedBlocks;
+inline constexpr std::size_t kReportBytes = 16;
 
 // From the root, down a stream's tree to every contributor. A sum is lost with any of its
 // parts, so its block begins again at all of them, with a higher retry: parts of different

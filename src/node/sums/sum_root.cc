@@ -70,6 +70,8 @@ void SumRoot::open(SumBuffers buffers, std::shared_ptr<const void> pin) {
   const auto drained = life_.bind([this] { host_.progress(); });
   results_.open(label_.shape, buffers_, [drained, executor = &node_->executor] { executor->post(drained); });
   results_.begin({plan_->epoch(), label_.generation, interleave_});
+  // Before, a block could come on any stream: who relays on one of them has no say on the others.
+  parts_.drop_if([&](const WaitingParts::Place& place) { return !belongs_to(place.block, place.stream); });
   for (const auto& [block, stream] : parts_.in_order()) {
     if (find(stream) != nullptr) add_if_complete(block);
   }
