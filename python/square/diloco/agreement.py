@@ -118,8 +118,7 @@ def check_same(group: Any, fragments: Sequence[Rounds], terms: dict[str, Any]) -
     """Raises ValueError on all members, with the first difference from rank 0."""
     own = describe(fragments, terms)
     own += [[f"rounds of fragment {one.number}", str(one.committed)] for one in fragments]
-    said: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(said, own, group=group)
+    said = exchange(own, group, device_for(group, fragments[0].fragment.parameters[0]))
     for rank, other in enumerate(said):
         if found := difference(said[0], other, "rank 0", f"rank {rank}"):
             raise ValueError(f"diloco: {found}")
@@ -138,7 +137,7 @@ def together(group: Any, device: Any, do: Callable[[], Any]) -> list[Any]:
     except Exception as raised:
         error = raised
         own = {"error": str(raised) or type(raised).__name__}
-    said = _exchange(json.dumps(own).encode(), group, device)
+    said = exchange(own, group, device)
     if error is not None:
         raise error
     for rank, other in enumerate(said):
@@ -147,18 +146,24 @@ def together(group: Any, device: Any, do: Callable[[], Any]) -> list[Any]:
     return [other["value"] for other in said]
 
 
-def _exchange(own: bytes, group: Any, device: Any) -> list[Any]:
-    size = dist.get_world_size(group)
-    length = torch.tensor([len(own)], device=device)
-    lengths = [torch.zeros_like(length) for _ in range(size)]
+def device_for(group: Any, parameter: Any) -> Any:
+    """Where tensors are that the group's backend can exchange."""
+    return parameter.device if dist.get_backend(group) == "nccl" else torch.device("cpu")
+
+
+def exchange(own: Any, group: Any, device: Any = "cpu") -> list[Any]:
+    """What all members say, by rank, as JSON. torch's own calls for objects unpickle what they are sent,
+    which lets any member run code in all others. All call it. Blocks for the group's timeout at most."""
+    text = torch.frombuffer(bytearray(json.dumps(own).encode("ascii")), dtype=torch.uint8)
+    length = torch.tensor([text.numel()], device=device)
+    lengths = [torch.zeros_like(length) for _ in range(dist.get_world_size(group))]
     dist.all_gather(lengths, length, group=group)
     padded = torch.zeros(int(max(lengths)), dtype=torch.uint8, device=device)
-    padded[: len(own)] = torch.frombuffer(bytearray(own), dtype=torch.uint8)
-    texts = [torch.zeros_like(padded) for _ in range(size)]
+    padded[: text.numel()] = text
+    texts = [torch.zeros_like(padded) for _ in lengths]
     dist.all_gather(texts, padded, group=group)
-    return [
-        json.loads(bytes(text[: int(count)].tolist())) for text, count in zip(texts, lengths, strict=True)
-    ]
+    pairs = zip(texts, lengths, strict=True)
+    return [json.loads(said[: int(count)].cpu().numpy().tobytes()) for said, count in pairs]
 
 
 def start_alike(group: Any, fragments: Sequence[Rounds], *, has_base: bool) -> None:

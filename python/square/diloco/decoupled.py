@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal
 
-import torch
 from torch import distributed as dist
 
 from square import hosts
@@ -219,7 +218,7 @@ class Decoupled(DiLoCo):
         if self.group is None:
             raise ValueError("diloco: there is no default group: call init_process_group, or pass a group")
         group, rank, size = self.group, dist.get_rank(self.group), dist.get_world_size(self.group)
-        device = self._named[0][1].device if dist.get_backend(group) == "nccl" else torch.device("cpu")
+        device = agreement.device_for(group, self._named[0][1])
 
         def describe() -> list[Any]:
             self._agreed.check_size(size)

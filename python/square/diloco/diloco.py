@@ -18,7 +18,7 @@ from square.diloco.outer import Nesterov, Outer
 from square.diloco.recovery import go_on
 from square.diloco.report import Round
 from square.diloco.rounds import LostRoundError, Outcome, Rounds
-from square.diloco.shares import ANY, Shares, Turn, newcomer
+from square.diloco.shares import ANY, Share, Shares, Turn, newcomer
 from square.diloco.sums import Sums
 
 _log = logging.getLogger("square.diloco")
@@ -245,7 +245,7 @@ class DiLoCo:
             shares = Shares(newcomer(), self._group, self._fragments[0].fragment.change.device)
             try:
                 leader = shares.leader()
-                rounds = self._fragments[leader.fragment]
+                rounds = self._fragment_of(leader)
                 rounds.follow(self._group, shares)
             except RuntimeError as error:
                 self._go_on(None, LostRoundError(str(error)))
@@ -260,6 +260,11 @@ class DiLoCo:
         self._pass(0)
         if self._knocks:
             self._admit()
+
+    def _fragment_of(self, leader: Share) -> Rounds:
+        if leader.fragment >= len(self._fragments):
+            raise RuntimeError(f"diloco: the others are in fragment {leader.fragment}, which is not here")
+        return self._fragments[leader.fragment]
 
     def _pass(self, steps: int = 1) -> None:
         """Steps of the others, which this member has not made."""

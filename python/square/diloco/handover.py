@@ -81,6 +81,7 @@ class Server(threading.Thread):
             offset, length = asked.tolist()
             if not length:
                 break
+            self._check(offset, length)
             message = torch.empty(_CHECKSUM_BYTES + length, dtype=torch.uint8)
             self._catalogue.read(offset, message[_CHECKSUM_BYTES:])
             _mark(message)
@@ -90,6 +91,13 @@ class Server(threading.Thread):
                 under_way.popleft().wait()
         for work in under_way:
             work.wait()
+
+    def _check(self, offset: int, length: int) -> None:
+        if offset < 0 or not 0 < length <= MOST_PART or offset + length > self._catalogue.size:
+            raise RuntimeError(
+                f"rank {self._rank} asked for {length} bytes from {offset} on; a part has 1 to {MOST_PART} "
+                f"bytes of {self._catalogue.size}"
+            )
 
 
 class Intake:

@@ -16,6 +16,7 @@ import square
 from square import hosts, ps
 from square.diloco.outer import Nesterov
 from square.errors import SquareError, UnavailableError
+from square.files import replacing
 from square.ps import Master, Server, Status, ask
 from square.temporary import temporary_folder
 from square.torch.process_group import ProcessGroup
@@ -124,9 +125,9 @@ def address_for(group: Any, keys: Sequence[str], join: str) -> str:
     return hosts.public_address(os.environ.get("SQUARE_INTERFACE"), os.environ.get("MASTER_ADDR"))
 
 
-def identity_of(place: list[str]) -> square.Identity | None:
+def identity_of(place: list[str]) -> square.Identity:
     """By which members know a master that Host.lead() has started."""
-    return square.Identity.from_pem(place[1]) if place[1] else None
+    return square.Identity.from_pem(place[1])
 
 
 def _has_snapshots(folder: Path) -> bool:
@@ -146,15 +147,15 @@ class Host:
         self._place: list[str] = []
 
     def lead(self, size: int, address: Callable[[], str]) -> list[str] | None:
-        """Starts the master of so many members, on rank 0: its address, and the key by which its members know
-        one another, which goes through the group; empty on the loopback. Raises square's errors."""
+        """Starts the master of that many members, on rank 0: its address, and the key by which its members
+        know one another, which goes through the group. They have one on the loopback, too: otherwise every
+        user of the host could join. Raises square's errors."""
         if self._rank != 0:
             return None
         terms = self._terms
-        host = address()
-        identity = None if hosts.is_loopback(host) else square.Identity.make_own()
+        identity = square.Identity.make_own()
         self._master = Master(
-            f"{host}:0",
+            f"{address()}:0",
             identity=identity,
             servers=terms.servers,
             quorum=terms.quorum,
@@ -164,7 +165,7 @@ class Host:
             clip=None,
             penalty=None,
         )
-        return [self._master.address, identity.pem if identity is not None else ""]
+        return [self._master.address, identity.pem]
 
     def serve(self, place: list[str], limit: float) -> bool:
         """Starts a server, where this member is to have one: whether it has snapshots. Blocks for `limit`
@@ -191,7 +192,8 @@ class Host:
         if file.exists() and _has_snapshots(self._snapshots / "server0"):
             return int(json.loads(file.read_text())["delay"])
         self._snapshots.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps({"delay": own}))
+        with replacing(file) as path:
+            path.write_text(json.dumps({"delay": own}))
         return own
 
     def check_found(self, limit: float) -> None:

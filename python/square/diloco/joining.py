@@ -14,6 +14,7 @@ from torch.distributed import distributed_c10d as c10d
 import square
 from square import hosts
 from square.diloco import lobby, state
+from square.diloco.agreement import exchange
 from square.diloco.handover import Catalogue, Intake, Server
 from square.diloco.recovery import JOIN_LIMIT, NOTHING, Met, meet
 from square.diloco.rounds import Rounds
@@ -41,12 +42,9 @@ class Peers:
             return
         if not isinstance(group, ProcessGroup):
             raise ValueError('diloco: join="peers" needs a group of the backend square')
-        said: list[Any] = [None] * group.size()
-        dist.all_gather_object(said, self._secret or lobby.new_secret(), group=group)
-        self._secret = said[0]
+        self._secret = exchange(self._secret or lobby.new_secret(), group)[0]
         self._open_lobby(group, description)
-        dist.all_gather_object(said, self._place, group=group)
-        self._places = said
+        self._places = exchange(self._place, group)
 
     def close(self) -> None:
         if self._lobby is not None:
@@ -74,8 +72,7 @@ class Peers:
 
     def introduce(self, group: Any, newcomers: Sequence[int], clock: dict[str, Any] | None) -> dict[str, Any]:
         """Everybody hears where all lobbies are, and newcomers the clock. All of the group call it."""
-        said: list[Any] = [None] * group.size()
-        dist.all_gather_object(said, [self._place, clock], group=group)
+        said = exchange([self._place, clock], group)
         self._places = [place for place, _ in said]
         found: dict[str, Any] = next(given for rank, (_, given) in enumerate(said) if rank not in newcomers)
         return found

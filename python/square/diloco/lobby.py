@@ -22,13 +22,19 @@ from square.diloco.agreement import difference
 
 _log = logging.getLogger("square.diloco")
 
-# More wait in the kernel, or are refused there.
+# Processes that have shown the secret.
 MOST_WAITING = 64
+# Connections over which no secret came yet. One more takes the place of the oldest.
+MOST_STRANGERS = 64
+# From when a member accepts a connection until the secret came: some round trips of a slow link.
+STRANGER_SECONDS = 3.0
+# Connections that wait in the kernel until the member looks. The system may allow fewer (somaxconn).
+BACKLOG = 1024
 # What a process says of its model.
 MOST_HELLO_BYTES = 16 << 20
-# Whoever has not said it by then makes room for others.
+# From when a member accepts a connection until all of that came.
 HELLO_SECONDS = 10.0
-# A look waits so long for what is on its way, of those that have shown the secret.
+# How long a look waits for the rest of what a process says that has shown the secret.
 LOOK_SECONDS = 0.5
 SECRET_BYTES = 16
 # A process that asks a member which does not answer asks the next one.
@@ -45,7 +51,7 @@ _CHUNK = 1 << 16
 
 @dataclass
 class _Guest:
-    """Who is saying what it is."""
+    """A process that is saying what it is."""
 
     since: float
     said: bytearray = field(default_factory=bytearray)
@@ -55,6 +61,9 @@ class _Guest:
     def number(self) -> bytes:
         return bytes(self.said[:_NUMBER_DIGITS])
 
+    def is_late(self, now: float) -> bool:
+        return now - self.since > (HELLO_SECONDS if self.is_known else STRANGER_SECONDS)
+
 
 class Lobby:
     """One member's. `description` is what newcomers must have in common with it: see agreement.describe()."""
@@ -62,7 +71,7 @@ class Lobby:
     def __init__(self, address: str, secret: str, description: Sequence[Sequence[str]]) -> None:
         self._description = [list(pair) for pair in description]
         self._secret = secret
-        self._server = socket.create_server((address, 0), backlog=MOST_WAITING)
+        self._server = socket.create_server((address, 0), backlog=BACKLOG)
         self._server.setblocking(False)
         self.place: list[Any] = [address, self._server.getsockname()[1]]
         self._guests: dict[socket.socket, _Guest] = {}
@@ -71,18 +80,15 @@ class Lobby:
 
     def waiting(self) -> int:
         """How many are here that may join. Those with another model are told so. Blocks for LOOK_SECONDS at
-        the most."""
-        self._receive()
-        self._ready = {one: number for one, number in self._ready.items() if _is_open(one)}
+        the most, and only for processes that have shown the secret."""
         end = time.monotonic() + LOOK_SECONDS
-        patience = 0.0
-        while self._guests:
-            found = select.select(list(self._guests), [], [], patience)[0]
-            for connection in found:
-                self._read(connection)
-            patience = min(0.05, max(0.0, end - time.monotonic()))
-            has_more = any(guest.is_known for guest in self._guests.values())
-            if not found and (not has_more or patience == 0.0):
+        self._ready = {one: number for one, number in self._ready.items() if _is_open(one)}
+        self._read_all(list(self._guests), 0.0)
+        self._dismiss_late()
+        self._receive(end)
+        while known := self._known():
+            left = end - time.monotonic()
+            if left <= 0 or not self._read_all(known, left):
                 break
         return len(self._ready)
 
@@ -99,35 +105,63 @@ class Lobby:
             connection.close()
         self._guests, self._ready = {}, {}
 
-    def _receive(self) -> None:
-        now = time.monotonic()
-        for connection in [one for one, guest in self._guests.items() if now - guest.since > HELLO_SECONDS]:
-            self._dismiss(connection)
-        with suppress(BlockingIOError):
-            while len(self._guests) + len(self._ready) < MOST_WAITING:
+    def _known(self) -> list[socket.socket]:
+        return [connection for connection, guest in self._guests.items() if guest.is_known]
+
+    def _receive(self, end: float) -> None:
+        """Accepts what waits in the kernel. Each is read at once, so that no stranger takes the place of a
+        process whose secret is there."""
+        with suppress(OSError):  # nothing waits, or this process has no descriptor left
+            for _ in range(BACKLOG):
+                if time.monotonic() >= end:
+                    break
                 connection, _ = self._server.accept()
                 connection.setblocking(False)
-                self._guests[connection] = _Guest(now)
+                self._guests[connection] = _Guest(time.monotonic())
+                self._read(connection)
+                self._make_room()
+
+    def _make_room(self) -> None:
+        strangers = [connection for connection, guest in self._guests.items() if not guest.is_known]
+        if len(strangers) > MOST_STRANGERS:
+            self._dismiss(strangers[0])
+
+    def _dismiss_late(self) -> None:
+        now = time.monotonic()
+        for connection in [one for one, guest in self._guests.items() if guest.is_late(now)]:
+            self._dismiss(connection)
 
     def _dismiss(self, connection: socket.socket) -> None:
         del self._guests[connection]
         connection.close()
 
+    def _read_all(self, guests: list[socket.socket], seconds: float) -> bool:
+        """Whether any of them said something, or ended, in that time."""
+        found = select.select(guests, [], [], seconds)[0]
+        for connection in found:
+            self._read(connection)
+        return bool(found)
+
     def _read(self, connection: socket.socket) -> None:
         guest = self._guests[connection]
         try:
             piece = connection.recv(_CHUNK)
+        except BlockingIOError:
+            return
         except OSError:
             piece = b""
         guest.said += piece
         if not guest.is_known and len(guest.said) >= _GREETING_DIGITS:
-            guest.is_known = self._knows(guest)
+            guest.is_known = self._has_room() and self._knows(guest)
         is_stranger = not guest.is_known and len(guest.said) >= _GREETING_DIGITS
         if not piece or is_stranger or len(guest.said) > MOST_HELLO_BYTES:
             self._dismiss(connection)
         elif guest.is_known and guest.said.endswith(b"\n"):
             del self._guests[connection]
             self._hear(connection, guest)
+
+    def _has_room(self) -> bool:
+        return len(self._ready) + len(self._known()) < MOST_WAITING
 
     def _knows(self, guest: _Guest) -> bool:
         """Its proof is one of the secret, for this lobby, and was not shown before."""

@@ -10,6 +10,9 @@ import torch
 from torch import distributed as dist
 
 import square
+from square.diloco import state
+from square.diloco.agreement import exchange
+from square.diloco.handover import Catalogue
 from square.diloco.rounds import Rounds
 from square.torch.process_group import ProcessGroup
 from square.torch.regrouping import grow, shrink
@@ -102,13 +105,16 @@ def _gathered(group: Any, own: list[int]) -> Any:
 
 
 def _level(group: Any, rounds: Rounds, source: int, is_behind: bool, alpha: float) -> None:
+    own = Catalogue(state.shared([rounds]))
+    is_source = group.rank() == source
+    clock, size = exchange([state.clock([rounds]), own.size] if is_source else [], group)[source]
     # What is not needed here must not spoil what is here.
-    base = rounds.fragment.base.clone()
-    said = [rounds.state() if group.rank() == source else None]
-    dist.broadcast(base, group=group, group_src=source)
-    dist.broadcast_object_list(said, group=group, group_src=source)
+    packed = torch.empty(size, dtype=torch.uint8)
+    if is_source:
+        own.read(0, packed)
+    dist.broadcast(packed, group=group, group_src=source)
     if is_behind:
-        rounds.fragment.base.copy_(base)
-        rounds.catch_up(said[0] or {})
+        rounds.catch_up()
+        Catalogue(state.take([rounds], clock)).write(0, packed)
         if rounds.ahead is None:
             rounds.adopt(alpha if rounds.fragment.is_finite() else 0.0)

@@ -140,14 +140,9 @@ class Rounds:
             self.sums.take_back(self.fragment.change)
             self.flight = None
 
-    def state(self) -> dict[str, Any]:
-        """All but the base: what a member that missed a commit takes from one that has it."""
-        return {"outer": self.optimizer.state_dict(), "scale": self.scale, "tokens": self.group_tokens}
-
-    def catch_up(self, state: dict[str, Any]) -> None:
-        """The others have committed the round that is under way here. The base is theirs already."""
-        self.optimizer.load_state_dict(state["outer"])
-        self._count(state["scale"], state["tokens"])
+    def catch_up(self) -> None:
+        """The others have committed the round that is under way here. state.take() brings the rest."""
+        self._count(self.scale, self.group_tokens)
 
     def _count(self, scale: Scale | None, group_tokens: int) -> None:
         if self.flight is not None:

@@ -1,5 +1,6 @@
 """What every member counts for in a round: an exchange of a few numbers beside the changes."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,10 +39,19 @@ class Share:
         return [*own, turn.step, turn.due, turn.begun, turn.waiting, int(turn.more)]
 
     @classmethod
-    def of(cls, numbers: list[int]) -> "Share":
+    def of(cls, said: list[float]) -> "Share":
+        """Raises ValueError for what no member counts."""
+        numbers = [_whole(value) for value in said]
         fragment, number, tokens, steps, is_finite, step, due, begun, waiting, more = numbers
         turn = Turn(step, due, begun, waiting, bool(more))
         return cls(fragment, number, tokens, steps, bool(is_finite), turn)
+
+
+def _whole(value: float) -> int:
+    """Raises ValueError for what is no whole number from ANY on."""
+    if not ANY <= value < math.inf or value != int(value):
+        raise ValueError(f"{value} is no number of tokens, steps or rounds")
+    return int(value)
 
 
 def newcomer() -> Share:
@@ -86,12 +96,12 @@ class Shares:
         self._shares: list[Share] = []
 
     def wait(self) -> list[Share]:
-        """By rank, as often as asked. Raises RuntimeError of a group that failed, and ValueError where
-        members are in different rounds."""
+        """By rank, as often as asked. Raises RuntimeError of a group that failed and for a share that cannot
+        be read, which lose the round, and ValueError where members are in different rounds."""
         if self._shares:
             return self._shares
         self._work.wait()
-        said = [Share.of([int(value) for value in part.tolist()]) for part in self._parts]
+        said = [_read(rank, part.tolist()) for rank, part in enumerate(self._parts)]
         own = self.own
         for rank, one in enumerate(said):
             if ANY not in (own.fragment, one.fragment) and (one.fragment, one.number) != (
@@ -112,3 +122,10 @@ class Shares:
             if share.fragment != ANY:
                 return share
         raise RuntimeError("diloco: nobody who has been here before is left")
+
+
+def _read(rank: int, said: list[float]) -> Share:
+    try:
+        return Share.of(said)
+    except ValueError as error:
+        raise RuntimeError(f"diloco: the share of rank {rank} cannot be read: {error}") from error

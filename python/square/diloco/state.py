@@ -1,8 +1,8 @@
 """State dicts: what all members share, by the names of parameters."""
 
 import copy
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -104,32 +104,50 @@ def _like(parameter: Any, value: Any) -> Any:
     )
 
 
-@dataclass(frozen=True)
-class Blank:
-    """A tensor that comes by itself."""
-
-    shape: tuple[int, ...]
-    dtype: str
-
-
 def clock(fragments: Sequence[Rounds]) -> list[dict[str, Any]]:
-    """What all members share but for tensors: of each fragment how far it is, and its outer optimizer."""
+    """What all members share but for tensors, as JSON has it: of each fragment how far it is, and its outer
+    optimizer. Raises ValueError for an optimizer that keeps something else."""
     return [
         {
             "committed": rounds.committed,
             "group_tokens": rounds.group_tokens,
-            "scale": rounds.scale,
-            "groups": rounds.optimizer.state_dict()["param_groups"],
-            "state": [
+            "scale": [rounds.scale.unit, rounds.scale.usual] if rounds.scale else None,
+            "groups": [
                 {
-                    key: Blank(tuple(value.shape), str(value.dtype)) if torch.is_tensor(value) else value
-                    for key, value in rounds.optimizer.state.get(base, {}).items()
+                    key: _plain(key, value.tolist() if torch.is_tensor(value) else value)
+                    for key, value in one.items()
                 }
+                for one in rounds.optimizer.state_dict()["param_groups"]
+            ],
+            "state": [
+                {key: _told(key, value) for key, value in rounds.optimizer.state.get(base, {}).items()}
                 for base in rounds.fragment.base_views
             ],
         }
         for rounds in fragments
     ]
+
+
+def _told(key: str, value: Any) -> dict[str, Any]:
+    """A tensor comes by itself."""
+    if torch.is_tensor(value):
+        return {"shape": list(value.shape), "dtype": str(value.dtype).removeprefix("torch.")}
+    return {"value": _plain(key, value)}
+
+
+def _option(key: str, value: Any) -> Any:
+    return value.tolist() if torch.is_tensor(value) else _plain(key, value)
+
+
+def _plain(key: str, value: Any) -> Any:
+    try:
+        json.dumps(value)
+    except TypeError as error:
+        raise ValueError(
+            f"outer: its optimizer keeps {key} as {type(value).__name__}, which members cannot tell one "
+            "another: it may keep tensors, numbers and texts"
+        ) from error
+    return value
 
 
 def shared(fragments: Sequence[Rounds]) -> list[Any]:
@@ -146,22 +164,31 @@ def shared(fragments: Sequence[Rounds]) -> list[Any]:
 def take(fragments: Sequence[Rounds], told: Sequence[dict[str, Any]]) -> list[Any]:
     """Goes by the others' clock; the tensors that shared() has, to be written."""
     for rounds, one in zip(fragments, told, strict=True):
-        rounds.committed, rounds.group_tokens, rounds.scale = (
-            one["committed"],
-            one["group_tokens"],
-            one["scale"],
-        )
+        rounds.committed, rounds.group_tokens = one["committed"], one["group_tokens"]
+        rounds.scale = Scale(*one["scale"]) if one["scale"] else None
         own = rounds.optimizer.state_dict()
-        rounds.optimizer.load_state_dict({**own, "param_groups": one["groups"]})
+        groups = [
+            {key: _as(mine.get(key), value) for key, value in group.items()}
+            for mine, group in zip(own["param_groups"], one["groups"], strict=True)
+        ]
+        rounds.optimizer.load_state_dict({**own, "param_groups": groups})
         for base, held in zip(rounds.fragment.base_views, one["state"], strict=True):
-            rounds.optimizer.state[base] = {
-                key: _made(value, base.device) if isinstance(value, Blank) else value
-                for key, value in held.items()
-            }
+            rounds.optimizer.state[base] = {key: _made(value, base.device) for key, value in held.items()}
     return shared(fragments)
 
 
-def _made(blank: Blank, device: Any) -> Any:
-    dtype = getattr(torch, blank.dtype.removeprefix("torch."))
+def _as(own: Any, value: Any) -> Any:
+    """JSON has neither tensors nor tuples."""
+    if torch.is_tensor(own):
+        return torch.tensor(value, dtype=own.dtype, device=own.device)
+    return tuple(value) if isinstance(own, tuple) else value
+
+
+def _made(told: dict[str, Any], device: Any) -> Any:
+    if "value" in told:
+        return told["value"]
+    dtype = getattr(torch, told["dtype"], None)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"diloco: a member keeps tensors of {told['dtype']}, which torch has not here")
     # Where an optimizer counts steps it does so on the CPU.
-    return torch.zeros(blank.shape, dtype=dtype, device=device if blank.shape else "cpu")
+    return torch.zeros(told["shape"], dtype=dtype, device=device if told["shape"] else "cpu")

@@ -85,15 +85,16 @@ class Sites:
         return self._issued.folder(role, name)
 
     def environment(self, site: str, controller: Controller | None = None) -> dict[str, str]:
-        """What torch.distributed there must know: Gloo its interface, square its node and controller."""
+        """What torch.distributed there must know: Gloo its interface, square its node, its controller and its
+        identity. Without a controller ranks believe keys of their own, and an identity would forbid that."""
         variables = {
             "GLOO_SOCKET_IFNAME": CONTROL_INTERFACE,
             "SQUARE_NODE": site,
-            "SQUARE_IDENTITY": self.identity("node", site),
             "SQUARE_INTERFACE": self.address_of(site),
         }
         if controller is not None:
             variables["SQUARE_CONTROLLER"] = controller.address
+            variables["SQUARE_IDENTITY"] = self.identity("node", site)
         return variables
 
     def start(

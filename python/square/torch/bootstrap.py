@@ -23,6 +23,7 @@ from square.torch.options import DEFAULT_ALGORITHM, Options, login_name
 from square.torch.own_identity import believing, own_identity
 from square.torch.rendezvous import Rendezvous
 from square.torch.site import ATTACH_SECONDS, SITES, Site, is_lone, lone_key
+from square.torch.terms import Terms, check_terms, check_unchanged, refuse_own_overlay, trusted_gateway
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Layout:
     """Of broadcasts; see Options."""
 
     @property
-    def terms(self) -> "Terms":
+    def terms(self) -> Terms:
         return Terms(
             self.tenant,
             self.algorithm,
@@ -91,21 +92,6 @@ class Layout:
     def sends_nothing(self) -> bool:
         """Whether all ranks share a node, under a controller of their own, which plans everything."""
         return self.keeper is not None and len(set(self.nodes)) == 1
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What holds for a group and for those that it becomes; as in Layout."""
-
-    tenant: str
-    algorithm: str
-    compression: str
-    controller: str
-    """The key of its sites: where the controller was at first."""
-    fingerprints: list[str]
-    """Of the processes that believe one another; none: without TLS, or by identities that were given."""
-    weight: float | None
-    redundancy: int
 
 
 def join(
@@ -145,9 +131,11 @@ def _join_once(
     own: Site | None = None
     if meeting.rank == 0:
         layout, own = _decide(agreement.gather(), group, options)
+        check_terms(options, layout.terms)
         agreement.announce(vars(layout))
     else:
         layout = Layout(**agreement.layout())
+        check_terms(options, layout.terms)
         places = zip(layout.hosts, layout.marks, strict=True)
         agreement.know([{"host": host, "mark": mark} for host, mark in places])
         if layout.fingerprints:
@@ -278,6 +266,7 @@ def _found_overlay(options: Options, tenant: str, cards: list[Card]) -> Site:
     if is_one_host and not any(leaders):
         # No gRPC: neither a server nor a line to it.
         return Site(lone_key(), square.Node(nodes[0]))
+    refuse_own_overlay(options)
     weight = options.weight or 1.0
     identity: square.Identity | None = None
     if is_one_host:
@@ -345,7 +334,6 @@ def _free_name(wish: str, taken: list[str]) -> str:
 
 
 def _open(meeting: Rendezvous, layout: Layout, options: Options) -> Site:
-    identity = _identity_of(options, layout.fingerprints)
     if options.gateway:
         attached = square.attach(options.gateway, tenant=layout.tenant, timeout=ATTACH_SECONDS)
         return Site(f"gateway {options.gateway}", attached, gateway=options.gateway)
@@ -354,22 +342,26 @@ def _open(meeting: Rendezvous, layout: Layout, options: Options) -> Site:
         return join_overlay(
             layout.nodes[meeting.rank], layout.controller, layout.terms, options, meeting.rank
         )
-    gateway = layout.gateway if leader == 0 and layout.gateway else str(meeting.get(f"gateway/{leader}"))
+    told = layout.gateway if leader == 0 and layout.gateway else str(meeting.get(f"gateway/{leader}"))
+    gateway = trusted_gateway(options, told)
+    identity = _identity_of(options, layout.terms)
     attached = square.attach(gateway, tenant=layout.tenant, timeout=ATTACH_SECONDS)
     return Site(layout.controller, attached, identity=identity, gateway=gateway)
 
 
-def _identity_of(options: Options, fingerprints: list[str]) -> square.Identity | None:
+def _identity_of(options: Options, terms: Terms) -> square.Identity | None:
     """By which this process knows its controller and other nodes."""
-    if fingerprints:
-        return believing(fingerprints)
-    return square.Identity(options.identity) if options.identity and options.controller else None
+    if terms.fingerprints:
+        return believing(terms.fingerprints)
+    if not options.identity or is_lone(terms.controller):
+        return None
+    return square.Identity(options.identity)
 
 
 def join_overlay(name: str, controller: str, terms: Terms, options: Options, standing: int) -> Site:
     """A node of that name, under the controller at that address now; it brings one of its own that stands by,
     where the job's processes have the controller."""
-    identity = _identity_of(options, terms.fingerprints)
+    identity = _identity_of(options, terms)
     successor = None
     if terms.weight is not None:
         address = _node_address(controller, options)
@@ -406,13 +398,15 @@ def _node_address(controller: str, options: Options) -> str:
 
 
 def meet_again(
-    meeting: Rendezvous, site: Site, communicator: square.Communicator, terms: Terms | None, end: float
+    meeting: Rendezvous, site: Site, communicator: square.Communicator, terms: Terms, end: float
 ) -> Layout:
-    """The layout of a group that is there: where each rank is. Rank 0, there before, has its terms.
+    """The layout of a group that is there: where each rank is. Rank 0's `terms` hold; each rank has its own,
+    from before or from the invitation.
 
-    Blocks until `end` (time.monotonic()) at most. Raises a barrier's errors, RuntimeError for the store's.
+    Blocks until `end` (time.monotonic()) at most. Raises a barrier's errors, RuntimeError for the store's,
+    and ValueError for terms by which this rank would believe others than before.
     """
-    if meeting.rank == 0 and terms is not None:
+    if meeting.rank == 0:
         meeting.put("terms", vars(terms))
     is_owner = isinstance(site.host, square.Node)
     place = [hosts.host_key(), site.name, presence.own_mark(), is_owner, site.has_controller]
@@ -422,6 +416,7 @@ def meet_again(
     # The group hears of a rank that dies, the store does not.
     communicator.barrier(timeout=max(0.0, end - time.monotonic()))
     agreed = Terms(**meeting.get("terms"))
+    check_unchanged(terms, agreed)
     if is_lone(site.key):  # another node than before, perhaps
         agreed = replace(agreed, controller=site.key)
     places = meeting.get_all([f"card/{rank}" for rank in range(meeting.size)])

@@ -12,7 +12,7 @@ import torch
 
 import square
 from square.torch import fork
-from square.torch.bootstrap import Layout, Terms, join, meet_again
+from square.torch.bootstrap import Layout, join, meet_again
 from square.torch.compression import Compressor
 from square.torch.departure import FAILED_LEAVE_SECONDS, LEAVE_SECONDS, Departure
 from square.torch.profiling import traced
@@ -20,6 +20,7 @@ from square.torch.refounding import refound
 from square.torch.rendezvous import Rendezvous
 from square.torch.roll_call import ROLL_CALLS, Overlay, Place, RollCall
 from square.torch.site import SITES, Site, is_lone
+from square.torch.terms import Terms
 from square.torch.work import Member, Work
 
 # In torch before 2.8 what C++ has of a work does not keep its Python half, and without that it would wait for
@@ -75,13 +76,13 @@ class Calls:
         store: Any,
         site: Site,
         communicator: square.Communicator,
-        terms: Terms | None,
+        terms: Terms,
         end: float,
     ) -> "Calls":
         """On a group that another one became, or that this process joined without a store.
 
-        `site` was acquired for it; `terms` are those of who was there before. All ranks meet in `store`,
-        which the new group serves itself, until `end` (time.monotonic()).
+        `site` was acquired for it; `terms` are of the group before, or of the invitation. All ranks meet in
+        `store`, which the new group serves itself, until `end` (time.monotonic()).
         """
         meeting = Rendezvous(store, communicator.rank, communicator.size, timeout)
         layout = meet_again(meeting, site, communicator, terms, end)

@@ -31,11 +31,12 @@ class Options:
     """What a process brings along; None takes the environment's value, then the default.
 
     Every rank may have others, but for ``tenant``, ``algorithm``, ``compression`` and ``redundancy``,
-    which are the first rank's.
+    which are the first rank's, and ``controller``: the ranks that name one name the same.
     """
 
     controller: str | None = None
-    """host:port of a `square controller` (SQUARE_CONTROLLER); without one, the first rank embeds one."""
+    """host:port of a `square controller` (SQUARE_CONTROLLER); without one, the first rank embeds one. A group
+    with another controller is refused."""
     tenant: str | None = None
     """Who pays (SQUARE_TENANT, the first rank's login name)."""
     node: str | None = None
@@ -46,7 +47,7 @@ class Options:
     """Name or address of the network interface to use (SQUARE_INTERFACE, the one towards the controller)."""
     identity: str | None = None
     """The folder of this process's identity (SQUARE_IDENTITY), where a controller is named that has one; its
-    node is called as the certificate says. Without a controller ranks of several hosts make their own."""
+    node is called as the certificate says. A group whose own processes have the controller is refused."""
     gateway: str | None = None
     """The socket of a `square node --gateway` to attach to, instead of joining as a node (SQUARE_GATEWAY)."""
     algorithm: str | None = None

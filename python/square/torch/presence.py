@@ -2,14 +2,17 @@
 
 A socket with a name in the network namespace: whether the name can be connected to says it all. Nothing of it
 is in the file system, and it needs no thread. It is read only where processes have nothing else to meet at
-(refounding.py).
+(refounding.py). Every user of the host sees the name and can write there, so what comes of another user is
+dropped.
 """
 
 import contextlib
 import errno
 import json
+import os
 import secrets
 import socket
+import struct
 import threading
 from typing import Any
 
@@ -20,6 +23,12 @@ _mark: socket.socket | None = None
 _heard: dict[str, list[dict[str, Any]]] = {}
 _LONGEST_MESSAGE = 65_536
 _MOST_SUBJECTS = 1_024
+# On one subject; a process repeats a question that is not answered.
+_MOST_MESSAGES = 4_096
+# At one call of heard(), however fast others write.
+_MOST_READ = 4_096
+# struct ucred: process, user, group.
+_SENDER = struct.Struct("iII")
 _name = ""
 
 
@@ -36,6 +45,7 @@ def own_mark() -> str:
             name = f"square-{secrets.token_hex(16)}"
             try:
                 mark.bind(f"\0{name}")
+                mark.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             except OSError:
                 name = ""
             _mark, _name = mark, name
@@ -60,19 +70,42 @@ def say(mark: str, subject: str, message: dict[str, Any]) -> None:
 
 
 def heard(subject: str) -> list[dict[str, Any]]:
-    """What others have written to this process on the subject since the last call."""
+    """What processes of this user have written to this one on the subject since the last call."""
     with _lock:
-        while _mark is not None:
+        read = 0
+        while _mark is not None and read < _MOST_READ:
+            read += 1
             try:
-                text = _mark.recv(_LONGEST_MESSAGE, socket.MSG_DONTWAIT)
-                about, message = json.loads(text)
+                text, sender, *_ = _mark.recvmsg(
+                    _LONGEST_MESSAGE, socket.CMSG_SPACE(_SENDER.size), socket.MSG_DONTWAIT
+                )
             except OSError:
                 break
-            except ValueError:  # not ours
-                continue
-            if len(_heard) < _MOST_SUBJECTS or about in _heard:
-                _heard.setdefault(about, []).append(message)
+            if _user_of(sender) in (0, os.getuid()):
+                _take(text)
         return _heard.pop(subject, [])
+
+
+def _user_of(sender: list[tuple[int, int, bytes]]) -> int | None:
+    """As the kernel says it, and not the sender."""
+    for level, kind, said in sender:
+        if (level, kind, len(said)) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS, _SENDER.size):
+            user: int = _SENDER.unpack(said)[1]
+            return user
+    return None
+
+
+def _take(text: bytes) -> None:
+    try:
+        about, message = json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return
+    if not isinstance(about, str) or not isinstance(message, dict):
+        return
+    if len(_heard) < _MOST_SUBJECTS or about in _heard:
+        messages = _heard.setdefault(about, [])
+        messages.append(message)
+        del messages[:-_MOST_MESSAGES]
 
 
 def _drop() -> None:

@@ -41,7 +41,7 @@ def refound(group: str, node: str, marks: list[str], own: int, tenant: str, seco
     while True:
         alive = [rank for rank, mark in enumerate(marks) if rank == own or presence.is_there(mark)]
         if alive[0] == own:
-            asked.update(message["ask"] for message in presence.heard(subject) if "ask" in message)
+            asked.update(message["ask"] for message in presence.heard(subject) if _is_question(message))
             awaited = [rank for rank in alive if rank != own and marks[rank] not in asked]
             if not awaited:
                 return _lead(group, node, marks, alive)
@@ -49,7 +49,7 @@ def refound(group: str, node: str, marks: list[str], own: int, tenant: str, seco
             awaited = alive[:1]
             presence.say(marks[alive[0]], subject, {"ask": marks[own]})
             for message in presence.heard(subject):
-                if "gateway" in message and presence.is_there(message["marks"][0]):
+                if _is_place(message, marks) and presence.is_there(message["marks"][0]):
                     return _follow(message, marks, tenant)
         if time.monotonic() >= end:
             names = ", ".join(map(str, awaited))
@@ -66,6 +66,21 @@ def _lead(group: str, node: str, marks: list[str], ranks: list[int]) -> Refounde
         message = {"gateway": gateway, "key": key, "name": name, "marks": alive}
         presence.say(mark, common_name(group), message)
     return Refounded(site, name, ranks)
+
+
+def _is_question(message: dict[str, Any]) -> bool:
+    return isinstance(message.get("ask"), str)
+
+
+def _is_place(message: dict[str, Any], marks: list[str]) -> bool:
+    """Whether it is as _lead() writes it, of processes of this group."""
+    found = message.get("marks")
+    return (
+        all(isinstance(message.get(key), str) for key in ("gateway", "key", "name"))
+        and isinstance(found, list)
+        and bool(found)
+        and all(mark in marks for mark in found)
+    )
 
 
 def _follow(message: dict[str, Any], marks: list[str], tenant: str) -> Refounded:

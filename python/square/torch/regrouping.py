@@ -5,6 +5,7 @@ its rank 0 serves it, and tells the others where, through the group.
 """
 
 import json
+import socket
 import time
 from datetime import timedelta
 from typing import Any
@@ -14,20 +15,23 @@ from torch.distributed import distributed_c10d as c10d
 
 import square
 from square import hosts
-from square.torch.bootstrap import Terms, join_overlay
+from square.torch.bootstrap import join_overlay
 from square.torch.calls import Calls
 from square.torch.options import Options
 from square.torch.own_identity import adopt, own_identity
 from square.torch.process_group import NAME, ProcessGroup
 from square.torch.site import SITES, Site, is_lone
+from square.torch.terms import Terms, check_terms
 
 # Where the store is, in as many bytes.
 _PLACE_BYTES = 512
-# Whoever has said so may be gone before all are connected, which torch does not tell from one that is late:
-# it tries two or three times as long.
+# The rank that serves the store may be gone before all are connected. torch does not tell that from one that
+# is late: it tries two or three times as long.
 _CONNECT_SECONDS = 3.0
 _CONNECT_TRIES = 3
 _JOINER_STANDING = 1 << 16
+# Ranks whose connection the store has not accepted yet; as torch has it.
+_STORE_BACKLOG = 2048
 
 
 def shrink(group: Any = None, timeout: timedelta | None = None) -> ProcessGroup:
@@ -94,23 +98,25 @@ def join(invited: str, options: Options | None = None, timeout: timedelta | None
     """The group whose ranks call grow(), as one of those that join it, which is its default group then.
 
     `invited` is an invitation() of any of its ranks. Raises errors of square, and ValueError where this
-    process has a default group. Blocks for `timeout`, torch's default without one.
+    process has a default group, or was given another controller than the invitation has, or an identity that
+    the group's processes are not of. Blocks for `timeout`, torch's default without one.
     """
     if dist.is_initialized():
         raise ValueError("square: a process that joins a group has no default group before")
     controller, name, fields, _ = json.loads(invited)
     terms = Terms(**fields)
-    take_key(invited)
     own = Options.resolve(options)
+    check_terms(own, terms)
+    take_key(invited)
     limit = timeout or c10d.default_pg_timeout
     end = time.monotonic() + limit.total_seconds()
+    name_here, address = own.node or hosts.unique_name(), own.controller or controller
     site = SITES.acquire(
-        terms.controller,
-        lambda: join_overlay(own.node or hosts.unique_name(), controller, terms, own, _JOINER_STANDING),
+        terms.controller, lambda: join_overlay(name_here, address, terms, own, _JOINER_STANDING)
     )
     try:
         communicator = square.Communicator.join(site.host, name, timeout=limit.total_seconds())
-        made = _made(site, communicator, None, limit, end)
+        made = _made(site, communicator, terms, limit, end)
     except BaseException:
         SITES.release(site)
         raise
@@ -126,10 +132,10 @@ def _group_of(group: Any) -> ProcessGroup:
 
 
 def _made(
-    site: Site, communicator: square.Communicator, terms: Terms | None, timeout: timedelta, end: float
+    site: Site, communicator: square.Communicator, terms: Terms, timeout: timedelta, end: float
 ) -> ProcessGroup:
     """The process group over a communicator that is there, with `timeout`. Blocks until `end` at most."""
-    store = _common_store(communicator, site, timeout, end)
+    store = _common_store(communicator, site, terms, timeout, end)
     name = _name_of(communicator)
     calls = Calls.going_on(name, timeout, store, site, communicator, terms, end)
     return ProcessGroup(store, communicator.rank, communicator.size, calls)
@@ -139,23 +145,46 @@ def _name_of(communicator: square.Communicator) -> str:
     return communicator.name.rpartition("/")[2]
 
 
-def _common_store(communicator: square.Communicator, site: Site, timeout: timedelta, end: float) -> Any:
+def _common_store(
+    communicator: square.Communicator, site: Site, terms: Terms, timeout: timedelta, end: float
+) -> Any:
     place = bytearray(_PLACE_BYTES)
     store: Any = None
     if communicator.rank == 0:
-        store = dist.TCPStore(hosts.LOOPBACK, 0, None, True, timeout, wait_for_workers=False)
-        text = json.dumps([hosts.host_key(), hosts.reachable_address(site.address), store.port])
+        address = _store_address(site, terms)
+        store = _serve_store(address, timeout)
+        text = json.dumps([address, store.port])
         place[:] = text.encode().ljust(_PLACE_BYTES)
     left = max(0.001, end - time.monotonic())
     communicator.broadcast(place, root=0, timeout=left)
     if store is None:
-        host, address, port = json.loads(place)
-        address = hosts.LOOPBACK if host == hosts.host_key() else address
+        address, port = json.loads(place)
         left = max(0.001, end - time.monotonic())
         patience = timedelta(seconds=min(_CONNECT_SECONDS, left / _CONNECT_TRIES))
         store = dist.TCPStore(address, port, None, False, patience, wait_for_workers=False)
         store.set_timeout(timeout)
     return store
+
+
+def _store_address(site: Site, terms: Terms) -> str:
+    """An overlay whose controller is on the loopback has all its nodes on this host."""
+    is_near = is_lone(site.key) or (not site.address and hosts.is_loopback(terms.controller))
+    if is_near:
+        return hosts.LOOPBACK
+    return hosts.reachable_address(site.address)
+
+
+def _serve_store(address: str, timeout: timedelta) -> Any:
+    """A store at that address alone: by itself torch listens on all interfaces."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        listener = socket.create_server((address, 0), family=family, backlog=_STORE_BACKLOG)
+    except OSError as error:
+        raise RuntimeError(f"the group's store cannot listen at {address}: {error.strerror}") from error
+    port = listener.getsockname()[1]
+    return dist.TCPStore(
+        address, port, None, True, timeout, wait_for_workers=False, master_listen_fd=listener.detach()
+    )
 
 
 def _take_place(old: ProcessGroup | None, made: ProcessGroup, origin: list[int]) -> None:

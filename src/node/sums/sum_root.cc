@@ -72,9 +72,8 @@ void SumRoot::open(SumBuffers buffers, std::shared_ptr<const void> pin) {
   results_.begin({plan_->epoch(), label_.generation, interleave_});
   // Before, a block could come on any stream: who relays on one of them has no say on the others.
   parts_.drop_if([&](const WaitingParts::Place& place) { return !belongs_to(place.block, place.stream); });
-  for (const auto& [block, stream] : parts_.in_order()) {
+  for (const auto& [block, stream] : parts_.in_order())
     if (find(stream) != nullptr) add_if_complete(block);
-  }
   // Before the table knows it, nothing can land in it: what waited is claimed by now.
   if (!is_cancelled_) node_->landing.open(label_.session, label_.operation, results_.zone());
   arm_ask();
@@ -107,10 +106,9 @@ Status SumRoot::on_block(Arrival arrival) {
   SQUARE_RETURN_IF_ERROR(label_.shape.check_block(header, arrival.payload_bytes()));
   const StreamIndex index = arrival.key().stream;
   Stream* stream = find(index);
-  if (stream == nullptr) return Status::ok();
   const std::size_t parent = arrival.place;
   // A place in an older plan: where that is planted.
-  if (parent >= stream->local->parents.size()) return Status::ok();
+  if (stream == nullptr || parent >= stream->local->parents.size()) return Status::ok();
   const std::size_t block = header.offset_bytes / label_.shape.block_bytes;
   if (!belongs_to(block, index)) {
     return data_loss(fmt::format("the parts of block {} of a sum come on different streams", block));
