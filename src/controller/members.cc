@@ -177,8 +177,14 @@ Member* Members::hear(const std::string& node, const NodeLine* line, TimePoint n
   found->second.lease_end = now + lease_;
   found->second.heard_at = now;
   found->second.is_silent = false;
-  cut_off_since_.reset();
+  if (cut_off_since_) end_cut_off(now);
   return &found->second;
+}
+
+// They come back one after the other, too.
+void Members::end_cut_off(TimePoint now) {
+  cut_off_since_.reset();
+  for (auto& [name, member] : members_) member.lease_end = std::max(member.lease_end, now + lease_ / 2);
 }
 
 void Members::note(const std::string& node, const v1::Heartbeat& beat, TimePoint now) {
@@ -325,14 +331,16 @@ std::vector<NodeInformation> Members::list(const Topology& topology,
   return nodes;
 }
 
-// Several are connected, and all are silent at once: it is this process that nothing reaches. For a while.
+// Several are connected, and none has been heard for half a lease, in which each says something several
+// times: it is this process that nothing reaches. For a while. Their leases end one after the other: the
+// first of them is no sign that its node alone is silent.
 bool Members::is_cut_off(TimePoint now) {
   std::size_t connected = 0;
   std::size_t silent = 0;
   for (const auto& [name, member] : members_) {
     if (member.line == nullptr) continue;
     ++connected;
-    if (now >= member.lease_end) ++silent;
+    if (now > member.lease_end - lease_ / 2) ++silent;
   }
   if (connected < 2 || (silent < connected && !cut_off_since_)) {
     cut_off_since_.reset();

@@ -176,6 +176,7 @@ class Members {
 
  private:
   bool is_cut_off(TimePoint now);
+  void end_cut_off(TimePoint now);
   void send_addresses(const std::string& name, const Member& member, bool tell_others);
 
   const Duration lease_;

@@ -141,6 +141,33 @@ TEST_CASE("members: when all are silent at once it is the controller that is cut
   CHECK(look(members, deferred, kStart + 14 * kLease).size() == 2);
 }
 
+TEST_CASE("members: a controller that is cut off deletes nobody, whenever it last heard of each") {
+  Members members(kLease);
+  std::vector<std::shared_ptr<RecordedLine>> lines;
+  for (const std::string name : {"a", "b", "c", "d"})
+    lines.push_back(join_as(members, hello_of(name, 1, "at:1")));
+  Deferred deferred;
+  // All are heard until the cut, each at its time: their leases end one after the other.
+  const Duration beat = kLease / 4;
+  const std::vector<std::string> names{"a", "b", "c", "d"};
+  Members::TimePoint now = kStart;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Members::TimePoint heard = now + static_cast<int>(i) * beat / 4;
+    CHECK(look(members, deferred, heard).empty());
+    CHECK(members.hear(names[i], lines[i].get(), heard) != nullptr);
+  }
+  CHECK(look(members, deferred, now + 4 * kLease).empty());
+  // It is over: each speaks again at its time.
+  now += 4 * kLease;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Members::TimePoint heard = now + static_cast<int>(i) * beat / 2;
+    CHECK(look(members, deferred, heard).empty());
+    CHECK(members.hear(names[i], lines[i].get(), heard) != nullptr);
+  }
+  CHECK(look(members, deferred, now + kLease - Duration(1)).empty());
+  CHECK(members.take_departures().empty());
+}
+
 TEST_CASE("members: a name is yielded once its line broke") {
   Members members(kLease);
   const auto a = join_as(members, hello_of("a", 1, "here:1"));
