@@ -70,12 +70,12 @@ std::string Candidates::current() const {
 std::string Candidates::next(TimePoint now) {
   std::unique_lock lock(mutex_);
   if (round_.empty()) {
-    const bool wakes = should_wake(now);
+    const bool wakes = should_wake();
     begin_round();
     if (wakes) {
       std::vector<std::string> gone;
       for (const auto& [standing, address] : addresses_) {
-        if (is_gone(address, now)) gone.push_back(standing.second);
+        if (is_gone(address)) gone.push_back(standing.second);
       }
       lock.unlock();
       log(LogLevel::kWarning, {.component = "controller client", .node = node_},
@@ -86,9 +86,10 @@ std::string Candidates::next(TimePoint now) {
       if (woken.is_ok()) return own_->address;
     }
   }
-  std::string address = round_.back();
+  dialled_ = round_.back();
+  dialled_at_ = now;
   round_.pop_back();
-  return address;
+  return dialled_;
 }
 
 bool Candidates::has_more() const {
@@ -123,29 +124,36 @@ void Candidates::begin_round() {
   std::ranges::reverse(round_);
 }
 
-bool Candidates::is_gone(const std::string& address, TimePoint now) const {
+bool Candidates::is_gone(const std::string& address) const {
   const auto known = states_.find(address);
-  return known != states_.end() && (known->second.is_dead() || known->second.is_overdue(now));
+  return known != states_.end() && known->second.is_gone();
+}
+
+// What it said before its silence was long enough, or would have said, is no sign of what it does now.
+bool Candidates::is_last_look(const std::string& address) const {
+  const auto known = states_.find(address);
+  return address == dialled_ && known != states_.end() && known->second.is_overdue(dialled_at_);
 }
 
 // It comes first of those that live. A silence of others may be this node's own: where that decides, most of
 // the nodes that are not silent must have lost the controller, and wait here.
-bool Candidates::should_wake(TimePoint now) const {
+bool Candidates::should_wake() const {
   if (!own_ || current_ == own_->address) return false;
   std::size_t silent = 0;
   std::size_t alive = 0;
-  if (!is_gone(current_, now)) return false;
+  if (!is_gone(current_)) return false;
   for (const auto& [standing, address] : addresses_) {
-    if (standing < Standing{own_->standing, node_} && !is_gone(address, now)) return false;
+    if (standing < Standing{own_->standing, node_} && !is_gone(address)) return false;
     const auto known = states_.find(address);
     if (known != states_.end() && known->second.is_dead()) continue;
-    ++(is_gone(address, now) ? silent : alive);
+    ++(is_gone(address) ? silent : alive);
   }
   return silent == 0 || 2 * own_->waiting() > alive;
 }
 
 Duration Candidates::patience() const {
   const std::lock_guard lock(mutex_);
+  if (is_last_look(dialled_)) return kLastLook;
   if (given_.size() < 2) return kMaxWait;
   return kFirstPatience * (1U << static_cast<unsigned>(std::clamp(rounds_ - 1, 0, 5)));
 }
@@ -175,6 +183,7 @@ void Candidates::failed(const std::string& address, const Status& why, TimePoint
     state.refused_at = now;
   } else {
     state.refusals = 0;
+    state.is_given_up = is_last_look(address);
     if (!state.silent_since) state.silent_since = address == current_ ? lost_at_.value_or(now) : now;
   }
 }

@@ -20,6 +20,8 @@ namespace square::controller {
 inline constexpr const char* kStandsBy = "this controller stands by until those before it are gone";
 // A controller that nobody answers for, though its host does not say that it is gone, is taken for dead then.
 inline constexpr Duration kSuccessionLease = std::chrono::seconds(10);
+// After that it is dialled once more, and has so long to answer: it may have been stopped, and go on.
+inline constexpr Duration kLastLook = std::chrono::seconds(2);
 // Refused so often in a row, a controller's process is no more; refusals count once in so long.
 inline constexpr int kRefusalsOfGone = 2;
 inline constexpr Duration kRefusalDistance = std::chrono::milliseconds(50);
@@ -64,7 +66,9 @@ class Candidates {
     int refusals = 0;
     TimePoint refused_at;
     std::optional<TimePoint> silent_since;
+    bool is_given_up = false;  // also at the last look
     [[nodiscard]] bool is_dead() const { return refusals >= kRefusalsOfGone; }
+    [[nodiscard]] bool is_gone() const { return is_dead() || is_given_up; }
     [[nodiscard]] bool is_overdue(TimePoint now) const {
       return silent_since && now - *silent_since >= kSuccessionLease;
     }
@@ -72,8 +76,9 @@ class Candidates {
   using Standing = std::pair<std::uint32_t, std::string>;  // and the node's name
 
   void begin_round();
-  [[nodiscard]] bool is_gone(const std::string& address, TimePoint now) const;
-  [[nodiscard]] bool should_wake(TimePoint now) const;
+  [[nodiscard]] bool is_gone(const std::string& address) const;
+  [[nodiscard]] bool is_last_look(const std::string& address) const;
+  [[nodiscard]] bool should_wake() const;
 
   const std::string node_;
   const std::vector<std::string> given_;
@@ -84,7 +89,9 @@ class Candidates {
   std::map<Standing, std::string> addresses_;
   std::map<std::string, State> states_;  // by address, of this search
   std::vector<std::string> round_;       // the next last
-  int rounds_ = 0;                       // of this search
+  std::string dialled_;                  // by the last next()
+  TimePoint dialled_at_{};
+  int rounds_ = 0;  // of this search
 };
 
 }  // namespace square::controller

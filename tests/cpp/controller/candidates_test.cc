@@ -107,6 +107,30 @@ TEST_CASE(
   CHECK(job.woken == 1);
 }
 
+TEST_CASE("candidates: a controller that was silent is dialled once more before another wakes") {
+  for (const bool goes_on : {true, false}) {
+    Asking job;
+    job.waiting = 2;
+    job.candidates.lost(job.now);
+    CHECK(job.candidates.next(job.now) == "zero");
+    CHECK(job.candidates.patience() > kSuccessionLease);
+    job.now += kSuccessionLease + std::chrono::seconds(5);
+    job.candidates.failed("zero", kSilence, job.now);
+    // That began before it was silent for long. It may go on just now.
+    for (const std::string address : {"one", "two"}) {
+      CHECK(job.candidates.next(job.now) == address);
+      job.candidates.failed(address, kStanding, job.now);
+    }
+    while (job.candidates.next(job.now) != "zero") job.candidates.failed("one", kStanding, job.now);
+    CHECK(job.woken == 0);
+    CHECK(job.candidates.patience() == kLastLook);
+    job.now += kLastLook;
+    goes_on ? job.candidates.welcomed("zero") : job.candidates.failed("zero", kSilence, job.now);
+    CHECK((job.candidates.next(job.now) == "one") == !goes_on);
+    CHECK(job.woken == (goes_on ? 0 : 1));
+  }
+}
+
 TEST_CASE("candidates: who has left is no candidate") {
   Asking job(2, "n2", "two");
   job.candidates.forget("n1");
