@@ -239,7 +239,8 @@ class Worker {
   Status begin(Tensors tensors, Duration timeout);
   ~Worker();
 
-  // What was trained on since the last call; it belongs to the next push. Errors, as of all that follows:
+  // What was trained on since the last call; it belongs to the next push. A push of more than 2^40 tokens is
+  // refused, and one counts for at most 16 times the median of its round. Errors, as of all that follows:
   // FAILED_PRECONDITION after leave().
   Status consumed(std::uint64_t tokens, std::vector<std::uint64_t> chunks = {});
   // Pushes, if nothing is open, and something was consumed; waits for what comes of it, as long as all goes

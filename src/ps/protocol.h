@@ -21,6 +21,22 @@ inline constexpr std::size_t kMaxTensors = 1'000'000;
 inline constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 42U;
 inline constexpr std::uint64_t kMaxChunks = std::uint64_t{1} << 24U;
 inline constexpr std::uint32_t kMaxLeaseRequest = 65'536;
+inline constexpr std::size_t kMaxMemberNameBytes = 256;
+// Of a hello, which the master keeps while its member is there: enough for a model of 200,000 tensors with
+// names of 60 bytes, and the records of 16 versions.
+inline constexpr std::size_t kMaxHelloBytes = std::size_t{16} << 20U;
+// A server tells the master its newest versions, at most this many. The newest one that all servers have is
+// one or two behind the newest of all.
+inline constexpr int kMaxHeldVersions = 16;
+// Names of snapshots sort as versions do up to this one.
+inline constexpr std::uint64_t kMaxVersion = 999'999'999'999;
+// Moves that a record remembers. Workers that are further behind count older ones as rounds.
+inline constexpr int kMostMoves = 64;
+// Of one push: more than any site trains on between two of them, and sums do not overflow.
+inline constexpr std::uint64_t kMaxPushTokens = std::uint64_t{1} << 40U;
+// A push counts for at most this many times the lower median of the tokens in its round: a worker's own word
+// makes it no heavier. Sites differ in speed by less.
+inline constexpr std::uint64_t kMostTimesMedian = 16;
 // Members say something this many times in a lease, and so does the master: but more often than who waits for
 // it loses patience.
 inline constexpr int kBeatsPerLease = 8;

@@ -6,17 +6,11 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "ps/held.h"
 #include "ps/layout.h"
+#include "ps/master/origin.h"
 
 namespace square::ps {
-namespace {
-
-using VersionId = std::pair<std::uint64_t, std::uint64_t>;  // and its maker
-
-VersionId id_of(const v1::PsRecord& record) { return {record.version(), record.maker()}; }
-
-}  // namespace
-
 void Admission::refuse(PeerId peer, const Status& reason) {
   v1::PsOrder order;
   *order.mutable_refused() = to_message(reason);
@@ -24,36 +18,31 @@ void Admission::refuse(PeerId peer, const Status& reason) {
   if (peer != 0) parts_.desk.close(peer);
 }
 
-Status Admission::check(const v1::PsHello& hello) const {
-  if (hello.protocol_version() != kParameterServerProtocol) {
-    return failed_precondition(fmt::format("it speaks version {} of the protocol, the master version {}",
-                                           hello.protocol_version(), kParameterServerProtocol));
+Status Admission::check(PeerId peer, const v1::PsHello& hello) const {
+  SQUARE_RETURN_IF_ERROR(check_hello(hello));
+  Members& members = parts_.members;
+  if (members.worker_at(peer) != nullptr || members.server_at(peer) != nullptr) {
+    return failed_precondition("a line has one hello: each member opens a line of its own");
   }
-  if (hello.name().empty() || hello.name().size() > 256) {
-    return invalid_argument("a name has 1 to 256 bytes");
-  }
-  const bool is_known =
-      parts_.members.workers().contains(hello.name()) || parts_.members.servers().contains(hello.name());
-  if (!is_known && parts_.members.workers().size() + parts_.members.servers().size() >= kMaxMembers) {
+  const bool is_known = members.workers().contains(hello.name()) || members.servers().contains(hello.name());
+  if (!is_known && members.workers().size() + members.servers().size() >= kMaxMembers) {
     return resource_exhausted(fmt::format("at most {} members may be", kMaxMembers));
   }
-  const auto already = [&](const auto& members) {
-    const auto found = members.find(hello.name());
-    return found != members.end() && found->second.peer != 0 &&
+  const auto already = [&](const auto& others) {
+    const auto found = others.find(hello.name());
+    return found != others.end() && found->second.peer != 0 &&
            found->second.incarnation != hello.incarnation();
   };
-  if (already(parts_.members.workers()) || already(parts_.members.servers())) {
+  if (already(members.workers()) || already(members.servers())) {
     return already_exists(
         fmt::format("\"{}\" is there already; give every member a name of its own", hello.name()));
   }
-  if (!hello.has_worker()) return {};
-  SQUARE_RETURN_IF_ERROR(check_model(hello.worker().model()));
-  if (parts_.desk.committed.model.tensors().empty()) return {};
+  if (!hello.has_worker() || parts_.desk.committed.model.tensors().empty()) return {};
   return compare_models(hello.worker().model(), parts_.desk.committed.model);
 }
 
 void Admission::on_hello(PeerId peer, const v1::PsHello& hello) {
-  if (const Status status = check(hello); !status.is_ok()) {
+  if (const Status status = check(peer, hello); !status.is_ok()) {
     refuse(peer, status);
     return;
   }
@@ -76,7 +65,8 @@ void Admission::on_server_hello(PeerId peer, const v1::PsHello& hello) {
   server.heard = server.came = parts_.desk.now;
   server.capacity_bps = hello.server().capacity_bps();
   server.held.assign(hello.server().held().begin(), hello.server().held().end());
-  server.model = hello.server().model();
+  // Once there is a version its model counts, and many servers may come.
+  server.model = parts_.desk.committed.version() == 0 ? hello.server().model() : v1::PsModel();
   parts_.rounds.on_server_back(server);
   // While a round is in doubt nobody is told to drop what it has.
   if (parts_.rounds.is_in_doubt()) return;
@@ -89,53 +79,25 @@ void Admission::on_server_hello(PeerId peer, const v1::PsHello& hello) {
 void Admission::find_version() {
   if (parts_.desk.committed.version() != 0) return;
   if (!parts_.rounds.is_idle() || !parts_.pushes.is_empty()) return;  // the first version is being made
-  trouble_.clear();
-  std::map<VersionId, const v1::PsRecord*> held;
-  for (const auto& [name, server] : parts_.members.servers()) {
-    for (const v1::PsHeld& one : server.held) held.emplace(id_of(one.record()), &one.record());
-  }
-  std::string away;
-  for (auto one = held.rbegin(); one != held.rend(); ++one) {
-    const Holders holders = holders_of(*one->second);
-    std::string missing;
-    if (!holders.absent.empty()) {
-      missing =
-          fmt::format("server \"{}\", which has a shard of version {}", holders.absent, one->first.first);
-    }
-    if (!holders.have_it) {  // it never counted, whoever else is away
-      if (away.empty()) away = missing;
-      continue;
-    }
-    trouble_ = missing;
-    if (!trouble_.empty()) return;
-    parts_.desk.committed.record = *one->second;
-    parts_.desk.committed.model = parts_.members.server(one->second->layout().shards(0).server())->model;
+  forget_lost_workers();
+  const Origin origin = find_origin(parts_.members);
+  trouble_ = origin.trouble;
+  if (!trouble_.empty()) return;
+  if (origin.record != nullptr) {
+    parts_.desk.committed.record = *origin.record;
+    parts_.desk.committed.model = *origin.model;
     found();
     return;
   }
-  trouble_ = away;
-  if (!trouble_.empty()) return;
-  if (held.empty() || held.rbegin()->first.first == 1) {  // a first version that was never committed
-    for (auto& [name, server] : parts_.members.servers()) server.held.clear();
-    seed();
-    return;
-  }
-  trouble_ =
-      "a version that all its servers have: their snapshots have none in common; to begin anew, give them "
-      "empty folders";
+  for (auto& [name, server] : parts_.members.servers()) server.held.clear();
+  seed();
 }
 
-Admission::Holders Admission::holders_of(const v1::PsRecord& record) {
-  Holders holders;
-  for (const v1::PsShard& shard : record.layout().shards()) {
-    const ServerEntry* const server = parts_.members.server(shard.server());
-    if (server == nullptr || server->peer == 0) {
-      holders.absent = shard.server();
-    } else if (!server->has(record.version(), record.maker())) {
-      holders.have_it = false;
-    }
-  }
-  return holders;
+void Admission::forget_lost_workers() {
+  std::erase_if(early_, [&](const auto& entry) {
+    const WorkerEntry* const worker = parts_.members.worker(entry.first);
+    return worker == nullptr || worker->peer == 0;
+  });
 }
 
 void Admission::found() {
@@ -144,6 +106,7 @@ void Admission::found() {
   parts_.rounds.restore(record);
   parts_.chunks.restore(record);
   welcome_servers();
+  for (auto& [name, server] : parts_.members.servers()) server.model.Clear();
   for (auto& [name, hello] : std::exchange(early_, {})) {
     WorkerEntry* const worker = parts_.members.worker(name);
     if (worker == nullptr || worker->peer == 0) continue;
@@ -183,7 +146,7 @@ v1::PsOrder Admission::welcome_order() const {
 void Admission::welcome(ServerEntry& server) {
   const v1::PsRecord& record = parts_.desk.committed.record;
   if (shard_of(record.layout(), server.name) == nullptr) {
-    if (const Status status = check_standby(server); !status.is_ok()) {
+    if (const Status status = check_standby(server, record); !status.is_ok()) {
       refuse(std::exchange(server.peer, 0), status);
     }
     return;
@@ -201,17 +164,6 @@ void Admission::welcome(ServerEntry& server) {
   v1::PsOrder order = welcome_order();
   *order.mutable_welcome()->mutable_model() = parts_.desk.committed.model;
   parts_.desk.tell(server.peer, std::move(order));
-}
-
-Status Admission::check_standby(const ServerEntry& server) const {
-  for (const v1::PsHeld& held : server.held) {
-    if (held.record().training() == parts_.desk.committed.record.training()) continue;
-    return failed_precondition(
-        fmt::format("server \"{}\" has snapshots of another training, which a new shard would replace; give "
-                    "it an empty folder",
-                    server.name));
-  }
-  return {};
 }
 
 void Admission::admit(ServerEntry& server, const v1::PsLayout& layout) {
@@ -254,11 +206,7 @@ void Admission::seed() {
     if (!server.held.empty()) return;  // find_version() says what is wrong
     shares.push_back({name, server.capacity_bps});
   }
-  std::erase_if(early_, [&](const auto& entry) {
-    const WorkerEntry* const worker = parts_.members.worker(entry.first);
-    return worker == nullptr || worker->peer == 0;
-  });
-  if (early_.empty() || is_known_to_workers()) return;
+  if (is_known_to_workers()) return;
   const auto& [name, hello] = *early_.begin();
   if (shares.size() < parts_.desk.settings.servers) return;
   parts_.desk.committed.model = hello.model();

@@ -29,22 +29,17 @@ class Admission {
   [[nodiscard]] std::string waits_for() const;
 
  private:
-  Status check(const v1::PsHello& hello) const;
+  Status check(PeerId peer, const v1::PsHello& hello) const;
   void refuse(PeerId peer, const Status& reason);
   void on_server_hello(PeerId peer, const v1::PsHello& hello);
   void on_worker_hello(PeerId peer, const v1::PsHello& hello);
   void seed();
   void found();
-  struct Holders {
-    std::string absent;  // a server of its layout that is not there
-    bool have_it = true;
-  };
-  [[nodiscard]] Holders holders_of(const v1::PsRecord& record);
+  // Of early_, those whose workers are not connected.
+  void forget_lost_workers();
   // A worker knows of a version, so there is one, and no new training begins.
   [[nodiscard]] bool is_known_to_workers();
   void welcome(ServerEntry& server);
-  // It stands by: what it has must be of this training, for it may be dropped.
-  [[nodiscard]] Status check_standby(const ServerEntry& server) const;
   void welcome(WorkerEntry& worker, const v1::PsWorkerHello& hello);
   [[nodiscard]] bool must_start_over(const WorkerEntry& worker, const v1::PsWorkerHello& hello);
   void settle_open_push(WorkerEntry& worker, const v1::PsWorkerHello& hello);
@@ -53,7 +48,7 @@ class Admission {
   MasterParts& parts_;
   Outcomes& outcomes_;
   Departures& departures_;
-  // Hellos of workers that came before there was a version. Those that were lost since are passed over.
+  // Hellos of workers that came before there was a version.
   std::map<std::string, v1::PsWorkerHello> early_;
   std::string trouble_;  // why there is no version, though servers are there
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "ps/layout.h"
 
 namespace square::ps {
 
@@ -61,6 +62,13 @@ void Departures::look_for_the_silent() {
       lose(server, deadline_exceeded(fmt::format("server \"{}\" is silent", name)));
     }
   }
+  // The master waits for a server that has a shard. It forgets others with all that they have said, so that
+  // names and hellos of servers that come and go do not add up.
+  const v1::PsLayout& layout = parts_.desk.committed.record.layout();
+  std::erase_if(parts_.members.servers(), [&](const auto& entry) {
+    const auto& [name, server] = entry;
+    return server.peer == 0 && server.heard < limit && shard_of(layout, name) == nullptr;
+  });
 }
 
 }  // namespace square::ps

@@ -16,9 +16,17 @@ v1::PsTransfer Lines::transfer(const MemberEntry& worker, const ServerEntry& ser
   transfer.set_server_node(server.node);
   const std::string between = key(worker, server);
   const auto failures = failures_.find(between);
-  transfer.set_line(
-      fmt::format("ps/{:x}/{}/{}", desk_.maker, between, failures == failures_.end() ? 0 : failures->second));
+  transfer.set_line(fmt::format("ps/{:x}/{}/{}/{}", desk_.maker, generation_, between,
+                                failures == failures_.end() ? 0 : failures->second));
   return transfer;
+}
+
+void Lines::note_failure(const MemberEntry& worker, const ServerEntry& server) {
+  if (failures_.size() >= kMostFailures) {
+    failures_.clear();
+    ++generation_;
+  }
+  ++failures_[key(worker, server)];
 }
 
 }  // namespace square::ps

@@ -18,15 +18,16 @@ class Lines {
 
   // Everything of a transfer but its ticket, shard and version.
   [[nodiscard]] v1::PsTransfer transfer(const MemberEntry& worker, const ServerEntry& server) const;
-  void note_failure(const MemberEntry& worker, const ServerEntry& server) {
-    ++failures_[key(worker, server)];
-  }
+  void note_failure(const MemberEntry& worker, const ServerEntry& server);
 
  private:
   static std::string key(const MemberEntry& worker, const ServerEntry& server);
 
   const Desk& desk_;
   std::map<std::string, std::uint64_t> failures_;
+  // Bounds the map: once it is full it is emptied, and the generation keeps names from being used again.
+  static constexpr std::size_t kMostFailures = 65'536;
+  std::uint64_t generation_ = 0;
 };
 
 }  // namespace square::ps

@@ -59,8 +59,8 @@ void MasterState::on_server_report(ServerEntry& server, const v1::PsReport& repo
     case v1::PsReport::kPushTaken: return on_pushes(parts_.pushes.on_taken(server, report.push_taken()));
     case v1::PsReport::kAveraged: return parts_.rounds.on_averaged(server, report.averaged());
     case v1::PsReport::kMade: return parts_.rounds.on_made(server, report.made());
-    case v1::PsReport::kSendFailed: return parts_.pulls.on_send_failed(report.send_failed().ticket());
-    case v1::PsReport::kDropped: return parts_.rounds.on_dropped(report.dropped());
+    case v1::PsReport::kSendFailed: return parts_.pulls.on_send_failed(server, report.send_failed().ticket());
+    case v1::PsReport::kDropped: return parts_.rounds.on_dropped(server, report.dropped());
     case v1::PsReport::kLeave:
       return departures_.lose(server, unavailable(fmt::format("server \"{}\" left", server.name)));
     default: return;
@@ -70,6 +70,10 @@ void MasterState::on_server_report(ServerEntry& server, const v1::PsReport& repo
 Status MasterState::check(const WorkerEntry& worker, const v1::PsPush& push) {
   const std::uint64_t version = parts_.desk.committed.version();
   if (push.tokens() == 0) return invalid_argument("a push of no tokens");
+  if (push.tokens() > kMaxPushTokens) {
+    return invalid_argument(
+        fmt::format("a push of {} tokens: at most {} may be", push.tokens(), kMaxPushTokens));
+  }
   if (push.base_version() == 0 || push.base_version() > version) {
     return failed_precondition(
         fmt::format("a push from version {}: the newest is {}", push.base_version(), version));

@@ -13,6 +13,7 @@ std::vector<ServerEntry*> Moves::newcomers() {
   std::vector<ServerEntry*> found;
   for (auto& [name, server] : parts_.members.servers()) {
     const bool has_shard = shard_of(parts_.desk.committed.record.layout(), name) != nullptr;
+    if (found.size() == kMostAtOnce) break;
     if (!has_shard && server.peer != 0 && parts_.desk.now - server.came >= kSettleTime) {
       found.push_back(&server);
     }

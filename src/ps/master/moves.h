@@ -16,6 +16,8 @@ class Moves {
  public:
   // Servers that begin together move together.
   static constexpr Duration kSettleTime = std::chrono::seconds(1);
+  // Servers that one move adds at most. Looking for their places takes time that grows with their number.
+  static constexpr std::size_t kMostAtOnce = 64;
   // One that fails is tried again after this, then after twice as long, and so on.
   static constexpr Duration kFirstWait = std::chrono::seconds(5);
   static constexpr Duration kLongestWait = std::chrono::minutes(5);

@@ -97,12 +97,11 @@ void Pulls::on_received(WorkerEntry& worker, const v1::PsReceived& received) {
   }
 }
 
-void Pulls::on_send_failed(std::uint64_t ticket) {
+void Pulls::on_send_failed(const ServerEntry& server, std::uint64_t ticket) {
   std::string worker;
   for (const auto& [name, pull] : pulls_) {
-    const bool has_it = std::ranges::any_of(
-        pull.parts, [&](const auto& entry) { return ticket != 0 && entry.second.ticket == ticket; });
-    if (has_it) worker = name;
+    const auto part = pull.parts.find(server.name);
+    if (ticket != 0 && part != pull.parts.end() && part->second.ticket == ticket) worker = name;
   }
   if (!worker.empty()) fail(worker, ticket);
 }

@@ -24,7 +24,7 @@ class Pulls {
   // is made.
   void begin(const std::string& worker, const v1::PsRecord& record, bool is_committed);
   void on_received(WorkerEntry& worker, const v1::PsReceived& received);
-  void on_send_failed(std::uint64_t ticket);
+  void on_send_failed(const ServerEntry& server, std::uint64_t ticket);
   // It holds: who has all of it takes it over.
   void on_committed(std::uint64_t version);
   // It will not be.

@@ -8,9 +8,6 @@
 namespace square::ps {
 namespace {
 
-// Moves that a record knows. Who is further behind counts them as rounds.
-constexpr int kMostMoves = 64;
-
 void fill_pushes(v1::PsRecord& record, const std::vector<Push>& pushes, const Judgement& judgement) {
   for (std::size_t i = 0; i < pushes.size(); ++i) {
     const Push& push = pushes[i];

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/log.h"
 #include "ps/layout.h"
@@ -18,6 +19,23 @@ constexpr Duration kLongestGrace = std::chrono::minutes(1);
 constexpr double kGraceShare = 0.05;
 // A move sends a part of the model from site to site: it may take as long as so many steps.
 constexpr int kStepsOfMove = 6;
+constexpr double kNoNorm = std::numeric_limits<double>::quiet_NaN();
+
+// No push counts for more than kMostTimesMedian of the median.
+void bound_tokens(std::vector<Push>& pushes) {
+  std::vector<std::uint64_t> tokens;
+  for (const Push& push : pushes) tokens.push_back(push.tokens);
+  const auto median = tokens.begin() + static_cast<std::ptrdiff_t>((tokens.size() - 1) / 2);
+  std::ranges::nth_element(tokens, median);
+  const std::uint64_t most = kMostTimesMedian * *median;
+  for (Push& push : pushes) {
+    if (push.tokens <= most) continue;
+    log(LogLevel::kWarning, "ps",
+        "a push of worker \"{}\" counts for {} tokens and not {}: {} times the median", push.worker, most,
+        push.tokens, kMostTimesMedian);
+    push.tokens = most;
+  }
+}
 
 }  // namespace
 
@@ -85,6 +103,7 @@ void Rounds::tell_servers(const v1::PsLayout& layout, const v1::PsOrder& order) 
 
 void Rounds::begin() {
   pushes_ = std::exchange(waiting_, {});
+  bound_tokens(pushes_);
   window_end_.reset();
   ++number_;
   candidate_ = penalty_;
@@ -139,11 +158,13 @@ void Rounds::average(const Judgement& judgement) {
 
 void Rounds::on_averaged(const ServerEntry& server, const v1::PsAveraged& averaged) {
   if (phase_ != Phase::kAveraging || averaged.round() != number_) return;
+  if (shard_of(layout(), server.name) == nullptr) return;
   if (averaged.has_error()) {
     abort(from_message(averaged.error()).with_context(fmt::format("server \"{}\"", server.name)), true);
     return;
   }
-  averaged_[server.name] = averaged.squared_norm();
+  // A negative one would make every server's factor a NaN.
+  averaged_[server.name] = averaged.squared_norm() >= 0 ? averaged.squared_norm() : kNoNorm;
   if (averaged_.size() == static_cast<std::size_t>(layout().shards_size())) make();
 }
 
@@ -211,6 +232,7 @@ void Rounds::make() {
 
 void Rounds::on_made(ServerEntry& server, const v1::PsMade& made) {
   if (phase_ != Phase::kMaking || made.round() != number_) return;
+  if (shard_of(record_.layout(), server.name) == nullptr) return;
   if (made.has_error()) {
     abort(from_message(made.error()).with_context(fmt::format("server \"{}\"", server.name)), true);
     return;
@@ -293,8 +315,9 @@ void Rounds::finish_abort() {
   events_.on_skipped(std::move(lost), version, reason_);
 }
 
-void Rounds::on_dropped(const v1::PsDropped& dropped) {
-  if (phase_ == Phase::kAborting && dropped.round() == number_) finish_abort();
+void Rounds::on_dropped(const ServerEntry& server, const v1::PsDropped& dropped) {
+  if (phase_ != Phase::kAborting || dropped.round() != number_) return;
+  if (shard_of(record_.layout(), server.name) != nullptr) finish_abort();
 }
 
 void Rounds::skip_waiting(const Status& reason) {

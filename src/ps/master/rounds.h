@@ -48,9 +48,10 @@ class Rounds {
   // Begins what is due, ends what takes too long.
   void on_time();
 
+  // These ignore servers that have no shard in the round's layout.
   void on_averaged(const ServerEntry& server, const v1::PsAveraged& averaged);
   void on_made(ServerEntry& server, const v1::PsMade& made);
-  void on_dropped(const v1::PsDropped& dropped);
+  void on_dropped(const ServerEntry& server, const v1::PsDropped& dropped);
   // What servers have taken into memory is gone with one of them.
   void on_server_lost(const ServerEntry& server);
   // It is back, and `held` says what it has.

@@ -44,7 +44,9 @@ void ServerState::hello() {
   hello.set_node(identity_.node);
   hello.set_incarnation(identity_.incarnation);
   v1::PsServerHello& server = *hello.mutable_server();
-  for (v1::PsHeld& held : host_.held()) *server.add_held() = std::move(held);
+  std::vector<v1::PsHeld> held = host_.held();
+  if (held.size() > kMaxHeldVersions) held.erase(held.begin(), held.end() - kMaxHeldVersions);
+  for (v1::PsHeld& one : held) *server.add_held() = std::move(one);
   *server.mutable_model() = host_.model();
   server.set_capacity_bps(identity_.capacity_bps);
   send_(std::move(report));

@@ -25,7 +25,7 @@ class ShardHost {
 
   virtual ~ShardHost() = default;
 
-  // The versions on the disk, and the model that they are of.
+  // The versions on the disk, ascending, and the model that they are of.
   virtual std::vector<v1::PsHeld> held() = 0;
   virtual v1::PsModel model() = 0;
   // Goes on from a version that is on the disk, or from none where the welcome names none. What else there is

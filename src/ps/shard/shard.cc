@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "ps/held.h"
 
 namespace square::ps {
 namespace {
@@ -80,6 +81,14 @@ void Shard::open(const v1::PsWelcome& welcome, const v1::PsShard& shard, Done<St
 
 Status Shard::reopen(const VersionId& id, const Model& model, bool is_as_before) {
   if (is_stopped_) return cancelled(kStopped);
+  const std::vector<v1::PsHeld> held = snapshots_->held();
+  if (id.version == 0 && keeps_part(held, name_)) {
+    return failed_precondition(
+        fmt::format("its folder keeps a part up to version {}, of which the master does not know. Nothing "
+                    "was removed. Start the master again with all servers of that version, or give the "
+                    "server an empty folder",
+                    newest_part(held, name_)->version()));
+  }
   if (id.version != 0 && versions_.made() == id) {
     keep_spare(versions_.commit());
   } else {
@@ -90,7 +99,7 @@ Status Shard::reopen(const VersionId& id, const Model& model, bool is_as_before)
     const std::lock_guard lock(mutex_);
     spare_ = {};
   }
-  SQUARE_RETURN_IF_ERROR(snapshots_->remove_after(id));
+  SQUARE_RETURN_IF_ERROR(snapshots_->drop_after(id));
   if (versions_.committed() == id) return {};
   return load(id, model);
 }

@@ -14,7 +14,8 @@
 
 #include "base/check.h"
 #include "ps/data/parts.h"
-#include "ps/protocol.h"
+#include "ps/held.h"
+#include "ps/layout.h"
 #include "square/buffer.h"
 
 namespace square::ps {
@@ -166,6 +167,13 @@ Status SnapshotFile::read_head(std::uint64_t file_bytes) {
   const v1::PsShard& shard = header_.shard();
   if (shard.end() < shard.begin() || shard.end() - shard.begin() > kMaxElements) {
     return damaged("there is no such shard");
+  }
+  Status good = check_model(header_.model());
+  if (good.is_ok()) good = check_record(header_.record(), header_.model());
+  if (!good.is_ok()) return damaged(good.message());
+  const v1::PsShard* const own = shard_of(header_.record().layout(), shard.server());
+  if (own == nullptr || own->begin() != shard.begin() || own->end() != shard.end()) {
+    return damaged("its shard is not in its version's layout");
   }
   shape_ = {shard.end() - shard.begin(), head.header_bytes, header_.has_accumulator() ? 3U : 2U};
   if (shape_.file_bytes() != file_bytes) {

@@ -18,11 +18,14 @@ namespace {
 
 constexpr std::string_view kLockName = "lock";
 constexpr std::string_view kSnapshotSuffix = ".snapshot";
+constexpr std::string_view kAsideSuffix = ".snapshot.aside";  // in place of that
 
 // So that names sort as versions do.
 std::string snapshot_name(const VersionId& id) {
   return fmt::format("version-{:012d}-{:016x}{}", id.version, id.maker, kSnapshotSuffix);
 }
+
+std::filesystem::path aside_path(std::filesystem::path path) { return path.replace_extension(kAsideSuffix); }
 
 Result<net::FileDescriptor> lock_folder(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kLockName;
@@ -69,6 +72,7 @@ void Snapshots::read_folder() {
   for (const std::filesystem::path& path : paths) {
     const std::string name = path.filename().native();
     if (name.ends_with(kUnfinishedSuffix)) ::unlink(path.c_str());
+    if (name.ends_with(kAsideSuffix)) aside_.insert(path);
     if (!name.ends_with(kSnapshotSuffix)) continue;
     const auto file = SnapshotFile::open(path);
     if (!file.is_ok()) {
@@ -125,6 +129,10 @@ Snapshots::Pin Snapshots::pin(const VersionId& id) {
 std::vector<std::filesystem::path> Snapshots::prune() {
   const std::lock_guard lock(mutex_);
   std::vector<std::filesystem::path> gone;
+  while (!aside_.empty() && entries_.size() + aside_.size() > kept_) {
+    gone.push_back(*aside_.begin());
+    aside_.erase(aside_.begin());
+  }
   std::size_t surplus = entries_.size() - std::min(entries_.size(), kept_);
   for (auto entry = entries_.begin(); surplus > 0; --surplus) {
     const auto pin = pins_.find(entry->first);
@@ -140,15 +148,43 @@ std::vector<std::filesystem::path> Snapshots::prune() {
 
 Status Snapshots::remove(const VersionId& id) { return remove_all({id}); }
 
-Status Snapshots::remove_after(const VersionId& id) {
-  std::vector<VersionId> later;
+Status Snapshots::drop_after(const VersionId& id) {
+  std::vector<VersionId> attempts;
+  std::vector<VersionId> counted;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [other, entry] : entries_) {
-      if (other.version >= id.version && other != id) later.push_back(other);
+      if (other.version < id.version || other == id) continue;
+      const bool is_attempt = id.version != 0 && other.version <= id.version + 1;
+      (is_attempt ? attempts : counted).push_back(other);
     }
   }
-  return remove_all(later);
+  SQUARE_RETURN_IF_ERROR(set_aside(counted));
+  return remove_all(attempts);
+}
+
+Status Snapshots::set_aside(const std::vector<VersionId>& ids) {
+  if (ids.empty()) return {};
+  {
+    const std::lock_guard lock(mutex_);
+    if (aside_.size() + ids.size() > kMostAside) {
+      return resource_exhausted(
+          fmt::format("{} snapshots are set aside in {}, and {} more would be: at most {} may be; remove the "
+                      "files that end with {} and are not needed, and start the server again",
+                      aside_.size(), folder_.native(), ids.size(), kMostAside, kAsideSuffix));
+    }
+  }
+  for (const VersionId& id : ids) {
+    const std::filesystem::path to = aside_path(path(id));
+    if (::rename(path(id).c_str(), to.c_str()) != 0 && errno != ENOENT) {
+      return unavailable(fmt::format("cannot rename {}: {}", path(id).native(), net::describe_errno(errno)));
+    }
+    log(LogLevel::kWarning, "ps", "{} is set aside: {}", to_string(id), to.native());
+    const std::lock_guard lock(mutex_);
+    entries_.erase(id);
+    aside_.insert(to);
+  }
+  return sync_folder(folder_);
 }
 
 Status Snapshots::remove_all(const std::vector<VersionId>& ids) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ class Snapshots {
  public:
   // Keeps one from being pruned.
   using Pin = std::shared_ptr<const void>;
+  // Files in the folder that are set aside.
+  static constexpr std::size_t kMostAside = 16;
 
   // Makes the folder, removes what was never finished, and reads the heads of what is there; a damaged file
   // is logged, and left alone. Errors: FAILED_PRECONDITION for a folder that another server uses; those of
@@ -45,11 +48,15 @@ class Snapshots {
   // Until the pin is gone, that version is not pruned. It need not be there.
   Pin pin(const VersionId& id);
   // Takes all out of the list but the newest ones, and those with pins; the caller removes their files.
+  // Those that are set aside count as the oldest.
   [[nodiscard]] std::vector<std::filesystem::path> prune();
   // Removes it from the disk for good. OK where there is none.
   Status remove(const VersionId& id);
-  // The same for all that are later, and for those of this version that another maker made.
-  Status remove_after(const VersionId& id);
+  // Takes all later ones out of the list, and those of this version that another maker made. An attempt that
+  // never counted is of the same or the next version: its file is removed. Later ones may have counted: their
+  // files are set aside, that is renamed. Where `id` is none all are, as the master may not know of them.
+  // Errors: RESOURCE_EXHAUSTED beyond kMostAside.
+  Status drop_after(const VersionId& id);
 
  private:
   struct Entry {
@@ -62,6 +69,7 @@ class Snapshots {
       : folder_(std::move(folder)), kept_(kept), lock_(std::move(lock)) {}
   void read_folder();
   Status remove_all(const std::vector<VersionId>& ids);
+  Status set_aside(const std::vector<VersionId>& ids);
 
   const std::filesystem::path folder_;
   const std::size_t kept_;
@@ -69,6 +77,7 @@ class Snapshots {
   mutable std::mutex mutex_;
   std::map<VersionId, Entry> entries_;
   std::map<VersionId, std::weak_ptr<const void>> pins_;
+  std::set<std::filesystem::path> aside_;  // the oldest first
 };
 
 }  // namespace square::ps

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "ps/held.h"
 #include "ps/layout.h"
 #include "ps/outer/kernels.h"
 
@@ -40,6 +41,10 @@ void SimulatedShard::open(const v1::PsWelcome& welcome, const v1::PsShard& shard
             .momentum = welcome.momentum(),
             .delay = welcome.delay(),
             .delay_share = welcome.delay_share()};
+  const std::vector<v1::PsHeld> had = held();
+  if (welcome.version() == 0 && ps::keeps_part(had, name_)) {
+    return done(internal_error("a version that counted would be dropped"));
+  }
   disk_.model = welcome.model();
   std::erase_if(disk_.versions, [&](const auto& entry) {
     return entry.first > welcome.version() ||

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 
@@ -122,14 +123,93 @@ TEST_CASE("opening an older version removes what came after it") {
     CHECK(status.code() == StatusCode::kNotFound);
     CHECK(rig.held() == std::vector<std::uint64_t>{1});
   }
-  SUBCASE("nothing") {
-    CHECK(rig.open(0, 0).is_ok());
-    CHECK(rig.held().empty());
-    CHECK(folder.files().empty());
-    CHECK(rig.whole_pull(2).status().code() == StatusCode::kCancelled);
-    rig.begin_with(drawn(5, 100));
-    CHECK(bits_of(rig.whole_pull(1)) == bits(drawn(5, 100)));
+  SUBCASE("nothing, as of a training that the master does not know: it is refused, and nothing is lost") {
+    const auto files = folder.files();
+    const Status status = rig.open(0, 0);
+    CHECK(status.code() == StatusCode::kFailedPrecondition);
+    CHECK(status.message().find("version 3") != std::string::npos);
+    CHECK(folder.files() == files);
+    CHECK(rig.held() == std::vector<std::uint64_t>{1, 2, 3});
+    CHECK(rig.open(2, 102).is_ok());
+    CHECK(bits_of(rig.whole_pull(2)) == second);
   }
+}
+
+TEST_CASE("a first version that never counted is set aside, and goes once newer ones take its place") {
+  const TemporaryFolder folder;
+  const auto is_aside = [&](const std::string& name) { return name.ends_with(".snapshot.aside"); };
+  ShardRig rig(folder, {.size = 100});
+  rig.begin_with(drawn(1, 100));
+  CHECK(rig.open(0, 0).is_ok());
+  CHECK(rig.held().empty());
+  CHECK(std::ranges::all_of(folder.files(), is_aside));
+  REQUIRE(folder.files().size() == 1);
+  const std::string aside = *folder.files().begin();
+  CHECK(rig.whole_pull(1).status().code() == StatusCode::kCancelled);
+  SUBCASE("renamed, it is a snapshot again") {
+    rig.stop();
+    std::filesystem::rename(folder.path() / aside, folder.path() / aside.substr(0, aside.rfind('.')));
+    ShardRig again(folder, {.size = 100});
+    CHECK(again.open(1, 101).is_ok());
+    CHECK(bits_of(again.whole_pull(1)) == bits(drawn(1, 100)));
+  }
+  SUBCASE("it counts as the oldest") {
+    rig.stop();
+    ShardRig again(folder, {.size = 100});  // which finds it there
+    REQUIRE(again.open(0, 0).is_ok());
+    // Another attempt: its file has another name.
+    REQUIRE(again.whole_push(50, drawn(5, 100), true).is_ok());
+    REQUIRE(again.make(2, 0, 50).get().is_ok());
+    again.commit(2);
+    CHECK(bits_of(again.whole_pull(2)) == bits(drawn(5, 100)));
+    again.whole_round(3, drawn(6, 100), 1);
+    CHECK(folder.files().contains(aside));
+    again.whole_round(4, drawn(7, 100), 1);
+    again.stop();
+    CHECK_FALSE(folder.files().contains(aside));
+    CHECK(folder.files().size() == 3);
+  }
+}
+
+TEST_CASE("versions that counted are set aside where an older one is gone back to") {
+  const TemporaryFolder folder;
+  ShardRig rig(folder, {.size = 100});
+  rig.begin_with(drawn(1, 100));
+  rig.whole_round(2, drawn(2, 100), 1);
+  rig.whole_round(3, drawn(3, 100), 1);
+  CHECK(rig.open(1, 101).is_ok());
+  CHECK(rig.held() == std::vector<std::uint64_t>{1});
+  const auto files = folder.files();
+  // Version 2 may be an attempt that never counted; version 3 came after it.
+  CHECK(std::ranges::count_if(files, [](const auto& name) { return name.ends_with(".aside"); }) == 1);
+  CHECK(files.size() == 2);
+}
+
+TEST_CASE("a snapshot whose header no server writes is left out") {
+  const TemporaryFolder folder;
+  v1::PsSnapshotHeader header;
+  header.mutable_record()->set_version(9);
+  header.mutable_record()->set_maker(1);
+  header.mutable_shard()->set_server("s");
+  v1::PsTensor& tensor = *header.mutable_model()->add_tensors();
+  tensor.set_name("w");
+  tensor.set_dtype("float32");
+  tensor.add_shape(8);
+  *header.mutable_record()->mutable_layout() = layout_around(header.shard(), 8);
+  bool is_good = false;
+  SUBCASE("as one writes it") { is_good = true; }
+  SUBCASE("without a layout") { header.mutable_record()->clear_layout(); }
+  SUBCASE("without a model") { header.clear_model(); }
+  SUBCASE("of no version") { header.mutable_record()->set_version(0); }
+  SUBCASE("with another shard") {
+    header.mutable_record()->mutable_layout()->mutable_shards(1)->set_server("t");
+  }
+  const std::filesystem::path path = folder.path() / "version-000000000009-0000000000000001.snapshot";
+  auto writer = SnapshotWriter::create(path, header);
+  REQUIRE(writer.is_ok());
+  REQUIRE(writer->finish().is_ok());
+  ShardRig rig(folder, {.size = 8});
+  CHECK(rig.held().empty() != is_good);
 }
 
 TEST_CASE("a damaged snapshot is refused by its name") {

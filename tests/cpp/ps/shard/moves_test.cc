@@ -35,11 +35,12 @@ v1::PsTransfer range(std::uint64_t ticket, std::uint64_t version, std::uint64_t 
   return transfer;
 }
 
-v1::PsMove move_to(std::uint64_t version, const v1::PsShard& shard) {
+v1::PsMove move_to(std::uint64_t version, const v1::PsShard& shard, std::uint64_t behind = 0) {
   v1::PsMove move;
   move.mutable_record()->set_version(version);
   move.mutable_record()->set_maker(100 + version);
-  *move.mutable_record()->mutable_layout()->add_shards() = shard;
+  *move.mutable_record()->mutable_layout() = layout_around(shard, kBegin + kSize + behind);
+  move.mutable_record()->add_moves(version);
   return move;
 }
 
@@ -228,12 +229,12 @@ TEST_CASE("a move that fails leaves nothing, and the next one succeeds") {
 
 TEST_CASE("a shard that moves along the model keeps its middle, gives its front and takes its end") {
   const TemporaryFolder folder;
-  ShardRig rig(folder, {.begin = kBegin, .size = kSize, .outer = kOuter});
+  ShardRig rig(folder, {.begin = kBegin, .size = kSize, .behind = 500, .outer = kOuter});
   const OuterShard::State had = state_of(two_versions(rig));
   auto next = OuterShard::create(drawn(5, 500), kOuter);
   step(*next, drawn(6, 500), 0.5);
 
-  v1::PsMove move = move_to(3, shard_from(kBegin + kKept, kBegin + kSize + 500));
+  v1::PsMove move = move_to(3, shard_from(kBegin + kKept, kBegin + kSize + 500), 500);
   *move.add_gives() = range(50, 2, kBegin, kBegin + kKept);
   *move.add_takes() = range(51, 2, kBegin + kSize, kBegin + kSize + 500);
   auto received = receive(rig, move.gives(0));

@@ -56,7 +56,7 @@ std::set<std::string> TemporaryFolder::files() const {
 }
 
 ShardRig::ShardRig(const TemporaryFolder& folder, RigOptions options)
-    : options_(options), model_size_(options.begin + options.size) {
+    : options_(options), model_size_(options.begin + options.size + options.behind) {
   auto opened = ps::Shard::open("s", folder.path(), options.kept, lines_, strand_, options.threads);
   REQUIRE_MESSAGE(opened.is_ok(), opened.status().to_string());
   shard_ = std::move(*opened);
@@ -127,6 +127,7 @@ std::future<Result<ps::MadeVersion>> ShardRig::make(std::uint64_t version, doubl
   make.set_seed(seed);
   make.mutable_record()->set_version(version);
   make.mutable_record()->set_maker(100 + version);
+  *make.mutable_record()->mutable_layout() = layout_around(transfer(0, 0).shard(), model_size_);
   return begin<Result<ps::MadeVersion>>([=](ps::Shard& host, auto done) { host.make(make, done); });
 }
 
@@ -216,6 +217,18 @@ void ShardRig::whole_round(std::uint64_t version, const std::vector<float>& valu
   const auto made = make(version, factor).get();
   REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
   commit(version);
+}
+
+v1::PsLayout layout_around(const v1::PsShard& shard, std::uint64_t elements) {
+  v1::PsLayout layout;
+  layout.add_shards()->set_server("before");
+  layout.mutable_shards(0)->set_end(shard.begin());
+  *layout.add_shards() = shard;
+  v1::PsShard& after = *layout.add_shards();
+  after.set_server("after");
+  after.set_begin(shard.end());
+  after.set_end(elements);
+  return layout;
 }
 
 std::vector<float> drawn(std::uint64_t seed, std::size_t count, float scale) {

@@ -29,6 +29,7 @@ class TemporaryFolder {
 struct RigOptions {
   std::uint64_t begin = 7;  // of the model
   std::uint64_t size = 0;
+  std::uint64_t behind = 0;  // elements of the model behind the shard
   ps::Nesterov outer = {};
   bool is_bfloat16 = false;
   bool pushes_parameters = false;
@@ -96,6 +97,8 @@ class ShardRig {
   std::uint64_t last_ticket_ = 1000;
 };
 
+// A layout that covers a model of `elements`: two other servers have the rest.
+v1::PsLayout layout_around(const v1::PsShard& shard, std::uint64_t elements);
 // The same again and again.
 std::vector<float> drawn(std::uint64_t seed, std::size_t count, float scale = 1.0F);
 // What a bfloat16 can hold.
