@@ -33,6 +33,9 @@ class ServingNode final : public MemberHost {
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override {
     return node_->register_group(group, timeout);
   }
+  [[nodiscard]] bool was_stopped_since(TimePoint when) const override {
+    return node_->was_stopped_since(when);
+  }
   Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout) override {
     return node_->regroup(request, timeout);
   }

@@ -41,6 +41,8 @@ class MemberHost {
   virtual Result<GroupSpec> regroup(const RegroupRequest& request, Duration /*timeout*/) {
     return Status(StatusCode::kUnimplemented, "group \"" + request.group + "\" has no controller to ask");
   }
+  // This process did not run for long since then: others may have gone on without it.
+  [[nodiscard]] virtual bool was_stopped_since(TimePoint /*when*/) const { return false; }
   // What timeouts are counted on.
   [[nodiscard]] virtual const Clock& clock() const { return steady_clock(); }
   // Calls `then` after `delay`, on the thread that operations end on; dropped when the host stops.

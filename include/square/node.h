@@ -56,6 +56,7 @@ class Node final : public MemberHost {
   Result<GroupPart> join_group(const GroupSpec& group, Rank member, Duration timeout) override;
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) override;
   Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout) override;
+  [[nodiscard]] bool was_stopped_since(TimePoint when) const override;
   void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override;
   void post(MemberOperation operation) override;
   void cancel(CollectiveId collective, OperationId operation) override;

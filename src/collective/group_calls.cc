@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "collective/pause_watch.h"
 
 namespace square {
 namespace {
@@ -73,6 +74,7 @@ GroupCalls::GroupCalls(MemberHost& node, GroupSpec group, Rank rank)
       group_(std::move(group)),
       first_collectives_(std::exchange(group_.collectives, {})),
       rank_(rank),
+      made_at_(node.clock().now()),
       queue_(std::make_shared<CallQueue>(node)) {}
 
 std::uint64_t GroupCalls::number() {
@@ -134,7 +136,20 @@ Result<GroupCalls::NextGroup> GroupCalls::next_group(std::uint32_t joiners, Dura
     return permission_denied(fmt::format("group \"{}\" cannot go on as \"{}\", which is not of its members",
                                          group_.name, next.name));
   }
+  SQUARE_RETURN_IF_ERROR(check_company(next));
   return NextGroup{std::move(next), Rank(static_cast<Rank::value_type>(place))};
+}
+
+// Of two that go on without one another both would train on.
+Status GroupCalls::check_company(const GroupSpec& next) const {
+  const auto is_here = [&](const std::string& node) { return node == node_.name(); };
+  const bool is_left_alone =
+      std::ranges::all_of(next.nodes, is_here) && !std::ranges::all_of(group_.nodes, is_here);
+  if (!is_left_alone || !node_.was_stopped_since(made_at_)) return Status::ok();
+  return failed_precondition(fmt::format(
+      "group \"{}\" does not go on with node \"{}\" alone: this process was stopped for {:.0f} s or "
+      "more, and the others may have gone on without it; start it again",
+      group_.name, node_.name(), to_seconds(kLongPause)));
 }
 
 void GroupCalls::refuse() {

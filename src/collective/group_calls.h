@@ -65,6 +65,8 @@ class GroupCalls {
     GroupSpec group;
     Rank rank;
   };
+  // FAILED_PRECONDITION where nobody but this node's members would go on, and its process was stopped for
+  // long: the others may have gone on without it.
   Result<NextGroup> next_group(std::uint32_t joiners, Duration timeout);
   // Later calls are refused with FAILED_PRECONDITION, but for steps of operations that were called before.
   void refuse();
@@ -120,6 +122,7 @@ class GroupCalls {
   };
   Status enrol(std::vector<GroupCollective> collectives, Duration timeout);
   [[nodiscard]] Status closed() const;
+  [[nodiscard]] Status check_company(const GroupSpec& next) const;
   [[nodiscard]] GroupSpec with(std::vector<GroupCollective> collectives) const;
   void note(const GroupSpec& wanted, const GroupRegistration& made);
   // Those that are not registered yet, each once.
@@ -134,6 +137,7 @@ class GroupCalls {
   GroupSpec group_;  // without collectives
   const std::vector<GroupCollective> first_collectives_;
   const Rank rank_;
+  const TimePoint made_at_;
   std::mutex enrolment_;  // held while registering, which may take as long as planning
   std::mutex mutex_;      // of what follows; never held while anything blocks
   bool is_closed_ = false;

@@ -13,6 +13,7 @@
 #include "collective/examination/examiner.h"
 #include "collective/local_groups.h"
 #include "collective/no_transport.h"
+#include "collective/pause_watch.h"
 #include "collective/shared_registrations.h"
 #include "controller/lone_controller.h"
 #include "square/controller_client.h"
@@ -67,6 +68,7 @@ struct Node::Parts {
 
   const OwnProcess process;
   ThreadExecutor executor;
+  const std::shared_ptr<PauseWatch> pauses = PauseWatch::start(steady_clock(), executor);
   std::unique_ptr<Transport> transport;
   std::unique_ptr<DataPlane> node;
   std::unique_ptr<examination::Examiner> examiner;  // of a node with a controller
@@ -201,6 +203,8 @@ Result<GroupSpec> Node::regroup(const RegroupRequest& request, Duration timeout)
   };
   return request.joiner == 0 ? parts_->groups->regroup(request, timeout, asks) : asks(request, timeout);
 }
+
+bool Node::was_stopped_since(TimePoint when) const { return parts_->pauses->was_stopped_since(when); }
 
 void Node::set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) {
   parts_->node->set_members(collective, std::move(group), std::move(ranks));

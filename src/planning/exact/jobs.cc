@@ -205,15 +205,17 @@ class Jobs {
     }
     index_sessions(alone_, problem);
     problem.weight = std::move(weight);
-    SQUARE_ASSIGN_OR_RETURN(Instance instance, make_instance(problem));
-    instance.deadline = instance_.deadline;
-    Result<ExactSolution> solved = solve_fair(instance, true, nullptr);
+    Result<Instance> instance = make_instance(problem);
+    if (instance.is_ok()) instance->deadline = instance_.deadline;
+    Result<ExactSolution> solved =
+        instance.is_ok() ? solve_fair(*instance, true, nullptr) : Result<ExactSolution>(instance.status());
+    // Its part may be so thin somewhere that nothing of its own goes that way.
     if (!solved.is_ok() && jobs_.size() > 1) {
       shrink_into_part(job, turn);
       return Status::ok();
     }
     if (!solved.is_ok()) return solved.status();
-    SQUARE_RETURN_IF_ERROR(limit_streams(instance, *solved));
+    SQUARE_RETURN_IF_ERROR(limit_streams(*instance, *solved));
     take(turn, *std::move(solved));
     return Status::ok();
   }
