@@ -47,8 +47,8 @@ Status AttachedLine::begin() {
   }
   connection_->send(MessageType::kHello, 0, std::move(body), std::move(descriptors));
   auto welcomed = welcomed_.get_future();
+  SQUARE_RETURN_IF_ERROR(loop_->start("square-attached", kTickInterval, [this] { tick(); }));
   is_started_ = true;
-  loop_->start("square-attached", kTickInterval, [this] { tick(); });
   if (welcomed.wait_for(controller::bounded(options_.timeout)) == std::future_status::ready) {
     return welcomed.get().with_context(fmt::format("gateway at {}", options_.socket_path));
   }

@@ -8,11 +8,14 @@ namespace square {
 Result<std::unique_ptr<AttachedNode>> AttachedNode::attach(AttachOptions options) {
   SQUARE_ASSIGN_OR_RETURN(auto socket, gateway::connect_local(options.socket_path, options.timeout));
   SQUARE_ASSIGN_OR_RETURN(auto loop, gateway::EventLoop::make());
-  auto line = std::make_shared<gateway::AttachedLine>(std::move(options), std::move(loop), std::move(socket));
-  // Leaves again if it fails.
-  std::unique_ptr<AttachedNode> node(new AttachedNode(line));
-  SQUARE_RETURN_IF_ERROR(line->begin());
-  return node;
+  return gateway::with_new_threads([&]() -> Result<std::unique_ptr<AttachedNode>> {
+    auto line =
+        std::make_shared<gateway::AttachedLine>(std::move(options), std::move(loop), std::move(socket));
+    // Leaves again if it fails.
+    std::unique_ptr<AttachedNode> node(new AttachedNode(line));
+    SQUARE_RETURN_IF_ERROR(line->begin());
+    return node;
+  });
 }
 
 AttachedNode::AttachedNode(std::shared_ptr<gateway::AttachedLine> line) : line_(std::move(line)) {}

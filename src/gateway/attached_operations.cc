@@ -181,27 +181,36 @@ void AttachedOperations::admitted(std::uint64_t number) {
 }
 
 void AttachedOperations::stage(std::uint64_t number, AttachedCall& call) {
+  call.is_in_use = true;
   const std::size_t reusable_bytes =
       std::max(call.output.size(), call.stays_on_node ? call.input.size() : std::size_t{0});
-  if (reusable_bytes > 0) {
-    call.reusable = pool_.take(reusable_bytes);
-    if (!call.reusable.descriptor) {
-      auto made = make_reusable_segment(reusable_bytes);
-      if (!made.is_ok()) return staged(number, made.status());
-      call.reusable = std::move(*made);
-    }
-  }
-  call.is_in_use = true;
+  if (reusable_bytes > 0) call.reusable = pool_.take(reusable_bytes);
+  if (reusable_bytes == 0 || call.reusable.descriptor) return fill(number, call);
+  const auto reusable = std::make_shared<MadeSegment>();
+  const auto make = [reusable, reusable_bytes] {
+    auto made = make_reusable_segment(reusable_bytes);
+    reusable->made = made.status();
+    if (made.is_ok()) reusable->segment = std::move(*made);
+  };
+  copier_.run(reusable_bytes, make, [this, number, reusable] {
+    AttachedCall& waiting = calls_.at(number);
+    waiting.reusable = std::move(reusable->segment);
+    if (waiting.outcome || !reusable->made.is_ok()) return staged(number, reusable->made);
+    fill(number, waiting);
+  });
+}
+
+void AttachedOperations::fill(std::uint64_t number, AttachedCall& call) {
   if (call.stays_on_node) {
     return copier_.copy(call.input, call.reusable.mapping.data().data(), nullptr,
                         [this, number] { staged(number, Status::ok()); });
   }
-  const auto sealed = std::make_shared<SealedInput>();
+  const auto sealed = std::make_shared<MadeSegment>();
   const auto seal = [sealed, input = call.input] {
     if (input.empty()) return;
     auto made = make_sealed_segment(input);
-    if (made.is_ok()) sealed->segment = std::move(*made);
     sealed->made = made.status();
+    if (made.is_ok()) sealed->segment = std::move(*made);
   };
   copier_.run(call.input.size(), seal, [this, number, sealed] {
     calls_.at(number).sealed = std::move(sealed->segment);

@@ -80,7 +80,8 @@ class AttachedOperations {
   void stop() { copier_.stop(); }
 
  private:
-  struct SealedInput {
+  // By a copying thread.
+  struct MadeSegment {
     Status made;
     Segment segment;
   };
@@ -100,6 +101,8 @@ class AttachedOperations {
   // Ends what waits of the collective; the first of them on every member.
   void refuse_waiting(CollectiveId collective, const Status& cause);
   void stage(std::uint64_t number, AttachedCall& call);
+  // Gives the input, with the reusable segment that the call needs.
+  void fill(std::uint64_t number, AttachedCall& call);
   void staged(std::uint64_t number, const Status& made);
   void finish(std::uint64_t number);
   void finish_unless_in_use(std::uint64_t number);

@@ -1,6 +1,8 @@
 #include "gateway/attachment.h"
 
 #include <fmt/format.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "gateway/messages.h"
@@ -10,6 +12,8 @@ namespace {
 
 // How long a process may take to read why it is sent away.
 constexpr Duration kFarewellTime = std::chrono::milliseconds(500);
+// The number of this system call, on all machines since Linux 5.3. Headers that are older do not have it.
+constexpr long kPidfdOpen = 434;
 
 // With the next of the descriptors that came, the message's first in front.
 SentSegment segment_of(bool is_there, const v1::GatewaySegment& segment, Descriptors& descriptors) {
@@ -26,7 +30,11 @@ SentSegment segment_of(bool is_there, const v1::GatewaySegment& segment, Descrip
 
 Attachment::Attachment(AttachmentHost& host, EventLoop& loop, AttachmentId id, FileDescriptor socket,
                        LocalPeer peer)
-    : host_(host), id_(id), peer_(peer), connection_(loop, std::move(socket), *this) {}
+    : host_(host), loop_(loop), id_(id), peer_(peer), connection_(loop, std::move(socket), *this) {}
+
+Attachment::~Attachment() {
+  if (process_watch_) loop_.forget(*process_watch_);
+}
 
 std::string Attachment::describe() const {
   if (!is_known_) return "a process that has not said who it is";
@@ -139,7 +147,18 @@ Status Attachment::take_hello(const Header& header, std::span<const std::byte> b
   SQUARE_RETURN_IF_ERROR(host_.greet(*this, hello, std::move(probe), welcome));
   is_known_ = true;
   send(MessageType::kWelcome, 0, welcome);
+  watch_process();
   return {};
+}
+
+// A child that the process has forked keeps the connection open when the process has ended. A kernel without
+// such descriptors, and a process that the kernel does not show here, leave the silence to tell.
+void Attachment::watch_process() {
+  process_ = FileDescriptor(static_cast<int>(syscall(kPidfdOpen, peer_.process, 0)));
+  if (!process_) return;
+  process_watch_ = loop_.watch(process_.get(), EPOLLIN, [this](std::uint32_t) {
+    connection_.end_after_reading(unavailable("the process has ended"));
+  });
 }
 
 }  // namespace square::gateway

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gateway/group_table.h"
@@ -46,6 +47,9 @@ class AttachmentHost {
 class Attachment final : public MessageHandler {
  public:
   Attachment(AttachmentHost& host, EventLoop& loop, AttachmentId id, FileDescriptor socket, LocalPeer peer);
+  ~Attachment() override;
+  Attachment(const Attachment&) = delete;
+  Attachment& operator=(const Attachment&) = delete;
 
   [[nodiscard]] AttachmentId id() const { return id_; }
   [[nodiscard]] bool is_known() const { return is_known_; }
@@ -54,8 +58,6 @@ class Attachment final : public MessageHandler {
   [[nodiscard]] std::string describe() const;
 
   [[nodiscard]] const LocalPeer& peer() const { return peer_; }
-  // It has not said who it is, and may yet.
-  [[nodiscard]] bool is_greeting() const { return !is_known_ && !is_closing_; }
   // Ends the connection without a word.
   void drop(const Status& reason);
 
@@ -80,14 +82,18 @@ class Attachment final : public MessageHandler {
  private:
   Status take(const Header& header, std::span<const std::byte> body, Descriptors descriptors);
   Status take_hello(const Header& header, std::span<const std::byte> body, Descriptors descriptors);
+  void watch_process();
 
   AttachmentHost& host_;
+  EventLoop& loop_;
   const AttachmentId id_;
   const LocalPeer peer_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   bool is_known_ = false;
   bool said_goodbye_ = false;
   bool is_closing_ = false;
+  FileDescriptor process_;  // none: its end is seen by the connection alone
+  std::optional<EventLoop::WatchId> process_watch_;
   MessageSocket connection_;
 };
 

@@ -54,7 +54,9 @@ struct Call {
   std::uint64_t output_bytes = 0;
   bool stays_here = false;        // nothing of it goes to another node
   bool is_output_copied = false;  // from the node's own memory into the process's segment
-  std::uint64_t room_bytes = 0;   // that its operation takes, all ranks of the node together
+  // What its operation takes, all ranks of the node together.
+  std::uint64_t room_bytes = 0;
+  std::size_t room_segments = 0;
   std::uint64_t received_bytes = 0;
   std::shared_ptr<Staging> staging;
   TimePoint deadline;

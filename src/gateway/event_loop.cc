@@ -48,13 +48,13 @@ void EventLoop::post(Task task) {
   static_cast<void>(write(wake_.get(), &one, sizeof one));  // fails only when it is set already
 }
 
-EventLoop::WatchId EventLoop::watch(int descriptor, std::uint32_t events,
-                                    std::function<void(std::uint32_t)> ready) {
+std::optional<EventLoop::WatchId> EventLoop::watch(int descriptor, std::uint32_t events,
+                                                   std::function<void(std::uint32_t)> ready) {
   const WatchId id = ++last_watch_;
   epoll_event event{};
   event.events = events;
   event.data.u64 = id;
-  SQUARE_CHECK(epoll_ctl(poller_.get(), EPOLL_CTL_ADD, descriptor, &event) == 0, "epoll refuses a socket");
+  if (epoll_ctl(poller_.get(), EPOLL_CTL_ADD, descriptor, &event) != 0) return std::nullopt;
   watches_.emplace(id,
                    Watch{descriptor, std::make_shared<std::function<void(std::uint32_t)>>(std::move(ready))});
   return id;
@@ -64,7 +64,8 @@ void EventLoop::change(WatchId watch, std::uint32_t events) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = watch;
-  epoll_ctl(poller_.get(), EPOLL_CTL_MOD, watches_.at(watch).descriptor, &event);
+  const auto found = watches_.find(watch);
+  if (found != watches_.end()) epoll_ctl(poller_.get(), EPOLL_CTL_MOD, found->second.descriptor, &event);
 }
 
 void EventLoop::forget(WatchId watch) {
@@ -74,10 +75,13 @@ void EventLoop::forget(WatchId watch) {
   watches_.erase(found);
 }
 
-void EventLoop::start(const char* thread_name, Duration interval, Task tick) {
-  thread_ = std::thread([this, thread_name, interval, tick = std::move(tick)] {
-    pthread_setname_np(pthread_self(), thread_name);
-    run(interval, tick);
+Status EventLoop::start(const char* thread_name, Duration interval, Task tick) {
+  return with_new_threads([&] {
+    thread_ = std::thread([this, thread_name, interval, tick = std::move(tick)] {
+      pthread_setname_np(pthread_self(), thread_name);
+      run(interval, tick);
+    });
+    return Status();
   });
 }
 

@@ -6,16 +6,29 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "base/net/file_descriptor.h"
+#include "gateway/descriptors.h"
 #include "square/status.h"
 #include "square/units.h"
 
 namespace square::gateway {
 
-using net::FileDescriptor;
+// What `starts` returns. Errors: RESOURCE_EXHAUSTED where this process may have no more threads.
+template <typename Starts>
+auto with_new_threads(Starts starts) -> decltype(starts()) {
+  try {
+    return starts();
+  } catch (const std::system_error& error) {
+    return resource_exhausted(std::string("cannot start a thread: ") + error.what() +
+                              "; raise the limits of threads and of memory, or let other work end");
+  }
+}
 
 class EventLoop {
  public:
@@ -29,16 +42,21 @@ class EventLoop {
   // Thread-safe. Runs `task` on the loop's thread, in order; dropped after stop().
   void post(Task task);
 
-  // On the loop's thread, or before start(). `ready` gets the epoll events, level-triggered.
-  WatchId watch(int descriptor, std::uint32_t events, std::function<void(std::uint32_t)> ready);
+  // On the loop's thread, or before start(). `ready` gets the epoll events, level-triggered. Nothing where
+  // the kernel refuses: a user may have a bounded number of watches, and not all files can be watched.
+  std::optional<WatchId> watch(int descriptor, std::uint32_t events,
+                               std::function<void(std::uint32_t)> ready);
   void change(WatchId watch, std::uint32_t events);
   // `ready` does not run any more, and is destroyed on the loop's thread.
   void forget(WatchId watch);
 
-  // `tick` runs about every `interval`.
-  void start(const char* thread_name, Duration interval, Task tick);
+  // `tick` runs about every `interval`. Errors: those of with_new_threads(); then nothing runs.
+  Status start(const char* thread_name, Duration interval, Task tick);
   // Runs what was posted, then ends the thread. Idempotent; not from the loop's thread.
   void stop();
+
+  // For what other processes have sent, on any thread.
+  [[nodiscard]] Closer& closer() { return closer_; }
 
  private:
   struct Watch {
@@ -57,6 +75,7 @@ class EventLoop {
   std::vector<Task> tasks_;
   bool stopping_ = false;
   std::thread thread_;
+  Closer closer_;
 };
 
 }  // namespace square::gateway

@@ -52,10 +52,12 @@ Result<std::unique_ptr<Gateway>> Gateway::serve(MemberHost& host, GatewayOptions
   SQUARE_ASSIGN_OR_RETURN(gateway::LocalListener listener, listen_at(options, host.name()));
   SQUARE_ASSIGN_OR_RETURN(auto loop, gateway::EventLoop::make());
   log(LogLevel::kInfo, "gateway", "{}: serves processes at {}", host.name(), listener.path());
-  auto server = std::make_shared<gateway::GatewayServer>(host, std::move(options), std::move(loop),
-                                                         std::move(listener));
-  server->start();
-  return std::unique_ptr<Gateway>(new Gateway(std::move(server)));
+  return gateway::with_new_threads([&]() -> Result<std::unique_ptr<Gateway>> {
+    auto server = std::make_shared<gateway::GatewayServer>(host, std::move(options), std::move(loop),
+                                                           std::move(listener));
+    SQUARE_RETURN_IF_ERROR(server->start());
+    return std::unique_ptr<Gateway>(new Gateway(std::move(server)));
+  });
 }
 
 Gateway::Gateway(std::shared_ptr<gateway::GatewayServer> server) : server_(std::move(server)) {}

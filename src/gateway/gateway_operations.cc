@@ -58,7 +58,7 @@ Status GatewayOperations::check_post(const Attachment& from, Call& call) {
     const GroupCollective& collective = host_.groups.find(part.collective)->collectives.at(part.collective);
     call.stays_here = host_.groups.stays_here(part.collective);
     call.is_output_copied = from.is_shared && collective.op == CollectiveOp::kAllReduce && !call.stays_here;
-    call.room_bytes = room_of(*host_.groups.find(part.collective), collective, call);
+    set_room(call, *host_.groups.find(part.collective), collective);
     usable = check_call(from, collective, call);
   }
   // The others would wait for this member until their time is over.
@@ -90,21 +90,23 @@ Status GatewayOperations::check_call(const Attachment& from, const GroupCollecti
     return invalid_argument(fmt::format("{}: an operation of impossible size", from.describe()));
   }
   SQUARE_RETURN_IF_ERROR(budget_.check(call.tenant, call.bytes()));
-  return budget_.check(call.tenant, call.room_bytes).with_context("all ranks of this node together");
+  return budget_.check(call.tenant, call.room_bytes, call.room_segments)
+      .with_context("all ranks of this node together");
 }
 
-std::uint64_t GatewayOperations::room_of(const Group& group, const GroupCollective& collective,
-                                         const Call& call) const {
+void GatewayOperations::set_room(Call& call, const Group& group, const GroupCollective& collective) const {
   const auto ranks = members_on(group.spec, collective, host_.node.name()).size();
-  // The root alone has an output.
-  if (collective.op == CollectiveOp::kReduce) return call.input_bytes * (ranks + 1);
-  return call.bytes() * ranks;
+  // Of a reduce the root alone has an output.
+  call.room_bytes =
+      collective.op == CollectiveOp::kReduce ? call.input_bytes * (ranks + 1) : call.bytes() * ranks;
+  // Not as this rank calls it: the others may have what it has not.
+  call.room_segments = kSegmentsOfRank * ranks;
 }
 
 void GatewayOperations::give_back_room(const Call& call) {
   const auto room = rooms_.find(key_of(call));
   if (--room->second.calls > 0) return;
-  budget_.give_back(room->second.tenant, room->second.bytes);
+  budget_.give_back(room->second.tenant, room->second.bytes, room->second.segments);
   rooms_.erase(room);
 }
 
@@ -122,7 +124,7 @@ void GatewayOperations::admit_waiting() {
     const auto found = calls_.find(first->second.front().id);
     const bool waits = found != calls_.end() && found->second.state == Call::State::kWaiting;
     if (waits) {
-      const auto answer = budget_.take(first->first, found->second.room_bytes);
+      const auto answer = budget_.take(first->first, found->second.room_bytes, found->second.room_segments);
       if (answer == StagingBudget::Answer::kAllIsFull) return;
       if (answer == StagingBudget::Answer::kTenantIsFull) {
         full.insert(first->first);
@@ -137,7 +139,7 @@ void GatewayOperations::admit_waiting() {
 
 // The calls of the operation that are there; it has its room.
 void GatewayOperations::admit_all(const Key& key, const Call& first) {
-  rooms_.emplace(key, Room{first.tenant, first.room_bytes, 0});
+  rooms_.emplace(key, Room{first.tenant, first.room_bytes, first.room_segments, 0});
   for (const CallId id : calls_of(key)) {
     const auto found = calls_.find(id);  // one that has to be ended ends others
     if (found != calls_.end() && found->second.state == Call::State::kWaiting) admit(found->second);

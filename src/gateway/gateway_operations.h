@@ -68,8 +68,7 @@ class GatewayOperations final : public std::enable_shared_from_this<GatewayOpera
   Status check_post(const Attachment& from, Call& call);
   Status check_call(const Attachment& from, const GroupCollective& collective, const Call& call) const;
   // What the call's operation takes, all ranks of this node together.
-  [[nodiscard]] std::uint64_t room_of(const Group& group, const GroupCollective& collective,
-                                      const Call& call) const;
+  void set_room(Call& call, const Group& group, const GroupCollective& collective) const;
   void give_back_room(const Call& call);
   void admit_waiting();
   void admit_all(const Key& key, const Call& first);
@@ -95,6 +94,7 @@ class GatewayOperations final : public std::enable_shared_from_this<GatewayOpera
   struct Room {
     std::string tenant;
     std::uint64_t bytes = 0;
+    std::size_t segments = 0;
     std::size_t calls = 0;
   };
   std::map<Key, Room> rooms_;

@@ -21,8 +21,6 @@ namespace {
 constexpr const char* kComponent = "gateway";
 // The page of a probe holds nothing but its header.
 constexpr std::size_t kProbeBytes = 0;
-// The log names so many users that were refused, each once.
-constexpr std::size_t kMaxToldUsers = 64;
 // Connections that are accepted before the others have their turn.
 constexpr std::size_t kAcceptedAtOnce = 32;
 
@@ -44,9 +42,11 @@ GatewayServer::GatewayServer(MemberHost& node, GatewayOptions options, std::shar
 
 GatewayServer::~GatewayServer() { stop(); }
 
-void GatewayServer::start() {
+Status GatewayServer::start() {
   listen(true);
-  loop_->start("square-gateway", kTickInterval, [this] { tick(); });
+  Status started = loop_->start("square-gateway", kTickInterval, [this] { tick(); });
+  is_stopped_ = !started.is_ok();
+  return started;
 }
 
 Gateway::Statistics GatewayServer::statistics() {
@@ -78,6 +78,12 @@ void GatewayServer::listen(bool listens) {
 }
 
 void GatewayServer::accept_all() {
+  if (!loop_->closer().has_room()) {
+    log_seldom(seldom_, node_.name(), {kComponent},
+               "{}: accepts no connections until descriptors that processes have sent are closed",
+               node_.name());
+    return listen(false);
+  }
   // Not all at once: what those before have said is read first, so that a crowd is not taken for one that
   // says nothing.
   for (std::size_t accepted = 0; accepted < kAcceptedAtOnce; ++accepted) {
@@ -90,23 +96,10 @@ void GatewayServer::accept_all() {
     const LocalPeer peer = peer_of(socket);
     const AttachmentId id = ++last_attachment_;
     members_[id].attachment = std::make_unique<Attachment>(*this, *loop_, id, std::move(socket), peer);
-    make_room_for_handshakes();
+    handshakes_.add(peer.user, id);
+    if (const auto oldest = handshakes_.take_one_too_many())
+      find(*oldest)->drop(resource_exhausted("too many connections of its user have not said who they are"));
   }
-}
-
-void GatewayServer::make_room_for_handshakes() {
-  std::map<std::uint32_t, std::vector<Attachment*>> waiting;  // by user, the oldest first
-  std::size_t all = 0;
-  for (const auto& [id, member] : members_) {
-    if (!member.attachment->is_greeting()) continue;
-    waiting[member.attachment->peer().user].push_back(member.attachment.get());
-    ++all;
-  }
-  if (all <= kMaxHandshakes) return;
-  const auto most =
-      std::ranges::max_element(waiting, {}, [](const auto& entry) { return entry.second.size(); });
-  most->second.front()->drop(
-      resource_exhausted("too many connections of its user have not said who they are"));
 }
 
 Status GatewayServer::check_user(const Attachment& from, const std::string& tenant) const {
@@ -133,7 +126,7 @@ Attachment* GatewayServer::find(AttachmentId id) const {
 }
 
 void GatewayServer::tick() {
-  if (!is_ending_) listen(true);
+  if (!is_ending_) listen(loop_->closer().has_room());
   for (const auto& [id, member] : members_) {
     member.attachment->tick(options_.lease / kHeartbeatsPerLease, options_.lease, Gateway::kHandshakeTime);
   }
@@ -155,13 +148,7 @@ Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, Sen
     return failed_precondition(fmt::format("the process speaks gateway protocol {}, node \"{}\" speaks {}",
                                            hello.protocol_version(), node_.name(), kGatewayProtocolVersion));
   }
-  if (const Status served = check_user(from, hello.tenant()); !served.is_ok()) {
-    if (told_.size() < kMaxToldUsers && told_.insert(from.peer().user).second) {
-      log(LogLevel::kWarning, kComponent, "{}: refused process {}: {}", node_.name(), from.peer().process,
-          served.message());
-    }
-    return served;
-  }
+  SQUARE_RETURN_IF_ERROR(check_user(from, hello.tenant()));
   const std::size_t known = count().attachments;
   if (known >= options_.max_attachments) {
     return resource_exhausted(
@@ -182,6 +169,7 @@ Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, Sen
     const auto file = open_segment(std::move(probe), kProbeBytes, SegmentUse::kSealed);
     shares = file.is_ok() ? map_segment(*file, kProbeBytes, SegmentUse::kSealed).status() : file.status();
   }
+  handshakes_.remove(from.peer().user, from.id());
   from.is_shared = shares.is_ok();
   welcome.set_node(node_.name());
   welcome.set_shared_memory(shares.is_ok());
@@ -237,7 +225,7 @@ Status GatewayServer::register_group(Attachment& from, std::uint64_t number,
   if (from.tenant.empty()) from.tenant = group->tenant;
   const GroupSpec spec = *std::move(group);
   registrations_->begin(
-      from.id(), spec, asked.joins, from_nanoseconds(request.timeout_nanoseconds()),
+      {from.id(), from.peer().user}, spec, asked.joins, from_nanoseconds(request.timeout_nanoseconds()),
       [this, asked, spec](const Result<GroupPart>& result) { registered(asked, spec, result); });
   return {};
 }
@@ -318,8 +306,15 @@ void GatewayServer::gone(Attachment& from, const Status& reason) {
     log(LogLevel::kWarning, kComponent, "{}: {} is gone: {}", node_.name(), from.describe(),
         reason.message());
   }
+  if (!from.is_known() && reason.code() == StatusCode::kPermissionDenied) {
+    log_seldom(seldom_, fmt::to_string(from.peer().user), {kComponent},
+               "{}: refused process {} of user {}: {}", node_.name(), from.peer().process, from.peer().user,
+               reason.message());
+  }
   for (const Departure& departure : groups_.leave(id)) end_of(departure, from, reason);
   operations_->drop(from);
+  registrations_->forget(id);
+  handshakes_.remove(from.peer().user, id);
   groups_.prune();
   members_.erase(id);  // and `from`
   operations_->forget(id);
@@ -404,7 +399,7 @@ void GatewayServer::end_all(std::function<void()> stopped) {
   is_ending_ = true;
   operations_->close();
   listen(false);
-  listener_.close();
+  loop_->closer().close(listener_.close());
   const Status reason = unavailable(fmt::format("the gateway of node \"{}\" was stopped", node_.name()));
   for (const auto& [id, member] : members_) member.attachment->close(reason);
   const auto running =

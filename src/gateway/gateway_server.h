@@ -7,21 +7,20 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/own_process.h"
+#include "base/seldom.h"
 #include "gateway/attachment.h"
 #include "gateway/gateway_operations.h"
+#include "gateway/handshakes.h"
 #include "gateway/local_socket.h"
 #include "gateway/registrations.h"
 #include "square/gateway.h"
 
 namespace square::gateway {
 
-// Connections whose process has not said yet who it is.
-inline constexpr std::size_t kMaxHandshakes = 256;
 // Operations that one process may wait to hear of at once.
 inline constexpr std::size_t kMaxWatchesOfOne = 1'024;
 
@@ -33,8 +32,8 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
   // stop(), and waits for registrations.
   ~GatewayServer() override;
 
-  // Any thread, as Gateway says; start() once, first.
-  void start();
+  // Any thread, as Gateway says; start() once, first. Errors: those of EventLoop::start().
+  Status start();
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const OwnProcess& process() const { return process_; }
   [[nodiscard]] Gateway::Statistics statistics();
@@ -67,8 +66,6 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
   };
 
   void accept_all();
-  // So that one user's connections that say nothing leave room for another's.
-  void make_room_for_handshakes();
   [[nodiscard]] Status check_user(const Attachment& from, const std::string& tenant) const;
   void listen(bool listens);
   void tick();
@@ -99,12 +96,13 @@ class GatewayServer final : public AttachmentHost, public std::enable_shared_fro
   LocalListener listener_;
   const std::string path_;
   std::optional<EventLoop::WatchId> listening_;  // none: accepts nobody
-  std::set<std::uint32_t> told_;                 // users that were refused, in the log
   AttachmentId last_attachment_ = 0;
   GroupTable groups_;
   const std::shared_ptr<GatewayOperations> operations_;
   const std::shared_ptr<Registrations> registrations_;
   std::map<AttachmentId, Member> members_;
+  Handshakes handshakes_;
+  Seldom seldom_;  // of refused users in the log
   std::function<void()> stopped_;
   bool is_ending_ = false;
 

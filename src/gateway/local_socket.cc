@@ -63,12 +63,14 @@ int try_connect(const FileDescriptor& socket, const sockaddr_un& address) {
   return 0;
 }
 
-FileDescriptor make_socket() { return FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
+FileDescriptor make_socket(int flags = 0) {
+  return FileDescriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+}
 
-// Whether nobody listens at a socket that is there.
+// Whether nobody listens at a socket that is there. Does not wait where the queue of the listener is full.
 bool is_stale(const std::string& path) {
   const auto address = address_of(path);
-  const FileDescriptor probe = make_socket();
+  const FileDescriptor probe = make_socket(SOCK_NONBLOCK);
   return address.is_ok() && probe && try_connect(probe, *address) == ECONNREFUSED;
 }
 
@@ -179,13 +181,13 @@ Result<LocalListener> LocalListener::listen(const std::string& path, bool for_ev
   return made;
 }
 
-void LocalListener::close() {
-  if (path_.empty()) return;
+FileDescriptor LocalListener::close() {
+  if (path_.empty()) return {};
   struct stat about {};
   const bool is_own = lstat(path_.c_str(), &about) == 0 && about.st_dev == device_ && about.st_ino == number_;
   if (is_own) unlink(path_.c_str());
   path_.clear();
-  socket_ = FileDescriptor();
+  return std::move(socket_);
 }
 
 Result<std::string> own_socket_path(std::string_view node) {

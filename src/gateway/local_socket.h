@@ -30,8 +30,10 @@ class LocalListener {
 
   [[nodiscard]] const FileDescriptor& socket() const { return socket_; }
   [[nodiscard]] const std::string& path() const { return path_; }
-  // Accepts nothing more, and removes the file, if it is this one still.
-  void close();
+  // Accepts nothing more, and removes the file, if it is this one still. Returns the socket: closing it
+  // closes what processes have sent with connections that were not accepted, which may take as long as they
+  // like.
+  FileDescriptor close();
 
  private:
   FileDescriptor socket_;

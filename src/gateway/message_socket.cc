@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -16,12 +17,19 @@ namespace square::gateway {
 MessageSocket::MessageSocket(EventLoop& loop, FileDescriptor socket, MessageHandler& handler)
     : loop_(loop), socket_(std::move(socket)), handler_(handler) {
   last_heard_ = last_said_ = ticked_ = std::chrono::steady_clock::now();
+  read_out_of_band_too(socket_);
   watch_ = loop_.watch(socket_.get(), EPOLLIN, [this](std::uint32_t events) { on_ready(events); });
+  if (!watch_) end(resource_exhausted("the system lets this process wait for no more connections"));
 }
 
 MessageSocket::~MessageSocket() {
   *alive_ = false;
-  loop_.forget(watch_);
+  if (watch_) loop_.forget(*watch_);
+  shutdown(socket_.get(), SHUT_RDWR);  // nothing is added to what is unread
+  // Descriptors may be unread, and are closed with the socket.
+  int unread_bytes = 0;
+  if (ioctl(socket_.get(), FIONREAD, &unread_bytes) != 0 || unread_bytes > 0)
+    loop_.closer().close(std::move(socket_));
 }
 
 void MessageSocket::end(Status reason) {
@@ -37,6 +45,11 @@ void MessageSocket::end_after_sending(Status reason, Duration patience) {
   farewell_ = std::move(reason);
   patience_end_ = std::chrono::steady_clock::now() + patience;
   want_to_write(true);
+}
+
+void MessageSocket::end_after_reading(Status reason) {
+  if (!reason_) read_turn();
+  end(std::move(reason));
 }
 
 void MessageSocket::end_with(MessageType type, std::string body, Status reason) {
@@ -110,37 +123,32 @@ void MessageSocket::on_ready(std::uint32_t events) {
   if (!reason_ && (events & EPOLLOUT) != 0U) write_turn();
 }
 
-// False, and the connection ends, for more than a message may bring. What came is closed with its owner.
-bool MessageSocket::take_descriptors(msghdr& message) {
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i < count; ++i) {
-      int descriptor = -1;
-      std::memcpy(&descriptor, CMSG_DATA(part) + i * sizeof descriptor, sizeof descriptor);
-      came_.emplace_back(descriptor);
+// False, and the connection ends, for more than a message may bring, and for what is no memory.
+bool MessageSocket::take_descriptors(Descriptors brought, bool is_cut) {
+  bool is_memory_alone = true;
+  for (FileDescriptor& one : brought) {
+    if (is_memory(one)) {
+      came_.push_back(std::move(one));
+    } else {
+      is_memory_alone = false;
+      loop_.closer().close(std::move(one));
     }
   }
-  const bool is_cut = (message.msg_flags & MSG_CTRUNC) != 0;
-  if (came_.size() <= kMaxDescriptors && !is_cut) return true;
+  if (is_memory_alone && came_.size() <= kMaxDescriptors && !is_cut) return true;
   came_.clear();
-  end(permission_denied(fmt::format("a message came with more than {} descriptors{}", kMaxDescriptors,
-                                    is_cut ? ", or this process may open no more files" : "")));
+  end(permission_denied(is_memory_alone
+                            ? fmt::format("a message came with more than {} descriptors{}", kMaxDescriptors,
+                                          is_cut ? ", or this process may open no more files" : "")
+                            : "a message came with a descriptor that is not of a memory file"));
   return false;
 }
 
 // False when there is no more for now, or never again.
 bool MessageSocket::read_some(std::byte* to, std::size_t size, std::size_t& done) {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> control{};
-  iovec piece{to, size};
-  msghdr message{};
-  message.msg_iov = &piece;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t got = recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
+  Descriptors brought;
+  const auto [got, is_cut] = receive(socket_, {to, size}, brought);
   if (got > 0) {
-    if (!take_descriptors(message)) return false;
+    if (!take_descriptors(std::move(brought), is_cut)) return false;
     done += static_cast<std::size_t>(got);
     last_heard_ = std::chrono::steady_clock::now();
     return true;
@@ -205,9 +213,9 @@ bool MessageSocket::take_body() {
 }
 
 void MessageSocket::want_to_write(bool wants) {
-  if (wants == wants_to_write_) return;
+  if (wants == wants_to_write_ || !watch_) return;
   wants_to_write_ = wants;
-  loop_.change(watch_, wants ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  loop_.change(*watch_, wants ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 // Messages before data: an outcome does not wait for another operation's bytes.

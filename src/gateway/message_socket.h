@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "gateway/descriptors.h"
 #include "gateway/event_loop.h"
 #include "gateway/frame.h"
 
@@ -26,7 +27,6 @@ inline constexpr Duration kTickInterval = std::chrono::milliseconds(100);
 
 // Descriptors that may come with one message: of an input, and of an output.
 inline constexpr std::size_t kMaxDescriptors = 2;
-using Descriptors = std::vector<FileDescriptor>;
 
 // Memory that a chunk is read into; without `data` the chunk is dropped.
 struct ChunkTarget {
@@ -40,8 +40,8 @@ class MessageHandler {
   virtual ~MessageHandler() = default;
   // A header has arrived. Says where a chunk goes; an error ends the connection.
   virtual Result<ChunkTarget> on_header(const Header& header) = 0;
-  // A whole message that passed its checksum; a chunk lies where on_header() put it. `descriptors` came with
-  // it.
+  // A whole message that passed its checksum; a chunk lies where on_header() put it. `descriptors`, files in
+  // memory, came with it.
   virtual Status on_message(const Header& header, std::span<const std::byte> body,
                             Descriptors descriptors) = 0;
   // Everything given to stream() is in the socket, or its rest was dropped and nothing
@@ -70,6 +70,8 @@ class MessageSocket {
   void end(Status reason);
   // The same, when what is queued has been sent, or `patience` is over.
   void end_after_sending(Status reason, Duration patience);
+  // The same, after what has come is read.
+  void end_after_reading(Status reason);
 
   // Ends it now, after a last message where the socket has room for it.
   void end_with(MessageType type, std::string body, Status reason);
@@ -97,7 +99,7 @@ class MessageSocket {
   void on_ready(std::uint32_t events);
   void read_turn();
   bool read_some(std::byte* to, std::size_t size, std::size_t& done);
-  bool take_descriptors(msghdr& message);
+  bool take_descriptors(Descriptors brought, bool is_cut);
   [[nodiscard]] ssize_t write_some();
   bool take_header();
   bool take_body();
@@ -109,7 +111,7 @@ class MessageSocket {
   EventLoop& loop_;
   FileDescriptor socket_;
   MessageHandler& handler_;
-  EventLoop::WatchId watch_ = 0;
+  std::optional<EventLoop::WatchId> watch_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::optional<Status> reason_;
   std::optional<Status> farewell_;  // to end with, once everything is sent

@@ -5,12 +5,6 @@
 #include <algorithm>
 
 namespace square::gateway {
-namespace {
-
-// Longer words of an error are cut off.
-constexpr std::size_t kMaxErrorBytes = 4096;
-
-}  // namespace
 
 void put_status(const Status& status, v1::GatewayStatus& message) {
   message.set_code(static_cast<std::uint32_t>(status.code()));
@@ -20,7 +14,8 @@ void put_status(const Status& status, v1::GatewayStatus& message) {
 Status status_of(const v1::GatewayStatus& message) {
   if (message.code() == 0) return {};
   const bool is_known = message.code() <= static_cast<std::uint32_t>(StatusCode::kUnauthenticated);
-  return {is_known ? static_cast<StatusCode>(message.code()) : StatusCode::kUnknown, message.message()};
+  return {is_known ? static_cast<StatusCode>(message.code()) : StatusCode::kUnknown,
+          message.message().substr(0, kMaxErrorBytes)};
 }
 
 std::string body_of(const google::protobuf::MessageLite& message) { return message.SerializeAsString(); }

@@ -1,6 +1,7 @@
 // Statuses and sizes as the messages of gateway.proto have them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,6 +12,9 @@
 #include "square/v1/gateway.pb.h"
 
 namespace square::gateway {
+
+// Longer texts of errors are cut, when they are sent and when they come.
+inline constexpr std::size_t kMaxErrorBytes = 4096;
 
 void put_status(const Status& status, v1::GatewayStatus& message);
 Status status_of(const v1::GatewayStatus& message);

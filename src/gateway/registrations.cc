@@ -15,13 +15,32 @@ namespace {
 
 // Groups of one process that may go on at once.
 constexpr std::size_t kMaxRegroupsOfOne = 4;
-// Longer times are as good as this one, and can be added to any clock.
-constexpr Duration kLongestWait = std::chrono::hours(24 * 30);
+// A node may answer that much before the time that it was given is over.
+constexpr Duration kEarlyAnswer = std::chrono::seconds(1);
 
 }  // namespace
 
+std::size_t Registrations::Shares::count(std::uint32_t user) const {
+  const auto found = taken_.find(user);
+  return found == taken_.end() ? 0 : found->second;
+}
+
+bool Registrations::Shares::has_room(std::uint32_t user) const {
+  return count(user) < of_user_ || user == geteuid();
+}
+
+void Registrations::Shares::give_back(std::uint32_t user) {
+  const auto found = taken_.find(user);
+  if (--found->second == 0) taken_.erase(found);
+}
+
+Registrations::Registrations(MemberHost& node, std::shared_ptr<EventLoop> loop, Duration turn)
+    : node_(node), loop_(std::move(loop)), turn_(turn) {}
+
 Registrations::~Registrations() {
-  for (auto& [id, running] : running_) running.thread.join();
+  for (auto& [id, running] : running_) {
+    if (running.thread.joinable()) running.thread.join();
+  }
 }
 
 std::size_t Registrations::count_regroups(AttachmentId attachment) const {
@@ -32,11 +51,11 @@ std::size_t Registrations::count_regroups(AttachmentId attachment) const {
 
 Status Registrations::check(AttachmentId attachment) const {
   const auto found = of_attachment_.find(attachment);
-  if (found == of_attachment_.end() || found->second < kMaxRegistrationsOfOne) return {};
+  if (found == of_attachment_.end() || found->second.requests < kMaxRegistrationsOfOne) return {};
   return resource_exhausted(fmt::format(
       "{} registrations of the process run or wait at the gateway of node \"{}\", as many as may; "
       "try again when some are over",
-      found->second, node_.name()));
+      found->second.requests, node_.name()));
 }
 
 Status Registrations::check_regroup(AttachmentId attachment, std::uint32_t user) const {
@@ -68,45 +87,87 @@ template <typename Call, typename Finish>
 void Registrations::run(AttachmentId attachment, std::optional<std::uint32_t> regroups_for, Call call,
                         Finish done) {
   const std::uint64_t id = ++last_;
-  std::thread thread([this, weak = weak_from_this(), id, call = std::move(call), done = std::move(done)] {
-    auto result = call();
-    loop_->post([weak, id, done, result = std::move(result)] {
-      const auto self = weak.lock();
-      if (!self) return;
-      self->ended(id);
-      done(result);
+  using Answer = decltype(call());
+  const auto finish = [weak = weak_from_this(), id, done = std::move(done)](const Answer& result) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->ended(id);
+    done(result);
+  };
+  Running& running = running_[id];
+  running.attachment = attachment;
+  running.regroups_for = regroups_for;
+  const Status started = with_new_threads([&] {
+    running.thread = std::thread([this, call = std::move(call), finish] {
+      auto result = call();
+      loop_->post([finish, result = std::move(result)] { finish(result); });
     });
+    return Status();
   });
-  running_.emplace(id, Running{attachment, regroups_for, std::move(thread)});
+  if (!started.is_ok()) loop_->post([finish, started] { finish(started); });
 }
 
-void Registrations::begin(AttachmentId attachment, GroupSpec group, std::optional<Rank> joins,
-                          Duration timeout, Done done) {
-  ++of_attachment_[attachment];
+void Registrations::begin(Registrant from, GroupSpec group, std::optional<Rank> joins, Duration timeout,
+                          Done done) {
+  ++of_attachment_[from.attachment].requests;
   What what{joins.has_value(), group.name, group.tenant, group.nodes, {}};
   for (const GroupCollective& collective : group.collectives)
     what.collectives.push_back(identity_of(collective));
   const auto [place, is_first] = shared_.try_emplace(what);
-  const TimePoint deadline = steady_clock().now() + std::min<Duration>(timeout, kLongestWait);
-  place->second.requests.push_back({attachment, std::move(group), joins, deadline, std::move(done)});
+  const TimePoint now = steady_clock().now();
+  place->second.requests.push_back({from, std::move(group), joins, now,
+                                    now + std::min<Duration>(timeout, kMaxRegistrationWait),
+                                    std::move(done)});
   // Those that join may wait for others to close, and must not keep those from registering.
   if (is_first && what.joins) {
     place->second.is_begun = true;
   } else if (is_first) {
-    waiting_.push_back(std::move(what));
+    place->second.user = from.user;
+    waiting_[from.user].push_back(std::move(what));
   }
   if (place->second.is_begun) go_on(place->first, place->second);
   begin_waiting();
 }
 
+// The user with the fewest under way is next.
 void Registrations::begin_waiting() {
-  while (begun_ < Gateway::kMaxRegistrations && !waiting_.empty()) {
-    const auto next = shared_.find(waiting_.front());
-    waiting_.pop_front();
+  while (begun_ < Gateway::kMaxRegistrations) {
+    auto next = waiting_.end();
+    for (auto place = waiting_.begin(); place != waiting_.end(); ++place) {
+      const bool is_fewer =
+          next == waiting_.end() || begun_of_.count(place->first) < begun_of_.count(next->first);
+      if (is_fewer && begun_of_.has_room(place->first)) next = place;
+    }
+    if (next == waiting_.end()) return;
+    const auto found = shared_.find(next->second.front());
+    stop_waiting(found->first, next->first);
     ++begun_;
-    next->second.is_begun = true;
-    go_on(next->first, next->second);
+    begun_of_.take(found->second.user);
+    found->second.is_begun = true;
+    go_on(found->first, found->second);
   }
+}
+
+void Registrations::stop_waiting(const What& what, std::uint32_t user) {
+  const auto found = waiting_.find(user);
+  std::erase(found->second, what);
+  if (found->second.empty()) waiting_.erase(found);
+}
+
+void Registrations::forget(AttachmentId attachment) {
+  const auto own = of_attachment_.find(attachment);
+  if (own == of_attachment_.end()) return;
+  own->second.is_gone = true;
+  for (auto place = shared_.begin(); place != shared_.end();) {
+    const auto here = place++;
+    Shared& shared = here->second;
+    own->second.requests -= std::erase_if(
+        shared.requests, [&](const Request& request) { return request.from.attachment == attachment; });
+    if (!shared.requests.empty() || shared.running > 0) continue;
+    if (!shared.is_begun) stop_waiting(here->first, shared.user);
+    shared_.erase(here);
+  }
+  if (own->second.requests == 0) of_attachment_.erase(own);
 }
 
 void Registrations::go_on(const What& what, Shared& shared) {
@@ -114,28 +175,49 @@ void Registrations::go_on(const What& what, Shared& shared) {
     if (shared.running == 0) run_adding(what, shared);
     return;
   }
-  while (!shared.requests.empty() && joining_ < kMaxRegroups) {
-    Request next = std::move(shared.requests.back());
-    shared.requests.pop_back();
+  while (joining_ < kMaxRegroups) {
+    const auto next = std::ranges::find_if(
+        shared.requests, [&](const Request& one) { return joining_of_.has_room(one.from.user); });
+    if (next == shared.requests.end()) return;
+    Request request = std::move(*next);
+    shared.requests.erase(next);
     ++shared.running;
     ++joining_;
-    run_join(what, std::move(next));
+    joining_of_.take(request.from.user);
+    run_join(what, std::move(request));
   }
+}
+
+TimePoint Registrations::end_of_turn(const Request& request) const {
+  const TimePoint now = steady_clock().now();
+  const Duration turn = std::max<Duration>(turn_, now - request.began);
+  // The last turn is no short one: its length is in the node's answer.
+  return request.deadline - now < 2 * turn ? request.deadline : now + turn;
+}
+
+bool Registrations::goes_on(const Request& request, TimePoint turn_end, const Result<GroupPart>& result) {
+  return result.status().code() == StatusCode::kDeadlineExceeded && request.deadline > turn_end &&
+         steady_clock().now() >= turn_end - kEarlyAnswer;
 }
 
 // Each rank waits for its own turn: one that was closed under the group's name waits for others, which may
 // have yet to come.
 void Registrations::run_join(const What& what, Request request) {
   const auto kept = std::make_shared<const Request>(std::move(request));
+  const TimePoint turn_end = end_of_turn(*kept);
   run(
-      kept->attachment, std::nullopt,
-      [this, kept] {
-        const Duration left = std::max(Duration(0), kept->deadline - steady_clock().now());
-        return enrol(kept->group, kept->joins, left);
+      kept->from.attachment, std::nullopt,
+      [this, kept, turn_end] {
+        return enrol(kept->group, kept->joins, std::max(Duration(0), turn_end - steady_clock().now()));
       },
-      [this, what, kept](const Result<GroupPart>& result) {
+      [this, what, kept, turn_end](const Result<GroupPart>& result) {
         --joining_;
-        tell(*kept, result);
+        joining_of_.give_back(kept->from.user);
+        if (goes_on(*kept, turn_end, result) && !of_attachment_.at(kept->from.attachment).is_gone) {
+          shared_.at(what).requests.push_back(*kept);
+        } else {
+          tell(*kept, result);
+        }
         over(what);
       });
 }
@@ -144,23 +226,23 @@ void Registrations::run_adding(const What& what, const Shared& shared) {
   const auto last = std::ranges::max_element(shared.requests, {}, &Request::deadline);
   ++shared_.at(what).running;
   run(
-      last->attachment, std::nullopt,
-      [this, group = last->group, deadline = last->deadline] {
-        return enrol(group, std::nullopt, std::max(Duration(0), deadline - steady_clock().now()));
+      last->from.attachment, std::nullopt,
+      [this, group = last->group, turn_end = end_of_turn(*last)] {
+        return enrol(group, std::nullopt, std::max(Duration(0), turn_end - steady_clock().now()));
       },
-      [this, what](const Result<GroupPart>& result) { added(what, result); });
+      [this, what, turn_end = end_of_turn(*last)](const Result<GroupPart>& result) {
+        added(what, turn_end, result);
+      });
 }
 
-void Registrations::added(const What& what, const Result<GroupPart>& result) {
+void Registrations::added(const What& what, TimePoint turn_end, const Result<GroupPart>& result) {
   Shared& shared = shared_.at(what);
   std::vector<Request> told = std::exchange(shared.requests, {});
-  // Ranks that came later may have more time.
-  if (result.status().code() == StatusCode::kDeadlineExceeded) {
-    const auto late = std::ranges::partition(
-        told, [now = steady_clock().now()](const Request& one) { return one.deadline > now; });
-    std::move(told.begin(), late.begin(), std::back_inserter(shared.requests));
-    told.erase(told.begin(), late.begin());
-  }
+  // Their time may be longer than the turn, as may be that of ranks that came later.
+  const auto over_now =
+      std::ranges::stable_partition(told, [&](const Request& one) { return goes_on(one, turn_end, result); });
+  std::move(told.begin(), over_now.begin(), std::back_inserter(shared.requests));
+  told.erase(told.begin(), over_now.begin());
   for (const Request& request : told) tell(request, result);
   over(what);
 }
@@ -169,36 +251,43 @@ void Registrations::added(const What& what, const Result<GroupPart>& result) {
 void Registrations::over(const What& what) {
   const auto found = shared_.find(what);
   --found->second.running;
-  if (!found->second.requests.empty()) {
-    go_on(found->first, found->second);
-  } else if (found->second.running == 0) {
-    if (!found->first.joins) --begun_;
-    shared_.erase(found);
-  }
+  const bool is_over = found->second.requests.empty() && found->second.running == 0;
   // A place for a member is one for any group's.
   for (auto& [other, shared] : shared_) {
-    if (other.joins && shared.is_begun && !shared.requests.empty()) go_on(other, shared);
+    if (&shared != &found->second && other.joins && !shared.requests.empty()) go_on(other, shared);
+  }
+  if (!is_over) {
+    go_on(found->first, found->second);
+  } else {
+    if (!found->first.joins) {
+      --begun_;
+      begun_of_.give_back(found->second.user);
+    }
+    shared_.erase(found);
   }
   begin_waiting();
 }
 
 void Registrations::tell(const Request& request, const Result<GroupPart>& result) {
-  const auto count = of_attachment_.find(request.attachment);
-  if (--count->second == 0) of_attachment_.erase(count);
-  request.done(result);
+  const auto own = of_attachment_.find(request.from.attachment);
+  const bool is_gone = own->second.is_gone;
+  if (--own->second.requests == 0) of_attachment_.erase(own);
+  if (!is_gone) request.done(result);
 }
 
 void Registrations::begin_regroup(AttachmentId attachment, std::uint32_t user, RegroupRequest request,
                                   Duration timeout, Regrouped done) {
   run(
       attachment, user,
-      [this, timeout, request = std::move(request)] { return node_.regroup(request, timeout); },
+      [this, timeout = std::min<Duration>(timeout, kMaxRegistrationWait), request = std::move(request)] {
+        return node_.regroup(request, timeout);
+      },
       std::move(done));
 }
 
 void Registrations::ended(std::uint64_t id) {
   const auto found = running_.find(id);
-  found->second.thread.join();
+  if (found->second.thread.joinable()) found->second.thread.join();
   running_.erase(found);
 }
 

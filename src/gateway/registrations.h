@@ -27,6 +27,21 @@ inline constexpr std::size_t kMaxRegroups = 512;
 inline constexpr std::size_t kMaxRegroupsOfUser = 128;
 // Registrations of one process that run or wait.
 inline constexpr std::size_t kMaxRegistrationsOfOne = 64;
+// Of another user than the gateway's: the most of Gateway::kMaxRegistrations, and of the members that join
+// groups at once. Its others wait, and those of other users pass them.
+inline constexpr std::size_t kMaxRegistrationsOfUser = 8;
+inline constexpr std::size_t kMaxJoinsOfUser = 128;
+// No registration waits longer, whatever its process says.
+inline constexpr Duration kMaxRegistrationWait = std::chrono::hours(24);
+// The node is asked with this much time, and again with as much as the registration has waited: so the place
+// of a process that is gone is free again soon.
+inline constexpr Duration kRegistrationTurn = std::chrono::seconds(60);
+
+// The process that registers.
+struct Registrant {
+  AttachmentId attachment = 0;
+  std::uint32_t user = 0;
+};
 
 // Used on the loop's thread; destroyed when the loop has stopped.
 class Registrations final : public std::enable_shared_from_this<Registrations> {
@@ -34,7 +49,7 @@ class Registrations final : public std::enable_shared_from_this<Registrations> {
   using Done = std::function<void(const Result<GroupPart>&)>;
 
   // `node` outlives it.
-  Registrations(MemberHost& node, std::shared_ptr<EventLoop> loop) : node_(node), loop_(std::move(loop)) {}
+  Registrations(MemberHost& node, std::shared_ptr<EventLoop> loop, Duration turn = kRegistrationTurn);
   // Waits for those that run.
   ~Registrations();
 
@@ -48,9 +63,11 @@ class Registrations final : public std::enable_shared_from_this<Registrations> {
                      Regrouped done);
   // Joins the group as `joins`; where that is nobody, adds collectives to it. Ranks that ask for the same
   // collectives of a group share one registration, however many they are; it waits while
-  // Gateway::kMaxRegistrations others run. `done` runs on the loop, unless that stops before.
-  void begin(AttachmentId attachment, GroupSpec group, std::optional<Rank> joins, Duration timeout,
-             Done done);
+  // Gateway::kMaxRegistrations others run, or kMaxRegistrationsOfUser of its user. `done` runs on the loop,
+  // unless that stops or the attachment is forgotten before.
+  void begin(Registrant from, GroupSpec group, std::optional<Rank> joins, Duration timeout, Done done);
+  // The process is gone: what it waits for is dropped, and what runs for it alone is not asked for again.
+  void forget(AttachmentId attachment);
 
  private:
   // What ranks have in common that share a registration.
@@ -63,13 +80,15 @@ class Registrations final : public std::enable_shared_from_this<Registrations> {
     friend auto operator<=>(const What&, const What&) = default;
   };
   struct Request {
-    AttachmentId attachment = 0;
+    Registrant from;
     GroupSpec group;
     std::optional<Rank> joins;
+    TimePoint began;
     TimePoint deadline;
     Done done;
   };
   struct Shared {
+    std::uint32_t user = 0;  // of the first request: the share that adding takes
     bool is_begun = false;
     std::size_t running = 0;        // calls of the node: of each rank that joins, or one for all that add
     std::vector<Request> requests;  // of joins those that are not running
@@ -80,11 +99,29 @@ class Registrations final : public std::enable_shared_from_this<Registrations> {
   void run(AttachmentId attachment, std::optional<std::uint32_t> regroups_for, Call call, Finish done);
   [[nodiscard]] std::size_t count_regroups(AttachmentId attachment) const;
   Result<GroupPart> enrol(const GroupSpec& group, std::optional<Rank> joins, Duration timeout);
+  // A user's share of what may be at once. The gateway's own user may take all.
+  class Shares {
+   public:
+    explicit Shares(std::size_t of_user) : of_user_(of_user) {}
+    [[nodiscard]] std::size_t count(std::uint32_t user) const;
+    [[nodiscard]] bool has_room(std::uint32_t user) const;
+    void take(std::uint32_t user) { ++taken_[user]; }
+    void give_back(std::uint32_t user);
+
+   private:
+    const std::size_t of_user_;
+    std::map<std::uint32_t, std::size_t> taken_;
+  };
   void begin_waiting();
+  void stop_waiting(const What& what, std::uint32_t user);
   void go_on(const What& what, Shared& shared);
+  // When the node's next answer to a request is due.
+  [[nodiscard]] TimePoint end_of_turn(const Request& request) const;
+  // Whether that came at the end of its turn, and not of its time.
+  static bool goes_on(const Request& request, TimePoint turn_end, const Result<GroupPart>& result);
   void run_join(const What& what, Request request);
   void run_adding(const What& what, const Shared& shared);
-  void added(const What& what, const Result<GroupPart>& result);
+  void added(const What& what, TimePoint turn_end, const Result<GroupPart>& result);
   void over(const What& what);
   void tell(const Request& request, const Result<GroupPart>& result);
   struct Running {
@@ -96,13 +133,20 @@ class Registrations final : public std::enable_shared_from_this<Registrations> {
 
   MemberHost& node_;
   const std::shared_ptr<EventLoop> loop_;
+  const Duration turn_;
   std::map<std::uint64_t, Running> running_;
   std::uint64_t last_ = 0;
   std::map<What, Shared> shared_;
-  std::deque<What> waiting_;  // those that have not begun, first come first served
+  std::map<std::uint32_t, std::deque<What>> waiting_;  // those that have not begun, by user, in order
   std::size_t begun_ = 0;
-  std::size_t joining_ = 0;                            // members
-  std::map<AttachmentId, std::size_t> of_attachment_;  // requests that run or wait
+  Shares begun_of_{kMaxRegistrationsOfUser};
+  std::size_t joining_ = 0;  // members
+  Shares joining_of_{kMaxJoinsOfUser};
+  struct Own {
+    std::size_t requests = 0;  // that run or wait
+    bool is_gone = false;
+  };
+  std::map<AttachmentId, Own> of_attachment_;
 };
 
 }  // namespace square::gateway

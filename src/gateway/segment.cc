@@ -22,6 +22,8 @@ namespace {
 constexpr std::uint64_t kSegmentMagic = 0x746e656d67655153;  // "SQegment", as the machine has it
 constexpr std::size_t kCopyBytes = std::size_t{64} << 20U;
 constexpr int kMostSealTries = 20;
+// The unit of st_blocks.
+constexpr off_t kBlockBytes = 512;
 
 struct SegmentHeader {
   std::uint64_t magic = kSegmentMagic;
@@ -61,6 +63,22 @@ Result<Segment> make_segment(std::size_t capacity_bytes) {
   }
   SQUARE_RETURN_IF_ERROR(write_all(segment.descriptor, std::as_bytes(std::span(&header, 1)), 0));
   return segment;
+}
+
+// All pages become this process's.
+Status take_pages(const Segment& segment) {
+  for (std::size_t at = 0; at < segment.capacity_bytes;) {
+    const std::size_t size = std::min(segment.capacity_bytes - at, kCopyBytes);
+    const int error = posix_fallocate(segment.descriptor.get(), static_cast<off_t>(kSegmentHeaderBytes + at),
+                                      static_cast<off_t>(size));
+    if (error == EINTR) continue;
+    if (error != 0) {
+      return resource_exhausted(fmt::format("cannot make {} bytes of shared memory: {}",
+                                            segment.capacity_bytes, net::describe_errno(error)));
+    }
+    at += size;
+  }
+  return {};
 }
 
 // The kernel refuses while it holds a page itself, as it does for moments on a busy machine; one try
@@ -116,6 +134,11 @@ Result<SegmentFile> check_file(FileDescriptor file, std::size_t size_bytes, Segm
     return permission_denied(
         fmt::format("it has {} bytes where {} are needed", about.st_size, kSegmentHeaderBytes + size_bytes));
   }
+  // Pages in swap are counted.
+  if (about.st_blocks < (about.st_size + kBlockBytes - 1) / kBlockBytes) {
+    return permission_denied(fmt::format("{} of its {} bytes have memory: allocate all of them",
+                                         about.st_blocks * kBlockBytes, about.st_size));
+  }
   return SegmentFile{std::move(file), about.st_dev, about.st_ino,
                      static_cast<std::size_t>(about.st_size) - kSegmentHeaderBytes};
 }
@@ -142,6 +165,7 @@ Result<Segment> make_sealed_segment(std::span<const std::byte> data) {
 
 Result<Segment> make_reusable_segment(std::size_t capacity_bytes) {
   SQUARE_ASSIGN_OR_RETURN(Segment segment, make_segment(capacity_bytes));
+  SQUARE_RETURN_IF_ERROR(take_pages(segment));
   SQUARE_RETURN_IF_ERROR(seal(segment, F_SEAL_SHRINK | F_SEAL_GROW));
   SQUARE_ASSIGN_OR_RETURN(segment.mapping, map(segment.descriptor, capacity_bytes, PROT_READ | PROT_WRITE));
   return segment;

@@ -59,7 +59,7 @@ struct Segment {
 Result<Segment> make_sealed_segment(std::span<const std::byte> data);
 
 // A segment for results, and for input that stays on the gateway's node. Its size cannot change
-// any more. Errors: RESOURCE_EXHAUSTED.
+// any more, and all its pages are there. Errors: RESOURCE_EXHAUSTED. Blocks while the kernel finds the pages.
 Result<Segment> make_reusable_segment(std::size_t capacity_bytes);
 
 // Sealed: nobody can change its bytes. Reusable: the process writes to it whenever it likes.
@@ -80,7 +80,8 @@ struct SegmentFile {
 };
 
 // Refuses whatever could change its size, or its bytes if it must be sealed, under the gateway's
-// hands, and what is smaller than `size_bytes`. Errors: PERMISSION_DENIED or UNAVAILABLE in words.
+// hands, and what is smaller than `size_bytes`, or lacks pages: the kernel charges a page to the process that
+// touches it first. Errors: PERMISSION_DENIED or UNAVAILABLE in words.
 Result<SegmentFile> open_segment(SentSegment sent, std::size_t size_bytes, SegmentUse use);
 // Errors: RESOURCE_EXHAUSTED. Precondition: `size_bytes` is at most its capacity.
 Result<Mapping> map_segment(const SegmentFile& file, std::size_t size_bytes, SegmentUse use);

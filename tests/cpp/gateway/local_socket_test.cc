@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <optional>
 #include <string>
 
@@ -53,6 +54,23 @@ bool begins(const Result<std::string>& path, const std::string& folder) {
 }
 
 }  // namespace
+
+TEST_CASE("A listener whose queue is full does not hold up the search for a path") {
+  const Folder folder;
+  const Variable runtime("XDG_RUNTIME_DIR", folder / "");
+  REQUIRE(own_socket_path("a").is_ok());  // makes the folder
+  auto busy = LocalListener::listen(folder / "square/busy.sock", false, 0);
+  REQUIRE_MESSAGE(busy.is_ok(), busy.status().to_string());
+  const auto waiting = connect_local(busy->path(), std::chrono::milliseconds(50));
+  REQUIRE(waiting.is_ok());
+  auto found = std::async(std::launch::async, [] { return own_socket_path("b").status(); });
+  const bool is_quick = found.wait_for(std::chrono::seconds(3)) == std::future_status::ready;
+  CHECK(is_quick);
+  if (is_quick)
+    CHECK(LocalListener::listen(busy->path(), false, 1).status().code() == StatusCode::kAlreadyExists);
+  busy->close();  // a search that waits for it goes on
+  CHECK(found.get() == Status::ok());
+}
 
 TEST_CASE("A gateway's socket is in the first folder that can hold it") {
   const Folder folder;

@@ -1,17 +1,22 @@
 // The parts of a gateway by themselves: messages, memory, room, ranks.
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <future>
 #include <memory>
 #include <random>
 #include <vector>
 
 #include "gateway/frame.h"
 #include "gateway/group_table.h"
+#include "gateway/message_socket.h"
+#include "gateway/messages.h"
 #include "gateway/registrations.h"
 #include "gateway/segment_cache.h"
 #include "gateway/site.h"
@@ -153,6 +158,43 @@ TEST_CASE("files that could be cut short, or are no memory at all, are refused")
   CHECK(has(open_own(null, 0, 10, SegmentUse::kReusable), "memory file"));
 }
 
+TEST_CASE("a segment that lacks pages is refused: the node would pay for them") {
+  Segment sparse;
+  sparse.descriptor = FileDescriptor(memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const std::array<std::uint64_t, 2> header{0x746e656d67655153, 7};
+  REQUIRE(ftruncate(sparse.descriptor.get(), 1'000'000) == 0);
+  REQUIRE(pwrite(sparse.descriptor.get(), header.data(), sizeof header, 0) == sizeof header);
+  REQUIRE(fcntl(sparse.descriptor.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+  CHECK(has(open_own(sparse, 7, 10, SegmentUse::kReusable), "allocate all of them"));
+  REQUIRE(fallocate(sparse.descriptor.get(), 0, 0, 1'000'000) == 0);
+  CHECK(open_own(sparse, 7, 10, SegmentUse::kReusable) == Status::ok());
+}
+
+TEST_CASE("the text of an error that comes is cut, as is that of one that is sent") {
+  v1::GatewayStatus message;
+  message.set_code(static_cast<std::uint32_t>(StatusCode::kAborted));
+  message.set_message(std::string(100'000, 'y'));
+  CHECK(status_of(message) == aborted(std::string(kMaxErrorBytes, 'y')));
+}
+
+TEST_CASE("what the kernel does not let a loop wait for is refused, and ends its connection alone") {
+  const auto loop = *EventLoop::make();
+  const Segment file = make_sealed_segment({}).value();
+  CHECK_FALSE(loop->watch(file.descriptor.get(), EPOLLIN, [](std::uint32_t) {}));
+  struct Handler final : MessageHandler {
+    Result<ChunkTarget> on_header(const Header&) override { return ChunkTarget{}; }
+    Status on_message(const Header&, std::span<const std::byte>, Descriptors) override { return {}; }
+    void on_streamed(std::uint64_t) override {}
+    void on_down(const Status& reason) override { down.set_value(reason); }
+    std::promise<Status> down;
+  } handler;
+  MessageSocket connection(*loop, file.share(), handler);
+  connection.send(MessageType::kHeartbeat, 0);
+  REQUIRE(loop->start("test", std::chrono::milliseconds(20), [] {}).is_ok());
+  CHECK(handler.down.get_future().get().code() == StatusCode::kResourceExhausted);
+  loop->stop();
+}
+
 TEST_CASE("a gateway maps a segment once, and keeps no more than its bounds") {
   const auto made = make_reusable_segment(20'000);
   const auto other = make_reusable_segment(20'000);
@@ -199,7 +241,6 @@ TEST_CASE("one process makes a gateway keep only so many segments") {
     REQUIRE(cache.open(1, place_of(segments.back()), 100).is_ok());
     CHECK(cache.kept_segments() == std::min(i + 1, kMaxKeptSegments));
   }
-  // Sparse, so it takes no memory here.
   auto half = make_reusable_segment(kMaxKeptBytes / 2 + 1);
   REQUIRE(half.is_ok());
   REQUIRE(cache.open(1, place_of(*half), 1).is_ok());
@@ -223,6 +264,20 @@ TEST_CASE("room is counted for each tenant and in all") {
   budget.give_back("alice", 100);
   CHECK(budget.used_bytes() == 50);
   CHECK(budget.take("bob", 50) == Answer::kTaken);
+}
+
+TEST_CASE("segments are counted as bytes are") {
+  StagingBudget budget({100, 150});
+  using Answer = StagingBudget::Answer;
+  CHECK(has(budget.check("alice", 1, kMaxSegmentsOfTenant + 1), "segments"));
+  CHECK(budget.take("alice", 1, kMaxSegmentsOfTenant) == Answer::kTaken);
+  CHECK(budget.take("alice", 1, 1) == Answer::kTenantIsFull);
+  CHECK(budget.take("bob", 1, kMaxSegmentsOfTenant) == Answer::kTaken);
+  CHECK(budget.take("carol", 1, kMaxSegments - 2 * kMaxSegmentsOfTenant + 1) == Answer::kAllIsFull);
+  CHECK(has(Status(StatusCode::kUnknown, budget.describe("alice")),
+            "1 of 100 bytes and 4096 of 4096 segments"));
+  budget.give_back("alice", 1, kMaxSegmentsOfTenant);
+  CHECK(budget.take("carol", 1, 1) == Answer::kTaken);
 }
 
 TEST_CASE("a collective stays on a node if all its members do") {

@@ -1,6 +1,5 @@
 // Whose memory a gateway believes in: a process that speaks the protocol by hand, and one that
 // writes where it should not.
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <sys/socket.h>
 
@@ -11,106 +10,22 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/net/socket.h"
 #include "controller/protocol.h"
-#include "gateway/local_socket.h"
-#include "gateway/message_socket.h"
-#include "gateway/messages.h"
-#include "gateway/segment.h"
+#include "gateway/liar.h"
 #include "gateway/site.h"
+#include "gateway/staging.h"
 
 using namespace square;
 using namespace square::gateway;
 using testing::join;
 using testing::kLimit;
+using testing::Liar;
+using testing::open_descriptors;
 using testing::Site;
 
 namespace {
 
 constexpr std::size_t kBytes = 1000;
-
-// An attachment that says whatever the test wants.
-class Liar {
- public:
-  explicit Liar(const std::string& address) : socket_(connect_local(address, kLimit).value()) {
-    const timeval limit{20, 0};
-    REQUIRE(setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
-    const int flags = fcntl(socket_.get(), F_GETFL);
-    REQUIRE(fcntl(socket_.get(), F_SETFL, flags & ~O_NONBLOCK) == 0);
-    const Segment probe = make_sealed_segment({}).value();
-    v1::GatewayHello hello;
-    hello.set_protocol_version(kGatewayProtocolVersion);
-    hello.mutable_probe()->set_nonce(probe.nonce);
-    say(MessageType::kHello, 0, hello, {probe.descriptor.get()});
-    v1::GatewayWelcome welcome;
-    REQUIRE(hear(welcome) == MessageType::kWelcome);
-    REQUIRE(welcome.shared_memory());
-  }
-
-  void say(MessageType type, std::uint64_t number, const google::protobuf::MessageLite& message,
-           const std::vector<int>& descriptors = {}) {
-    const std::string body = body_of(message);
-    const auto bytes = std::as_bytes(std::span(body));
-    const HeaderBytes header =
-        encode_header({type, number, 0, static_cast<std::uint32_t>(body.size())}, bytes);
-    // At once: who is sent away for its descriptors could not send the rest.
-    REQUIRE(send_with(header, body, descriptors) == static_cast<ssize_t>(kHeaderBytes + body.size()));
-  }
-
-  // Whether the other end has closed the connection.
-  [[nodiscard]] bool is_sent_away() {
-    std::array<char, 4096> bytes{};
-    while (true) {
-      const ssize_t got = recv(socket_.get(), bytes.data(), bytes.size(), 0);
-      if (got <= 0) return got == 0 || errno == ECONNRESET;
-    }
-  }
-
-  // The type of the next message; heartbeats aside.
-  MessageType hear(google::protobuf::MessageLite& message) {
-    while (true) {
-      HeaderBytes bytes{};
-      REQUIRE(recv(socket_.get(), bytes.data(), bytes.size(), MSG_WAITALL) == kHeaderBytes);
-      const auto header = decode_header(bytes);
-      REQUIRE(header.is_ok());
-      std::string body(header->body_bytes, '\0');
-      if (!body.empty()) {
-        REQUIRE(recv(socket_.get(), body.data(), body.size(), MSG_WAITALL) ==
-                static_cast<ssize_t>(body.size()));
-      }
-      if (header->type == MessageType::kHeartbeat) continue;
-      if (header->type != MessageType::kAdmitted) REQUIRE(message.ParseFromString(body));
-      return header->type;
-    }
-  }
-
- private:
-  ssize_t send_with(HeaderBytes header, std::string body, const std::vector<int>& descriptors) {
-    std::array<iovec, 2> pieces{{{header.data(), header.size()}, {body.data(), body.size()}}};
-    msghdr message{};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = pieces.size();
-    const std::size_t bytes = descriptors.size() * sizeof(int);
-    std::vector<std::max_align_t> control(CMSG_SPACE(bytes) / sizeof(std::max_align_t) + 1);
-    if (bytes > 0) {
-      message.msg_control = control.data();
-      message.msg_controllen = CMSG_SPACE(bytes);
-      cmsghdr* const part = CMSG_FIRSTHDR(&message);
-      part->cmsg_level = SOL_SOCKET;
-      part->cmsg_type = SCM_RIGHTS;
-      part->cmsg_len = CMSG_LEN(bytes);
-      std::memcpy(CMSG_DATA(part), descriptors.data(), bytes);
-    }
-    return sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-  }
-
-  FileDescriptor socket_;
-};
-
-std::ptrdiff_t open_descriptors() {
-  const std::filesystem::directory_iterator all("/proc/self/fd");
-  return std::distance(begin(all), end(all));
-}
 
 // Rank 0, the root, broadcasts from `input`. Returns how that ends, if it is not cancelled first.
 Status broadcast_from(const Site& site, const std::string& nodes_of_ranks, const Segment& input,
@@ -118,15 +33,9 @@ Status broadcast_from(const Site& site, const std::string& nodes_of_ranks, const
   Liar liar(site.gateways[0]->socket_path());
   GroupSpec group{"group on " + nodes_of_ranks, "alice", {}, {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}}};
   for (const char node : nodes_of_ranks) group.nodes.emplace_back(1, node);
-  v1::GatewayRegister wanted;
-  *wanted.mutable_group() = controller::to_message(group);
-  wanted.set_timeout_nanoseconds(to_nanoseconds(kLimit));
-  liar.say(MessageType::kRegister, 1, wanted);
-  v1::GatewayRegistered registered;
-  REQUIRE(liar.hear(registered) == MessageType::kRegistered);
-  REQUIRE(registered.group().collectives_size() == 1);
+  const std::uint32_t collective = liar.add(group);
   v1::GatewayPost post;
-  post.set_collective(registered.group().collectives(0));
+  post.set_collective(collective);
   post.set_input_bytes(kBytes);
   post.set_element_type(static_cast<std::uint32_t>(kNoReduction.type));
   post.set_reduce_op(static_cast<std::uint32_t>(kNoReduction.op));
@@ -192,6 +101,57 @@ TEST_CASE("descriptors that nobody asked for are closed, and too many end the co
   }
   CHECK(site.settles(0, 0));
   CHECK(open_descriptors() < before + kOthers);
+}
+
+TEST_CASE("operations beyond the segments of their tenant wait, however small they are") {
+  const Site site;
+  Liar liar(site.gateways[0]->socket_path());
+  v1::GatewayPost post;
+  post.set_collective(
+      liar.add({"small", "alice", {"a", "a"}, {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}}}));
+  post.set_input_bytes(4);
+  post.set_element_type(static_cast<std::uint32_t>(kNoReduction.type));
+  post.set_reduce_op(static_cast<std::uint32_t>(kNoReduction.op));
+  post.set_group_size(2);
+  post.set_is_root(true);
+  post.set_timeout_nanoseconds(to_nanoseconds(kLimit));
+  constexpr std::size_t kRoom = kMaxSegmentsOfTenant / (2 * kSegmentsOfRank);
+  v1::GatewayStatus unused;
+  for (std::size_t call = 0; call < kRoom + 10; ++call) {
+    post.set_operation(call);
+    liar.say(MessageType::kPost, 2 + call, post);
+    if (call < kRoom) REQUIRE(liar.hear(unused) == MessageType::kAdmitted);
+  }
+  // This is answered after the calls before it, which wait.
+  CHECK(liar.add({"other", "alice", {"a"}, {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}}}) > 0);
+  CHECK(site.gateways[0]->statistics().operations == kRoom + 10);
+  const auto of_another = site.attach(0);
+  const auto member =
+      join(*of_another, {"g", "bob", {"a"}, {{CollectiveOp::kBroadcast, Rank(0), 1.0, 0}}}, 0);
+  std::vector<std::byte> buffer(1000);
+  CHECK(member->broadcast(buffer, Rank(0), kLimit) == Status::ok());
+}
+
+TEST_CASE("the cause of a failure is cut before every collective of its group keeps it") {
+  const Site site;
+  const auto first = site.attach(0);
+  const auto second = site.attach(0);
+  GroupSpec group{"g", "alice", {"a", "a"}, {}};
+  for (const std::uint32_t channel : {0U, 1U})
+    group.collectives.push_back({CollectiveOp::kBroadcast, Rank(0), 1.0, channel});
+  const auto zero = join(*first, group, 0);
+  const auto one = join(*second, group, 1);
+  const auto registered = first->register_group(group, kLimit);
+  REQUIRE(registered.is_ok());
+  std::vector<std::byte> buffer(1000);
+  const auto work = *zero->broadcast_async(buffer, Rank(0), kLimit);
+  site.nodes[0]->fail(registered->collectives[0], OperationId(0), aborted(std::string(100'000, 'y')));
+  const Status ended = work->wait();
+  CHECK(ended.code() == StatusCode::kAborted);
+  CHECK(ended.message().size() < 2 * kMaxErrorBytes);
+  const Status later = one->broadcast(buffer, Rank(0), kLimit);
+  CHECK(later.message().find("yyy") != std::string::npos);
+  CHECK(later.message().size() < 2'000);
 }
 
 TEST_CASE("a process that writes over what its node adds harms its own group alone") {
