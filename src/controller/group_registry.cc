@@ -181,9 +181,8 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
       (found->second->closed.contains(spec.registrant) || found->second->number == spec.closed_number);
   if (is_closed) return still_closing(*found->second, spec.name, spec.registrant);
   if (!is_new && !found->second->unplannable.is_ok()) {
-    return failed_precondition(fmt::format(
-        "{} cannot be planned any more: {}; close it and make a new one", context,
-         found->second->unplannable.message()));
+    return failed_precondition(fmt::format("{} cannot be planned any more: {}; close it and make a new one",
+                                           context, found->second->unplannable.message()));
   }
   RegisteredGroup group =
       is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, next_number_, {}, {}} : *found->second;
