@@ -10,4 +10,8 @@ namespace square {
 // allocator has no such setting.
 bool tune_process_memory();
 
+// Gives what is freed, by any thread, back to the kernel. Takes a millisecond for each 50 MiB or so, during
+// which other threads wait for memory. Returns whether anything was given back.
+bool trim_process_memory();
+
 }  // namespace square

@@ -53,6 +53,7 @@ from square._core import (
     list_links,
     list_nodes,
     policy_names,
+    trim_process_memory,
     tune_process_memory,
 )
 from square.errors import SquareError
@@ -109,6 +110,7 @@ __all__ = [
     "policy_names",
     "quick_plan",
     "simulate",
+    "trim_process_memory",
     "tune_process_memory",
     "validate",
     "violations",

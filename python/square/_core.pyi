@@ -93,6 +93,7 @@ __all__: list[str] = [
     "policy_names",
     "set_log",
     "simulate_plan",
+    "trim_process_memory",
     "tune_process_memory",
     "validate",
 ]
@@ -2346,6 +2347,11 @@ def simulate_plan(
 ) -> list[float]:
     """
     Seconds that each collective takes by the plan, in virtual time: see square/plan_simulation.h.
+    """
+
+def trim_process_memory() -> bool:
+    """
+    For programs: gives freed memory back to the kernel. Takes a millisecond for each 50 MiB or so. Returns whether anything was given back.
     """
 
 def tune_process_memory() -> bool:

@@ -18,4 +18,12 @@ bool tune_process_memory() {
 #endif
 }
 
+bool trim_process_memory() {
+#ifdef __GLIBC__
+  return malloc_trim(0) == 1;
+#else
+  return false;
+#endif
+}
+
 }  // namespace square

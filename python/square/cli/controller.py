@@ -2,13 +2,15 @@
 
 import argparse
 import sys
+import time
 from pathlib import Path
 
-from square._core import Controller, Scenario, Topology
+from square._core import Controller, Scenario, Topology, trim_process_memory
 from square.cli import arguments, documents, identities, serving
 from square.errors import InvalidArgumentError, UnavailableError
 from square.planning import with_policy
 
+TRIM_SECONDS = 10.0
 STEPPED_DOWN = "another controller leads; start this one again, with --stand-by, to follow it"
 
 
@@ -77,9 +79,14 @@ def execute(options: argparse.Namespace) -> int:
             documents.print_line({"address": controller.address})
         else:
             print(controller.address, flush=True)
+        trimmed = time.monotonic()
         while not service.has_ended(serving.SIGNAL_CHECK_SECONDS):
             if controller.has_stepped_down:
                 raise UnavailableError(STEPPED_DOWN)
+            # What large plans took is free again, and nobody asks for as much soon.
+            if time.monotonic() - trimmed > TRIM_SECONDS:
+                trim_process_memory()
+                trimmed = time.monotonic()
         print("square: controller stops", file=sys.stderr, flush=True)
     return 0
 
