@@ -71,10 +71,11 @@ PYBIND11_MODULE(_core, module) {
   module.def("tune_process_memory", &square::tune_process_memory,
              "For programs: has the allocator keep freed memory for the next transfer. Call it once, early; "
              "False where the allocator has no such setting.");
-  module.def("trim_process_memory", &square::trim_process_memory,
-             pybind11::call_guard<pybind11::gil_scoped_release>(),
-             "For programs: gives freed memory back to the kernel. Takes a millisecond for each 50 MiB or so. "
-             "Returns whether anything was given back.");
+  module.def(
+      "trim_process_memory", &square::trim_process_memory,
+      pybind11::call_guard<pybind11::gil_scoped_release>(),
+      "For programs: gives freed memory back to the kernel. Takes a millisecond for each 50 MiB or so. "
+      "Returns whether anything was given back.");
   // Threads of nodes that live to the end must not wait for an interpreter that goes away.
   pybind11::module_::import("atexit").attr("register")(
       pybind11::cpp_function([] { unlocked([] { square::set_log_sink({}); }); }));
