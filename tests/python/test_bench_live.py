@@ -88,7 +88,10 @@ def test_a_relay_dies_and_what_is_left_is_used(tmp_path: Path) -> None:
     (curve,) = course["curves"]
     assert [what for _, what in course["marks"]] == ["r0 dies"]
     assert course["verified_bytes"] > 1 << 20
-    before, after = curve["planned"][0][1], curve["planned"][-1][1]
+    death = course["marks"][0][0]
+    # On a busy machine the first sample is taken before there is a plan.
+    before = [rate for at, rate in curve["planned"] if at < death][-1]
+    after = curve["planned"][-1][1]
     assert 25e6 < after < before < 70e6
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "One of two relays dies" in page
