@@ -33,7 +33,10 @@ class States {
     PlanningState state = drawn_state();
     // No controller begins with what cannot be planned before there is any group.
     while (!planner_.make(state.scenario()).is_ok()) state = drawn_state();
-    for (int i = pick(1, 4); i > 0; --i) state = registered(std::move(state), drawn_group(state, i));
+    for (int i = pick(1, 4); i > 0; --i) {
+      const GroupSpec group = drawn_group(state, i);
+      state = registered(std::move(state), group);
+    }
     for (int i = pick(1, 2); i > 0; --i) {
       change(state);
       state = planned_again(std::move(state));
