@@ -9,7 +9,7 @@ std::shared_ptr<PauseWatch> PauseWatch::start(const Clock& clock, Executor& exec
 }
 
 bool PauseWatch::was_stopped_since(TimePoint when) const {
-  // Who asks may be faster than the next look.
+  // Right after a pause the question may come before the next look.
   return clock_.now() - looked_at_.load() >= kLongPause + kPauseLook || pause_end_.load() > when;
 }
 

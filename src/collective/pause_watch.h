@@ -9,7 +9,7 @@
 
 namespace square {
 
-// Others go on without a process that they have not heard of for so long.
+// A process that is silent for this time is taken for dead: its group goes on without it.
 inline constexpr Duration kLongPause = std::chrono::seconds(10);
 // A look that comes so much later than the one before found a pause.
 inline constexpr Duration kPauseLook = std::chrono::seconds(1);

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::string_view kPolicyThatAvoids = "exact";
 
-// And not one of who plans it, or of the moment.
+// Whether the failure comes from what is to be planned, and not from a planner that stops or is short of
+// time.
 bool is_of_the_state(const Status& planned) {
   const StatusCode code = planned.code();
   return !planned.is_ok() && code != StatusCode::kCancelled && code != StatusCode::kUnavailable &&

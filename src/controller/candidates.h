@@ -20,7 +20,7 @@ namespace square::controller {
 inline constexpr const char* kStandsBy = "this controller stands by until those before it are gone";
 // A controller that nobody answers for, though its host does not say that it is gone, is taken for dead then.
 inline constexpr Duration kSuccessionLease = std::chrono::seconds(10);
-// After that it is dialled once more, and has so long to answer: it may have been stopped, and go on.
+// The time that it has to answer when it is then dialled once more: a process that was stopped may go on.
 inline constexpr Duration kLastLook = std::chrono::seconds(2);
 // Refused so often in a row, a controller's process is no more; refusals count once in so long.
 inline constexpr int kRefusalsOfGone = 2;

@@ -12,7 +12,7 @@
 
 namespace square::controller {
 
-// States are tried so often for one answer at most: what is not found out by then is set aside as well.
+// The most plans that are tried to find the groups in the way. Groups not tried by then are set aside, too.
 inline constexpr int kMostTrials = 64;
 // Groups that are set aside are tried again with a change of what is planned, but not more often than this.
 inline constexpr Duration kTrialRest = std::chrono::seconds(30);

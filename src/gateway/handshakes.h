@@ -1,4 +1,4 @@
-// Connections whose process is not known: it has not said who it is, or is told why it is refused.
+// Connections whose process is not known: its hello has not come, or was refused and it is told why.
 #pragma once
 
 #include <algorithm>

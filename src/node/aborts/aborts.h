@@ -21,9 +21,8 @@ namespace square {
 inline constexpr std::size_t kMaxRememberedAborts = 1'024;
 // Of those, how many a neighbour hears again when its link comes up.
 inline constexpr std::size_t kRepeatedAborts = 64;
-// Of those of one session that neighbours tell, so many are news within kAbortWindow. More say nothing that
-// the first did not, and nodes in a circle would tell one another for ever what they have forgotten
-// meanwhile.
+// The most aborts of one session that are passed on within kAbortWindow. Later ones say nothing that the
+// first did not, and nodes in a circle would pass on for ever what they have forgotten meanwhile.
 inline constexpr std::size_t kMaxHeardAborts = 16;
 inline constexpr Duration kAbortWindow = std::chrono::seconds(60);
 // In an abort: whatever runs in the session.

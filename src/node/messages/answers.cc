@@ -12,6 +12,7 @@ namespace {
 // the bits; then for each stream its index in 16 bits and the sequence in 48.
 constexpr std::size_t kAckHeaderBytes = 20;
 constexpr std::size_t kSeenBytes = 8;
+static_assert(kMaxAcknowledgementBytes == kAckHeaderBytes + kMaxSpreadBlocks / 8 + kSeenBytes * kMaxStreams);
 constexpr unsigned kSequenceBits = 48;
 constexpr std::uint32_t kDoneFlag = 1;
 constexpr std::uint32_t kAcceptingFlag = 2;

@@ -28,7 +28,7 @@ RelayedSums::Sums::iterator RelayedSums::forget(Sums::iterator sum) {
   return sums_.erase(sum);
 }
 
-// Whoever feeds sums that nobody calls through here takes room from nobody else.
+// A neighbour that sends parts of sums that no member has called takes room from its own sessions alone.
 void RelayedSums::make_room() {
   if (sums_.size() < kMaxRelayedSums) return;
   const auto most = std::ranges::max_element(count_, {}, [](const auto& entry) { return entry.second; });

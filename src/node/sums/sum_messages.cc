@@ -12,6 +12,8 @@ using wire::put;
 // those of the streams; then for each block its number in 32 bits and its retry in 16.
 constexpr std::size_t kRequestHeaderBytes = 24;
 constexpr std::size_t kAgainBytes = 6;
+static_assert(kMaxRequestBytes == kRequestHeaderBytes + kMaxSpreadBlocks / 8 + kMaxRequestedStreams / 8 +
+                                      kAgainBytes * kMaxRequestedBlocks);
 constexpr std::uint32_t kRequestDoneFlag = 1;
 constexpr std::uint32_t kCalledFlag = 1;
 constexpr std::uint32_t kBehindFlag = 2;

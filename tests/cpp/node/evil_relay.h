@@ -7,14 +7,14 @@
 #include <string>
 #include <utility>
 
-#include "square/transport.h"
+#include "node/passing_transport.h"
 
 namespace square::test {
 
 // Between a node and its transport.
-class EvilRelay final : public Transport, public TransportHandler {
+class EvilRelay final : public PassingTransport, public TransportHandler {
  public:
-  explicit EvilRelay(std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
+  using PassingTransport::PassingTransport;
 
   // Over the link to that child.
   void send_to(const std::string& child, Frame frame) {
@@ -32,17 +32,6 @@ class EvilRelay final : public Transport, public TransportHandler {
     if (!on_send(frame)) return handler_->on_sent(link);
     transport_->send(link, std::move(frame));
   }
-  [[nodiscard]] std::string address() const override { return transport_->address(); }
-  LinkHandle open_link(std::string_view peer, std::string_view address) override {
-    return transport_->open_link(peer, address);
-  }
-  void set_channels(LinkHandle link, std::size_t channels) override {
-    transport_->set_channels(link, channels);
-  }
-  void set_patience(Duration patience) override { transport_->set_patience(patience); }
-  void probe(LinkHandle link) override { transport_->probe(link); }
-  void close_link(LinkHandle link) override { transport_->close_link(link); }
-  void stop() override { transport_->stop(); }
 
   void on_link_up(LinkHandle link, LinkEnd end, std::string_view peer) override {
     if (end == LinkEnd::kTail) tails_[std::string(peer)] = link;
@@ -64,7 +53,6 @@ class EvilRelay final : public Transport, public TransportHandler {
   }
 
  private:
-  std::unique_ptr<Transport> transport_;
   TransportHandler* handler_ = nullptr;
   std::map<std::string, LinkHandle> tails_;
 };

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "square/transport.h"
+#include "node/passing_transport.h"
 
 namespace square::test {
 
@@ -29,10 +29,10 @@ inline constexpr int kAttacks = 9;
 
 // Between a node and its transport. What it changes passes every check of hops: the checksums are made
 // afterwards.
-class Polluter : public Transport {
+class Polluter : public PassingTransport {
  public:
   Polluter(std::unique_ptr<Transport> transport, std::uint64_t seed, double probability)
-      : transport_(std::move(transport)), random_(seed), probability_(probability) {}
+      : PassingTransport(std::move(transport)), random_(seed), probability_(probability) {}
 
   void send(LinkHandle link, Frame frame) override {
     const bool is_due = static_cast<double>(random_()) < probability_ * static_cast<double>(random_.max());
@@ -50,19 +50,6 @@ class Polluter : public Transport {
     }
     transport_->send(link, std::move(frame));
   }
-
-  Status start(TransportHandler& handler) override { return transport_->start(handler); }
-  [[nodiscard]] std::string address() const override { return transport_->address(); }
-  LinkHandle open_link(std::string_view peer, std::string_view address) override {
-    return transport_->open_link(peer, address);
-  }
-  void set_channels(LinkHandle link, std::size_t channels) override {
-    transport_->set_channels(link, channels);
-  }
-  void set_patience(Duration patience) override { transport_->set_patience(patience); }
-  void probe(LinkHandle link) override { transport_->probe(link); }
-  void close_link(LinkHandle link) override { transport_->close_link(link); }
-  void stop() override { transport_->stop(); }
 
   std::uint64_t polluted = 0;
   std::uint64_t polluted_probes = 0;
@@ -124,7 +111,6 @@ class Polluter : public Transport {
                : &other;
   }
 
-  std::unique_ptr<Transport> transport_;
   std::mt19937_64 random_;
   const double probability_;
   std::deque<Frame> earlier_;
