@@ -156,12 +156,17 @@ class ControllerClient::Core {
     if (options_.identity) own.grant = options_.identity->grant_of(group.tenant);
     SQUARE_RETURN_IF_ERROR(line_.wait_until_closed(group.name, end));
     const controller::Registering registering(recollection_, group.name);
+    std::optional<Status> refused;
     for (Duration pause = kMinBusyWait;; pause = std::min(2 * pause, kMaxBusyWait)) {
       auto registered = register_once(own, timeout, end);
-      if (registered.status().code() != StatusCode::kAborted) return registered;
+      const StatusCode code = registered.status().code();
+      // A last try whose time ends before its answer knows less than the one before it.
+      if (code == StatusCode::kDeadlineExceeded && refused) return deadline_exceeded(refused->message());
+      if (code != StatusCode::kAborted) return registered;
+      refused = registered.status();
       std::unique_lock lock(mutex_);
       if (changed_.wait_for(lock, pause, [this] { return stopping_; })) return left();
-      if (std::chrono::steady_clock::now() >= end) return deadline_exceeded(registered.status().message());
+      if (std::chrono::steady_clock::now() >= end) return deadline_exceeded(refused->message());
     }
   }
 
