@@ -32,14 +32,27 @@ std::optional<Visitors::Key> Visitors::come(Key key, std::string peer, Time now)
   SQUARE_CHECK(is_new, "a connection comes once");
   by_peer_[std::move(peer)] = key;
   waiting_.emplace(entry->second.number, key);
-  return enter(entry->second, is_known_home ? Place::kSilentOfKnown : Place::kSilent, now);
+  if (enter(entry->second, is_known_home ? Place::kSilentOfKnown : Place::kSilent)) return std::nullopt;
+  return waiting_.at(*most_crowded(room_of(entry->second))->begin());
 }
 
-std::optional<Visitors::Key> Visitors::speak(Key key, Time now) {
+// Where many come at once, as after a restart of the controller, those that are nearly through stay: else
+// nobody would ever be.
+std::optional<Visitors::Key> Visitors::speak(Key key, Time now,
+                                             const std::function<bool(Key)>& is_waited_for) {
   Visitor& visitor = visitors_.at(key);
   if (!is_silent(visitor.place)) return std::nullopt;
   leave_room(visitor);
-  return enter(visitor, visitor.place == Place::kSilent ? Place::kStrangers : Place::kStrangersOfKnown, now);
+  if (enter(visitor, visitor.place == Place::kSilent ? Place::kStrangers : Place::kStrangersOfKnown))
+    return std::nullopt;
+  const Room& room = room_of(visitor);
+  const std::set<std::uint64_t>& crowd = *most_crowded(room);
+  const Key oldest = waiting_.at(*crowd.begin());
+  const bool is_for_others = room.at(visitor.home).size() < crowd.size();
+  if (is_for_others || now - visitors_.at(oldest).since >= kYouth) return oldest;
+  const auto idle =
+      std::ranges::find_if(crowd, [&](std::uint64_t number) { return is_waited_for(waiting_.at(number)); });
+  return idle == crowd.end() ? key : waiting_.at(*idle);
 }
 
 bool Visitors::know(std::string_view peer, const std::string& caller) {
@@ -144,13 +157,12 @@ Visitors::Visitor* Visitors::find(std::string_view peer) {
   return key ? &visitors_.at(*key) : nullptr;
 }
 
-std::optional<Visitors::Key> Visitors::enter(Visitor& visitor, Place place, Time now) {
+// False where there are too many there now.
+bool Visitors::enter(Visitor& visitor, Place place) {
   const auto at = static_cast<std::size_t>(place);
-  const std::size_t most = is_silent(place) ? kMaxSilent : kMaxStrangers;
   visitor.place = place;
   rooms_[at][visitor.home].insert(visitor.number);
-  if (++sizes_[at] <= most) return std::nullopt;
-  return first_to_go(visitor, now);
+  return ++sizes_[at] <= (is_silent(place) ? kMaxSilent : kMaxStrangers);
 }
 
 void Visitors::leave_room(const Visitor& visitor) {
@@ -170,18 +182,6 @@ const std::set<std::uint64_t>* Visitors::most_crowded(const Room& room) {
     if (is_more) most = &numbers;
   }
   return most;
-}
-
-// Where many come at once, as after a restart of the controller, those that are nearly through stay: else
-// nobody would ever be.
-Visitors::Key Visitors::first_to_go(const Visitor& newest, Time now) const {
-  const Room& room = rooms_[static_cast<std::size_t>(newest.place)];
-  const std::set<std::uint64_t>& most = *most_crowded(room);
-  const Key oldest = waiting_.at(*most.begin());
-  const bool is_for_others = room.at(newest.home).size() < most.size();
-  const bool may_stay =
-      !is_silent(newest.place) && !is_for_others && now - visitors_.at(oldest).since < kYouth;
-  return may_stay ? waiting_.at(newest.number) : oldest;
 }
 
 void Visitors::remember(const std::string& home) {

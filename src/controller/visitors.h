@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,12 +16,12 @@
 
 namespace square::controller {
 
-// A connection is silent until its first byte, then a stranger's until a call that was let in has come over
-// it, then known. There are few places for each. Where they are taken the address with the most connections
-// gives one up, its oldest, so that nobody's connections push out others'. Addresses of known connections
-// have places of their own: a flood from elsewhere does not reach them.
-// Bytes have to be explained, too: by messages that were heard, and by time, for what HTTP/2 needs beside
-// them. Not thread-safe; knows no sockets.
+// A connection is silent until it has said enough for an answer, then a stranger's until a call that was let
+// in has come over it, then known. There are few places for each. Where they are taken the address with the
+// most connections gives one up, its oldest, so that nobody's connections push out others'. Addresses of
+// known connections have places of their own: a flood from elsewhere does not reach them. Bytes have to be
+// explained, too: by messages that were heard, and by time, for what HTTP/2 needs beside them. Not
+// thread-safe; knows no sockets.
 class Visitors {
  public:
   using Key = int;  // of a connection, chosen by the caller
@@ -41,8 +42,8 @@ class Visitors {
   static constexpr std::uint64_t kBytesPerSecond = std::uint64_t{16} << 10U;
   static constexpr std::uint64_t kBytesPerMessage = 64;
   static constexpr std::uint64_t kBytesPerCall = 512;
-  // A stranger younger than this may be about to be known: it goes for others' sake only, not for the next of
-  // its own address.
+  // A stranger younger than this may be about to be known: it goes for others' sake, or where it keeps the
+  // server waiting; else not for the next of its own address.
   static constexpr std::chrono::seconds kYouth{3};
 
   // `message_bytes`: the largest message that the server takes over a line, or beside one.
@@ -51,8 +52,9 @@ class Visitors {
   // A new connection, which has said nothing. Returns the one that has to go for it. Precondition: `key` is
   // nobody's.
   std::optional<Key> come(Key key, std::string peer, Time now);
-  // It has said something. Returns the one that has to go for it, which may be itself.
-  std::optional<Key> speak(Key key, Time now);
+  // It has said enough for an answer. Returns the one that has to go for it, which may be itself.
+  // `is_waited_for`: the server has answered that connection, which has not gone on since.
+  std::optional<Key> speak(Key key, Time now, const std::function<bool(Key)>& is_waited_for);
   // A call that is let in has come from there, HOST:PORT, by the one whom its certificate names; empty where
   // there is none. False where that one has too many connections: then it stays a stranger's.
   bool know(std::string_view peer, const std::string& caller);
@@ -97,10 +99,12 @@ class Visitors {
 
   static bool is_silent(Place place) { return place <= Place::kSilentOfKnown; }
   [[nodiscard]] Visitor* find(std::string_view peer);
-  std::optional<Key> enter(Visitor& visitor, Place place, Time now);
+  bool enter(Visitor& visitor, Place place);
+  [[nodiscard]] const Room& room_of(const Visitor& visitor) const {
+    return rooms_[static_cast<std::size_t>(visitor.place)];
+  }
   void leave_room(const Visitor& visitor);
   [[nodiscard]] static const std::set<std::uint64_t>* most_crowded(const Room& room);
-  [[nodiscard]] Key first_to_go(const Visitor& newest, Time now) const;
   void remember(const std::string& home);
 
   const std::uint64_t message_bytes_;

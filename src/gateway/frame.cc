@@ -18,6 +18,7 @@ constexpr std::array<std::byte, 4> kMagic = {std::byte{'S'}, std::byte{'Q'}, std
 constexpr std::uint8_t kLayout = 1;
 constexpr std::size_t kLayoutAt = 4;
 constexpr std::size_t kTypeAt = 5;
+constexpr std::size_t kZerosAt = 6;
 constexpr std::size_t kNumberAt = 8;
 constexpr std::size_t kOffsetAt = 16;
 constexpr std::size_t kBodyBytesAt = 24;
@@ -65,6 +66,9 @@ Result<Header> decode_header(const HeaderBytes& bytes) {
       type > static_cast<std::uint8_t>(MessageType::kClose)) {
     return data_loss(fmt::format("a message of unknown type {}", type));
   }
+  if (get<std::uint16_t>(bytes, kZerosAt) != 0) {
+    return data_loss("a message whose header is not zero where its layout has zeros");
+  }
   const Header header{static_cast<MessageType>(type), get<std::uint64_t>(bytes, kNumberAt),
                       get<std::uint64_t>(bytes, kOffsetAt), get<std::uint32_t>(bytes, kBodyBytesAt)};
   if (header.body_bytes > max_body_bytes(header.type)) {
@@ -75,7 +79,8 @@ Result<Header> decode_header(const HeaderBytes& bytes) {
 }
 
 Status check_body(const HeaderBytes& header, std::span<const std::byte> body) {
-  if (get<std::uint32_t>(header, kChecksumAt) == checksum(header, body)) return {};
+  const bool is_whole = get<std::uint32_t>(header, kBodyBytesAt) == body.size();
+  if (is_whole && get<std::uint32_t>(header, kChecksumAt) == checksum(header, body)) return {};
   return data_loss("a message fails its checksum");
 }
 

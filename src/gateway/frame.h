@@ -59,7 +59,7 @@ HeaderBytes encode_header(const Header& header, std::span<const std::byte> body)
 // Errors: DATA_LOSS for what is no header. Says nothing about the checksum.
 Result<Header> decode_header(const HeaderBytes& bytes);
 
-// Errors: DATA_LOSS.
+// Errors: DATA_LOSS, also for a body of another length than the header says.
 Status check_body(const HeaderBytes& header, std::span<const std::byte> body);
 
 // How long the body may be. Checked before anything is allocated for it.

@@ -5,6 +5,7 @@ import socket
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, CONTINUATION = 0, 1, 3, 4, 6, 9
 END_HEADERS = 4
 AT_ONCE = 50  # frames in one write
+BEGUN_AT_ONCE = 200  # connections
+SEND_BUFFER = 32_768  # bytes, that what is sent is nearly what is taken
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -78,15 +81,49 @@ def empty_data() -> Iterator[bytes]:
         yield frame(DATA, 0, 1)
 
 
+def slow_bodies() -> Iterator[bytes]:
+    """Each message is said to have 16 KiB, and one byte of it comes."""
+    begun = b"\x00" + (16_384).to_bytes(4, "big") + b"\x0a"
+    for stream in streams():
+        yield frame(HEADERS, END_HEADERS, stream, call_of(b"GetPlan")) + frame(DATA, 0, stream, begun)
+
+
+def half_handshakes() -> Iterator[bytes]:
+    """Hellos, each for a connection of its own: in turn the beginning of one and a whole one."""
+    while True:
+        begun = ssl.MemoryBIO()
+        client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).wrap_bio(
+            ssl.MemoryBIO(), begun, server_hostname="square"
+        )
+        with contextlib.suppress(ssl.SSLWantReadError):
+            client.do_handshake()
+        hello = begun.read()
+        yield hello[:50]
+        yield hello
+
+
 FLOODS: dict[str, Callable[[], Iterator[bytes]]] = {
     one.__name__: one
-    for one in (open_lines, open_questions, rapid_reset, huge_header, continuations, pings, empty_data)
+    for one in (
+        open_lines,
+        open_questions,
+        rapid_reset,
+        huge_header,
+        continuations,
+        pings,
+        empty_data,
+        slow_bodies,
+        half_handshakes,
+    )
 }
+# What comes of these goes over a connection of its own each.
+ALONE = {half_handshakes.__name__}
 
 
 def connect(address: str, identity: Path | None) -> socket.socket:
     host, port = address.rsplit(":", 1)
     connection = socket.create_connection((host, int(port)), timeout=5)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
     if identity is None:
         return connection
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -97,15 +134,6 @@ def connect(address: str, identity: Path | None) -> socket.socket:
     return context.wrap_socket(connection)
 
 
-def flood_once(address: str, name: str, identity: Path | None, end: float) -> None:
-    """Until it is cut off."""
-    with connect(address, identity) as connection:
-        connection.sendall(PREFACE + frame(SETTINGS, 0, 0))
-        frames = FLOODS[name]()
-        while time.monotonic() < end:
-            connection.sendall(b"".join(next(frames) for _ in range(AT_ONCE)))
-
-
 class Flood:
     """Of `seconds`, over `width` connections at a time, each made again when it is cut off."""
 
@@ -113,18 +141,48 @@ class Flood:
         self, address: str, name: str, identity: Path | None, seconds: float, width: int = 4
     ) -> None:
         self.connections = 0
+        self.sent_bytes = 0
+        self._address = address
+        self._name = name
+        self._identity = identity
         self._end = time.monotonic() + seconds
-        self._threads = [
-            threading.Thread(target=self._run, args=(address, name, identity)) for _ in range(width)
-        ]
+        self._threads = [threading.Thread(target=self._run) for _ in range(width)]
         for thread in self._threads:
             thread.start()
 
-    def _run(self, address: str, name: str, identity: Path | None) -> None:
+    def _run(self) -> None:
+        flood_once = self._begin_many if self._name in ALONE else self._send_over_one
         while time.monotonic() < self._end:
-            self.connections += 1
             with contextlib.suppress(OSError):
-                flood_once(address, name, identity, self._end)
+                flood_once()
+
+    def _connect(self, identity: Path | None) -> socket.socket:
+        self.connections += 1
+        return connect(self._address, identity)
+
+    def _send(self, connection: socket.socket, some: bytes) -> None:
+        connection.sendall(some)
+        self.sent_bytes += len(some)
+
+    def _send_over_one(self) -> None:
+        with self._connect(self._identity) as connection:
+            self._send(connection, PREFACE + frame(SETTINGS, 0, 0))
+            frames = FLOODS[self._name]()
+            while time.monotonic() < self._end:
+                self._send(connection, b"".join(next(frames) for _ in range(AT_ONCE)))
+
+    def _begin_many(self) -> None:
+        """Leaves the last BEGUN_AT_ONCE of them open."""
+        begun: deque[socket.socket] = deque()
+        with contextlib.ExitStack() as left:
+            left.callback(lambda: [connection.close() for connection in begun])
+            for beginning in FLOODS[self._name]():
+                if time.monotonic() >= self._end:
+                    return
+                begun.append(self._connect(None))
+                self._send(begun[-1], beginning)
+                if len(begun) == BEGUN_AT_ONCE:
+                    begun.popleft().close()
 
     @property
     def is_over(self) -> bool:

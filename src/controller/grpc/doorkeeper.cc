@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -33,6 +34,12 @@ constexpr std::chrono::milliseconds kFullPause{50};
 // What may be under way and unread where there is no line: also when a connection was ended gRPC reads that.
 constexpr int kNarrowWindow = static_cast<int>(Visitors::kUnexplainedBytes / 2);
 constexpr int kWideWindow = 64 << 20;
+// What may come there before the thread has looked at what came before.
+constexpr std::uint32_t kUnseenBytes = 2 * Visitors::kUnexplainedBytes;
+// A hello of more is taken before it is whole.
+constexpr std::size_t kLongHello = kNarrowWindow / 2;
+// Beside round trips, for a caller that does not go on where another wants its place.
+constexpr std::chrono::milliseconds kPatience{50};
 // Each time that something comes, or it ends.
 constexpr std::uint32_t kNews = EPOLLIN | EPOLLRDHUP | EPOLLET;
 
@@ -51,10 +58,35 @@ void set_window(int socket, int bytes) {
   setsockopt(socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, &bytes, sizeof(bytes));
 }
 
-std::uint64_t received_bytes(int socket) {
+tcp_info look_at(int socket) {
   tcp_info info{};
   socklen_t size = sizeof(info);
-  return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_bytes_received : 0;
+  return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info : tcp_info{};
+}
+
+// Its last answer has arrived, and nothing has come since: who means to go on takes a round trip.
+bool is_waited_for(int socket) {
+  const tcp_info info = look_at(socket);
+  constexpr std::uint32_t kMicroseconds = 1000;
+  const auto patience = static_cast<std::uint32_t>(kPatience.count()) + 3 * info.tcpi_rtt / kMicroseconds;
+  const bool is_their_turn = info.tcpi_bytes_sent > 0 && info.tcpi_last_data_sent <= info.tcpi_last_data_recv;
+  return is_their_turn && info.tcpi_unacked == 0 && info.tcpi_last_data_sent > patience;
+}
+
+// Whether it has said enough for an answer: where it speaks TLS all of its first record (RFC 8446, 5.1),
+// which costs a handshake of the server.
+bool has_begun(int socket) {
+  constexpr std::size_t kHeader = 5;
+  constexpr std::uint8_t kHandshake = 22;
+  std::array<std::uint8_t, kHeader> header{};
+  const ssize_t seen = recv(socket, header.data(), header.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (seen <= 0) return false;
+  if (header[0] != kHandshake) return true;
+  const std::size_t record = kHeader + 256U * header[3] + header[4];
+  int there = 0;
+  const bool is_whole =
+      ioctl(socket, FIONREAD, &there) == 0 && static_cast<std::size_t>(there) >= std::min(record, kLongHello);
+  return static_cast<std::size_t>(seen) == kHeader && is_whole;
 }
 
 // The caller's name in its certificate; empty without one.
@@ -79,6 +111,7 @@ Result<std::unique_ptr<Doorkeeper>> Doorkeeper::listen(const net::HostPort& addr
                                                        std::shared_ptr<grpc::ServerCredentials> credentials) {
   SQUARE_ASSIGN_OR_RETURN(net::Listener listener, net::listen_on(address, kBacklog));
   std::unique_ptr<Doorkeeper> made(new Doorkeeper(std::move(listener)));
+  for (const auto& socket : made->listener_.sockets) net::ReceiveBound::keep_first_segments(socket.get());
   made->handover_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, std::move(credentials));
   return made;
@@ -108,7 +141,10 @@ bool Doorkeeper::begin_line(std::string_view peer) {
   const std::lock_guard lock(mutex_);
   const auto socket = visitors_.find_key(name);
   const bool may_begin = visitors_.begin_line(name);
-  if (socket && may_begin) set_window(*socket, kWideWindow);
+  if (socket && may_begin) {
+    set_window(*socket, kWideWindow);
+    connections_.at(*socket).bound.lift(*socket);
+  }
   if (socket && !may_begin) turn_away(*socket, "it opens line after line");
   return may_begin;
 }
@@ -187,10 +223,12 @@ void Doorkeeper::on_event(int socket, std::uint32_t events) {
       tell(visitors_.peer(socket), "it has ended, and no call that was let in has come over it");
     return forget(socket);
   }
-  if (visitors_.exceeds(socket, received_bytes(socket), std::chrono::steady_clock::now()))
+  const std::uint64_t received = look_at(socket).tcpi_bytes_received;
+  if (visitors_.exceeds(socket, received, std::chrono::steady_clock::now()))
     return turn_away(socket, "it sends much that is no message");
-  if (!visitors_.is_silent(socket)) return;
-  if (const auto other = visitors_.speak(socket, std::chrono::steady_clock::now()))
+  found->second.bound.let_come(socket, received, kUnseenBytes);
+  if (!visitors_.is_silent(socket) || !has_begun(socket)) return;
+  if (const auto other = visitors_.speak(socket, std::chrono::steady_clock::now(), is_waited_for))
     turn_away(*other, "there are many strangers");
   if (connections_.contains(socket)) hand_over_later(socket, found->second);
 }
@@ -238,7 +276,9 @@ void Doorkeeper::take(int listening) {
 void Doorkeeper::admit(net::FileDescriptor accepted, int listening) {
   const int socket = accepted.get();
   const auto other = visitors_.come(socket, net::peer_of(socket), std::chrono::steady_clock::now());
-  connections_[socket] = {std::move(accepted), listening};
+  Connection& connection = connections_[socket];
+  connection = {std::move(accepted), listening, net::ReceiveBound(socket)};
+  connection.bound.let_come(socket, 0, kUnseenBytes);
   set_window(socket, kNarrowWindow);
   watch(socket, kNews);
   if (other) turn_away(*other, "there are many that say nothing");

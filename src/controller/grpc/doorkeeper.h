@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/net/receive_bound.h"
 #include "base/net/socket.h"
 #include "base/seldom.h"
 #include "controller/visitors.h"
@@ -20,9 +21,10 @@
 
 namespace square::controller {
 
-// Hands a connection to gRPC when its first byte has come, and ends those that Visitors sends away: gRPC 1.51
-// keeps what comes without bounds of its own, until it is a whole message. One thread of its own, which looks
-// at the kernel's counters of connections that receive; it keeps a duplicate of every socket.
+// Hands a connection to gRPC when the beginning of a handshake has come, and ends those that Visitors sends
+// away: gRPC 1.51 keeps what comes without bounds of its own, until it is a whole message. One thread of its
+// own, which looks at the kernel's counters of connections that receive; it keeps a duplicate of every
+// socket. Where the thread is late the kernel holds the bound.
 class Doorkeeper {
  public:
   // Listens there, and has `builder` take what comes, with these credentials. Errors: UNAVAILABLE with the
@@ -53,6 +55,7 @@ class Doorkeeper {
   struct Connection {
     net::FileDescriptor socket;
     int listening = -1;
+    net::ReceiveBound bound;  // until there is a line
   };
 
   explicit Doorkeeper(net::Listener listener);

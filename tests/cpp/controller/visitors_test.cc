@@ -20,6 +20,7 @@ const Visitors::Time kStart{};
 struct Door {
   Visitors visitors{kMessageBytes};
   std::set<int> there{};
+  std::set<int> idle{};
   int last = 0;
 
   int come(const std::string& host, Visitors::Time now = kStart) {
@@ -29,7 +30,7 @@ struct Door {
     return key;
   }
   void speak(int key, Visitors::Time now = kStart) {
-    if (there.contains(key)) go(visitors.speak(key, now));
+    if (there.contains(key)) go(visitors.speak(key, now, [this](int of) { return idle.contains(of); }));
   }
   int greet(const std::string& host, Visitors::Time now = kStart) {
     const int key = come(host, now);
@@ -93,6 +94,19 @@ TEST_CASE("where many come at once, those get in that are nearly through") {
   const int late = door.greet("10.2.0.1", kStart + seconds(7));
   for (int i = 0; i < 200; ++i) door.greet(fmt::format("10.3.0.{}", i), kStart + seconds(7));
   CHECK(door.has(late));
+}
+
+TEST_CASE("of one address those go first that keep the server waiting") {
+  Door door;
+  std::vector<int> others;
+  for (std::size_t i = 0; i < Visitors::kMaxStrangers; ++i) others.push_back(door.greet("10.0.0.1"));
+  CHECK_FALSE(door.has(door.greet("10.0.0.1")));
+  door.idle = {others[100], others[7]};
+  CHECK(door.has(door.greet("10.0.0.1")));
+  CHECK_FALSE(door.has(others[7]));
+  CHECK(door.there.size() == Visitors::kMaxStrangers);
+  CHECK(door.has(door.greet("10.0.0.1")));
+  CHECK_FALSE(door.has(others[100]));
 }
 
 TEST_CASE("addresses of known connections have places of their own") {

@@ -109,6 +109,20 @@ TEST_CASE("a header is laid out as docs/gateway.md draws it, and any wrong byte 
   }
 }
 
+TEST_CASE("a header with right checksum is refused where its zeros are none, and with a body cut short") {
+  const std::vector<std::byte> body(3, std::byte{7});
+  Header header{MessageType::kChunk, 1, 2, 3};
+  HeaderBytes bytes = encode_header(header, body);
+  constexpr std::size_t kChecksumAt = kHeaderBytes - sizeof(std::uint32_t);
+  bytes[6] = std::byte{1};
+  const std::uint32_t checksum = crc32c(body, crc32c(std::span(bytes).first(kChecksumAt)));
+  std::memcpy(bytes.data() + kChecksumAt, &checksum, sizeof checksum);
+  CHECK(check_body(bytes, body).is_ok());
+  CHECK(decode_header(bytes).status().code() == StatusCode::kDataLoss);
+  header.body_bytes = 4;
+  CHECK(check_body(encode_header(header, body), body).code() == StatusCode::kDataLoss);
+}
+
 TEST_CASE("a segment is what its process announced, or it is not mapped") {
   const std::vector<std::byte> data(10'000, std::byte{7});
   const auto input = make_sealed_segment(data);
