@@ -235,6 +235,14 @@ def test_a_wrong_arrow_is_refused(path: str, include: str) -> None:
     assert list(wrong_arrows(Source(path, f"#include {include}\n")))
 
 
+def test_a_nodes_side_of_control_has_no_threads_and_no_wire(repository: Path) -> None:
+    """The simulation runs what ships: nothing there waits, locks or knows gRPC."""
+    foreign = re.compile(r"grpc|std::thread|mutex|condition_variable|std::future")
+    sources = sorted((repository / "src/controller/node_control").glob("*.*"))
+    assert len(sources) > 10
+    assert [path.name for path in sources if foreign.search(path.read_text())] == []
+
+
 @pytest.mark.parametrize(
     ("path", "include"),
     [

@@ -12,7 +12,7 @@
 #include "controller/grpc/doorkeeper.h"
 #include "controller/grpc/hello_deadline.h"
 #include "controller/grpc/inquiries.h"
-#include "controller/grpc/plan_signature.h"
+#include "controller/plan_signature.h"
 #include "controller/grpc/refusal_log.h"
 #include "controller/grpc/suspicions.h"
 #include "controller/node_line.h"

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/net/socket.h"
 #include "base/own_process.h"
-#include "controller/candidates.h"
+#include "controller/node_control/candidates.h"
 #include "controller/coordinator_thread.h"
 #include "controller/grpc/doorkeeper.h"
 #include "controller/grpc/lead_watch.h"

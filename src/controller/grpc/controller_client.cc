@@ -4,24 +4,23 @@
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
-#include <condition_variable>
-#include <deque>
 #include <future>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
+#include <random>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "base/check.h"
 #include "base/net/address.h"
-#include "controller/grpc/client_line.h"
+#include "controller/grpc/control_wire.h"
 #include "controller/grpc/inquiries.h"
-#include "controller/grpc/key_exchange.h"
 #include "controller/grpc/status.h"
+#include "controller/node_control/node_control.h"
 #include "controller/protocol.h"
+#include "square/thread_executor.h"
 #include "trust/grpc/credentials.h"
 
 namespace square {
@@ -35,16 +34,8 @@ constexpr Duration kShortKeepaliveTime = std::chrono::seconds(1);
 constexpr Duration kShortKeepaliveTimeout = std::chrono::milliseconds(1500);
 // An attempt to connect may take so long.
 constexpr Duration kConnectTime = std::chrono::seconds(5);
-// A registration that the controller did not live to answer is asked for again after so long.
-constexpr Duration kRetryPause = std::chrono::milliseconds(50);
-// Between attempts to register a name that others have not closed yet.
-constexpr Duration kMinBusyWait = std::chrono::milliseconds(2);
-constexpr Duration kMaxBusyWait = std::chrono::milliseconds(50);
-// Registrations whose answers are kept for other members of the group at this node.
-constexpr std::size_t kMaxAnswered = 64;
-
-// The controller answers so long before the time is over, if it can.
-constexpr Duration kAnswerTime = std::chrono::milliseconds(500);
+// An answer may be that late where the strand is held up.
+constexpr Duration kStrandTime = std::chrono::milliseconds(100);
 // What is examined takes its time; then the answer has so long to come.
 constexpr Duration kExaminedTime = std::chrono::seconds(1);
 
@@ -97,331 +88,227 @@ grpc::Status call_until(grpc::ClientContext& context, std::chrono::steady_clock:
              : status;
 }
 
-}  // namespace
-
-class ControllerClient::Core {
+// What a blocked caller waits for. Where the strand has stopped before it answered, nobody does.
+template <typename T>
+class Reply {
  public:
-  Core(const ControllerClientOptions& options, const std::vector<std::string>& controllers,
-       ControllerEvents events)
-      : options_(options),
-        recollection_(options.node_name),
-        exchange_(
-            options.group_keys,
-            [this](const auto& request, auto& response, auto end) {
-              return call(end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
-                stub.async()->ListKeyShares(&context, &request, &response, std::move(done));
-              });
-            },
-            [this](Duration wait) {
-              std::unique_lock lock(mutex_);
-              return !changed_.wait_for(lock, wait, [this] { return stopping_; });
-            }),
-        line_(
-            options, controllers, std::move(events),
-            [identity = options.identity, are_several = controllers.size() > 1](const std::string& address) {
-              return controller::ClientLine::StubPtr(
-                  v1::Controller::NewStub(open_channel(address, identity, are_several)));
-            },
-            recollection_) {}
-
-  ~Core() { stop({}); }
-
-  void stop(const FinishedOperations& finished) {
-    const std::lock_guard one(stop_mutex_);
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-      for (grpc::ClientContext* call : calls_) call->TryCancel();
-      changed_.notify_all();
-    }
-    line_.stop(finished);
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return callers_ == 0; });
+  ~Reply() {
+    if (!is_told_) promise_.set_value(cancelled("the node leaves the overlay"));
   }
-
-  Status wait_for_welcome() { return line_.wait_for_welcome(); }
-
-  void note_use(CollectiveId collective, std::uint64_t bytes) { line_.note_use(collective, bytes); }
-
-  void report_broken_links(LinkTroubles troubles) { line_.report_broken_links(std::move(troubles)); }
-  [[nodiscard]] bool is_connected() const { return line_.is_connected(); }
-  void report_sights(const std::vector<BlockSight>& sights) { line_.report_sights(sights); }
-  [[nodiscard]] std::string controller() const { return line_.controller(); }
-
-  Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
-    const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
-    GroupSpec own = group;
-    own.registrant = options_.node_name;
-    own.closed_number = recollection_.closed_number(group.name);
-    if (options_.identity) own.grant = options_.identity->grant_of(group.tenant);
-    SQUARE_RETURN_IF_ERROR(line_.wait_until_closed(group.name, end));
-    const controller::Registering registering(recollection_, group.name);
-    std::optional<Status> refused;
-    for (Duration pause = kMinBusyWait;; pause = std::min(2 * pause, kMaxBusyWait)) {
-      auto registered = register_once(own, timeout, end);
-      const StatusCode code = registered.status().code();
-      // A last try whose time ends before its answer knows less than the one before it.
-      if (code == StatusCode::kDeadlineExceeded && refused) return deadline_exceeded(refused->message());
-      if (code != StatusCode::kAborted) return registered;
-      refused = registered.status();
-      std::unique_lock lock(mutex_);
-      if (changed_.wait_for(lock, pause, [this] { return stopping_; })) return left();
-      if (std::chrono::steady_clock::now() >= end) return deadline_exceeded(refused->message());
-    }
+  void tell(Result<T> result) {
+    is_told_ = true;
+    promise_.set_value(std::move(result));
   }
+  std::future<Result<T>> future() { return promise_.get_future(); }
 
-  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout) {
-    const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout);
-    {
-      const std::lock_guard lock(mutex_);
-      ++callers_;
-    }
-    auto regrouped = regroup_in_time(request, end);
+ private:
+  bool is_told_ = false;
+  std::promise<Result<T>> promise_;
+};
+
+// What the node was given to call later, and may call when the client is gone.
+class Gate {
+ public:
+  void close() {
     const std::lock_guard lock(mutex_);
-    --callers_;
-    changed_.notify_all();
-    return regrouped;
+    is_open_ = false;
   }
-
-  void close_group(const std::string& group, std::uint64_t number) {
-    {
-      const std::lock_guard lock(mutex_);
-      std::erase_if(answered_, [&](const Answered& one) { return one.group == group; });
-    }
-    recollection_.forget_group(group, number);
-    line_.close_group(group, number);
+  template <typename Function>
+  void pass(const Function& function) {
+    const std::lock_guard lock(mutex_);
+    if (is_open_) function();
   }
 
  private:
-  static Status left() { return cancelled("the node leaves the overlay"); }
+  std::mutex mutex_;
+  bool is_open_ = true;
+};
 
-  Result<GroupRegistration> register_once(const GroupSpec& group, Duration timeout,
-                                          std::chrono::steady_clock::time_point end) {
-    const v1::RegisterGroupRequest request = controller::to_message(group);
-    const std::string key = request.SerializeAsString();
-    const std::uint64_t losses = line_.losses();
-    const auto own = std::make_shared<UnderWay>();
-    {
-      std::unique_lock lock(mutex_);
-      ++callers_;
-      const std::optional<Status> failure = wait_for_neighbours(lock, key, end);
-      const GroupRegistration* const known = find_answered(key, losses);
-      if (stopping_ || failure || known != nullptr) {
-        --callers_;
-        changed_.notify_all();
-        if (stopping_) return left();
-        if (failure) return *failure;
-        return *known;
-      }
-      under_way_.insert_or_assign(key, own);
-    }
-    auto registered = register_in_time(group, request, {timeout, end});
+ControllerEvents guarded(ControllerEvents events, const std::shared_ptr<Gate>& gate) {
+  if (events.on_plan) {
+    events.on_plan = [gate, inner = std::move(events.on_plan)](std::shared_ptr<const Plan> plan,
+                                                               std::function<void(Epoch)> installed) {
+      inner(std::move(plan),
+            [gate, installed = std::move(installed)](Epoch epoch) { gate->pass([&] { installed(epoch); }); });
+    };
+  }
+  if (events.on_examine) {
+    events.on_examine = [gate, inner = std::move(events.on_examine)](
+                            ExamineQuestion question, std::function<void(std::string)> answer) {
+      inner(std::move(question), [gate, answer = std::move(answer)](std::string report) {
+        gate->pass([&] { answer(std::move(report)); });
+      });
+    };
+  }
+  return events;
+}
+
+std::uint64_t draw_incarnation() {
+  std::random_device device;
+  return (std::uint64_t{device()} << 32U) | device();
+}
+
+}  // namespace
+
+// The strand of the node's side of control, its wire, and callers that wait.
+class ControllerClient::Core {
+ public:
+  Core(const ControllerClientOptions& options, std::vector<std::string> controllers, ControllerEvents events)
+      : options_(options),
+        wire_(
+            executor_,
+            [identity = options.identity, are_several = controllers.size() > 1](const std::string& address) {
+              return controller::GrpcControlWire::StubPtr(
+                  v1::Controller::NewStub(open_channel(address, identity, are_several)));
+            },
+            options.successor ? options.node_name : std::string()),
+        control_(wire_, steady_clock(), executor_, options_of(std::move(controllers)),
+                 guarded(std::move(events), gate_)) {
+    wire_.tell({[this](auto connection, const auto& event) {
+                  control_.heard(connection, event);
+                  mirror();
+                },
+                [this](auto connection, const Status& reason) {
+                  control_.ended(connection, reason);
+                  mirror();
+                }});
+  }
+
+  ~Core() { stop({}); }
+
+  Status connect() {
+    const auto answer = std::make_shared<Reply<bool>>();
+    auto settled = answer->future();
+    executor_.post([this, answer] {
+      control_.start([this, answer](const Status& outcome) {
+        mirror();
+        answer->tell(outcome.is_ok() ? Result<bool>(true) : Result<bool>(outcome));
+      });
+    });
+    return settled.get().status();
+  }
+
+  void stop(const FinishedOperations& finished) {
+    const std::lock_guard one(stop_mutex_);
+    if (std::exchange(is_stopped_, true)) return;
+    const auto answer = std::make_shared<Reply<bool>>();
+    auto left = answer->future();
+    executor_.post([this, finished, answer] { control_.leave(finished, [answer] { answer->tell(true); }); });
+    left.wait();
+    if (waking_.joinable()) waking_.join();
+    wire_.stop();
+    gate_->close();
+    executor_.stop();
+  }
+
+  Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
+    auto registered = wait<GroupRegistration>(timeout, [this, group, timeout](auto done) {
+      control_.register_group(group, timeout, std::move(done));
+    });
+    if (registered) return *std::move(registered);
+    return deadline_exceeded(fmt::format("group \"{}\" was not planned and installed within {:.3g} s",
+                                         group.name, to_seconds(timeout)));
+  }
+
+  Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout) {
+    auto regrouped = wait<GroupSpec>(timeout, [this, request, timeout](auto done) {
+      control_.regroup(request, timeout, std::move(done));
+    });
+    if (regrouped) return *std::move(regrouped);
+    return deadline_exceeded(
+        fmt::format("group \"{}\" did not go on within {:.3g} s", request.group, to_seconds(timeout)));
+  }
+
+  // What follows does not wait.
+  void close_group(const std::string& group, std::uint64_t number) {
+    executor_.post([this, group, number] { control_.close_group(group, number); });
+  }
+  void report_broken_links(LinkTroubles troubles) {
+    executor_.post(
+        [this, told = std::move(troubles)]() mutable { control_.report_broken_links(std::move(told)); });
+  }
+  void report_sights(const std::vector<BlockSight>& sights) {
+    executor_.post([this, sights] { control_.report_sights(sights); });
+  }
+  void note_use(CollectiveId collective, std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
-    if (registered.is_ok()) answered_.push_front({key, group.name, *registered, line_.losses()});
-    if (answered_.size() > kMaxAnswered) answered_.pop_back();
-    own->is_over = true;
-    if (!registered.is_ok() && std::chrono::steady_clock::now() < end) own->failure = registered.status();
-    if (const auto found = under_way_.find(key); found != under_way_.end() && found->second == own)
-      under_way_.erase(found);
-    --callers_;
-    changed_.notify_all();
-    return registered;
+    used_[collective] += bytes;
+  }
+  [[nodiscard]] bool is_connected() const {
+    const std::lock_guard lock(mutex_);
+    return is_welcome_;
+  }
+  [[nodiscard]] std::string controller() const {
+    const std::lock_guard lock(mutex_);
+    return controller_;
   }
 
-  // A registration that the controller has answered on this very line.
-  struct Answered {
-    std::string key;
-    std::string group;
-    GroupRegistration made;
-    std::uint64_t losses = 0;
-  };
-
-  // A registration that some member waits for; others of the node that register the same wait with it.
-  struct UnderWay {
-    bool is_over = false;
-    std::optional<Status> failure;  // not if its member's own time was over
-  };
-
-  // Until nobody has the same registration under way. The failure is theirs, too, who waited.
-  std::optional<Status> wait_for_neighbours(std::unique_lock<std::mutex>& lock, const std::string& key,
-                                            std::chrono::steady_clock::time_point end) {
-    while (!stopping_ && std::chrono::steady_clock::now() < end) {
-      const auto found = under_way_.find(key);
-      if (found == under_way_.end()) return std::nullopt;
-      const auto other = found->second;
-      changed_.wait_until(lock, end, [&] { return stopping_ || other->is_over; });
-      if (other->failure) return other->failure;
-    }
-    return std::nullopt;
-  }
-
-  [[nodiscard]] const GroupRegistration* find_answered(const std::string& key, std::uint64_t losses) const {
-    const auto found = std::ranges::find_if(
-        answered_, [&](const Answered& one) { return one.losses == losses && one.key == key; });
-    return found == answered_.end() ? nullptr : &found->made;
-  }
-
-  struct Patience {
-    Duration timeout;
-    controller::ClientLine::Clock::time_point end;
-  };
-
-  // A controller that is lost comes back, or another does: then it is asked again.
-  Result<GroupRegistration> register_in_time(const GroupSpec& group, const v1::RegisterGroupRequest& request,
-                                             const Patience& patience) {
-    for (;;) {
-      SQUARE_RETURN_IF_ERROR(
-          line_.wait_for_line(patience.end).with_context(fmt::format("group \"{}\"", group.name)));
-      const std::uint64_t losses = line_.losses();
-      auto registered = call_register(group, request, patience, losses);
-      if (registered.is_ok()) recollection_.note_group(group, *registered);
-      // A controller that stops cancels what it has not answered.
-      const StatusCode code = registered.status().code();
-      const bool is_lost = code == StatusCode::kUnavailable || code == StatusCode::kCancelled;
-      std::unique_lock lock(mutex_);
-      if (stopping_ || !is_lost || std::chrono::steady_clock::now() + kRetryPause >= patience.end) {
-        return registered;
-      }
-      changed_.wait_for(lock, kRetryPause, [this] { return stopping_; });
-    }
-  }
-
-  Result<GroupRegistration> call_register(const GroupSpec& group, const v1::RegisterGroupRequest& request,
-                                          const Patience& patience, std::uint64_t losses) {
-    v1::RegisterGroupRequest keyed = request;
-    const auto running = recollection_.number_of(group.name);
-    keyed.set_keys(recollection_.keys_of(group.name));
-    v1::RegisterGroupResponse response;
-    Status status = ask_to_register(keyed, response, patience);
-    // Nobody has brought a key yet.
-    if (status.is_ok() && exchange_.is_on() && response.keys().empty()) {
-      SQUARE_ASSIGN_OR_RETURN(*keyed.mutable_keys(), exchange_.make(group, patience.end));
-      response.Clear();
-      status = ask_to_register(keyed, response, patience);
-    }
-    if (!status.is_ok()) return explain(status, group, patience.timeout);
-    GroupRegistration registration;
-    for (const auto id : response.collectives()) registration.collectives.emplace_back(id);
-    registration.epoch = Epoch(response.epoch());
-    registration.number = response.number();
-    registration.wrapped_keys = response.keys();
-    if (registration.collectives.size() != group.collectives.size()) {
-      return internal_error(fmt::format("the controller answered {} collectives of group \"{}\" for {}",
-                                        registration.collectives.size(), group.name,
-                                        group.collectives.size()));
-    }
-    // The answer and the activation come on two streams: the plan must be active here as well.
-    SQUARE_RETURN_IF_ERROR(line_.wait_for_activation(registration.epoch, losses, patience.end)
-                               .with_context(fmt::format("group \"{}\"", group.name)));
-    if (running && *running != registration.number) {
-      close_group(group.name, *running);
-      close_group(group.name, registration.number);
-      return failed_precondition(
-          fmt::format("group \"{}\" has ended without node \"{}\", which the controller had taken for gone: "
-                      "make a new group",
-                      group.name, options_.node_name));
-    }
-    auto key = exchange_.open(group, registration.number, registration.wrapped_keys);
-    if (!key.is_ok()) {
-      // With a key that is not for this process it has no part in the group, which ends when all have left
-      // it.
-      close_group(group.name, registration.number);
-      return key.status();
-    }
-    registration.key = *std::move(key);
-    return registration;
-  }
-
-  Status ask_to_register(const v1::RegisterGroupRequest& request, v1::RegisterGroupResponse& response,
-                         const Patience& patience) {
-    return call(patience.end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
-      stub.async()->RegisterGroup(&context, &request, &response, std::move(done));
-    });
-  }
-
-  // A controller that is lost comes back, or another does: then it is asked again.
-  Result<GroupSpec> regroup_in_time(const RegroupRequest& request,
-                                    controller::ClientLine::Clock::time_point end) {
-    for (;;) {
-      SQUARE_RETURN_IF_ERROR(
-          line_.wait_for_line(end).with_context(fmt::format("group \"{}\"", request.group)));
-      auto regrouped = call_regroup(request, end);
-      const StatusCode code = regrouped.status().code();
-      const bool is_lost = code == StatusCode::kUnavailable || code == StatusCode::kCancelled;
-      std::unique_lock lock(mutex_);
-      if (stopping_) return left();
-      if (!is_lost || std::chrono::steady_clock::now() + kRetryPause >= end) return regrouped;
-      changed_.wait_for(lock, kRetryPause, [this] { return stopping_; });
-    }
-  }
-
-  Result<GroupSpec> call_regroup(const RegroupRequest& request,
-                                 controller::ClientLine::Clock::time_point end) {
-    v1::RegroupRequest message = controller::to_message(request);
-    message.set_node(options_.node_name);
-    if (request.joiner != 0 && options_.identity) {
-      std::vector<std::string> grants = options_.identity->grants();
-      if (!request.tenants.empty()) grants.clear();
-      for (const std::string& tenant : request.tenants) grants.push_back(options_.identity->grant_of(tenant));
-      for (std::string& grant : grants) message.add_grants(std::move(grant));
-    }
-    // The controller, which knows who is awaited, says so first.
-    const Duration left_over = end - std::chrono::steady_clock::now();
-    const Duration patience = left_over - std::min(kAnswerTime, left_over / 4);
-    message.set_timeout_nanoseconds(static_cast<std::uint64_t>(std::max(Duration(0), patience).count()));
-    v1::RegroupResponse response;
-    const Status status = call(end, [&](v1::Controller::Stub& stub, grpc::ClientContext& context, auto done) {
-      stub.async()->Regroup(&context, &message, &response, std::move(done));
-    });
-    SQUARE_RETURN_IF_ERROR(status.with_context(fmt::format("controller at {}", line_.controller())));
-    return controller::from_message(response.group());
-  }
-
-  // `begin` is given the stub, the context and what to tell of the outcome.
-  template <typename Begin>
-  Status call(controller::ClientLine::Clock::time_point end, const Begin& begin) {
-    grpc::ClientContext context;
-    // gRPC knows deadlines by the system's clock, and takes the difference at once.
-    context.set_deadline(std::chrono::system_clock::now() + (end - std::chrono::steady_clock::now()));
-    // There is one: the line has been welcomed.
-    const auto stub = line_.stub();
-    {
+ private:
+  controller::NodeControlOptions options_of(std::vector<std::string> controllers) {
+    controller_ = controllers.front();
+    controller::NodeControlOptions made;
+    made.node = options_.node_name;
+    made.address = options_.node_address;
+    made.incarnation = draw_incarnation();
+    made.controllers = std::move(controllers);
+    made.connect_timeout = options_.connect_timeout;
+    made.identity = options_.identity;
+    made.group_keys = options_.group_keys;
+    made.take_used = [this] {
       const std::lock_guard lock(mutex_);
-      if (stopping_) return left();
-      calls_.insert(&context);
+      return std::exchange(used_, {});
+    };
+    if (options_.successor) {
+      made.successor = controller::Successor{
+          options_.successor->address, options_.successor->standing, options_.successor->waiting,
+          [this](const std::vector<std::string>& gone, std::function<void(Status)> woken) {
+            wake(gone, std::move(woken));
+          }};
     }
-    const Status status = controller::from_grpc(
-        call_until(context, end, [&](auto done) { begin(*stub, context, std::move(done)); }));
-    const std::lock_guard lock(mutex_);
-    calls_.erase(&context);
-    return status;
+    return made;
   }
 
-  [[nodiscard]] Status explain(const Status& status, const GroupSpec& group, Duration timeout) const {
-    // gRPC's own words for these say nothing of what was asked.
-    if (status.code() == StatusCode::kDeadlineExceeded && status.message() == kGrpcLate) {
-      return deadline_exceeded(fmt::format("group \"{}\" was not planned and installed within {:.3g} s",
-                                           group.name, to_seconds(timeout)));
-    }
-    if (status.code() == StatusCode::kCancelled) {
-      return cancelled(fmt::format("group \"{}\": the registration was given up", group.name));
-    }
-    return status.with_context(fmt::format("controller at {}", line_.controller()));
+  // On a thread of its own: it reads what there is of the overlay.
+  void wake(const std::vector<std::string>& gone, std::function<void(Status)> woken) {
+    if (waking_.joinable()) waking_.join();
+    waking_ = std::thread([this, gone, woken = std::move(woken)] {
+      executor_.post([woken, outcome = options_.successor->wake(gone)] { woken(outcome); });
+    });
+  }
+
+  // For other threads.
+  void mirror() {
+    const std::lock_guard lock(mutex_);
+    is_welcome_ = control_.is_welcome();
+    controller_ = control_.controller();
+  }
+
+  // What `begin` brought about; nothing where the strand is held up.
+  template <typename T, typename Begin>
+  std::optional<Result<T>> wait(Duration timeout, Begin begin) {
+    const auto answer = std::make_shared<Reply<T>>();
+    auto answered = answer->future();
+    const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout) + kStrandTime;
+    executor_.post([begin = std::move(begin), answer] {
+      begin([answer](Result<T> result) { answer->tell(std::move(result)); });
+    });
+    if (answered.wait_until(end) != std::future_status::ready) return std::nullopt;
+    return answered.get();
   }
 
   const ControllerClientOptions options_;
-  controller::Recollection recollection_;
-  const controller::KeyExchange exchange_;
-  controller::ClientLine line_;
+  const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
   std::mutex stop_mutex_;  // one stops, others wait for it
-  std::mutex mutex_;
-  std::condition_variable changed_;  // what follows
-  bool stopping_ = false;
-  std::size_t callers_ = 0;
-  std::set<grpc::ClientContext*> calls_;
-  // The members of a group at one node register the same, mostly at the same time: one asks for all.
-  std::map<std::string, std::shared_ptr<UnderWay>> under_way_;
-  std::deque<Answered> answered_;  // the newest first
+  bool is_stopped_ = false;
+  mutable std::mutex mutex_;  // what follows
+  controller::UsedBytes used_;
+  bool is_welcome_ = false;
+  std::string controller_;
+
+  ThreadExecutor executor_;
+  controller::GrpcControlWire wire_;
+  controller::NodeControl control_;
+  std::thread waking_;
 };
 
 Result<std::unique_ptr<ControllerClient>> ControllerClient::connect(ControllerClientOptions options,
@@ -429,7 +316,7 @@ Result<std::unique_ptr<ControllerClient>> ControllerClient::connect(ControllerCl
   SQUARE_ASSIGN_OR_RETURN(const std::vector<std::string> controllers,
                           controller::usual_addresses(options.controller_address));
   auto core = std::make_unique<Core>(options, controllers, std::move(events));
-  SQUARE_RETURN_IF_ERROR(core->wait_for_welcome());
+  SQUARE_RETURN_IF_ERROR(core->connect());
   return std::unique_ptr<ControllerClient>(new ControllerClient(std::move(core)));
 }
 

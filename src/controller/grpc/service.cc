@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "base/check.h"
-#include "controller/candidates.h"
+#include "controller/answers.h"
 #include "controller/grpc/attach_call.h"
 #include "controller/grpc/status.h"
+#include "controller/node_control/candidates.h"
 #include "controller/own_view.h"
 #include "controller/protocol.h"
 #include "trust/grpc/credentials.h"
@@ -125,13 +126,7 @@ grpc::ServerUnaryReactor* ControllerService::RegisterGroup(grpc::CallbackServerC
   coordinator_.load()->submit(std::move(*group),
                               [this, context, asked, reactor, response](const Result<Answer>& answer) {
                                 refusals_.note(*context, asked, answer.status());
-                                if (answer.is_ok()) {
-                                  for (const CollectiveId id : answer->collectives)
-                                    response->add_collectives(id.value());
-                                  response->set_epoch(answer->epoch.value());
-                                  response->set_number(answer->group);
-                                  response->set_keys(answer->keys);
-                                }
+                                if (answer.is_ok()) *response = to_message(*answer);
                                 reactor->Finish(to_grpc(answer.status()));
                               });
   return reactor;
@@ -168,18 +163,7 @@ grpc::ServerUnaryReactor* ControllerService::ListKeyShares(grpc::CallbackServerC
   Status status = check_no_tenant(*context, *request);
   if (status.is_ok() && request->nodes_size() > static_cast<int>(kMaxGroupMembers))
     status = invalid_argument(fmt::format("more than {} nodes", kMaxGroupMembers));
-  if (status.is_ok()) {
-    std::map<std::string, std::string> shares;
-    for (NodeInformation& node : coordinator_.load()->nodes()) {
-      if (node.connected) shares.emplace(std::move(node.name), std::move(node.key_share));
-    }
-    for (const std::string& node : request->nodes()) {
-      v1::ListKeySharesResponse::Node& added = *response->add_nodes();
-      const auto share = shares.find(node);
-      added.set_connected(share != shares.end());
-      if (added.connected()) added.set_share(share->second);
-    }
-  }
+  if (status.is_ok()) *response = shares_of(*request, coordinator_.load()->nodes());
   return answer(*context, "shares of keys", status);
 }
 

@@ -1,5 +1,5 @@
 // Plans that no controller has signed, or that were signed for somebody else.
-#include "controller/grpc/plan_signature.h"
+#include "controller/plan_signature.h"
 
 #include <doctest/doctest.h>
 

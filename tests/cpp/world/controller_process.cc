@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "controller/answers.h"
 #include "controller/protocol.h"
 
 namespace square::test {
@@ -28,11 +29,8 @@ class ControllerProcess::Line final : public controller::NodeLine {
     // Not from here: whoever closes a line may be in the middle of something.
     owner_.executor_->post([&owner = owner_, number = connection_.number] { owner.lose(number); });
   }
-  void answer(std::uint64_t call, Result<controller::Answer> answer) {
-    if (!*alive_) return;
-    network_.carry(
-        call, kControllerHost, connection_.node,
-        [on_answer = connection_.on_answer, call, answer = std::move(answer)] { on_answer(call, answer); });
+  void answer(std::uint64_t call, ControlNetwork::Task told) {
+    if (*alive_) network_.carry(call, kControllerHost, connection_.node, std::move(told));
   }
 
   // Its process is no more: the host says so, or nobody does.
@@ -212,15 +210,41 @@ void ControllerProcess::hear(std::uint64_t connection, const v1::NodeEvent& even
 }
 
 void ControllerProcess::call(std::uint64_t connection, std::uint64_t call,
-                             const v1::RegisterGroupRequest& request) {
+                             const v1::RegisterGroupRequest& request,
+                             const Answered<v1::RegisterGroupResponse>& answered) {
   const auto found = lines_.find(connection);
   if (found == lines_.end()) return;
-  const std::shared_ptr<Line> line = found->second;
+  const auto answer = [line = found->second, call, answered](const Result<controller::Answer>& made) {
+    line->answer(call, [answered, made] {
+      answered(made.is_ok() ? Result(controller::to_message(*made)) : made.status());
+    });
+  };
   auto group = controller::from_message(request);
-  if (!group.is_ok()) return line->answer(call, group.status());
-  coordinator_->submit(std::move(*group), [line, call](Result<controller::Answer> answer) {
-    line->answer(call, std::move(answer));
-  });
+  group.is_ok() ? coordinator_->submit(std::move(*group), answer) : answer(group.status());
+}
+
+void ControllerProcess::call(std::uint64_t connection, std::uint64_t call, const v1::RegroupRequest& request,
+                             const Answered<v1::RegroupResponse>& answered) {
+  const auto found = lines_.find(connection);
+  if (found == lines_.end()) return;
+  coordinator_->regroup({controller::from_message(request), request.node(), {}, {}},
+                        Duration(static_cast<std::int64_t>(request.timeout_nanoseconds())),
+                        [line = found->second, call, answered](const Result<GroupSpec>& group) {
+                          line->answer(call, [answered, group] {
+                            v1::RegroupResponse response;
+                            if (group.is_ok()) *response.mutable_group() = controller::to_message(*group);
+                            answered(group.is_ok() ? Result(std::move(response)) : group.status());
+                          });
+                        });
+}
+
+void ControllerProcess::call(std::uint64_t connection, std::uint64_t call,
+                             const v1::ListKeySharesRequest& request,
+                             const Answered<v1::ListKeySharesResponse>& answered) {
+  const auto found = lines_.find(connection);
+  if (found == lines_.end()) return;
+  v1::ListKeySharesResponse response = controller::shares_of(request, coordinator_->nodes());
+  found->second->answer(call, [answered, response] { answered(response); });
 }
 
 void ControllerProcess::lose(std::uint64_t connection) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "controller/coordinator.h"
+#include "controller/node_control/wire.h"
 #include "world/control_network.h"
 #include "world/disk.h"
 #include "world/draw.h"
@@ -16,7 +17,7 @@ namespace square::test {
 
 inline const std::string kControllerHost = "controller";
 
-// One after another, on one host. Nodes reach it over the network; see NodeControl.
+// One after another, on one host. Nodes reach it over the network; see SimulatedControlWire.
 class ControllerProcess {
  public:
   struct Settings {
@@ -47,15 +48,22 @@ class ControllerProcess {
   // The controller's end of a node's connection.
   struct Connection {
     std::string node;
-    std::uint64_t number = 0;                                                  // of the network
-    std::function<void(const v1::ControllerEvent&)> on_event;                  // at the node
-    std::function<void(Status)> on_end;                                        // at the node
-    std::function<void(std::uint64_t, Result<controller::Answer>)> on_answer;  // at the node, of a call
+    std::uint64_t number = 0;                                  // of the network
+    std::function<void(const v1::ControllerEvent&)> on_event;  // at the node
+    std::function<void(Status)> on_end;                        // at the node
   };
   // From here on on the controller's host.
   void accept(Connection connection);
   void hear(std::uint64_t connection, const v1::NodeEvent& event);
-  void call(std::uint64_t connection, std::uint64_t call, const v1::RegisterGroupRequest& request);
+  // `call` is a channel of the network, `answered` called at the node.
+  template <typename Response>
+  using Answered = controller::ControlWire::Answered<Response>;
+  void call(std::uint64_t connection, std::uint64_t call, const v1::RegisterGroupRequest& request,
+            const Answered<v1::RegisterGroupResponse>& answered);
+  void call(std::uint64_t connection, std::uint64_t call, const v1::RegroupRequest& request,
+            const Answered<v1::RegroupResponse>& answered);
+  void call(std::uint64_t connection, std::uint64_t call, const v1::ListKeySharesRequest& request,
+            const Answered<v1::ListKeySharesResponse>& answered);
   void lose(std::uint64_t connection);
   [[nodiscard]] bool has(std::uint64_t connection) const { return lines_.contains(connection); }
 

@@ -301,7 +301,7 @@ void Faults::break_line_to_controller() {
   const std::size_t site = any_site();
   if (spares_controller_ || !world_.site(site).is_alive()) return;
   note(fmt::format("the line of n{} to the controller breaks", site));
-  world_.site(site).control().break_line();
+  world_.site(site).break_line();
 }
 
 }  // namespace square::test

@@ -137,7 +137,7 @@ void Job::post(std::size_t rank, std::size_t index) {
   log(LogLevel::kInfo, "job", "{} of {} at {}: call {}: {} {} of {} floats{}", rank, script_.group.name,
       site.name(), index, to_string(collective.op), operation.collective.value(), call.inputs[rank].size(),
       is_root ? ", as its root" : "");
-  site.control().note_use(operation.collective, std::max(operation.input.size(), operation.output.size()));
+  site.note_use(operation.collective, std::max(operation.input.size(), operation.output.size()));
   site.node().post(std::move(operation));
 }
 

@@ -5,9 +5,10 @@
 #include <memory>
 #include <string>
 
+#include "controller/node_control/node_control.h"
 #include "square/data_plane.h"
 #include "square/simulation.h"
-#include "world/node_control.h"
+#include "world/control_wire.h"
 
 namespace square::test {
 
@@ -46,9 +47,18 @@ class Site {
     events.on_look = [&node](const std::string& peer) { node.look_for(peer); };
     events.heard = [&node] { return node.heard(); };
     events.measured = [&node] { return node.take_measured(); };
-    control_ = std::make_unique<NodeControl>(
-        network_, controller_, *clock_, *executor_,
-        NodeControl::Identity{name_, transport_->address(), incarnation_}, std::move(events));
+    wire_ = std::make_unique<SimulatedControlWire>(network_, controller_, *clock_, *executor_, name_);
+    controller::NodeControlOptions line;
+    line.node = name_;
+    line.address = transport_->address();
+    line.incarnation = incarnation_;
+    line.controllers = {kControllerHost};
+    line.take_used = [this] { return std::exchange(used_, {}); };
+    control_ =
+        std::make_unique<controller::NodeControl>(*wire_, *clock_, *executor_, line, std::move(events));
+    wire_->tell({[this](auto connection, const auto& event) { control_->heard(connection, event); },
+                 [this](auto connection, const Status& reason) { control_->ended(connection, reason); }});
+    executor_->post([this] { control_->start([](const Status& /*settled*/) {}); });
     node.report_broken_links(
         [&control = *control_](LinkTroubles troubles) { control.report_broken_links(std::move(troubles)); },
         [&control = *control_] { return control.is_welcome(); });
@@ -58,7 +68,7 @@ class Site {
   void leave(std::function<void()> left) {
     node_->stop([this, left = std::move(left)] {
       node_->finished([this, left](const FinishedOperations& finished) {
-        control_->leave(finished);
+        control_->leave(finished, [] {});
         left();
       });
     });
@@ -67,9 +77,11 @@ class Site {
   // As SIGKILL does; `silently` as when its host is cut from power.
   void kill(bool silently) {
     if (!is_alive()) return;
-    if (!silently) control_->reset();
+    if (!silently) wire_->reset();
     network_.set_process(name_, nullptr);
     control_.reset();
+    wire_.reset();
+    used_.clear();
     transport_->stop();
     node_.reset();
     transport_.reset();
@@ -80,7 +92,10 @@ class Site {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::uint32_t incarnation() const { return incarnation_; }
   DataPlane& node() { return *node_; }
-  NodeControl& control() { return *control_; }
+  controller::NodeControl& control() { return *control_; }
+  void note_use(CollectiveId collective, std::uint64_t bytes) { used_[collective] += bytes; }
+  // Its line to the controller breaks, and it sees that.
+  void break_line() { wire_->break_connections(); }
 
  private:
   Simulation& simulation_;
@@ -92,7 +107,9 @@ class Site {
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<DataPlane> node_;
-  std::unique_ptr<NodeControl> control_;
+  controller::UsedBytes used_;
+  std::unique_ptr<SimulatedControlWire> wire_;
+  std::unique_ptr<controller::NodeControl> control_;
 };
 
 }  // namespace square::test

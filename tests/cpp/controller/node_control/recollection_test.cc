@@ -1,5 +1,5 @@
 // What a node remembers of its controllers.
-#include "controller/recollection.h"
+#include "controller/node_control/recollection.h"
 
 #include <doctest/doctest.h>
 

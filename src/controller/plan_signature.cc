@@ -1,4 +1,4 @@
-#include "controller/grpc/plan_signature.h"
+#include "controller/plan_signature.h"
 
 #include <fmt/format.h>
 

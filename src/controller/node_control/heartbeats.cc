@@ -1,17 +1,10 @@
-#include "controller/grpc/heartbeats.h"
-
-#include <utility>
+#include "controller/node_control/heartbeats.h"
 
 #include "base/log.h"
 #include "controller/protocol.h"
 #include "trust/group_keys.h"
 
 namespace square::controller {
-
-void Heartbeats::note_use(CollectiveId collective, std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  used_[collective] += bytes;
-}
 
 // Empty where there is none, or the identity's files cannot be read: then others go on with what they know.
 std::string Heartbeats::share() const {
@@ -25,27 +18,24 @@ std::string Heartbeats::share() const {
 
 void Heartbeats::introduce(v1::Hello& hello) {
   hello.set_key_share(share());
-  const std::lock_guard lock(mutex_);
   told_share_ = hello.key_share();
 }
 
-v1::NodeEvent Heartbeats::next() {
+v1::NodeEvent Heartbeats::next(TimePoint now) {
   v1::NodeEvent event;
   v1::Heartbeat& beat = *event.mutable_heartbeat();
   if (events_.heard) {
     for (const std::string& peer : events_.heard()) beat.add_heard(peer);
   }
   if (events_.measured) {
-    const TimePoint now = steady_clock().now();
     for (const LinkReport& report : events_.measured()) *beat.add_links() = to_message(report, now);
   }
   const std::string share = this->share();
-  const std::lock_guard lock(mutex_);
   if (!share.empty() && share != told_share_) {
     beat.set_key_share(share);
     told_share_ = share;
   }
-  for (const auto& [collective, bytes] : std::exchange(used_, {})) {
+  for (const auto& [collective, bytes] : take_used_()) {
     v1::CollectiveUse& use = *beat.add_used();
     use.set_collective(collective.value());
     use.set_bytes(bytes);

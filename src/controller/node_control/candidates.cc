@@ -1,4 +1,4 @@
-#include "controller/candidates.h"
+#include "controller/node_control/candidates.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 #include <cstring>
 #include <sstream>
 
-#include "base/log.h"
 #include "base/net/socket.h"
 #include "controller/protocol.h"
 
@@ -45,7 +44,7 @@ Result<std::vector<std::string>> usual_addresses(const std::string& list) {
   return usual;
 }
 
-Candidates::Candidates(std::string node, std::vector<std::string> given, std::optional<SuccessorOptions> own)
+Candidates::Candidates(std::string node, std::vector<std::string> given, std::optional<Successor> own)
     : node_(std::move(node)), given_(std::move(given)), own_(std::move(own)), current_(given_.front()) {
   if (own_) addresses_[{own_->standing, node_}] = own_->address;
 }
@@ -53,48 +52,35 @@ Candidates::Candidates(std::string node, std::vector<std::string> given, std::op
 void Candidates::learn(const std::string& node, std::uint32_t standing, const std::string& address) {
   if (node == node_) return;
   forget(node);
-  const std::lock_guard lock(mutex_);
   if (!address.empty()) addresses_[{standing, node}] = address;
 }
 
 void Candidates::forget(const std::string& node) {
-  const std::lock_guard lock(mutex_);
   std::erase_if(addresses_, [&](const auto& entry) { return entry.first.second == node && node != node_; });
 }
 
-std::string Candidates::current() const {
-  const std::lock_guard lock(mutex_);
-  return current_;
+std::optional<std::vector<std::string>> Candidates::to_be_followed() {
+  if (!round_.empty() || !should_wake()) return std::nullopt;
+  std::vector<std::string> gone;
+  for (const auto& [standing, address] : addresses_) {
+    if (is_gone(address)) gone.push_back(standing.second);
+  }
+  return gone;
 }
 
-std::string Candidates::next(TimePoint now) {
-  std::unique_lock lock(mutex_);
-  if (round_.empty()) {
-    const bool wakes = should_wake();
-    begin_round();
-    if (wakes) {
-      std::vector<std::string> gone;
-      for (const auto& [standing, address] : addresses_) {
-        if (is_gone(address)) gone.push_back(standing.second);
-      }
-      lock.unlock();
-      log(LogLevel::kWarning, {.component = "controller client", .node = node_},
-          "node {}: the controller is gone, and this node's comes next: it wakes", node_);
-      const Status woken = own_->wake(gone);
-      if (!woken.is_ok()) log(LogLevel::kError, "controller client", "{}", woken.to_string());
-      lock.lock();
-      if (woken.is_ok()) return own_->address;
-    }
-  }
+const std::string& Candidates::next(TimePoint now) {
+  if (round_.empty()) begin_round();
   dialled_ = round_.back();
   dialled_at_ = now;
   round_.pop_back();
   return dialled_;
 }
 
-bool Candidates::has_more() const {
-  const std::lock_guard lock(mutex_);
-  return !round_.empty();
+const std::string& Candidates::dial_own(TimePoint now) {
+  begin_round();
+  dialled_ = own_->address;
+  dialled_at_ = now;
+  return dialled_;
 }
 
 // Those that are silent hold up the others: they come last, and who is dead is not asked again.
@@ -152,14 +138,12 @@ bool Candidates::should_wake() const {
 }
 
 Duration Candidates::patience() const {
-  const std::lock_guard lock(mutex_);
   if (is_last_look(dialled_)) return kLastLook;
   if (given_.size() < 2) return kMaxWait;
   return kFirstPatience * (1U << static_cast<unsigned>(std::clamp(rounds_ - 1, 0, 5)));
 }
 
 void Candidates::welcomed(const std::string& address) {
-  const std::lock_guard lock(mutex_);
   rounds_ = 0;
   current_ = address;
   states_.clear();
@@ -167,13 +151,9 @@ void Candidates::welcomed(const std::string& address) {
   lost_at_.reset();
 }
 
-void Candidates::lost(TimePoint now) {
-  const std::lock_guard lock(mutex_);
-  lost_at_ = now;
-}
+void Candidates::lost(TimePoint now) { lost_at_ = now; }
 
 void Candidates::failed(const std::string& address, const Status& why, TimePoint now) {
-  const std::lock_guard lock(mutex_);
   State& state = states_[address];
   if (has_answered(why)) {
     state = {};

@@ -1,10 +1,11 @@
-#include "controller/recollection.h"
+#include "controller/node_control/recollection.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "base/planted.h"
 #include "controller/protocol.h"
 
 namespace square::controller {
@@ -30,7 +31,6 @@ void add_sessions(const Plan& plan, const std::string& node, v1::Past& past) {
 }  // namespace
 
 Status Recollection::note_plan(std::shared_ptr<const Plan> plan) {
-  const std::lock_guard lock(mutex_);
   if (newest_ && plan->origin.store == newest_->origin.store && plan->origin.term < newest_->origin.term) {
     return failed_precondition(
         fmt::format("plan {} is of a controller of term {}, and one of term {} has followed it",
@@ -45,28 +45,15 @@ Status Recollection::note_plan(std::shared_ptr<const Plan> plan) {
   return {};
 }
 
-void Recollection::note_address(const v1::Address& address) {
-  const std::lock_guard lock(mutex_);
-  addresses_[address.peer()] = address;
-}
+void Recollection::note_address(const v1::Address& address) { addresses_[address.peer()] = address; }
 
-void Recollection::forget_address(const std::string& node) {
-  const std::lock_guard lock(mutex_);
-  addresses_.erase(node);
-}
+void Recollection::forget_address(const std::string& node) { addresses_.erase(node); }
 
-void Recollection::begin_registering(const std::string& group) {
-  const std::lock_guard lock(mutex_);
-  registering_.insert(group);
-}
+void Recollection::begin_registering(const std::string& group) { registering_.insert(group); }
 
-void Recollection::end_registering(const std::string& group) {
-  const std::lock_guard lock(mutex_);
-  registering_.erase(registering_.find(group));
-}
+void Recollection::end_registering(const std::string& group) { registering_.erase(registering_.find(group)); }
 
 void Recollection::forget_group(const std::string& group, std::uint64_t number) {
-  const std::lock_guard lock(mutex_);
   const auto found = groups_.find(group);
   if (found != groups_.end() && found->second.number == number) groups_.erase(found);
   const auto [entry, is_new] = closed_.try_emplace(group, number);
@@ -78,13 +65,11 @@ void Recollection::forget_group(const std::string& group, std::uint64_t number) 
 }
 
 std::uint64_t Recollection::closed_number(const std::string& group) const {
-  const std::lock_guard lock(mutex_);
   const auto found = closed_.find(group);
   return found == closed_.end() ? 0 : found->second;
 }
 
 void Recollection::note_group(const GroupSpec& group, const GroupRegistration& made) {
-  const std::lock_guard lock(mutex_);
   const auto [entry, is_new] = groups_.try_emplace(group.name);
   Running& running = entry->second;
   next_group_ = std::max(next_group_, made.number + 1);
@@ -103,20 +88,17 @@ void Recollection::note_group(const GroupSpec& group, const GroupRegistration& m
 }
 
 std::optional<std::uint64_t> Recollection::number_of(const std::string& group) const {
-  const std::lock_guard lock(mutex_);
   const auto running = groups_.find(group);
   return running == groups_.end() ? std::nullopt : std::optional(running->second.number);
 }
 
 std::string Recollection::keys_of(const std::string& group) const {
-  const std::lock_guard lock(mutex_);
   const auto running = groups_.find(group);
   return running == groups_.end() ? std::string() : running->second.group.keys;
 }
 
 std::optional<v1::Past> Recollection::past() const {
-  const std::lock_guard lock(mutex_);
-  if (!newest_) return std::nullopt;
+  if (!newest_ || is_planted(Bug::kPastUntold)) return std::nullopt;
   v1::Past past;
   past.set_store(newest_->origin.store);
   past.set_term(newest_->origin.term);

@@ -1,5 +1,5 @@
 // Where a node looks for a controller: time and outcomes are what the test says they are.
-#include "controller/candidates.h"
+#include "controller/node_control/candidates.h"
 
 #include <doctest/doctest.h>
 
@@ -19,22 +19,26 @@ const Status kSilence = cancelled("given up");
 struct Asking {
   explicit Asking(std::uint32_t standing = 1, std::string node = "n1", std::string own = "one")
       : candidates(std::move(node), {"zero"},
-                   SuccessorOptions{std::move(own), standing, [this] { return waiting; },
-                                    [this](const std::vector<std::string>& nodes) {
-                                      ++woken;
-                                      gone = nodes;
-                                      return Status::ok();
-                                    }}) {
+                   Successor{std::move(own), standing, [this] { return waiting; }, {}}) {
     candidates.learn("n0", 0, "zero");
     candidates.learn("n1", 1, "one");
     candidates.learn("n2", 2, "two");
+  }
+
+  // Whom it dials: its own where that is to wake.
+  const std::string& next() {
+    const auto before = candidates.to_be_followed();
+    if (!before) return candidates.next(now);
+    ++woken;
+    gone = *before;
+    return candidates.dial_own(now);
   }
 
   // Dials until the round is over: whom, in order. `zero` is what comes of it there.
   std::vector<std::string> round(const Status& zero) {
     std::vector<std::string> dialled;
     do {
-      dialled.push_back(candidates.next(now));
+      dialled.push_back(next());
       candidates.failed(dialled.back(), dialled.back() == "zero" ? zero : kStanding, now);
     } while (candidates.has_more());
     now += std::chrono::milliseconds(100);
@@ -65,7 +69,7 @@ TEST_CASE("candidates: where the controller's host refuses it twice the next one
   CHECK(job.round(kRefused) == std::vector<std::string>{"zero", "one", "two"});
   CHECK(job.round(kRefused) == std::vector<std::string>{"zero", "one", "two"});
   CHECK(job.woken == 0);
-  CHECK(job.candidates.next(job.now) == "one");
+  CHECK(job.next() == "one");
   CHECK(job.woken == 1);
   CHECK(job.gone == std::vector<std::string>{"n0"});
   job.candidates.welcomed("one");
@@ -77,7 +81,7 @@ TEST_CASE("candidates: who does not come next waits for who does") {
   for (int i = 0; i < 100; ++i) job.round(kRefused);
   CHECK(job.woken == 0);
   // It is welcomed where another has woken.
-  while (job.candidates.next(job.now) != "one") {
+  while (job.next() != "one") {
   }
   job.candidates.welcomed("one");
   CHECK(job.candidates.current() == "one");
@@ -88,7 +92,7 @@ TEST_CASE("candidates: a controller that answers again is not gone") {
   job.round(kRefused);
   job.round(failed_precondition("no"));
   job.round(kRefused);
-  job.candidates.next(job.now);
+  job.next();
   CHECK(job.woken == 0);
 }
 
@@ -103,7 +107,7 @@ TEST_CASE(
   CHECK(job.round(kSilence) == std::vector<std::string>{"one", "two", "zero"});
   CHECK(job.woken == 0);
   job.waiting = 2;
-  CHECK(job.candidates.next(job.now) == "one");
+  CHECK(job.next() == "one");
   CHECK(job.woken == 1);
 }
 
@@ -112,21 +116,21 @@ TEST_CASE("candidates: a controller that was silent is dialled once more before 
     Asking job;
     job.waiting = 2;
     job.candidates.lost(job.now);
-    CHECK(job.candidates.next(job.now) == "zero");
+    CHECK(job.next() == "zero");
     CHECK(job.candidates.patience() > kSuccessionLease);
     job.now += kSuccessionLease + std::chrono::seconds(5);
     job.candidates.failed("zero", kSilence, job.now);
     // That began before it was silent for long. It may go on just now.
     for (const std::string address : {"one", "two"}) {
-      CHECK(job.candidates.next(job.now) == address);
+      CHECK(job.next() == address);
       job.candidates.failed(address, kStanding, job.now);
     }
-    while (job.candidates.next(job.now) != "zero") job.candidates.failed("one", kStanding, job.now);
+    while (job.next() != "zero") job.candidates.failed("one", kStanding, job.now);
     CHECK(job.woken == 0);
     CHECK(job.candidates.patience() == kLastLook);
     job.now += kLastLook;
     goes_on ? job.candidates.welcomed("zero") : job.candidates.failed("zero", kSilence, job.now);
-    CHECK((job.candidates.next(job.now) == "one") == !goes_on);
+    CHECK((job.next() == "one") == !goes_on);
     CHECK(job.woken == (goes_on ? 0 : 1));
   }
 }
@@ -136,7 +140,7 @@ TEST_CASE("candidates: who has left is no candidate") {
   job.candidates.forget("n1");
   job.round(kRefused);
   job.round(kRefused);
-  CHECK(job.candidates.next(job.now) == "two");
+  CHECK(job.next() == "two");
   CHECK(job.woken == 1);
 }
 

@@ -3,15 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "square/clock.h"
-#include "square/controller_client.h"
 #include "square/status.h"
 
 namespace square::controller {
@@ -33,26 +32,42 @@ inline constexpr std::size_t kMaxGiven = 16;
 // "host:port" or several with commas, each as gRPC knows it, too. Errors: INVALID_ARGUMENT.
 Result<std::vector<std::string>> usual_addresses(const std::string& list);
 
+// A controller in this process that follows when those before it are gone: see Controller::stand_by().
+struct Successor {
+  std::string address;
+  // The lowest that lives is the next; of those alike, the one whose node's name is.
+  std::uint32_t standing = 0;
+  // The nodes that have lost their controller, and dial it.
+  std::function<std::size_t()> waiting;
+  // Given the nodes whose controllers are gone. `woken` is called on the strand when it is through, not
+  // before it has returned.
+  std::function<void(const std::vector<std::string>& gone, std::function<void(Status)> woken)> wake;
+};
+
 // Nodes dial in rounds: the controller that they had, then the others by their standing; with several
 // addresses given the one that was lost comes last, as it may be silent. Where one welcomes
-// them it is theirs. A node whose own comes first of those that live wakes it: see docs/controller.md.
-// Thread-safe.
+// them it is theirs. A node whose own comes first of those that live wakes it: see docs/controller.md. Of the
+// node's strand.
 class Candidates {
  public:
   // `given` are the controllers to begin with, at least one; `own` is what this node brings, if it brings
   // any.
-  Candidates(std::string node, std::vector<std::string> given, std::optional<SuccessorOptions> own);
+  Candidates(std::string node, std::vector<std::string> given, std::optional<Successor> own);
 
   // What the controller tells of others; an empty address: it brings none.
   void learn(const std::string& node, std::uint32_t standing, const std::string& address);
   void forget(const std::string& node);
 
   // The controller that welcomed this node last.
-  [[nodiscard]] std::string current() const;
-  // Whom to dial now. May wake the own controller: blocks for as long as that takes.
-  std::string next(TimePoint now);
+  [[nodiscard]] const std::string& current() const { return current_; }
+  // The nodes whose controllers are gone, where the own is to be woken before anybody is dialled.
+  std::optional<std::vector<std::string>> to_be_followed();
+  // Whom to dial now.
+  const std::string& next(TimePoint now);
+  // The own has woken: it is dialled now.
+  const std::string& dial_own(TimePoint now);
   // Others are left in this round, to be dialled without a pause.
-  [[nodiscard]] bool has_more() const;
+  [[nodiscard]] bool has_more() const { return !round_.empty(); }
   void welcomed(const std::string& address);
   // How long the one that is dialled now may say nothing.
   [[nodiscard]] Duration patience() const;
@@ -82,8 +97,7 @@ class Candidates {
 
   const std::string node_;
   const std::vector<std::string> given_;
-  const std::optional<SuccessorOptions> own_;
-  mutable std::mutex mutex_;
+  const std::optional<Successor> own_;
   std::string current_;
   std::optional<TimePoint> lost_at_;  // it is silent since then, if it is
   std::map<Standing, std::string> addresses_;

@@ -6,7 +6,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -21,7 +20,7 @@ namespace square::controller {
 // So many names of closed groups are remembered, for when they are registered anew.
 inline constexpr std::size_t kMaxClosedNames = 1024;
 
-// Keeps the newest plan and the groups that members here have registered. Thread-safe.
+// Keeps the newest plan and the groups that members here have registered. Of the node's strand.
 class Recollection {
  public:
   explicit Recollection(std::string node) : node_(std::move(node)) {}
@@ -57,7 +56,6 @@ class Recollection {
   };
 
   const std::string node_;
-  mutable std::mutex mutex_;
   std::shared_ptr<const Plan> newest_;
   std::uint32_t next_collective_ = 0;
   std::uint32_t next_session_ = 0;
@@ -67,22 +65,6 @@ class Recollection {
   std::map<std::string, v1::Address> addresses_;
   std::map<std::string, std::uint64_t> closed_;
   std::deque<std::string> closed_names_;  // the keys of closed_, oldest first
-};
-
-// While it is there a member is about to register the group.
-class Registering {
- public:
-  Registering(Recollection& recollection, std::string group)
-      : recollection_(recollection), group_(std::move(group)) {
-    recollection_.begin_registering(group_);
-  }
-  Registering(const Registering&) = delete;
-  Registering& operator=(const Registering&) = delete;
-  ~Registering() { recollection_.end_registering(group_); }
-
- private:
-  Recollection& recollection_;
-  const std::string group_;
 };
 
 }  // namespace square::controller

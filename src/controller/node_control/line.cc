@@ -1,0 +1,333 @@
+#include "controller/node_control/line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/planted.h"
+#include "controller/plan_signature.h"
+#include "controller/protocol.h"
+
+namespace square::controller {
+namespace {
+
+constexpr const char* kComponent = "controller client";
+
+template <typename Function, typename... Arguments>
+void call_if(const Function& function, Arguments&&... arguments) {
+  if (function) function(std::forward<Arguments>(arguments)...);
+}
+
+// Whether the controller itself has said no, rather than that there is none.
+bool is_refusal(StatusCode code) {
+  return code == StatusCode::kUnauthenticated || code == StatusCode::kPermissionDenied ||
+         code == StatusCode::kFailedPrecondition || code == StatusCode::kNotFound ||
+         code == StatusCode::kAlreadyExists || code == StatusCode::kInvalidArgument ||
+         code == StatusCode::kResourceExhausted;
+}
+
+}  // namespace
+
+ControlLine::ControlLine(Surroundings surroundings, NodeControlOptions options, ControllerEvents events)
+    : by_(std::move(surroundings)),
+      options_(std::move(options)),
+      events_(std::move(events)),
+      beats_(options_.node, events_, options_.group_keys, options_.take_used),
+      candidates_(options_.node, options_.controllers, options_.successor) {}
+
+void ControlLine::later(Duration wait, Executor::Task task) {
+  by_.executor.post_at(by_.clock.now() + wait, std::move(task));
+}
+
+void ControlLine::start(std::function<void(Status)> settled) {
+  settled_ = std::move(settled);
+  away_since_ = by_.clock.now();
+  const Duration patience = bounded(options_.connect_timeout);
+  later(patience, [this, patience] {
+    const std::string what = last_failure_.is_ok()
+                                 ? fmt::format("nothing heard within {:.3g} s", to_seconds(patience))
+                                 : last_failure_.message();
+    settle(unavailable(fmt::format(
+        "no controller answers at {}: {}; start one with `square controller`{}", controller(), what,
+        options_.identity ? ", and with an identity" : ", or give an identity if it has one")));
+  });
+  dial();
+}
+
+void ControlLine::settle(const Status& outcome) {
+  if (settled_) std::exchange(settled_, nullptr)(outcome);
+}
+
+void ControlLine::dial() {
+  if (has_left_ || is_refused_ || connection_ != 0) return;
+  if (const auto gone = candidates_.to_be_followed()) return wake(*gone);
+  dial(candidates_.next(by_.clock.now()));
+}
+
+void ControlLine::wake(const std::vector<std::string>& gone) {
+  log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
+      "node {}: the controller is gone, and this node's comes next: it wakes", options_.node);
+  options_.successor->wake(gone, [this](const Status& woken) {
+    if (has_left_) return;
+    const TimePoint now = by_.clock.now();
+    if (woken.is_ok()) return dial(candidates_.dial_own(now));
+    log(LogLevel::kError, kComponent, "{}", woken.to_string());
+    dial(candidates_.next(now));
+  });
+}
+
+void ControlLine::dial(const std::string& address) {
+  dialled_ = address;
+  connection_ = ++last_connection_;
+  by_.wire.dial(connection_, address);
+  introduce();
+  later(std::min(bounded(options_.connect_timeout), candidates_.patience()),
+        [this, connection = connection_] {
+          if (connection_ == connection && !is_welcome_) over(cancelled("it has not said anything in time"));
+        });
+}
+
+void ControlLine::introduce() {
+  v1::NodeEvent event;
+  v1::Hello& hello = *event.mutable_hello();
+  hello.set_protocol_version(kControlProtocolVersion);
+  hello.set_node(options_.node);
+  hello.set_address(options_.address);
+  hello.set_incarnation(options_.incarnation);
+  if (options_.successor) {
+    hello.set_successor(options_.successor->address);
+    hello.set_standing(options_.successor->standing);
+  }
+  beats_.introduce(hello);
+  if (auto past = by_.recollection.past()) *hello.mutable_past() = *std::move(past);
+  parts_.emplace(options_.node);
+  say(event);
+}
+
+void ControlLine::ended(ControlWire::Number connection, const Status& reason) {
+  if (connection != connection_) return;
+  over(reason.is_ok() ? unavailable("the controller ended the connection") : reason);
+}
+
+void ControlLine::over(const Status& reason) {
+  by_.wire.close(std::exchange(connection_, 0));
+  if (has_left_) return end_leaving();
+  const TimePoint now = by_.clock.now();
+  const bool is_lost = std::exchange(is_welcome_, false);
+  activated_ = Epoch(0);
+  last_failure_ = reason;
+  if (is_lost) {
+    ++losses_;
+    away_since_ = now;
+    wait_ = ControllerClient::kMinReconnectWait;
+    candidates_.lost(now);
+    log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
+        "node {}: lost the controller at {}: {}", options_.node, dialled_, reason.message());
+    call_if(events_.on_lost, reason);
+    later(kLongestAbsence, by_.changed);
+  } else {
+    candidates_.failed(dialled_, reason, now);
+    is_refused_ = !was_ever_welcome_ && is_refusal(reason.code());
+  }
+  by_.changed();
+  if (is_refused_) return settle(reason.with_context(fmt::format("controller at {}", controller())));
+  if (candidates_.has_more()) return dial();
+  later(wait_, [this] { dial(); });
+  wait_ = std::min(2 * wait_, ControllerClient::kMaxReconnectWait);
+}
+
+bool ControlLine::is_given_up(TimePoint since) const {
+  return !is_welcome_ && by_.clock.now() >= std::max(since, away_since_) + kLongestAbsence;
+}
+
+Status ControlLine::absence() const {
+  return unavailable(fmt::format("no controller answers at {}: {}", controller(), last_failure_.message()));
+}
+
+void ControlLine::leave(const FinishedOperations& finished, std::function<void()> left) {
+  has_left_ = true;
+  left_ = std::move(left);
+  if (!std::exchange(is_welcome_, false)) return end_leaving();
+  v1::NodeEvent goodbye;
+  *goodbye.mutable_goodbye() = to_message(finished);
+  say(goodbye);
+  later(kGoodbyeWait, [this] { end_leaving(); });
+}
+
+void ControlLine::end_leaving() {
+  if (connection_ != 0) by_.wire.close(std::exchange(connection_, 0));
+  if (left_) std::exchange(left_, nullptr)();
+}
+
+void ControlLine::say(const v1::NodeEvent& event) { by_.wire.send(connection_, event); }
+
+void ControlLine::heard(ControlWire::Number connection, const v1::ControllerEvent& event) {
+  if (connection != connection_ || has_left_) return;
+  if (const Status taken = handle(event); !taken.is_ok()) over(taken);
+}
+
+Status ControlLine::handle(const v1::ControllerEvent& event) {
+  using Event = v1::ControllerEvent::EventCase;
+  switch (event.event_case()) {
+    case Event::kWelcome: welcome(event.welcome()); break;
+    case Event::kAddress:
+      candidates_.learn(event.address().peer(), event.address().standing(), event.address().successor());
+      by_.recollection.note_address(event.address());
+      believe(event.address());
+      call_if(events_.on_address, event.address().peer(), event.address().address(),
+              event.address().incarnation());
+      break;
+    case Event::kRevoked:
+      if (options_.identity) options_.identity->set_revoked(from_message(event.revoked()));
+      call_if(events_.on_revoked);
+      break;
+    case Event::kPlan:
+      if (expects_signed_plans(options_.identity))
+        return unauthenticated("a plan came that no controller has signed");
+      return handle_plan(event.plan());
+    case Event::kSignedPlan: return handle_signed(event.signed_plan());
+    case Event::kActivate:
+      activated_ = Epoch(event.activate().epoch());
+      call_if(events_.on_activate, activated_, event.activate().moves());
+      by_.changed();
+      break;
+    case Event::kGone:
+      candidates_.forget(event.gone().peer());
+      by_.recollection.forget_address(event.gone().peer());
+      call_if(events_.on_gone, event.gone().peer(), event.gone().reason(), from_message(event.gone()));
+      break;
+    case Event::kClosed:
+      closing_.erase({event.closed().group(), event.closed().number()});
+      by_.changed();
+      break;
+    case Event::kUnplanned:
+      call_if(events_.on_unplanned, from_message(event.unplanned()), event.unplanned().reason());
+      break;
+    case Event::kExamine: examine(event.examine()); break;
+    case Event::kLook: call_if(events_.on_look, event.look().peer()); break;
+    case Event::EVENT_NOT_SET: break;  // of a later release
+  }
+  return {};
+}
+
+void ControlLine::believe(const v1::Address& address) {
+  if (!options_.identity || options_.identity->name() || address.fingerprint().empty()) return;
+  const Status believed = options_.identity->believe({address.fingerprint()});
+  if (!believed.is_ok())
+    log(LogLevel::kWarning, "controller", "a node will be refused: {}", believed.message());
+}
+
+Status ControlLine::handle_signed(const v1::SignedPlan& plan) {
+  if (!expects_signed_plans(options_.identity))
+    return failed_precondition("the controller has an authority, and this node has no identity of it");
+  SQUARE_ASSIGN_OR_RETURN(const v1::PlanPart part, open_plan(plan, options_.node, *options_.identity));
+  return handle_plan(part);
+}
+
+Status ControlLine::handle_plan(const v1::PlanPart& part) {
+  if (parts_->lacks_base(part)) {
+    log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
+        "node {}: plan {} was told against plan {}, which is not here: asks for all of it", options_.node,
+        part.epoch(), part.base_epoch());
+    v1::NodeEvent lacking;
+    lacking.mutable_lacking()->set_epoch(part.epoch());
+    say(lacking);
+    return {};
+  }
+  auto plan = parts_->read(part);
+  if (!plan.is_ok()) return plan.status().with_context(fmt::format("plan {}", part.epoch()));
+  // Any later connection has installations of its own.
+  auto installed = [this, connection = connection_](Epoch epoch) {
+    by_.executor.post([this, connection, epoch] {
+      if (connection_ != connection) return;
+      v1::NodeEvent event;
+      event.mutable_installed()->set_epoch(epoch.value());
+      say(event);
+    });
+  };
+  SQUARE_RETURN_IF_ERROR(by_.recollection.note_plan(*plan));
+  events_.on_plan ? events_.on_plan(*plan, std::move(installed)) : installed((*plan)->epoch);
+  return {};
+}
+
+void ControlLine::examine(const v1::Inquiry& inquiry) {
+  if (!events_.on_examine) return;
+  ExamineQuestion question;
+  for (const v1::Address& peer : inquiry.peers()) question.peers.push_back({peer.peer(), peer.address()});
+  question.time = bounded(Duration(static_cast<std::int64_t>(inquiry.time_nanoseconds())));
+  v1::NodeEvent event;
+  event.mutable_examined()->set_inquiry(inquiry.number());
+  event.mutable_examined()->set_received_nanoseconds(wall_nanoseconds());
+  events_.on_examine(std::move(question),
+                     [this, connection = connection_, event](std::string report) mutable {
+                       event.mutable_examined()->set_answered_nanoseconds(wall_nanoseconds());
+                       event.mutable_examined()->set_report_json(std::move(report));
+                       by_.executor.post([this, connection, answer = std::move(event)] {
+                         if (connection_ == connection) say(answer);
+                       });
+                     });
+}
+
+void ControlLine::welcome(const v1::Welcome& message) {
+  if (is_welcome_) return;
+  const auto lease = static_cast<std::int64_t>(
+      std::min<std::uint64_t>(message.lease_nanoseconds(), static_cast<std::uint64_t>(kMaxWait.count())));
+  heartbeat_ =
+      std::clamp(Duration(lease) / kHeartbeatsPerLease, Duration(std::chrono::milliseconds(1)), kLongestBeat);
+  is_welcome_ = was_ever_welcome_ = true;
+  candidates_.welcomed(dialled_);
+  if (!is_planted(Bug::kCloseSaidOnce)) {
+    for (const auto& [group, number] : closing_) say_closed(group, number);
+  }
+  say_broken_links();
+  beat(connection_);
+  settle({});
+  by_.changed();
+}
+
+void ControlLine::beat(ControlWire::Number connection) {
+  if (connection_ != connection || has_left_) return;
+  say(beats_.next(by_.clock.now()));
+  later(heartbeat_, [this, connection] { beat(connection); });
+}
+
+void ControlLine::close_group(const std::string& group, std::uint64_t number) {
+  closing_.emplace(group, number);
+  if (is_welcome_) say_closed(group, number);
+}
+
+void ControlLine::say_closed(const std::string& group, std::uint64_t number) {
+  v1::NodeEvent event;
+  event.mutable_closed()->set_group(group);
+  event.mutable_closed()->set_number(number);
+  say(event);
+}
+
+bool ControlLine::has_told_closed(const std::string& group) const {
+  const auto next = closing_.lower_bound({group, 0});
+  return next == closing_.end() || next->first != group;
+}
+
+void ControlLine::report_broken_links(LinkTroubles troubles) {
+  broken_links_ = std::move(troubles);
+  say_broken_links();
+}
+
+void ControlLine::say_broken_links() {
+  if (!is_welcome_ || !broken_links_) return;
+  v1::NodeEvent event;
+  *event.mutable_broken_links() = to_message(*broken_links_, by_.clock.now());
+  say(event);
+}
+
+void ControlLine::report_sights(const std::vector<BlockSight>& sights) {
+  if (!is_welcome_ || by_.wire.waiting(connection_) >= kMostWaitingSights) return;
+  v1::NodeEvent event;
+  *event.mutable_sights() = to_message(sights);
+  say(event);
+}
+
+}  // namespace square::controller

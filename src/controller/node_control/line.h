@@ -1,0 +1,135 @@
+// A node's line to its controller: one connection after another, until it is ended.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/node_control/candidates.h"
+#include "controller/node_control/heartbeats.h"
+#include "controller/node_control/recollection.h"
+#include "controller/node_control/wire.h"
+#include "controller/part_reader.h"
+#include "square/controller_client.h"
+#include "square/executor.h"
+
+namespace square::controller {
+
+// How long a line that is ended waits for the controller to see the goodbye.
+inline constexpr Duration kGoodbyeWait = std::chrono::milliseconds(200);
+// A controller that is away is waited for so long by who wants something of it.
+inline constexpr Duration kLongestAbsence = std::chrono::seconds(30);
+// With so many events waiting what was seen of blocks is not told.
+inline constexpr std::size_t kMostWaitingSights = 64;
+
+// A node and what its side of control is made with.
+struct NodeControlOptions {
+  std::string node;
+  std::string address;                   // where other nodes reach it
+  std::uint64_t incarnation = 0;         // of its process, drawn
+  std::vector<std::string> controllers;  // as for Candidates
+  Duration connect_timeout = std::chrono::seconds(5);
+  std::shared_ptr<Identity> identity;
+  std::optional<Successor> successor;
+  std::shared_ptr<trust::GroupKeys> group_keys;
+  // As for Heartbeats.
+  std::function<UsedBytes()> take_used;
+};
+
+// Dials, says hello and what the node remembers, beats, and tells the node what the controller says; where
+// the connection breaks it begins again. Of the node's strand, which runs nothing more when the line goes.
+class ControlLine {
+ public:
+  // `changed` is called whenever one of the questions below has another answer. All must live longer.
+  struct Surroundings {
+    ControlWire& wire;
+    const Clock& clock;
+    Executor& executor;
+    Recollection& recollection;
+    std::function<void()> changed;
+  };
+  ControlLine(Surroundings surroundings, NodeControlOptions options, ControllerEvents events);
+
+  // Begins to dial. `settled` is called once: with OK at the first welcome, or with the errors of
+  // ControllerClient::connect().
+  void start(std::function<void(Status)> settled);
+  void heard(ControlWire::Number connection, const v1::ControllerEvent& event);
+  void ended(ControlWire::Number connection, const Status& reason);
+  // Says goodbye, and what the node has finished; `left` is called when the controller has seen it, or after
+  // kGoodbyeWait.
+  void leave(const FinishedOperations& finished, std::function<void()> left);
+
+  // As ControllerClient has them.
+  void close_group(const std::string& group, std::uint64_t number);
+  void report_broken_links(LinkTroubles troubles);
+  void report_sights(const std::vector<BlockSight>& sights);
+
+  // The controller that welcomed this node last.
+  [[nodiscard]] const std::string& controller() const { return candidates_.current(); }
+  [[nodiscard]] bool is_welcome() const { return is_welcome_; }
+  // Has been without a controller for kLongestAbsence, of which somebody has waited for one `since`.
+  [[nodiscard]] bool is_given_up(TimePoint since) const;
+  // Why there is none.
+  [[nodiscard]] Status absence() const;
+  // Of the connection that is there. Precondition: is_welcome().
+  [[nodiscard]] ControlWire::Number connection() const { return connection_; }
+  // Connections lost so far.
+  [[nodiscard]] std::uint64_t losses() const { return losses_; }
+  // The plan that was activated last over this connection.
+  [[nodiscard]] Epoch activated() const { return activated_; }
+  // The controller has heard of all groups of that name that were closed.
+  [[nodiscard]] bool has_told_closed(const std::string& group) const;
+
+ private:
+  void dial();
+  void dial(const std::string& address);
+  void wake(const std::vector<std::string>& gone);
+  void introduce();
+  void over(const Status& reason);
+  void settle(const Status& outcome);
+  void end_leaving();
+  Status handle(const v1::ControllerEvent& event);
+  void believe(const v1::Address& address);
+  Status handle_signed(const v1::SignedPlan& plan);
+  Status handle_plan(const v1::PlanPart& part);
+  void examine(const v1::Inquiry& inquiry);
+  void welcome(const v1::Welcome& message);
+  void beat(ControlWire::Number connection);
+  void say(const v1::NodeEvent& event);
+  void say_closed(const std::string& group, std::uint64_t number);
+  void say_broken_links();
+  void later(Duration wait, Executor::Task task);
+
+  const Surroundings by_;
+  const NodeControlOptions options_;
+  const ControllerEvents events_;
+  Heartbeats beats_;
+  Candidates candidates_;
+  std::optional<PartReader> parts_;  // of the connection
+
+  std::function<void(Status)> settled_;
+  std::function<void()> left_;
+  bool has_left_ = false;
+  bool is_refused_ = false;  // by a controller that will not think again
+  bool was_ever_welcome_ = false;
+
+  ControlWire::Number last_connection_ = 0;
+  ControlWire::Number connection_ = 0;  // 0: none
+  std::string dialled_;
+  bool is_welcome_ = false;
+  TimePoint away_since_;
+  Status last_failure_;
+  Duration wait_ = ControllerClient::kMinReconnectWait;
+  Duration heartbeat_{0};
+  Epoch activated_{0};
+  std::uint64_t losses_ = 0;
+  std::set<std::pair<std::string, std::uint64_t>> closing_;  // groups; the controller has not heard
+  std::optional<LinkTroubles> broken_links_;                 // as reported last
+};
+
+}  // namespace square::controller

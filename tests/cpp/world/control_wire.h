@@ -1,0 +1,83 @@
+// The wire of a node's side of control, over the simulation's network instead of gRPC: connections that take
+// a handshake, are looked after by pings, and end as the network says.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "controller/node_control/wire.h"
+#include "world/controller_process.h"
+
+namespace square::test {
+
+class SimulatedControlWire final : public controller::ControlWire {
+ public:
+  struct Events {
+    std::function<void(Number, const v1::ControllerEvent&)> heard;
+    std::function<void(Number, const Status&)> ended;
+  };
+  // What it refers to must live longer; `executor` is the node's.
+  SimulatedControlWire(ControlNetwork& network, ControllerProcess& controller, const Clock& clock,
+                       Executor& executor, std::string node)
+      : network_(network),
+        controller_(controller),
+        clock_(clock),
+        executor_(executor),
+        node_(std::move(node)) {}
+
+  // Before anything is dialled.
+  void tell(Events events) { events_ = std::move(events); }
+
+  void dial(Number connection, const std::string& address) override;
+  void send(Number connection, const v1::NodeEvent& event) override;
+  [[nodiscard]] std::size_t waiting(Number connection) const override;
+  void close(Number connection) override;
+  void ask(Number connection, Number call, const v1::RegisterGroupRequest& question, TimePoint end,
+           Answered<v1::RegisterGroupResponse> answered) override;
+  void ask(Number connection, Number call, const v1::RegroupRequest& question, TimePoint end,
+           Answered<v1::RegroupResponse> answered) override;
+  void ask(Number connection, Number call, const v1::ListKeySharesRequest& question, TimePoint end,
+           Answered<v1::ListKeySharesResponse> answered) override;
+  void cancel(Number call) override { calls_.erase(call); }
+
+  // The connection that is there breaks, and the node sees it.
+  void break_connections();
+  // Its process ends, and its host says so.
+  void reset();
+
+ private:
+  struct Connection {
+    std::uint64_t channel = 0;  // of the network
+    bool is_up = false;
+    std::vector<v1::NodeEvent> waiting{};  // for it to be up
+    std::uint64_t pings = 0;
+    std::uint64_t pongs = 0;
+  };
+
+  [[nodiscard]] Connection* find(Number connection);
+  void up(Number connection);
+  void carry(const Connection& connection, const v1::NodeEvent& event);
+  void ping(Number connection);
+  void end(Number connection, const Status& reason);
+  void tell_of_end(std::uint64_t channel);
+  void later(Duration wait, Executor::Task task);
+  template <typename Request, typename Response>
+  void ask_controller(Number connection, Number call, const Request& question, Answered<Response> answered);
+
+  ControlNetwork& network_;
+  ControllerProcess& controller_;
+  const Clock& clock_;
+  Executor& executor_;
+  const std::string node_;
+  Events events_;
+  // Another process may have the name when something arrives.
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::map<Number, Connection> connections_;
+  std::set<Number> calls_;
+};
+
+}  // namespace square::test
