@@ -20,6 +20,7 @@ enum class Bug {
   kGoneUntold,
   kLaggardHoldsUpAll,
   kLackedPlanStays,
+  kChangedWithoutMember,
   kIncarnationUntold,
   // Nodes.
   kLossesNotFound,
@@ -57,6 +58,7 @@ inline constexpr std::array kBugs = {
     std::pair<Bug, std::string_view>{Bug::kGoneUntold, "gone-untold"},
     std::pair<Bug, std::string_view>{Bug::kLaggardHoldsUpAll, "laggard-holds-up-all"},
     std::pair<Bug, std::string_view>{Bug::kLackedPlanStays, "lacked-plan-stays"},
+    std::pair<Bug, std::string_view>{Bug::kChangedWithoutMember, "changed-without-member"},
     std::pair<Bug, std::string_view>{Bug::kIncarnationUntold, "incarnation-untold"},
     std::pair<Bug, std::string_view>{Bug::kLossesNotFound, "losses-not-found"},
     std::pair<Bug, std::string_view>{Bug::kCreditOfLastConnection, "credit-of-last-connection"},

@@ -231,13 +231,13 @@ void Coordinator::broken_links(const std::string& node, const NodeLine* line, co
   surroundings_.wake();  // somebody may have to say something by then
 }
 
-void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch epoch) {
+void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch epoch, bool is_moving) {
   const std::lock_guard lock(mutex_);
   Member* const member = members_.hear(node, line, time());
-  if (member == nullptr || !publication_.confirm(*member, epoch, time())) return;
-  // An older plan than the active one it may have had before.
-  const bool is_current = publication_.active() && epoch >= publication_.active()->plan->epoch;
-  if (is_current && absences_.note_installed(node)) agenda_.note(Urgency::kCanWait);
+  if (member == nullptr || !publication_.confirm(*member, epoch, time(), is_moving)) return;
+  has_news_ = publication_.can_release() || has_news_;
+  if ((publication_.is_current(epoch) && absences_.note_installed(node)) || has_news_)
+    agenda_.note(Urgency::kCanWait);
   surroundings_.wake();
 }
 
@@ -389,20 +389,19 @@ void Coordinator::expire(Deferred& deferred) {
 
 void Coordinator::settle(Deferred& deferred) {
   const Settlement settlement = publication_.settle(time(), deferred);
-  for (const std::string& late : settlement.late)
-    if (absences_.note_away(late)) agenda_.note();
+  for (const std::string& away : settlement.away)
+    if (absences_.note_away(away)) agenda_.note();
   requests_.note(settlement);
   if (settlement.activated) surroundings_.wake();
-  const auto awaited = [this](Epoch epoch) { return publication_.awaited(epoch); };
-  if (!absorb(requests_.answer_planned(awaited, deferred), state_.registry, members_.presence())) return;
+  const auto told = requests_.answer_planned([this](Epoch of) { return publication_.awaited(of); }, deferred);
+  if (!absorb(told, state_.registry, members_.presence()) && !settlement.plan_again) return;
   has_news_ = true;
   agenda_.note();
 }
 
 void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) {
   agenda_.clear();
-  bool replan = std::exchange(has_news_, false);
-  replan |= std::exchange(retry_, std::nullopt).has_value();
+  bool replan = std::exchange(has_news_, false) | std::exchange(retry_, std::nullopt).has_value();
   // Groups without collectives need no plan, but only with one do nodes keep what the next controller asks
   // for.
   replan = (!has_plan() && !state_.registry.is_empty()) || replan;
@@ -418,6 +417,7 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   });
   const bool other_use = absorb_uses(demand_, state_, demands, now);
   retrials_.note_change(state_.registry, now);
+  planner_.keep(publication_.kept());
   // The batch and `state_` change on this thread only.
   lock.unlock();
   std::optional<Admission> admission;

@@ -74,7 +74,7 @@ class Coordinator {
   // Of a line that has joined; ignored when another line has taken its place.
   void heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat);
   void broken_links(const std::string& node, const NodeLine* line, const v1::BrokenLinks& report);
-  void installed(const std::string& node, const NodeLine* line, Epoch epoch);
+  void installed(const std::string& node, const NodeLine* line, Epoch epoch, bool is_moving = false);
   // It has not got the plan that its part of this one was told against.
   void lacking(const std::string& node, const NodeLine* line, Epoch epoch);
   void closed(const std::string& node, const NodeLine* line, const v1::Closed& part);
@@ -130,7 +130,7 @@ class Coordinator {
   mutable std::mutex mutex_;
   Agenda agenda_;
   bool stopping_ = false;
-  bool has_news_ = false;  // groups came from an earlier controller's nodes, or ended
+  bool has_news_ = false;  // groups came from an earlier controller's nodes, ended, or may change again
 
   // Written by step(), which alone may read it without the mutex.
   PlanningState state_;

@@ -68,7 +68,10 @@ Result<PublishedPlanPtr> EpochPlanner::ready_to_publish(Plan plan) {
   plan.epoch = Epoch(last_.value() + 1);
   plan.origin = origin_;
   auto made = std::make_shared<const Plan>(std::move(plan));
-  auto parts = std::make_shared<const PlanParts>(made, last_parts_.get(), passed_);
+  KeptWays kept = kept_.parts && can_keep(kept_.parts->whole(), *made) ? kept_ : KeptWays{};
+  std::erase_if(kept.collectives,
+                [&](CollectiveId id) { return kept.parts->since(id).value_or(passed_) <= passed_; });
+  auto parts = std::make_shared<const PlanParts>(made, last_parts_.get(), passed_, kept);
   if (parts->size_bytes() > kMaxPlanBytes) {
     return resource_exhausted(
         fmt::format("the plan takes {} bytes, more than {}", parts->size_bytes(), kMaxPlanBytes));

@@ -48,6 +48,8 @@ class EpochPlanner {
     last_ = std::max(last_, epoch);
     passed_ = std::max(passed_, epoch);
   }
+  // Plans made from now on leave these collectives as they are.
+  void keep(KeptWays kept) { kept_ = std::move(kept); }
   [[nodiscard]] Epoch last() const { return last_; }
   [[nodiscard]] SessionNumbers& numbers() { return numbers_; }
 
@@ -63,7 +65,8 @@ class EpochPlanner {
   Epoch last_{0};  // published, or passed
   Epoch passed_{0};
   std::shared_ptr<const PlanParts> last_parts_;  // published
-  bool is_whole_ = false;                        // what was published last leads through nodes that are away
+  KeptWays kept_;
+  bool is_whole_ = false;  // what was published last leads through nodes that are away
   bool plan_again_ = false;
 };
 

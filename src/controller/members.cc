@@ -148,7 +148,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   silent_.erase(name);
   if (is_new) member.joined = ++events_;
   if (members_.size() == 1) looked_at_ = now;
-  member.floor = member.sent = member.installed = member.activated = Epoch(0);
+  member.floor = member.sent = member.received = member.installed = member.activated = Epoch(0);
   member.lease_end = now + lease_;
   member.heard_at = now;
   member.is_silent = member.is_lagging = false;
@@ -331,18 +331,19 @@ std::vector<NodeInformation> Members::list(const Topology& topology,
   return nodes;
 }
 
-// Several are connected, and none has been heard for half a lease, in which each says something several
+// Several are there, and none has been heard for half a lease, in which each says something several
 // times: it is this process that nothing reaches. For a while. Their leases end one after the other: the
-// first of them is no sign that its node alone is silent.
+// first of them is no sign that its node alone is silent. Nor is a line that broke: where nothing reaches
+// them from here, nodes end theirs.
 bool Members::is_cut_off(TimePoint now) {
-  std::size_t connected = 0;
+  std::size_t known = 0;
   std::size_t silent = 0;
   for (const auto& [name, member] : members_) {
-    if (member.line == nullptr) continue;
-    ++connected;
+    if (member.incarnation == 0) continue;
+    ++known;
     if (now > member.lease_end - lease_ / 2) ++silent;
   }
-  if (connected < 2 || (silent < connected && !cut_off_since_)) {
+  if (known < 2 || (silent < known && !cut_off_since_)) {
     cut_off_since_.reset();
     return false;
   }

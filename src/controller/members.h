@@ -42,7 +42,10 @@ struct Member {
   Epoch floor{0};
   // How far it is with plans; see Publication.
   Epoch sent{0};
+  Epoch received{0};  // it has said so, and installs it when its operations have left an older one
   Epoch installed{0};
+  TimePoint sent_at;
+  bool is_reached = false;  // it had received the plan before the one that was sent last
   Epoch activated{0};
   Epoch last_activated{0};  // also over an earlier line
   TimePoint install_end;
@@ -53,7 +56,7 @@ struct Member {
 // expire() looks so often in a lease; a look that is late by more of them found this process stopped.
 inline constexpr int kLooksPerLease = 8;
 inline constexpr int kLateLooks = 2;
-// When all that are connected are silent, it is taken for so many leases that this process is cut off.
+// When all that are there are silent, it is taken for so many leases that this process is cut off.
 inline constexpr int kLongestCutOff = 6;
 
 // Who comes is told of so many that have left, the latest: it may have been away when they did.

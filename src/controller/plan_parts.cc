@@ -107,10 +107,11 @@ void PlanParts::Records<Key>::add(Key key, const google::protobuf::MessageLite& 
   bytes.push_back(record.SerializeAsString());
 }
 
-PlanParts::PlanParts(const std::shared_ptr<const Plan>& plan, const PlanParts* base, Epoch after)
-    : oldest_(plan->epoch) {
-  // As nodes make them of the whole plan, whose links only this side has.
-  const std::shared_ptr<const Plan> whole = with_lifelines(plan);
+// Nodes make lifelines of a whole plan, and only this side has all links.
+PlanParts::PlanParts(const std::shared_ptr<const Plan>& plan, const PlanParts* base, Epoch after,
+                     const KeptWays& kept)
+    : whole_(with_lifelines(with_kept(plan, kept))), oldest_(plan->epoch) {
+  const Plan* const whole = whole_.get();
   head_.set_epoch(whole->epoch.value());
   head_.set_store(whole->origin.store);
   head_.set_term(whole->origin.term);
@@ -132,6 +133,10 @@ PlanParts::PlanParts(const std::shared_ptr<const Plan>& plan, const PlanParts* b
   const bool has_base = base != nullptr && base->head_.store() == head_.store() &&
                         base->head_.term() == head_.term() && has_same_nodes(*base);
   add_collectives(*whole, has_base ? base : nullptr, after);
+  if (kept.parts) {
+    kept_ = kept.collectives;
+    keep(*kept.parts);
+  }
   share_out(*whole);
   for (Share& share : shares_) {
     std::ranges::sort(share.tenants);
@@ -205,6 +210,31 @@ Epoch PlanParts::since(const PlanCollective& collective, v1::PartCollective reco
   const bool is_same = before > after && base->collectives_.bytes[position] == record.SerializeAsString() &&
                        has_same_weight(collective.tenant, *base) && has_same_sessions(collective.id, *base);
   return is_same ? before : now;
+}
+
+// Byte for byte: what nodes work out of a record, like the size of blocks, must be the same at all of them.
+void PlanParts::keep(const PlanParts& before) {
+  std::erase_if(kept_, [&](CollectiveId id) { return !since(id) || !before.since(id); });
+  for (const CollectiveId id : kept_) {
+    const auto copy = [](auto& to, const auto& from, const auto& key) {
+      const auto here = std::ranges::lower_bound(to.keys, key) - to.keys.begin();
+      const auto there = std::ranges::lower_bound(from.keys, key) - from.keys.begin();
+      to.bytes[static_cast<std::size_t>(here)] = from.bytes[static_cast<std::size_t>(there)];
+      return static_cast<std::size_t>(here);
+    };
+    since_[copy(collectives_, before.collectives_, id)] = *before.since(id);
+    oldest_ = std::min(oldest_, *before.since(id));
+    const auto sessions = before.sessions_of_.find(id);
+    if (sessions == before.sessions_of_.end()) continue;
+    for (const std::uint32_t position : sessions->second)
+      copy(sessions_, before.sessions_, before.sessions_.keys[position]);
+  }
+}
+
+std::optional<Epoch> PlanParts::since(CollectiveId collective) const {
+  const auto found = std::ranges::lower_bound(collectives_.keys, collective);
+  if (found == collectives_.keys.end() || *found != collective) return std::nullopt;
+  return since_[static_cast<std::size_t>(found - collectives_.keys.begin())];
 }
 
 // Those of the base have the same numbers here.

@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "controller/kept_ways.h"
 #include "square/plan.h"
 #include "square/v1/controller.pb.h"
 
@@ -24,9 +27,16 @@ class PlanParts {
 
   // `base`: those of the plan published before, if there is one. A collective that is as it was there, with
   // its sessions and its tenant's weight, is so since that plan says, if that is after the plan `after`;
-  // others are since this one.
+  // others are since this one. `kept` collectives are told as the earlier plan told them, and since then.
+  // Precondition: can_keep().
   explicit PlanParts(const std::shared_ptr<const Plan>& plan, const PlanParts* base = nullptr,
-                     Epoch after = Epoch(0));
+                     Epoch after = Epoch(0), const KeptWays& kept = {});
+
+  // What all nodes together are told: the plan with lifelines, and with the kept collectives as they were.
+  [[nodiscard]] const Plan& whole() const { return *whole_; }
+  [[nodiscard]] const std::set<CollectiveId>& kept() const { return kept_; }
+  // Nothing for a collective that the plan does not have.
+  [[nodiscard]] std::optional<Epoch> since(CollectiveId collective) const;
 
   // Of the collective that is as it is for longest; the plan's own where there is none.
   [[nodiscard]] Epoch oldest() const { return oldest_; }
@@ -69,6 +79,11 @@ class PlanParts {
   [[nodiscard]] bool has_same_weight(const std::string& tenant, const PlanParts& base) const;
   [[nodiscard]] const Share& share_of(const std::string& node) const;
 
+  // Tells the kept collectives as `before` does.
+  void keep(const PlanParts& before);
+
+  std::shared_ptr<const Plan> whole_;
+  std::set<CollectiveId> kept_;
   // The fields of the message that are the same for all nodes, and no records.
   v1::PlanPart head_;
   std::vector<std::string> nodes_;

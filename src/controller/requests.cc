@@ -11,10 +11,19 @@
 namespace square::controller {
 namespace {
 
-Status refusal(const char* what, const std::vector<std::string>& nodes, Duration waited) {
+Status refusal(const char* what, const std::vector<std::string>& nodes,
+               const std::map<std::string, Duration>& unheard, Duration waited) {
+  std::vector<std::string> texts;
+  for (const std::string& node : nodes) {
+    const auto silence = unheard.find(node);
+    texts.push_back(silence == unheard.end()
+                        ? node
+                        : fmt::format("{} (nothing has come over its line to the controller for {:.3g} s)",
+                                      node, to_seconds(silence->second)));
+  }
   return deadline_exceeded(fmt::format("{} did not install the plan within {:.3g} s and {} disconnected: {}",
                                        what, to_seconds(waited), nodes.size() == 1 ? "was" : "were",
-                                       fmt::join(nodes, ", ")));
+                                       fmt::join(texts, ", ")));
 }
 
 }  // namespace
@@ -100,6 +109,8 @@ void Requests::note(const Settlement& settlement) {
   for (Planned& planned : planned_) {
     for (const std::string& name : of_interest(*planned.request, settlement.late)) {
       if (std::ranges::find(planned.late, name) == planned.late.end()) planned.late.push_back(name);
+      const auto silence = settlement.unheard.find(name);
+      if (silence != settlement.unheard.end()) planned.unheard.insert_or_assign(name, silence->second);
     }
     if (!planned.active) planned.active = settlement.activated;
   }
@@ -122,7 +133,8 @@ Requests::TheTold Requests::answer_planned(const std::function<std::vector<std::
       answer(planned.request, std::move(planned.made), deferred);
     } else {
       const bool is_group = std::holds_alternative<GroupSpec>(request.demand);
-      answer(planned.request, refusal(is_group ? "members of the group" : "nodes", planned.late, patience_),
+      answer(planned.request,
+             refusal(is_group ? "members of the group" : "nodes", planned.late, planned.unheard, patience_),
              deferred);
     }
     return true;

@@ -84,6 +84,7 @@ class Requests {
     Answer made;                       // but for the epoch
     std::optional<Epoch> active = {};  // the plan that was active first
     std::vector<std::string> late = {};
+    std::map<std::string, Duration> unheard = {};  // see Settlement
   };
 
   [[nodiscard]] bool is_waiting(const std::string& group, const std::string& node) const;

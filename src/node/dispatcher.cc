@@ -280,7 +280,11 @@ void DataPlane::Dispatcher::on_link_back(LinkEnd end, const std::string& peer) {
 
 std::string DataPlane::Dispatcher::lost_links(CollectiveId collective) const {
   const CollectivePointer plan = plans_.active(collective);
-  return plan ? neighbours_.lost().describe(*plan, node_.clock.now()) : std::string();
+  std::string text = plan ? neighbours_.lost().describe(*plan, node_.clock.now()) : std::string();
+  if (neighbours_.broken().lacks_controller())
+    text += fmt::format("; node \"{}\" has no line to its controller, and may lack plans that others have",
+                        node_.options.name);
+  return text;
 }
 
 void DataPlane::Dispatcher::stop(std::function<void()> stopped) {

@@ -155,7 +155,8 @@ Status AttachCall::receive() {
     case Event::kHeartbeat: host_->coordinator.heartbeat(node_, this, incoming_.heartbeat()); break;
     case Event::kBrokenLinks: host_->coordinator.broken_links(node_, this, incoming_.broken_links()); break;
     case Event::kInstalled:
-      host_->coordinator.installed(node_, this, Epoch(incoming_.installed().epoch()));
+      host_->coordinator.installed(node_, this, Epoch(incoming_.installed().epoch()),
+                                   incoming_.installed().moving());
       break;
     case Event::kLacking: host_->coordinator.lacking(node_, this, Epoch(incoming_.lacking().epoch())); break;
     case Event::kClosed: host_->coordinator.closed(node_, this, incoming_.closed()); break;

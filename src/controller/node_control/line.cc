@@ -242,15 +242,21 @@ Status ControlLine::handle_plan(const v1::PlanPart& part) {
   // Any later connection has installations of its own.
   auto installed = [this, connection = connection_](Epoch epoch) {
     by_.executor.post([this, connection, epoch] {
-      if (connection_ != connection) return;
-      v1::NodeEvent event;
-      event.mutable_installed()->set_epoch(epoch.value());
-      say(event);
+      if (connection_ == connection) say_installed(epoch, false);
     });
   };
   SQUARE_RETURN_IF_ERROR(by_.recollection.note_plan(*plan));
+  received_ = (*plan)->epoch;
+  say_installed(received_, true);
   events_.on_plan ? events_.on_plan(*plan, std::move(installed)) : installed((*plan)->epoch);
   return {};
+}
+
+void ControlLine::say_installed(Epoch epoch, bool is_moving) {
+  v1::NodeEvent event;
+  event.mutable_installed()->set_epoch(epoch.value());
+  event.mutable_installed()->set_moving(is_moving);
+  say(event);
 }
 
 void ControlLine::examine(const v1::Inquiry& inquiry) {

@@ -82,6 +82,8 @@ class ControlLine {
   [[nodiscard]] std::uint64_t losses() const { return losses_; }
   // The plan that was activated last over this connection.
   [[nodiscard]] Epoch activated() const { return activated_; }
+  // No plan has come that is not active here.
+  [[nodiscard]] bool has_active_plan() const { return is_welcome_ && activated_ == received_; }
   // The controller has heard of all groups of that name that were closed.
   [[nodiscard]] bool has_told_closed(const std::string& group) const;
 
@@ -101,6 +103,7 @@ class ControlLine {
   void welcome(const v1::Welcome& message);
   void beat(ControlWire::Number connection);
   void say(const v1::NodeEvent& event);
+  void say_installed(Epoch epoch, bool is_moving);
   void say_closed(const std::string& group, std::uint64_t number);
   void say_broken_links();
   void later(Duration wait, Executor::Task task);
@@ -126,6 +129,7 @@ class ControlLine {
   Status last_failure_;
   Duration wait_ = ControllerClient::kMinReconnectWait;
   Duration heartbeat_{0};
+  Epoch received_{0};
   Epoch activated_{0};
   std::uint64_t losses_ = 0;
   std::set<std::pair<std::string, std::uint64_t>> closing_;  // groups; the controller has not heard

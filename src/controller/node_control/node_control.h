@@ -39,6 +39,7 @@ class NodeControl {
   void leave(const FinishedOperations& finished, std::function<void()> left);
 
   [[nodiscard]] bool is_welcome() const { return line_.is_welcome(); }
+  [[nodiscard]] bool has_active_plan() const { return line_.has_active_plan(); }
   [[nodiscard]] const std::string& controller() const { return line_.controller(); }
 
  private:

@@ -50,6 +50,8 @@ class BrokenLinks {
   // Called at once if there is anything to report.
   void set_report(Report report, HasController has_controller);
   [[nodiscard]] bool has_controller() const { return has_controller_ && has_controller_(); }
+  // It has one, and no line to it now.
+  [[nodiscard]] bool lacks_controller() const { return has_controller_ && !has_controller_(); }
   // The link to it is down, or the peer silent. It is reported if it is still so after `grace`.
   void note_bad(const std::string& peer, Duration grace);
   // Its host has refused connections since then: a bad link is reported now. Returns whether that is news.

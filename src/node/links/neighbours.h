@@ -73,6 +73,7 @@ class Neighbours {
   [[nodiscard]] const LostLinks& lost() const { return lost_; }
   // Those that are to be avoided.
   [[nodiscard]] BrokenLinks& broken() { return broken_; }
+  [[nodiscard]] const BrokenLinks& broken() const { return broken_; }
 
   // Links and streams that the collective needs; those of one that goes.
   void open(const std::shared_ptr<const InstalledCollective>& collective);

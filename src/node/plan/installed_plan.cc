@@ -18,22 +18,36 @@ NodeNames names_of(const Plan& plan, const NodeNames& before) {
 }  // namespace
 
 InstalledPlan::InstalledPlan(std::shared_ptr<const Plan> plan, const std::string& self,
-                             std::size_t window_bytes, const InstalledPlan* base)
+                             std::size_t window_bytes, const InstalledPlan* base,
+                             const std::vector<const InstalledPlan*>& others)
     : plan_(plan->part ? std::move(plan) : with_lifelines(plan)), self_(plan_->find_node(self)) {
   names_ = names_of(*plan_, base == nullptr ? nullptr : base->names_);
-  if (base != nullptr && base->plan_->origin == plan_->origin && base->self_ == self_) share(*base);
+  share(base, others);
   add_collectives();
   if (!self_) return;
   note_links();
   fit(window_bytes, base);
 }
 
-// What has not changed since a plan that is not newer than the base is in it as it is.
-void InstalledPlan::share(const InstalledPlan& base) {
+// What has not changed since a plan that is not newer than the other is in it as it is.
+void InstalledPlan::share(const InstalledPlan* base, const std::vector<const InstalledPlan*>& others) {
+  const auto part_in = [this](const InstalledPlan* other, const PlanCollective& planned) -> const Part* {
+    if (other == nullptr || other->plan_->origin != plan_->origin || other->self_ != self_) return nullptr;
+    const Part* const part = planned.since ? other->part_of(planned.id) : nullptr;
+    return part != nullptr && part->collective->epoch() == *planned.since ? part : nullptr;
+  };
   parts_.reserve(plan_->collectives.size());
   for (const PlanCollective& planned : plan_->collectives) {
-    const Part* const before = planned.since ? base.part_of(planned.id) : nullptr;
-    if (before != nullptr && before->collective->epoch() == *planned.since) parts_.push_back(*before);
+    if (const Part* const before = part_in(base, planned)) {
+      parts_.push_back(*before);
+      continue;
+    }
+    for (const InstalledPlan* const other : others) {
+      const Part* const before = part_in(other, planned);
+      if (before == nullptr) continue;
+      parts_.push_back({before->collective, nullptr});  // its links may be others
+      break;
+    }
   }
   std::ranges::sort(parts_, {}, [](const Part& part) { return part.collective->id(); });
 }

@@ -22,9 +22,9 @@ class InstalledPlan {
 
   // `window_bytes` is what all hops into this node may reserve together; two blocks a
   // stream are reserved even where that is more. What is as it is in `base`, the plan installed before, is
-  // shared with it, and has this plan's windows from now on.
+  // shared with it, and has this plan's windows from now on. So is what is as it is in one of `others`.
   InstalledPlan(std::shared_ptr<const Plan> plan, const std::string& self, std::size_t window_bytes,
-                const InstalledPlan* base = nullptr);
+                const InstalledPlan* base = nullptr, const std::vector<const InstalledPlan*>& others = {});
   InstalledPlan(const InstalledPlan&) = delete;
   InstalledPlan& operator=(const InstalledPlan&) = delete;
 
@@ -57,7 +57,7 @@ class InstalledPlan {
     std::shared_ptr<const std::vector<WindowNeed>> needs;
   };
 
-  void share(const InstalledPlan& base);
+  void share(const InstalledPlan* base, const std::vector<const InstalledPlan*>& others);
   void add_collectives();
   void note_links();
   void fit(std::size_t window_bytes, const InstalledPlan* base);

@@ -15,6 +15,7 @@ void LivePlans::install(const std::shared_ptr<const Plan>& plan, Installed insta
   const PlanPointer local = make(plan);
   plans_.emplace(epoch, local);
   open(local, base.get());
+  retire_surplus();
   log(LogLevel::kInfo, {.component = "node", .node = node_.options.name, .epoch = epoch},
       "{}: installed plan {} ({}), {} streams", node_.options.name, epoch.value(), plan->policy,
       local->streams().size());
@@ -31,14 +32,20 @@ void LivePlans::install_again(Epoch epoch, Installed installed) {
 }
 
 LivePlans::PlanPointer LivePlans::make(const std::shared_ptr<const Plan>& plan) {
-  // Half of the window holds blocks in transit, and two plans may be live.
-  return std::make_shared<InstalledPlan>(plan, node_.options.name, node_.options.window_bytes / 4,
-                                         plans_.empty() ? nullptr : plans_.rbegin()->second.get());
+  std::vector<const InstalledPlan*> others;
+  for (auto other = plans_.rbegin(); other != plans_.rend(); ++other) others.push_back(other->second.get());
+  // Half of the window holds blocks in transit. The active plan and those after it share that; two at least.
+  const auto newest = static_cast<std::size_t>(
+      std::distance(active_ ? plans_.lower_bound(*active_) : plans_.begin(), plans_.end()));
+  return std::make_shared<InstalledPlan>(
+      plan, node_.options.name, node_.options.window_bytes / 2 / std::max<std::size_t>(2, newest + 1),
+      others.empty() ? nullptr : others.front(), others);
 }
 
 void LivePlans::open(const PlanPointer& plan, const InstalledPlan* base) {
   node_.traffic.add_links(plan->plan());
   plan->each_not_in(base, [&](const CollectivePointer& collective) {
+    if (is_in_another(plan.get(), collective)) return;
     for (const PlanSession& session : collective->sessions())
       sessions_.emplace(SessionKey{session.id, collective->epoch(), collective->origin()}, collective);
     node_.traffic.add(*collective);
@@ -47,11 +54,17 @@ void LivePlans::open(const PlanPointer& plan, const InstalledPlan* base) {
   host_.open_plan(plan);
 }
 
-// What the oldest plan shares with a later one it shares with the next.
+bool LivePlans::is_in_another(const InstalledPlan* plan, const CollectivePointer& collective) const {
+  return std::ranges::any_of(plans_, [&](const auto& entry) {
+    return entry.second.get() != plan && entry.second->find(collective->id()) == collective;
+  });
+}
+
 void LivePlans::close(const PlanPointer& plan) {
   const InstalledPlan* const next = plans_.empty() ? nullptr : plans_.begin()->second.get();
   node_.traffic.remove_links(plan->plan());
   plan->each_not_in(next, [&](const CollectivePointer& collective) {
+    if (is_in_another(nullptr, collective)) return;
     for (const PlanSession& session : collective->sessions())
       sessions_.erase({session.id, collective->epoch(), collective->origin()});
     node_.traffic.remove(*collective);
@@ -86,6 +99,7 @@ void LivePlans::confirm() {
 void LivePlans::activate(Epoch epoch, bool moves) {
   if (!plans_.contains(epoch) || (active_ && epoch <= *active_)) return;
   const std::optional<Epoch> previous = std::exchange(active_, epoch);
+  previous_ = previous;
   if (previous) retire_before(*previous);
   node_.traffic.follow(active()->shared_plan());
   host_.follow(active());
@@ -100,6 +114,20 @@ void LivePlans::retire_before(Epoch epoch) {
   while (!plans_.empty() && plans_.begin()->first < epoch) {
     const PlanPointer plan = plans_.begin()->second;
     plans_.erase(plans_.begin());
+    close(plan);
+  }
+}
+
+// The controller may make plans while nothing tells it that this node has them.
+void LivePlans::retire_surplus() {
+  for (auto oldest = plans_.begin(); plans_.size() > kMaxLivePlans;) {
+    const Epoch epoch = oldest->first;
+    if (epoch == active_ || epoch == previous_) {
+      ++oldest;
+      continue;
+    }
+    const PlanPointer plan = oldest->second;
+    oldest = plans_.erase(oldest);
     close(plan);
   }
 }
@@ -136,7 +164,7 @@ std::vector<LivePlans::CollectivePointer> LivePlans::ways_of(CollectiveId collec
   std::vector<CollectivePointer> ways;
   for (const auto& [epoch, plan] : plans_) {
     CollectivePointer way = plan->find(collective);
-    if (way && (ways.empty() || ways.back() != way)) ways.push_back(std::move(way));
+    if (way && std::ranges::find(ways, way) == ways.end()) ways.push_back(std::move(way));
   }
   return ways;
 }

@@ -23,6 +23,10 @@ inline constexpr Duration kMoveWait = std::chrono::seconds(1);
 // begins again may be what is broken. It moves when it hears.
 inline constexpr Duration kLongestMove = std::chrono::seconds(2);
 
+// A node has at most this many plans at a time: the active one, the one before it, and two that became active
+// nowhere, or not here, or not yet.
+inline constexpr std::size_t kMaxLivePlans = 4;
+
 // Used on the node's strand.
 class LivePlans {
  public:
@@ -94,6 +98,9 @@ class LivePlans {
   void open(const PlanPointer& plan, const InstalledPlan* base);
   void close(const PlanPointer& plan);
   void retire_before(Epoch epoch);
+  void retire_surplus();
+  // Another live plan than `plan` has the collective like this.
+  [[nodiscard]] bool is_in_another(const InstalledPlan* plan, const CollectivePointer& collective) const;
   void move_up();
 
   NodeContext& node_;
@@ -103,6 +110,7 @@ class LivePlans {
   std::map<Epoch, PlanPointer> plans_;
   std::map<SessionKey, CollectivePointer> sessions_;  // of all plans
   std::optional<Epoch> active_;
+  std::optional<Epoch> previous_;  // was active before
   std::vector<Pending> pending_;
   bool is_moving_ = false;       // whatever runs is to leave the plans before the active one
   bool has_missed_one_ = false;  // a plan before the active one: others have let go of what is older

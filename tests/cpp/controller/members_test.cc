@@ -168,6 +168,22 @@ TEST_CASE("members: a controller that is cut off deletes nobody, whenever it las
   CHECK(members.take_departures().empty());
 }
 
+TEST_CASE("members: a controller that is cut off deletes nobody, also where nodes have ended their lines") {
+  Members members(kLease);
+  std::vector<std::shared_ptr<RecordedLine>> lines;
+  const std::vector<std::string> names{"a", "b", "c"};
+  for (const std::string& name : names) lines.push_back(join_as(members, hello_of(name, 1, "at:1")));
+  Deferred deferred;
+  for (std::size_t i = 0; i < names.size(); ++i) CHECK(members.lose(names[i], lines[i].get(), kStart));
+  CHECK(look(members, deferred, kStart + 5 * kLease).empty());
+  // One speaks again: the others have half a lease to do so, too.
+  const auto a = join_as(members, hello_of("a", 1, "at:1"), kStart + 5 * kLease);
+  CHECK(members.hear("a", a.get(), kStart + 5 * kLease) != nullptr);
+  CHECK(look(members, deferred, kStart + 5 * kLease + kLease / 4).empty());
+  CHECK(members.hear("a", a.get(), kStart + 5 * kLease + kLease / 4) != nullptr);
+  CHECK(look(members, deferred, kStart + 6 * kLease) == std::vector<std::string>{"b", "c"});
+}
+
 TEST_CASE("members: a name is yielded once its line broke") {
   Members members(kLease);
   const auto a = join_as(members, hello_of("a", 1, "here:1"));

@@ -321,6 +321,55 @@ TEST_CASE(
             .oldest() == Epoch(2));
 }
 
+TEST_CASE("plan parts: kept collectives are told as before, also to a node that has no plan yet") {
+  ChangingOverlay overlay(3);
+  const PlanPtr first = overlay.next();
+  const auto before = std::make_shared<const PlanParts>(first);
+  PlanPtr second;
+  // Until one has changed that both have.
+  const auto changed = [&]() -> const PlanCollective* {
+    for (const PlanCollective& collective : second->collectives) {
+      const PlanParts parts(second, before.get());
+      if (before->since(collective.id) && parts.since(collective.id) == second->epoch) return &collective;
+    }
+    return nullptr;
+  };
+  do second = overlay.next();
+  while (changed() == nullptr || !can_keep(*first, *second));
+  const CollectiveId id = changed()->id;
+  const PlanParts after(second, before.get(), Epoch(0), {before, {id, CollectiveId(1'000'000)}});
+  CHECK(after.kept() == std::set{id});
+  CHECK(after.since(id) == first->epoch);
+  CHECK(after.oldest() == first->epoch);
+  std::size_t told = 0;
+  for (const std::string& name : overlay.names()) {
+    PartReader old_reader(name);
+    PartReader new_reader(name);
+    const PlanPtr old_part = read(old_reader, *before, name, nullptr);
+    const PlanPtr new_part = read(new_reader, after, name, nullptr);
+    if (old_part->find_collective(id) == nullptr) continue;
+    ++told;
+    REQUIRE(new_part->find_collective(id) != nullptr);
+    CHECK(new_part->find_collective(id)->since == first->epoch);
+    const auto sessions_in = [&](const Plan& plan) {
+      std::vector<PlanSession> sessions;
+      std::ranges::copy_if(plan.sessions, std::back_inserter(sessions),
+                           [&](const PlanSession& session) { return session.collective == id; });
+      return sessions;
+    };
+    const auto old_sessions = sessions_in(*old_part);
+    const auto new_sessions = sessions_in(*new_part);
+    REQUIRE(old_sessions.size() == new_sessions.size());
+    for (std::size_t i = 0; i < old_sessions.size(); ++i) {
+      CHECK(old_sessions[i].id == new_sessions[i].id);
+      CHECK(old_sessions[i].rate_bps == new_sessions[i].rate_bps);
+      CHECK(old_sessions[i].block_limit_bytes == new_sessions[i].block_limit_bytes);
+      CHECK(old_sessions[i].streams.size() == new_sessions[i].streams.size());
+    }
+  }
+  CHECK(told > 1);
+}
+
 TEST_CASE("part reader: what no plan can be is an error, and so is a base that is not here") {
   ChangingOverlay overlay(2);
   const PlanPtr plan = overlay.next();

@@ -49,6 +49,35 @@ PublishedPlanPtr plan_among(Epoch epoch, const std::vector<std::string>& nodes) 
   return std::make_shared<const PublishedPlan>(PublishedPlan{plan, std::make_shared<const PlanParts>(plan)});
 }
 
+// Two groups of two nodes each, whose collectives have these rates.
+PublishedPlanPtr plan_of_two(Epoch epoch, double first_bps, double second_bps,
+                             const PublishedPlanPtr& before = nullptr, const KeptWays& kept = {}) {
+  auto plan = std::make_shared<Plan>();
+  plan->epoch = epoch;
+  plan->nodes = {{"a"}, {"b"}, {"c"}, {"d"}};
+  for (const std::uint32_t i : {0U, 1U}) {
+    const double rate_bps = i == 0 ? first_bps : second_bps;
+    const NodeId from(2 * i);
+    const NodeId to(2 * i + 1);
+    PlanSession& session = plan->sessions.emplace_back();
+    session.id = SessionId(i);
+    session.collective = CollectiveId(i);
+    session.root = from;
+    session.members = {from, to};
+    session.rate_bps = rate_bps;
+    session.streams.push_back({{{from, to}}, rate_bps});
+    PlanCollective& collective = plan->collectives.emplace_back();
+    collective.id = CollectiveId(i);
+    collective.tenant = "tenant";
+    collective.group = i == 0 ? "ab" : "cd";
+    collective.rate_bps = rate_bps;
+    collective.sessions = {session.id};
+  }
+  auto parts =
+      std::make_shared<const PlanParts>(plan, before ? before->parts.get() : nullptr, Epoch(0), kept);
+  return std::make_shared<const PublishedPlan>(PublishedPlan{plan, parts});
+}
+
 struct PublicationStage {
   Members members{std::chrono::hours(1)};
   Publication publication{members, kTimeout};
@@ -288,4 +317,171 @@ TEST_CASE("publication: also where the controller began with a plan of its own")
   stage.publication.begin(plan_at(Epoch(8)), kBegin);
   REQUIRE(stage.publication.settle(kBegin + std::chrono::minutes(1), stage.deferred).activated);
   CHECK_FALSE(stage.publication.is_lacked());
+}
+
+TEST_CASE("publication: no collective changes without one of its members") {
+  PublicationStage stage;
+  const auto a = stage.join("a");
+  auto b = stage.join("b");
+  const auto c = stage.join("c");
+  const auto first = plan_of_two(Epoch(1), 1e6, 1e6);
+  stage.publication.begin(first, kBegin);
+  for (const auto& [name, line] : {std::pair("a", a), std::pair("b", b), std::pair("c", c)})
+    REQUIRE(stage.confirm(name, line, Epoch(1)));
+  REQUIRE(stage.publication.settle(kBegin, stage.deferred).activated == Epoch(1));
+  CHECK(stage.publication.kept().collectives.empty());
+  CHECK_FALSE(stage.publication.can_release());
+  stage.forget({a, b, c});
+
+  // The second plan changes both collectives, and the line of b breaks. d never came, and nobody waits for
+  // it.
+  const auto second = plan_of_two(Epoch(2), 2e6, 2e6, first);
+  stage.publication.begin(second, kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(2)));
+  REQUIRE(stage.confirm("c", c, Epoch(2)));
+  SUBCASE("whose line broke") { REQUIRE(stage.members.lose("b", b.get(), kBegin)); }
+  SUBCASE("who lags") {}
+  const auto patience = kBegin + kInstallPatience;
+  const Settlement held_back = stage.publication.settle(patience, stage.deferred);
+  CHECK(held_back.plan_again);
+  CHECK_FALSE(held_back.activated);
+  CHECK(stage.publication.active() == first);
+  CHECK_FALSE(stage.publication.is_under_way());
+  CHECK(a->heard() == Said{"plan 2"});
+  const KeptWays kept = stage.publication.kept();
+  CHECK(kept.parts == first->parts);
+  CHECK(kept.collectives == std::set{CollectiveId(0)});
+
+  // The third has the one as it was, and the other as it is to be.
+  const auto third = plan_of_two(Epoch(3), 2e6, 2e6, second, kept);
+  CHECK(third->parts->since(CollectiveId(0)) == Epoch(1));
+  CHECK(third->parts->since(CollectiveId(1)) == Epoch(2));
+  stage.publication.begin(third, patience);
+  REQUIRE(stage.confirm("a", a, Epoch(3)));
+  REQUIRE(stage.confirm("c", c, Epoch(3)));
+  const Settlement settlement = stage.publication.settle(patience, stage.deferred);
+  CHECK(settlement.activated == Epoch(3));
+  CHECK_FALSE(settlement.plan_again);
+  CHECK(a->heard() == Said{"plan 3", "activate 3"});
+  CHECK_FALSE(stage.publication.can_release());
+  CHECK(stage.publication.kept().collectives == std::set{CollectiveId(0)});
+
+  // b is back, and has the third: the next may change everything.
+  b = stage.join("b");
+  CHECK_FALSE(stage.publication.can_release());
+  REQUIRE(stage.publication.confirm(*stage.members.hear("b", b.get(), patience), Epoch(3), patience));
+  CHECK(stage.publication.can_release());
+  CHECK(stage.publication.kept().collectives.empty());
+  const auto fourth = plan_of_two(Epoch(4), 2e6, 2e6, third);
+  CHECK(fourth->parts->since(CollectiveId(0)) == Epoch(4));
+  CHECK(fourth->parts->since(CollectiveId(1)) == Epoch(2));
+  stage.publication.begin(fourth, patience);
+  for (const auto& [name, line] : {std::pair("a", a), std::pair("b", b), std::pair("c", c)})
+    REQUIRE(stage.confirm(name, line, Epoch(4)));
+  CHECK(stage.publication.settle(patience, stage.deferred).activated == Epoch(4));
+  CHECK_FALSE(stage.publication.can_release());
+}
+
+TEST_CASE(
+    "publication: a member that says that the plan has come is not waited for, and holds nothing back") {
+  PublicationStage stage;
+  const auto a = stage.join("a");
+  const auto b = stage.join("b");
+  const auto first = plan_of_two(Epoch(1), 1e6, 1e6);
+  stage.publication.begin(first, kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(1)));
+  REQUIRE(stage.confirm("b", b, Epoch(1)));
+  REQUIRE(stage.publication.settle(kBegin, stage.deferred).activated);
+  stage.forget({a, b});
+  stage.publication.begin(plan_of_two(Epoch(2), 2e6, 2e6, first), kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(2)));
+  Member& member = *stage.members.hear("b", b.get(), kBegin);
+  CHECK_FALSE(stage.publication.confirm(member, Epoch(2), kBegin, true));
+  CHECK(stage.publication.kept().collectives.empty());
+  CHECK_FALSE(stage.publication.settle(kBegin, stage.deferred).activated);
+  const auto patience = kBegin + kInstallPatience;
+  const Settlement settlement = stage.publication.settle(patience, stage.deferred);
+  CHECK(settlement.activated == Epoch(2));
+  CHECK(settlement.away.empty());
+  CHECK(stage.publication.kept().collectives.empty());
+  CHECK(b->heard() == Said{"plan 2"});
+  // It is given the time to say so of the next.
+  stage.publication.begin(plan_of_two(Epoch(3), 3e6, 3e6, first), patience);
+  CHECK(stage.publication.kept().collectives.empty());
+  REQUIRE(stage.confirm("a", a, Epoch(3)));
+  CHECK_FALSE(stage.publication.settle(patience, stage.deferred).activated);
+  CHECK(stage.publication.next_end(Members::TimePoint::max()) == patience + kInstallPatience);
+  SUBCASE("and does") {
+    CHECK_FALSE(stage.publication.confirm(member, Epoch(3), patience, true));
+    CHECK(stage.publication.settle(patience, stage.deferred).activated == Epoch(3));
+  }
+  SUBCASE("and does not") {
+    const Settlement last = stage.publication.settle(patience + kInstallPatience, stage.deferred);
+    CHECK(last.plan_again);
+    CHECK(last.away == Said{"b"});
+    CHECK(stage.publication.kept().collectives == std::set{CollectiveId(0)});
+  }
+}
+
+TEST_CASE("publication: a plan that needs a relay which it does not reach is held back, once") {
+  PublicationStage stage;
+  const auto a = stage.join("a");
+  const auto b = stage.join("b");
+  const auto relay = stage.join("relay");
+  const auto confirm_all = [&](Epoch epoch) {
+    REQUIRE(stage.confirm("a", a, epoch));
+    REQUIRE(stage.confirm("b", b, epoch));
+  };
+  stage.publication.begin(plan_at(Epoch(1)), kBegin);
+  confirm_all(Epoch(1));
+  REQUIRE(stage.confirm("relay", relay, Epoch(1)));
+  REQUIRE(stage.publication.settle(kBegin, stage.deferred).activated);
+  stage.publication.begin(plan_among(Epoch(2), {"a", "b"}), kBegin);
+  confirm_all(Epoch(2));
+  const auto patience = kBegin + kInstallPatience;
+  const Settlement settlement = stage.publication.settle(patience, stage.deferred);
+  CHECK(settlement.plan_again);
+  CHECK(settlement.away == Said{"relay"});
+  CHECK(stage.publication.kept().collectives.empty());
+  // There is no way around it.
+  stage.publication.begin(plan_among(Epoch(3), {"a", "b"}), patience);
+  confirm_all(Epoch(3));
+  CHECK(stage.publication.settle(patience, stage.deferred).activated == Epoch(3));
+}
+
+TEST_CASE("publication: where no other plan can be made the one that was held back becomes active") {
+  PublicationStage stage;
+  const auto a = stage.join("a");
+  const auto b = stage.join("b");
+  const auto first = plan_of_two(Epoch(1), 1e6, 1e6);
+  stage.publication.begin(first, kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(1)));
+  REQUIRE(stage.confirm("b", b, Epoch(1)));
+  REQUIRE(stage.publication.settle(kBegin, stage.deferred).activated);
+  stage.publication.begin(plan_of_two(Epoch(2), 2e6, 2e6, first), kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(2)));
+  REQUIRE(stage.publication.settle(kBegin + kInstallPatience, stage.deferred).plan_again);
+  stage.publication.begin(nullptr, kBegin);
+  CHECK(stage.publication.settle(kBegin + kInstallPatience, stage.deferred).activated == Epoch(2));
+  CHECK(stage.publication.active()->plan->epoch == Epoch(2));
+}
+
+TEST_CASE("publication: where nodes have other numbers nothing can stay, and nothing is held back") {
+  PublicationStage stage;
+  const auto a = stage.join("a");
+  const auto b = stage.join("b");
+  const auto first = plan_of_two(Epoch(1), 1e6, 1e6);
+  stage.publication.begin(first, kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(1)));
+  REQUIRE(stage.confirm("b", b, Epoch(1)));
+  REQUIRE(stage.publication.settle(kBegin, stage.deferred).activated);
+  auto other = *plan_of_two(Epoch(2), 2e6, 2e6)->plan;
+  std::swap(other.nodes.front(), other.nodes.back());
+  const auto plan = std::make_shared<const Plan>(other);
+  CHECK_FALSE(can_keep(*first->plan, *plan));
+  stage.publication.begin(
+      std::make_shared<const PublishedPlan>(PublishedPlan{plan, std::make_shared<const PlanParts>(plan)}),
+      kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(2)));
+  CHECK(stage.publication.settle(kBegin + kInstallPatience, stage.deferred).activated == Epoch(2));
 }

@@ -134,6 +134,68 @@ TEST_CASE("an installed plan opens what is new in it alone, and what no live pla
   CHECK(alone.node->traffic.snapshot().epoch == Epoch(8));
 }
 
+TEST_CASE("a node has four plans at most, the active one and the one before it among them") {
+  Alone alone("n1");
+  struct Deaf final : LivePlans::Host {
+    void open(const LivePlans::CollectivePointer&) override { ++opened; }
+    void close(const LivePlans::CollectivePointer&) override { ++closed; }
+    void open_plan(const LivePlans::PlanPointer&) override {}
+    void move_up(const LivePlans::PlanPointer&, bool) override {}
+    void follow(const LivePlans::PlanPointer&) override {}
+    [[nodiscard]] bool runs_before(const InstalledPlan&) const override { return false; }
+    std::size_t opened = 0;
+    std::size_t closed = 0;
+  } host;
+  LivePlans plans{*alone.node, host};
+  std::size_t installed = 0;
+  const auto install = [&](std::uint32_t epoch) {
+    plans.install(extended(epoch, 2, 1), [&](Epoch) { ++installed; });
+    CHECK(plans.all().size() <= kMaxLivePlans);
+    CHECK(plans.find(Epoch(epoch)) != nullptr);
+  };
+  for (std::uint32_t epoch = 1; epoch <= 6; ++epoch) install(epoch);
+  CHECK(plans.all().size() == kMaxLivePlans);
+  plans.activate(Epoch(1));  // it is gone
+  CHECK(plans.active() == nullptr);
+  plans.activate(Epoch(5));
+  install(7);
+  plans.activate(Epoch(7));
+  for (std::uint32_t epoch = 8; epoch <= 20; ++epoch) install(epoch);
+  CHECK(plans.active()->epoch() == Epoch(7));
+  CHECK(plans.find(Epoch(5)) != nullptr);
+  CHECK(installed == 20);
+  CHECK(plans.ways_of(CollectiveId(0)).size() == 1);
+  CHECK(plans.ways_of(CollectiveId(1)).size() == kMaxLivePlans);
+  CHECK(host.opened - host.closed == 1 + kMaxLivePlans);
+  CHECK(plans.sessions().size() == 1 + kMaxLivePlans);
+}
+
+TEST_CASE("a collective goes on as it was after a plan that became active nowhere") {
+  Overlay overlay(7, 3);
+  REQUIRE(overlay.publish(extended(1, 1)));
+  overlay.set_members(CollectiveId(0), {0, 1, 2});
+  Broadcast broadcast(CollectiveId(0), {0, 1, 2}, payload(4'000'000));
+  broadcast.post_all(overlay);
+  pass(overlay, 50ms);
+  // n2 does not hear of the plans after the first.
+  for (const std::size_t node : {0U, 1U}) {
+    overlay.node(node).install_plan(extended(2, 2, 2), [](Epoch) {});
+    overlay.node(node).install_plan(extended(3, 2), [](Epoch) {});
+    overlay.node(node).activate_plan(Epoch(3));
+  }
+  pass(overlay, 50ms);
+  for (const std::size_t node : {0U, 1U}) {
+    overlay.node(node).install_plan(extended(4, 2), [](Epoch) {});
+    overlay.node(node).activate_plan(Epoch(4));
+  }
+  REQUIRE(overlay.run([&] { return broadcast.is_over(); }));
+  CHECK(broadcast.is_right());
+  for (std::size_t node = 0; node < 3; ++node) {
+    CHECK(statistics_of(overlay, node).frames_refused == 0);
+    CHECK(statistics_of(overlay, node).blocks_resent == 0);
+  }
+}
+
 TEST_CASE(
     "what runs in a collective that changes moves, and nothing runs in the old one when its plan goes") {
   Overlay overlay(6, 3);

@@ -168,7 +168,7 @@ void ControllerProcess::step() {
   try {
     const std::optional<TimePoint> next = coordinator_->step();
     const controller::PublishedPlanPtr active = coordinator_->active();
-    if (active && on_plan) on_plan(*active->plan);
+    if (active && on_plan) on_plan(*active);
     executor_->cancel(timer_);
     if (next) timer_ = executor_->post_at(*next, [this] { step(); });
   } catch (const KilledWhileWriting&) {
@@ -197,7 +197,7 @@ void ControllerProcess::hear(std::uint64_t connection, const v1::NodeEvent& even
     }
     case Event::kHeartbeat: coordinator_->heartbeat(node, line.get(), event.heartbeat()); break;
     case Event::kInstalled:
-      coordinator_->installed(node, line.get(), Epoch(event.installed().epoch()));
+      coordinator_->installed(node, line.get(), Epoch(event.installed().epoch()), event.installed().moving());
       break;
     case Event::kBrokenLinks: coordinator_->broken_links(node, line.get(), event.broken_links()); break;
     case Event::kLacking: coordinator_->lacking(node, line.get(), Epoch(event.lacking().epoch())); break;

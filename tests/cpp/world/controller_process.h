@@ -68,7 +68,7 @@ class ControllerProcess {
   [[nodiscard]] bool has(std::uint64_t connection) const { return lines_.contains(connection); }
 
   // Everything that was ever active, for who looks whether numbers were given twice.
-  std::function<void(const Plan&)> on_plan;
+  std::function<void(const controller::PublishedPlan&)> on_plan;
 
  private:
   class Line;

@@ -1,6 +1,7 @@
 #include "world/faults.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -286,15 +287,40 @@ void Faults::block_way_to_controller() {
   // answered to one member only from that member; once its lease is over, the name is given anew.
   const Duration time = dice_.between(100ms, world_.controller().has_store() ? 20'000ms : 8'000ms);
   const std::size_t ways = 1 + dice_.below(3);
-  const std::string& name = world_.site(site).name();
   note(fmt::format("the way of n{} to the controller ({}) is blocked for {:.3f} s", site, ways,
                    to_seconds(time)));
-  const auto set = [this, name, ways](bool is_blocked) {
-    if ((ways & 1U) != 0) world_.network().set_blocked(name, kControllerHost, is_blocked);
-    if ((ways & 2U) != 0) world_.network().set_blocked(kControllerHost, name, is_blocked);
-  };
-  set(true);
-  after(time, [set] { set(false); });
+  set_cut_off(site, ways, true);
+  after(time, [this, site, ways] { set_cut_off(site, ways, false); });
+}
+
+void Faults::set_cut_off(std::size_t site, std::size_t ways, bool is_cut) {
+  const std::string& name = world_.site(site).name();
+  if ((ways & 1U) != 0) world_.network().set_blocked(name, kControllerHost, is_cut);
+  if ((ways & 2U) != 0) world_.network().set_blocked(kControllerHost, name, is_cut);
+}
+
+void Faults::cut_controller() {
+  const std::vector<std::size_t> counts = {1, 1, reach() / 2, reach()};
+  for (std::size_t site = 0; site < reach(); ++site) cut_off_.push_back(site);
+  std::ranges::shuffle(cut_off_, dice_.generator());
+  cut_off_.resize(dice_.one_of(counts));
+  const std::size_t ways = dice_.one_in(2) ? 3 : 1 + dice_.below(2);
+  const Duration time = dice_.between(5'000ms, 60'000ms);
+  after(dice_.between(3'000ms, 6'000ms), [this, ways, time] { begin_cut(ways, time); });
+}
+
+// Known: a member that has installed a plan, and is cut off before it hears that the plan is active, stays
+// with the one before, and others let go of that with the next plan.
+void Faults::begin_cut(std::size_t ways, Duration time) {
+  const bool is_quiet = std::ranges::all_of(
+      cut_off_, [this](std::size_t site) { return world_.site(site).control().has_active_plan(); });
+  if (!is_quiet) return after(10ms, [this, ways, time] { begin_cut(ways, time); });
+  note(fmt::format("n{} cannot speak with the controller ({}) for {:.3f} s", fmt::join(cut_off_, ", n"), ways,
+                   to_seconds(time)));
+  for (const std::size_t site : cut_off_) set_cut_off(site, ways, true);
+  after(time, [this, ways] {
+    for (const std::size_t site : cut_off_) set_cut_off(site, ways, false);
+  });
 }
 
 void Faults::break_line_to_controller() {

@@ -26,6 +26,11 @@ class Faults {
   void confine(std::size_t sites) { reach_ = sites; }
   // So many faults within the time, each taken back after a while of its own.
   void plan(std::size_t count, Duration within);
+  // Nothing but this: for 5 to 60 s nothing goes between the controller and some of the sites, one way or
+  // both.
+  void cut_controller();
+  // The sites that were cut off by that, and when it was over.
+  [[nodiscard]] const std::vector<std::size_t>& cut_off() const { return cut_off_; }
   // When the last of them is over.
   [[nodiscard]] TimePoint end() const { return end_; }
   [[nodiscard]] bool has_killed() const { return has_killed_; }
@@ -64,6 +69,9 @@ class Faults {
   // As set() says, and as reset() says after a while.
   void change_line_for(Duration time, std::size_t from, std::size_t to,
                        std::function<void(LinkConditions&)> set, std::function<void(LinkConditions&)> reset);
+  void begin_cut(std::size_t ways, Duration time);
+  // `ways`: 1 what it says, 2 what it hears, 3 both.
+  void set_cut_off(std::size_t site, std::size_t ways, bool is_cut);
   // What one host says does not reach the other.
   void set_mute(std::size_t from, std::size_t to, bool is_mute);
   void note(const std::string& what);
@@ -77,6 +85,7 @@ class Faults {
   bool spares_controller_ = false;
   bool has_killed_ = false;
   bool has_killed_controller_ = false;
+  std::vector<std::size_t> cut_off_;
   TimePoint end_{};
   std::vector<std::string> log_;
 };

@@ -14,8 +14,6 @@ namespace square::test {
 namespace {
 
 constexpr Duration kGrace = std::chrono::seconds(1);
-// Registrations that end late, of one member.
-constexpr int kPatience = 5;
 // So long after a member's death nobody waits for it any more: leases are over then, whatever happened to the
 // controller.
 constexpr Duration kLongestHearing = std::chrono::seconds(70);
@@ -79,7 +77,8 @@ void Job::registered(std::size_t rank, const Result<GroupRegistration>& made) {
   Member& member = members_[rank];
   // Who is cut off from the controller for long is named, and asked for again.
   const bool is_late = made.status().code() == StatusCode::kDeadlineExceeded;
-  if (is_late && dead_.empty() && ++member.late_registrations < kPatience) return begin(rank);
+  if (is_late && dead_.empty() && ++member.late_registrations < script_.late_registrations)
+    return begin(rank);
   if (!made.is_ok()) {
     log(LogLevel::kInfo, "job", "{} of {} at {}: does not register: {}", rank, script_.group.name,
         sites_[script_.sites[rank]]->name(), made.status().to_string());
@@ -199,14 +198,26 @@ void Job::note_death(std::size_t site) {
 }
 
 Complaints Job::delays(const LeastRate& rate) const {
+  Complaints found = slow_registrations();
+  std::ranges::move(slow_calls(rate), std::back_inserter(found));
+  return found;
+}
+
+Complaints Job::slow_registrations(std::optional<TimePoint> end_of_cut) const {
+  const Duration longest = end_of_cut ? kLongestDelay : kLongestRegistration;
   Complaints found;
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     const Member& member = members_[rank];
-    const Duration took = member.answered_at - member.asked_at;
-    if (member.has_registered && took > kLongestRegistration)
+    const Duration took = member.answered_at - std::max(end_of_cut.value_or(TimePoint{}), member.asked_at);
+    if (member.has_registered && took > longest)
       found.push_back(fmt::format("{} of {}: a registration took {:.3f} s through the trouble of others",
                                   rank, script_.group.name, to_seconds(took)));
   }
+  return found;
+}
+
+Complaints Job::slow_calls(const LeastRate& rate) const {
+  Complaints found;
   for (std::size_t index = 0; index < calls_[0].size(); ++index) {
     const Call& call = calls_[0][index];
     const auto is_ok = [](const auto& outcome) { return outcome && outcome->is_ok(); };
@@ -322,6 +333,20 @@ Job::Script random_script(Dice& dice, const std::string& name, const std::string
     script.begins.push_back(dice.between(Duration(0), 1'500ms));
   script.rounds = dice.one_in(3) ? 2 : 1;
   return script;
+}
+
+void lengthen(Job::Script& script, std::size_t times, Dice& dice) {
+  using namespace std::chrono_literals;
+  const std::vector<Job::Call> calls = script.calls;
+  std::map<std::size_t, std::uint64_t> last;
+  for (const Job::Call& call : calls) last[call.collective] = call.operation.value();
+  for (std::size_t i = 1; i < times; ++i) {
+    for (Job::Call call : calls) {
+      call.operation = OperationId(++last[call.collective]);
+      for (Duration& thought : call.thought) thought = dice.between(Duration(0), 2'000ms);
+      script.calls.push_back(std::move(call));
+    }
+  }
 }
 
 }  // namespace square::test

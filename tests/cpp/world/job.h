@@ -37,7 +37,9 @@ class Job {
     std::vector<Call> calls;
     std::vector<Duration> begins;  // by rank
     Duration timeout = std::chrono::seconds(120);
-    int rounds = 1;        // so often the group is registered, used and closed
+    int rounds = 1;  // so often the group is registered, used and closed
+    // So many registrations of one member may end late.
+    int late_registrations = 5;
     bool is_calm = false;  // nothing ever happens to its members, or to whom they share a link or relay with
   };
   // The bits per second that the active plans gave a collective at least, from one time to another.
@@ -56,6 +58,10 @@ class Job {
   [[nodiscard]] bool has_begun() const;
   // Of one that is calm: what took longer than it may, whatever happens to others.
   [[nodiscard]] Complaints delays(const LeastRate& rate) const;
+  // The same of calls alone, and of registrations alone. The controller could not reach all members before
+  // `end_of_cut`.
+  [[nodiscard]] Complaints slow_calls(const LeastRate& rate) const;
+  [[nodiscard]] Complaints slow_registrations(std::optional<TimePoint> end_of_cut = {}) const;
   // Its process may be started again: a group that it was to register would wait for it for ever.
   [[nodiscard]] bool may_come_back(std::size_t site) const;
   // What members have seen that nobody should.
@@ -108,6 +114,9 @@ class Job {
   Complaints complaints_;
   std::uint64_t digest_ = 0xcbf29ce484222325U;
 };
+
+// So many times its calls, one after the other.
+void lengthen(Job::Script& script, std::size_t times, Dice& dice);
 
 // What the group's operations may be at random: of `sites`, for `tenant`.
 Job::Script random_script(Dice& dice, const std::string& name, const std::string& tenant,

@@ -32,17 +32,19 @@ World::World(std::uint64_t seed)
       executor_(simulation_.make_executor("the world")),
       network_(simulation_),
       faults_(*this, seed ^ 0x9e3779b97f4a7c15U),
-      members_leave_(Dice(seed ^ 0xd1b54a32d192ed03U).one_in(4)) {
+      cuts_controller_(Dice(seed ^ 0x8cb92ba72f3d8dd7U).one_in(10)),
+      members_leave_(!cuts_controller_ && Dice(seed ^ 0xd1b54a32d192ed03U).one_in(4)) {
   const std::size_t count = 3 + dice_.below(4);
   ControllerProcess::Settings settings;
   settings.has_store = dice_.one_in(2);
   settings.provisional_in = dice_.one_in(2) ? 3 : 0;
   for (std::size_t i = 0; i < count; ++i) sites_.push_back(nullptr);
   troubled_ = count >= 4 && dice_.one_in(4) ? 2 + dice_.below(count - 3) : count;
+  if (cuts_controller_) troubled_ = count;
   settings.scenario = draw_scenario();
   controller_ =
       std::make_unique<ControllerProcess>(simulation_, network_, std::move(settings), dice_.number());
-  controller_->on_plan = [this](const Plan& plan) { note_plan(plan); };
+  controller_->on_plan = [this](const controller::PublishedPlan& published) { note_plan(published); };
   controller_->on_death = [this](Duration until_next) {
     executor_->post_at(now() + until_next, [this] { start_controller(); });
   };
@@ -51,7 +53,7 @@ World::World(std::uint64_t seed)
     network_.set_delay(node_name(i), kControllerHost, dice_.between(1ms, 80ms));
   }
   draw_lines();
-  draw_jobs();
+  cuts_controller_ ? draw_jobs_of_cut() : draw_jobs();
 }
 
 World::~World() {
@@ -87,7 +89,7 @@ void World::draw_lines() {
       change_line(from, to, [&](LinkConditions& line) {
         line.delay = dice_.between(100us, 60ms);
         line.jitter = dice_.between(Duration(0), 10ms);
-        line.loss = from < troubled_ && dice_.one_in(3) ? dice_.between(0.0, 0.03) : 0.0;
+        line.loss = from < troubled_ && !cuts_controller_ && dice_.one_in(3) ? dice_.between(0.0, 0.03) : 0.0;
       });
     }
   }
@@ -118,11 +120,58 @@ void World::draw_jobs() {
     if (is_mortal || is_calm) script.rounds = 1;
     script.is_calm = is_calm;
     if (is_calm) script.group.tenant = "calm";
-    jobs_.push_back(std::make_unique<Job>(simulation_, *executor_, sites_, std::move(script)));
-    jobs_.back()->on_registered = [this](const GroupSpec& group, const GroupRegistration& made) {
-      note_numbers(group, made);
-    };
-    jobs_.back()->on_closed = [this] { let_members_leave(); };
+    add(std::move(script));
+  }
+}
+
+Job& World::add(Job::Script script) {
+  jobs_.push_back(std::make_unique<Job>(simulation_, *executor_, sites_, std::move(script)));
+  jobs_.back()->on_registered = [this](const GroupSpec& group, const GroupRegistration& made) {
+    note_numbers(group, made);
+  };
+  jobs_.back()->on_closed = [this] { let_members_leave(); };
+  return *jobs_.back();
+}
+
+// Groups that are there before the cut, and go on through it; and others that come and go meanwhile.
+void World::draw_jobs_of_cut() {
+  std::vector<std::size_t> all(size());
+  std::iota(all.begin(), all.end(), 0U);
+  const std::size_t lasting = 1 + dice_.below(2);
+  const std::size_t count = lasting + 2 + dice_.below(5);
+  for (std::size_t j = 0; j < count; ++j) {
+    std::ranges::shuffle(all, dice_.generator());
+    const std::vector<std::size_t> members(
+        all.begin(), all.begin() + static_cast<std::ptrdiff_t>(2 + dice_.below(all.size() - 1)));
+    const bool is_lasting = j < lasting;
+    Job::Script script =
+        random_script(dice_, fmt::format("g{}", j),
+                      fmt::format("tenant{}", is_lasting ? 0 : 1 + dice_.below(2)), members, sites_);
+    script.rounds = 1;
+    script.late_registrations = 20;
+    if (is_lasting) {
+      lengthen(script, 5 + dice_.below(10), dice_);
+    } else {
+      const Duration begin = dice_.between(3'000ms, 60'000ms);
+      for (Duration& begins : script.begins) begins += begin;
+    }
+    add(std::move(script));
+  }
+}
+
+// Operations do not need the controller, and registrations only of those whose nodes it cannot reach.
+void World::look_at_jobs_of_cut() {
+  const auto rate = [this](CollectiveId id, TimePoint begin, TimePoint end) {
+    return least_rate(id, begin, end);
+  };
+  for (const auto& job : jobs_) {
+    for (const std::string& complaint : job->slow_calls(rate)) complain(complaint);
+    const bool is_cut = std::ranges::any_of(faults_.cut_off(), [&](std::size_t site) {
+      return std::ranges::find(job->script().sites, site) != job->script().sites.end();
+    });
+    for (const std::string& complaint :
+         job->slow_registrations(is_cut ? std::optional(faults_.end()) : std::nullopt))
+      complain(complaint);
   }
 }
 
@@ -203,10 +252,12 @@ void World::note_numbers(const GroupSpec& group, const GroupRegistration& made) 
   }
 }
 
-void World::note_plan(const Plan& plan) {
-  if (troubled_ < size()) {
+void World::note_plan(const controller::PublishedPlan& published) {
+  const Plan& plan = *published.plan;
+  if (troubled_ < size() || cuts_controller_) {
     std::map<CollectiveId, double> rates;
-    for (const PlanCollective& collective : plan.collectives) rates[collective.id] = collective.rate_bps;
+    for (const PlanCollective& collective : published.parts->whole().collectives)
+      rates[collective.id] = collective.rate_bps;
     if (rates_.empty() || rates_.back().second != rates) rates_.emplace_back(now(), std::move(rates));
   }
   const std::size_t digest = std::hash<std::string>()(to_json(plan));
@@ -235,7 +286,7 @@ Verdict World::run() {
   start_controller();
   for (const auto& site : sites_) site->start();
   for (const auto& job : jobs_) job->start();
-  faults_.plan(dice_.below(8), kTroubledTime);
+  cuts_controller_ ? faults_.cut_controller() : faults_.plan(dice_.below(8), kTroubledTime);
   const auto is_over = [this] {
     return std::ranges::all_of(jobs_, [](const auto& job) { return job->is_over(); });
   };
@@ -248,6 +299,7 @@ Verdict World::run() {
     };
     for (const std::string& complaint : job->delays(rate)) complain(complaint);
   }
+  if (cuts_controller_) look_at_jobs_of_cut();
   // Leases of the dead do not run while the controller is stopped.
   (void)run_until([this] { return now() >= faults_.end() + (faults_.has_killed() ? kLeases : Duration(0)); },
                   kLongestRun);

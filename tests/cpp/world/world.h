@@ -58,13 +58,16 @@ class World {
   [[nodiscard]] std::vector<std::size_t> alive(bool members) const;
   void draw_lines();
   void draw_jobs();
+  void draw_jobs_of_cut();
+  void look_at_jobs_of_cut();
+  Job& add(Job::Script script);
   [[nodiscard]] Scenario draw_scenario();
   [[nodiscard]] Topology draw_topology();
   [[nodiscard]] bool are_linked(std::size_t from, std::size_t to) const {
     return (from < troubled_) == (to < troubled_);
   }
   [[nodiscard]] double least_rate(CollectiveId collective, TimePoint begin, TimePoint end) const;
-  void note_plan(const Plan& plan);
+  void note_plan(const controller::PublishedPlan& published);
   void let_members_leave();
   void note_numbers(const GroupSpec& group, const GroupRegistration& made);
   void sweep();
@@ -80,8 +83,9 @@ class World {
   std::vector<std::unique_ptr<Site>> sites_;
   std::vector<std::unique_ptr<Job>> jobs_;
   Faults faults_;
-  bool members_leave_;                                // in order, when their jobs are over
-  std::set<std::size_t> leavers_;                     // have begun to leave
+  const bool cuts_controller_;     // nothing else happens, and groups come and go meanwhile
+  bool members_leave_;             // in order, when their jobs are over
+  std::set<std::size_t> leavers_;  // have begun to leave
   std::map<std::uint32_t, std::string> collectives_;  // what a number was given to
   std::map<std::uint64_t, std::string> groups_;
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t>

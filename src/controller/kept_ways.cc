@@ -1,0 +1,35 @@
+#include "controller/kept_ways.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "controller/plan_parts.h"
+
+namespace square::controller {
+
+bool can_keep(const Plan& before, const Plan& next) {
+  const auto is_same = [](const PlanNode& a, const PlanNode& b) { return a.name == b.name; };
+  return before.origin == next.origin && before.nodes.size() <= next.nodes.size() &&
+         std::equal(before.nodes.begin(), before.nodes.end(), next.nodes.begin(), is_same);
+}
+
+std::shared_ptr<const Plan> with_kept(const std::shared_ptr<const Plan>& plan, const KeptWays& kept) {
+  if (kept.parts == nullptr || kept.collectives.empty()) return plan;
+  const Plan& before = kept.parts->whole();
+  std::set<CollectiveId> changed;
+  Plan mixed = *plan;
+  for (PlanCollective& collective : mixed.collectives) {
+    if (!kept.collectives.contains(collective.id)) continue;
+    const auto old = std::ranges::find(before.collectives, collective.id, &PlanCollective::id);
+    if (old == before.collectives.end()) continue;
+    collective = *old;
+    changed.insert(collective.id);
+  }
+  const auto is_changed = [&](const PlanSession& session) { return changed.contains(session.collective); };
+  std::erase_if(mixed.sessions, is_changed);
+  std::ranges::copy_if(before.sessions, std::back_inserter(mixed.sessions), is_changed);
+  std::ranges::sort(mixed.sessions, {}, &PlanSession::id);
+  return std::make_shared<const Plan>(std::move(mixed));
+}
+
+}  // namespace square::controller
