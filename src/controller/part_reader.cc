@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "base/plan/codes.h"
+#include "controller/part_records.h"
 
 namespace square::controller {
 namespace {
@@ -24,137 +25,124 @@ Status broken(std::string_view what) {
   return invalid_argument(fmt::format("the controller's part of a plan has {}", what));
 }
 
-// No rate, weight or size is less than nothing.
-bool are_amounts(std::initializer_list<double> values) {
-  return std::ranges::all_of(values, [](double value) { return value >= 0; });
-}
-
-Result<PlanNode> value_of(const v1::PartNode& record) {
-  if (!are_amounts({record.egress_bps(), record.ingress_bps()})) return broken("a node with a wrong limit");
-  return PlanNode{record.name(), record.egress_bps(), record.ingress_bps(), record.relays()};
-}
-
-Result<PlanTenant> value_of(const v1::PartTenant& record) {
-  if (!are_amounts({record.weight(), record.rate_bps()})) return broken("a tenant with a wrong figure");
-  PlanTenant tenant{record.name(), record.weight(), record.rate_bps()};
-  if (record.has_open_operations()) tenant.open.operations = record.open_operations();
-  if (record.has_open_bytes()) tenant.open.bytes = record.open_bytes();
-  return tenant;
-}
-
-Result<PlanLink> value_of(const v1::PartLink& record) {
-  PlanLink link;
-  link.from = NodeId(record.from());
-  link.to = NodeId(record.to());
-  link.capacity_bps = record.capacity_bps();
-  link.load_bps = record.load_bps();
-  link.latency = Duration(record.latency_nanoseconds());
-  link.avoided = record.avoided();
-  link.pace_bps = record.pace_bps();
-  if (!are_amounts({link.capacity_bps, link.load_bps, link.pace_bps}) || link.latency < Duration{0}) {
-    return broken("a link with a wrong figure");
+// Reads structs from what PartWriter writes.
+class RecordReader {
+ public:
+  template <plan_fields::Listed Struct, typename Record>
+  static Status read(const Record& record, Struct& out) {
+    Status status;
+    plan_fields::for_each<Struct>([&](const auto& field) {
+      if (status.is_ok()) status = read_field(record, field.part, out.*field.member);
+    });
+    return status.is_ok() ? finish(out) : status;
   }
-  return link;
-}
 
-Result<PlanCollective> value_of(const v1::PartCollective& record) {
-  PlanCollective collective;
-  collective.id = CollectiveId(record.id());
-  collective.tenant = record.tenant();
-  collective.group = record.group();
-  collective.op = static_cast<CollectiveOp>(record.op());
-  collective.weight = record.weight();
-  collective.size_bytes = record.size_bytes();
-  collective.rate_bps = record.rate_bps();
-  collective.since = Epoch(record.since());
-  if (record.op() > static_cast<std::uint32_t>(CollectiveOp::kScatter)) return broken("an unknown operation");
-  if (!are_amounts({collective.weight, collective.rate_bps}))
-    return broken("a collective with a wrong figure");
-  return collective;
-}
-
-Result<PlanCodePart> value_of(const v1::PartCoded& record) {
-  PlanCodePart part;
-  part.code = record.code();
-  part.origin = NodeId(record.origin());
-  if (record.terms_size() != record.factors_size()) return broken("a sum with a wrong figure");
-  for (int i = 0; i < record.terms_size(); ++i) {
-    if (record.terms(i) >= kMaxStreams) return broken("a sum of streams that are not there");
-    part.terms.emplace_back(StreamIndex(static_cast<std::uint16_t>(record.terms(i))), record.factors(i));
+ private:
+  template <typename T, typename Record>
+  static Status read_field(const Record&, plan_fields::Nowhere, T&) {
+    return {};
   }
-  part.row.assign(record.row().begin(), record.row().end());
-  part.byte_factors.assign(record.byte_factors().begin(), record.byte_factors().end());
-  part.byte_row.assign(record.byte_row().begin(), record.byte_row().end());
-  return part;
-}
-
-Result<PlanCode> value_of(const v1::PartCode& record) {
-  PlanCode code;
-  code.field = static_cast<FieldKind>(record.field());
-  code.blocks = record.blocks();
-  if (code.blocks > kMaxCodeBlocks) return broken("a code with too many blocks");
-  code.redundancy = record.redundancy();
-  code.rate_bps = record.rate_bps();
-  if (!are_amounts({code.rate_bps})) return broken("a code with a wrong figure");
-  for (const v1::PartSink& sink : record.sinks()) {
-    PlanCode::Sink& added = code.sinks.emplace_back();
-    added.member = NodeId(sink.member());
-    for (const std::uint32_t stream : sink.streams())
-      added.streams.emplace_back(static_cast<std::uint16_t>(std::min<std::uint32_t>(stream, kMaxStreams)));
-    if (sink.inverse_size() != static_cast<int>(code.blocks * code.blocks))
-      return broken("a code without its inverse");
-    for (std::uint32_t i = 0; i < code.blocks; ++i) {
-      const auto row = sink.inverse().begin() + static_cast<int>(i * code.blocks);
-      added.inverse.emplace_back(row, row + static_cast<int>(code.blocks));
+  template <typename T, typename Record>
+  static Status read_field(const Record& record, plan_fields::Inline, T& out) {
+    return read(record, value_in(out));
+  }
+  template <typename First, typename Second, typename Record, typename A, typename B>
+  static Status read_field(const Record& record, const plan_fields::PartPair<First, Second>& part,
+                           std::vector<std::pair<A, B>>& out) {
+    const auto& firsts = part.first.get(record);
+    const auto& seconds = part.second.get(record);
+    if (firsts.size() != seconds.size()) return broken("a sum with a wrong figure");
+    for (int i = 0; i < firsts.size(); ++i) {
+      auto& [first, second] = out.emplace_back();
+      SQUARE_RETURN_IF_ERROR(take(firsts[i], first));
+      second = seconds[i];
     }
+    return {};
   }
-  return code;
-}
+  template <typename... Call, typename Record, typename T>
+  static Status read_field(const Record& record, const plan_fields::PartName<Call...>& part, T& out) {
+    if constexpr (kMayLack<plan_fields::PartName<Call...>, Record>) {
+      if (!part.has(record)) return {};
+    }
+    return take(part.get(record), value_in(out));
+  }
 
-Result<PlanStream> value_of(const v1::PartStream& record) {
-  PlanStream stream;
-  stream.rate_bps = record.rate_bps();
-  if (record.has_coded()) {
-    SQUARE_ASSIGN_OR_RETURN(stream.coded, value_of(record.coded()));
+  template <typename T>
+  static T& value_in(T& out) {
+    return out;
   }
-  stream.latency = Duration(record.latency_nanoseconds());
-  stream.is_spare = record.is_spare();
-  if (!are_amounts({stream.rate_bps}) || *stream.latency < Duration{0} || record.ends_size() % 2 != 0) {
-    return broken("a stream with a wrong figure");
+  template <typename T>
+  static T& value_in(std::optional<T>& out) {
+    return out.emplace();
   }
-  for (int i = 0; i < record.ends_size(); i += 2) {
-    stream.links.emplace_back(NodeId(record.ends(i)), NodeId(record.ends(i + 1)));
-  }
-  return stream;
-}
 
-Result<PlanSession> value_of(const v1::PartSession& record) {
-  PlanSession session;
-  session.id = SessionId(record.id());
-  session.collective = CollectiveId(record.collective());
-  session.kind = static_cast<SessionKind>(record.kind());
-  session.root = NodeId(record.root());
-  for (const std::uint32_t member : record.members()) session.members.emplace_back(member);
-  session.offset_bytes = record.offset_bytes();
-  session.size_bytes = record.size_bytes();
-  if (record.has_pair()) session.pair = SessionId(record.pair());
-  session.rate_bps = record.rate_bps();
-  session.block_limit_bytes = record.block_limit_bytes();
-  if (record.kind() > static_cast<std::uint32_t>(SessionKind::kUnicast)) return broken("an unknown session");
-  if (!are_amounts({session.rate_bps, session.block_limit_bytes}))
-    return broken("a session with a wrong figure");
-  if (static_cast<std::size_t>(record.streams_size()) > kMaxStreams) return broken("too many streams");
-  for (const v1::PartStream& stream : record.streams()) {
-    SQUARE_ASSIGN_OR_RETURN(PlanStream added, value_of(stream));
-    session.streams.push_back(std::move(added));
+  // No rate, weight or size is less than nothing.
+  static Status take(double value, double& out) {
+    out = value;
+    return out >= 0 ? Status() : broken("a figure below 0");
   }
-  for (const v1::PartCode& code : record.codes()) {
-    SQUARE_ASSIGN_OR_RETURN(PlanCode added, value_of(code));
-    session.codes.push_back(std::move(added));
+  static Status take(std::int64_t value, Duration& out) {
+    out = Duration(value);
+    return out >= Duration(0) ? Status() : broken("a figure below 0");
   }
-  if (!check_codes(session).is_ok()) return broken("a code that cannot be followed");
-  return session;
-}
+  template <typename Tag, typename Number>
+  static Status take(std::uint32_t value, Id<Tag, Number>& out) {
+    out = Id<Tag, Number>(static_cast<Number>(value));
+    return out.value() == value ? Status() : broken("a number that is too large");
+  }
+  template <typename Items, typename T>
+  static Status take(const Items& items, std::vector<T>& out) {
+    for (const auto& item : items) SQUARE_RETURN_IF_ERROR(take(item, out.emplace_back()));
+    return {};
+  }
+  static Status take(const google::protobuf::RepeatedField<double>& numbers, std::vector<double>& out) {
+    out.assign(numbers.begin(), numbers.end());
+    return {};
+  }
+  // All rows as one: finish() cuts it, where the length of a row is known.
+  static Status take(const google::protobuf::RepeatedField<double>& numbers,
+                     std::vector<std::vector<double>>& out) {
+    return take(numbers, out.emplace_back());
+  }
+  static Status take(const google::protobuf::RepeatedField<std::uint32_t>& ends, std::vector<Link>& out) {
+    if (ends.size() % 2 != 0) return broken("a link without an end");
+    for (int i = 0; i < ends.size(); i += 2) out.emplace_back(NodeId(ends[i]), NodeId(ends[i + 1]));
+    return {};
+  }
+  template <typename Value, typename T>
+  static Status take(const Value& value, T& out) {
+    if constexpr (plan_fields::Listed<T>) {
+      return read(value, out);
+    } else if constexpr (std::is_enum_v<T>) {
+      const auto known = std::ranges::find(plan_fields::kValues<T>, value, &wire_value<T>);
+      if (known == plan_fields::kValues<T>.end()) return broken("a number for no word that is known");
+      out = *known;
+    } else {
+      out = value;
+    }
+    return {};
+  }
+
+  template <typename Struct>
+  static Status finish(Struct&) {
+    return {};
+  }
+  static Status finish(PlanCode& code) {
+    if (code.blocks > kMaxCodeBlocks) return broken("a code with too many blocks");
+    for (PlanCode::Sink& sink : code.sinks) {
+      const std::vector<double> all = std::move(sink.inverse.front());
+      if (all.size() != std::size_t{code.blocks} * code.blocks) return broken("a code without its inverse");
+      sink.inverse.clear();
+      for (auto row = all.begin(); row != all.end(); row += code.blocks)
+        sink.inverse.emplace_back(row, row + code.blocks);
+    }
+    return {};
+  }
+  static Status finish(PlanSession& session) {
+    if (session.streams.size() > kMaxStreams) return broken("too many streams");
+    return check_codes(session).is_ok() ? Status() : broken("a code that cannot be followed");
+  }
+};
 
 std::string key_of(const PlanTenant& tenant) { return tenant.name; }
 Link key_of(const PlanLink& link) { return {link.from, link.to}; }
@@ -175,7 +163,8 @@ Status merge(std::vector<Value>& values, const Told& told, const std::set<Key>& 
   for (const std::string& bytes : told) {
     Record record;
     if (!record.ParseFromString(bytes)) return broken("a record that cannot be read");
-    SQUARE_ASSIGN_OR_RETURN(Value value, value_of(record));
+    Value value;
+    SQUARE_RETURN_IF_ERROR(RecordReader::read(record, value));
     const Key key = key_of(value);
     if (!values.empty() && !(key_of(values.back()) < key)) return broken("records in another order");
     keep_until(&key);
@@ -192,8 +181,7 @@ Status merge_nodes(std::vector<PlanNode>& nodes, const v1::PlanPart& part) {
   for (const std::string& bytes : part.nodes()) {
     v1::PartNode record;
     if (!record.ParseFromString(bytes)) return broken("a record that cannot be read");
-    SQUARE_ASSIGN_OR_RETURN(PlanNode node, value_of(record));
-    nodes.push_back(std::move(node));
+    SQUARE_RETURN_IF_ERROR(RecordReader::read(record, nodes.emplace_back()));
   }
   return {};
 }
@@ -258,11 +246,8 @@ Result<std::shared_ptr<const Plan>> PartReader::read(const v1::PlanPart& part) {
   }
   const Plan* const base = part.base_epoch() == 0 ? nullptr : base_of(part);
   Plan plan = base == nullptr ? Plan() : *base;
-  plan.epoch = Epoch(part.epoch());
-  plan.origin = {part.store(), part.term()};
-  plan.policy = part.policy();
-  plan.provisional = part.provisional();
-  plan.part = PlanPart{node_, part.next_collective(), part.next_session()};
+  SQUARE_RETURN_IF_ERROR(RecordReader::read(part, plan));
+  plan.part->node = node_;
   SQUARE_RETURN_IF_ERROR(merge_nodes(plan.nodes, part));
   SQUARE_RETURN_IF_ERROR(
       merge<v1::PartTenant>(plan.tenants, part.tenants(),

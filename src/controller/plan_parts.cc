@@ -6,6 +6,7 @@
 
 #include "base/plan/figures.h"
 #include "base/plan/lifeline.h"
+#include "controller/part_records.h"
 
 namespace square::controller {
 namespace {
@@ -17,58 +18,6 @@ std::vector<std::size_t> order_of(const Values& values, const KeyOf& key_of) {
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return key_of(values[i]); });
   return order;
-}
-
-void write_coded(const PlanCodePart& part, v1::PartCoded& record) {
-  record.set_code(part.code);
-  record.set_origin(part.origin.value());
-  for (const auto& [term, factor] : part.terms) {
-    record.add_terms(term.value());
-    record.add_factors(factor);
-  }
-  record.mutable_row()->Add(part.row.begin(), part.row.end());
-  record.mutable_byte_factors()->Add(part.byte_factors.begin(), part.byte_factors.end());
-  record.mutable_byte_row()->Add(part.byte_row.begin(), part.byte_row.end());
-}
-
-void write_code(const PlanCode& code, v1::PartCode& record) {
-  record.set_field(static_cast<std::uint32_t>(code.field));
-  record.set_blocks(code.blocks);
-  record.set_redundancy(code.redundancy);
-  record.set_rate_bps(code.rate_bps);
-  for (const PlanCode::Sink& sink : code.sinks) {
-    v1::PartSink& added = *record.add_sinks();
-    added.set_member(sink.member.value());
-    for (const StreamIndex stream : sink.streams) added.add_streams(stream.value());
-    for (const std::vector<double>& row : sink.inverse) added.mutable_inverse()->Add(row.begin(), row.end());
-  }
-}
-
-v1::PartSession record_of(const PlanSession& session, double block_limit, const LinkLatencies& latencies) {
-  v1::PartSession record;
-  record.set_id(session.id.value());
-  record.set_collective(session.collective.value());
-  record.set_kind(static_cast<std::uint32_t>(session.kind));
-  record.set_root(session.root.value());
-  for (const NodeId member : session.members) record.add_members(member.value());
-  record.set_offset_bytes(session.offset_bytes);
-  record.set_size_bytes(session.size_bytes);
-  if (session.pair) record.set_pair(session.pair->value());
-  record.set_rate_bps(session.rate_bps);
-  record.set_block_limit_bytes(block_limit);
-  for (const PlanStream& stream : session.streams) {
-    v1::PartStream& added = *record.add_streams();
-    added.set_rate_bps(stream.rate_bps);
-    added.set_is_spare(stream.is_spare);
-    if (stream.coded) write_coded(*stream.coded, *added.mutable_coded());
-    added.set_latency_nanoseconds(latencies.longest(stream).count());
-    for (const auto& [from, to] : stream.links) {
-      added.add_ends(from.value());
-      added.add_ends(to.value());
-    }
-  }
-  for (const PlanCode& code : session.codes) write_code(code, *record.add_codes());
-  return record;
 }
 
 void add_once(std::vector<std::uint32_t>& positions, std::size_t position) {
@@ -107,22 +56,15 @@ void PlanParts::Records<Key>::add(Key key, const google::protobuf::MessageLite& 
   bytes.push_back(record.SerializeAsString());
 }
 
-// Nodes make lifelines of a whole plan, and only this side has all links.
+// As nodes make them of the whole plan, whose links only this side has.
 PlanParts::PlanParts(const std::shared_ptr<const Plan>& plan, const PlanParts* base, Epoch after,
                      const KeptWays& kept)
     : whole_(with_lifelines(with_kept(plan, kept))), oldest_(plan->epoch) {
   const Plan* const whole = whole_.get();
-  head_.set_epoch(whole->epoch.value());
-  head_.set_store(whole->origin.store);
-  head_.set_term(whole->origin.term);
-  head_.set_policy(whole->policy);
-  head_.set_provisional(whole->provisional);
+  PartWriter::write(*whole, head_);
   for (const PlanNode& node : whole->nodes) {
     v1::PartNode record;
-    record.set_name(node.name);
-    record.set_egress_bps(node.egress_bps);
-    record.set_ingress_bps(node.ingress_bps);
-    record.set_relays(node.relays);
+    PartWriter::write(node, record);
     numbers_.emplace(node.name, nodes_.size());
     nodes_.push_back(record.SerializeAsString());
   }
@@ -148,11 +90,7 @@ void PlanParts::add_tenants(const Plan& plan) {
   for (const std::size_t i : order_of(plan.tenants, [](const PlanTenant& tenant) { return tenant.name; })) {
     const PlanTenant& tenant = plan.tenants[i];
     v1::PartTenant record;
-    record.set_name(tenant.name);
-    record.set_weight(tenant.weight);
-    record.set_rate_bps(tenant.rate_bps);
-    if (tenant.open.operations != Quota::kNone) record.set_open_operations(tenant.open.operations);
-    if (tenant.open.bytes != Quota::kNone) record.set_open_bytes(tenant.open.bytes);
+    PartWriter::write(tenant, record);
     weights_.push_back(tenant.weight);
     tenants_.add(tenant.name, record);
   }
@@ -164,12 +102,7 @@ void PlanParts::add_links(const Plan& plan) {
        order_of(plan.links, [](const PlanLink& link) { return Link(link.from, link.to); })) {
     const PlanLink& link = plan.links[i];
     v1::PartLink record;
-    record.set_from(link.from.value());
-    record.set_to(link.to.value());
-    record.set_capacity_bps(link.capacity_bps);
-    record.set_load_bps(link.load_bps);
-    record.set_latency_nanoseconds(link.latency.count());
-    record.set_avoided(link.avoided);
+    PartWriter::write(link, record);
     record.set_pace_bps(paces[i]);
     for (const NodeId end : {link.from, link.to}) add_once(shares_[end.index()].links, links_.keys.size());
     links_.add({link.from, link.to}, record);
@@ -183,13 +116,7 @@ void PlanParts::add_collectives(const Plan& plan, const PlanParts* base, Epoch a
     const PlanCollective& collective = plan.collectives[i];
     next = collective.id.value() + 1;
     v1::PartCollective record;
-    record.set_id(collective.id.value());
-    record.set_tenant(collective.tenant);
-    record.set_group(collective.group);
-    record.set_op(static_cast<std::uint32_t>(collective.op));
-    record.set_weight(collective.weight);
-    record.set_size_bytes(collective.size_bytes);
-    record.set_rate_bps(collective.rate_bps);
+    PartWriter::write(collective, record);
     since_.push_back(since(collective, record, base, after));
     oldest_ = std::min(oldest_, since_.back());
     record.set_since(since_.back().value());
@@ -274,7 +201,13 @@ void PlanParts::add_sessions(const Plan& plan) {
     const PlanSession& session = plan.sessions[i];
     next = session.id.value() + 1;
     sessions_of_[session.collective].push_back(static_cast<std::uint32_t>(sessions_.keys.size()));
-    sessions_.add(session.id, record_of(session, limits[i], latencies));
+    v1::PartSession record;
+    PartWriter::write(session, record);
+    record.set_block_limit_bytes(limits[i]);
+    for (std::size_t s = 0; s < session.streams.size(); ++s)
+      record.mutable_streams(static_cast<int>(s))
+          ->set_latency_nanoseconds(latencies.longest(session.streams[s]).count());
+    sessions_.add(session.id, record);
   }
   head_.set_next_session(next);
 }

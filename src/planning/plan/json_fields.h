@@ -28,8 +28,7 @@ class Fields {
 
   void fail(std::string_view key, std::string_view what) const {
     if (!error_.is_ok()) return;
-    const std::string_view dot = where_.empty() || key.empty() ? "" : ".";
-    error_ = invalid_argument(fmt::format("plan: {}{}{} {}", where_, dot, key, what));
+    error_ = invalid_argument(fmt::format("plan: {} {}", key.empty() ? where_ : place(key), what));
   }
 
   // Whether the key is there: older releases do not write all.
@@ -53,57 +52,23 @@ class Fields {
   }
 
   [[nodiscard]] std::string text(std::string_view key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return {};
-    if (!value->is_string()) {
-      fail(key, "is not a string");
-      return {};
-    }
-    return value->get<std::string>();
+    return value_of<std::string>(find(key), key, &Json::is_string, "is not a string");
   }
-
   [[nodiscard]] bool flag(std::string_view key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return false;
-    if (!value->is_boolean()) fail(key, "is not true or false");
-    return value->is_boolean() && value->get<bool>();
+    return value_of<bool>(find(key), key, &Json::is_boolean, "is not true or false");
   }
-
   [[nodiscard]] double number(std::string_view key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return 0.0;
-    if (!value->is_number()) fail(key, "is not a number");
-    return value->is_number() ? value->get<double>() : 0.0;
+    return value_of<double>(find(key), key, &Json::is_number, "is not a number");
   }
-
   // A number, or null for infinite.
   [[nodiscard]] double open_number(std::string_view key) const {
     const Json* value = find(key);
-    if (value == nullptr) return 0.0;
-    if (value->is_null()) return kUnlimited;
-    if (!value->is_number()) fail(key, "is neither a number nor null");
-    return value->is_number() ? value->get<double>() : 0.0;
+    if (value != nullptr && value->is_null()) return kUnlimited;
+    return value_of<double>(value, key, &Json::is_number, "is neither a number nor null");
   }
-  [[nodiscard]] double rate(std::string_view key) const { return mbps_to_bps(open_number(key)); }
-
-  [[nodiscard]] double number_or(std::string_view key, double missing) const {
-    return has(key) ? number(key) : missing;
-  }
-  [[nodiscard]] double rate_or(std::string_view key, double missing) const {
-    return has(key) ? rate(key) : missing;
-  }
-  [[nodiscard]] bool flag_or(std::string_view key, bool missing) const {
-    return has(key) ? flag(key) : missing;
-  }
-  [[nodiscard]] std::optional<double> optional_number(std::string_view key) const {
-    return find_optional(key) == nullptr ? std::nullopt : std::optional(number(key));
-  }
-
   [[nodiscard]] std::uint64_t count(std::string_view key) const {
-    const Json* value = find(key);
-    if (value == nullptr) return 0;
-    if (!value->is_number_unsigned()) fail(key, "is not a whole number of at least 0");
-    return value->is_number_unsigned() ? value->get<std::uint64_t>() : 0;
+    return value_of<std::uint64_t>(find(key), key, &Json::is_number_unsigned,
+                                   "is not a whole number of at least 0");
   }
 
   // Every entry of the array, with its place.
@@ -118,11 +83,23 @@ class Fields {
     for (std::size_t i = 0; i < value->size() && error_.is_ok(); ++i) use((*value)[i], place(key, i));
   }
 
+  [[nodiscard]] std::string place(std::string_view key) const {
+    return fmt::format("{}{}{}", where_, where_.empty() ? "" : ".", key);
+  }
   [[nodiscard]] std::string place(std::string_view key, std::size_t i) const {
     return fmt::format("{}{}{}[{}]", where_, where_.empty() ? "" : ".", key, i);
   }
 
  private:
+  template <typename T>
+  T value_of(const Json* value, std::string_view key, bool (Json::*is_one)() const noexcept,
+             std::string_view otherwise) const {
+    if (value == nullptr) return {};
+    if ((value->*is_one)()) return value->get<T>();
+    fail(key, otherwise);
+    return {};
+  }
+
   const Json& object_;
   std::string where_;
   Status& error_;

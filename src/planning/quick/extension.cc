@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/plan/field_visits.h"
 #include "base/spending.h"
 #include "planning/exact/plan_writing.h"
 #include "planning/quick/filling.h"
@@ -17,14 +18,12 @@ namespace {
 // Sums of rates may be rounded up by a little.
 constexpr double kRoundedDown = 1.0 - 1e-9;
 
-bool are_same(const PlanNode& a, const PlanNode& b) {
-  return a.name == b.name && a.egress_bps == b.egress_bps && a.ingress_bps == b.ingress_bps &&
-         a.relays == b.relays;
-}
-
-bool are_same(const PlanLink& a, const PlanLink& b) {
-  return a.from == b.from && a.to == b.to && a.capacity_bps == b.capacity_bps && a.most_bps == b.most_bps &&
-         a.latency == b.latency && a.price_usd_per_gb == b.price_usd_per_gb && a.avoided == b.avoided;
+// Compares all but what links carry, which follows from the collectives.
+bool same_overlay(const Plan& a, const Plan& b) {
+  return plan_fields::same_values(a.nodes, b.nodes) &&
+         std::ranges::equal(a.links, b.links, [](const PlanLink& one, const PlanLink& other) {
+           return plan_fields::same_fields(one, other, &PlanLink::load_bps, &PlanLink::pace_bps);
+         });
 }
 
 class Extension {
@@ -54,11 +53,7 @@ class Extension {
     add_new_trees();
     make_room();
     Plan plan = write();
-    if (!std::ranges::equal(plan.nodes, base_.nodes,
-                            [](const auto& a, const auto& b) { return are_same(a, b); }) ||
-        !std::ranges::equal(plan.links, base_.links,
-                            [](const auto& a, const auto& b) { return are_same(a, b); }))
-      return std::nullopt;
+    if (!same_overlay(plan, base_)) return std::nullopt;
     plan.provisional = true;
     return plan;
   }

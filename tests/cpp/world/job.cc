@@ -76,7 +76,8 @@ void Job::begin(std::size_t rank) {
 void Job::registered(std::size_t rank, const Result<GroupRegistration>& made) {
   Member& member = members_[rank];
   // Who is cut off from the controller for long is named, and asked for again.
-  const bool is_late = made.status().code() == StatusCode::kDeadlineExceeded;
+  const StatusCode code = made.status().code();
+  const bool is_late = code == StatusCode::kDeadlineExceeded || code == StatusCode::kUnavailable;
   if (is_late && dead_.empty() && ++member.late_registrations < script_.late_registrations)
     return begin(rank);
   if (!made.is_ok()) {
