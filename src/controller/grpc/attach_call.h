@@ -12,10 +12,10 @@
 #include "controller/grpc/doorkeeper.h"
 #include "controller/grpc/hello_deadline.h"
 #include "controller/grpc/inquiries.h"
-#include "controller/plan_signature.h"
 #include "controller/grpc/refusal_log.h"
 #include "controller/grpc/suspicions.h"
 #include "controller/node_line.h"
+#include "controller/plan_signature.h"
 #include "square/identity.h"
 #include "square/v1/controller.grpc.pb.h"
 
