@@ -53,11 +53,16 @@ void ReceiveBound::let_come(int socket, std::uint64_t received, std::uint32_t ah
   constexpr std::uint32_t kHalf = std::uint32_t{1} << 31U;
   constexpr std::uint32_t kWhole = ~std::uint32_t{0};
   const std::uint32_t next = *first_ + static_cast<std::uint32_t>(received);
-  // The filter is given TCP's header and what follows.
-  std::array<sock_filter, 5> program{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kSequenceOffset),
-                                      BPF_STMT(BPF_ALU | BPF_SUB | BPF_K, next - kHalf),
-                                      BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, kHalf + ahead, 0, 1),
-                                      BPF_STMT(BPF_RET | BPF_K, 0), BPF_STMT(BPF_RET | BPF_K, kWhole)}};
+  // The filter is given TCP's header and what follows. What brings no data passes: acknowledgements, and
+  // above all a reset, as a connection that never hears of its end keeps its caller's port.
+  constexpr std::uint32_t kHeaderLengthOffset = 12;
+  std::array<sock_filter, 11> program{
+      {BPF_STMT(BPF_LD | BPF_B | BPF_ABS, kHeaderLengthOffset), BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 2),
+       BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0x3c), BPF_STMT(BPF_MISC | BPF_TAX, 0),
+       BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 3, 0),
+       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kSequenceOffset), BPF_STMT(BPF_ALU | BPF_SUB | BPF_K, next - kHalf),
+       BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, kHalf + ahead, 1, 0), BPF_STMT(BPF_RET | BPF_K, kWhole),
+       BPF_STMT(BPF_RET | BPF_K, 0)}};
   const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
   setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter));
 }

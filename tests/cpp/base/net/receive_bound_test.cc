@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -96,6 +97,26 @@ TEST_CASE("what comes beyond a bound waits in the sender, and comes when it may"
     flood.run(kMuch, 20s);
     CHECK(flood.got == kMuch);
   }
+}
+
+TEST_CASE("a reset is heard although it comes behind bytes that were dropped") {
+  Flood flood("127.0.0.1");
+  ReceiveBound bound(flood.server.get());
+  bound.let_come(flood.server.get(), 0, kAhead);
+  flood.run(kMuch, 200ms);
+  CHECK(flood.sent > flood.got);
+  const linger at_once{1, 0};
+  REQUIRE(setsockopt(flood.client.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0);
+  flood.client = {};
+  std::vector<char> piece(kSegment);
+  ssize_t some = 0;
+  for (int tries = 0; tries < 500; ++tries) {
+    some = recv(flood.server.get(), piece.data(), piece.size(), 0);
+    if (some < 0 && errno != EAGAIN) break;
+    std::this_thread::sleep_for(10ms);
+  }
+  CHECK(some < 0);
+  CHECK(errno == ECONNRESET);
 }
 
 TEST_CASE("without its first segment a connection has no bound") {
