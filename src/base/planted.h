@@ -19,7 +19,6 @@ enum class Bug {
   kCloseUnheard,
   kGoneUntold,
   kLaggardHoldsUpAll,
-  kLackedPlanStays,
   kChangedWithoutMember,
   kIncarnationUntold,
   // Nodes.
@@ -57,7 +56,6 @@ inline constexpr std::array kBugs = {
     std::pair<Bug, std::string_view>{Bug::kCloseUnheard, "close-unheard"},
     std::pair<Bug, std::string_view>{Bug::kGoneUntold, "gone-untold"},
     std::pair<Bug, std::string_view>{Bug::kLaggardHoldsUpAll, "laggard-holds-up-all"},
-    std::pair<Bug, std::string_view>{Bug::kLackedPlanStays, "lacked-plan-stays"},
     std::pair<Bug, std::string_view>{Bug::kChangedWithoutMember, "changed-without-member"},
     std::pair<Bug, std::string_view>{Bug::kIncarnationUntold, "incarnation-untold"},
     std::pair<Bug, std::string_view>{Bug::kLossesNotFound, "losses-not-found"},

@@ -35,7 +35,7 @@ constexpr Duration kShortKeepaliveTimeout = std::chrono::milliseconds(1500);
 // An attempt to connect may take so long.
 constexpr Duration kConnectTime = std::chrono::seconds(5);
 // An answer may be that late where the strand is held up.
-constexpr Duration kStrandTime = std::chrono::milliseconds(100);
+constexpr Duration kStrandTime = std::chrono::seconds(1);
 // What is examined takes its time; then the answer has so long to come.
 constexpr Duration kExaminedTime = std::chrono::seconds(1);
 
