@@ -1,5 +1,6 @@
 """`square doctor` between hosts that are network namespaces, with faults of networks planted for real."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ PLANNED_MBPS = 40
 REAL_MBPS = 5
 MESSAGE_BYTES = 16 << 20
 DELAY_SECONDS = 0.01
+PATIENCE_SECONDS = 30.0
 # Every kernel has it, and lets a namespace choose it.
 ANY_KERNELS = "reno"
 
@@ -80,7 +82,11 @@ def test_a_link_slower_than_planned(hosts: Hosts, tmp_path: Path) -> None:
     members = [hosts.begin_member(name, rank, MESSAGE_BYTES) for rank, name in enumerate(["a", "b"])]
     for member in members:
         wait_for_line(member)
-    found = {finding["rule"]: finding for finding in hosts.findings()}
+    # A busy machine may not have sent enough by the first look.
+    found: dict[str, dict[str, str]] = {}
+    end = time.monotonic() + PATIENCE_SECONDS
+    while "capacity.slow" not in found and time.monotonic() < end:
+        found = {finding["rule"]: finding for finding in hosts.findings()}
     assert found["capacity.slow"]["guilty"] == "link a -> b"
     # Measured or not yet, by then.
     assert f"{PLANNED_MBPS} Mbit/s" in found["capacity.slow"]["seen"]
