@@ -70,14 +70,17 @@ bool Publication::is_waited_for(const Member& member, Epoch epoch) const {
   return !member.is_lagging || (member.is_reached && lacks(member, epoch));
 }
 
+// A line that is opened again and again gets no more time than a plan has.
 Publication::TimePoint Publication::patience_end(const Member& member) const {
   if (member.incarnation == 0) return member.install_end;
-  return (member.is_lagging ? member.sent_at : member.install_end - install_timeout_) + patience_;
+  const TimePoint since = member.is_lagging ? member.sent_at : member.install_end - install_timeout_;
+  return std::min(since, begun_at_ + patience_) + patience_;
 }
 
 void Publication::begin(PublishedPlanPtr next, TimePoint now) {
   SQUARE_CHECK(!under_way_, "one plan at a time");
   under_way_ = true;
+  begun_at_ = now;
   next_ = next ? std::move(next) : held_back_ ? held_back_ : active_;
   if (!next_) return;
   for (auto& [name, member] : members_) {
@@ -135,6 +138,10 @@ bool Publication::can_release() const {
   return !std::ranges::includes(lacked, active_->parts->kept());
 }
 
+bool Publication::releases(const PublishedPlan& next) const {
+  return active_ && !std::ranges::includes(next.parts->kept(), active_->parts->kept());
+}
+
 // What is new in the plan may begin without a member, which hears of it later. What runs may not change so.
 bool Publication::hold_back() {
   if (!active_ || next_ == active_ || is_planted(Bug::kChangedWithoutMember)) return false;
@@ -146,8 +153,12 @@ bool Publication::hold_back() {
     const std::optional<Epoch> before = active_->parts->since(id);
     if (before && before != next_->parts->since(id)) held_.insert(id);
   }
-  passed_over_.merge(lacking_relays());
+  if (held_in_row_ < kMostHeldInRow) passed_over_.merge(lacking_relays());
   if (held_.size() + passed_over_.size() == count) return false;
+  // Others wait: after a few of them nothing that runs changes, whatever else is not answered.
+  if (++held_in_row_ >= kMostHeldInRow) {
+    for (const PlanCollective& collective : active_->parts->whole().collectives) held_.insert(collective.id);
+  }
   log(LogLevel::kInfo, {.component = "controller", .epoch = epoch},
       "plan {} does not become active, because it has not reached all nodes that it needs", epoch.value());
   held_back_ = std::exchange(next_, nullptr);
@@ -283,6 +294,7 @@ Settlement Publication::settle(TimePoint now, Deferred& deferred) {
     held_.clear();
     passed_over_.clear();
     held_back_ = nullptr;
+    held_in_row_ = 0;
     active_ = next_;
     active_since_ = now;
     settlement.plan_again = can_release();

@@ -22,6 +22,8 @@ inline constexpr Duration kInstallPatience = std::chrono::seconds(1);
 // what runs, and where one follows another before all have it, one half of the members waits for the other by
 // turns and nothing ends.
 inline constexpr Duration kRest = std::chrono::seconds(1);
+// So many plans in a row are held back for what they change; the next one changes nothing that runs.
+inline constexpr int kMostHeldInRow = 2;
 
 // What came of a publication by now.
 struct Settlement {
@@ -79,6 +81,10 @@ class Publication {
   [[nodiscard]] bool is_current(Epoch epoch) const { return active_ && epoch >= active_->plan->epoch; }
   // Whether there is a kept collective all of whose members have the active plan.
   [[nodiscard]] bool can_release() const;
+  // Whether collectives that the active plan keeps change with this one.
+  [[nodiscard]] bool releases(const PublishedPlan& next) const;
+  // A plan was held back, and no other has become active since.
+  [[nodiscard]] bool is_holding_back() const { return held_back_ != nullptr; }
   // Sends a member that has joined what is active and what is under way.
   void greet(Member& member, TimePoint now);
   // Sends it all of its part of the plan, which it could not put together.
@@ -124,6 +130,8 @@ class Publication {
   std::set<std::string> passed_over_;  // relays that lacked plans which were held back
   std::set<CollectiveId> held_;  // the plans that were held back would have changed them without a member
   PublishedPlanPtr held_back_;   // the last of these, until another plan is active
+  int held_in_row_ = 0;          // so many of them
+  TimePoint begun_at_{};         // the plan under way
   Epoch last_move_{0};           // the last active plan to which what runs was to move
 };
 

@@ -164,14 +164,8 @@ class ControllerClient::Core {
             options.successor ? options.node_name : std::string()),
         control_(wire_, steady_clock(), executor_, options_of(std::move(controllers)),
                  guarded(std::move(events), gate_)) {
-    wire_.tell({[this](auto connection, const auto& event) {
-                  control_.heard(connection, event);
-                  mirror();
-                },
-                [this](auto connection, const Status& reason) {
-                  control_.ended(connection, reason);
-                  mirror();
-                }});
+    wire_.tell({[this](auto connection, const auto& event) { control_.heard(connection, event); },
+                [this](auto connection, const Status& reason) { control_.ended(connection, reason); }});
   }
 
   ~Core() { stop({}); }
@@ -181,7 +175,6 @@ class ControllerClient::Core {
     auto settled = answer->future();
     executor_.post([this, answer] {
       control_.start([this, answer](const Status& outcome) {
-        mirror();
         answer->tell(outcome.is_ok() ? Result<bool>(true) : Result<bool>(outcome));
       });
     });
@@ -189,6 +182,7 @@ class ControllerClient::Core {
   }
 
   void stop(const FinishedOperations& finished) {
+    SQUARE_CHECK(!executor_.is_on_strand(), "an event does not stop the client that it comes from");
     const std::lock_guard one(stop_mutex_);
     if (std::exchange(is_stopped_, true)) return;
     const auto answer = std::make_shared<Reply<bool>>();
@@ -202,18 +196,20 @@ class ControllerClient::Core {
   }
 
   Result<GroupRegistration> register_group(const GroupSpec& group, Duration timeout) {
-    auto registered = wait<GroupRegistration>(timeout, [this, group, timeout](auto done) {
-      control_.register_group(group, timeout, std::move(done));
-    });
+    auto registered =
+        wait<GroupRegistration>(timeout, [this, group, timeout, begun = steady_clock().now()](auto done) {
+          control_.register_group(group, begun, timeout, std::move(done));
+        });
     if (registered) return *std::move(registered);
     return deadline_exceeded(fmt::format("group \"{}\" was not planned and installed within {:.3g} s",
                                          group.name, to_seconds(timeout)));
   }
 
   Result<GroupSpec> regroup(const RegroupRequest& request, Duration timeout) {
-    auto regrouped = wait<GroupSpec>(timeout, [this, request, timeout](auto done) {
-      control_.regroup(request, timeout, std::move(done));
-    });
+    auto regrouped =
+        wait<GroupSpec>(timeout, [this, request, timeout, begun = steady_clock().now()](auto done) {
+          control_.regroup(request, begun, timeout, std::move(done));
+        });
     if (regrouped) return *std::move(regrouped);
     return deadline_exceeded(
         fmt::format("group \"{}\" did not go on within {:.3g} s", request.group, to_seconds(timeout)));
@@ -254,6 +250,7 @@ class ControllerClient::Core {
     made.connect_timeout = options_.connect_timeout;
     made.identity = options_.identity;
     made.group_keys = options_.group_keys;
+    made.changed = [this] { mirror(); };
     made.take_used = [this] {
       const std::lock_guard lock(mutex_);
       return std::exchange(used_, {});
@@ -286,10 +283,10 @@ class ControllerClient::Core {
   // What `begin` brought about; nothing where the strand is held up.
   template <typename T, typename Begin>
   std::optional<Result<T>> wait(Duration timeout, Begin begin) {
-    const auto answer = std::make_shared<Reply<T>>();
+    auto answer = std::make_shared<Reply<T>>();
     auto answered = answer->future();
     const auto end = std::chrono::steady_clock::now() + controller::bounded(timeout) + kStrandTime;
-    executor_.post([begin = std::move(begin), answer] {
+    executor_.post([begin = std::move(begin), answer = std::move(answer)] {
       begin([answer](Result<T> result) { answer->tell(std::move(result)); });
     });
     if (answered.wait_until(end) != std::future_status::ready) return std::nullopt;

@@ -10,6 +10,9 @@
 namespace square::controller {
 namespace {
 
+// Wrapping a key for a node takes about as long as copying so much.
+constexpr std::size_t kWrapBytes = std::size_t{256} << 10U;
+
 trust::KeyHolders holders_of(const GroupSpec& group) {
   trust::KeyHolders holders{group.name, group.tenant, {}};
   std::set<std::string> seen;
@@ -68,7 +71,17 @@ void KeyExchange::weigh(const MakingPtr& making, const Result<Share>& response) 
     }
     shares.push_back(response->nodes(i).share());
   }
-  making->made(keys_->wrap(holders, shares));
+  wrap(making, std::move(shares));
+}
+
+// Beside the strand: for many nodes it takes seconds, and heartbeats go on.
+void KeyExchange::wrap(const MakingPtr& making, std::vector<std::string> shares) const {
+  const std::size_t cost = shares.size() * kWrapBytes;
+  executor_.work(cost, [&executor = executor_, keys = keys_, making, shares = std::move(shares)] {
+    executor.post([making, made = keys->wrap(making->holders, shares)] {
+      if (making->is_wanted()) making->made(made);
+    });
+  });
 }
 
 Result<trust::GroupKeyPtr> KeyExchange::open(const GroupSpec& group, std::uint64_t number,

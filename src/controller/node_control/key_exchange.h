@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "controller/node_control/wire.h"
 #include "square/executor.h"
@@ -45,6 +46,7 @@ class KeyExchange {
   using MakingPtr = std::shared_ptr<Making>;
   void look(const MakingPtr& making) const;
   void weigh(const MakingPtr& making, const Result<Share>& shares) const;
+  void wrap(const MakingPtr& making, std::vector<std::string> shares) const;
 
   const std::shared_ptr<trust::GroupKeys> keys_;
   const Clock& clock_;

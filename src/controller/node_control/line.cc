@@ -86,7 +86,8 @@ void ControlLine::dial(const std::string& address) {
   introduce();
   later(std::min(bounded(options_.connect_timeout), candidates_.patience()),
         [this, connection = connection_] {
-          if (connection_ == connection && !is_welcome_) over(cancelled("it has not said anything in time"));
+          if (connection_ == connection && !is_welcome_ && !has_left_)
+            over(cancelled("it has not said anything in time"));
         });
 }
 
@@ -126,13 +127,13 @@ void ControlLine::over(const Status& reason) {
     candidates_.lost(now);
     log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
         "node {}: lost the controller at {}: {}", options_.node, dialled_, reason.message());
-    call_if(events_.on_lost, reason);
     later(kLongestAbsence, by_.changed);
   } else {
     candidates_.failed(dialled_, reason, now);
     is_refused_ = !was_ever_welcome_ && is_refusal(reason.code());
   }
   by_.changed();
+  if (is_lost) call_if(events_.on_lost, reason);
   if (is_refused_) return settle(reason.with_context(fmt::format("controller at {}", controller())));
   if (candidates_.has_more()) return dial();
   later(wait_, [this] { dial(); });
@@ -290,13 +291,13 @@ void ControlLine::welcome(const v1::Welcome& message) {
   }
   say_broken_links();
   beat(connection_);
-  settle({});
   by_.changed();
+  settle({});
 }
 
 void ControlLine::beat(ControlWire::Number connection) {
   if (connection_ != connection || has_left_) return;
-  say(beats_.next(by_.clock.now()));
+  if (by_.wire.waiting(connection) < kMostWaiting) say(beats_.next(by_.clock.now()));
   later(heartbeat_, [this, connection] { beat(connection); });
 }
 
@@ -330,7 +331,7 @@ void ControlLine::say_broken_links() {
 }
 
 void ControlLine::report_sights(const std::vector<BlockSight>& sights) {
-  if (!is_welcome_ || by_.wire.waiting(connection_) >= kMostWaitingSights) return;
+  if (!is_welcome_ || by_.wire.waiting(connection_) >= kMostWaiting) return;
   v1::NodeEvent event;
   *event.mutable_sights() = to_message(sights);
   say(event);

@@ -24,8 +24,8 @@ namespace square::controller {
 inline constexpr Duration kGoodbyeWait = std::chrono::milliseconds(200);
 // A controller that is away is waited for so long by who wants something of it.
 inline constexpr Duration kLongestAbsence = std::chrono::seconds(30);
-// With so many events waiting what was seen of blocks is not told.
-inline constexpr std::size_t kMostWaitingSights = 64;
+// With so many events waiting heartbeats wait, too, and what was seen of blocks is not told.
+inline constexpr std::size_t kMostWaiting = 64;
 
 // A node and what its side of control is made with.
 struct NodeControlOptions {
@@ -39,6 +39,8 @@ struct NodeControlOptions {
   std::shared_ptr<trust::GroupKeys> group_keys;
   // As for Heartbeats.
   std::function<UsedBytes()> take_used;
+  // Called where NodeControl::is_welcome() or controller() may be others; may be empty.
+  std::function<void()> changed{};
 };
 
 // Dials, says hello and what the node remembers, beats, and tells the node what the controller says; where

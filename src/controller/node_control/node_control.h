@@ -27,9 +27,9 @@ class NodeControl {
   }
   void ended(ControlWire::Number connection, const Status& reason) { line_.ended(connection, reason); }
 
-  // As ControllerClient has them; `done` is called once.
-  void register_group(GroupSpec group, Duration timeout, Registering::Done done);
-  void regroup(RegroupRequest request, Duration timeout, Regrouping::Done done);
+  // As ControllerClient has them, called at `begun`; `done` is called once.
+  void register_group(GroupSpec group, TimePoint begun, Duration timeout, Registering::Done done);
+  void regroup(RegroupRequest request, TimePoint begun, Duration timeout, Regrouping::Done done);
   void close_group(const std::string& group, std::uint64_t number) {
     registering_.close_group(group, number);
   }
@@ -45,6 +45,7 @@ class NodeControl {
  private:
   void look();
 
+  const std::function<void()> changed_;
   Recollection recollection_;
   ControlLine line_;
   ControlWire::Number last_call_ = 0;

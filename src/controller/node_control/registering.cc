@@ -34,7 +34,7 @@ Registering::Registering(Surroundings surroundings, const NodeControlOptions& op
       identity_(options.identity),
       keys_(options.group_keys, by_.clock, by_.executor) {}
 
-void Registering::ask(GroupSpec group, Duration timeout, Done done) {
+void Registering::ask(GroupSpec group, TimePoint begun, Duration timeout, Done done) {
   group.registrant = node_;
   group.closed_number = by_.recollection.closed_number(group.name);
   if (identity_) group.grant = identity_->grant_of(group.tenant);
@@ -48,10 +48,10 @@ void Registering::ask(GroupSpec group, Duration timeout, Done done) {
     entry->second = std::make_shared<Registration>(Registration{key, std::move(group)});
   }
   const RegistrationPtr one = entry->second;
-  const TimePoint now = by_.clock.now();
-  Asker& asker = one->askers.emplace_back(Asker{now, now + bounded(timeout), std::move(done)});
-  for (const TimePoint when : {asker.end, std::min(asker.end, now + kLongestAbsence)})
+  Asker& asker = one->askers.emplace_back(Asker{begun, begun + bounded(timeout), std::move(done)});
+  for (const TimePoint when : {asker.end, std::min(asker.end, begun + kLongestAbsence)})
     asker.timers.push_back(by_.executor.post_at(when, [this, one] { end_late(one); }));
+  end_late(one);
   step(one);
 }
 
@@ -76,6 +76,7 @@ void Registering::give_up_call(const RegistrationPtr& one) {
   const bool was_asked = one->call != 0 || one->made;
   if (one->call != 0) by_.wire.cancel(std::exchange(one->call, 0));
   one->making_keys = 0;
+  one->wrapped_keys.clear();
   one->made.reset();
   if (was_asked) try_again(one, unavailable("the connection to the controller broke"));
 }
@@ -112,6 +113,8 @@ void Registering::answered(const RegistrationPtr& one, const Result<v1::Register
     if (!try_again(one, response.status())) end(one, why);
     return;
   }
+  one->busy.reset();
+  one->lost.reset();
   // Nobody has brought a key yet.
   if (keys_.is_on() && response->keys().empty() && one->wrapped_keys.empty()) return make_keys(one);
   auto made = registration_of(one->group, *response);
@@ -158,7 +161,7 @@ bool Registering::try_again(const RegistrationPtr& one, const Status& status) {
     return true;
   }
   if (code != StatusCode::kUnavailable && code != StatusCode::kCancelled && !is_late) return false;
-  if (!is_late) one->lost = status;
+  one->lost = is_late ? std::nullopt : std::optional(status);
   rest(one, kRetryPause);
   return true;
 }
@@ -232,6 +235,7 @@ void Registering::end_late(const RegistrationPtr& one) {
 
 Status Registering::why_late(const Registration& one, const Asker& asker) const {
   const std::string group = fmt::format("group \"{}\"", one.group.name);
+  if (asker.end > by_.clock.now()) return by_.line.absence().with_context(group);
   if (!by_.line.has_told_closed(one.group.name)) {
     return deadline_exceeded(fmt::format("the controller at {} has not heard in time that {} was closed",
                                          by_.line.controller(), group));

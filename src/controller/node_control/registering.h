@@ -44,8 +44,8 @@ class Registering {
   };
   Registering(Surroundings surroundings, const NodeControlOptions& options);
 
-  // As ControllerClient::register_group(); `done` is called once.
-  void ask(GroupSpec group, Duration timeout, Done done);
+  // As ControllerClient::register_group(), called at `begun`; `done` is called once.
+  void ask(GroupSpec group, TimePoint begun, Duration timeout, Done done);
   // The line is not as it was.
   void look();
   void close_group(const std::string& group, std::uint64_t number);

@@ -10,12 +10,11 @@
 
 namespace square::controller {
 
-void Regrouping::ask(RegroupRequest request, Duration timeout, Done done) {
-  const TimePoint now = by_.clock.now();
+void Regrouping::ask(RegroupRequest request, TimePoint begun, Duration timeout, Done done) {
   const auto one =
-      std::make_shared<Asked>(Asked{std::move(request), now, now + bounded(timeout), std::move(done)});
+      std::make_shared<Asked>(Asked{std::move(request), begun, begun + bounded(timeout), std::move(done)});
   asked_.insert(one);
-  for (const TimePoint when : {one->end, std::min(one->end, now + kLongestAbsence)})
+  for (const TimePoint when : {one->end, std::min(one->end, begun + kLongestAbsence)})
     one->timers.push_back(by_.executor.post_at(when, [this, one] { end_late(one); }));
   step(one);
 }
@@ -65,7 +64,10 @@ void Regrouping::answered(const AskedPtr& one, const Result<v1::RegroupResponse>
   const StatusCode code = response.status().code();
   const bool is_lost = code == StatusCode::kUnavailable || code == StatusCode::kCancelled;
   if (is_lost && by_.clock.now() + kRetryPause < one->end) return rest(one);
-  if (code == StatusCode::kDeadlineExceeded && response.status().message().empty()) return end_late(one);
+  if (code == StatusCode::kDeadlineExceeded && response.status().message().empty()) {
+    rest(one);
+    return end_late(one);
+  }
   end(one, response.status().with_context(fmt::format("controller at {}", by_.line.controller())));
 }
 

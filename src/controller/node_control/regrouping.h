@@ -33,8 +33,8 @@ class Regrouping {
   Regrouping(Surroundings surroundings, const NodeControlOptions& options)
       : by_(std::move(surroundings)), node_(options.node), identity_(options.identity) {}
 
-  // As ControllerClient::regroup(); `done` is called once.
-  void ask(RegroupRequest request, Duration timeout, Done done);
+  // As ControllerClient::regroup(), called at `begun`; `done` is called once.
+  void ask(RegroupRequest request, TimePoint begun, Duration timeout, Done done);
   // The line is not as it was.
   void look();
   // All fail with `reason`.

@@ -113,3 +113,16 @@ TEST_CASE("controllers and clients come and go") {
     for (std::thread& thread : threads) thread.join();
   }
 }
+
+TEST_CASE("what is asked of a client that was stopped is refused at once") {
+  const auto controller = start(mesh({"a", "b"}));
+  const auto a = FakeNode::join(*controller, "a");
+  a->client().stop({});
+  CHECK(time_of([&] {
+          const auto late = a->client().register_group(broadcast_group("g", {"a", "b"}), 1min);
+          CHECK(late.status().code() == StatusCode::kCancelled);
+          RegroupRequest request;
+          request.group = "g";
+          CHECK(a->client().regroup(request, 1min).status().code() == StatusCode::kCancelled);
+        }) < kPrompt);
+}

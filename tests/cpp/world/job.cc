@@ -69,7 +69,7 @@ void Job::begin(std::size_t rank) {
   members_[rank].phase = Phase::kRegistering;
   if (members_[rank].asked_at == TimePoint{}) members_[rank].asked_at = simulation_.clock().now();
   site.control().register_group(
-      script_.group, script_.timeout,
+      script_.group, simulation_.clock().now(), script_.timeout,
       [this, rank](const Result<GroupRegistration>& made) { registered(rank, made); });
 }
 

@@ -28,7 +28,7 @@ struct Wire final : ControlWire {
   void send(Number connection, const v1::NodeEvent& event) override {
     dialled.at(connection).said.push_back(event);
   }
-  [[nodiscard]] std::size_t waiting(Number /*connection*/) const override { return 0; }
+  [[nodiscard]] std::size_t waiting(Number /*connection*/) const override { return unsent; }
   void close(Number connection) override { dialled.at(connection).is_closed = true; }
   void ask(Number /*connection*/, Number call, const v1::RegisterGroupRequest& /*question*/,
            TimePoint /*end*/, Answered<v1::RegisterGroupResponse> answered) override {
@@ -45,6 +45,7 @@ struct Wire final : ControlWire {
     regroupings.erase(call);
   }
 
+  std::size_t unsent = 0;
   std::map<Number, Dialled> dialled;
   std::map<Number, Answered<v1::RegisterGroupResponse>> registrations;
   std::map<Number, std::pair<v1::RegroupRequest, Answered<v1::RegroupResponse>>> regroupings;
@@ -101,9 +102,9 @@ struct Node {
   // Results come in the order of the calls' ends.
   void ask(Duration timeout) {
     const GroupSpec group{"g", "alice", {"a", "b"}, {{CollectiveOp::kBroadcast, Rank(0), 1.0, 1'000}}};
-    control->register_group(group, timeout, [this](Result<GroupRegistration> result) {
-      registered.push_back(std::move(result));
-    });
+    control->register_group(
+        group, simulation.clock().now(), timeout,
+        [this](Result<GroupRegistration> result) { registered.push_back(std::move(result)); });
   }
   [[nodiscard]] std::string failure() const {
     REQUIRE_FALSE(registered.empty());
@@ -207,6 +208,23 @@ TEST_CASE("node control: what was heard last is why a registration is late") {
   node.run(kLongestAbsence + 1s);
   CHECK(node.registered.size() == 3);
   CHECK(has(node.failure(), "no controller answers"));
+  // Also where it has not heard of a group's end.
+  node.control->close_group("g", 7);
+  node.ask(100s);
+  node.run(kLongestAbsence + 1s);
+  CHECK(node.registered.size() == 4);
+  CHECK(has(node.failure(), "UNAVAILABLE: group \"g\": no controller answers"));
+}
+
+TEST_CASE("node control: heartbeats wait where the controller reads nothing") {
+  Node node;
+  node.welcome();
+  node.wire.unsent = kMostWaiting;
+  node.run(10s);
+  CHECK(node.count(v1::NodeEvent::kHeartbeat) == 1);
+  node.wire.unsent = 0;
+  node.run(1s);
+  CHECK(node.count(v1::NodeEvent::kHeartbeat) == 2);
 }
 
 TEST_CASE(
@@ -237,7 +255,8 @@ TEST_CASE("node control: who regroups is asked for again, and the controller has
   std::optional<Result<GroupSpec>> regrouped;
   RegroupRequest request;
   request.group = "g";
-  node.control->regroup(request, 10s, [&](Result<GroupSpec> result) { regrouped = std::move(result); });
+  node.control->regroup(request, node.simulation.clock().now(), 10s,
+                        [&](Result<GroupSpec> result) { regrouped = std::move(result); });
   REQUIRE(node.wire.regroupings.size() == 1);
   CHECK(node.wire.regroupings.begin()->second.first.timeout_nanoseconds() == 9'500'000'000);
   node.lose();
