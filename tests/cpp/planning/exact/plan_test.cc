@@ -270,13 +270,18 @@ TEST_CASE("exact: a deadline gives the best so far with its gap") {
   for (std::size_t root = 0; root < 12; ++root) {
     add(scenario, CollectiveOp::kBroadcast, root, {node(root), node((root + 1) % 12), node((root + 5) % 12)});
   }
-  scenario.policy.deadline_seconds = 1e-6;
-  const Plan hurried = checked_plan(scenario);
-  scenario.policy.deadline_seconds.reset();
   const Plan exact = checked_plan(scenario);
-  CHECK(hurried.min_rate_bps > 0.0);
-  CHECK(hurried.min_rate_bps <= exact.min_rate_bps * (1.0 + 1e-6));
-  CHECK(hurried.certificate.level_bound_bps.value() >= exact.min_rate_bps * (1.0 - 1e-6));
+  // A slow machine has no bound yet when the first of them is over.
+  std::optional<double> bound_bps;
+  for (double seconds = 1e-6; !bound_bps; seconds *= 8) {
+    REQUIRE(seconds < 60);
+    scenario.policy.deadline_seconds = seconds;
+    const Plan hurried = checked_plan(scenario);
+    CHECK(hurried.min_rate_bps > 0.0);
+    CHECK(hurried.min_rate_bps <= exact.min_rate_bps * (1.0 + 1e-6));
+    bound_bps = hurried.certificate.level_bound_bps;
+  }
+  CHECK(*bound_bps >= exact.min_rate_bps * (1.0 - 1e-6));
 }
 
 TEST_CASE("exact: no deadline makes a plan that is below a quick one") {
