@@ -64,7 +64,7 @@ tcp_info look_at(int socket) {
   return getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info : tcp_info{};
 }
 
-// Its last answer has arrived, and nothing has come since: who means to go on takes a round trip.
+// Its last answer has arrived, and nothing has come since: a caller that goes on takes a round trip.
 bool is_waited_for(int socket) {
   const tcp_info info = look_at(socket);
   constexpr std::uint32_t kMicroseconds = 1000;
