@@ -234,12 +234,9 @@ void Coordinator::broken_links(const std::string& node, const NodeLine* line, co
 void Coordinator::installed(const std::string& node, const NodeLine* line, Epoch epoch, bool is_moving) {
   const std::lock_guard lock(mutex_);
   Member* const member = members_.hear(node, line, time());
-  if (member == nullptr) return;
-  // It may have been waited for.
-  if (is_moving) surroundings_.wake();
-  if (!publication_.confirm(*member, epoch, time(), is_moving)) return;
+  if (member == nullptr || !publication_.confirm(*member, epoch, time(), is_moving)) return;
   has_news_ = publication_.can_release() || has_news_;
-  if ((publication_.is_current(epoch) && absences_.note_installed(node)) || has_news_)
+  if ((!is_moving && publication_.is_current(epoch) && absences_.note_installed(node)) || has_news_)
     agenda_.note(Urgency::kCanWait);
   surroundings_.wake();
 }
@@ -478,16 +475,13 @@ void Coordinator::publish(Deferred& deferred, Admission admission) {
     log_plan(*admission.next->plan);
     const bool avoids_nodes = absences_.note_published(state_, gone(), admission.is_whole);
     const bool avoids_links = links_.note_published(state_, !admission.avoids_links());
-    if (measurements_.take_moves() || avoids_nodes || avoids_links || publication_.is_lacked() ||
-        publication_.releases(*admission.next))
+    if (measurements_.take_moves() || avoids_nodes || avoids_links || publication_.must_move(*admission.next))
       admission.next = with_moves(*admission.next);
   } else if (admission.replan.is_ok() && planner_.note_kept()) {
     agenda_.note(Urgency::kCanWait);
   }
   // Also without a plan of their own those admitted wait until the active one is installed.
-  if (!admission.next && !publication_.active() && !requests_.has_planned()) return;
-  // What the store did not take is planned again: until then what was held back stays so.
-  if (!admission.next && retry_ && publication_.is_holding_back()) return;
+  if (!admission.next && !publication_.can_begin_again(retry_.has_value(), requests_.has_planned())) return;
   publication_.begin(std::move(admission.next), time());
   surroundings_.wake();
 }

@@ -138,8 +138,8 @@ bool Publication::can_release() const {
   return !std::ranges::includes(lacked, active_->parts->kept());
 }
 
-bool Publication::releases(const PublishedPlan& next) const {
-  return active_ && !std::ranges::includes(next.parts->kept(), active_->parts->kept());
+bool Publication::must_move(const PublishedPlan& next) const {
+  return is_lacked() || (active_ && !std::ranges::includes(next.parts->kept(), active_->parts->kept()));
 }
 
 // What is new in the plan may begin without a member, which hears of it later. What runs may not change so.
@@ -209,8 +209,8 @@ void Publication::send_whole(const Member& member, Epoch epoch) const {
 
 bool Publication::confirm(Member& member, Epoch epoch, TimePoint now, bool is_moving) {
   if (epoch > member.sent || epoch <= member.installed) return false;
+  if (is_moving) return std::exchange(member.received, std::max(member.received, epoch)) < epoch;
   member.received = std::max(member.received, epoch);
-  if (is_moving) return false;
   member.installed = epoch;
   member.is_late = false;
   // One after the other: who lagged goes on with the next.

@@ -81,16 +81,19 @@ class Publication {
   [[nodiscard]] bool is_current(Epoch epoch) const { return active_ && epoch >= active_->plan->epoch; }
   // Whether there is a kept collective all of whose members have the active plan.
   [[nodiscard]] bool can_release() const;
-  // Whether collectives that the active plan keeps change with this one.
-  [[nodiscard]] bool releases(const PublishedPlan& next) const;
-  // A plan was held back, and no other has become active since.
-  [[nodiscard]] bool is_holding_back() const { return held_back_ != nullptr; }
+  // Whether what runs must move to this one: also what the active plan has kept as it was.
+  [[nodiscard]] bool must_move(const PublishedPlan& next) const;
+  // Whether begin() without another plan has a purpose. What the store did not take is planned again: until
+  // then what was held back stays so.
+  [[nodiscard]] bool can_begin_again(bool is_store_behind, bool are_any_planned) const {
+    return active_ ? !(is_store_behind && held_back_) : are_any_planned;
+  }
   // Sends a member that has joined what is active and what is under way.
   void greet(Member& member, TimePoint now);
   // Sends it all of its part of the plan, which it could not put together.
   void send_whole(const Member& member, Epoch epoch) const;
-  // The member has installed the plan. Returns whether that is news.
-  // `is_moving`: it has received the plan, and has still to install it.
+  // The member has installed the plan; `is_moving`: it has received it, and has still to install it. Returns
+  // whether that is news.
   bool confirm(Member& member, Epoch epoch, TimePoint now, bool is_moving = false);
   // Second phase, when no member is waited for any more: nothing before that. Disconnects who is late.
   Settlement settle(TimePoint now, Deferred& deferred);
