@@ -133,7 +133,7 @@ class Publication {
   std::set<std::string> passed_over_;  // relays that lacked plans which were held back
   std::set<CollectiveId> held_;  // the plans that were held back would have changed them without a member
   PublishedPlanPtr held_back_;   // the last of these, until another plan is active
-  int held_in_row_ = 0;          // so many of them
+  int held_in_row_ = 0;          // plans held back since one became active
   TimePoint begun_at_{};         // the plan under way
   Epoch last_move_{0};           // the last active plan to which what runs was to move
 };

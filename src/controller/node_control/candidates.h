@@ -62,7 +62,7 @@ class Candidates {
   [[nodiscard]] const std::string& current() const { return current_; }
   // The nodes whose controllers are gone, where the own is to be woken before anybody is dialled.
   std::optional<std::vector<std::string>> to_be_followed();
-  // Whom to dial now.
+  // The address to dial now.
   const std::string& next(TimePoint now);
   // The own has woken: it is dialled now.
   const std::string& dial_own(TimePoint now);

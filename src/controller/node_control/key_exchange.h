@@ -1,5 +1,5 @@
 // How the nodes of a group's members come to its key: the first that registers the group brings it, wrapped
-// for each of them, and the controller hands it to the others, who alone can unwrap it.
+// for each of them, and the controller hands it to the others. They alone can unwrap it.
 #pragma once
 
 #include <functional>

@@ -22,9 +22,9 @@ namespace square::controller {
 
 // How long a line that is ended waits for the controller to see the goodbye.
 inline constexpr Duration kGoodbyeWait = std::chrono::milliseconds(200);
-// A controller that is away is waited for so long by who wants something of it.
+// The longest wait of a call for a controller that is away.
 inline constexpr Duration kLongestAbsence = std::chrono::seconds(30);
-// With so many events waiting heartbeats wait, too, and what was seen of blocks is not told.
+// Events that may wait to be sent; with more, heartbeats wait, too, and what was seen of blocks is not told.
 inline constexpr std::size_t kMostWaiting = 64;
 
 // A node and what its side of control is made with.

@@ -20,7 +20,7 @@
 
 namespace square::controller {
 
-// A question that the controller did not live to answer is asked again after so long.
+// Before a question that the controller did not live to answer is asked again.
 inline constexpr Duration kRetryPause = std::chrono::milliseconds(50);
 // Between attempts to register a name that others have not closed yet.
 inline constexpr Duration kMinBusyWait = std::chrono::milliseconds(2);

@@ -51,7 +51,7 @@ v1::RegroupRequest Regrouping::question_of(const Asked& one) const {
     for (const std::string& tenant : one.request.tenants) grants.push_back(identity_->grant_of(tenant));
     for (std::string& grant : grants) question.add_grants(std::move(grant));
   }
-  // The controller, which knows who is awaited, says so first.
+  // The controller knows the nodes that are awaited, and names them first.
   const Duration left = one.end - by_.clock.now();
   const Duration patience = left - std::min(kAnswerTime, left / 4);
   question.set_timeout_nanoseconds(static_cast<std::uint64_t>(std::max(Duration(0), patience).count()));

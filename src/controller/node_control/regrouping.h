@@ -15,7 +15,7 @@
 
 namespace square::controller {
 
-// The controller answers so long before the time is over, if it can.
+// The time left when the controller answers, if it can.
 inline constexpr Duration kAnswerTime = std::chrono::milliseconds(500);
 
 // Of the node's strand.
