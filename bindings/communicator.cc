@@ -50,11 +50,17 @@ class PythonCommunicator {
     return std::make_unique<PythonCommunicator>(std::move(node), std::move(joined));
   }
 
-  std::unique_ptr<PythonCommunicator> shrink(double timeout) { return grow({0}, timeout); }
-  // This one is closed where the next one is made, and stays for another attempt where it is not.
+  std::unique_ptr<PythonCommunicator> shrink(double timeout, bool allow_minority) {
+    return go_on([&](Communicator& group) { return group.shrink(from_seconds(timeout), allow_minority); });
+  }
   std::unique_ptr<PythonCommunicator> grow(Count<"joiners"> joiners, double timeout) {
+    return go_on([&](Communicator& group) { return group.grow(joiners, from_seconds(timeout)); });
+  }
+  // This one is closed where the next one is made, and stays for another attempt where it is not.
+  template <typename Next>
+  std::unique_ptr<PythonCommunicator> go_on(const Next& next_of) {
     std::shared_ptr<Communicator> group = opened();
-    auto next = check(unlocked([&] { return group->grow(joiners, from_seconds(timeout)); }));
+    auto next = check(unlocked([&] { return next_of(*group); }));
     communicator_ = nullptr;
     unlocked([&] {
       records_.reset();
@@ -392,13 +398,16 @@ void define_changes(Class& communicator) {
   const auto timeout = py::arg("timeout") = kDefaultTimeoutSeconds;
   communicator
       .def(
-          "shrink", &PythonCommunicator::shrink, timeout,
+          "shrink", &PythonCommunicator::shrink, timeout, py::arg("allow_minority") = false,
           "The same group without the members that are gone: a Communicator that every other member gets, in "
           "the order of their ranks, also where this one has failed. Each of them calls it. Who is neither "
           "here nor gone, a process that is paused, is waited for, and then named by a "
           "DeadlineExceededError: "
-          "call it again. FailedPreconditionError where the others went on without this member. This "
-          "communicator is closed.")
+          "call it again. FailedPreconditionError where the others went on without this member, or may have "
+          "while its process was stopped. Where members may live that nobody hears, and go on elsewhere, "
+          "more than half of all must be here, or half with the lowest rank; with ``allow_minority``, on all "
+          "of them, any may, and two groups may go on that know nothing of each other. This communicator is "
+          "closed.")
       .def("grow", &PythonCommunicator::grow, py::arg("joiners"), timeout,
            "As shrink(), and so many others join behind the members, with Communicator.join(), in the order "
            "of "

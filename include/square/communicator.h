@@ -91,10 +91,14 @@ class Communicator {
   // more. Every other member calls it, also where this group has failed; the controller answers all at once,
   // with the same members, in the order of their ranks. A member that does neither, a paused one say, is
   // waited for. What this member has called here ends first, and once the new group is there this one is
-  // closed. Errors: DEADLINE_EXCEEDED with the names of who is awaited: it may be called again;
-  // FAILED_PRECONDITION where the others took this member for dead and went on; those of create(). Blocks for
-  // `timeout` at most.
-  Result<std::unique_ptr<Communicator>> shrink(Duration timeout = kDefaultTimeout);
+  // closed. Where the nodes bring their controllers and members may live that nobody hears, more than half of
+  // all must be here, or half with the lowest rank: others may go on elsewhere. With `allow_minority`, which
+  // all must say, any may; then two groups may go on that know nothing of each other. Errors:
+  // DEADLINE_EXCEEDED with the names of who is awaited: it may be called again; FAILED_PRECONDITION where the
+  // others took this member for dead and went on, or may have while its process was stopped; those of
+  // create(). Blocks for `timeout` at most.
+  Result<std::unique_ptr<Communicator>> shrink(Duration timeout = kDefaultTimeout,
+                                               bool allow_minority = false);
   // As shrink(), and so many others join behind them, in the order of their nodes' names.
   Result<std::unique_ptr<Communicator>> grow(std::uint32_t joiners, Duration timeout = kDefaultTimeout);
   // The other end of grow(): joins the group of that name, which is what it was called when it was made.
@@ -244,6 +248,7 @@ class Communicator {
  private:
   friend struct CommunicatorThread;  // for tests under virtual time
   explicit Communicator(std::shared_ptr<GroupCalls> calls);
+  Result<std::unique_ptr<Communicator>> go_on(std::uint32_t joiners, Duration timeout, bool allow_minority);
   // Nothing that this member has called runs any more, but for what cannot be ended.
   void end_works();
 

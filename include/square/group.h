@@ -85,6 +85,9 @@ struct RegroupRequest {
   std::uint32_t joiners = 0;
   // Of a joiner: the tenants of whose groups it is to be; empty: of any.
   std::vector<std::string> tenants{};
+  // Also where others may have gone on elsewhere: then there are two groups, which know nothing of each
+  // other.
+  bool allow_minority = false;
 };
 
 // What the controller made of it: `collectives` in the order of the spec.

@@ -573,9 +573,11 @@ class Communicator:
         """
         As send(async_op=True).
         """
-    def shrink(self, timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0) -> Communicator:
+    def shrink(
+        self, timeout: typing.SupportsFloat | typing.SupportsIndex = 300.0, allow_minority: bool = False
+    ) -> Communicator:
         """
-        The same group without the members that are gone: a Communicator that every other member gets, in the order of their ranks, also where this one has failed. Each of them calls it. Who is neither here nor gone, a process that is paused, is waited for, and then named by a DeadlineExceededError: call it again. FailedPreconditionError where the others went on without this member. This communicator is closed.
+        The same group without the members that are gone: a Communicator that every other member gets, in the order of their ranks, also where this one has failed. Each of them calls it. Who is neither here nor gone, a process that is paused, is waited for, and then named by a DeadlineExceededError: call it again. FailedPreconditionError where the others went on without this member, or may have while its process was stopped. Where members may live that nobody hears, and go on elsewhere, more than half of all must be here, or half with the lowest rank; with ``allow_minority``, on all of them, any may, and two groups may go on that know nothing of each other. This communicator is closed.
         """
     @property
     def name(self) -> str:

@@ -123,15 +123,22 @@ void Communicator::end_works() {
   static_cast<void>(works_->wait_for_none(2 * DataPlane::kDrainTime));
 }
 
-Result<std::unique_ptr<Communicator>> Communicator::shrink(Duration timeout) { return grow(0, timeout); }
+Result<std::unique_ptr<Communicator>> Communicator::shrink(Duration timeout, bool allow_minority) {
+  return go_on(0, timeout, allow_minority);
+}
 
 Result<std::unique_ptr<Communicator>> Communicator::grow(std::uint32_t joiners, Duration timeout) {
+  return go_on(joiners, timeout, false);
+}
+
+Result<std::unique_ptr<Communicator>> Communicator::go_on(std::uint32_t joiners, Duration timeout,
+                                                          bool allow_minority) {
   const auto end =
       std::chrono::steady_clock::now() + std::clamp<Duration>(timeout, Duration(0), kLongestWait);
   if (calls_->is_forked()) return calls_->check_usable();
   calls_->refuse();
   end_works();
-  SQUARE_ASSIGN_OR_RETURN(auto next, calls_->next_group(joiners, time_until(end)));
+  SQUARE_ASSIGN_OR_RETURN(auto next, calls_->next_group(joiners, time_until(end), allow_minority));
   auto made = create(calls_->host(), std::move(next.group), next.rank, time_until(end));
   // Only now: a part that has ended is not waited for.
   if (made.is_ok()) calls_->leave();

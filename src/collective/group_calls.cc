@@ -121,8 +121,9 @@ Status GroupCalls::enrol(Duration timeout) {
   return Status::ok();
 }
 
-Result<GroupCalls::NextGroup> GroupCalls::next_group(std::uint32_t joiners, Duration timeout) {
-  RegroupRequest request{group_.name, 0, {rank_}, 0, joiners};
+Result<GroupCalls::NextGroup> GroupCalls::next_group(std::uint32_t joiners, Duration timeout,
+                                                     bool allow_minority) {
+  RegroupRequest request{group_.name, 0, {rank_}, 0, joiners, {}, allow_minority};
   {
     const std::lock_guard lock(mutex_);
     request.number = number_;
@@ -136,7 +137,7 @@ Result<GroupCalls::NextGroup> GroupCalls::next_group(std::uint32_t joiners, Dura
     return permission_denied(fmt::format("group \"{}\" cannot go on as \"{}\", which is not of its members",
                                          group_.name, next.name));
   }
-  SQUARE_RETURN_IF_ERROR(check_company(next));
+  if (!allow_minority) SQUARE_RETURN_IF_ERROR(check_company(next));
   return NextGroup{std::move(next), Rank(static_cast<Rank::value_type>(place))};
 }
 

@@ -65,9 +65,9 @@ class GroupCalls {
     GroupSpec group;
     Rank rank;
   };
-  // FAILED_PRECONDITION where nobody but this node's members would go on, and its process was stopped for
-  // long: the others may have gone on without it.
-  Result<NextGroup> next_group(std::uint32_t joiners, Duration timeout);
+  // FAILED_PRECONDITION where nobody but this node's members would go on, its process was stopped for long,
+  // so that the others may have gone on without it, and no minority is allowed.
+  Result<NextGroup> next_group(std::uint32_t joiners, Duration timeout, bool allow_minority);
   // Later calls are refused with FAILED_PRECONDITION, but for steps of operations that were called before.
   void refuse();
   // The member's part ends, with the last of its calls.

@@ -197,9 +197,8 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
 Status Coordinator::admit_member(const v1::Hello& hello) {
   const std::string& name = hello.node();
   if (stopping_) return unavailable("the controller is stopping");
-  if (!open_ && !state_.topology.find_node(name)) {
+  if (!open_ && !state_.topology.find_node(name))
     return not_found(fmt::format("the controller's topology has no node \"{}\"", name));
-  }
   SQUARE_RETURN_IF_ERROR(succession_.check(hello, state_, has_plan()));
   SQUARE_ASSIGN_OR_RETURN(const bool yielded, members_.yield_name(hello));
   if (yielded) note_departure(name);
@@ -380,6 +379,7 @@ void Coordinator::expire(Deferred& deferred) {
   for (const std::string& name : members_.expire(now, deferred)) note_departure(name);
   for (const std::string& name : refused_.judge(members_, now)) note_departure(name);
   members_.forget_silent([this](const std::string& name) { return state_.registry.uses(name); });
+  if (publication_.look(now, deferred)) agenda_.note();
   const TimePoint next = regroupings_.next_end(requests_.next_end(now, TimePoint::max()));
   const bool waited_enough = next <= now || (retry_ && *retry_ <= now);
   if ((waited_enough || closed_.is_due(now)) && !agenda_.is_urgent()) agenda_.note();
@@ -409,7 +409,10 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   const TimePoint now = time();
   closed_.absorb(state_.registry, members_.presence(), now);
   replan = absorb_membership() || closed_.is_due(now) || replan;
-  surroundings_.watch(regroupings_.settle(state_.registry, members_, requests_, now, deferred));
+  surroundings_.watch(
+      publication_.and_awaited(regroupings_.settle(state_.registry, members_, requests_, now, deferred)));
+  has_news_ = replan && !publication_.has_quorum();
+  if (!publication_.has_quorum()) return requests_.refuse_late(now, no_quorum(), deferred);
   replan = measurements_.absorb(state_.topology, state_.measured, now) || replan;
   if (open_) refuse_absent(requests_, state_.registry, members_, deferred);
   const std::vector<const Demand*> demands = requests_.take_batch(now, [this](const GroupSpec& group) {
@@ -421,10 +424,9 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   // The batch and `state_` change on this thread only.
   lock.unlock();
   std::optional<Admission> admission;
-  if (replan || other_use || !demands.empty()) {
+  if (replan || other_use || !demands.empty())
     admission = admit(state_, demands, replan || other_use,
                       [this](const Scenario& scenario) { return planner_.make(scenario); });
-  }
   // What was asked for may change nothing, and the better plan have come meanwhile.
   const bool has_none = !admission || (!admission->next && admission->replan.is_ok());
   const bool is_better = has_none && planner_.take_better(admission, state_);
@@ -451,8 +453,7 @@ void Coordinator::keep(Admission& admission, bool is_wanted) {
 // What nodes bring from an earlier controller goes on here.
 bool Coordinator::absorb_pasts(Deferred& deferred) {
   const Succession::Absorbed absorbed = succession_.absorb(state_, planner_, has_plan(), time());
-  for (const Succession::Brought& brought : absorbed.brought)
-    expect_all(brought.nodes, members_, absences_, time());
+  for (const auto& brought : absorbed.brought) expect_all(brought.nodes, members_, absences_, time());
   return Succession::spread(absorbed, state_, members_, closed_, deferred) &&
          (has_plan() || !state_.registry.is_empty());
 }

@@ -110,7 +110,6 @@ class Coordinator {
   Status take_up();
   bool absorb_pasts(Deferred& deferred);
   void keep(Admission& admission, bool is_wanted);
-
   void expire(Deferred& deferred);
   void settle(Deferred& deferred);
   void begin(std::unique_lock<std::mutex>& lock, Deferred& deferred);

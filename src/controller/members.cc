@@ -84,10 +84,13 @@ bool Members::expect(const std::string& node, TimePoint now) {
   return true;
 }
 
-void Members::locate(const std::string& node, const std::string& address) {
-  if (address.size() > kMaxAddressBytes) return;
-  const auto found = members_.find(node);
-  if (found != members_.end() && found->second.incarnation == 0) found->second.address = address;
+void Members::locate(const v1::Address& told) {
+  const auto found = members_.find(told.peer());
+  if (found == members_.end() || found->second.incarnation != 0) return;
+  if (std::max(told.address().size(), told.successor().size()) > kMaxAddressBytes) return;
+  found->second.address = told.address();
+  found->second.successor = told.successor();
+  found->second.standing = told.standing();
 }
 
 bool Members::has_successors() const {
@@ -177,7 +180,7 @@ Member* Members::hear(const std::string& node, const NodeLine* line, TimePoint n
   found->second.lease_end = now + lease_;
   found->second.heard_at = now;
   found->second.is_silent = false;
-  if (cut_off_since_) end_cut_off(now);
+  if (cut_off_since_ && !are_most_silent(now)) end_cut_off(now);
   return &found->second;
 }
 
@@ -244,7 +247,37 @@ Status Members::check_present(const GroupSpec& group) const {
 std::string Members::last_address(const std::string& node) const {
   if (const Member* const member = find(node)) return member->line ? std::string() : member->address;
   const auto silent = silent_.find(node);
-  return silent == silent_.end() ? std::string() : silent->second;
+  return silent == silent_.end() ? std::string() : silent->second.address;
+}
+
+bool Members::has_quorum(TimePoint now) const {
+  if (!has_successors()) return true;
+  std::size_t here = 0;
+  std::size_t elsewhere = 0;
+  std::optional<std::pair<Standing, bool>> first;
+  const auto count = [&](const Standing& standing, bool is_here) {
+    ++(is_here ? here : elsewhere);
+    if (!first || standing < first->first) first = {standing, is_here};
+  };
+  for (const auto& [name, member] : members_) {
+    const bool is_known = member.incarnation != 0 || !member.address.empty();
+    if (is_known) count({member.standing, name}, speaks(name, now));
+  }
+  for (const auto& [name, silent] : silent_) count({silent.standing, name}, false);
+  return here > elsewhere || (here == elsewhere && first && first->second);
+}
+
+std::map<std::string, std::string> Members::lost_addresses() const {
+  std::map<std::string, std::string> addresses;
+  for (const auto& [name, member] : members_) {
+    if (!member.line && !member.address.empty()) addresses.emplace(name, member.address);
+  }
+  for (const auto& [name, silent] : silent_) addresses.emplace(name, silent.address);
+  return addresses;
+}
+
+void Members::give_up(const std::set<std::string>& nodes) {
+  for (const std::string& node : nodes) silent_.erase(node);
 }
 
 void Members::forget_silent(const std::function<bool(const std::string&)>& matters) {
@@ -254,7 +287,7 @@ void Members::forget_silent(const std::function<bool(const std::string&)>& matte
 bool Members::leave_refused(const std::string& node, const std::string& address) {
   const Member* const member = find(node);
   const auto silent = silent_.find(node);
-  if (member == nullptr && silent != silent_.end() && silent->second == address) {
+  if (member == nullptr && silent != silent_.end() && silent->second.address == address) {
     silent_.erase(silent);
     return true;
   }
@@ -285,9 +318,10 @@ std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
   }
   const std::string reason = fmt::format("nobody has heard of it for {:.3g} s", to_seconds(lease_));
   for (const std::string& name : over) {
-    const std::string address = members_.find(name)->second.address;
+    const Member& member = members_.find(name)->second;
+    Silent silent{member.address, member.standing};
     leave(name, reason);
-    silent_[name] = address;
+    silent_[name] = std::move(silent);
   }
   return over;
 }
@@ -331,12 +365,10 @@ std::vector<NodeInformation> Members::list(const Topology& topology,
   return nodes;
 }
 
-// Several are there, and none has been heard for half a lease, in which each says something several
-// times: it is this process that nothing reaches. For a while. Their leases end one after the other: the
-// first of them is no sign that its node alone is silent. Nor is a line that broke: where nothing reaches
-// them from here, nodes end theirs.
-bool Members::is_cut_off(TimePoint now) {
-  if (is_planted(Bug::kLeaseWhileStopped)) return false;  // it would hide the bug
+// Several are there, and most have not been heard for half a lease, in which each says something several
+// times. Their leases end one after the other: the first of them is no sign that its node alone is silent.
+// Nor is a line that broke: where nothing reaches them from here, nodes end theirs.
+bool Members::are_most_silent(TimePoint now) const {
   std::size_t known = 0;
   std::size_t silent = 0;
   for (const auto& [name, member] : members_) {
@@ -344,12 +376,17 @@ bool Members::is_cut_off(TimePoint now) {
     ++known;
     if (now > member.lease_end - lease_ / 2) ++silent;
   }
-  if (known < 2 || (silent < known && !cut_off_since_)) {
+  return silent >= 2 && 2 * silent > known;
+}
+
+// It is this process that does not reach the others; for a while.
+bool Members::is_cut_off(TimePoint now) {
+  if (is_planted(Bug::kLeaseWhileStopped)) return false;  // it would hide the bug
+  if (!are_most_silent(now))
     cut_off_since_.reset();
-    return false;
-  }
-  if (!cut_off_since_) cut_off_since_ = now;
-  return now < *cut_off_since_ + kLongestCutOff * lease_;
+  else if (!cut_off_since_)
+    cut_off_since_ = now;
+  return cut_off_since_ && now < *cut_off_since_ + kLongestCutOff * lease_;
 }
 
 Members::TimePoint Members::next_end(TimePoint latest) const {

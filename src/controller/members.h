@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "controller/deferred.h"
@@ -56,7 +57,8 @@ struct Member {
 // expire() looks so often in a lease; a look that is late by more of them found this process stopped.
 inline constexpr int kLooksPerLease = 8;
 inline constexpr int kLateLooks = 2;
-// When all that are there are silent, it is taken for so many leases that this process is cut off.
+// When most that are there, and several, are silent, it is taken for so many leases that this process is cut
+// off.
 inline constexpr int kLongestCutOff = 6;
 
 // Who comes is told of so many that have left, the latest: it may have been away when they did.
@@ -92,8 +94,8 @@ class Members {
   bool expect(const std::string& node, TimePoint now);
   // Should they be expected, it is for kPresumedTime only.
   void presume_gone(std::set<std::string> nodes) { presumed_gone_ = std::move(nodes); }
-  // Where who is expected was.
-  void locate(const std::string& node, const std::string& address);
+  // Where who is expected was, and what it brought.
+  void locate(const v1::Address& told);
   [[nodiscard]] bool is_expected(const std::string& node) const;
   // Until when those expected may be back by themselves, if they live; nothing once that is over.
   [[nodiscard]] std::optional<TimePoint> return_end(TimePoint now) const;
@@ -140,6 +142,14 @@ class Members {
   [[nodiscard]] bool may_live(const std::string& node) const { return silent_.contains(node); }
   // Where it was, if it is not connected but may live; empty: nobody knows.
   [[nodiscard]] std::string last_address(const std::string& node) const;
+  // Where nodes bring their controllers another one may have been woken without a word to this one. Both can
+  // not have more than half of the nodes that live or may live, nor half of them with the lowest standing:
+  // who has not publishes nothing. True where nodes bring none.
+  [[nodiscard]] bool has_quorum(TimePoint now) const;
+  // Whether they live does not matter any more.
+  void give_up(const std::set<std::string>& nodes);
+  // Where those were that may live, and are not connected.
+  [[nodiscard]] std::map<std::string, std::string> lost_addresses() const;
   // Whether such a node lives is of no interest where it is a member of no group.
   void forget_silent(const std::function<bool(const std::string&)>& matters);
   // Some bring controllers that stand by: this one may have been followed by one of these.
@@ -178,6 +188,14 @@ class Members {
   [[nodiscard]] TimePoint next_end(TimePoint latest) const;
 
  private:
+  using Standing = std::pair<std::uint32_t, std::string>;  // and the node's name
+  // Of one that left, and may live.
+  struct Silent {
+    std::string address;
+    std::uint32_t standing = 0;
+  };
+
+  [[nodiscard]] bool are_most_silent(TimePoint now) const;
   bool is_cut_off(TimePoint now);
   void end_cut_off(TimePoint now);
   void send_addresses(const std::string& name, const Member& member, bool tell_others);
@@ -188,7 +206,7 @@ class Members {
   TimePoint looked_at_{};  // by expire(), while there is anybody
   std::uint64_t events_ = 0;
   std::vector<Departure> departures_;
-  std::map<std::string, std::string, std::less<>> silent_;  // their addresses
+  std::map<std::string, Silent, std::less<>> silent_;
   std::set<std::string> presumed_gone_;
   struct Gone {
     Departure departure;

@@ -105,6 +105,7 @@ v1::RegroupRequest to_message(const RegroupRequest& request) {
   message.set_joiner(request.joiner);
   message.set_joiners(request.joiners);
   message.mutable_tenants()->Add(request.tenants.begin(), request.tenants.end());
+  message.set_allow_minority(request.allow_minority);
   return message;
 }
 
@@ -112,6 +113,7 @@ RegroupRequest from_message(const v1::RegroupRequest& message) {
   RegroupRequest request{message.group(), message.number(), {}, message.joiner(), message.joiners()};
   for (const std::uint32_t rank : message.ranks()) request.ranks.emplace_back(rank);
   request.tenants.assign(message.tenants().begin(), message.tenants().end());
+  request.allow_minority = message.allow_minority();
   return request;
 }
 

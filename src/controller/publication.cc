@@ -161,9 +161,7 @@ bool Publication::hold_back() {
   }
   log(LogLevel::kInfo, {.component = "controller", .epoch = epoch},
       "plan {} does not become active, because it has not reached all nodes that it needs", epoch.value());
-  held_back_ = std::exchange(next_, nullptr);
-  under_way_ = false;
-  return true;
+  return abandon();
 }
 
 std::set<std::string> Publication::lacking_relays() const {
@@ -277,6 +275,10 @@ void Publication::end_late(TimePoint now, Settlement& settlement, Deferred& defe
 
 Settlement Publication::settle(TimePoint now, Deferred& deferred) {
   Settlement settlement;
+  if (!has_quorum()) {
+    settlement.plan_again = abandon();
+    return settlement;
+  }
   const bool is_done = !under_way_ || note_lagging(now, settlement);
   end_late(now, settlement, deferred);
   if (!under_way_ || !is_done) return settlement;
@@ -308,6 +310,13 @@ Settlement Publication::settle(TimePoint now, Deferred& deferred) {
   return settlement;
 }
 
+bool Publication::abandon() {
+  if (!std::exchange(under_way_, false)) return false;
+  if (active_ && next_ && next_ != active_) held_back_ = next_;
+  next_ = nullptr;
+  return true;
+}
+
 std::vector<std::string> Publication::awaited(Epoch epoch) const {
   std::vector<std::string> names;
   for (const auto& [name, member] : members_) {
@@ -316,7 +325,14 @@ std::vector<std::string> Publication::awaited(Epoch epoch) const {
   return names;
 }
 
+std::map<std::string, std::string> Publication::and_awaited(
+    std::map<std::string, std::string> addresses) const {
+  if (!has_quorum()) addresses.merge(members_.lost_addresses());
+  return addresses;
+}
+
 Publication::TimePoint Publication::next_end(TimePoint latest) const {
+  if (!has_quorum()) return quorum_.next_end(latest);
   const Epoch epoch = epoch_under_way();
   for (const auto& [name, member] : members_) {
     if (under_way_ && is_waited_for(member, epoch)) latest = std::min(latest, patience_end(member));

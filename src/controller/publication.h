@@ -12,6 +12,7 @@
 #include "controller/admission.h"
 #include "controller/deferred.h"
 #include "controller/members.h"
+#include "controller/quorum.h"
 
 namespace square::controller {
 
@@ -100,6 +101,12 @@ class Publication {
   // Members that have still to install the plan, and may do so in time.
   [[nodiscard]] std::vector<std::string> awaited(Epoch epoch) const;
 
+  // Without a quorum nothing is published: what is under way becomes active nowhere. As Quorum has them; to
+  // the addresses come those of nodes whose hosts may know that they are dead, and count no more.
+  [[nodiscard]] bool has_quorum() const { return quorum_.holds(); }
+  bool look(TimePoint now, Deferred& deferred) { return quorum_.look(now, deferred); }
+  [[nodiscard]] std::map<std::string, std::string> and_awaited(
+      std::map<std::string, std::string> addresses) const;
   // When the next member lags or is late; `latest` at the latest.
   [[nodiscard]] TimePoint next_end(TimePoint latest) const;
   // Of the names, those not connected or without the active plan.
@@ -117,6 +124,8 @@ class Publication {
   [[nodiscard]] static std::set<CollectiveId> collectives_of(const Plan& plan, const Members& members,
                                                              const Which& is_meant);
   [[nodiscard]] bool hold_back();
+  // What is under way becomes active nowhere. Returns whether anything was.
+  bool abandon();
   // Relays of what is new in the plan under way that lack it.
   [[nodiscard]] std::set<std::string> lacking_relays() const;
   // Nobody is waited for any more.
@@ -124,6 +133,7 @@ class Publication {
   void end_late(TimePoint now, Settlement& settlement, Deferred& deferred);
 
   Members& members_;
+  Quorum quorum_{members_};
   const Duration install_timeout_;
   const Duration patience_;
   PublishedPlanPtr active_;

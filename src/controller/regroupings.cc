@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "base/check.h"
 #include "square/grant.h"
@@ -89,22 +90,24 @@ bool is_out(const RegisteredGroup& group, const std::string& node) {
 }
 
 // Those that nobody heard of for a lease may live, and have another controller, which would let them go on as
-// well. Where that can be, more than half of those that are not known to be dead must be here, or half of
-// them with the lowest rank. Returns the others, empty where they are too few to matter.
+// well, with some that have died since. So more than half of all that had not closed the group must be here,
+// or half of them with the lowest rank. Returns those that may live, empty where they are too few to matter.
 std::set<std::string> rivals(const RegisteredGroup& group,
-                             const std::function<bool(const std::string&)>& is_here, const Members& members) {
-  std::set<std::string> here;
+                             const std::map<std::string, std::set<Rank>>& survivors, const Members& members) {
   std::set<std::string> silent;
-  std::optional<bool> is_first_here;
   if (!members.has_successors()) return silent;
+  std::set<std::string> here;
+  std::set<std::string> gone;
+  std::optional<bool> is_first_here;
   for (const std::string& node : group.nodes) {
-    const bool is_one = is_here(node);
-    if (!is_one && (group.closed.contains(node) || !members.may_live(node))) continue;
+    const bool is_one = survivors.contains(node);
+    if (!is_one && group.closed.contains(node)) continue;
     if (!is_first_here) is_first_here = is_one;
-    (is_one ? here : silent).insert(node);
+    (is_one ? here : gone).insert(node);
+    if (!is_one && members.may_live(node)) silent.insert(node);
   }
-  const bool is_half = here.size() == silent.size() && is_first_here.value_or(false);
-  if (here.size() > silent.size() || is_half) silent.clear();
+  const bool is_half = here.size() == gone.size() && is_first_here.value_or(false);
+  if (here.size() > gone.size() || is_half) silent.clear();
   return silent;
 }
 
@@ -270,7 +273,9 @@ void Regroupings::look_at(const Key& key, std::vector<Waiting> asks, Round& roun
     if (round.members.speaks(waiting.asked.node, round.now) && !is_out(group, waiting.asked.node))
       survivors[waiting.asked.node] = chosen(group, waiting.asked.node, waiting.asked.request.ranks);
   }
-  const std::string missing = missing_for(name, group, survivors, wanted, round);
+  const bool allow_minority =
+      std::ranges::all_of(asks, [](const Waiting& one) { return one.asked.request.allow_minority; });
+  const std::string missing = missing_for(name, group, survivors, {wanted, allow_minority}, round);
   if (missing.empty()) return decide(key, survivors, std::move(asks), round);
   for (Waiting& waiting : asks) {
     if (round.now < waiting.asked.end) {
@@ -285,7 +290,7 @@ void Regroupings::look_at(const Key& key, std::vector<Waiting> asks, Round& roun
 
 // In words who must still ask, or be gone; empty: nobody.
 std::string Regroupings::missing_for(const std::string& name, const RegisteredGroup& group,
-                                     const Survivors& survivors, std::uint32_t wanted, Round& round) {
+                                     const Survivors& survivors, const Wish& wish, Round& round) {
   std::set<std::string> awaited;
   for (const std::string& node : group.nodes) {
     if (!survivors.contains(node) && !is_out(group, node) && round.members.contains(node))
@@ -294,15 +299,16 @@ std::string Regroupings::missing_for(const std::string& name, const RegisteredGr
   round.found.awaited.insert(awaited.begin(), awaited.end());
   if (!awaited.empty()) return describe(group, awaited);
   if (survivors.empty()) return "a node of it that is there";
-  const std::set<std::string> others = rivals(
-      group, [&](const std::string& node) { return survivors.contains(node); }, round.members);
+  std::set<std::string> others = rivals(group, survivors, round.members);
+  if (wish.allow_minority) round.found.given_up.merge(std::exchange(others, {}));
   // Their hosts may know better.
   round.found.awaited.insert(others.begin(), others.end());
   if (!others.empty())
     return fmt::format("{}, which were not heard of for a lease, and may have gone on elsewhere",
                        describe(group, others));
-  const std::size_t come = count_joiners(name, group, wanted, round);
-  return come < wanted ? fmt::format("{} of {} that are to join", wanted - come, wanted) : std::string();
+  const std::size_t come = count_joiners(name, group, wish.joiners, round);
+  return come < wish.joiners ? fmt::format("{} of {} that are to join", wish.joiners - come, wish.joiners)
+                             : std::string();
 }
 
 void Regroupings::decide(const Key& key, const Survivors& survivors, std::vector<Waiting> asks,
@@ -342,10 +348,11 @@ void Regroupings::decide(const Key& key, const Survivors& survivors, std::vector
   round.found.decisions.push_back(std::move(decision));
 }
 
-std::map<std::string, std::string> Regroupings::settle(const GroupRegistry& registry, const Members& members,
+std::map<std::string, std::string> Regroupings::settle(const GroupRegistry& registry, Members& members,
                                                        Requests& requests, TimePoint now,
                                                        Deferred& deferred) {
   Look found = look(registry, members, now, deferred);
+  members.give_up(found.given_up);
   for (Decision& decision : found.decisions) {
     const auto told = [group = decision.group, replies = decision.replies](const Result<Answer>& answer) {
       GroupSpec made = group;

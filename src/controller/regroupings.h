@@ -51,13 +51,15 @@ class Regroupings {
   struct Look {
     std::vector<Decision> decisions;
     std::set<std::string> awaited;  // nodes
+    // Those that may live, and of whom members that go on have said that they are not to count.
+    std::set<std::string> given_up{};
   };
   // Answers what can be: where a group has gone on already, is not there, or the time is over. Call it when
   // a request has come, and by next_end().
   Look look(const GroupRegistry& registry, const Members& members, TimePoint now, Deferred& deferred);
   // A look whose decisions become demands, and are told when their groups are registered. Returns those
   // awaited whose lines are broken, which may be dead: their addresses, by node.
-  std::map<std::string, std::string> settle(const GroupRegistry& registry, const Members& members,
+  std::map<std::string, std::string> settle(const GroupRegistry& registry, Members& members,
                                             Requests& requests, TimePoint now, Deferred& deferred);
   void fail_all(const Status& reason, Deferred& deferred);
 
@@ -76,6 +78,11 @@ class Regroupings {
   using Joiners = std::map<std::string, std::vector<Waiting>>;
   // Its ranks that go on, by node.
   using Survivors = std::map<std::string, std::set<Rank>>;
+  // Of all that have asked.
+  struct Wish {
+    std::uint32_t joiners;
+    bool allow_minority;
+  };
   void join(Waiting waiting, Round& round);
   void look_at(const Key& key, std::vector<Waiting> asks, Round& round);
   static void tell(const GroupSpec& next, std::vector<Waiting> asks, Deferred& deferred);
@@ -83,7 +90,7 @@ class Regroupings {
   static std::size_t count_joiners(const std::string& name, const RegisteredGroup& group,
                                    std::uint32_t wanted, Round& round);
   static std::string missing_for(const std::string& name, const RegisteredGroup& group,
-                                 const Survivors& survivors, std::uint32_t wanted, Round& round);
+                                 const Survivors& survivors, const Wish& wish, Round& round);
   static void decide(const Key& key, const Survivors& survivors, std::vector<Waiting> asks, Round& round);
   static void answer(Waiting& waiting, Result<GroupSpec> result, Deferred& deferred);
 

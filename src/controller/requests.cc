@@ -38,6 +38,14 @@ Status Requests::add(Demand demand, Reply& reply, TimePoint now) {
   return {};
 }
 
+void Requests::refuse_late(TimePoint now, const Status& reason, Deferred& deferred) {
+  std::erase_if(pending_, [&](const RequestPtr& request) {
+    const bool is_late = now >= request->received + patience_;
+    if (is_late) answer(request, reason, deferred);
+    return is_late;
+  });
+}
+
 void Requests::refuse(const std::function<Status(const Demand&)>& check, Deferred& deferred) {
   std::erase_if(pending_, [&](const RequestPtr& request) {
     const Status refused = check(request->demand);

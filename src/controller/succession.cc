@@ -198,7 +198,7 @@ bool Succession::spread(const Absorbed& absorbed, PlanningState& state, Members&
       deferred.push_back([line = member->line, why = brought.right] { line->close(why, false); });
     }
     replan = replan || brought.is_news;
-    for (const v1::Address& address : brought.addresses) members.locate(address.peer(), address.address());
+    for (const v1::Address& address : brought.addresses) members.locate(address);
     for (const v1::Closed& part : brought.closed) closed.note(brought.node, part.group(), part.number());
   }
   const auto is_there = [&](const std::string& name) { return members.contains(name); };

@@ -178,7 +178,7 @@ class Calls:
             work.cancel()
         self._leave(together=False)
 
-    def grow(self, joiners: int, seconds: float) -> None:
+    def go_on(self, joiners: int, seconds: float, allow_minority: bool) -> None:
         """Goes on in the next group: `site`, `communicator` and `origin` are of that one from then on.
 
         Nothing can be called here any more. It may be called again where it raises an error of square, and
@@ -191,7 +191,10 @@ class Calls:
             work.cancel()
         end = time.monotonic() + seconds
         try:
-            communicator = self.communicator.grow(joiners, timeout=seconds)
+            if joiners:
+                communicator = self.communicator.grow(joiners, timeout=seconds)
+            else:
+                communicator = self.communicator.shrink(timeout=seconds, allow_minority=allow_minority)
         except square.errors.UnavailableError:
             # The node went with its process; where it stood alone, the others of the host found another.
             if joiners or not is_lone(self.site.key) or isinstance(self.site.host, square.Node):

@@ -34,35 +34,46 @@ _JOINER_STANDING = 1 << 16
 _STORE_BACKLOG = 2048
 
 
-def shrink(group: Any = None, timeout: timedelta | None = None) -> ProcessGroup:
+def shrink(
+    group: Any = None, timeout: timedelta | None = None, *, allow_minority: bool = False
+) -> ProcessGroup:
     """The group without the ranks that are gone; every rank that lives calls it, also after failures.
 
     The survivors keep their order, and all get the same group; it needs neither the store of the old one nor
     its rank 0. Without `group`, the default group shrinks, and the new one takes its place: groups made of it
     before go on, and count ranks as they did. The old group is closed. Where another rank dies meanwhile the
-    rest go on without it, too. Where it fails it may be called again, and nothing else on that group.
-    Raises torch's DistBackendError, which names the nodes of ranks that are neither here nor gone; TypeError
-    for a group of another backend. Blocks for `timeout` in all, the group's own without one.
+    rest go on without it, too. Where ranks may live that nobody hears, and go on elsewhere, more than half of
+    all must be here, or half with the lowest; with `allow_minority`, on all of them, any may: then two groups
+    may train that know nothing of each other. Where it fails it may be called again, and nothing else on that
+    group. Raises torch's DistBackendError, which names the nodes of ranks that are neither here nor gone, or
+    says that the process was stopped and is not to go on alone; TypeError for a group of another backend.
+    Blocks for `timeout` in all, the group's own without one.
     """
-    return grow(0, group, timeout)
+    return _go_on(0, group, timeout, allow_minority)
 
 
 def grow(joiners: int, group: Any = None, timeout: timedelta | None = None) -> ProcessGroup:
     """As shrink(), and so many processes join behind the survivors, with join()."""
+    return _go_on(joiners, group, timeout, allow_minority=False)
+
+
+def _go_on(joiners: int, group: Any, timeout: timedelta | None, allow_minority: bool) -> ProcessGroup:
     old = _group_of(group)
     calls = old.calls
     end = time.monotonic() + (timeout or calls.timeout).total_seconds()
     operation = "grow" if joiners else "shrink"
     try:
-        return _go_on(old, calls, joiners, end)
+        return _go_on_until(end, old, calls, joiners, allow_minority)
     except (square.SquareError, RuntimeError) as error:
         raise calls.error(operation, error) from error
 
 
-def _go_on(old: ProcessGroup, calls: Calls, joiners: int, end: float) -> ProcessGroup:
+def _go_on_until(
+    end: float, old: ProcessGroup, calls: Calls, joiners: int, allow_minority: bool
+) -> ProcessGroup:
     # Those that join are asked for once. Otherwise each round that fails has lost a rank more.
     for left_over in reversed(range(1 if joiners else old.size())):
-        calls.grow(joiners, max(0.0, end - time.monotonic()))
+        calls.go_on(joiners, max(0.0, end - time.monotonic()), allow_minority)
         try:
             made = _made(calls.site, calls.communicator, calls.terms, calls.timeout, end)
             break

@@ -83,8 +83,22 @@ const std::string& Candidates::dial_own(TimePoint now) {
   return dialled_;
 }
 
+// Others in turn, and the one that sent it last.
+void Candidates::look_around() {
+  std::vector<std::string> others;
+  for (const auto& [standing, address] : addresses_) {
+    if (address != current_ && standing.second != node_) others.push_back(address);
+  }
+  for (std::size_t i = 0; i < std::min(kLookedAt, others.size()); ++i)
+    round_.push_back(others[looked_at_++ % others.size()]);
+  round_.push_back(current_);
+  std::ranges::reverse(round_);
+}
+
 // Those that are silent hold up the others: they come last, and who is dead is not asked again.
 void Candidates::begin_round() {
+  looks_around_ = std::exchange(must_look_around_, false);
+  if (looks_around_) return look_around();
   std::vector<std::string> silent;
   const auto add = [&](const std::string& address) {
     const State& state = states_[address];
@@ -121,24 +135,22 @@ bool Candidates::is_last_look(const std::string& address) const {
   return address == dialled_ && known != states_.end() && known->second.is_overdue(dialled_at_);
 }
 
-// It comes first of those that live. A silence of others may be this node's own: where that decides, most of
-// the nodes that are not silent must have lost the controller, and wait here.
+// It comes first of those that live. That others are silent, or refused, may be the fault of this node's own
+// network: most of those that are neither must have lost the controller, too, and wait here.
 bool Candidates::should_wake() const {
   if (!own_ || current_ == own_->address) return false;
-  std::size_t silent = 0;
   std::size_t alive = 0;
   if (!is_gone(current_)) return false;
   for (const auto& [standing, address] : addresses_) {
     if (standing < Standing{own_->standing, node_} && !is_gone(address)) return false;
-    const auto known = states_.find(address);
-    if (known != states_.end() && known->second.is_dead()) continue;
-    ++(is_gone(address) ? silent : alive);
+    if (!is_gone(address)) ++alive;
   }
-  return silent == 0 || 2 * own_->waiting() > alive;
+  return 2 * own_->waiting() > alive;
 }
 
 Duration Candidates::patience() const {
   if (is_last_look(dialled_)) return kLastLook;
+  if (looks_around_ && dialled_ != current_) return kFirstPatience;
   if (given_.size() < 2) return kMaxWait;
   return kFirstPatience * (1U << static_cast<unsigned>(std::clamp(rounds_ - 1, 0, 5)));
 }
@@ -151,7 +163,10 @@ void Candidates::welcomed(const std::string& address) {
   lost_at_.reset();
 }
 
-void Candidates::lost(TimePoint now) { lost_at_ = now; }
+void Candidates::lost(TimePoint now, const Status& why) {
+  lost_at_ = now;
+  must_look_around_ = says(why, kHearsTooFew);
+}
 
 void Candidates::failed(const std::string& address, const Status& why, TimePoint now) {
   State& state = states_[address];

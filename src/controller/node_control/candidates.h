@@ -17,6 +17,11 @@ namespace square::controller {
 
 // What a controller that stands by says to whoever calls.
 inline constexpr const char* kStandsBy = "this controller stands by until those before it are gone";
+// And what one says that hears too few of its nodes: they look whether another one leads, so many of those
+// that stand by at a time.
+inline constexpr const char* kHearsTooFew =
+    "this controller hears too few of its nodes to plan, as another may lead in its place";
+inline constexpr std::size_t kLookedAt = 3;
 // A controller that nobody answers for, though its host does not say that it is gone, is taken for dead then.
 inline constexpr Duration kSuccessionLease = std::chrono::seconds(10);
 // The time that it has to answer when it is then dialled once more: a process that was stopped may go on.
@@ -45,7 +50,8 @@ struct Successor {
 };
 
 // Nodes dial in rounds: the controller that they had, then the others by their standing; with several
-// addresses given the one that was lost comes last, as it may be silent. Where one welcomes
+// addresses given the one that was lost comes last, as it may be silent, and so does one that hears too few
+// nodes. Where one welcomes
 // them it is theirs. A node whose own comes first of those that live wakes it: see docs/controller.md. Of the
 // node's strand.
 class Candidates {
@@ -71,8 +77,8 @@ class Candidates {
   void welcomed(const std::string& address);
   // How long the one that is dialled now may say nothing.
   [[nodiscard]] Duration patience() const;
-  // The line to that controller broke.
-  void lost(TimePoint now);
+  // The line to that controller broke, like this.
+  void lost(TimePoint now, const Status& why);
   // The attempt failed like this.
   void failed(const std::string& address, const Status& why, TimePoint now);
 
@@ -91,6 +97,7 @@ class Candidates {
   using Standing = std::pair<std::uint32_t, std::string>;  // and the node's name
 
   void begin_round();
+  void look_around();
   [[nodiscard]] bool is_gone(const std::string& address) const;
   [[nodiscard]] bool is_last_look(const std::string& address) const;
   [[nodiscard]] bool should_wake() const;
@@ -105,7 +112,10 @@ class Candidates {
   std::vector<std::string> round_;       // the next last
   std::string dialled_;                  // by the last next()
   TimePoint dialled_at_{};
-  int rounds_ = 0;  // of this search
+  int rounds_ = 0;                 // of this search
+  bool must_look_around_ = false;  // in the next round
+  bool looks_around_ = false;      // in this one
+  std::size_t looked_at_ = 0;      // in all
 };
 
 }  // namespace square::controller

@@ -124,7 +124,7 @@ void ControlLine::over(const Status& reason) {
     ++losses_;
     away_since_ = now;
     wait_ = ControllerClient::kMinReconnectWait;
-    candidates_.lost(now);
+    candidates_.lost(now, reason);
     log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
         "node {}: lost the controller at {}: {}", options_.node, dialled_, reason.message());
     later(kLongestAbsence, by_.changed);

@@ -23,7 +23,7 @@ namespace square::controller {
 // How long a line that is ended waits for the controller to see the goodbye.
 inline constexpr Duration kGoodbyeWait = std::chrono::milliseconds(200);
 // The longest wait of a call for a controller that is away.
-inline constexpr Duration kLongestAbsence = std::chrono::seconds(30);
+inline constexpr Duration kLongestAbsence = std::chrono::seconds(90);
 // Events that may wait to be sent; with more, heartbeats wait, too, and what was seen of blocks is not told.
 inline constexpr std::size_t kMostWaiting = 64;
 

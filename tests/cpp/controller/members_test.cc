@@ -171,17 +171,82 @@ TEST_CASE("members: a controller that is cut off deletes nobody, whenever it las
 TEST_CASE("members: a controller that is cut off deletes nobody, also where nodes have ended their lines") {
   Members members(kLease);
   std::vector<std::shared_ptr<RecordedLine>> lines;
-  const std::vector<std::string> names{"a", "b", "c"};
+  const std::vector<std::string> names{"a", "b", "c", "d"};
   for (const std::string& name : names) lines.push_back(join_as(members, hello_of(name, 1, "at:1")));
   Deferred deferred;
   for (std::size_t i = 0; i < names.size(); ++i) CHECK(members.lose(names[i], lines[i].get(), kStart));
   CHECK(look(members, deferred, kStart + 5 * kLease).empty());
-  // One speaks again: the others have half a lease to do so, too.
-  const auto a = join_as(members, hello_of("a", 1, "at:1"), kStart + 5 * kLease);
-  CHECK(members.hear("a", a.get(), kStart + 5 * kLease) != nullptr);
+  // Half of them speak again: the others have half a lease to do so, too.
+  for (std::size_t i = 0; i < 2; ++i) {
+    lines[i] = join_as(members, hello_of(names[i], 1, "at:1"), kStart + 5 * kLease);
+    CHECK(members.hear(names[i], lines[i].get(), kStart + 5 * kLease) != nullptr);
+  }
   CHECK(look(members, deferred, kStart + 5 * kLease + kLease / 4).empty());
-  CHECK(members.hear("a", a.get(), kStart + 5 * kLease + kLease / 4) != nullptr);
-  CHECK(look(members, deferred, kStart + 6 * kLease) == std::vector<std::string>{"b", "c"});
+  for (std::size_t i = 0; i < 2; ++i)
+    CHECK(members.hear(names[i], lines[i].get(), kStart + 5 * kLease + kLease / 4) != nullptr);
+  CHECK(look(members, deferred, kStart + 6 * kLease) == std::vector<std::string>{"c", "d"});
+}
+
+TEST_CASE("members: a controller that hears the node beside it and no other is cut off, for a while") {
+  Members members(kLease);
+  const auto own = join_as(members, hello_of("a", 1, "at:1"));
+  for (const std::string name : {"b", "c", "d"}) join_as(members, hello_of(name, 1, "at:1"));
+  Deferred deferred;
+  Members::TimePoint now = kStart;
+  for (; now < kStart + kLongestCutOff * kLease; now += kLease / 8) {
+    CHECK(members.hear("a", own.get(), now) != nullptr);
+    CHECK(members.expire(now, deferred).empty());
+  }
+  std::size_t left = 0;
+  for (; now < kStart + (kLongestCutOff + 1) * kLease; now += kLease / 8) {
+    CHECK(members.hear("a", own.get(), now) != nullptr);
+    left += members.expire(now, deferred).size();
+  }
+  CHECK(left == 3);
+}
+
+TEST_CASE(
+    "members: where nodes bring their controllers, more than half of them make a quorum, or the lowest "
+    "half") {
+  const auto hello = [](const std::string& name, std::uint32_t standing) {
+    v1::Hello hello = hello_of(name, 1, "at:1");
+    hello.set_successor("at:2");
+    hello.set_standing(standing);
+    return hello;
+  };
+  Members members(kLease);
+  std::map<std::string, std::shared_ptr<RecordedLine>> lines;
+  for (const auto& [name, standing] :
+       std::map<std::string, std::uint32_t>{{"d", 0}, {"c", 1}, {"b", 2}, {"a", 3}})
+    lines[name] = join_as(members, hello(name, standing));
+  Deferred deferred;
+  TimePoint now = kStart;
+  const auto go_on_with = [&](const std::vector<std::string>& heard, Duration time) {
+    for (const TimePoint end = now + time; now < end;) {
+      now += kLease / 8;
+      for (const std::string& name : heard) CHECK(members.hear(name, lines.at(name).get(), now) != nullptr);
+      members.expire(now, deferred);
+    }
+    return members.has_quorum(now);
+  };
+  CHECK(members.has_quorum(now));
+  CHECK(go_on_with({"a", "b", "c", "d"}, kLease));
+  CHECK(go_on_with({"a", "b", "c"}, kLease));
+  CHECK(members.may_live("d"));
+  CHECK_FALSE(go_on_with({"a", "b"}, kLease));  // the others may have the lowest standing, "d"
+  CHECK(members.leave_refused("d", "at:1"));
+  CHECK(members.has_quorum(now));  // of three that may live
+  CHECK_FALSE(go_on_with({"a"}, kLongestCutOff * kLease));
+  CHECK(members.leave_refused("b", "at:1"));
+  CHECK_FALSE(members.has_quorum(now));
+  CHECK(members.leave_refused("c", "at:1"));
+  CHECK(members.has_quorum(now));
+}
+
+TEST_CASE("members: a controller that nodes cannot leave for another needs no quorum") {
+  Members members(kLease);
+  for (const std::string name : {"a", "b", "c"}) join_as(members, hello_of(name, 1, "at:1"));
+  CHECK(members.has_quorum(kStart + kLease));
 }
 
 TEST_CASE("members: a name is yielded once its line broke") {

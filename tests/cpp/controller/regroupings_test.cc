@@ -32,8 +32,10 @@ struct Overlay {
 
   void ask(const std::string& node, const std::vector<Rank>& ranks, std::uint32_t joiners = 0) {
     RegroupReply reply = [this, node](Result<GroupSpec> result) { answers.emplace(node, std::move(result)); };
-    REQUIRE(
-        regroupings.add({{"g", number, ranks, 0, joiners}, node, now + kRegroupingPatience}, reply).is_ok());
+    REQUIRE(regroupings
+                .add({{"g", number, ranks, 0, joiners, {}, allow_minority}, node, now + kRegroupingPatience},
+                     reply)
+                .is_ok());
   }
 
   // What is decided is registered, and told.
@@ -67,6 +69,7 @@ struct Overlay {
   Regroupings regroupings;
   std::vector<std::shared_ptr<RecordedLine>> lines;
   std::uint64_t number = 0;
+  bool allow_minority = false;
   std::set<std::string> awaited;
   std::map<std::string, Result<GroupSpec>> answers;
 };
@@ -172,6 +175,19 @@ TEST_CASE("regroupings: where controllers follow one another, those that may liv
   CHECK(go_on({"a", "b"}, "b", true));
   CHECK_FALSE(go_on({"a", "b"}, "a", true));  // it would go on as well
   CHECK(go_on({"a", "b"}, "a", false));       // there is one controller
+}
+
+TEST_CASE("regroupings: who has died since may have gone on with those that may live elsewhere") {
+  for (const bool allow_minority : {false, true}) {
+    Overlay overlay({"a", "b", "c", "d", "e", "f"}, true);
+    for (const std::string dead : {"a", "c", "d"}) overlay.members.leave(dead, "its host refuses it");
+    overlay.silence("b");
+    overlay.allow_minority = allow_minority;
+    for (std::uint32_t rank = 4; rank < 6; ++rank)
+      overlay.ask(std::string(1, static_cast<char>('a' + rank)), {Rank(rank)});
+    overlay.look();
+    CHECK(overlay.answers.empty() == !allow_minority);
+  }
 }
 
 TEST_CASE("regroupings: a host that refuses one who was silent says that it does not live") {

@@ -69,6 +69,10 @@ TEST_CASE("candidates: where the controller's host refuses it twice the next one
   CHECK(job.round(kRefused) == std::vector<std::string>{"zero", "one", "two"});
   CHECK(job.round(kRefused) == std::vector<std::string>{"zero", "one", "two"});
   CHECK(job.woken == 0);
+  job.waiting = 1;  // it alone is refused: something on its way may do that
+  CHECK(job.round(kRefused) == std::vector<std::string>{"one", "two"});
+  CHECK(job.woken == 0);
+  job.waiting = 2;
   CHECK(job.next() == "one");
   CHECK(job.woken == 1);
   CHECK(job.gone == std::vector<std::string>{"n0"});
@@ -100,7 +104,7 @@ TEST_CASE(
     "candidates: a controller that is silent is waited for, and then most of the nodes must have lost it") {
   Asking job;
   job.waiting = 1;  // this one
-  job.candidates.lost(job.now);
+  job.candidates.lost(job.now, unavailable("it broke"));
   job.now += kSuccessionLease / 2;  // so long took the first attempt
   while (job.now < TimePoint(std::chrono::hours(1)) + kSuccessionLease) job.round(kSilence);
   // It comes last by now: it would hold up the others.
@@ -115,7 +119,7 @@ TEST_CASE("candidates: a controller that was silent is dialled once more before 
   for (const bool goes_on : {true, false}) {
     Asking job;
     job.waiting = 2;
-    job.candidates.lost(job.now);
+    job.candidates.lost(job.now, unavailable("it broke"));
     CHECK(job.next() == "zero");
     CHECK(job.candidates.patience() > kSuccessionLease);
     job.now += kSuccessionLease + std::chrono::seconds(5);
@@ -138,10 +142,32 @@ TEST_CASE("candidates: a controller that was silent is dialled once more before 
 TEST_CASE("candidates: who has left is no candidate") {
   Asking job(2, "n2", "two");
   job.candidates.forget("n1");
+  job.waiting = 1;
   job.round(kRefused);
   job.round(kRefused);
   CHECK(job.next() == "two");
   CHECK(job.woken == 1);
+}
+
+TEST_CASE("candidates: who is sent by one that hears too few looks at others, in turn, and comes back") {
+  Asking job;
+  for (std::uint32_t i = 3; i < 6; ++i)
+    job.candidates.learn("n" + std::to_string(i), i, "at " + std::to_string(i));
+  job.candidates.welcomed("zero");
+  const auto look_around = [&] {
+    job.candidates.lost(job.now, unavailable(kHearsTooFew));
+    const std::vector<std::string> dialled = job.round(kSilence);
+    CHECK(job.candidates.patience() == kMaxWait);  // of the one that it has
+    job.candidates.welcomed("zero");
+    return dialled;
+  };
+  CHECK(look_around() == std::vector<std::string>{"two", "at 3", "at 4", "zero"});
+  CHECK(look_around() == std::vector<std::string>{"at 5", "two", "at 3", "zero"});
+  job.candidates.lost(job.now, unavailable(kHearsTooFew));
+  CHECK(job.next() == "at 4");
+  CHECK(job.candidates.patience() == kFirstPatience);
+  job.candidates.welcomed("at 4");
+  CHECK(job.candidates.current() == "at 4");
 }
 
 TEST_CASE("candidates: of several that were given the one that was lost comes last, and none is given up") {
@@ -158,7 +184,7 @@ TEST_CASE("candidates: of several that were given the one that was lost comes la
   };
   for (int i = 0; i < 4; ++i) CHECK(round(kRefused) == std::vector<std::string>{"a", "b", "c"});
   candidates.welcomed("b");
-  candidates.lost(now);
+  candidates.lost(now, unavailable("it broke"));
   for (int i = 0; i < 4; ++i) CHECK(round(kRefused) == std::vector<std::string>{"c", "a", "b"});
   CHECK(round(kSilence) == std::vector<std::string>{"c", "a", "b"});
   candidates.welcomed("c");
