@@ -75,7 +75,7 @@ void Refusals::run() {
       if (still == watched_.end() || still->second != round.at(node)) continue;
       int& times = refusals_[node];
       times = is_no_more ? times + 1 : 0;
-      if (times == kRefusalsOfDead) dead.emplace_back(*still);
+      if (times > 0 && times % kRefusalsOfDead == 0) dead.emplace_back(*still);
     }
     lock.unlock();
     for (const auto& [node, address] : dead) found_(node, address);

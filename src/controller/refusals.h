@@ -24,7 +24,8 @@ inline constexpr std::size_t kMaxDials = 64;
 // Dials on threads of its own, which begin when there is somebody to dial. Thread-safe.
 class Refusals {
  public:
-  // Called on one of them, once for each that is found dead.
+  // Called on one of them for each that is found dead, again and again: it may have been expected still, or
+  // not missed yet, when it was told first.
   using Found = std::function<void(const std::string& node, const std::string& address)>;
   explicit Refusals(Found found) : found_(std::move(found)) {}
   ~Refusals() { stop(); }
