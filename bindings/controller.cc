@@ -139,7 +139,8 @@ void bind_controller(py::module_& module) {
       .def_readonly("name", &NodeInformation::name)
       .def_readonly("address", &NodeInformation::address)
       .def_readonly("connected", &NodeInformation::connected)
-      .def_property_readonly("installed", [](const NodeInformation& self) { return self.installed.value(); });
+      .def_property_readonly("installed", [](const NodeInformation& self) { return self.installed.value(); })
+      .def_readonly("protocol_version", &NodeInformation::protocol_version);
   bind_links(module);
   py::class_<Controller, HeldController>(module, "Controller",
                                          "The control plane, in this process: see square/controller.h.")

@@ -2,6 +2,7 @@
 // data. Runs in any process; `square controller` is one that does nothing else.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -38,6 +39,8 @@ struct NodeInformation {
   bool connected = false;
   Epoch installed;
   std::string key_share{};  // of a controller: what others wrap keys of groups with for the node
+  // The control protocol that the node and the controller speak; 0: it is not connected.
+  std::uint32_t protocol_version = 0;
 };
 
 // Thread-safe. Calls that say so block for at most the time they name.

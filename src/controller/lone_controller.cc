@@ -77,7 +77,7 @@ Result<std::unique_ptr<LoneController>> LoneController::start(const std::string&
   const auto line = std::make_shared<Line>(node, std::move(events), coordinator);
   std::unique_ptr<LoneController> controller(new LoneController(node, running, line));
   v1::Hello hello;
-  hello.set_protocol_version(kControlProtocolVersion);
+  put_versions(hello);
   hello.set_node(node);
   hello.set_address(kNoAddress);
   hello.set_incarnation(1);

@@ -14,9 +14,10 @@
 namespace square::controller {
 namespace {
 
-std::shared_ptr<const v1::ControllerEvent> welcome(Duration lease) {
+std::shared_ptr<const v1::ControllerEvent> welcome(Duration lease, std::uint32_t version) {
   auto event = std::make_shared<v1::ControllerEvent>();
   event->mutable_welcome()->set_lease_nanoseconds(static_cast<std::uint64_t>(lease.count()));
+  event->mutable_welcome()->set_protocol_version(version);
   return event;
 }
 
@@ -47,11 +48,7 @@ std::shared_ptr<const v1::ControllerEvent> gone(const std::string& node, const s
 }  // namespace
 
 Status check_hello(const v1::Hello& hello) {
-  if (hello.protocol_version() != kControlProtocolVersion) {
-    return failed_precondition(
-        fmt::format("node \"{}\" speaks control protocol {}, the controller {}; run the same release on both",
-                    hello.node(), hello.protocol_version(), kControlProtocolVersion));
-  }
+  SQUARE_RETURN_IF_ERROR(agree_on_version(hello).status());
   if (hello.node().empty() || hello.node().size() > kMaxNodeNameBytes) {
     return invalid_argument(fmt::format("a node needs a name of 1 to {} bytes", kMaxNodeNameBytes));
   }
@@ -146,6 +143,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   member.address = hello.address();
   member.fingerprint = hello.fingerprint();
   member.key_share = hello.key_share();
+  member.protocol = agree_on_version(hello).value();
   member.successor = hello.successor();
   member.standing = hello.standing();
   silent_.erase(name);
@@ -158,7 +156,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   member.hears.clear();
   log(LogLevel::kInfo, {.component = "controller", .node = name}, "node {} {} at {}", name,
       is_new ? "joined" : "is back", member.address);
-  line->send(welcome(lease_));
+  line->send(welcome(lease_, member.protocol));
   std::erase_if(gone_, [&](const Gone& one) { return one.departure.node == name; });
   for (const Gone& one : gone_) line->send(one.event);
   send_addresses(name, member, moved);
@@ -192,6 +190,9 @@ void Members::end_cut_off(TimePoint now) {
 
 void Members::note(const std::string& node, const v1::Heartbeat& beat, TimePoint now) {
   Member& member = members_.at(node);
+  // An older node does not say that a plan has come, but reads what was sent to it before it speaks. Were it
+  // taken to lack a plan until it has installed it, it would be away again and again, and each plan avoid it.
+  if (member.protocol < kMovingSince) member.received = member.sent;
   const bool has_share = !beat.key_share().empty() && beat.key_share().size() <= trust::kMaxKeyShareBytes;
   if (has_share) member.key_share = beat.key_share();
   member.hears.clear();
@@ -349,7 +350,9 @@ std::vector<NodeInformation> Members::list(const Topology& topology,
                                            const std::function<bool(const std::string&)>& is_gone) const {
   std::vector<NodeInformation> nodes;
   const auto add = [&](const std::string& name, const Member& member) {
-    nodes.push_back({name, member.address, member.line != nullptr, member.installed, member.key_share});
+    const bool is_connected = member.line != nullptr;
+    nodes.push_back({name, member.address, is_connected, member.installed, member.key_share,
+                     is_connected ? member.protocol : 0});
   };
   for (std::size_t i = 0; i < topology.node_count(); ++i) {
     const std::string& name = topology.node(NodeId(static_cast<NodeId::value_type>(i))).name;

@@ -29,9 +29,10 @@ struct Member {
   std::uint64_t incarnation = 0;  // 0: expected, see Members::expect()
   std::uint64_t joined = 0;       // number of the event
   std::string address;
-  std::string fingerprint;  // of its certificate; empty: it has shown none
-  std::string key_share;    // what others wrap keys of groups with
-  std::string successor;    // the controller that stands by there, if one does
+  std::string fingerprint;     // of its certificate; empty: it has shown none
+  std::uint32_t protocol = 0;  // that it and this controller speak
+  std::string key_share;       // what others wrap keys of groups with
+  std::string successor;       // the controller that stands by there, if one does
   std::uint32_t standing = 0;
   std::shared_ptr<NodeLine> line;  // null once it broke, until the lease is over
   TimePoint lease_end;
@@ -76,8 +77,8 @@ struct Departure {
   std::uint64_t number = 0;  // of the event
 };
 
-// Errors: FAILED_PRECONDITION for another protocol, INVALID_ARGUMENT for a name or address that no node
-// may have.
+// Errors: FAILED_PRECONDITION for a node with which no version of the protocol is shared, INVALID_ARGUMENT
+// for a name or address that no node may have.
 Status check_hello(const v1::Hello& hello);
 
 // A member is a process under a name. It stays while it is heard of, and after its line broke until its
@@ -109,7 +110,7 @@ class Members {
     std::shared_ptr<NodeLine> replaced;  // the line it had before, to be closed; or null
   };
   // Welcomes the node, and tells it and the others the addresses that they do not know.
-  // Precondition: yield_name(hello) was no error.
+  // Preconditions: check_hello(hello) and yield_name(hello) were no errors.
   Joined join(const v1::Hello& hello, const std::shared_ptr<NodeLine>& line, TimePoint now);
 
   // Something came over its line, which prolongs the lease. Null when another line has taken its place.

@@ -1,5 +1,7 @@
 #include "controller/protocol.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -7,6 +9,26 @@
 #include "base/check.h"
 
 namespace square::controller {
+
+ProtocolVersions control_versions() {
+  return versions_of_release(kOldestControlProtocol, kControlProtocolVersion);
+}
+
+void put_versions(v1::Hello& hello) {
+  const ProtocolVersions own = control_versions();
+  hello.set_protocol_version(own.oldest);
+  hello.set_newest_version(own.newest);
+}
+
+Result<std::uint32_t> agree_on_version(const v1::Hello& hello) {
+  const ProtocolVersions said = versions_said(hello.protocol_version(), hello.newest_version());
+  return square::agree_on_version("control protocol", {fmt::format("node \"{}\"", hello.node()), said},
+                                  {"the controller", control_versions()});
+}
+
+std::uint32_t version_of(const v1::Welcome& welcome) {
+  return welcome.protocol_version() > 0 ? welcome.protocol_version() : kMovingSince - 1;
+}
 
 v1::RegisterGroupRequest to_message(const GroupSpec& group) {
   v1::RegisterGroupRequest message;

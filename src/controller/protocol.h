@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/protocol_versions.h"
 #include "square/block_sight.h"
 #include "square/clock.h"
 #include "square/finished_operations.h"
@@ -21,7 +22,12 @@
 namespace square::controller {
 
 // Counts changes of the messages between nodes and controller that older ends do not understand.
-inline constexpr std::uint32_t kControlProtocolVersion = 11;
+// CONTRIBUTING.md says when it is raised, and when the oldest that is accepted may be.
+inline constexpr std::uint32_t kControlProtocolVersion = 12;
+inline constexpr std::uint32_t kOldestControlProtocol = 11;
+// From this version on nodes say that a plan has come before they have installed it: Installed.moving. Older
+// controllers would take it that the plan is installed.
+inline constexpr std::uint32_t kMovingSince = 12;
 
 // Who dials, where a controller that stands by may want to know.
 inline constexpr const char* kNodeKey = "square-node-bin";
@@ -42,6 +48,14 @@ inline constexpr int kHeartbeatsPerLease = 4;
 inline constexpr Duration kLongestBeat = std::chrono::seconds(1);
 // Longer times are as good as this one, and can be added to any clock.
 inline constexpr Duration kMaxWait = std::chrono::hours(24 * 30);
+
+// Of this process.
+ProtocolVersions control_versions();
+void put_versions(v1::Hello& hello);
+// The one that the node and this controller speak. Errors: FAILED_PRECONDITION where there is none.
+Result<std::uint32_t> agree_on_version(const v1::Hello& hello);
+// Controllers before version 12 say none.
+std::uint32_t version_of(const v1::Welcome& welcome);
 
 v1::RegisterGroupRequest to_message(const GroupSpec& group);
 v1::Sights to_message(const std::vector<BlockSight>& sights);

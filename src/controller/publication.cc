@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/planted.h"
+#include "controller/protocol.h"
 
 namespace square::controller {
 namespace {
@@ -74,7 +75,9 @@ bool Publication::is_waited_for(const Member& member, Epoch epoch) const {
 Publication::TimePoint Publication::patience_end(const Member& member) const {
   if (member.incarnation == 0) return member.install_end;
   const TimePoint since = member.is_lagging ? member.sent_at : member.install_end - install_timeout_;
-  return std::min(since, begun_at_ + patience_) + patience_;
+  // An older node says so with its next heartbeat: Members::note().
+  const bool waits_for_beat = member.protocol < kMovingSince && lacks(member, epoch_under_way());
+  return std::min(since, begun_at_ + patience_) + patience_ + (waits_for_beat ? kLongestBeat : Duration(0));
 }
 
 void Publication::begin(PublishedPlanPtr next, TimePoint now) {

@@ -166,7 +166,7 @@ Status AttachCall::receive() {
       said_goodbye_ = true;
       host_->coordinator.goodbye(node_, this, incoming_.goodbye());
       break;
-    case Event::EVENT_NOT_SET: break;  // of a later release
+    case Event::EVENT_NOT_SET: host_->refusals.note_unknown(node_); break;  // of a later release
   }
   return {};
 }

@@ -431,7 +431,12 @@ Result<std::vector<NodeInformation>> list_nodes(const std::string& controller_ad
       }));
   std::vector<NodeInformation> nodes;
   for (const auto& node : response.nodes()) {
-    nodes.push_back({node.name(), node.address(), node.connected(), Epoch(node.installed())});
+    nodes.push_back({node.name(),
+                     node.address(),
+                     node.connected(),
+                     Epoch(node.installed()),
+                     {},
+                     node.protocol_version()});
   }
   return nodes;
 }

@@ -41,7 +41,7 @@ void Inquiries::begin(const std::vector<Attendant>& nodes, Duration time, Reply 
   time = std::clamp(time, kMinInquiryTime, kMaxInquiryTime);
   const auto made = std::make_shared<Inquiry>();
   made->response.set_version(SQUARE_VERSION);
-  made->response.set_protocol_version(kControlProtocolVersion);
+  made->response.set_protocol_version(control_versions().newest);
   std::map<std::string, std::string> addresses;
   for (const Attendant& node : nodes) {
     addresses.emplace(node.name, node.address);

@@ -21,4 +21,9 @@ void RefusalLog::note(const grpc::CallbackServerContext& context, std::string_vi
              answer.message());
 }
 
+void RefusalLog::note_unknown(const std::string& node) {
+  log_seldom(seldom_, node, {.component = "controller", .node = node},
+             "node {} says what this release does not know", node);
+}
+
 }  // namespace square::controller

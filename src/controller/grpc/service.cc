@@ -198,6 +198,7 @@ grpc::ServerUnaryReactor* ControllerService::ListNodes(grpc::CallbackServerConte
       added.set_address(node.address);
       added.set_connected(node.connected);
       added.set_installed(node.installed.value());
+      added.set_protocol_version(node.protocol_version);
     }
   }
   return answer(*context, "the nodes", status);

@@ -94,7 +94,7 @@ void ControlLine::dial(const std::string& address) {
 void ControlLine::introduce() {
   v1::NodeEvent event;
   v1::Hello& hello = *event.mutable_hello();
-  hello.set_protocol_version(kControlProtocolVersion);
+  put_versions(hello);
   hello.set_node(options_.node);
   hello.set_address(options_.address);
   hello.set_incarnation(options_.incarnation);
@@ -173,7 +173,7 @@ void ControlLine::heard(ControlWire::Number connection, const v1::ControllerEven
 Status ControlLine::handle(const v1::ControllerEvent& event) {
   using Event = v1::ControllerEvent::EventCase;
   switch (event.event_case()) {
-    case Event::kWelcome: welcome(event.welcome()); break;
+    case Event::kWelcome: return welcome(event.welcome());
     case Event::kAddress:
       candidates_.learn(event.address().peer(), event.address().standing(), event.address().successor());
       by_.recollection.note_address(event.address());
@@ -209,7 +209,11 @@ Status ControlLine::handle(const v1::ControllerEvent& event) {
       break;
     case Event::kExamine: examine(event.examine()); break;
     case Event::kLook: call_if(events_.on_look, event.look().peer()); break;
-    case Event::EVENT_NOT_SET: break;  // of a later release
+    case Event::EVENT_NOT_SET:  // of a later release
+      log_seldom(unknown_, dialled_, {.component = kComponent, .node = options_.node},
+                 "node {}: the controller at {} says what this release does not know", options_.node,
+                 dialled_);
+      break;
   }
   return {};
 }
@@ -254,6 +258,7 @@ Status ControlLine::handle_plan(const v1::PlanPart& part) {
 }
 
 void ControlLine::say_installed(Epoch epoch, bool is_moving) {
+  if (is_moving && version_ < kMovingSince) return;
   v1::NodeEvent event;
   event.mutable_installed()->set_epoch(epoch.value());
   event.mutable_installed()->set_moving(is_moving);
@@ -278,8 +283,14 @@ void ControlLine::examine(const v1::Inquiry& inquiry) {
                      });
 }
 
-void ControlLine::welcome(const v1::Welcome& message) {
-  if (is_welcome_) return;
+Status ControlLine::welcome(const v1::Welcome& message) {
+  if (is_welcome_) return {};
+  version_ = version_of(message);
+  if (const ProtocolVersions own = control_versions(); !own.contains(version_)) {
+    return failed_precondition(
+        fmt::format("it speaks control protocol {}, which node \"{}\" did not offer: {}", version_,
+                    options_.node, to_string(own)));
+  }
   const auto lease = static_cast<std::int64_t>(
       std::min<std::uint64_t>(message.lease_nanoseconds(), static_cast<std::uint64_t>(kMaxWait.count())));
   heartbeat_ =
@@ -293,6 +304,7 @@ void ControlLine::welcome(const v1::Welcome& message) {
   beat(connection_);
   by_.changed();
   settle({});
+  return {};
 }
 
 void ControlLine::beat(ControlWire::Number connection) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/seldom.h"
 #include "controller/node_control/candidates.h"
 #include "controller/node_control/heartbeats.h"
 #include "controller/node_control/recollection.h"
@@ -102,7 +103,7 @@ class ControlLine {
   Status handle_signed(const v1::SignedPlan& plan);
   Status handle_plan(const v1::PlanPart& part);
   void examine(const v1::Inquiry& inquiry);
-  void welcome(const v1::Welcome& message);
+  Status welcome(const v1::Welcome& message);
   void beat(ControlWire::Number connection);
   void say(const v1::NodeEvent& event);
   void say_installed(Epoch epoch, bool is_moving);
@@ -127,10 +128,12 @@ class ControlLine {
   ControlWire::Number connection_ = 0;  // 0: none
   std::string dialled_;
   bool is_welcome_ = false;
+  std::uint32_t version_ = 0;  // of the control protocol; once it is welcome
   TimePoint away_since_;
   Status last_failure_;
   Duration wait_ = ControllerClient::kMinReconnectWait;
   Duration heartbeat_{0};
+  Seldom unknown_;  // events
   Epoch received_{0};
   Epoch activated_{0};
   std::uint64_t losses_ = 0;

@@ -270,9 +270,28 @@ TEST_CASE("members: hellos that no node may say") {
   CHECK(check_hello(hello_of("", 1, "here:1")).code() == StatusCode::kInvalidArgument);
   CHECK(check_hello(hello_of("a", 1, std::string(kMaxAddressBytes + 1, 'x'))).code() ==
         StatusCode::kInvalidArgument);
-  v1::Hello old = hello_of("a", 1, "here:1");
-  old.set_protocol_version(kControlProtocolVersion + 1);
-  CHECK(check_hello(old).code() == StatusCode::kFailedPrecondition);
+  v1::Hello late = hello_of("a", 1, "here:1");
+  late.set_protocol_version(kControlProtocolVersion + 1);
+  CHECK(check_hello(late).code() == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("members: a node and its controller speak the lower of their newest versions") {
+  Members members(kLease);
+  const auto spoken = [&](const std::string& name, std::uint32_t oldest, std::uint32_t newest) {
+    v1::Hello hello = hello_of(name, 1, "here:1");
+    hello.set_protocol_version(oldest);
+    hello.set_newest_version(newest);
+    REQUIRE(check_hello(hello).is_ok());
+    const auto line = join_as(members, hello);
+    const auto nodes = members.list({}, [](const std::string&) { return false; });
+    const auto node = std::ranges::find(nodes, name, &NodeInformation::name);
+    REQUIRE(node != nodes.end());
+    CHECK(line->version == node->protocol_version);
+    return node->protocol_version;
+  };
+  CHECK(spoken("before", kControlProtocolVersion - 1, 0) == kControlProtocolVersion - 1);
+  CHECK(spoken("same", kOldestControlProtocol, kControlProtocolVersion) == kControlProtocolVersion);
+  CHECK(spoken("next", kControlProtocolVersion, kControlProtocolVersion + 1) == kControlProtocolVersion);
 }
 
 TEST_CASE("members: the list has the topology's nodes and then the others") {

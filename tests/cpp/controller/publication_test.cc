@@ -83,9 +83,12 @@ struct PublicationStage {
   Publication publication{members, kTimeout};
   Deferred deferred;
 
-  std::shared_ptr<RecordedLine> join(const std::string& name) {
+  std::shared_ptr<RecordedLine> join(const std::string& name,
+                                     std::uint32_t version = kControlProtocolVersion) {
     auto line = std::make_shared<RecordedLine>();
-    publication.greet(members.join(hello_of(name, 1, "x:1"), line, kBegin).member, kBegin);
+    v1::Hello hello = hello_of(name, 1, "x:1");
+    hello.set_protocol_version(version);
+    publication.greet(members.join(hello, line, kBegin).member, kBegin);
     return line;
   }
   // Of who is there the members' test knows more.
@@ -380,6 +383,36 @@ TEST_CASE("publication: no collective changes without one of its members") {
     REQUIRE(stage.confirm(name, line, Epoch(4)));
   CHECK(stage.publication.settle(patience, stage.deferred).activated == Epoch(4));
   CHECK_FALSE(stage.publication.can_release());
+}
+
+TEST_CASE("publication: an older node has what was sent to it before its heartbeat") {
+  PublicationStage stage;
+  const auto a = stage.join("a");
+  const auto b = stage.join("b", kMovingSince - 1);
+  const auto first = plan_of_two(Epoch(1), 1e6, 1e6);
+  stage.publication.begin(first, kBegin);
+  for (const auto& [name, line] : {std::pair("a", a), std::pair("b", b)})
+    REQUIRE(stage.confirm(name, line, Epoch(1)));
+  REQUIRE(stage.publication.settle(kBegin, stage.deferred).activated == Epoch(1));
+  stage.publication.begin(plan_of_two(Epoch(2), 2e6, 2e6, first), kBegin);
+  REQUIRE(stage.confirm("a", a, Epoch(2)));
+  CHECK_FALSE(stage.publication.settle(kBegin + kInstallPatience, stage.deferred).activated);
+  SUBCASE("that is heard since") {
+    stage.members.note("b", {}, kBegin + kInstallPatience);
+    const Settlement settlement = stage.publication.settle(kBegin + kInstallPatience, stage.deferred);
+    CHECK(settlement.activated == Epoch(2));
+    CHECK(settlement.away.empty());
+  }
+  SUBCASE("that is silent") {
+    const TimePoint end = kBegin + kInstallPatience + kLongestBeat;
+    const Settlement settlement = stage.publication.settle(end, stage.deferred);
+    CHECK_FALSE(settlement.activated);
+    CHECK(settlement.away == Said{"b"});
+    CHECK(stage.publication.kept().collectives == std::set{CollectiveId(0)});
+    return;
+  }
+  CHECK(stage.confirm("b", b, Epoch(2)));
+  CHECK(b->heard().back() == "activate 2");
 }
 
 TEST_CASE(

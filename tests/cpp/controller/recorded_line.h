@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,7 +19,10 @@ struct RecordedLine final : controller::NodeLine {
 
   void send(std::shared_ptr<const v1::ControllerEvent> event) override {
     switch (event->event_case()) {
-      case Event::kWelcome: said.emplace_back("welcome"); break;
+      case Event::kWelcome:
+        said.emplace_back("welcome");
+        version = event->welcome().protocol_version();
+        break;
       case Event::kAddress:
         said.push_back(fmt::format("{} is at {}", event->address().peer(), event->address().address()));
         break;
@@ -52,7 +56,8 @@ struct RecordedLine final : controller::NodeLine {
   std::vector<std::string> said;
   std::vector<v1::PlanPart> parts;  // of plans
   std::vector<v1::Gone> gone{};
-  Status reason;  // of the end, if there was one
+  std::uint32_t version = 0;  // of the welcome
+  Status reason;              // of the end, if there was one
 };
 
 using Said = std::vector<std::string>;

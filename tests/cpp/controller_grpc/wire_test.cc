@@ -43,6 +43,16 @@ class RawLine {
     event.mutable_installed()->set_epoch(epoch);
     stream_->Write(event);
   }
+  void unknown() {
+    v1::NodeEvent event;
+    REQUIRE(event.ParseFromString(std::string("\xaa\x06\x00", 3)));  // field 101, an empty message
+    stream_->Write(event);
+  }
+  void closed(const std::string& group) {
+    v1::NodeEvent event;
+    event.mutable_closed()->set_group(group);
+    stream_->Write(event);
+  }
   void lacking(std::uint32_t epoch) {
     v1::NodeEvent event;
     event.mutable_lacking()->set_epoch(epoch);
@@ -108,8 +118,26 @@ TEST_CASE("another protocol version is refused by name") {
   const Status status = line.end();
   CHECK(status.code() == StatusCode::kFailedPrecondition);
   const std::string both =
-      "speaks control protocol 99, the controller " + std::to_string(controller::kControlProtocolVersion);
-  CHECK(status.message().find(both) != std::string::npos);
+      "speaks control protocol 99, the controller " + to_string(controller::control_versions());
+  CHECK(status.message().find(both + "; upgrade the controller") != std::string::npos);
+}
+
+TEST_CASE("events of a later release are ignored") {
+  const auto controller = start(mesh({"a"}));
+  RawLine line(*controller);
+  line.hello("a", 1);
+  CHECK(line.is_welcome());
+  std::atomic<int> said = 0;
+  set_log_sink([&](LogLevel, const LogFields&, std::string_view text) {
+    if (text.find("node a says what this release does not know") != std::string_view::npos) ++said;
+  });
+  line.unknown();
+  line.unknown();
+  line.closed("g");
+  for (auto event = line.read(); event && !event->has_closed();) event = line.read();
+  set_log_sink({});
+  CHECK(said == 1);
+  CHECK(is_connected(*controller, "a"));
 }
 
 TEST_CASE("a line begins with one hello") {

@@ -4,11 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "controller/protocol.h"
+#include "square/log.h"
 #include "square/simulation.h"
 
 using namespace square;
@@ -82,9 +84,11 @@ struct Node {
         std::ranges::count_if(said(), [&](const v1::NodeEvent& one) { return one.event_case() == what; }));
   }
   void hear(const v1::ControllerEvent& event) { control->heard(last(), event); }
-  void welcome() {
+  // Of a controller that says no version unless there is one.
+  void welcome(std::uint32_t version = 0) {
     v1::ControllerEvent event;
     event.mutable_welcome()->set_lease_nanoseconds(10'000'000'000);
+    event.mutable_welcome()->set_protocol_version(version);
     hear(event);
   }
   void activate(std::uint32_t epoch) {
@@ -287,4 +291,51 @@ TEST_CASE("node control: who leaves says goodbye, and nothing of it waits any mo
   CHECK(node.registered.size() == 2);
   node.run(10s);
   CHECK(node.wire.dialled.size() == 1);
+}
+
+TEST_CASE(
+    "node control: an older controller is not told that a plan has come, which it would take for installed") {
+  const auto reports = [](std::uint32_t version) {
+    Node node;
+    node.welcome(version);
+    v1::ControllerEvent event;
+    event.mutable_plan()->set_epoch(1);
+    event.mutable_plan()->set_policy("square");
+    node.hear(event);
+    node.run(10ms);
+    std::vector<bool> moving;
+    for (const v1::NodeEvent& one : node.said()) {
+      if (one.has_installed()) moving.push_back(one.installed().moving());
+    }
+    return moving;
+  };
+  CHECK(reports(0) == std::vector<bool>{false});
+  CHECK(reports(kMovingSince - 1) == std::vector<bool>{false});
+  CHECK(reports(kMovingSince) == std::vector<bool>{true, false});
+}
+
+TEST_CASE("node control: both versions are in the hello, and a welcome in another one ends the line") {
+  Node node;
+  const v1::Hello& hello = node.said().front().hello();
+  CHECK(hello.protocol_version() == kOldestControlProtocol);
+  CHECK(hello.newest_version() == kControlProtocolVersion);
+  node.welcome(kControlProtocolVersion + 1);
+  CHECK(node.wire.dialled.begin()->second.is_closed);
+  REQUIRE(node.settled);
+  CHECK(node.settled->message().find("which node \"a\" did not offer: 11 to 12") != std::string::npos);
+}
+
+TEST_CASE("node control: events of a later release are ignored, and named in the log once a second") {
+  Node node;
+  node.welcome();
+  v1::ControllerEvent unknown;
+  REQUIRE(unknown.ParseFromString(std::string("\xaa\x06\x00", 3)));  // field 101, an empty message
+  std::atomic<int> said = 0;
+  set_log_sink([&](LogLevel, const LogFields&, std::string_view line) {
+    if (line.find("does not know") != std::string_view::npos) ++said;
+  });
+  for (int i = 0; i < 5; ++i) node.hear(unknown);
+  set_log_sink({});
+  CHECK(said == 1);
+  CHECK_FALSE(node.wire.dialled.begin()->second.is_closed);
 }
