@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -20,8 +21,10 @@ namespace square {
 
 using LinkHandle = Id<struct LinkHandleTag>;
 
-// This build speaks exactly this version; another one is refused by name.
+// What nodes speak over links, and the oldest version of it that they still speak: a link speaks the lower of
+// the newest ones of its two ends. CONTRIBUTING.md says when each is raised.
 inline constexpr std::uint32_t kProtocolVersion = 10;
+inline constexpr std::uint32_t kOldestProtocol = 10;
 
 // The most connections that one link uses: a fast link that is long needs several.
 inline constexpr std::size_t kMaxChannels = 16;

@@ -42,7 +42,8 @@ void shake_hands(std::string_view text) {
       at += line.size() + 1;
       if (line.size() <= key.size() || !line.starts_with(key) || line[key.size()] != '=') continue;
       const std::string value(line.substr(key.size() + 1));
-      return key == rpc::kVersionKey && value == "@" ? std::to_string(kProtocolVersion) : value;
+      const bool is_version = key == rpc::kVersionKey || key == rpc::kNewestKey;
+      return is_version && value == "@" ? std::to_string(kProtocolVersion) : value;
     }
     return "";
   };

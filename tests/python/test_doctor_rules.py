@@ -203,6 +203,11 @@ def test_releases_that_differ() -> None:
     finding = only(changed(healthy(), "c", version="0.9", protocol=4))
     assert finding.rule == "version.protocol"
     assert finding.severity is Severity.ERROR
+    # The next release, which still speaks this one's protocol.
+    finding = only(changed(healthy(), "c", version="1.1", protocol=6, oldest_protocol=5))
+    assert finding.rule == "version.release"
+    finding = only(changed(healthy(), "c", version="1.2", protocol=7, oldest_protocol=6))
+    assert finding.rule == "version.protocol"
     # One against one: the controller's is right.
     finding = only(changed(healthy(["a", "b"]), "a", version="2.0"))
     assert finding.guilty == "node a"

@@ -197,6 +197,7 @@ class Report:
 
     version: str = ""
     protocol: int | None = None
+    oldest_protocol: int | None = None  # None: it speaks a single one
     host: str = ""
     network: str = ""  # processes with the same one reach one another over the loopback
     open_files: int | None = None
@@ -225,6 +226,7 @@ class Report:
         return Report(
             version=_get(document, "version", str) or "",
             protocol=_get(document, "protocol", int),
+            oldest_protocol=_get(document, "oldest_protocol", int),
             host=_get(host, "name", str) or "",
             network=f"{host.get('boot')} {host.get('network')}",
             open_files=_get(descriptors, "open", int),

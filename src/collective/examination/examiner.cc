@@ -105,7 +105,8 @@ std::string Examiner::report(const ExamineQuestion& question) {
   found["format"] = "square.examination/1";
   found["node"] = self_.name;
   found["version"] = SQUARE_VERSION;
-  found["protocol"] = kProtocolVersion;
+  found["protocol"] = rpc::link_versions().newest;
+  found["oldest_protocol"] = rpc::link_versions().oldest;
   found["identity"] = describe_identity(self_.identity);
   found["is_sealed"] = is_sealed_;
   found["peers"] = Json::array();

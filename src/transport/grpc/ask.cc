@@ -111,7 +111,8 @@ class Ask {
       channel_ = std::move(sealed->channel);  // the address was good a moment ago
     }
     context_ = std::make_unique<grpc::ClientContext>();
-    context_->AddMetadata(kVersionKey, std::to_string(kProtocolVersion));
+    context_->AddMetadata(kVersionKey, std::to_string(link_versions().oldest));
+    context_->AddMetadata(kNewestKey, std::to_string(link_versions().newest));
     context_->AddMetadata(kFromKey, percent_encode(self_.name));
     context_->AddMetadata(kToKey, percent_encode(asked_.to.name));
     stream_ = grpc::GenericStub(channel_).PrepareCall(context_.get(), kAskMethod, &queue_);
@@ -153,7 +154,8 @@ class Ask {
 
   [[nodiscard]] Reach reach_of_answer() const {
     const std::string version = metadata(kVersionKey);
-    if (!version.empty() && version != std::to_string(kProtocolVersion)) return Reach::kOtherVersion;
+    if (!version.empty() && !link_versions().contains(version_of(version).value_or(0)))
+      return Reach::kOtherVersion;
     switch (static_cast<StatusCode>(status_.error_code())) {
       case StatusCode::kOk: return version.empty() ? Reach::kNotSquare : Reach::kReached;
       case StatusCode::kFailedPrecondition: return Reach::kOtherVersion;

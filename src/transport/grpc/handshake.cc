@@ -29,7 +29,32 @@ Result<std::size_t> channel_number(std::string_view text) {
   return number;
 }
 
+Result<std::uint32_t> agree(const Self& self, const MetadataLookup& metadata) {
+  const std::string oldest = metadata(kVersionKey);
+  const std::string newest = metadata(kNewestKey);
+  const std::optional<std::uint32_t> first = version_of(oldest);
+  const std::optional<std::uint32_t> last = newest.empty() ? first : version_of(newest);
+  const std::string name = fmt::format("node \"{}\"", self.name);
+  if (!first || !last) {
+    return failed_precondition(fmt::format(
+        "the peer names no version of Square's protocol: {} is \"{}\", {} \"{}\"; "
+        "{} speaks {}",
+        kVersionKey, quoted(oldest), kNewestKey, quoted(newest), name, to_string(link_versions())));
+  }
+  return agree_on_version("Square protocol", {"the peer", versions_said(*first, *last)},
+                          {name, link_versions()});
+}
+
 }  // namespace
+
+ProtocolVersions link_versions() { return versions_of_release(kOldestProtocol, kProtocolVersion); }
+
+std::optional<std::uint32_t> version_of(std::string_view answered) {
+  std::uint32_t version = 0;
+  const auto [end, error] = std::from_chars(answered.data(), answered.data() + answered.size(), version);
+  if (error != std::errc() || end != answered.data() + answered.size()) return std::nullopt;
+  return version;
+}
 
 std::string percent_encode(std::string_view text) {
   return net::percent_encode(text, [](char c) { return c > 0x20 && c < 0x7f; });
@@ -40,13 +65,7 @@ Result<Caller> check_handshake(const Self& self, std::string_view method, const 
     return Status(StatusCode::kUnimplemented,
                   fmt::format("node \"{}\" serves {} only, not {}", self.name, kMethod, quoted(method)));
   }
-  const std::string version = metadata(kVersionKey);
-  if (version != std::to_string(kProtocolVersion)) {
-    return failed_precondition(
-        fmt::format("peer speaks Square protocol {}, this node speaks {}; run the same version of Square on "
-                    "both nodes",
-                    version.empty() ? "none" : quoted(version), kProtocolVersion));
-  }
+  SQUARE_ASSIGN_OR_RETURN(const std::uint32_t version, agree(self, metadata));
   auto to = net::percent_decode(metadata(kToKey));
   if (!to.is_ok()) return to.status().with_context(kToKey);
   if (*to != self.name) {
@@ -61,7 +80,7 @@ Result<Caller> check_handshake(const Self& self, std::string_view method, const 
     return invalid_argument(fmt::format("{} holds a name of {} bytes, allowed are 1 to {}", kFromKey,
                                         from->size(), kMaxNameBytes));
   }
-  Caller caller{*std::move(from), metadata(kLinkKey), 0};
+  Caller caller{*std::move(from), version, metadata(kLinkKey), 0};
   if (caller.link_id.size() > kMaxLinkIdBytes) {
     return invalid_argument(
         fmt::format("{} has {} bytes, the limit is {}", kLinkKey, caller.link_id.size(), kMaxLinkIdBytes));

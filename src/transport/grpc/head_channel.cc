@@ -55,15 +55,17 @@ void HeadChannel::on_call() {
     return conclude(admitted);
   }
   connection_->accept_call();
-  context_.AddInitialMetadata(kVersionKey, std::to_string(kProtocolVersion));
+  context_.AddInitialMetadata(kVersionKey, std::to_string(version_));
   stream_.SendInitialMetadata(expect(Op::kMetadata));
 }
 
 // Says who this is, and whether a link would be accepted.
 void HeadChannel::answer() {
-  context_.AddInitialMetadata(kVersionKey, std::to_string(kProtocolVersion));
+  const Result<Caller> caller = check_caller();
+  const std::uint32_t version = caller.is_ok() ? caller->version : link_versions().newest;
+  context_.AddInitialMetadata(kVersionKey, std::to_string(version));
   context_.AddInitialMetadata(kNodeKey, percent_encode(owner_.self().name));
-  conclude(check_caller().status());
+  conclude(caller.status());
 }
 
 Result<Caller> HeadChannel::check_caller() {
@@ -90,6 +92,7 @@ Status HeadChannel::admit() {
   admitted_ = true;
   SQUARE_RETURN_IF_ERROR(link->add_channel(shared_from_this(), caller.channel));
   caller_ = caller.name;
+  version_ = caller.version;
   link->evidence.note(trust::certificate_of(*context_.auth_context()));
   join(std::move(link), caller.channel);
   return Status::ok();

@@ -35,7 +35,8 @@ class HeadChannel final : public Channel {
   grpc::ServerCompletionQueue& server_queue_;
   grpc::GenericServerContext context_;
   grpc::GenericServerAsyncReaderWriter stream_;
-  std::string caller_;  // a peer that was accepted, before the channel is up
+  std::string caller_;         // a peer that was accepted, before the channel is up
+  std::uint32_t version_ = 0;  // that both speak
   std::shared_ptr<Connection> connection_;
   bool called_ = false;
   bool admitted_ = false;

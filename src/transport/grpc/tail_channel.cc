@@ -94,7 +94,8 @@ void TailChannel::on_socket(Result<net::FileDescriptor> dialled) {
 
 void TailChannel::call() {
   context_ = std::make_unique<grpc::ClientContext>();
-  context_->AddMetadata(kVersionKey, std::to_string(kProtocolVersion));
+  context_->AddMetadata(kVersionKey, std::to_string(link_versions().oldest));
+  context_->AddMetadata(kNewestKey, std::to_string(link_versions().newest));
   context_->AddMetadata(kFromKey, percent_encode(owner_.self().name));
   context_->AddMetadata(kToKey, percent_encode(to_.peer));
   context_->AddMetadata(kLinkKey, link().id());
@@ -220,8 +221,10 @@ bool TailChannel::has_taken() {
 
 bool TailChannel::was_accepted() const {
   const auto& metadata = context_->GetServerInitialMetadata();
-  const auto version = metadata.find(kVersionKey);
-  return version != metadata.end() && version->second == std::to_string(kProtocolVersion);
+  const auto found = metadata.find(kVersionKey);
+  if (found == metadata.end()) return false;
+  const auto version = version_of({found->second.data(), found->second.size()});
+  return version && link_versions().contains(*version);
 }
 
 void TailChannel::finish() {

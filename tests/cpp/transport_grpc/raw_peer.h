@@ -44,9 +44,13 @@ class RawPeer {
     }
   }
 
-  [[nodiscard]] bool was_accepted() const {
-    return context_.GetServerInitialMetadata().count("square-version") == 1;
+  // Of the answer's metadata; empty where it is not there.
+  [[nodiscard]] std::string answered(const char* key) const {
+    const auto& metadata = context_.GetServerInitialMetadata();
+    const auto found = metadata.find(key);
+    return found == metadata.end() ? std::string() : std::string(found->second.data(), found->second.size());
   }
+  [[nodiscard]] bool was_accepted() const { return !answered("square-version").empty(); }
 
   bool write(std::span<const std::byte> bytes) {
     const grpc::Slice slice(bytes.data(), bytes.size());

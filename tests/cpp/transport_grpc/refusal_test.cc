@@ -81,11 +81,33 @@ TEST_CASE("another version is refused by name") {
   RawPeer peer(node.transport->address(), metadata);
   const grpc::Status status = peer.finish();
   CHECK(status.error_code() == grpc::StatusCode::FAILED_PRECONDITION);
-  CHECK(contains(status.error_message(), "peer speaks Square protocol " + other + ", this node speaks " +
-                                             std::to_string(kProtocolVersion)));
+  CHECK(contains(status.error_message(), "the peer speaks Square protocol " + other + ", node \"b\" " +
+                                             to_string(rpc::link_versions()) + "; upgrade node \"b\""));
+  metadata["square-version"] = std::to_string(kOldestProtocol - 1);
+  RawPeer old(node.transport->address(), metadata);
+  CHECK(contains(old.finish().error_message(), "; upgrade the peer"));
+  metadata["square-version"] = version();
+  metadata["square-newest-version"] = "the newest";
+  RawPeer odd(node.transport->address(), metadata);
+  CHECK(contains(odd.finish().error_message(), "square-newest-version \"the newest\""));
   RawPeer mute(node.transport->address(), {});
   CHECK(mute.finish().error_code() == grpc::StatusCode::FAILED_PRECONDITION);
   CHECK(node.recorder.link_count() == 0);
+}
+
+TEST_CASE("a link speaks the lower of the newest versions of its ends") {
+  Node node("b");
+  const auto spoken = [&](std::uint32_t oldest, const std::string& newest) {
+    RawPeer::Metadata metadata = greeting("a", "b");
+    metadata["square-version"] = std::to_string(oldest);
+    if (!newest.empty()) metadata["square-newest-version"] = newest;
+    const RawPeer peer(node.transport->address(), metadata);
+    return peer.answered("square-version");
+  };
+  CHECK(spoken(kOldestProtocol, "") == std::to_string(kOldestProtocol));
+  CHECK(spoken(kOldestProtocol, version()) == version());
+  CHECK(spoken(kProtocolVersion, std::to_string(kProtocolVersion + 1)) == version());
+  CHECK(spoken(kOldestProtocol - 1, std::to_string(kOldestProtocol)) == std::to_string(kOldestProtocol));
 }
 
 TEST_CASE("another node's name at this address is refused") {
