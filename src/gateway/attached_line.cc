@@ -31,7 +31,8 @@ AttachedLine::AttachedLine(AttachOptions options, std::shared_ptr<EventLoop> loo
 
 Status AttachedLine::begin() {
   v1::GatewayHello hello;
-  hello.set_protocol_version(kGatewayProtocolVersion);
+  hello.set_protocol_version(gateway_versions().oldest);
+  hello.set_newest_version(gateway_versions().newest);
   hello.set_tenant(options_.tenant);
   Descriptors descriptors;
   if (options_.shared_memory) {
@@ -266,8 +267,14 @@ Status AttachedLine::on_message(const Header& header, std::span<const std::byte>
       v1::GatewayWelcome welcome;
       SQUARE_RETURN_IF_ERROR(parse_body(header.type, body, welcome));
       if (is_welcomed_) return data_loss("the gateway said welcome twice");
-      is_welcomed_ = true;
       name_ = welcome.node();
+      if (const std::uint32_t version = welcome.protocol_version();
+          version > 0 && !gateway_versions().contains(version)) {
+        return failed_precondition(
+            fmt::format("node \"{}\" speaks gateway protocol {}, which was not offered: {}", name_, version,
+                        to_string(gateway_versions())));
+      }
+      is_welcomed_ = true;
       is_shared_ = welcome.shared_memory();
       why_streamed_ = welcome.why_streamed();
       lease_ = std::clamp<Duration>(from_nanoseconds(welcome.lease_nanoseconds()),

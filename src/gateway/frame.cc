@@ -42,6 +42,10 @@ std::uint32_t checksum(const HeaderBytes& header, std::span<const std::byte> bod
 
 }  // namespace
 
+ProtocolVersions gateway_versions() {
+  return versions_of_release(kOldestGatewayProtocol, kGatewayProtocolVersion);
+}
+
 HeaderBytes encode_header(const Header& header, std::span<const std::byte> body) {
   HeaderBytes bytes{};
   std::ranges::copy(kMagic, bytes.begin());

@@ -7,11 +7,17 @@
 #include <span>
 #include <string_view>
 
+#include "base/protocol_versions.h"
 #include "square/status.h"
 
 namespace square::gateway {
 
+// CONTRIBUTING.md says when each is raised. Messages of a type that the other does not know end the
+// attachment, so a side sends only those of the version that both speak.
 inline constexpr std::uint32_t kGatewayProtocolVersion = 4;
+inline constexpr std::uint32_t kOldestGatewayProtocol = 4;
+// Of this process.
+ProtocolVersions gateway_versions();
 
 inline constexpr std::size_t kHeaderBytes = 32;
 // Data is cut into chunks of this size at the most; the last one may be smaller.

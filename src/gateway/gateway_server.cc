@@ -144,10 +144,10 @@ Gateway::Statistics GatewayServer::count() const {
 
 Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, SentSegment probe,
                             v1::GatewayWelcome& welcome) {
-  if (hello.protocol_version() != kGatewayProtocolVersion) {
-    return failed_precondition(fmt::format("the process speaks gateway protocol {}, node \"{}\" speaks {}",
-                                           hello.protocol_version(), node_.name(), kGatewayProtocolVersion));
-  }
+  const ProtocolVersions said = versions_said(hello.protocol_version(), hello.newest_version());
+  const Speaker self{fmt::format("node \"{}\"", node_.name()), gateway_versions()};
+  SQUARE_ASSIGN_OR_RETURN(const std::uint32_t version,
+                          agree_on_version("gateway protocol", {"the process", said}, self));
   SQUARE_RETURN_IF_ERROR(check_user(from, hello.tenant()));
   const std::size_t known = count().attachments;
   if (known >= options_.max_attachments) {
@@ -171,6 +171,7 @@ Status GatewayServer::greet(Attachment& from, const v1::GatewayHello& hello, Sen
   }
   handshakes_.remove(from.peer().user, from.id());
   from.is_shared = shares.is_ok();
+  welcome.set_protocol_version(version);
   welcome.set_node(node_.name());
   welcome.set_shared_memory(shares.is_ok());
   welcome.set_why_streamed(shares.message());

@@ -96,10 +96,10 @@ Status check_record(const v1::PsRecord& record, const v1::PsModel& model) {
 }
 
 Status check_hello(const v1::PsHello& hello) {
-  if (hello.protocol_version() != kParameterServerProtocol) {
-    return failed_precondition(fmt::format("it speaks version {} of the protocol, the master version {}",
-                                           hello.protocol_version(), kParameterServerProtocol));
-  }
+  const ProtocolVersions said = versions_said(hello.protocol_version(), hello.newest_version());
+  SQUARE_RETURN_IF_ERROR(agree_on_version("the parameter servers' protocol", {"the member", said},
+                                          {"the master", parameter_server_versions()})
+                             .status());
   SQUARE_RETURN_IF_ERROR(check_name(hello.name()));
   if (hello.ByteSizeLong() > kMaxHelloBytes) {
     return invalid_argument(

@@ -25,6 +25,15 @@ bool is_float(const std::string& dtype) {
 
 }  // namespace
 
+ProtocolVersions parameter_server_versions() {
+  return versions_of_release(kOldestParameterServerProtocol, kParameterServerProtocol);
+}
+
+void put_versions(v1::PsHello& hello) {
+  hello.set_protocol_version(parameter_server_versions().oldest);
+  hello.set_newest_version(parameter_server_versions().newest);
+}
+
 v1::PsError to_message(const Status& status) {
   v1::PsError message;
   message.set_code(static_cast<int>(status.code()));

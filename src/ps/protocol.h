@@ -7,14 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "base/protocol_versions.h"
 #include "square/clock.h"
 #include "square/status.h"
 #include "square/v1/parameter_server.pb.h"
 
 namespace square::ps {
 
-// Counts changes of the messages that older ends do not understand.
+// Counts changes of the messages that older ends do not understand. CONTRIBUTING.md says when each is raised.
 inline constexpr std::uint32_t kParameterServerProtocol = 1;
+inline constexpr std::uint32_t kOldestParameterServerProtocol = 1;
+// Of this process.
+ProtocolVersions parameter_server_versions();
+void put_versions(v1::PsHello& hello);
 
 inline constexpr std::size_t kMaxMembers = 4096;
 inline constexpr std::size_t kMaxTensors = 1'000'000;

@@ -34,8 +34,9 @@ constexpr const char* kLead =
 constexpr const char* kTake =
     "INSERT INTO square_lead VALUES (1, $1::bigint, $2::bigint, $3::bigint, 0, "
     "clock_timestamp() + $4::bigint * interval '1 millisecond', $5::bigint, $6::bigint, $7::bytea, "
-    "$8::bytea) ON CONFLICT (one) DO UPDATE SET term = excluded.term, writes = 0, expires = "
-    "excluded.expires, "
+    "$8::bytea) ON CONFLICT (one) DO UPDATE SET version = excluded.version, term = excluded.term, writes = "
+    "0, "
+    "expires = excluded.expires, "
     "process = excluded.process, started = excluded.started, place = excluded.place, host = excluded.host";
 constexpr const char* kRenew =
     "UPDATE square_lead SET expires = clock_timestamp() + $2::bigint * interval '1 millisecond', "
@@ -43,7 +44,7 @@ constexpr const char* kRenew =
 constexpr const char* kEnd = "UPDATE square_lead SET expires = clock_timestamp() WHERE term = $1::bigint";
 
 struct Lease {
-  std::int64_t version = kPostgresStoreVersion;
+  std::int64_t version = store_versions().newest;
   StoreId store = 0;
   std::uint64_t term = 0;
   bool has_expired = true;
@@ -71,10 +72,7 @@ Result<bool> take_lease(PostgresConnection& database, Lease& lease) {
   SQUARE_RETURN_IF_ERROR(database.run(kMakeRecord).status());
   SQUARE_RETURN_IF_ERROR(database.run(kMakeLead).status());
   SQUARE_ASSIGN_OR_RETURN(lease, read_lease(database));
-  if (lease.version != kPostgresStoreVersion) {
-    return failed_precondition(fmt::format("the store {} has version {}, and this release reads version {}",
-                                           database.name(), lease.version, kPostgresStoreVersion));
-  }
+  SQUARE_RETURN_IF_ERROR(check_version(database.name(), lease.version));
   if (!lease.has_expired && !has_ended(lease.holder)) return false;
   if (lease.term == 0) {
     std::random_device device;
@@ -84,7 +82,7 @@ Result<bool> take_lease(PostgresConnection& database, Lease& lease) {
   lease.holder = this_process();
   SQUARE_RETURN_IF_ERROR(
       database
-          .run(kTake, {std::int64_t{kPostgresStoreVersion}, static_cast<std::int64_t>(lease.store),
+          .run(kTake, {std::int64_t{store_versions().newest}, static_cast<std::int64_t>(lease.store),
                        static_cast<std::int64_t>(lease.term), kLeaseMilliseconds, lease.holder.process,
                        lease.holder.started, lease.holder.place, lease.holder.host})
           .status());

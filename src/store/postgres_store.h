@@ -10,8 +10,6 @@
 
 namespace square::store {
 
-inline constexpr int kPostgresStoreVersion = 1;
-
 // A holder renews its lease this often; the database's clock alone says when one has ended.
 inline constexpr Duration kLeaseBeat = std::chrono::seconds(1);
 inline constexpr Duration kLeaseTime = std::chrono::seconds(3);
@@ -24,8 +22,8 @@ bool is_postgres_address(const std::string& address);
 // Makes its tables, square_record and square_lead, where there are none, and takes hold of them: at once
 // where who had them is known to have ended, else when the lease of that has. Blocks for kLeaseTime and a
 // little more at most. Errors, all with the database: ALREADY_EXISTS while another live process holds it,
-// naming that; FAILED_PRECONDITION for tables of another version, or a user without the rights;
-// UNAUTHENTICATED; UNAVAILABLE; those of PostgresConnection::open().
+// naming that; FAILED_PRECONDITION for tables of a version that it does not take, or a user without the
+// rights; UNAUTHENTICATED; UNAVAILABLE; those of PostgresConnection::open().
 //
 // Where the connection breaks as a write is committed, and the database cannot say in time whether it was,
 // the store is given up: later writes are FAILED_PRECONDITION, as if another process had taken hold of it.

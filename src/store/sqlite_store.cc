@@ -51,17 +51,14 @@ Status prepare(SqliteFile& file, const std::string& path) {
   SQUARE_ASSIGN_OR_RETURN(const std::int64_t tables, file.number("SELECT count(*) FROM sqlite_schema"));
   if (application == 0 && tables == 0) {
     SQUARE_RETURN_IF_ERROR(file.run_all(kSchema));
-    SQUARE_RETURN_IF_ERROR(file.run(fmt::format("PRAGMA application_id = {}", kApplicationId)));
-    return file.run(fmt::format("PRAGMA user_version = {}", kSqliteStoreVersion));
+    return file.run(fmt::format("PRAGMA application_id = {}", kApplicationId));
   }
   if (application != kApplicationId) {
     return invalid_argument(
         fmt::format("{} is the SQLite file of another program; name another file for the store", path));
   }
   SQUARE_ASSIGN_OR_RETURN(const std::int64_t version, file.number("PRAGMA user_version"));
-  if (version == kSqliteStoreVersion) return {};
-  return failed_precondition(fmt::format("the store {} has version {}, and this release reads version {}",
-                                         path, version, kSqliteStoreVersion));
+  return check_version(path, version);
 }
 
 // Once nobody holds it, or `silent`, who has said nothing since, does: true. Precondition: a transaction.
@@ -78,6 +75,7 @@ Result<bool> take_hold(SqliteFile& file, const std::optional<Lead>& silent) {
       file.run("INSERT OR REPLACE INTO lead VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
                {static_cast<std::int64_t>(lead.store), static_cast<std::int64_t>(lead.term + 1),
                 lead.beat + 1, self.process, self.started, self.place, self.host}));
+  SQUARE_RETURN_IF_ERROR(file.run(fmt::format("PRAGMA user_version = {}", store_versions().newest)));
   return true;
 }
 

@@ -10,8 +10,6 @@
 
 namespace square::store {
 
-inline constexpr int kSqliteStoreVersion = 1;
-
 // Who holds the file says so this often. A holder whose process is known to have ended is followed at once;
 // one that has said nothing for kHoldTime, while somebody waits for the file, too: it may be on another
 // machine, or stopped.
@@ -22,8 +20,8 @@ inline constexpr Duration kBusyTime = std::chrono::seconds(2);
 
 // Opens the file, or makes it, and takes hold of it. Blocks for kHoldTime and a little more at most. Errors,
 // all with the path: ALREADY_EXISTS while another live process holds it, naming that; FAILED_PRECONDITION
-// for a file of another version; INVALID_ARGUMENT for one that is no store; DATA_LOSS for a damaged one;
-// UNAVAILABLE or RESOURCE_EXHAUSTED where it cannot be opened or written.
+// for one of a version that it does not take; INVALID_ARGUMENT for one that is no store; DATA_LOSS for a
+// damaged one; UNAVAILABLE or RESOURCE_EXHAUSTED where it cannot be opened or written.
 Result<std::unique_ptr<Store>> open_sqlite_store(const std::string& path, const std::stop_token& stop = {});
 
 }  // namespace square::store

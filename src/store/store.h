@@ -10,9 +10,19 @@
 #include <string>
 #include <vector>
 
+#include "base/protocol_versions.h"
 #include "square/status.h"
 
 namespace square::store {
+
+// The version of a store that a controller has taken hold of, and the oldest that it takes. Values of records
+// are messages, whose fields default: CONTRIBUTING.md says when each is raised.
+inline constexpr std::uint32_t kStoreVersion = 1;
+inline constexpr std::uint32_t kOldestStore = 1;
+// Of this process.
+ProtocolVersions store_versions();
+// Errors: FAILED_PRECONDITION for a version that this process does not take.
+Status check_version(const std::string& name, std::int64_t version);
 
 // Drawn at random when the store is made.
 using StoreId = std::uint64_t;

@@ -15,7 +15,7 @@ void WorkerState::on_attached() {
   is_attached_ = true;
   v1::PsReport report;
   v1::PsHello& hello = *report.mutable_hello();
-  hello.set_protocol_version(kParameterServerProtocol);
+  put_versions(hello);
   hello.set_name(identity_.name);
   hello.set_node(identity_.node);
   hello.set_incarnation(identity_.incarnation);

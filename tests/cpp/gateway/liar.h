@@ -48,19 +48,22 @@ inline ssize_t send_with(const FileDescriptor& socket, std::span<const std::byte
 // An attachment that says whatever the test wants.
 class Liar {
  public:
-  explicit Liar(const std::string& address) : socket_(connect_local(address, kLimit).value()) {
+  explicit Liar(const std::string& address, ProtocolVersions spoken = gateway_versions())
+      : socket_(connect_local(address, kLimit).value()) {
     const timeval limit{20, 0};
     REQUIRE(setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
     const int flags = fcntl(socket_.get(), F_GETFL);
     REQUIRE(fcntl(socket_.get(), F_SETFL, flags & ~O_NONBLOCK) == 0);
     const Segment probe = make_sealed_segment({}).value();
     v1::GatewayHello hello;
-    hello.set_protocol_version(kGatewayProtocolVersion);
+    hello.set_protocol_version(spoken.oldest);
+    hello.set_newest_version(spoken.newest);
     hello.mutable_probe()->set_nonce(probe.nonce);
     say(MessageType::kHello, 0, hello, {probe.descriptor.get()});
     v1::GatewayWelcome welcome;
     REQUIRE(hear(welcome) == MessageType::kWelcome);
     REQUIRE(welcome.shared_memory());
+    version = welcome.protocol_version();
   }
 
   void say(MessageType type, std::uint64_t number, const google::protobuf::MessageLite& message,
@@ -113,6 +116,8 @@ class Liar {
     REQUIRE(registered.group().collectives_size() == static_cast<int>(group.collectives.size()));
     return registered.group().collectives(0);
   }
+
+  std::uint32_t version = 0;  // of the welcome
 
  private:
   FileDescriptor socket_;

@@ -149,6 +149,14 @@ TEST_CASE("a closer waits for no connection, wherever it lies") {
   CHECK(closer.has_room());
 }
 
+TEST_CASE("a process and its gateway speak the lower of their newest versions") {
+  const Site site;
+  const std::string gateway = site.gateways[0]->socket_path();
+  CHECK(Liar(gateway, {kOldestGatewayProtocol, 0}).version == kOldestGatewayProtocol);
+  CHECK(Liar(gateway, {kGatewayProtocolVersion, kGatewayProtocolVersion + 1}).version ==
+        kGatewayProtocolVersion);
+}
+
 TEST_CASE("connections that are being refused count among those whose process is not known") {
   const Site site;
   v1::GatewayHello hello;

@@ -53,6 +53,13 @@ TEST_CASE("a hello that no member says is refused, and the master goes on") {
   v1::PsRecord& record = *server.mutable_held(0)->mutable_record();
   bool is_good = false;
   SUBCASE("one that is good") { is_good = true; }
+  SUBCASE("one of the next release, which speaks this one's protocol too") {
+    is_good = true;
+    report.mutable_hello()->set_newest_version(kParameterServerProtocol + 1);
+  }
+  SUBCASE("of a later protocol") {
+    report.mutable_hello()->set_protocol_version(kParameterServerProtocol + 1);
+  }
   SUBCASE("of neither role") { report.mutable_hello()->clear_server(); }
   SUBCASE("a version without a layout") { record.clear_layout(); }
   SUBCASE("a version without a model") { server.clear_model(); }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "store/database_server.h"
@@ -81,6 +82,13 @@ TEST_CASE("what a database cannot take is named") {
   const Status none = open_store("postgresql://[/x").status();
   CHECK(none.code() == StatusCode::kInvalidArgument);
   static_cast<void>(opened_store(database.address()));
+  // The next release takes a store of this one, which does not take it back.
+  ::setenv("SQUARE_TEST_RELEASE", "next", 1);
+  static_cast<void>(opened_store(database.address()));
+  ::unsetenv("SQUARE_TEST_RELEASE");
+  const Status late = open_store(database.address()).status();
+  CHECK(late.code() == StatusCode::kFailedPrecondition);
+  CHECK(late.message().find("upgrade this controller") != std::string::npos);
   Database::run("UPDATE square_lead SET version = 7");
   const Status other = open_store(database.address()).status();
   CHECK(other.code() == StatusCode::kFailedPrecondition);

@@ -128,6 +128,19 @@ TEST_CASE("a store of another version is refused by name") {
   CHECK(refused.message().find("version 7") != std::string::npos);
 }
 
+TEST_CASE("the next release takes a store of this one, which does not take it back") {
+  const Directory directory;
+  const std::string path = directory.file("store");
+  REQUIRE(opened_store(path)->write({{"a", "1"}}).is_ok());
+  ::setenv("SQUARE_TEST_RELEASE", "next", 1);
+  CHECK(records_of(*opened_store(path)) == Records{{"a", "1"}});
+  CHECK(records_of(*opened_store(path)) == Records{{"a", "1"}});
+  ::unsetenv("SQUARE_TEST_RELEASE");
+  const Status refused = open_sqlite_store(path).status();
+  CHECK(refused.code() == StatusCode::kFailedPrecondition);
+  CHECK(refused.message().find("upgrade this controller") != std::string::npos);
+}
+
 TEST_CASE("what cannot be written is not written in part, and the store goes on") {
   const Directory directory;
   const auto store = opened_store(directory.file("store"));
