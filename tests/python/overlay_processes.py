@@ -23,9 +23,14 @@ KEPT_LINES = 20_000
 class Running:
     """One process that prints lines. What it complains of stands in `log` as well, with the time."""
 
-    def __init__(self, command: list[str], log: Path) -> None:
+    def __init__(self, command: list[str], log: Path, release: str = "") -> None:
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "SQUARE_TEST_RELEASE": release},
         )
         self.lines: list[str] = []
         self.complaints: list[str] = []
@@ -65,6 +70,16 @@ class Running:
         self.process.kill()
         self.process.wait()
 
+    def leave(self) -> None:
+        """In order: of a member that has no group."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(START_SECONDS)
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(START_SECONDS)
+
     def wait_for_line(self) -> str:
         assert wait_until(lambda: bool(self.lines) or self.process.poll() is not None, START_SECONDS)
         assert self.lines, "".join(self.complaints)
@@ -98,6 +113,8 @@ class Overlay:
             self._controller_command += ["--store", str(store)]
         self.processes: dict[str, Running] = {}
         self.address = "127.0.0.1:0"
+        # Of the processes that are started from now on: see src/base/protocol_versions.h.
+        self.release = ""
 
     def start_controller(self) -> None:
         command = [*self._controller_command, "--bind", self.address]
@@ -113,7 +130,7 @@ class Overlay:
         return self.processes[name]
 
     def _run(self, name: str, command: list[str]) -> Running:
-        return Running(command, self._folder / f"{name}.log")
+        return Running(command, self._folder / f"{name}.log", self.release)
 
     def start_all(self) -> None:
         self.start_controller()
@@ -152,12 +169,14 @@ def overlay(
     relays: list[str],
     *,
     is_stored: bool,
+    release: str = "",
 ) -> Iterator[Overlay]:
     """Runs it over links of these capacities."""
     file = folder / "overlay.csv"
     rows = [f"{source},{target},{capacity}" for (source, target), capacity in mbps.items()]
     file.write_text("\n".join(["from,to,capacity_mbps", *rows, ""]), encoding="utf-8")
     made = Overlay(file, members, relays, folder / "store" if is_stored else None)
+    made.release = release
     try:
         made.start_all()
         yield made
