@@ -1,16 +1,13 @@
 // The gRPC end of a node's line.
 #pragma once
 
-#include <deque>
-#include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "controller/coordinator.h"
+#include "controller/grpc/control_call.h"
 #include "controller/grpc/doorkeeper.h"
-#include "controller/grpc/hello_deadline.h"
 #include "controller/grpc/inquiries.h"
 #include "controller/grpc/refusal_log.h"
 #include "controller/grpc/suspicions.h"
@@ -24,12 +21,9 @@ namespace square::controller {
 // A node that does not read is cut off here: the addresses of every node, a few times over.
 inline constexpr std::size_t kMaxQueuedEvents = 4 * kMaxNodes;
 
-class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>,
-                         public NodeLine,
-                         public std::enable_shared_from_this<AttachCall> {
+class AttachCall final : public ControlCall<v1::NodeEvent, v1::ControllerEvent>, public NodeLine {
  public:
-  // The call keeps itself alive until gRPC is done with it.
-  // `host`: what it tells of the node; lives longer.
+  // What the call tells of the node; lives longer.
   struct Host {
     Coordinator& coordinator;
     Inquiries& inquiries;
@@ -38,48 +32,29 @@ class AttachCall final : public grpc::ServerBidiReactor<v1::NodeEvent, v1::Contr
     RefusalLog& refusals;
     Doorkeeper* door;  // null: nobody counts connections
   };
-  static std::shared_ptr<AttachCall> begin(const Host& host, std::shared_ptr<Identity> identity,
-                                           grpc::CallbackServerContext* context);
-  // A call that is refused at once.
-  static AttachCall* refuse(grpc::CallbackServerContext* context, Status reason);
+  AttachCall(Host host, std::shared_ptr<Identity> identity, grpc::CallbackServerContext& context)
+      : ControlCall(context, {kMaxQueuedEvents, "the node does not read what the controller says"}),
+        host_(std::move(host)),
+        identity_(std::move(identity)) {}
 
   void send(std::shared_ptr<const v1::ControllerEvent> event) override;
-  void close(Status reason, bool at_once) override;
-
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  void OnDone() override;
+  void close(Status reason, bool at_once) override { end(std::move(reason), at_once); }
 
  private:
-  AttachCall(std::optional<Host> host, std::shared_ptr<Identity> identity,
-             grpc::CallbackServerContext* context);
-
-  Status admit();
+  void heard(v1::NodeEvent& event) override;
+  void lost() override;
+  Status admit(v1::Hello& hello);
   [[nodiscard]] Status check_identity() const;
-  Status receive();
-  void write_next();
-  void finish_if_idle();
+  Status receive(v1::NodeEvent& event);
 
-  const std::optional<Host> host_;  // none: refused
+  const Host host_;
   const std::shared_ptr<Identity> identity_;
   std::optional<PeerCertificate> certificate_;  // of the node
-  grpc::CallbackServerContext* const context_;
-  std::shared_ptr<AttachCall> self_;
-
-  HelloDeadline hello_;
 
   // Of the reading callbacks, which come one at a time.
-  v1::NodeEvent incoming_;
   std::string node_;      // empty before it has joined
   std::string admitted_;  // as it has said in its hello
   bool said_goodbye_ = false;
-
-  std::mutex mutex_;
-  std::deque<std::shared_ptr<const v1::ControllerEvent>> outgoing_;  // the first is being written
-  bool writing_ = false;
-  bool cancelling_ = false;
-  bool finished_ = false;
-  std::optional<Status> reason_;  // set: the line is to end
 };
 
 }  // namespace square::controller

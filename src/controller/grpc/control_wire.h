@@ -1,18 +1,15 @@
 // The wire of a node's side of control: gRPC.
 #pragma once
 
-#include <grpcpp/grpcpp.h>
-
-#include <condition_variable>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
+#include <utility>
 
+#include "controller/grpc/control_stream.h"
 #include "controller/node_control/wire.h"
-#include "square/executor.h"
 #include "square/v1/controller.grpc.pb.h"
 
 namespace square::controller {
@@ -20,28 +17,25 @@ namespace square::controller {
 // A controller that reads nothing of a node is cut off here.
 inline constexpr std::size_t kMaxUnsentEvents = 16'384;
 
-// What is heard waits for the strand, an event of each connection at most: gRPC reads the next one then. One
-// thread of its own.
+// The executor runs the node's strand, and outlives stop().
 class GrpcControlWire final : public ControlWire {
  public:
-  using StubPtr = std::shared_ptr<v1::Controller::Stub>;
+  using Stub = v1::Controller::Stub;
+  using StubPtr = std::shared_ptr<Stub>;
   struct Events {
     std::function<void(Number, const v1::ControllerEvent&)> heard;
     std::function<void(Number, const Status&)> ended;
   };
   // `dial` makes a new channel to an address: one whose connection was refused waits for as long as an
-  // attempt may take before the next. `executor` runs the strand. `node`: said to a controller that stands
-  // by, where it is not empty.
+  // attempt may take before the next. `node`: said to a controller that stands by, where it is not empty.
   using Dial = std::function<StubPtr(const std::string& address)>;
-  GrpcControlWire(Executor& executor, Dial dial, std::string node);
-  ~GrpcControlWire() override { stop(); }
-  GrpcControlWire(const GrpcControlWire&) = delete;
-  GrpcControlWire& operator=(const GrpcControlWire&) = delete;
+  GrpcControlWire(Executor& executor, Dial dial, std::string node)
+      : executor_(executor), dial_(std::move(dial)), node_(std::move(node)) {}
 
   // Before anything is dialled.
   void tell(Events events) { events_ = std::move(events); }
   // Ends everything, and waits until gRPC calls nothing more here. From any thread. Idempotent.
-  void stop();
+  void stop() { queue_.stop(); }
 
   void dial(Number connection, const std::string& address) override;
   void send(Number connection, const v1::NodeEvent& event) override;
@@ -56,34 +50,21 @@ class GrpcControlWire final : public ControlWire {
   void cancel(Number call) override;
 
  private:
-  struct Then;
-  class Connection;
-  using ConnectionPtr = std::shared_ptr<Connection>;
-  template <typename Request, typename Response>
+  using Stream = ControlStream<v1::Controller, v1::NodeEvent, v1::ControllerEvent>;
+  template <typename Response>
   struct Question;
-  template <typename Request, typename Response, typename Begin>
-  void begin(Number connection, Number call, const Request& request, TimePoint end,
-             Answered<Response> answered, const Begin& begin);
-  template <typename Request, typename Response>
-  void answer(Question<Request, Response>& question, Number call);
-  bool forget_call(Number call);
-  void forget_connection(Number connection);
-  [[nodiscard]] ConnectionPtr find(Number connection) const;
-  void over();
-  void run();
+  template <typename Request, typename Response, typename Prepare>
+  void ask(Number connection, Number call, const Request& request, TimePoint end, Answered<Response> answered,
+           Prepare prepare);
 
   Executor& executor_;
   const Dial dial_;
   const std::string node_;
   Events events_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  bool is_stopping_ = false;
-  std::size_t under_way_ = 0;  // connections and calls that gRPC has not done with
-  std::map<Number, ConnectionPtr> connections_;
-  std::map<Number, std::shared_ptr<grpc::ClientContext>> calls_;
-  grpc::CompletionQueue queue_;
-  std::thread thread_;
+  // Of the strand.
+  std::map<Number, std::shared_ptr<Stream>> connections_;
+  std::map<Number, CallQueue::ContextPtr> calls_;
+  CallQueue queue_;
 };
 
 }  // namespace square::controller

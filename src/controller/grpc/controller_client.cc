@@ -42,34 +42,17 @@ constexpr Duration kExaminedTime = std::chrono::seconds(1);
 // What gRPC says where a deadline is over.
 constexpr const char* kGrpcLate = "Deadline Exceeded";
 
-int grpc_milliseconds(Duration duration) {
-  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
-}
-
 std::shared_ptr<grpc::Channel> open_channel(const std::string& address,
                                             const std::shared_ptr<Identity>& identity,
                                             bool are_several = false) {
-  grpc::ChannelArguments arguments;
-  // The largest plan and its envelope.
-  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxPlanBytes + controller::kPlanEnvelopeBytes));
-  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1);
-  // A connection and a back-off of its own, and no proxy of the web on the way.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS,
-                   grpc_milliseconds(ControllerClient::kMinReconnectWait));
-  // What an attempt may take, two round trips at least; and the wait after one that failed, which is why a
-  // line dials with a new channel each time.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, grpc_milliseconds(kConnectTime));
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, grpc_milliseconds(ControllerClient::kMaxReconnectWait));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
-                   grpc_milliseconds(are_several ? kShortKeepaliveTime : kKeepaliveTime));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
-                   grpc_milliseconds(are_several ? kShortKeepaliveTimeout : kKeepaliveTimeout));
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  return grpc::CreateCustomChannel(address, trust::channel_credentials(identity, {{Role::kController}, ""}),
-                                   arguments);
+  return controller::open_channel(
+      address, trust::channel_credentials(identity, {{Role::kController}, ""}),
+      {.message_bytes = kMaxPlanBytes + controller::kPlanEnvelopeBytes,
+       .keepalive_time = are_several ? kShortKeepaliveTime : kKeepaliveTime,
+       .keepalive_timeout = are_several ? kShortKeepaliveTimeout : kKeepaliveTimeout,
+       .connect_time = kConnectTime,
+       .min_wait = ControllerClient::kMinReconnectWait,
+       .max_wait = ControllerClient::kMaxReconnectWait});
 }
 
 // The outcome of a call, or of its end at that time: gRPC's own deadlines may be late by as much as the

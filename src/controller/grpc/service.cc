@@ -105,9 +105,11 @@ grpc::ServerBidiReactor<v1::NodeEvent, v1::ControllerEvent>* ControllerService::
   refusals_.note(*context, "a line", allowed);
   if (allowed.is_ok() && door_ != nullptr && !door_->begin_line(context->peer()))
     allowed = resource_exhausted("this connection has opened too many lines");
-  if (!allowed.is_ok()) return AttachCall::refuse(context, std::move(allowed));
-  const std::shared_ptr<AttachCall> call = AttachCall::begin(
-      {*coordinator_, *inquiries_, suspicions_, signer_, refusals_, door_}, identity_, context);
+  if (!allowed.is_ok()) return RefusedCall<v1::NodeEvent, v1::ControllerEvent>::begin(allowed);
+  const auto call = std::make_shared<AttachCall>(
+      AttachCall::Host{*coordinator_, *inquiries_, suspicions_, signer_, refusals_, door_}, identity_,
+      *context);
+  call->begin();
   const std::lock_guard lock(mutex_);
   std::erase_if(lines_, [](const auto& line) { return line.expired(); });
   lines_.push_back(call);
