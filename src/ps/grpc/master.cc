@@ -15,7 +15,7 @@
 #include "controller/grpc/doorkeeper.h"
 #include "controller/grpc/server_settings.h"
 #include "controller/protocol.h"
-#include "ps/grpc/member_line.h"
+#include "ps/grpc/member.h"
 #include "ps/grpc/service.h"
 #include "ps/status.h"
 #include "square/controller.h"
@@ -115,14 +115,14 @@ class Master::Core {
   }
 
   MasterEvents events() {
-    return {{[this](PeerId peer, v1::PsReport report, std::shared_ptr<const void> reading) {
-               strand_.post([this, peer, report = std::move(report), reading = std::move(reading)] {
-                 state_.on_report(peer, report, steady_clock().now());
-               });
-             },
-             [this](PeerId peer) {
-               strand_.post([this, peer] { state_.on_line_lost(peer, steady_clock().now()); });
-             }},
+    return {[this](PeerId peer, v1::PsReport report, std::shared_ptr<const void> reading) {
+              strand_.post([this, peer, report = std::move(report), reading = std::move(reading)] {
+                state_.on_report(peer, report, steady_clock().now());
+              });
+            },
+            [this](PeerId peer) {
+              strand_.post([this, peer] { state_.on_line_lost(peer, steady_clock().now()); });
+            },
             [this](std::function<void(v1::PsAnswer)> answer) {
               strand_.post([this, answer = std::move(answer)] {
                 v1::PsAnswer made = state_.answer();

@@ -10,6 +10,8 @@
 
 #include "base/check.h"
 #include "base/net/address.h"
+#include "controller/protocol.h"
+#include "trust/grpc/credentials.h"
 
 namespace square::ps {
 namespace {
@@ -25,6 +27,18 @@ std::uint64_t draw_member() {
   return ((std::uint64_t{device()} << 32U) | device()) | 1U;
 }
 
+std::unique_ptr<v1::ParameterServer::Stub> stub_to(const std::string& address,
+                                                   const std::shared_ptr<Identity>& identity) {
+  return v1::ParameterServer::NewStub(controller::open_channel(
+      address, trust::channel_credentials(identity, {{Role::kController, Role::kServer}, ""}),
+      {.message_bytes = controller::kMaxRequestBytes,
+       .keepalive_time = Member::kKeepalive,
+       .keepalive_timeout = Member::kKeepaliveTimeout,
+       .connect_time = Member::kConnectTime,
+       .min_wait = Member::kMinWait,
+       .max_wait = Member::kMaxWait}));
+}
+
 // Where the master listens everywhere, so does its controller: it is reached where the master is.
 Result<std::string> controller_of(const v1::PsAnswer& answer, const std::string& master) {
   SQUARE_ASSIGN_OR_RETURN(net::HostPort controller, net::parse_host_port(answer.controller()));
@@ -36,6 +50,25 @@ Result<std::string> controller_of(const v1::PsAnswer& answer, const std::string&
 
 }  // namespace
 
+Result<v1::PsAnswer> ask_master(const std::string& address, const std::shared_ptr<Identity>& identity,
+                                Duration timeout) {
+  const auto stub = stub_to(address, identity);
+  grpc::ClientContext context;
+  context.set_wait_for_ready(true);
+  context.set_deadline(std::chrono::system_clock::now() +
+                       std::chrono::duration_cast<std::chrono::microseconds>(timeout));
+  v1::PsAnswer answer;
+  const grpc::Status status = stub->Ask(&context, {}, &answer);
+  if (status.ok()) return answer;
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
+      status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    return unavailable(
+        fmt::format("no master answers at {} within {:.3g} s; start one with `square ps master`", address,
+                    to_seconds(timeout)));
+  }
+  return controller::from_grpc(status).with_context(fmt::format("master at {}", address));
+}
+
 Member::Member(MemberOptions options, std::unique_ptr<Node> node)
     : options_(std::move(options)),
       incarnation_(draw_member()),
@@ -45,7 +78,10 @@ Member::Member(MemberOptions options, std::unique_ptr<Node> node)
 Member::~Member() { stop(); }
 
 void Member::stop() {
-  if (line_) line_->stop();
+  std::shared_ptr<Line> line;
+  run([&] { line = line_; });
+  if (line) line->drain(kMaxWait);
+  calls_.stop();
   node_->stop();  // first: who opens a line waits for it
   lines_->stop();
   strand_.stop();
@@ -74,24 +110,38 @@ Result<std::unique_ptr<Member>> Member::join(const MemberOptions& options) {
 }
 
 void Member::attach(MemberHandlers handlers) {
-  handlers_ = std::move(handlers);
-  line_ = std::make_unique<MemberLine>(
-      options_.master_address, options_.identity,
-      LineEvents{[this] { strand_.post([this] { handlers_.on_attached(); }); },
-                 [this](v1::PsOrder order) {
-                   room_.acquire();
-                   // Also where a strand that is stopped drops it.
-                   std::shared_ptr<const void> place(nullptr, [this](const void*) { room_.release(); });
-                   strand_.post([this, order = std::move(order), place = std::move(place)] {
-                     handlers_.on_order(order);
-                   });
-                 },
-                 [this](const Status& /*reason*/) { strand_.post([this] { handlers_.on_detached(); }); }});
-  strand_.post([this] { tick(); });
-  line_->start();
+  strand_.post([this, handlers = std::move(handlers)] {
+    handlers_ = handlers;
+    dial();
+    tick();
+  });
+}
+
+void Member::dial() {
+  dialled_ = steady_clock().now();
+  const auto begun = [this] {
+    is_attached_ = true;
+    handlers_.on_attached();
+  };
+  const auto heard = [this](const v1::PsOrder& order) { handlers_.on_order(order); };
+  const auto ended = [this](const Status& /*reason*/) { over(); };
+  line_ = std::make_shared<Line>(calls_, strand_, stub_to(options_.master_address, options_.identity),
+                                 kMaxQueued, Line::Events{begun, heard, ended});
+  line_->begin();
+}
+
+void Member::over() {
+  is_attached_ = false;
+  // A line that stood for a while was a good one.
+  const TimePoint now = steady_clock().now();
+  if (now - dialled_ > kMaxWait) wait_ = kMinWait;
+  handlers_.on_detached();
+  strand_.post_at(now + wait_, [this] { dial(); });
+  wait_ = std::min(2 * wait_, kMaxWait);
 }
 
 void Member::send(v1::PsReport report) {
+  if (!is_attached_) return;
   if (report.has_hello() && options_.identity)
     report.mutable_hello()->set_grant(options_.identity->grant_of(CommunicatorLines::kTenant));
   line_->send(std::move(report));

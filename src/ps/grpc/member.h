@@ -2,20 +2,27 @@
 // master.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
-#include <semaphore>
 #include <string>
 
+#include "controller/grpc/control_stream.h"
 #include "ps/grpc/communicator_lines.h"
-#include "ps/grpc/member_line.h"
+#include "ps/protocol.h"
 #include "square/node.h"
 #include "square/parameter_server.h"
 #include "square/thread_executor.h"
+#include "square/v1/parameter_server.grpc.pb.h"
 
 namespace square::ps {
 
-// What comes on the line, on the strand.
+// Asks a master. Errors: UNAVAILABLE with the address where nobody answers within the time;
+// UNAUTHENTICATED.
+Result<v1::PsAnswer> ask_master(const std::string& address, const std::shared_ptr<Identity>& identity,
+                                Duration timeout);
+
+// What comes on the line, on the strand. The line is opened again and again.
 struct MemberHandlers {
   std::function<void()> on_attached;
   std::function<void(const v1::PsOrder&)> on_order;
@@ -25,8 +32,14 @@ struct MemberHandlers {
 
 class Member {
  public:
-  // Of the master's, that the strand has not come to.
-  static constexpr std::ptrdiff_t kMaxWaitingOrders = 4096;
+  // Between attempts to reach the master.
+  static constexpr Duration kMinWait = std::chrono::milliseconds(50);
+  static constexpr Duration kMaxWait = std::chrono::milliseconds(1000);
+  static constexpr Duration kKeepalive = std::chrono::milliseconds(1000);
+  static constexpr Duration kKeepaliveTimeout = std::chrono::milliseconds(2000);
+  static constexpr Duration kConnectTime = std::chrono::seconds(20);
+  // A line on which this many reports wait to be sent is ended, and the master dialled anew.
+  static constexpr std::size_t kMaxQueued = 65'536;
 
   // Finds the master, and joins its overlay. Errors: those of ask_master() and Node::join(). Blocks.
   static Result<std::unique_ptr<Member>> join(const MemberOptions& options);
@@ -36,8 +49,10 @@ class Member {
 
   // Opens the line. What `handlers` refer to must outlive stop().
   void attach(MemberHandlers handlers);
+  // On the strand. Dropped where no line is open.
   void send(v1::PsReport report);
-  // Ends the line, once what was sent is on it, and the data flow. No handler runs any more. Idempotent.
+  // Ends the line, once what was sent is on it, for which it waits kMaxWait at most, and the data flow. No
+  // handler runs any more. Idempotent.
   void stop();
 
   [[nodiscard]] ThreadExecutor& strand() { return strand_; }
@@ -48,19 +63,26 @@ class Member {
   bool run(const std::function<void()>& task);
 
  private:
+  using Line = controller::ControlStream<v1::ParameterServer, v1::PsReport, v1::PsOrder>;
+
   Member(MemberOptions options, std::unique_ptr<Node> node);
+  void dial();
+  void over();
   void tick();
 
   const MemberOptions options_;
   const std::uint64_t incarnation_;
   std::unique_ptr<Node> node_;
   std::unique_ptr<CommunicatorLines> lines_;
-  std::counting_semaphore<> room_{
-      kMaxWaitingOrders};  // for orders on the strand: the line is not read beyond
   ThreadExecutor strand_;
+  controller::CallQueue calls_;
+  // Of the strand.
   MemberHandlers handlers_;
-  std::unique_ptr<MemberLine> line_;
-  TimePoint next_beat_{};  // on the strand
+  std::shared_ptr<Line> line_;
+  bool is_attached_ = false;
+  TimePoint dialled_{};
+  Duration wait_ = kMinWait;
+  TimePoint next_beat_{};
 };
 
 }  // namespace square::ps

@@ -56,9 +56,7 @@ class Server::Core {
       changed_.notify_all();
     }
     if (!state_) return;
-    v1::PsReport report;
-    report.set_leave(true);
-    member_->send(std::move(report));
+    member_->run([this] { leave(); });
     member_->stop();
     shard_->stop();
     // Nothing runs any more; another server may have the folder.
@@ -90,12 +88,17 @@ class Server::Core {
     serves_ = state_->serves();
   }
 
+  // Others need not wait for it.
+  void leave() {
+    v1::PsReport report;
+    report.set_leave(true);
+    member_->send(std::move(report));
+  }
+
   void fail(const Status& status) {
     log(LogLevel::kWarning, "ps", "server: {}", status.message());
     if (!is_final(status)) return;
-    v1::PsReport report;
-    report.set_leave(true);  // others need not wait for it
-    member_->send(std::move(report));
+    leave();
     const std::lock_guard lock(mutex_);
     if (failure_.is_ok()) failure_ = status;
     changed_.notify_all();

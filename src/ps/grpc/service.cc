@@ -3,31 +3,53 @@
 #include <utility>
 
 #include "base/check.h"
+#include "controller/grpc/control_call.h"
 #include "controller/grpc/status.h"
 #include "ps/grpc/communicator_lines.h"
 #include "trust/grpc/credentials.h"
 
 namespace square::ps {
 
-MasterService::MasterService(std::shared_ptr<Identity> identity, MasterEvents events)
-    : identity_(std::move(identity)),
-      granting_(controller::granting_of(identity_)),
-      events_(std::move(events)) {
-  heard_.on_report = events_.members.on_report;
-  heard_.check_hello = [this](const grpc::CallbackServerContext& context, const v1::PsHello& hello) {
-    return check_hello(context, hello);
-  };
-  heard_.on_message = [this](const grpc::CallbackServerContext& context, std::uint64_t bytes) {
-    if (door_ != nullptr) door_->hear(context.peer(), bytes);
-  };
-  heard_.on_lost = [this](PeerId peer) {
-    {
-      const std::lock_guard lock(mutex_);
-      calls_.erase(peer);
+// The master's end of a member's line.
+class MasterService::Line final : public controller::ControlCall<v1::PsReport, v1::PsOrder> {
+ public:
+  Line(MasterService& service, PeerId peer, grpc::CallbackServerContext& context)
+      : ControlCall(context, {kMaxQueuedOrders, "the member does not read what the master says"}),
+        service_(service),
+        peer_(peer) {}
+
+  void send(v1::PsOrder order) {
+    if (!push(std::make_shared<v1::PsOrder>(std::move(order)))) end(Status::ok(), true);
+  }
+
+ private:
+  void heard(v1::PsReport& report) override {
+    if (service_.door_ != nullptr) service_.door_->hear(context().peer(), report.ByteSizeLong());
+    std::shared_ptr<const void> reading(nullptr, [line = std::static_pointer_cast<Line>(shared_from_this())](
+                                                     const void*) { line->read_next(); });
+    if (report.has_hello()) {
+      if (const Status allowed = service_.check_hello(context(), report.hello()); !allowed.is_ok()) {
+        v1::PsOrder refused;  // else it would try again
+        *refused.mutable_refused() = to_message(allowed);
+        send(std::move(refused));
+        return end(allowed, false);
+      }
+      known();
     }
-    events_.members.on_lost(peer);
-  };
-}
+    service_.events_.on_report(peer_, std::move(report), std::move(reading));
+  }
+
+  void done() override {
+    {
+      const std::lock_guard lock(service_.mutex_);
+      service_.lines_.erase(peer_);
+    }
+    service_.events_.on_lost(peer_);
+  }
+
+  MasterService& service_;
+  const PeerId peer_;
+};
 
 Status MasterService::check_hello(const grpc::CallbackServerContext& context, const v1::PsHello& hello) {
   if (!hello.node().empty() && hello.node() != hello.name())
@@ -49,28 +71,28 @@ Status MasterService::check_hello(const grpc::CallbackServerContext& context, co
   return door_ == nullptr ? Status::ok() : door_->know(context, 0);
 }
 
-std::shared_ptr<MemberCall> MasterService::call(PeerId peer) {
+MasterService::LinePtr MasterService::line(PeerId peer) {
   const std::lock_guard lock(mutex_);
-  const auto found = calls_.find(peer);
-  return found == calls_.end() ? nullptr : found->second;
+  const auto found = lines_.find(peer);
+  return found == lines_.end() ? nullptr : found->second;
 }
 
 void MasterService::send(PeerId peer, v1::PsOrder order) {
-  if (const auto to = call(peer)) to->send(std::move(order));
+  if (const auto to = line(peer)) to->send(std::move(order));
 }
 
 void MasterService::close(PeerId peer, const Status& reason) {
-  if (const auto to = call(peer)) to->close(reason);
+  if (const auto to = line(peer)) to->end(reason, false);
 }
 
 void MasterService::close_all(const Status& reason) {
-  std::map<PeerId, std::shared_ptr<MemberCall>> calls;
+  std::map<PeerId, LinePtr> lines;
   {
     const std::lock_guard lock(mutex_);
     closed_ = reason;
-    calls = calls_;
+    lines = lines_;
   }
-  for (const auto& [peer, call] : calls) call->close(reason);
+  for (const auto& [peer, line] : lines) line->end(reason, false);
 }
 
 grpc::ServerBidiReactor<v1::PsReport, v1::PsOrder>* MasterService::Attach(
@@ -79,14 +101,16 @@ grpc::ServerBidiReactor<v1::PsReport, v1::PsOrder>* MasterService::Attach(
   Status allowed = trust::check_caller(identity_, *context->auth_context(), {Role::kNode, Role::kServer}, "");
   if (allowed.is_ok() && door_ != nullptr && !door_->begin_line(context->peer()))
     allowed = resource_exhausted("this connection has opened too many lines");
-  if (!allowed.is_ok()) return MemberCall::refuse(context, allowed);
   const std::lock_guard lock(mutex_);
-  if (!closed_.is_ok()) return MemberCall::refuse(context, closed_);
-  if (calls_.size() >= kMaxMembers) {
-    return MemberCall::refuse(context, resource_exhausted("the master has no room for more members"));
-  }
+  if (allowed.is_ok()) allowed = closed_;
+  if (allowed.is_ok() && lines_.size() >= kMaxMembers)
+    allowed = resource_exhausted("the master has no room for more members");
+  if (!allowed.is_ok()) return controller::RefusedCall<v1::PsReport, v1::PsOrder>::begin(allowed);
   const PeerId peer = ++last_;
-  return (calls_[peer] = MemberCall::begin(peer, heard_, context)).get();
+  const auto line = std::make_shared<Line>(*this, peer, *context);
+  lines_.emplace(peer, line);
+  line->begin();
+  return line.get();
 }
 
 grpc::ServerUnaryReactor* MasterService::Ask(grpc::CallbackServerContext* context,
