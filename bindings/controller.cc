@@ -7,7 +7,7 @@
 #include "bindings.h"
 #include "identities.h"
 #include "policy.h"
-#include "square/controller_client.h"
+#include "square/overlay_information.h"
 
 namespace square::python {
 namespace {

@@ -10,12 +10,13 @@
 #include "base/check.h"
 #include "base/own_process.h"
 #include "base/told_once.h"
+#include "collective/controlled_data_plane.h"
 #include "collective/examination/examiner.h"
 #include "collective/local_groups.h"
 #include "collective/no_transport.h"
 #include "collective/pause_watch.h"
 #include "collective/shared_registrations.h"
-#include "controller/lone_controller.h"
+#include "square/controller.h"
 #include "square/controller_client.h"
 #include "square/grpc_transport.h"
 #include "square/metrics.h"
@@ -30,32 +31,27 @@ std::uint32_t draw_incarnation() {
   return std::uniform_int_distribution<std::uint32_t>(1)(random);
 }
 
-ControllerEvents events_for(DataPlane& node) {
-  ControllerEvents events;
-  events.on_address = [&node](const std::string& peer, const std::string& address,
-                              std::uint64_t incarnation) { node.set_address(peer, address, incarnation); };
-  events.on_plan = [&node](std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
-    node.install_plan(std::move(plan), std::move(installed));
-  };
-  events.on_activate = [&node](Epoch epoch, bool moves) { node.activate_plan(epoch, moves); };
-  events.on_gone = [&node](const std::string& peer, const std::string& reason,
-                           std::optional<FinishedOperations> finished) {
-    node.set_gone(peer, reason, std::move(finished));
-  };
-  events.on_unplanned = [&node](const std::vector<CollectiveId>& collectives, const std::string& reason) {
-    node.set_unplanned(collectives, reason);
-  };
-  events.on_look = [&node](const std::string& peer) { node.look_for(peer); };
-  events.heard = [&node] { return node.heard(); };
-  events.measured = [&node] { return node.take_measured(); };
-  return events;
-}
-
 }  // namespace
 
 // What stop() stops stays there until the node itself goes: whoever calls the node meanwhile, from whatever
 // thread, finds it, and is refused there. The last goes first, for its threads call those before.
 struct Node::Parts {
+  // The node's side of control: the data plane, and what the process adds to it.
+  class Controlled final : public ControlledDataPlane {
+   public:
+    // `examiner`: null where nobody can examine the node.
+    Controlled(DataPlane& node, Transport& transport, examination::Examiner* examiner)
+        : ControlledDataPlane(node), transport_(transport), examiner_(examiner) {}
+    void recheck_peers() override { transport_.recheck_peers(); }
+    void examine(ExamineQuestion question, std::function<void(std::string)> answer) override {
+      if (examiner_ != nullptr) examiner_->examine(std::move(question), std::move(answer));
+    }
+
+   private:
+    Transport& transport_;
+    examination::Examiner* const examiner_;
+  };
+
   // One registration for all ranks here that ask for the same at once.
   Result<GroupRegistration> enrol(const GroupSpec& group, bool joins, Duration timeout);
 
@@ -71,10 +67,9 @@ struct Node::Parts {
   const std::shared_ptr<PauseWatch> pauses = PauseWatch::start(steady_clock(), executor);
   std::unique_ptr<Transport> transport;
   std::unique_ptr<DataPlane> node;
-  std::unique_ptr<examination::Examiner> examiner;  // of a node with a controller
-  // One of the two.
+  std::unique_ptr<examination::Examiner> examiner;  // of a node that others may examine
+  std::unique_ptr<Controlled> controlled;
   std::unique_ptr<ControllerClient> controller;
-  std::unique_ptr<controller::LoneController> lone_controller;
   // Memberships refer to it, and may outlive the node.
   std::shared_ptr<LocalGroups> groups;
   SharedRegistrations registrations;
@@ -86,7 +81,6 @@ struct Node::Parts {
 
 Result<GroupRegistration> Node::Parts::enrol(const GroupSpec& group, bool joins, Duration timeout) {
   return registrations.get(group, joins, timeout, [&](Duration left) -> Result<GroupRegistration> {
-    if (lone_controller) return lone_controller->register_group(group, left);
     SQUARE_ASSIGN_OR_RETURN(GroupRegistration made, controller->register_group(group, left));
     if (made.key) node->set_group_key(group_label(group.name, made.number), made.key);
     return made;
@@ -98,7 +92,6 @@ Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
       parts_->node->name(),
       [parts = parts_.get()](const std::string& group, std::uint64_t number) {
         parts->node->close_group(group_label(group, number));
-        if (parts->lone_controller) parts->lone_controller->close_group(group, number);
         if (parts->controller) parts->controller->close_group(group, number);
       },
       [parts = parts_.get()](const std::string& group, std::uint64_t number, Rank rank) {
@@ -131,12 +124,8 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   joined->parts_->examiner =
       std::make_unique<examination::Examiner>(rpc::Self{options.name, options.identity}, is_sealed,
                                               [node = joined.get()] { return node->metrics(); });
-  ControllerEvents events = events_for(joined->data_plane());
-  events.on_revoked = [transport = joined->parts_->transport.get()] { transport->recheck_peers(); };
-  events.on_examine = [examiner = joined->parts_->examiner.get()](ExamineQuestion question,
-                                                                  std::function<void(std::string)> answer) {
-    examiner->examine(std::move(question), std::move(answer));
-  };
+  joined->parts_->controlled = std::make_unique<Parts::Controlled>(
+      joined->data_plane(), *joined->parts_->transport, joined->parts_->examiner.get());
   ControllerClientOptions line;
   if (is_sealed) {
     SQUARE_ASSIGN_OR_RETURN(line.group_keys, trust::GroupKeys::create(options.identity));
@@ -150,7 +139,8 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
         SuccessorOptions{own->address(), options.standing, [own] { return own->waiting(); },
                          [own](const std::vector<std::string>& gone) { return own->wake(gone); }};
   }
-  SQUARE_ASSIGN_OR_RETURN(joined->parts_->controller, ControllerClient::connect(line, std::move(events)));
+  SQUARE_ASSIGN_OR_RETURN(joined->parts_->controller,
+                          ControllerClient::connect(line, *joined->parts_->controlled));
   joined->data_plane().report_sights(
       [controller = joined->parts_->controller.get()](const std::vector<BlockSight>& sights) {
         controller->report_sights(sights);
@@ -159,7 +149,7 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
       [controller = joined->parts_->controller.get()](LinkTroubles troubles) {
         controller->report_broken_links(std::move(troubles));
       },
-      [controller = joined->parts_->controller.get()] { return controller->is_connected(); });
+      [controlled = joined->parts_->controlled.get()] { return controlled->has_controller(); });
   return joined;
 }
 
@@ -172,16 +162,15 @@ Result<std::unique_ptr<Node>> Node::alone(std::string name) {
   parts->node = std::make_unique<DataPlane>(local, steady_clock(), *parts->transport, parts->executor);
   SQUARE_RETURN_IF_ERROR(parts->node->start());
   std::unique_ptr<Node> made(new Node(std::move(parts)));
-  SQUARE_ASSIGN_OR_RETURN(made->parts_->lone_controller,
-                          controller::LoneController::start(name, events_for(made->data_plane())));
+  made->parts_->controlled =
+      std::make_unique<Parts::Controlled>(made->data_plane(), *made->parts_->transport, nullptr);
+  SQUARE_ASSIGN_OR_RETURN(made->parts_->controller, ControllerClient::alone(name, *made->parts_->controlled));
   return made;
 }
 
 const std::string& Node::name() const { return parts_->node->name(); }
 std::string Node::address() const { return parts_->transport->address(); }
-std::string Node::controller() const {
-  return parts_->controller ? parts_->controller->controller() : std::string();
-}
+std::string Node::controller() const { return parts_->controlled->controller(); }
 DataPlane& Node::data_plane() { return *parts_->node; }
 
 Result<GroupPart> Node::join_group(const GroupSpec& group, Rank member, Duration timeout) {
@@ -198,8 +187,7 @@ Result<GroupRegistration> Node::register_group(const GroupSpec& group, Duration 
 Result<GroupSpec> Node::regroup(const RegroupRequest& request, Duration timeout) {
   SQUARE_RETURN_IF_ERROR(parts_->check_usable());
   const LocalGroups::Asks asks = [&](const RegroupRequest& own, Duration left) {
-    return parts_->lone_controller ? parts_->lone_controller->regroup(own, left)
-                                   : parts_->controller->regroup(own, left);
+    return parts_->controller->regroup(own, left);
   };
   return request.joiner == 0 ? parts_->groups->regroup(request, timeout, asks) : asks(request, timeout);
 }
@@ -215,12 +203,8 @@ void Node::post(MemberOperation operation) {
     if (operation.done) operation.done(parts_->check_usable());
     return;
   }
-  if (parts_->lone_controller) {
-    parts_->lone_controller->note_use();
-  } else {
-    parts_->controller->note_use(operation.collective,
-                                 std::max(operation.input.size(), operation.output.size()));
-  }
+  parts_->controlled->note_use(operation.collective,
+                               std::max(operation.input.size(), operation.output.size()));
   parts_->node->post(std::move(operation));
 }
 
@@ -281,7 +265,6 @@ void Node::stop() {
   });
   const bool is_drained = finished.wait_for(2 * DataPlane::kDrainTime) == std::future_status::ready;
   if (parts_->controller) parts_->controller->stop(is_drained ? finished.get() : FinishedOperations());
-  if (parts_->lone_controller) parts_->lone_controller->stop();
   if (parts_->examiner) parts_->examiner->stop();
   parts_->transport->stop();
   parts_->executor.stop();

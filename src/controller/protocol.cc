@@ -150,6 +150,18 @@ v1::MeasuredLink to_message(const LinkReport& report, TimePoint now) {
   return link;
 }
 
+v1::Heartbeat to_message(const NodeReport& report, TimePoint now) {
+  v1::Heartbeat beat;
+  for (const std::string& peer : report.heard) beat.add_heard(peer);
+  for (const LinkReport& link : report.measured) *beat.add_links() = to_message(link, now);
+  for (const auto& [collective, bytes] : report.used) {
+    v1::CollectiveUse& use = *beat.add_used();
+    use.set_collective(collective.value());
+    use.set_bytes(bytes);
+  }
+  return beat;
+}
+
 v1::BrokenLinks to_message(const LinkTroubles& troubles, TimePoint now) {
   v1::BrokenLinks message;
   *message.mutable_peers() = {troubles.broken.begin(), troubles.broken.end()};

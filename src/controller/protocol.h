@@ -11,6 +11,7 @@
 #include "base/protocol_versions.h"
 #include "square/block_sight.h"
 #include "square/clock.h"
+#include "square/controlled_node.h"
 #include "square/finished_operations.h"
 #include "square/group.h"
 #include "square/identity.h"
@@ -69,6 +70,8 @@ v1::RegroupRequest to_message(const RegroupRequest& request);
 RegroupRequest from_message(const v1::RegroupRequest& message);
 
 v1::MeasuredLink to_message(const LinkReport& report, TimePoint now);
+
+v1::Heartbeat to_message(const NodeReport& report, TimePoint now);
 
 v1::BrokenLinks to_message(const LinkTroubles& troubles, TimePoint now);
 

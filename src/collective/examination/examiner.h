@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "square/controller_client.h"
+#include "square/controlled_node.h"
 #include "square/metrics.h"
 #include "transport/grpc/handshake.h"
 

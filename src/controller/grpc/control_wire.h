@@ -22,20 +22,14 @@ class GrpcControlWire final : public ControlWire {
  public:
   using Stub = v1::Controller::Stub;
   using StubPtr = std::shared_ptr<Stub>;
-  struct Events {
-    std::function<void(Number, const v1::ControllerEvent&)> heard;
-    std::function<void(Number, const Status&)> ended;
-  };
   // `dial` makes a new channel to an address: one whose connection was refused waits for as long as an
   // attempt may take before the next. `node`: said to a controller that stands by, where it is not empty.
   using Dial = std::function<StubPtr(const std::string& address)>;
   GrpcControlWire(Executor& executor, Dial dial, std::string node)
       : executor_(executor), dial_(std::move(dial)), node_(std::move(node)) {}
 
-  // Before anything is dialled.
-  void tell(Events events) { events_ = std::move(events); }
-  // Ends everything, and waits until gRPC calls nothing more here. From any thread. Idempotent.
-  void stop() { queue_.stop(); }
+  // Waits until gRPC calls nothing more here.
+  void stop() override { queue_.stop(); }
 
   void dial(Number connection, const std::string& address) override;
   void send(Number connection, const v1::NodeEvent& event) override;
@@ -60,7 +54,6 @@ class GrpcControlWire final : public ControlWire {
   Executor& executor_;
   const Dial dial_;
   const std::string node_;
-  Events events_;
   // Of the strand.
   std::map<Number, std::shared_ptr<Stream>> connections_;
   std::map<Number, CallQueue::ContextPtr> calls_;

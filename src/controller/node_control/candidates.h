@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,43 +10,35 @@
 #include <vector>
 
 #include "square/clock.h"
+#include "square/controller_client.h"
 #include "square/status.h"
 
 namespace square::controller {
 
-// What a controller that stands by says to whoever calls.
+// The answer of a controller that stands by.
 inline constexpr const char* kStandsBy = "this controller stands by until those before it are gone";
 // And what one says that hears too few of its nodes: they look whether another one leads, so many of those
 // that stand by at a time.
 inline constexpr const char* kHearsTooFew =
     "this controller hears too few of its nodes to plan, as another may lead in its place";
 inline constexpr std::size_t kLookedAt = 3;
-// A controller that nobody answers for, though its host does not say that it is gone, is taken for dead then.
+// A controller that is silent for this long, though its host does not say that it is gone, is taken for dead.
 inline constexpr Duration kSuccessionLease = std::chrono::seconds(10);
-// The time that it has to answer when it is then dialled once more: a process that was stopped may go on.
+// It is then dialled once more, and has this long to answer: a process that was stopped may go on.
 inline constexpr Duration kLastLook = std::chrono::seconds(2);
-// Refused so often in a row, a controller's process is no more; refusals count once in so long.
+// A controller whose host refuses connections this often in a row is gone. Refusals within kRefusalDistance
+// count once.
 inline constexpr int kRefusalsOfGone = 2;
 inline constexpr Duration kRefusalDistance = std::chrono::milliseconds(50);
-// Of several addresses that were given one that says nothing is left for the next after so long; each round
-// that finds nobody doubles it.
+// With several addresses, a silent one is given up after this long and the next is dialled. Each round in
+// vain doubles it.
 inline constexpr Duration kFirstPatience = std::chrono::seconds(1);
 inline constexpr std::size_t kMaxGiven = 16;
 
 // "host:port" or several with commas, each as gRPC knows it, too. Errors: INVALID_ARGUMENT.
 Result<std::vector<std::string>> usual_addresses(const std::string& list);
 
-// A controller in this process that follows when those before it are gone: see Controller::stand_by().
-struct Successor {
-  std::string address;
-  // The lowest that lives is the next; of those alike, the one whose node's name is.
-  std::uint32_t standing = 0;
-  // The nodes that have lost their controller, and dial it.
-  std::function<std::size_t()> waiting;
-  // Given the nodes whose controllers are gone. `woken` is called on the strand when it is through, not
-  // before it has returned.
-  std::function<void(const std::vector<std::string>& gone, std::function<void(Status)> woken)> wake;
-};
+using Successor = SuccessorOptions;
 
 // Nodes dial in rounds: the controller that they had, then the others by their standing; with several
 // addresses given the one that was lost comes last, as it may be silent, and so does one that hears too few

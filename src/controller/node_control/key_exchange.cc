@@ -10,7 +10,7 @@
 namespace square::controller {
 namespace {
 
-// Wrapping a key for a node takes about as long as copying so much.
+// Wrapping a key for a node takes about as long as copying this much.
 constexpr std::size_t kWrapBytes = std::size_t{256} << 10U;
 
 trust::KeyHolders holders_of(const GroupSpec& group) {

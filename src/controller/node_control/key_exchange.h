@@ -25,7 +25,7 @@ class KeyExchange {
   using Share = v1::ListKeySharesResponse;
   // Asks the controller, which answers once, or never where it is lost.
   using Ask =
-      std::function<void(const v1::ListKeySharesRequest& request, std::function<void(Result<Share>)>)>;
+      std::function<void(const v1::ListKeySharesRequest& request, std::function<void(const Result<Share>&)>)>;
   using Made = std::function<void(Result<std::string>)>;
   // `keys`: null where this node seals nothing.
   KeyExchange(std::shared_ptr<trust::GroupKeys> keys, const Clock& clock, Executor& executor)

@@ -10,16 +10,15 @@
 #include "base/planted.h"
 #include "controller/plan_signature.h"
 #include "controller/protocol.h"
+#include "trust/group_keys.h"
 
 namespace square::controller {
 namespace {
 
 constexpr const char* kComponent = "controller client";
 
-template <typename Function, typename... Arguments>
-void call_if(const Function& function, Arguments&&... arguments) {
-  if (function) function(std::forward<Arguments>(arguments)...);
-}
+// Waking a controller may block for as long as it takes to copy this much: not on the strand.
+constexpr std::size_t kWakeBytes = std::size_t{1} << 30U;
 
 // Whether the controller itself has said no, rather than that there is none.
 bool is_refusal(StatusCode code) {
@@ -31,15 +30,13 @@ bool is_refusal(StatusCode code) {
 
 }  // namespace
 
-ControlLine::ControlLine(Surroundings surroundings, NodeControlOptions options, ControllerEvents events)
+ControlLine::ControlLine(Surroundings surroundings, NodeControlOptions options)
     : by_(std::move(surroundings)),
       options_(std::move(options)),
-      events_(std::move(events)),
-      beats_(options_.node, events_, options_.group_keys, options_.take_used),
       candidates_(options_.node, options_.controllers, options_.successor) {}
 
 void ControlLine::later(Duration wait, Executor::Task task) {
-  by_.executor.post_at(by_.clock.now() + wait, std::move(task));
+  by_.executor->post_at(by_.clock.now() + wait, std::move(task));
 }
 
 void ControlLine::start(std::function<void(Status)> settled) {
@@ -70,12 +67,14 @@ void ControlLine::dial() {
 void ControlLine::wake(const std::vector<std::string>& gone) {
   log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
       "node {}: the controller is gone, and this node's comes next: it wakes", options_.node);
-  options_.successor->wake(gone, [this](const Status& woken) {
-    if (has_left_) return;
-    const TimePoint now = by_.clock.now();
-    if (woken.is_ok()) return dial(candidates_.dial_own(now));
-    log(LogLevel::kError, kComponent, "{}", woken.to_string());
-    dial(candidates_.next(now));
+  by_.executor->work(kWakeBytes, [this, gone] {
+    by_.executor->post([this, woken = options_.successor->wake(gone)] {
+      if (has_left_) return;
+      const TimePoint now = by_.clock.now();
+      if (woken.is_ok()) return dial(candidates_.dial_own(now));
+      log(LogLevel::kError, kComponent, "{}", woken.to_string());
+      dial(candidates_.next(now));
+    });
   });
 }
 
@@ -102,7 +101,7 @@ void ControlLine::introduce() {
     hello.set_successor(options_.successor->address);
     hello.set_standing(options_.successor->standing);
   }
-  beats_.introduce(hello);
+  hello.set_key_share(told_share_ = key_share());
   if (auto past = by_.recollection.past()) *hello.mutable_past() = *std::move(past);
   parts_.emplace(options_.node);
   say(event);
@@ -132,9 +131,9 @@ void ControlLine::over(const Status& reason) {
     candidates_.failed(dialled_, reason, now);
     is_refused_ = !was_ever_welcome_ && is_refusal(reason.code());
   }
+  if (is_lost) by_.node.lose_controller(reason);
   by_.changed();
-  if (is_lost) call_if(events_.on_lost, reason);
-  if (is_refused_) return settle(reason.with_context(fmt::format("controller at {}", controller())));
+  if (is_refused_) return settle(reason.with_context(controller_name()));
   if (candidates_.has_more()) return dial();
   later(wait_, [this] { dial(); });
   wait_ = std::min(2 * wait_, ControllerClient::kMaxReconnectWait);
@@ -142,6 +141,11 @@ void ControlLine::over(const Status& reason) {
 
 bool ControlLine::is_given_up(TimePoint since) const {
   return !is_welcome_ && by_.clock.now() >= std::max(since, away_since_) + kLongestAbsence;
+}
+
+std::string ControlLine::controller_name() const {
+  return controller().empty() ? "the controller in this process"
+                              : fmt::format("controller at {}", controller());
 }
 
 Status ControlLine::absence() const {
@@ -178,12 +182,11 @@ Status ControlLine::handle(const v1::ControllerEvent& event) {
       candidates_.learn(event.address().peer(), event.address().standing(), event.address().successor());
       by_.recollection.note_address(event.address());
       believe(event.address());
-      call_if(events_.on_address, event.address().peer(), event.address().address(),
-              event.address().incarnation());
+      by_.node.set_address(event.address().peer(), event.address().address(), event.address().incarnation());
       break;
     case Event::kRevoked:
       if (options_.identity) options_.identity->set_revoked(from_message(event.revoked()));
-      call_if(events_.on_revoked);
+      by_.node.recheck_peers();
       break;
     case Event::kPlan:
       if (expects_signed_plans(options_.identity))
@@ -192,23 +195,23 @@ Status ControlLine::handle(const v1::ControllerEvent& event) {
     case Event::kSignedPlan: return handle_signed(event.signed_plan());
     case Event::kActivate:
       activated_ = Epoch(event.activate().epoch());
-      call_if(events_.on_activate, activated_, event.activate().moves());
+      by_.node.activate_plan(activated_, event.activate().moves());
       by_.changed();
       break;
     case Event::kGone:
       candidates_.forget(event.gone().peer());
       by_.recollection.forget_address(event.gone().peer());
-      call_if(events_.on_gone, event.gone().peer(), event.gone().reason(), from_message(event.gone()));
+      by_.node.set_gone(event.gone().peer(), event.gone().reason(), from_message(event.gone()));
       break;
     case Event::kClosed:
       closing_.erase({event.closed().group(), event.closed().number()});
       by_.changed();
       break;
     case Event::kUnplanned:
-      call_if(events_.on_unplanned, from_message(event.unplanned()), event.unplanned().reason());
+      by_.node.set_unplanned(from_message(event.unplanned()), event.unplanned().reason());
       break;
     case Event::kExamine: examine(event.examine()); break;
-    case Event::kLook: call_if(events_.on_look, event.look().peer()); break;
+    case Event::kLook: by_.node.look_for(event.look().peer()); break;
     case Event::EVENT_NOT_SET:  // of a later release
       log_seldom(unknown_, dialled_, {.component = kComponent, .node = options_.node},
                  "node {}: the controller at {} says what this release does not know", options_.node,
@@ -244,17 +247,25 @@ Status ControlLine::handle_plan(const v1::PlanPart& part) {
   }
   auto plan = parts_->read(part);
   if (!plan.is_ok()) return plan.status().with_context(fmt::format("plan {}", part.epoch()));
-  // Any later connection has installations of its own.
-  auto installed = [this, connection = connection_](Epoch epoch) {
-    by_.executor.post([this, connection, epoch] {
-      if (connection_ == connection) say_installed(epoch, false);
-    });
-  };
   SQUARE_RETURN_IF_ERROR(by_.recollection.note_plan(*plan));
   received_ = (*plan)->epoch;
   say_installed(received_, true);
-  events_.on_plan ? events_.on_plan(*plan, std::move(installed)) : installed((*plan)->epoch);
+  by_.node.install_plan(*plan, [this, later = say_later()](Epoch epoch) {
+    later([this, epoch] { say_installed(epoch, false); });
+  });
   return {};
+}
+
+// For the node's threads, which may be late: the line may be gone, and any later connection has plans and
+// questions of its own.
+std::function<void(Executor::Task)> ControlLine::say_later() {
+  return [this, strand = std::weak_ptr(by_.executor), connection = connection_](Executor::Task say) {
+    const auto executor = strand.lock();
+    if (!executor) return;
+    executor->post([this, connection, say = std::move(say)] {
+      if (connection_ == connection) say();
+    });
+  };
 }
 
 void ControlLine::say_installed(Epoch epoch, bool is_moving) {
@@ -266,21 +277,17 @@ void ControlLine::say_installed(Epoch epoch, bool is_moving) {
 }
 
 void ControlLine::examine(const v1::Inquiry& inquiry) {
-  if (!events_.on_examine) return;
   ExamineQuestion question;
   for (const v1::Address& peer : inquiry.peers()) question.peers.push_back({peer.peer(), peer.address()});
   question.time = bounded(Duration(static_cast<std::int64_t>(inquiry.time_nanoseconds())));
   v1::NodeEvent event;
   event.mutable_examined()->set_inquiry(inquiry.number());
   event.mutable_examined()->set_received_nanoseconds(wall_nanoseconds());
-  events_.on_examine(std::move(question),
-                     [this, connection = connection_, event](std::string report) mutable {
-                       event.mutable_examined()->set_answered_nanoseconds(wall_nanoseconds());
-                       event.mutable_examined()->set_report_json(std::move(report));
-                       by_.executor.post([this, connection, answer = std::move(event)] {
-                         if (connection_ == connection) say(answer);
-                       });
-                     });
+  by_.node.examine(std::move(question), [this, later = say_later(), event](std::string report) mutable {
+    event.mutable_examined()->set_answered_nanoseconds(wall_nanoseconds());
+    event.mutable_examined()->set_report_json(std::move(report));
+    later([this, answer = std::move(event)] { say(answer); });
+  });
 }
 
 Status ControlLine::welcome(const v1::Welcome& message) {
@@ -297,6 +304,7 @@ Status ControlLine::welcome(const v1::Welcome& message) {
       std::clamp(Duration(lease) / kHeartbeatsPerLease, Duration(std::chrono::milliseconds(1)), kLongestBeat);
   is_welcome_ = was_ever_welcome_ = true;
   candidates_.welcomed(dialled_);
+  by_.node.set_controller(dialled_);
   if (!is_planted(Bug::kCloseSaidOnce)) {
     for (const auto& [group, number] : closing_) say_closed(group, number);
   }
@@ -309,8 +317,26 @@ Status ControlLine::welcome(const v1::Welcome& message) {
 
 void ControlLine::beat(ControlWire::Number connection) {
   if (connection_ != connection || has_left_) return;
-  if (by_.wire.waiting(connection) < kMostWaiting) say(beats_.next(by_.clock.now()));
+  if (by_.wire.waiting(connection) < kMostWaiting) {
+    v1::NodeEvent event;
+    *event.mutable_heartbeat() = to_message(by_.node.report(), by_.clock.now());
+    if (const std::string share = key_share(); !share.empty() && share != told_share_)
+      event.mutable_heartbeat()->set_key_share(told_share_ = share);
+    say(event);
+  }
   later(heartbeat_, [this, connection] { beat(connection); });
+}
+
+// What others seal keys with for this node. Empty where there is none, or the identity's files cannot be
+// read: then others go on with what they know.
+std::string ControlLine::key_share() const {
+  if (!options_.group_keys) return {};
+  const auto share = options_.group_keys->share();
+  if (share.is_ok()) return *share;
+  log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
+      "node {}: what others seal keys with for it stays as it was: {}", options_.node,
+      share.status().message());
+  return {};
 }
 
 void ControlLine::close_group(const std::string& group, std::uint64_t number) {

@@ -12,7 +12,6 @@
 
 #include "base/seldom.h"
 #include "controller/node_control/candidates.h"
-#include "controller/node_control/heartbeats.h"
 #include "controller/node_control/recollection.h"
 #include "controller/node_control/wire.h"
 #include "controller/part_reader.h"
@@ -38,10 +37,6 @@ struct NodeControlOptions {
   std::shared_ptr<Identity> identity;
   std::optional<Successor> successor;
   std::shared_ptr<trust::GroupKeys> group_keys;
-  // As for Heartbeats.
-  std::function<UsedBytes()> take_used;
-  // Called where NodeControl::is_welcome() or controller() may be others; may be empty.
-  std::function<void()> changed{};
 };
 
 // Dials, says hello and what the node remembers, beats, and tells the node what the controller says; where
@@ -52,11 +47,12 @@ class ControlLine {
   struct Surroundings {
     ControlWire& wire;
     const Clock& clock;
-    Executor& executor;
+    std::shared_ptr<Executor> executor;
     Recollection& recollection;
+    ControlledNode& node;
     std::function<void()> changed;
   };
-  ControlLine(Surroundings surroundings, NodeControlOptions options, ControllerEvents events);
+  ControlLine(Surroundings surroundings, NodeControlOptions options);
 
   // Begins to dial. `settled` is called once: with OK at the first welcome, or with the errors of
   // ControllerClient::connect().
@@ -74,6 +70,8 @@ class ControlLine {
 
   // The controller that welcomed this node last.
   [[nodiscard]] const std::string& controller() const { return candidates_.current(); }
+  // The same, in words.
+  [[nodiscard]] std::string controller_name() const;
   [[nodiscard]] bool is_welcome() const { return is_welcome_; }
   // Has been without a controller for kLongestAbsence, of which somebody has waited for one `since`.
   [[nodiscard]] bool is_given_up(TimePoint since) const;
@@ -105,7 +103,9 @@ class ControlLine {
   void examine(const v1::Inquiry& inquiry);
   Status welcome(const v1::Welcome& message);
   void beat(ControlWire::Number connection);
+  [[nodiscard]] std::string key_share() const;
   void say(const v1::NodeEvent& event);
+  [[nodiscard]] std::function<void(Executor::Task)> say_later();
   void say_installed(Epoch epoch, bool is_moving);
   void say_closed(const std::string& group, std::uint64_t number);
   void say_broken_links();
@@ -113,8 +113,6 @@ class ControlLine {
 
   const Surroundings by_;
   const NodeControlOptions options_;
-  const ControllerEvents events_;
-  Heartbeats beats_;
   Candidates candidates_;
   std::optional<PartReader> parts_;  // of the connection
 
@@ -134,6 +132,7 @@ class ControlLine {
   Duration wait_ = ControllerClient::kMinReconnectWait;
   Duration heartbeat_{0};
   Seldom unknown_;  // events
+  std::string told_share_;  // what the controller knows of key_share()
   Epoch received_{0};
   Epoch activated_{0};
   std::uint64_t losses_ = 0;

@@ -9,16 +9,18 @@ Status left() { return cancelled("the node leaves the overlay"); }
 
 }  // namespace
 
-NodeControl::NodeControl(ControlWire& wire, const Clock& clock, Executor& executor,
-                         const NodeControlOptions& options, ControllerEvents events)
-    : changed_(options.changed),
-      recollection_(options.node),
-      line_({wire, clock, executor, recollection_, [this] { look(); }}, options, std::move(events)),
-      registering_({wire, clock, executor, line_, recollection_, [this] { return ++last_call_; }}, options),
-      regrouping_({wire, clock, executor, line_, [this] { return ++last_call_; }}, options) {}
+NodeControl::NodeControl(ControlWire& wire, const Clock& clock, const std::shared_ptr<Executor>& executor,
+                         const NodeControlOptions& options, ControlledNode& node)
+    : recollection_(options.node),
+      line_({wire, clock, executor, recollection_, node, [this] { look(); }}, options),
+      calls_{wire, clock, *executor, line_},
+      registering_(calls_, recollection_, options),
+      regrouping_(calls_, options) {
+  wire.tell({[this](auto connection, const auto& event) { line_.heard(connection, event); },
+             [this](auto connection, const Status& reason) { line_.ended(connection, reason); }});
+}
 
 void NodeControl::look() {
-  if (changed_) changed_();
   registering_.look();
   regrouping_.look();
 }

@@ -16,8 +16,8 @@ namespace square::controller {
 // longer.
 class NodeControl {
  public:
-  NodeControl(ControlWire& wire, const Clock& clock, Executor& executor, const NodeControlOptions& options,
-              ControllerEvents events);
+  NodeControl(ControlWire& wire, const Clock& clock, const std::shared_ptr<Executor>& executor,
+              const NodeControlOptions& options, ControlledNode& node);
 
   // As ControlLine::start().
   void start(std::function<void(Status)> settled) { line_.start(std::move(settled)); }
@@ -45,10 +45,9 @@ class NodeControl {
  private:
   void look();
 
-  const std::function<void()> changed_;
   Recollection recollection_;
   ControlLine line_;
-  ControlWire::Number last_call_ = 0;
+  Calls calls_;
   Registering registering_;
   Regrouping regrouping_;
   bool has_left_ = false;

@@ -17,7 +17,7 @@
 
 namespace square::controller {
 
-// So many names of closed groups are remembered, for when they are registered anew.
+// Names of closed groups that are remembered, for when they are registered anew.
 inline constexpr std::size_t kMaxClosedNames = 1024;
 
 // Keeps the newest plan and the groups that members here have registered. Of the node's strand.

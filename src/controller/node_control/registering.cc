@@ -25,32 +25,32 @@ Result<GroupRegistration> registration_of(const GroupSpec& group, const v1::Regi
 }  // namespace
 
 TimePoint Registering::Registration::end() const {
-  return std::ranges::max_element(askers, {}, &Asker::end)->end;
+  return std::ranges::max_element(askers, {}, &Asker<GroupRegistration>::end)->end;
 }
 
-Registering::Registering(Surroundings surroundings, const NodeControlOptions& options)
-    : by_(std::move(surroundings)),
+Registering::Registering(Calls& calls, Recollection& recollection, const NodeControlOptions& options)
+    : calls_(calls),
+      recollection_(recollection),
       node_(options.node),
       identity_(options.identity),
-      keys_(options.group_keys, by_.clock, by_.executor) {}
+      keys_(options.group_keys, calls.clock, calls.executor) {}
 
 void Registering::ask(GroupSpec group, TimePoint begun, Duration timeout, Done done) {
   group.registrant = node_;
-  group.closed_number = by_.recollection.closed_number(group.name);
+  group.closed_number = recollection_.closed_number(group.name);
   if (identity_) group.grant = identity_->grant_of(group.tenant);
   const std::string key = to_message(group).SerializeAsString();
   const auto known = std::ranges::find_if(
-      answered_, [&](const Answered& one) { return one.losses == by_.line.losses() && one.key == key; });
+      answered_, [&](const Answered& one) { return one.losses == calls_.line.losses() && one.key == key; });
   if (known != answered_.end()) return done(known->made);
   const auto [entry, is_new] = registrations_.try_emplace(key);
   if (is_new) {
-    by_.recollection.begin_registering(group.name);
+    recollection_.begin_registering(group.name);
     entry->second = std::make_shared<Registration>(Registration{key, std::move(group)});
   }
   const RegistrationPtr one = entry->second;
-  Asker& asker = one->askers.emplace_back(Asker{begun, begun + bounded(timeout), std::move(done)});
-  for (const TimePoint when : {asker.end, std::min(asker.end, begun + kLongestAbsence)})
-    asker.timers.push_back(by_.executor.post_at(when, [this, one] { end_late(one); }));
+  one->askers.push_back({begun, begun + bounded(timeout), std::move(done)});
+  calls_.watch(one->askers.back(), [this, one] { end_late(one); });
   end_late(one);
   step(one);
 }
@@ -64,7 +64,7 @@ void Registering::look() {
   std::vector<RegistrationPtr> all;
   for (const auto& [key, one] : registrations_) all.push_back(one);
   for (const RegistrationPtr& one : all) {
-    if (is_there(one) && one->losses != by_.line.losses()) give_up_call(one);
+    if (is_there(one) && one->call.losses != calls_.line.losses()) give_up_call(one);
     end_late(one);
     step(one);
   }
@@ -72,9 +72,8 @@ void Registering::look() {
 
 // The answer and the activation would come over a connection that is gone.
 void Registering::give_up_call(const RegistrationPtr& one) {
-  one->losses = by_.line.losses();
-  const bool was_asked = one->call != 0 || one->made;
-  if (one->call != 0) by_.wire.cancel(std::exchange(one->call, 0));
+  one->call.losses = calls_.line.losses();
+  const bool was_asked = calls_.cancel(one->call) || one->made;
   one->making_keys = 0;
   one->wrapped_keys.clear();
   one->made.reset();
@@ -85,31 +84,24 @@ void Registering::give_up_call(const RegistrationPtr& one) {
 void Registering::step(const RegistrationPtr& one) {
   if (!is_there(one)) return;
   // The answer and the activation come in any order: the plan must be active here as well.
-  if (one->made && one->made->epoch <= by_.line.activated()) return finish(one);
-  if (one->made || one->call != 0 || one->making_keys != 0 || one->rests) return;
-  if (by_.line.is_welcome() && by_.line.has_told_closed(one->group.name)) call(one);
+  if (one->made && one->made->epoch <= calls_.line.activated()) return finish(one);
+  if (one->made || one->call.number != 0 || one->making_keys != 0 || one->call.rests) return;
+  if (calls_.line.is_welcome() && calls_.line.has_told_closed(one->group.name)) begin_call(one);
 }
 
-void Registering::call(const RegistrationPtr& one) {
-  one->call = by_.number();
-  one->losses = by_.line.losses();
-  one->running = by_.recollection.number_of(one->group.name);
+void Registering::begin_call(const RegistrationPtr& one) {
+  one->running = recollection_.number_of(one->group.name);
   v1::RegisterGroupRequest question = to_message(one->group);
-  question.set_keys(one->wrapped_keys.empty() ? by_.recollection.keys_of(one->group.name)
-                                              : one->wrapped_keys);
-  by_.wire.ask(by_.line.connection(), one->call, question, one->end(),
-               [this, one, call = one->call](const Result<v1::RegisterGroupResponse>& response) {
-                 if (one->call != call) return;
-                 one->call = 0;
-                 answered(one, response);
-               });
+  question.set_keys(one->wrapped_keys.empty() ? recollection_.keys_of(one->group.name) : one->wrapped_keys);
+  calls_.begin<v1::RegisterGroupResponse>(one, question, one->end(),
+                                          [this, one](const auto& response) { answered(one, response); });
 }
 
 void Registering::answered(const RegistrationPtr& one, const Result<v1::RegisterGroupResponse>& response) {
   end_late(one);
   if (!is_there(one)) return;
   if (!response.is_ok()) {
-    const Status why = response.status().with_context(fmt::format("controller at {}", by_.line.controller()));
+    const Status why = response.status().with_context(calls_.line.controller_name());
     if (!try_again(one, response.status())) end(one, why);
     return;
   }
@@ -124,17 +116,11 @@ void Registering::answered(const RegistrationPtr& one, const Result<v1::Register
 }
 
 void Registering::make_keys(const RegistrationPtr& one) {
-  const std::uint64_t making = one->making_keys = by_.number();
+  const std::uint64_t making = one->making_keys = calls_.number();
   const auto is_wanted = [this, one, making] { return is_there(one) && one->making_keys == making; };
   const auto ask = [this, one](const v1::ListKeySharesRequest& question,
-                               std::function<void(Result<KeyExchange::Share>)> then) {
-    one->call = by_.number();
-    by_.wire.ask(by_.line.connection(), one->call, question, one->end(),
-                 [one, call = one->call, then = std::move(then)](Result<KeyExchange::Share> shares) {
-                   if (one->call != call) return;
-                   one->call = 0;
-                   then(std::move(shares));
-                 });
+                               std::function<void(const Result<KeyExchange::Share>&)> then) {
+    calls_.begin(one, question, one->end(), std::move(then));
   };
   keys_.make(one->group, one->end(), ask, is_wanted, [this, one](Result<std::string> made) {
     one->making_keys = 0;
@@ -155,7 +141,7 @@ bool Registering::try_again(const RegistrationPtr& one, const Status& status) {
   // Nodes may have other shares by then.
   one->wrapped_keys.clear();
   if (code == StatusCode::kAborted) {
-    one->busy = status.with_context(fmt::format("controller at {}", by_.line.controller()));
+    one->busy = status.with_context(calls_.line.controller_name());
     rest(one, one->pause);
     one->pause = std::min(2 * one->pause, kMaxBusyWait);
     return true;
@@ -167,11 +153,7 @@ bool Registering::try_again(const RegistrationPtr& one, const Status& status) {
 }
 
 void Registering::rest(const RegistrationPtr& one, Duration pause) {
-  one->rests = true;
-  by_.executor.post_at(by_.clock.now() + pause, [this, one] {
-    one->rests = false;
-    step(one);
-  });
+  calls_.rest(one, pause, [this, one] { step(one); });
 }
 
 void Registering::finish(const RegistrationPtr& one) {
@@ -193,56 +175,48 @@ void Registering::finish(const RegistrationPtr& one) {
     return end(one, key.status());
   }
   made.key = *std::move(key);
-  by_.recollection.note_group(group, made);
-  answered_.push_front({one->key, group.name, made, by_.line.losses()});
+  recollection_.note_group(group, made);
+  answered_.push_front({one->key, group.name, made, calls_.line.losses()});
   if (answered_.size() > kMaxAnswered) answered_.pop_back();
   end(one, made);
 }
 
 void Registering::close_group(const std::string& group, std::uint64_t number) {
   std::erase_if(answered_, [&](const Answered& one) { return one.group == group; });
-  by_.recollection.forget_group(group, number);
-  by_.line.close_group(group, number);
+  recollection_.forget_group(group, number);
+  calls_.line.close_group(group, number);
 }
 
 void Registering::end(const RegistrationPtr& one, const Result<GroupRegistration>& result) {
-  if (one->call != 0) by_.wire.cancel(std::exchange(one->call, 0));
+  calls_.cancel(one->call);
   registrations_.erase(one->key);
-  by_.recollection.end_registering(one->group.name);
-  for (const Asker& asker : std::exchange(one->askers, {})) tell(asker, result);
-}
-
-void Registering::tell(const Asker& asker, const Result<GroupRegistration>& result) {
-  for (const Executor::TimerId timer : asker.timers) by_.executor.cancel(timer);
-  asker.done(result);
+  recollection_.end_registering(one->group.name);
+  for (const auto& asker : std::exchange(one->askers, {})) asker.tell(calls_.executor, result);
 }
 
 // Those whose time is over hear why; without others the registration is given up.
 void Registering::end_late(const RegistrationPtr& one) {
   if (!is_there(one)) return;
-  const TimePoint now = by_.clock.now();
-  const auto is_late = [&](const Asker& asker) {
-    return asker.end <= now || by_.line.is_given_up(asker.begun);
-  };
-  std::vector<std::pair<Asker, Status>> late;
-  for (const Asker& asker : one->askers) {
+  const auto is_late = [this](const auto& asker) { return calls_.is_late(asker); };
+  std::vector<std::pair<Asker<GroupRegistration>, Status>> late;
+  for (const auto& asker : one->askers) {
     if (is_late(asker)) late.emplace_back(asker, why_late(*one, asker));
   }
   std::erase_if(one->askers, is_late);
   if (one->askers.empty()) end(one, cancelled("nobody waits for it any more"));
-  for (const auto& [asker, why] : late) tell(asker, why);
+  for (const auto& [asker, why] : late) asker.tell(calls_.executor, why);
 }
 
-Status Registering::why_late(const Registration& one, const Asker& asker) const {
+Status Registering::why_late(const Registration& one, const Asker<GroupRegistration>& asker) const {
   const std::string group = fmt::format("group \"{}\"", one.group.name);
-  if (asker.end > by_.clock.now()) return by_.line.absence().with_context(group);
-  if (!by_.line.has_told_closed(one.group.name)) {
-    return deadline_exceeded(fmt::format("the controller at {} has not heard in time that {} was closed",
-                                         by_.line.controller(), group));
+  if (asker.end > calls_.clock.now()) return calls_.line.absence().with_context(group);
+  if (!calls_.line.has_told_closed(one.group.name)) {
+    return deadline_exceeded(
+        fmt::format("{} has not heard in time that {} was closed", calls_.line.controller_name(), group));
   }
-  if (!by_.line.is_welcome()) return by_.line.absence().with_context(group);
+  if (!calls_.line.is_welcome()) return calls_.line.absence().with_context(group);
   if (one.busy) return deadline_exceeded(one.busy->message());
-  if (one.lost && one.call == 0 && !one.made) return one.lost->with_context(group);
+  if (one.lost && one.call.number == 0 && !one.made) return one.lost->with_context(group);
   if (one.made) {
     return deadline_exceeded(
         fmt::format("{}: plan {} is not active on node {} in time", group, one.made->epoch.value(), node_));

@@ -11,17 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "controller/node_control/calls.h"
 #include "controller/node_control/key_exchange.h"
-#include "controller/node_control/line.h"
 #include "controller/node_control/recollection.h"
-#include "controller/node_control/wire.h"
-#include "square/executor.h"
 #include "square/group.h"
 
 namespace square::controller {
 
-// Before a question that the controller did not live to answer is asked again.
-inline constexpr Duration kRetryPause = std::chrono::milliseconds(50);
 // Between attempts to register a name that others have not closed yet.
 inline constexpr Duration kMinBusyWait = std::chrono::milliseconds(2);
 inline constexpr Duration kMaxBusyWait = std::chrono::milliseconds(50);
@@ -33,16 +29,7 @@ inline constexpr std::size_t kMaxAnswered = 64;
 class Registering {
  public:
   using Done = std::function<void(Result<GroupRegistration>)>;
-  // All must live longer.
-  struct Surroundings {
-    ControlWire& wire;
-    const Clock& clock;
-    Executor& executor;
-    ControlLine& line;
-    Recollection& recollection;
-    std::function<ControlWire::Number()> number;  // the next one
-  };
-  Registering(Surroundings surroundings, const NodeControlOptions& options);
+  Registering(Calls& calls, Recollection& recollection, const NodeControlOptions& options);
 
   // As ControllerClient::register_group(), called at `begun`; `done` is called once.
   void ask(GroupSpec group, TimePoint begun, Duration timeout, Done done);
@@ -53,23 +40,15 @@ class Registering {
   void stop(const Status& reason);
 
  private:
-  struct Asker {
-    TimePoint begun;
-    TimePoint end;
-    Done done;
-    std::vector<Executor::TimerId> timers{};
-  };
   struct Registration {
     std::string key;
     GroupSpec group;
-    std::vector<Asker> askers{};
+    std::vector<Asker<GroupRegistration>> askers{};
     std::string wrapped_keys{};  // made here, for a group that has none yet
-    ControlWire::Number call = 0;
+    Call call{};
     std::uint64_t making_keys = 0;  // a number of its own for each attempt
-    bool rests = false;
     Duration pause = kMinBusyWait;
     std::optional<std::uint64_t> running{};   // the group's number before the call
-    std::uint64_t losses = 0;                 // of the line, when it was asked
     std::optional<GroupRegistration> made{};  // its plan is not active here yet
     std::optional<Status> busy{};             // others have not closed the name
     std::optional<Status> lost{};             // the last attempt's end
@@ -84,7 +63,7 @@ class Registering {
   };
 
   void step(const RegistrationPtr& one);
-  void call(const RegistrationPtr& one);
+  void begin_call(const RegistrationPtr& one);
   void make_keys(const RegistrationPtr& one);
   void give_up_call(const RegistrationPtr& one);
   void answered(const RegistrationPtr& one, const Result<v1::RegisterGroupResponse>& response);
@@ -93,11 +72,11 @@ class Registering {
   void finish(const RegistrationPtr& one);
   void end(const RegistrationPtr& one, const Result<GroupRegistration>& result);
   void end_late(const RegistrationPtr& one);
-  void tell(const Asker& asker, const Result<GroupRegistration>& result);
-  [[nodiscard]] Status why_late(const Registration& one, const Asker& asker) const;
+  [[nodiscard]] Status why_late(const Registration& one, const Asker<GroupRegistration>& asker) const;
   [[nodiscard]] bool is_there(const RegistrationPtr& one) const;
 
-  const Surroundings by_;
+  Calls& calls_;
+  Recollection& recollection_;
   const std::string node_;
   const std::shared_ptr<Identity> identity_;
   const KeyExchange keys_;

@@ -2,15 +2,11 @@
 // answered.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <set>
 #include <string>
-#include <vector>
 
-#include "controller/node_control/line.h"
-#include "controller/node_control/wire.h"
-#include "square/executor.h"
+#include "controller/node_control/calls.h"
 #include "square/group.h"
 
 namespace square::controller {
@@ -22,16 +18,8 @@ inline constexpr Duration kAnswerTime = std::chrono::milliseconds(500);
 class Regrouping {
  public:
   using Done = std::function<void(Result<GroupSpec>)>;
-  // All must live longer.
-  struct Surroundings {
-    ControlWire& wire;
-    const Clock& clock;
-    Executor& executor;
-    ControlLine& line;
-    std::function<ControlWire::Number()> number;  // the next one
-  };
-  Regrouping(Surroundings surroundings, const NodeControlOptions& options)
-      : by_(std::move(surroundings)), node_(options.node), identity_(options.identity) {}
+  Regrouping(Calls& calls, const NodeControlOptions& options)
+      : calls_(calls), node_(options.node), identity_(options.identity) {}
 
   // As ControllerClient::regroup(), called at `begun`; `done` is called once.
   void ask(RegroupRequest request, TimePoint begun, Duration timeout, Done done);
@@ -43,13 +31,8 @@ class Regrouping {
  private:
   struct Asked {
     RegroupRequest request;
-    TimePoint begun;
-    TimePoint end;
-    Done done;
-    ControlWire::Number call = 0;
-    std::uint64_t losses = 0;  // of the line, when it was asked
-    bool rests = false;
-    std::vector<Executor::TimerId> timers{};
+    Asker<GroupSpec> asker;
+    Call call{};
   };
   using AskedPtr = std::shared_ptr<Asked>;
 
@@ -60,7 +43,7 @@ class Regrouping {
   void end_late(const AskedPtr& one);
   [[nodiscard]] v1::RegroupRequest question_of(const Asked& one) const;
 
-  const Surroundings by_;
+  Calls& calls_;
   const std::string node_;
   const std::shared_ptr<Identity> identity_;
   std::set<AskedPtr> asked_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "square/clock.h"
 #include "square/status.h"
@@ -21,10 +22,19 @@ class ControlWire {
   template <typename Response>
   using Answered = std::function<void(Result<Response>)>;
 
-  virtual ~ControlWire() = default;
+  struct Events {
+    std::function<void(Number, const v1::ControllerEvent&)> heard;
+    std::function<void(Number, const Status&)> ended;
+  };
 
-  // Opens a connection. Its events are told to NodeControl::heard(), and its end once, to ended(), also where
-  // nobody answers.
+  virtual ~ControlWire() = default;
+  // Before anything is dialled.
+  void tell(Events events) { events_ = std::move(events); }
+  // Ends everything, and waits until nothing more is told. Not on the strand. Idempotent.
+  virtual void stop() {}
+
+  // Opens a connection. Its events are told to `heard`, and its end once, to `ended`, also where no
+  // controller answers.
   virtual void dial(Number connection, const std::string& address) = 0;
   // In order; dropped where the connection has ended.
   virtual void send(Number connection, const v1::NodeEvent& event) = 0;
@@ -43,6 +53,9 @@ class ControlWire {
   virtual void ask(Number connection, Number call, const v1::ListKeySharesRequest& question, TimePoint end,
                    Answered<v1::ListKeySharesResponse> answered) = 0;
   virtual void cancel(Number call) = 0;
+
+ protected:
+  Events events_;
 };
 
 }  // namespace square::controller

@@ -7,8 +7,8 @@
 #include "../trust/issued.h"
 #include "collective/examination/system_files.h"
 #include "square/controller.h"
-#include "square/controller_client.h"
 #include "square/node.h"
+#include "square/overlay_information.h"
 
 using namespace square;
 using namespace std::chrono_literals;

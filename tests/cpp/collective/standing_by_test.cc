@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "real_group.h"
-#include "square/controller_client.h"
+#include "square/overlay_information.h"
 
 namespace square {
 namespace {

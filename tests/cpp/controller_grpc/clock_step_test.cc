@@ -35,17 +35,18 @@ namespace {
 
 // A node that hears nothing more from the activation of `held` on, before it is let go on, 5 s later at the
 // latest.
-struct SlowNode {
-  SlowNode(const Controller& controller, Epoch held) {
-    ControllerEvents events;
-    events.on_activate = [this, held](Epoch epoch, bool) {
-      if (epoch >= held) gate.wait_for(5s);
-    };
-    auto made = ControllerClient::connect({controller.address(), nullptr, "a", "a.example:1", kPatience},
-                                          std::move(events));
+struct SlowNode final : ControlledNode {
+  SlowNode(const Controller& controller, Epoch first) : held(first) {
+    auto made =
+        ControllerClient::connect({controller.address(), nullptr, "a", "a.example:1", kPatience}, *this);
     REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
     client = std::move(*made);
   }
+  void activate_plan(Epoch epoch, bool /*moves*/) override {
+    if (epoch >= held) gate.wait_for(5s);
+  }
+
+  const Epoch held;
   std::promise<void> go_on;
   std::shared_future<void> gate = go_on.get_future().share();
   std::unique_ptr<ControllerClient> client;

@@ -18,34 +18,36 @@ std::unique_ptr<Controller> start(Scenario scenario, ControllerOptions options) 
 Result<std::unique_ptr<FakeNode>> FakeNode::join(const std::string& controller, const std::string& name,
                                                  Options options) {
   auto node = std::make_unique<FakeNode>();
-  FakeNode* const self = node.get();
-  ControllerEvents events;
-  events.on_address = [self](const std::string& peer, const std::string& address,
-                             std::uint64_t /*incarnation*/) {
-    self->add({Event::Kind::kAddress, peer + "@" + address, Epoch(0), nullptr});
-  };
-  events.on_plan = [self, installs = options.installs](std::shared_ptr<const Plan> plan,
-                                                       std::function<void(Epoch)> installed) {
-    const Epoch epoch = plan->epoch;
-    if (!installs) {
-      const std::lock_guard lock(self->mutex_);
-      self->to_install_.emplace_back(epoch, installed);
-    }
-    self->add({Event::Kind::kPlan, "", epoch, std::move(plan)});
-    if (installs) installed(epoch);
-  };
-  events.on_activate = [self](Epoch epoch, bool moves) {
-    self->add({Event::Kind::kActivate, moves ? "moves" : "", epoch, nullptr});
-  };
-  events.on_lost = [self](const Status& reason) {
-    self->add({Event::Kind::kLost, reason.to_string(), Epoch(0), nullptr});
-  };
+  node->installs_ = options.installs;
   const std::string address = options.address.empty() ? name + ".example:1" : options.address;
   auto client = ControllerClient::connect(
-      {controller, options.identity, name, address, options.connect_timeout}, std::move(events));
+      {controller, options.identity, name, address, options.connect_timeout}, *node);
   if (!client.is_ok()) return client.status();
   node->client_ = std::move(*client);
   return node;
+}
+
+void FakeNode::set_address(const std::string& peer, const std::string& address,
+                           std::uint64_t /*incarnation*/) {
+  add({Event::Kind::kAddress, peer + "@" + address, Epoch(0), nullptr});
+}
+
+void FakeNode::install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
+  const Epoch epoch = plan->epoch;
+  if (!installs_) {
+    const std::lock_guard lock(mutex_);
+    to_install_.emplace_back(epoch, installed);
+  }
+  add({Event::Kind::kPlan, "", epoch, std::move(plan)});
+  if (installs_) installed(epoch);
+}
+
+void FakeNode::activate_plan(Epoch epoch, bool moves) {
+  add({Event::Kind::kActivate, moves ? "moves" : "", epoch, nullptr});
+}
+
+void FakeNode::lose_controller(const Status& reason) {
+  add({Event::Kind::kLost, reason.to_string(), Epoch(0), nullptr});
 }
 
 std::unique_ptr<FakeNode> FakeNode::join(const Controller& controller, const std::string& name,

@@ -13,6 +13,7 @@
 #include "controller/mesh.h"
 #include "square/controller.h"
 #include "square/controller_client.h"
+#include "square/overlay_information.h"
 
 namespace square::test {
 
@@ -27,7 +28,7 @@ GroupSpec broadcast_group(const std::string& name, const std::vector<std::string
 std::unique_ptr<Controller> start(Scenario scenario, ControllerOptions options = {});
 
 // A node that keeps everything the controller says.
-class FakeNode {
+class FakeNode final : private ControlledNode {
  public:
   struct Event {
     enum class Kind { kAddress, kPlan, kActivate, kLost } kind;
@@ -58,8 +59,13 @@ class FakeNode {
   bool wait_for_active(Epoch epoch);
 
  private:
+  void set_address(const std::string& peer, const std::string& address, std::uint64_t incarnation) override;
+  void install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) override;
+  void activate_plan(Epoch epoch, bool moves) override;
+  void lose_controller(const Status& reason) override;
   void add(Event event);
 
+  bool installs_ = true;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Event> events_;

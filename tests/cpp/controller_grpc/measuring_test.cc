@@ -14,16 +14,21 @@ namespace {
 constexpr double kMbps = 1e6;
 
 // A node that measures its link with `peer`.
-std::unique_ptr<ControllerClient> measuring(const Controller& controller, const std::string& name,
-                                            const LinkReport& report, std::atomic<bool>& has_moved) {
-  ControllerEvents events;
-  events.measured = [report] { return std::vector{report}; };
-  events.on_activate = [&has_moved](Epoch, bool moves) { has_moved = has_moved || moves; };
-  auto made = ControllerClient::connect({controller.address(), nullptr, name, name + ".example:1", kPatience},
-                                        std::move(events));
-  REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
-  return std::move(*made);
-}
+struct Measuring final : ControlledNode {
+  Measuring(const Controller& controller, const std::string& name, LinkReport link)
+      : measured(std::move(link)) {
+    auto made = ControllerClient::connect(
+        {controller.address(), nullptr, name, name + ".example:1", kPatience}, *this);
+    REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
+    client = std::move(*made);
+  }
+  NodeReport report() override { return {{}, {measured}, {}}; }
+  void activate_plan(Epoch /*epoch*/, bool moves) override { has_moved = has_moved || moves; }
+
+  const LinkReport measured;
+  std::atomic<bool> has_moved = false;
+  std::unique_ptr<ControllerClient> client;
+};
 
 double planned_between(const Controller& controller, const std::string& from, const std::string& to) {
   const auto plan = controller.plan();
@@ -44,12 +49,10 @@ bool comes_true(const std::function<bool()>& condition) {
 
 TEST_CASE("what a node measures is planned, what runs moves to it, and who asks hears both figures") {
   const auto controller = start(mesh({"a", "b"}));
-  std::atomic<bool> has_moved = false;
-  const auto node =
-      measuring(*controller, "a", {"b", 10ms, 20 * kMbps, false, steady_clock().now()}, has_moved);
+  const Measuring node(*controller, "a", {"b", 10ms, 20 * kMbps, false, steady_clock().now()});
   CHECK(comes_true([&] { return planned_between(*controller, "a", "b") == 20 * kMbps; }));
   CHECK(planned_between(*controller, "b", "a") == 100 * kMbps);
-  CHECK(comes_true([&] { return has_moved.load(); }));
+  CHECK(comes_true([&] { return node.has_moved.load(); }));
 
   const auto overlay = list_links(controller->address(), nullptr, kPatience);
   REQUIRE(overlay.is_ok());

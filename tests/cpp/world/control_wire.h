@@ -16,10 +16,6 @@ namespace square::test {
 
 class SimulatedControlWire final : public controller::ControlWire {
  public:
-  struct Events {
-    std::function<void(Number, const v1::ControllerEvent&)> heard;
-    std::function<void(Number, const Status&)> ended;
-  };
   // What it refers to must live longer; `executor` is the node's.
   SimulatedControlWire(ControlNetwork& network, ControllerProcess& controller, const Clock& clock,
                        Executor& executor, std::string node)
@@ -28,9 +24,6 @@ class SimulatedControlWire final : public controller::ControlWire {
         clock_(clock),
         executor_(executor),
         node_(std::move(node)) {}
-
-  // Before anything is dialled.
-  void tell(Events events) { events_ = std::move(events); }
 
   void dial(Number connection, const std::string& address) override;
   void send(Number connection, const v1::NodeEvent& event) override;
@@ -73,7 +66,6 @@ class SimulatedControlWire final : public controller::ControlWire {
   const Clock& clock_;
   Executor& executor_;
   const std::string node_;
-  Events events_;
   // Another process may have the name when something arrives.
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::map<Number, Connection> connections_;

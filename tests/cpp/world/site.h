@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "collective/controlled_data_plane.h"
 #include "controller/node_control/node_control.h"
 #include "square/data_plane.h"
 #include "square/simulation.h"
@@ -29,39 +30,18 @@ class Site {
     node_ = std::make_unique<DataPlane>(options, *clock_, *transport_, *executor_);
     if (!node_->start().is_ok()) std::abort();
     network_.set_process(name_, executor_.get());
-    ControllerEvents events;
-    DataPlane& node = *node_;
-    events.on_address = [&node](const std::string& peer, const std::string& address,
-                                std::uint64_t incarnation) { node.set_address(peer, address, incarnation); };
-    events.on_plan = [&node](std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
-      node.install_plan(std::move(plan), std::move(installed));
-    };
-    events.on_activate = [&node](Epoch epoch, bool moves) { node.activate_plan(epoch, moves); };
-    events.on_unplanned = [&node](const std::vector<CollectiveId>& collectives, const std::string& reason) {
-      node.set_unplanned(collectives, reason);
-    };
-    events.on_gone = [&node](const std::string& peer, const std::string& reason,
-                             std::optional<FinishedOperations> finished) {
-      node.set_gone(peer, reason, std::move(finished));
-    };
-    events.on_look = [&node](const std::string& peer) { node.look_for(peer); };
-    events.heard = [&node] { return node.heard(); };
-    events.measured = [&node] { return node.take_measured(); };
+    controlled_ = std::make_unique<ControlledDataPlane>(*node_);
     wire_ = std::make_unique<SimulatedControlWire>(network_, controller_, *clock_, *executor_, name_);
     controller::NodeControlOptions line;
     line.node = name_;
     line.address = transport_->address();
     line.incarnation = incarnation_;
     line.controllers = {kControllerHost};
-    line.take_used = [this] { return std::exchange(used_, {}); };
-    control_ =
-        std::make_unique<controller::NodeControl>(*wire_, *clock_, *executor_, line, std::move(events));
-    wire_->tell({[this](auto connection, const auto& event) { control_->heard(connection, event); },
-                 [this](auto connection, const Status& reason) { control_->ended(connection, reason); }});
+    control_ = std::make_unique<controller::NodeControl>(*wire_, *clock_, executor_, line, *controlled_);
     executor_->post([this] { control_->start([](const Status& /*settled*/) {}); });
-    node.report_broken_links(
+    node_->report_broken_links(
         [&control = *control_](LinkTroubles troubles) { control.report_broken_links(std::move(troubles)); },
-        [&control = *control_] { return control.is_welcome(); });
+        [&controlled = *controlled_] { return controlled.has_controller(); });
   }
 
   // As a program that stops its node: it drains, and says goodbye. `left` runs then, and kills the site.
@@ -81,7 +61,7 @@ class Site {
     network_.set_process(name_, nullptr);
     control_.reset();
     wire_.reset();
-    used_.clear();
+    controlled_.reset();
     transport_->stop();
     node_.reset();
     transport_.reset();
@@ -93,7 +73,7 @@ class Site {
   [[nodiscard]] std::uint32_t incarnation() const { return incarnation_; }
   DataPlane& node() { return *node_; }
   controller::NodeControl& control() { return *control_; }
-  void note_use(CollectiveId collective, std::uint64_t bytes) { used_[collective] += bytes; }
+  void note_use(CollectiveId collective, std::uint64_t bytes) { controlled_->note_use(collective, bytes); }
   // Its line to the controller breaks, and it sees that.
   void break_line() { wire_->break_connections(); }
 
@@ -104,10 +84,10 @@ class Site {
   const std::string name_;
   std::uint32_t incarnation_ = 0;
   std::unique_ptr<Clock> clock_;
-  std::unique_ptr<Executor> executor_;
+  std::shared_ptr<Executor> executor_;
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<DataPlane> node_;
-  controller::UsedBytes used_;
+  std::unique_ptr<ControlledDataPlane> controlled_;
   std::unique_ptr<SimulatedControlWire> wire_;
   std::unique_ptr<controller::NodeControl> control_;
 };

@@ -67,8 +67,7 @@ struct Node {
     options.node = "a";
     options.address = "a:1";
     options.controllers = std::move(controllers);
-    options.take_used = [] { return UsedBytes{}; };
-    control = std::make_unique<NodeControl>(wire, simulation.clock(), *executor, options, ControllerEvents{});
+    control = std::make_unique<NodeControl>(wire, simulation.clock(), executor, options, controlled);
     control->start([this](const Status& outcome) { settled = outcome; });
   }
 
@@ -116,8 +115,9 @@ struct Node {
   }
 
   Simulation simulation{1};
-  std::unique_ptr<Executor> executor = simulation.make_executor("a");
+  std::shared_ptr<Executor> executor = simulation.make_executor("a");
   Wire wire;
+  ControlledNode controlled;
   std::optional<Status> settled;
   std::vector<Result<GroupRegistration>> registered;
   std::unique_ptr<NodeControl> control;
