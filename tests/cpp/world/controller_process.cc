@@ -2,9 +2,6 @@
 
 #include <utility>
 
-#include "controller/answers.h"
-#include "controller/protocol.h"
-
 namespace square::test {
 
 using controller::Coordinator;
@@ -183,68 +180,20 @@ void ControllerProcess::accept(Connection connection) {
 }
 
 void ControllerProcess::hear(std::uint64_t connection, const v1::NodeEvent& event) {
-  using Event = v1::NodeEvent::EventCase;
   const auto found = lines_.find(connection);
   if (found == lines_.end() || found->second->has_ended()) return;
   const std::shared_ptr<Line> line = found->second;
-  const std::string node = line->joined_as;
-  switch (event.event_case()) {
-    case Event::kHello: {
-      const Status joined = coordinator_->join(event.hello(), line);
-      if (!joined.is_ok()) return line->close(joined, false);
-      line->joined_as = event.hello().node();
-      break;
-    }
-    case Event::kHeartbeat: coordinator_->heartbeat(node, line.get(), event.heartbeat()); break;
-    case Event::kInstalled:
-      coordinator_->installed(node, line.get(), Epoch(event.installed().epoch()), event.installed().moving());
-      break;
-    case Event::kBrokenLinks: coordinator_->broken_links(node, line.get(), event.broken_links()); break;
-    case Event::kLacking: coordinator_->lacking(node, line.get(), Epoch(event.lacking().epoch())); break;
-    case Event::kClosed: coordinator_->closed(node, line.get(), event.closed()); break;
-    case Event::kGoodbye: coordinator_->goodbye(node, line.get(), event.goodbye()); break;
-    case Event::kExamined:  // nobody asks for it in the simulation, and nothing is sealed there
-    case Event::kSights:
-    case Event::EVENT_NOT_SET: break;
-  }
+  if (!event.has_hello()) return controller::take(*coordinator_, line->joined_as, line.get(), event);
+  const Status joined = coordinator_->join(event.hello(), line);
+  if (!joined.is_ok()) return line->close(joined, false);
+  line->joined_as = event.hello().node();
 }
 
-void ControllerProcess::call(std::uint64_t connection, std::uint64_t call,
-                             const v1::RegisterGroupRequest& request,
-                             const Answered<v1::RegisterGroupResponse>& answered) {
+std::function<void(ControlNetwork::Task)> ControllerProcess::way_back(std::uint64_t connection,
+                                                                      std::uint64_t call) {
   const auto found = lines_.find(connection);
-  if (found == lines_.end()) return;
-  const auto answer = [line = found->second, call, answered](const Result<controller::Answer>& made) {
-    line->answer(call, [answered, made] {
-      answered(made.is_ok() ? Result(controller::to_message(*made)) : made.status());
-    });
-  };
-  auto group = controller::from_message(request);
-  group.is_ok() ? coordinator_->submit(std::move(*group), answer) : answer(group.status());
-}
-
-void ControllerProcess::call(std::uint64_t connection, std::uint64_t call, const v1::RegroupRequest& request,
-                             const Answered<v1::RegroupResponse>& answered) {
-  const auto found = lines_.find(connection);
-  if (found == lines_.end()) return;
-  coordinator_->regroup({controller::from_message(request), request.node(), {}, {}},
-                        Duration(static_cast<std::int64_t>(request.timeout_nanoseconds())),
-                        [line = found->second, call, answered](const Result<GroupSpec>& group) {
-                          line->answer(call, [answered, group] {
-                            v1::RegroupResponse response;
-                            if (group.is_ok()) *response.mutable_group() = controller::to_message(*group);
-                            answered(group.is_ok() ? Result(std::move(response)) : group.status());
-                          });
-                        });
-}
-
-void ControllerProcess::call(std::uint64_t connection, std::uint64_t call,
-                             const v1::ListKeySharesRequest& request,
-                             const Answered<v1::ListKeySharesResponse>& answered) {
-  const auto found = lines_.find(connection);
-  if (found == lines_.end()) return;
-  v1::ListKeySharesResponse response = controller::shares_of(request, coordinator_->nodes());
-  found->second->answer(call, [answered, response] { answered(response); });
+  if (found == lines_.end()) return nullptr;
+  return [line = found->second, call](ControlNetwork::Task told) { line->answer(call, std::move(told)); };
 }
 
 void ControllerProcess::lose(std::uint64_t connection) {

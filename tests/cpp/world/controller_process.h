@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "controller/answers.h"
 #include "controller/coordinator.h"
-#include "controller/node_control/wire.h"
 #include "world/control_network.h"
 #include "world/disk.h"
 #include "world/draw.h"
@@ -56,14 +56,15 @@ class ControllerProcess {
   void accept(Connection connection);
   void hear(std::uint64_t connection, const v1::NodeEvent& event);
   // `call` is a channel of the network, `answered` called at the node.
-  template <typename Response>
-  using Answered = controller::ControlWire::Answered<Response>;
-  void call(std::uint64_t connection, std::uint64_t call, const v1::RegisterGroupRequest& request,
-            const Answered<v1::RegisterGroupResponse>& answered);
-  void call(std::uint64_t connection, std::uint64_t call, const v1::RegroupRequest& request,
-            const Answered<v1::RegroupResponse>& answered);
-  void call(std::uint64_t connection, std::uint64_t call, const v1::ListKeySharesRequest& request,
-            const Answered<v1::ListKeySharesResponse>& answered);
+  template <typename Question, typename Answered>
+  void call(std::uint64_t connection, std::uint64_t call, const Question& question,
+            const Answered& answered) {
+    const auto send = way_back(connection, call);
+    if (!send) return;
+    controller::answer(*coordinator_, question, [send, answered](const auto& answer) {
+      send([answered, answer] { answered(answer); });
+    });
+  }
   void lose(std::uint64_t connection);
   [[nodiscard]] bool has(std::uint64_t connection) const { return lines_.contains(connection); }
 
@@ -77,6 +78,8 @@ class ControllerProcess {
   void step();
   void wake();
   void end_connections();
+  // What an answer over that connection is carried by; null where it has ended.
+  std::function<void(ControlNetwork::Task)> way_back(std::uint64_t connection, std::uint64_t call);
 
   Simulation& simulation_;
   ControlNetwork& network_;
