@@ -56,14 +56,15 @@ class ControlledNode {
   // A node has left, and says what it has `finished`, or neither the controller nor any node has heard of it
   // for a lease.
   virtual void set_gone(const std::string& /*peer*/, const std::string& /*reason*/,
-                        std::optional<FinishedOperations> /*finished*/) {}
+                        const std::optional<FinishedOperations>& /*finished*/) {}
   // Others cannot reach that node: this one dials it, so that the controller hears whether it is there.
   virtual void look_for(const std::string& /*peer*/) {}
   // The identity holds what the controller has revoked: links of these peers are to end.
   virtual void recheck_peers() {}
 
   // First phase of a change of plan; calls `installed` (from any thread, once) when it is done.
-  virtual void install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed);
+  virtual void install_plan(const std::shared_ptr<const Plan>& plan,
+                            const std::function<void(Epoch)>& installed);
   // Second phase; with `moves`, operations that run are to move to the plan at once.
   virtual void activate_plan(Epoch /*epoch*/, bool /*moves*/) {}
   // No plan can have these any more: calls of their group here are to fail with `reason`.
@@ -72,13 +73,14 @@ class ControlledNode {
 
   // An operator examines the overlay: calls `answer` (from any thread, once) with the node's report, JSON as
   // in docs/doctor.md.
-  virtual void examine(ExamineQuestion /*question*/, std::function<void(std::string report)> /*answer*/) {}
+  virtual void examine(const ExamineQuestion& /*question*/,
+                       const std::function<void(std::string report)>& /*answer*/) {}
   // Asked with each heartbeat.
   virtual NodeReport report() { return {}; }
 };
 
-inline void ControlledNode::install_plan(std::shared_ptr<const Plan> plan,
-                                         std::function<void(Epoch)> installed) {
+inline void ControlledNode::install_plan(const std::shared_ptr<const Plan>& plan,
+                                         const std::function<void(Epoch)>& installed) {
   installed(plan->epoch);
 }
 

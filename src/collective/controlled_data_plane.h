@@ -40,12 +40,13 @@ class ControlledDataPlane : public ControlledNode {
     node_.set_address(peer, address, incarnation);
   }
   void set_gone(const std::string& peer, const std::string& reason,
-                std::optional<FinishedOperations> finished) override {
-    node_.set_gone(peer, reason, std::move(finished));
+                const std::optional<FinishedOperations>& finished) override {
+    node_.set_gone(peer, reason, finished);
   }
   void look_for(const std::string& peer) override { node_.look_for(peer); }
-  void install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) override {
-    node_.install_plan(std::move(plan), std::move(installed));
+  void install_plan(const std::shared_ptr<const Plan>& plan,
+                    const std::function<void(Epoch)>& installed) override {
+    node_.install_plan(plan, installed);
   }
   void activate_plan(Epoch epoch, bool moves) override { node_.activate_plan(epoch, moves); }
   void set_unplanned(const std::vector<CollectiveId>& collectives, const std::string& reason) override {

@@ -43,8 +43,8 @@ struct Node::Parts {
     Controlled(DataPlane& node, Transport& transport, examination::Examiner* examiner)
         : ControlledDataPlane(node), transport_(transport), examiner_(examiner) {}
     void recheck_peers() override { transport_.recheck_peers(); }
-    void examine(ExamineQuestion question, std::function<void(std::string)> answer) override {
-      if (examiner_ != nullptr) examiner_->examine(std::move(question), std::move(answer));
+    void examine(const ExamineQuestion& question, const std::function<void(std::string)>& answer) override {
+      if (examiner_ != nullptr) examiner_->examine(question, answer);
     }
 
    private:

@@ -39,10 +39,10 @@ class LocalControlWire::Line final : public NodeLine {
   const Number number_;
 };
 
-void LocalControlWire::step() {
+void LocalControlWire::take_step() {
   const std::optional<TimePoint> next = coordinator_->step();
   strand_.cancel(timer_);
-  if (next) timer_ = strand_.post_at(*next, [this] { step(); });
+  if (next) timer_ = strand_.post_at(*next, [this] { take_step(); });
 }
 
 void LocalControlWire::dial(Number connection, const std::string& /*address*/) {
@@ -56,7 +56,7 @@ std::unique_ptr<Coordinator> LocalControlWire::make_coordinator() {
   scenario.name = node_;
   scenario.policy.name = "exact";  // plans whatever it is asked for
   Coordinator::Surroundings surroundings{
-      steady_clock(), [this] { strand_.post([this] { step(); }); },
+      steady_clock(), [this] { strand_.post([this] { take_step(); }); },
       [](const auto& /*ready*/) { return std::make_unique<ImmediatePlans>(); }};
   return *Coordinator::create(std::move(surroundings), kMaxWait, kInstallTimeout, std::move(scenario),
                               store::make_memory_store());

@@ -33,7 +33,7 @@ class LocalControlWire final : public ControlWire {
  private:
   class Line;
   std::unique_ptr<Coordinator> make_coordinator();
-  void step();
+  void take_step();
   void end(Number connection, const Status& reason);
   template <typename Response>
   Answered<Response> once(Number call, Answered<Response> answered);

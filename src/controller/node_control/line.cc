@@ -283,7 +283,7 @@ void ControlLine::examine(const v1::Inquiry& inquiry) {
   v1::NodeEvent event;
   event.mutable_examined()->set_inquiry(inquiry.number());
   event.mutable_examined()->set_received_nanoseconds(wall_nanoseconds());
-  by_.node.examine(std::move(question), [this, later = say_later(), event](std::string report) mutable {
+  by_.node.examine(question, [this, later = say_later(), event](std::string report) mutable {
     event.mutable_examined()->set_answered_nanoseconds(wall_nanoseconds());
     event.mutable_examined()->set_report_json(std::move(report));
     later([this, answer = std::move(event)] { say(answer); });

@@ -32,13 +32,14 @@ void FakeNode::set_address(const std::string& peer, const std::string& address,
   add({Event::Kind::kAddress, peer + "@" + address, Epoch(0), nullptr});
 }
 
-void FakeNode::install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) {
+void FakeNode::install_plan(const std::shared_ptr<const Plan>& plan,
+                            const std::function<void(Epoch)>& installed) {
   const Epoch epoch = plan->epoch;
   if (!installs_) {
     const std::lock_guard lock(mutex_);
     to_install_.emplace_back(epoch, installed);
   }
-  add({Event::Kind::kPlan, "", epoch, std::move(plan)});
+  add({Event::Kind::kPlan, "", epoch, plan});
   if (installs_) installed(epoch);
 }
 

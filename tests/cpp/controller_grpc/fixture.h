@@ -60,7 +60,8 @@ class FakeNode final : private ControlledNode {
 
  private:
   void set_address(const std::string& peer, const std::string& address, std::uint64_t incarnation) override;
-  void install_plan(std::shared_ptr<const Plan> plan, std::function<void(Epoch)> installed) override;
+  void install_plan(const std::shared_ptr<const Plan>& plan,
+                    const std::function<void(Epoch)>& installed) override;
   void activate_plan(Epoch epoch, bool moves) override;
   void lose_controller(const Status& reason) override;
   void add(Event event);
