@@ -83,7 +83,7 @@ Status AttachCall::receive(v1::NodeEvent& event) {
       said_goodbye_ = true;
       host_.coordinator.goodbye(node_, this, event.goodbye());
       break;
-    case Event::EVENT_NOT_SET: host_->refusals.note_unknown(node_); break;  // of a later release
+    case Event::EVENT_NOT_SET: host_.refusals.note_unknown(node_); break;  // of a later release
   }
   return {};
 }

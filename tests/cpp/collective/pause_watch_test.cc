@@ -81,7 +81,7 @@ TEST_CASE("a pause is seen at once, and by groups that were made before it") {
 TEST_CASE("a member that was stopped for long does not go on alone, but with others") {
   const auto next_of = [](Stopped& host, std::vector<std::string> nodes) {
     GroupCalls calls(host, {"g", "alice", std::move(nodes), {}}, Rank(0));
-    return calls.next_group(0, std::chrono::seconds(1)).status();
+    return calls.next_group(0, std::chrono::seconds(1), false).status();
   };
   Stopped host;
   CHECK(next_of(host, {"a", "b"}).is_ok());
