@@ -371,7 +371,8 @@ TimePoint Coordinator::next_wake() const {
   if (agenda_.has_change() && !publication_.is_under_way())
     next = std::min(next, std::max(publication_.rest_end(), members_.return_end(time()).value_or(time())));
   // What is still pending without work at hand waits for its nodes.
-  return requests_.next_end(time(), regroupings_.next_end(closed_.next_end(next)));
+  if (publication_.has_quorum()) next = closed_.next_end(next);
+  return requests_.next_end(time(), regroupings_.next_end(next));
 }
 
 void Coordinator::expire(Deferred& deferred) {
@@ -411,9 +412,9 @@ void Coordinator::begin(std::unique_lock<std::mutex>& lock, Deferred& deferred) 
   replan = absorb_membership() || closed_.is_due(now) || replan;
   surroundings_.watch(
       publication_.and_awaited(regroupings_.settle(state_.registry, members_, requests_, now, deferred)));
+  replan = measurements_.absorb(state_.topology, state_.measured, now) || replan;
   has_news_ = replan && !publication_.has_quorum();
   if (!publication_.has_quorum()) return requests_.refuse_late(now, no_quorum(), deferred);
-  replan = measurements_.absorb(state_.topology, state_.measured, now) || replan;
   if (open_) refuse_absent(requests_, state_.registry, members_, deferred);
   const std::vector<const Demand*> demands = requests_.take_batch(now, [this](const GroupSpec& group) {
     return must_wait_for_nodes(group, members_, open_ ? &state_.topology : nullptr);
@@ -460,7 +461,7 @@ bool Coordinator::absorb_pasts(Deferred& deferred) {
 
 bool Coordinator::absorb_membership() {
   bool replan = succession_.absorb_departures(state_, members_);
-  // A node whose line broke may be dead or cut off: until it comes back, what can go around it does.
+  // Until a node whose line broke is back, what can go around it does.
   replan = absences_.absorb(state_, gone()) || replan;
   replan = links_.absorb(state_, refused_.unreachable(members_)) || replan;
   return (open_ && open_->update(state_)) || replan;

@@ -117,7 +117,6 @@ class Coordinator {
   void publish(Deferred& deferred, Admission admission);
   [[nodiscard]] TimePoint next_wake() const;
   [[nodiscard]] bool has_plan() const { return publication_.active() || publication_.is_under_way(); }
-
   Status admit_member(const v1::Hello& hello);
   void note_departure(const std::string& node);
   // Who left an open overlay: without links.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "controller/demand_meter.h"
+#include "controller/went_on.h"
 #include "square/grant.h"
 #include "square/group.h"
 #include "square/scenario.h"
@@ -101,6 +102,7 @@ class GroupRegistry {
 
   // The name of the group that this one went on in, or that the joiner has a part in.
   [[nodiscard]] std::optional<std::string> find_next(const std::string& name, std::uint64_t number) const;
+  [[nodiscard]] const WentOn& went_on() const { return went_on_; }
   [[nodiscard]] std::optional<std::string> find_joined(std::uint64_t joiner) const;
 
   using Groups = std::map<std::string, std::shared_ptr<const RegisteredGroup>, std::less<>>;
@@ -156,6 +158,7 @@ class GroupRegistry {
   Status apply(const Grant& grant, RegisteredGroup& group, const GroupSpec& spec) const;
 
   Groups groups_;
+  WentOn went_on_;
   std::shared_ptr<const Granting> granting_;
   CollectiveId::value_type next_id_ = 0;
   std::uint64_t next_number_ = 1;  // of groups; never given twice either

@@ -25,7 +25,7 @@ std::shared_ptr<const v1::ControllerEvent> address_of(const std::string& peer, c
   auto event = std::make_shared<v1::ControllerEvent>();
   event->mutable_address()->set_peer(peer);
   event->mutable_address()->set_address(member.address);
-  event->mutable_address()->set_successor(member.successor);
+  if (!is_planted(Bug::kSuccessorUntold)) event->mutable_address()->set_successor(member.successor);
   event->mutable_address()->set_standing(member.standing);
   event->mutable_address()->set_fingerprint(member.fingerprint);
   if (!is_planted(Bug::kIncarnationUntold)) event->mutable_address()->set_incarnation(member.incarnation);
@@ -377,7 +377,8 @@ bool Members::are_most_silent(TimePoint now) const {
   for (const auto& [name, member] : members_) {
     if (member.incarnation == 0) continue;
     ++known;
-    if (now > member.lease_end - lease_ / 2) ++silent;
+    const Duration early = is_planted(Bug::kCutOffInOneLook) ? Duration(0) : lease_ / 2;
+    if (now > member.lease_end - early) ++silent;
   }
   return silent >= 2 && 2 * silent > known;
 }

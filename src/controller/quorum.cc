@@ -15,9 +15,11 @@ bool Quorum::look(TimePoint now, Deferred& deferred) {
   if (!next_round_) next_round_ = now + kFirstLookAround;
   if (now < *next_round_) return false;
   next_round_ = now + kNextLookAround;
-  log(LogLevel::kWarning, "controller", "{}", kHearsTooFew);
   for (const auto& [name, member] : members_) {
-    if (member.line) deferred.push_back([line = member.line] { line->close(no_quorum(), false); });
+    if (!member.line) continue;
+    log(LogLevel::kWarning, {.component = "controller", .node = name}, "{}: node {} looks", kHearsTooFew,
+        name);
+    deferred.push_back([line = member.line] { line->close(no_quorum(), false); });
   }
   return false;
 }

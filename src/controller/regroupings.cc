@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/planted.h"
 #include "square/grant.h"
 
 namespace square::controller {
@@ -95,7 +96,7 @@ bool is_out(const RegisteredGroup& group, const std::string& node) {
 std::set<std::string> rivals(const RegisteredGroup& group,
                              const std::map<std::string, std::set<Rank>>& survivors, const Members& members) {
   std::set<std::string> silent;
-  if (!members.has_successors()) return silent;
+  if (!members.has_successors() || is_planted(Bug::kLeftBehindGoesOn)) return silent;
   std::set<std::string> here;
   std::set<std::string> gone;
   std::optional<bool> is_first_here;
@@ -211,6 +212,18 @@ void Regroupings::tell(const GroupSpec& next, std::vector<Waiting> asks, Deferre
   }
 }
 
+// It went on, and is through. Those that come late must not go on once more, from where it was then.
+void Regroupings::tell_of_ended(const GroupSpec& next, std::vector<Waiting> asks, Deferred& deferred) {
+  for (Waiting& waiting : asks) {
+    answer(waiting,
+           failed_precondition(fmt::format(
+               "group \"{}\" went on as \"{}\", and that has ended, {} node \"{}\"", next.origin.group,
+               next.name, has_part(next.origin, waiting.asked.request) ? "with" : "without",
+               waiting.asked.node)),
+           deferred);
+  }
+}
+
 // Who has no member in the group has no say in how it goes on.
 void Regroupings::refuse_strangers(const RegisteredGroup& group, std::vector<Waiting>& asks,
                                    Deferred& deferred) {
@@ -249,6 +262,9 @@ void Regroupings::look_at(const Key& key, std::vector<Waiting> asks, Round& roun
   if (const auto next = round.registry.find_next(name, number))
     return tell(spec_of(*next, *groups.at(*next)), std::move(asks), round.deferred);
   const auto found = groups.find(name);
+  const auto ended = round.registry.went_on().find(name, number);
+  if (ended && (found == groups.end() || found->second->tenant == ended->tenant))
+    return tell_of_ended(*ended, std::move(asks), round.deferred);
   if (found != groups.end()) refuse_strangers(*found->second, asks, round.deferred);
   if (asks.empty()) return;
   const std::uint32_t wanted = asks.front().asked.request.joiners;

@@ -208,15 +208,15 @@ class PostgresStore final : public Store {
 
   void keep() {
     std::unique_lock lock(mutex_);
-    TimePoint renewed = steady_clock().now();
+    HeldLease lease(steady_clock().now());
     while (!closing_.wait_for(lock, kLeaseBeat, [this] { return is_closing_; })) {
       const TimePoint begun = steady_clock().now();
       Status kept = connect();
       if (kept.is_ok()) kept = renew(0);
       if (!kept.is_ok()) log(LogLevel::kWarning, "store", "{}", kept.message());
-      if (kept.code() == StatusCode::kFailedPrecondition) return note_hold(Hold::kTaken);
-      if (kept.is_ok()) renewed = begun;
-      note_hold(steady_clock().now() - renewed < kLeaseTime ? Hold::kOurs : Hold::kLate);
+      const Hold hold = lease.note(kept, begun, steady_clock().now());
+      note_hold(hold);
+      if (hold == Hold::kTaken) return;
     }
   }
 

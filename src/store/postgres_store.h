@@ -6,13 +6,11 @@
 #include <string>
 
 #include "square/clock.h"
+#include "store/lease.h"
 #include "store/store.h"
 
 namespace square::store {
 
-// A holder renews its lease this often; the database's clock alone says when one has ended.
-inline constexpr Duration kLeaseBeat = std::chrono::seconds(1);
-inline constexpr Duration kLeaseTime = std::chrono::seconds(3);
 // No call of the database takes longer, but for several in a row where it is away.
 inline constexpr Duration kDatabasePatience = std::chrono::seconds(5);
 

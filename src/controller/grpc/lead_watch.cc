@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "controller/lead.h"
 
 namespace square::controller {
 namespace {
@@ -58,19 +59,13 @@ LeadWatch::Held LeadWatch::wait(const std::string& place, const std::stop_token&
     if (times == kTimesOfTrouble) {
       log(LogLevel::kError, "controller", "stands by, and could not lead now: {}", why.message());
     }
-    if (!pause(kRetryPause, stop)) return nullptr;
+    if (!pause(kLeadRetry, stop)) return nullptr;
   }
 }
 
 void LeadWatch::look(const Held& hold, bool ends_late, const std::stop_token& stop) const {
-  while (pause(kLookStep, stop)) {
-    switch (hold->load()) {
-      case store::Hold::kOurs: break;
-      case store::Hold::kLate:
-        if (ends_late) return events_.lost("it could not renew its lease of the store in time");
-        break;
-      case store::Hold::kTaken: return events_.lost("another controller has taken over its store");
-    }
+  while (pause(kLeadLook, stop)) {
+    if (const auto why = end_of_lead(hold->load(), ends_late)) return events_.lost(*why);
   }
 }
 

@@ -8,18 +8,12 @@
 #include <string>
 #include <thread>
 
-#include "square/clock.h"
 #include "store/store.h"
 
 namespace square::controller {
 
 class LeadWatch {
  public:
-  // Between attempts to get hold of a store that cannot be read, or whose overlay cannot be taken up.
-  static constexpr Duration kRetryPause = std::chrono::seconds(1);
-  // Whoever leads hears so soon that it does not any more.
-  static constexpr Duration kLookStep = std::chrono::milliseconds(100);
-
   // Called from the watch's thread.
   struct Events {
     // The store is this process's: lead. Where it fails the store is let go, and waited for again.

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/net/socket.h"
+#include "base/planted.h"
 #include "controller/protocol.h"
 
 namespace square::controller {
@@ -95,7 +96,9 @@ void Candidates::look_around() {
   std::ranges::reverse(round_);
 }
 
-// Those that are silent hold up the others: they come last, and who is dead is not asked again.
+// Those that are silent hold up the others: they come last, and who is dead is not asked again. Of them the
+// one that this node had, and those that come first, are the last: what they say decides whether the own
+// wakes.
 void Candidates::begin_round() {
   looks_around_ = std::exchange(must_look_around_, false);
   if (looks_around_) return look_around();
@@ -104,7 +107,7 @@ void Candidates::begin_round() {
     const State& state = states_[address];
     if (!state.is_dead()) (state.silent_since ? silent : round_).push_back(address);
   };
-  const bool are_several = given_.size() > 1;
+  const bool are_several = given_.size() > 1 && !is_planted(Bug::kOtherAddressesUnused);
   if (!are_several) add(current_);
   for (const auto& [standing, address] : addresses_) {
     if (address != current_) add(address);
@@ -118,6 +121,7 @@ void Candidates::begin_round() {
     round_.insert(round_.end(), given_.begin(), current);
     if (lost_at_) round_.push_back(current_);
   }
+  if (!is_planted(Bug::kWakesUnlooked)) std::ranges::reverse(silent);
   round_.insert(round_.end(), silent.begin(), silent.end());
   if (round_.empty()) round_.push_back(current_);
   ++rounds_;
@@ -178,7 +182,7 @@ void Candidates::failed(const std::string& address, const Status& why, TimePoint
     state.refused_at = now;
   } else {
     state.refusals = 0;
-    state.is_given_up = is_last_look(address);
+    state.is_given_up = is_last_look(address) || (is_planted(Bug::kWakesUnlooked) && state.is_overdue(now));
     if (!state.silent_since) state.silent_since = address == current_ ? lost_at_.value_or(now) : now;
   }
 }

@@ -131,7 +131,7 @@ class ControlLine {
   Status last_failure_;
   Duration wait_ = ControllerClient::kMinReconnectWait;
   Duration heartbeat_{0};
-  Seldom unknown_;  // events
+  Seldom unknown_;          // events
   std::string told_share_;  // what the controller knows of key_share()
   Epoch received_{0};
   Epoch activated_{0};

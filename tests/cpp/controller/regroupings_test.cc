@@ -190,6 +190,26 @@ TEST_CASE("regroupings: who has died since may have gone on with those that may 
   }
 }
 
+TEST_CASE("regroupings: who comes late to a group that went on, and has ended, does not go on alone") {
+  Overlay overlay({"a", "b", "c"}, true);
+  overlay.silence("a");
+  overlay.ask("b", {Rank(1)});
+  overlay.ask("c", {Rank(2)});
+  overlay.look();
+  REQUIRE(overlay.answers.at("b").is_ok());
+  const std::string next = overlay.answers.at("b")->name;
+  for (const std::string node : {"b", "c"}) {
+    for (const std::string& group : {std::string("g"), next})
+      overlay.registry.close(group, overlay.registry.groups().at(group)->number, node,
+                             overlay.members.presence());
+  }
+  overlay.members.join(hello_of("a", 1, "here:1"), std::make_shared<RecordedLine>(), overlay.now);
+  overlay.ask("a", {Rank(0)});
+  overlay.look();
+  CHECK(overlay.answers.at("a").status().message() ==
+        "group \"g\" went on as \"g~1\", and that has ended, without node \"a\"");
+}
+
 TEST_CASE("regroupings: a host that refuses one who was silent says that it does not live") {
   Overlay overlay({"a", "b"}, true);
   overlay.silence("a");

@@ -29,6 +29,17 @@ class ControlNetwork {
   void set_process(const Host& host, Executor* executor) { processes_[host] = executor; }
   [[nodiscard]] bool is_there(const Host& host) const;
 
+  // Nobody answers there, not even the host.
+  void set_off(const Host& host, bool is_off) { is_off ? (void)off_.insert(host) : (void)off_.erase(host); }
+  // Something on the way refuses connections in the name of `to`.
+  void set_refused(const Host& from, const Host& to, bool is_refused) {
+    is_refused ? (void)refused_.insert({from, to}) : (void)refused_.erase({from, to});
+  }
+  // A connection is refused at once.
+  [[nodiscard]] bool is_refused(const Host& from, const Host& to) const {
+    return refused_.contains({from, to}) || (!is_there(to) && !off_.contains(to) && !is_blocked(from, to));
+  }
+
   void set_delay(const Host& one, const Host& other, Duration delay);
   // What goes from one to the other waits, from now on or no more.
   void set_blocked(const Host& from, const Host& to, bool is_blocked);
@@ -55,6 +66,8 @@ class ControlNetwork {
   Simulation& simulation_;
   std::map<Host, Executor*> processes_;
   std::map<std::pair<Host, Host>, Duration> delays_;
+  std::set<Host> off_;
+  std::set<std::pair<Host, Host>> refused_;
   std::set<std::pair<Host, Host>> blocked_;
   std::map<std::pair<Host, Host>, std::vector<Message>> waiting_;
   std::map<std::pair<std::uint64_t, Host>, TimePoint> last_arrival_;  // by channel and receiver

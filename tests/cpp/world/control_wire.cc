@@ -1,6 +1,8 @@
 #include "world/control_wire.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace square::test {
@@ -9,6 +11,8 @@ namespace {
 // As in controller_client.cc.
 constexpr Duration kKeepaliveTime = std::chrono::seconds(2);
 constexpr Duration kKeepaliveTimeout = std::chrono::seconds(3);
+constexpr Duration kShortKeepaliveTime = std::chrono::seconds(1);
+constexpr Duration kShortKeepaliveTimeout = std::chrono::milliseconds(1500);
 constexpr Duration kConnectTime = std::chrono::seconds(5);
 constexpr Duration kRefusalTime = std::chrono::milliseconds(10);
 
@@ -23,17 +27,21 @@ SimulatedControlWire::Connection* SimulatedControlWire::find(Number connection) 
   return found == connections_.end() ? nullptr : &found->second;
 }
 
-void SimulatedControlWire::dial(Number connection, const std::string& /*address*/) {
-  const std::uint64_t channel = connections_[connection].channel = network_.open();
+void SimulatedControlWire::dial(Number connection, const std::string& address) {
+  ControllerProcess& controller = *controllers_.at(address);
+  const std::uint64_t channel = network_.open();
+  connections_[connection] = {channel, &controller};
   later(kConnectTime, [this, connection] {
     if (const Connection* const dialled = find(connection); dialled != nullptr && !dialled->is_up)
       end(connection, unavailable("no answer"));
   });
-  if (!network_.is_there(kControllerHost) && !network_.is_blocked(node_, kControllerHost))
-    return later(kRefusalTime, [this, connection] { end(connection, unavailable("connection refused")); });
+  if (network_.is_refused(node_, address))
+    return later(kRefusalTime,
+                 [this, connection] { end(connection, unavailable(std::strerror(ECONNREFUSED))); });
   ControllerProcess::Connection ends;
   ends.node = node_;
   ends.number = channel;
+  ends.brings_successor = has_successor_;
   ends.on_event = [this, alive = std::weak_ptr(alive_), connection](const v1::ControllerEvent& event) {
     if (alive.lock() && find(connection) != nullptr) events_.heard(connection, event);
   };
@@ -43,11 +51,10 @@ void SimulatedControlWire::dial(Number connection, const std::string& /*address*
   const auto is_up = [this, alive = std::weak_ptr(alive_), connection] {
     if (alive.lock()) up(connection);
   };
-  network_.carry(channel, node_, kControllerHost,
-                 [&network = network_, &controller = controller_, ends, is_up] {
-                   controller.accept(ends);
-                   network.carry(ends.number, kControllerHost, ends.node, is_up);
-                 });
+  network_.carry(channel, node_, address, [&network = network_, &controller, ends, is_up] {
+    controller.accept(ends);
+    network.carry(ends.number, controller.address(), ends.node, is_up);
+  });
 }
 
 void SimulatedControlWire::up(Number connection) {
@@ -65,9 +72,10 @@ void SimulatedControlWire::send(Number connection, const v1::NodeEvent& event) {
 }
 
 void SimulatedControlWire::carry(const Connection& connection, const v1::NodeEvent& event) {
-  network_.carry(
-      connection.channel, node_, kControllerHost,
-      [&controller = controller_, channel = connection.channel, event] { controller.hear(channel, event); });
+  network_.carry(connection.channel, node_, connection.controller->address(),
+                 [&controller = *connection.controller, channel = connection.channel, event] {
+                   controller.hear(channel, event);
+                 });
 }
 
 std::size_t SimulatedControlWire::waiting(Number connection) const {
@@ -89,17 +97,18 @@ void SimulatedControlWire::ping(Number connection) {
   const auto reset = [this, alive = std::weak_ptr(alive_), connection] {
     if (alive.lock()) end(connection, unavailable("connection reset by peer"));
   };
-  network_.carry(channel, node_, kControllerHost,
-                 [&network = network_, &controller = controller_, pinged = there->channel, channel,
+  network_.carry(channel, node_, there->controller->address(),
+                 [&network = network_, &controller = *there->controller, pinged = there->channel, channel,
                   node = node_, pong, reset] {
-                   if (controller.has(pinged)) return network.carry(channel, kControllerHost, node, pong);
-                   network.carry(channel, kControllerHost, node, reset);
+                   const bool is_known = controller.has(pinged);
+                   network.carry(channel, controller.address(), node,
+                                 is_known ? ControlNetwork::Task(pong) : ControlNetwork::Task(reset));
                  });
-  later(kKeepaliveTimeout, [this, connection, number] {
+  later(has_several_ ? kShortKeepaliveTimeout : kKeepaliveTimeout, [this, connection, number] {
     if (const Connection* const silent = find(connection); silent != nullptr && silent->pongs < number)
       end(connection, unavailable("keepalive timeout"));
   });
-  later(kKeepaliveTime, [this, connection] { ping(connection); });
+  later(has_several_ ? kShortKeepaliveTime : kKeepaliveTime, [this, connection] { ping(connection); });
 }
 
 void SimulatedControlWire::end(Number connection, const Status& reason) {
@@ -111,13 +120,14 @@ void SimulatedControlWire::end(Number connection, const Status& reason) {
 void SimulatedControlWire::close(Number connection) {
   const Connection* const there = find(connection);
   if (there == nullptr) return;
-  tell_of_end(there->channel);
+  tell_of_end(*there);
   connections_.erase(connection);
 }
 
-void SimulatedControlWire::tell_of_end(std::uint64_t channel) {
-  network_.carry(channel, node_, kControllerHost,
-                 [&controller = controller_, channel] { controller.lose(channel); });
+void SimulatedControlWire::tell_of_end(const Connection& connection) {
+  network_.carry(
+      connection.channel, node_, connection.controller->address(),
+      [&controller = *connection.controller, channel = connection.channel] { controller.lose(channel); });
 }
 
 void SimulatedControlWire::break_connections() {
@@ -139,8 +149,8 @@ void SimulatedControlWire::ask_controller(Number connection, Number call, const 
     if (alive.lock() && calls_.erase(call) != 0) answered(answer);
   };
   const std::uint64_t channel = network_.open();
-  network_.carry(channel, node_, kControllerHost,
-                 [&controller = controller_, to = there->channel, channel, question, heard] {
+  network_.carry(channel, node_, there->controller->address(),
+                 [&controller = *there->controller, to = there->channel, channel, question, heard] {
                    controller.call(to, channel, question, heard);
                  });
 }

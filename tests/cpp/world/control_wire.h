@@ -16,14 +16,17 @@ namespace square::test {
 
 class SimulatedControlWire final : public controller::ControlWire {
  public:
-  // What it refers to must live longer; `executor` is the node's.
-  SimulatedControlWire(ControlNetwork& network, ControllerProcess& controller, const Clock& clock,
-                       Executor& executor, std::string node)
+  // What it refers to must live longer; `executor` is the node's. The node was given several addresses, or
+  // brings a successor.
+  SimulatedControlWire(ControlNetwork& network, const Controllers& controllers, const Clock& clock,
+                       Executor& executor, std::string node, bool has_several, bool has_successor)
       : network_(network),
-        controller_(controller),
+        controllers_(controllers),
         clock_(clock),
         executor_(executor),
-        node_(std::move(node)) {}
+        node_(std::move(node)),
+        has_several_(has_several),
+        has_successor_(has_successor) {}
 
   void dial(Number connection, const std::string& address) override;
   void send(Number connection, const v1::NodeEvent& event) override;
@@ -45,6 +48,7 @@ class SimulatedControlWire final : public controller::ControlWire {
  private:
   struct Connection {
     std::uint64_t channel = 0;  // of the network
+    ControllerProcess* controller = nullptr;
     bool is_up = false;
     std::vector<v1::NodeEvent> waiting{};  // for it to be up
     std::uint64_t pings = 0;
@@ -56,16 +60,18 @@ class SimulatedControlWire final : public controller::ControlWire {
   void carry(const Connection& connection, const v1::NodeEvent& event);
   void ping(Number connection);
   void end(Number connection, const Status& reason);
-  void tell_of_end(std::uint64_t channel);
+  void tell_of_end(const Connection& connection);
   void later(Duration wait, Executor::Task task);
   template <typename Request, typename Response>
   void ask_controller(Number connection, Number call, const Request& question, Answered<Response> answered);
 
   ControlNetwork& network_;
-  ControllerProcess& controller_;
+  const Controllers& controllers_;
   const Clock& clock_;
   Executor& executor_;
   const std::string node_;
+  const bool has_several_;
+  const bool has_successor_;
   // Another process may have the name when something arrives.
   const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   std::map<Number, Connection> connections_;

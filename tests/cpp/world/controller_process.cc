@@ -1,10 +1,30 @@
 #include "world/controller_process.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <utility>
+
+#include "base/log.h"
+#include "controller/answers.h"
+#include "controller/lead.h"
+#include "controller/node_control/candidates.h"
+#include "controller/protocol.h"
+#include "store/holder.h"
 
 namespace square::test {
 
 using controller::Coordinator;
+
+namespace {
+
+// As in service.h.
+constexpr Duration kWaitingTime = std::chrono::seconds(15);
+// From the end of the lead to that of the process, and from there to the next one.
+constexpr Duration kLastWords = std::chrono::milliseconds(100);
+constexpr Duration kLongestRestart = std::chrono::seconds(3);
+
+}  // namespace
 
 // What AttachCall is over gRPC.
 class ControllerProcess::Line final : public controller::NodeLine {
@@ -14,12 +34,13 @@ class ControllerProcess::Line final : public controller::NodeLine {
 
   void send(std::shared_ptr<const v1::ControllerEvent> event) override {
     if (has_ended_ || !*alive_) return;
-    network_.carry(connection_.number, kControllerHost, connection_.node,
+    owner_.note_sent(*event);
+    network_.carry(connection_.number, owner_.address(), connection_.node,
                    [on_event = connection_.on_event, event] { on_event(*event); });
   }
   void close(Status reason, bool /*at_once*/) override {
     if (std::exchange(has_ended_, true) || !*alive_) return;
-    network_.carry(connection_.number, kControllerHost, connection_.node,
+    network_.carry(connection_.number, owner_.address(), connection_.node,
                    [on_end = connection_.on_end, reason] {
                      on_end(reason.is_ok() ? unavailable("the controller ended the connection") : reason);
                    });
@@ -27,12 +48,12 @@ class ControllerProcess::Line final : public controller::NodeLine {
     owner_.executor_->post([&owner = owner_, number = connection_.number] { owner.lose(number); });
   }
   void answer(std::uint64_t call, ControlNetwork::Task told) {
-    if (*alive_) network_.carry(call, kControllerHost, connection_.node, std::move(told));
+    if (*alive_) network_.carry(call, owner_.address(), connection_.node, std::move(told));
   }
 
   // Its process is no more: the host says so, or nobody does.
   void reset() {
-    network_.carry(connection_.number, kControllerHost, connection_.node,
+    network_.carry(connection_.number, owner_.address(), connection_.node,
                    [on_end = connection_.on_end] { on_end(unavailable("connection reset by peer")); });
   }
 
@@ -89,46 +110,124 @@ ControllerProcess::ControllerProcess(Simulation& simulation, ControlNetwork& net
       network_(network),
       settings_(std::move(settings)),
       dice_(seed),
-      clock_(simulation.make_clock(kControllerHost)) {
-  disk_.id = dice_.number();
+      clock_(simulation.make_clock(settings_.host)),
+      disk_(settings_.disk) {
+  if (disk_) return;
+  disk_ = std::make_shared<Disk>();
+  disk_->id = dice_.number();
 }
 
 Status ControllerProcess::start() {
   kill();
-  if (!settings_.has_store) {
-    disk_ = {};
-    disk_.id = dice_.number();
-  }
-  ++incarnation_;
-  executor_ = simulation_.make_executor(kControllerHost);
+  ++starts_;
+  executor_ = simulation_.make_executor(settings_.host);
   alive_ = std::make_shared<bool>(true);
   is_woken_ = false;
+  waiting_.clear();
+  network_.set_off(settings_.address, false);
+  if (settings_.stands_by) {
+    network_.set_process(settings_.address, executor_.get());
+    if (settings_.has_store) executor_->post([this] { wait_for_store(); });
+    return {};
+  }
+  Status started = lead();
+  if (!started.is_ok()) kill();
+  if (is_alive()) network_.set_process(settings_.address, executor_.get());
+  return started;
+}
+
+Status ControllerProcess::wake(const std::vector<std::string>& gone) {
+  if (!is_alive()) return unavailable("the controller stopped");
+  if (coordinator_) return {};
+  Status woken = lead();
+  if (woken.is_ok()) coordinator_->presume_gone({gone.begin(), gone.end()});
+  if (woken.is_ok()) on_wake();
+  return woken;
+}
+
+std::size_t ControllerProcess::waiting() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      waiting_, [&](const auto& one) { return clock_->now() - one.second <= kWaitingTime; }));
+}
+
+// It dies where it is killed while it writes: then it is not alive any more.
+Status ControllerProcess::lead() {
+  if (!settings_.has_store) {
+    *disk_ = {};
+    disk_->id = dice_.number();
+  }
   Coordinator::Surroundings surroundings{
       *clock_, [this] { wake(); },
       [this](std::function<void()> ready) { return std::make_unique<Plans>(*this, std::move(ready)); }};
-  Status started;
+  last_sent_ = 0;
+  auto store = std::make_unique<DiskStore>(*disk_, simulation_.clock(), settings_.address);
+  store_ = store.get();
   try {
     auto made = Coordinator::create(std::move(surroundings), settings_.lease, settings_.install_timeout,
-                                    settings_.scenario, std::make_unique<DiskStore>(disk_));
-    started = made.status();
-    if (made.is_ok()) coordinator_ = std::move(*made);
+                                    settings_.scenario, std::move(store));
+    if (!made.is_ok()) return made.status();
+    coordinator_ = std::move(*made);
   } catch (const KilledWhileWriting&) {
     kill();
     on_death(until_next_);
     return {};
   }
-  if (!started.is_ok()) {
-    kill();
-    return started;
-  }
-  network_.set_process(kControllerHost, executor_.get());
   wake();
   return {};
 }
 
+// As LeadWatch does: it is the next that looks once the lease of the one before has ended.
+void ControllerProcess::wait_for_store() {
+  const bool is_free =
+      disk_->is_reached_from(settings_.address) && disk_->lease_end <= simulation_.clock().now();
+  if (!is_free) return later(store::kHolderWatchStep, [this] { wait_for_store(); });
+  if (!lead().is_ok()) {
+    disk_->lease_end = simulation_.clock().now();
+    return later(controller::kLeadRetry, [this] { wait_for_store(); });
+  }
+  if (!coordinator_) return;
+  log(LogLevel::kInfo, "controller", "{} leads, in term {}", settings_.address, store_->term());
+  later(store::kLeaseBeat, [this] { keep_store(); });
+  look_at_store();
+}
+
+void ControllerProcess::keep_store() {
+  store_->beat(clock_->now());
+  if (*store_->hold() != store::Hold::kTaken) later(store::kLeaseBeat, [this] { keep_store(); });
+}
+
+void ControllerProcess::look_at_store() {
+  if (const auto why = controller::end_of_lead(*store_->hold(), true)) return step_down(*why);
+  later(controller::kLeadLook, [this] { look_at_store(); });
+}
+
+void ControllerProcess::step_down(const std::string& why) {
+  log(LogLevel::kError, "controller", "{} leads no more: {}", settings_.address, why);
+  coordinator_->stop();
+  later(kLastWords, [this] {
+    store_->end();
+    kill();
+    on_death(dice_.between(kLastWords, kLongestRestart));
+  });
+}
+
+void ControllerProcess::later(Duration wait, Executor::Task task) {
+  executor_->post_at(clock_->now() + wait, std::move(task));
+}
+
+// Whoever has lost the store knows it before it tells anybody of a new plan.
+void ControllerProcess::note_sent(const v1::ControllerEvent& event) {
+  if (!event.has_plan() || event.plan().epoch() <= last_sent_) return;
+  last_sent_ = event.plan().epoch();
+  if (on_part) on_part(event.plan());
+  if (settings_.has_store && disk_->term != event.plan().term() && on_fault)
+    on_fault(fmt::format("{} publishes plan {} of term {} in term {}", settings_.address, last_sent_,
+                         event.plan().term(), disk_->term));
+}
+
 void ControllerProcess::kill() {
   if (alive_) *alive_ = false;
-  network_.set_process(kControllerHost, nullptr);
+  network_.set_process(settings_.address, nullptr);
   end_connections();
   coordinator_.reset();
   executor_.reset();
@@ -136,17 +235,18 @@ void ControllerProcess::kill() {
 
 void ControllerProcess::lose_power() {
   if (alive_) *alive_ = false;
-  network_.set_process(kControllerHost, nullptr);
+  network_.set_process(settings_.address, nullptr);
+  network_.set_off(settings_.address, true);
   lines_.clear();
   coordinator_.reset();
   executor_.reset();
-  disk_.lose_power();
+  if (!settings_.disk) disk_->lose_power();
 }
 
 void ControllerProcess::kill_at_write(bool keeps_it, Duration until_next) {
   until_next_ = until_next;
-  disk_.writes_until_death = 1;
-  disk_.keeps_the_last = keeps_it;
+  disk_->writes_until_death = 1;
+  disk_->keeps_the_last = keeps_it;
 }
 
 void ControllerProcess::end_connections() {
@@ -176,6 +276,11 @@ void ControllerProcess::step() {
 
 void ControllerProcess::accept(Connection connection) {
   const std::uint64_t number = connection.number;
+  if (!coordinator_) {
+    if (connection.brings_successor) waiting_[connection.node] = clock_->now();
+    return network_.carry(number, settings_.address, connection.node,
+                          [on_end = connection.on_end] { on_end(unavailable(controller::kStandsBy)); });
+  }
   lines_[number] = std::make_shared<Line>(*this, std::move(connection));
 }
 

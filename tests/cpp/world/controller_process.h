@@ -1,4 +1,5 @@
-// The controller's process in the simulation: the coordinator as it is, under virtual time.
+// A controller's process in the simulation: the coordinator as it is, under virtual time, and what decides
+// when it leads.
 #pragma once
 
 #include <functional>
@@ -6,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "controller/answers.h"
 #include "controller/coordinator.h"
@@ -17,10 +19,15 @@ namespace square::test {
 
 inline const std::string kControllerHost = "controller";
 
-// One after another, on one host. Nodes reach it over the network; see SimulatedControlWire.
+// One after another, at one address. Nodes reach it over the network; see SimulatedControlWire.
 class ControllerProcess {
  public:
   struct Settings {
+    std::string address = kControllerHost;  // on the network
+    std::string host = kControllerHost;     // that it is stopped with, and whose clock it has
+    // It leads when it gets hold of the disk, or is woken where it has none.
+    bool stands_by = false;
+    std::shared_ptr<Disk> disk{};  // that it shares with others; null: one of its own
     Duration lease = std::chrono::seconds(10);
     Duration install_timeout = std::chrono::seconds(10);
     Scenario scenario;
@@ -32,7 +39,12 @@ class ControllerProcess {
   ControllerProcess(Simulation& simulation, ControlNetwork& network, Settings settings, std::uint64_t seed);
   ~ControllerProcess() { kill(); }
 
+  // Errors: those of Coordinator::create(), where it does not stand by.
   Status start();
+  // As Controller::wake().
+  Status wake(const std::vector<std::string>& gone);
+  // The nodes that call while it stands by.
+  [[nodiscard]] std::size_t waiting() const;
   // As SIGKILL does: what it has not said by then is not said.
   void kill();
   // Its host loses power: what its store has not synced is lost, and nobody hears of it.
@@ -40,7 +52,13 @@ class ControllerProcess {
   // The next write to the store is its last moment; `on_death` hears so.
   void kill_at_write(bool keeps_it, Duration until_next);
   std::function<void(Duration until_next)> on_death;
-  [[nodiscard]] bool is_alive() const { return coordinator_ != nullptr; }
+  [[nodiscard]] bool is_alive() const { return executor_ != nullptr; }
+  [[nodiscard]] bool leads() const { return coordinator_ != nullptr && !coordinator_->is_stopping(); }
+  [[nodiscard]] const std::string& address() const { return settings_.address; }
+  [[nodiscard]] const std::string& host() const { return settings_.host; }
+  // Its process, of all that ever were.
+  [[nodiscard]] std::string process() const { return settings_.address + "/" + std::to_string(starts_); }
+  [[nodiscard]] Disk& disk() { return *disk_; }
   [[nodiscard]] bool has_store() const { return settings_.has_store; }
 
   [[nodiscard]] controller::Coordinator* coordinator() { return coordinator_.get(); }
@@ -48,7 +66,8 @@ class ControllerProcess {
   // The controller's end of a node's connection.
   struct Connection {
     std::string node;
-    std::uint64_t number = 0;                                  // of the network
+    std::uint64_t number = 0;  // of the network
+    bool brings_successor = false;
     std::function<void(const v1::ControllerEvent&)> on_event;  // at the node
     std::function<void(Status)> on_end;                        // at the node
   };
@@ -68,6 +87,12 @@ class ControllerProcess {
   void lose(std::uint64_t connection);
   [[nodiscard]] bool has(std::uint64_t connection) const { return lines_.contains(connection); }
 
+  // It was woken.
+  std::function<void()> on_wake;
+  // A plan that it has begun to send.
+  std::function<void(const v1::PlanPart&)> on_part;
+  // What it does that no controller may.
+  std::function<void(const std::string&)> on_fault;
   // Everything that was ever active, for who looks whether numbers were given twice.
   std::function<void(const controller::PublishedPlan&)> on_plan;
 
@@ -75,6 +100,13 @@ class ControllerProcess {
   class Line;
   class Plans;
 
+  Status lead();
+  void wait_for_store();
+  void keep_store();
+  void look_at_store();
+  void step_down(const std::string& why);
+  void note_sent(const v1::ControllerEvent& event);
+  void later(Duration wait, Executor::Task task);
   void step();
   void wake();
   void end_connections();
@@ -86,9 +118,10 @@ class ControllerProcess {
   const Settings settings_;
   Dice dice_;
   const std::unique_ptr<Clock> clock_;
-  Disk disk_;
-  std::uint64_t incarnation_ = 0;
+  std::shared_ptr<Disk> disk_;
+  DiskStore* store_ = nullptr;  // the coordinator's
 
+  int starts_ = 0;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<controller::Coordinator> coordinator_;
   std::shared_ptr<bool> alive_;
@@ -96,7 +129,11 @@ class ControllerProcess {
   Duration until_next_{0};
   Executor::TimerId timer_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Line>> lines_;  // by connection
-  Epoch last_seen_{0};
+  std::uint32_t last_sent_ = 0;                           // an epoch
+  std::map<std::string, TimePoint> waiting_;              // nodes, and when they called last
 };
+
+// By address.
+using Controllers = std::map<std::string, ControllerProcess*>;
 
 }  // namespace square::test

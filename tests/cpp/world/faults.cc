@@ -20,7 +20,7 @@ void Faults::note(const std::string& what) {
   log_.push_back(fmt::format("{:.3f} s: {}", to_seconds(world_.now().time_since_epoch()), what));
 }
 
-void Faults::plan(std::size_t count, Duration within) {
+void Faults::plan(std::size_t count, Duration within, bool has_several) {
   static const std::vector<Fault> kFaults = {&Faults::cut_line,
                                              &Faults::cut_line,
                                              &Faults::refuse_line,
@@ -49,8 +49,19 @@ void Faults::plan(std::size_t count, Duration within) {
                                              &Faults::kill_member_and_controller,
                                              &Faults::block_way_to_controller,
                                              &Faults::break_line_to_controller};
+  static const std::vector<Fault> kFaultsOfControllers = {&Faults::pause_controller,
+                                                          &Faults::pause_controller,
+                                                          &Faults::kill_controller,
+                                                          &Faults::kill_controller,
+                                                          &Faults::cut_store,
+                                                          &Faults::cut_store,
+                                                          &Faults::stop_store,
+                                                          &Faults::cut_off_controller,
+                                                          &Faults::cut_off_controller,
+                                                          &Faults::cut_power_of_controller,
+                                                          &Faults::kill_controller_at_write};
   for (; count > 0; --count) {
-    const Fault fault = dice_.one_of(kFaults);
+    const Fault fault = dice_.one_of(has_several && dice_.one_in(2) ? kFaultsOfControllers : kFaults);
     after(dice_.between(Duration(0), within), [this, fault] { (this->*fault)(); });
   }
 }
@@ -68,8 +79,16 @@ std::vector<std::size_t> Faults::within_reach(std::vector<std::size_t> sites) co
   return sites;
 }
 
-bool Faults::has_controller() const {
-  return !reach_ && !spares_controller_ && world_.controller().is_alive();
+// Rather the one that leads.
+ControllerProcess& Faults::any_controller() {
+  auto& all = world_.controllers();
+  if (all.size() == 1) return *all.front();
+  const auto leader = std::ranges::find_if(all, [](const auto& one) { return one->leads(); });
+  return leader != all.end() && dice_.one_in(2) ? **leader : *all[dice_.below(all.size())];
+}
+
+void Faults::restart_later(ControllerProcess& controller, Duration wait) {
+  after(wait, [this, &controller] { world_.start(controller); });
 }
 
 void Faults::cut_line() {
@@ -192,7 +211,7 @@ void Faults::double_line() {
 // As where a machine was suspended: what its processes see of time jumps.
 void Faults::step_clock() {
   const std::size_t which = dice_.below(reach() + (has_controller() ? 1 : 0));
-  const std::string host = which == reach() ? kControllerHost : world_.site(which).name();
+  const std::string host = which == reach() ? any_controller().host() : world_.site(which).name();
   const Duration step = dice_.between(100ms, 30'000ms);
   note(fmt::format("the clock of {} steps {:.3f} s ahead", host, to_seconds(step)));
   world_.simulation().step_clock(host, step);
@@ -208,10 +227,11 @@ void Faults::pause_node() {
 
 void Faults::pause_controller() {
   if (!has_controller()) return;
+  const ControllerProcess& controller = any_controller();
   const Duration time = dice_.between(500ms, 20'000ms);
-  note(fmt::format("the controller is stopped for {:.3f} s", to_seconds(time)));
+  note(fmt::format("{} is stopped for {:.3f} s", controller.address(), to_seconds(time)));
   after(time, [] {});
-  world_.simulation().pause(kControllerHost, time);
+  world_.simulation().pause(controller.host(), time);
 }
 
 void Faults::kill(std::size_t site) {
@@ -238,46 +258,92 @@ void Faults::kill_member() {
 
 void Faults::kill_controller() {
   if (!has_controller() || (has_killed_ && world_.may_forget_groups())) return;
+  ControllerProcess& controller = any_controller();
+  if (!controller.is_alive()) return;
   const Duration time = dice_.between(1ms, 6'000ms);
-  note(fmt::format("the controller is killed, and started again {:.3f} s later", to_seconds(time)));
+  note(fmt::format("{} is killed, and started again {:.3f} s later", controller.address(), to_seconds(time)));
   has_killed_controller_ = true;
-  world_.controller().kill();
-  after(time, [this] { world_.start_controller(); });
+  controller.kill();
+  restart_later(controller, time);
 }
 
 void Faults::cut_power_of_controller() {
   if (!has_controller() || (has_killed_ && world_.may_forget_groups())) return;
+  ControllerProcess& controller = any_controller();
+  if (!controller.is_alive()) return;
   const Duration time = dice_.between(1ms, 6'000ms);
-  note(fmt::format("the controller's host loses power, and is there again {:.3f} s later", to_seconds(time)));
+  note(fmt::format("the host of {} loses power, and is there again {:.3f} s later", controller.address(),
+                   to_seconds(time)));
   has_killed_controller_ = true;
-  world_.controller().lose_power();
-  after(time, [this] { world_.start_controller(); });
+  controller.lose_power();
+  restart_later(controller, time);
 }
 
 void Faults::kill_controller_at_write() {
   if (!has_controller() || (has_killed_ && world_.may_forget_groups())) return;
+  ControllerProcess& controller = any_controller();
+  if (!controller.is_alive()) return;
   const bool keeps = dice_.one_in(2);
-  note(fmt::format("the controller is killed when it writes next, {} that", keeps ? "after" : "before"));
+  note(fmt::format("{} is killed when it writes next, {} that", controller.address(),
+                   keeps ? "after" : "before"));
   has_killed_controller_ = true;
-  world_.controller().kill_at_write(keeps, dice_.between(1ms, 6'000ms));
+  controller.kill_at_write(keeps, dice_.between(1ms, 6'000ms));
+}
+
+// Its database is there, and it does not reach it.
+void Faults::cut_store() {
+  if (!has_controller()) return;
+  ControllerProcess& controller = any_controller();
+  const Duration time = dice_.between(100ms, 15'000ms);
+  note(fmt::format("{} does not reach the store for {:.3f} s", controller.address(), to_seconds(time)));
+  controller.disk().cut_off.insert(controller.address());
+  after(time, [&controller] { controller.disk().cut_off.erase(controller.address()); });
+}
+
+void Faults::stop_store() {
+  if (!has_controller()) return;
+  Disk& disk = any_controller().disk();
+  const Duration time = dice_.between(100ms, 8'000ms);
+  note(fmt::format("nobody reaches the store for {:.3f} s", to_seconds(time)));
+  disk.is_away = true;
+  after(time, [&disk] { disk.is_away = false; });
+}
+
+// From some nodes, or all.
+void Faults::cut_off_controller() {
+  if (!has_controller()) return;
+  const ControllerProcess& controller = any_controller();
+  const Duration time = dice_.between(100ms, longest_cut());
+  const std::size_t ways = 1 + dice_.below(3);
+  std::vector<std::size_t> sites;
+  for (std::size_t site = 0; site < reach(); ++site) {
+    if (sites.empty() || !dice_.one_in(3)) sites.push_back(site);
+  }
+  note(fmt::format("n{} cannot speak with {} ({}) for {:.3f} s", fmt::join(sites, ", n"),
+                   controller.address(), ways, to_seconds(time)));
+  for (const std::size_t site : sites) set_cut_off(site, controller.address(), ways, true);
+  after(time, [this, sites, &controller, ways] {
+    for (const std::size_t site : sites) set_cut_off(site, controller.address(), ways, false);
+  });
 }
 
 // Both may be back before anybody has seen that they were gone.
 void Faults::kill_member_and_controller() {
   const std::vector<std::size_t> members = within_reach(world_.members());
   if (!members_may_die_ || members.size() < 2 || !has_controller()) return;
-  if (world_.may_forget_groups()) return;
+  ControllerProcess& controller = any_controller();
+  if (world_.may_forget_groups() || !controller.is_alive()) return;
   const std::size_t site = dice_.one_of(members);
   const Duration back = dice_.between(1ms, dice_.one_in(4) ? 3'000ms : 100ms);
   const Duration controller_back = dice_.between(1ms, dice_.one_in(2) ? 100ms : 6'000ms);
-  note(fmt::format("n{} and the controller are killed, and started again {:.3f} s and {:.3f} s later", site,
-                   to_seconds(back), to_seconds(controller_back)));
+  note(fmt::format("n{} and {} are killed, and started again {:.3f} s and {:.3f} s later", site,
+                   controller.address(), to_seconds(back), to_seconds(controller_back)));
   has_killed_ = true;
   has_killed_controller_ = true;
-  world_.controller().kill();
+  controller.kill();
   world_.kill(site, false);
   after(back, [this, site] { world_.restart(site); });
-  after(controller_back, [this] { world_.start_controller(); });
+  restart_later(controller, controller_back);
 }
 
 void Faults::block_way_to_controller() {
@@ -285,19 +351,24 @@ void Faults::block_way_to_controller() {
   const std::size_t site = any_site();
   // Known: a controller without a store, that follows another, can learn of a group whose registration was
   // answered to one member only from that member; once its lease is over, the name is given anew.
-  const Duration time = dice_.between(100ms, world_.controller().has_store() ? 20'000ms : 8'000ms);
+  const ControllerProcess& controller = any_controller();
+  const Duration longest = dice_.between(100ms, controller.has_store() ? 20'000ms : 8'000ms);
+  const Duration time = world_.controllers().size() > 1 ? std::min(longest, longest_cut()) : longest;
   const std::size_t ways = 1 + dice_.below(3);
-  note(fmt::format("the way of n{} to the controller ({}) is blocked for {:.3f} s", site, ways,
+  note(fmt::format("the way of n{} to {} ({}) is blocked for {:.3f} s", site, controller.address(), ways,
                    to_seconds(time)));
-  set_cut_off(site, ways, true);
-  after(time, [this, site, ways] { set_cut_off(site, ways, false); });
+  set_cut_off(site, controller.address(), ways, true);
+  after(time, [this, site, &controller, ways] { set_cut_off(site, controller.address(), ways, false); });
 }
 
-void Faults::set_cut_off(std::size_t site, std::size_t ways, bool is_cut) {
+void Faults::set_cut_off(std::size_t site, const std::string& controller, std::size_t ways, bool is_cut) {
   const std::string& name = world_.site(site).name();
-  if ((ways & 1U) != 0) world_.network().set_blocked(name, kControllerHost, is_cut);
-  if ((ways & 2U) != 0) world_.network().set_blocked(kControllerHost, name, is_cut);
+  if ((ways & 1U) != 0) world_.network().set_blocked(name, controller, is_cut);
+  if ((ways & 2U) != 0) world_.network().set_blocked(controller, name, is_cut);
 }
+
+// A node that no other hears yet is gone once the controller has not heard it for a lease.
+Duration Faults::longest_cut() const { return world_.is_settled() ? 20'000ms : 5'000ms; }
 
 void Faults::cut_controller() {
   const std::vector<std::size_t> counts = {1, 1, reach() / 2, reach()};
@@ -317,9 +388,9 @@ void Faults::begin_cut(std::size_t ways, Duration time) {
   if (!is_quiet) return after(10ms, [this, ways, time] { begin_cut(ways, time); });
   note(fmt::format("n{} cannot speak with the controller ({}) for {:.3f} s", fmt::join(cut_off_, ", n"), ways,
                    to_seconds(time)));
-  for (const std::size_t site : cut_off_) set_cut_off(site, ways, true);
+  for (const std::size_t site : cut_off_) set_cut_off(site, kControllerHost, ways, true);
   after(time, [this, ways] {
-    for (const std::size_t site : cut_off_) set_cut_off(site, ways, false);
+    for (const std::size_t site : cut_off_) set_cut_off(site, kControllerHost, ways, false);
   });
 }
 

@@ -11,6 +11,7 @@
 
 namespace square::test {
 
+class ControllerProcess;
 class World;
 
 // Draws faults, plans them over time, and takes them back.
@@ -24,8 +25,9 @@ class Faults {
   void spare_controller() { spares_controller_ = true; }
   // Only to the first so many sites, and the lines between these.
   void confine(std::size_t sites) { reach_ = sites; }
-  // So many faults within the time, each taken back after a while of its own.
-  void plan(std::size_t count, Duration within);
+  // This many faults within the time, each taken back after a while of its own. Where there are several
+  // controllers (`has_several`) half of the faults are theirs.
+  void plan(std::size_t count, Duration within, bool has_several);
   // Nothing but this: for 5 to 60 s nothing goes between the controller and some of the sites, one way or
   // both.
   void cut_controller();
@@ -36,6 +38,13 @@ class Faults {
   [[nodiscard]] bool has_killed() const { return has_killed_; }
   // In words, in the order in which they begin.
   [[nodiscard]] const std::vector<std::string>& log() const { return log_; }
+
+  // For those that others bring about: in words, with what happens later, which is over then.
+  void note(const std::string& what);
+  void after(Duration wait, std::function<void()> task);
+  void note_killing() { has_killed_ = true; }
+  // `ways`: 1 what it says, 2 what it hears, 3 both.
+  void set_cut_off(std::size_t site, const std::string& controller, std::size_t ways, bool is_cut);
 
  private:
   using Fault = void (Faults::*)();
@@ -57,26 +66,28 @@ class Faults {
   void kill_controller_at_write();
   void kill_member_and_controller();
   void cut_power_of_controller();
+  void cut_store();
+  void stop_store();
+  void cut_off_controller();
   void block_way_to_controller();
   void break_line_to_controller();
 
+  [[nodiscard]] ControllerProcess& any_controller();
+  void restart_later(ControllerProcess& controller, Duration wait);
   [[nodiscard]] std::pair<std::size_t, std::size_t> any_line();
   [[nodiscard]] std::size_t reach() const;
   [[nodiscard]] std::size_t any_site() { return dice_.below(reach()); }
   [[nodiscard]] std::vector<std::size_t> within_reach(std::vector<std::size_t> sites) const;
   // There is one that something may happen to.
-  [[nodiscard]] bool has_controller() const;
+  [[nodiscard]] bool has_controller() const { return !reach_ && !spares_controller_; }
   // As set() says, and as reset() says after a while.
   void change_line_for(Duration time, std::size_t from, std::size_t to,
                        std::function<void(LinkConditions&)> set, std::function<void(LinkConditions&)> reset);
+  [[nodiscard]] Duration longest_cut() const;
   void begin_cut(std::size_t ways, Duration time);
-  // `ways`: 1 what it says, 2 what it hears, 3 both.
-  void set_cut_off(std::size_t site, std::size_t ways, bool is_cut);
   // What one host says does not reach the other.
   void set_mute(std::size_t from, std::size_t to, bool is_mute);
-  void note(const std::string& what);
   void kill(std::size_t site);
-  void after(Duration wait, std::function<void()> task);
 
   World& world_;
   Dice dice_;

@@ -43,7 +43,15 @@ std::vector<float> expected_of(const Job::Call& call, const GroupCollective& col
 }  // namespace
 
 Job::Job(Simulation& simulation, Executor& world, std::vector<std::unique_ptr<Site>>& sites, Script script)
-    : simulation_(simulation), world_(world), sites_(sites), script_(std::move(script)) {
+    : simulation_(simulation),
+      world_(world),
+      sites_(sites),
+      script_(std::move(script)),
+      going_on_(
+          simulation, sites,
+          {[this](std::uint64_t number, const GroupSpec& next) { on_regrouped(number, next); },
+           [this](const GroupSpec& group, const GroupRegistration& made) { on_registered(group, made); },
+           [this](const std::string& what) { complaints_.push_back(what); }}) {
   for (int round = 0; round < script_.rounds; ++round) calls_.push_back(script_.calls);
   members_.resize(script_.sites.size());
 }
@@ -153,7 +161,8 @@ void Job::ended(std::size_t rank, std::size_t index, Status outcome) {
        {std::uint64_t{rank}, std::uint64_t{index}, now, static_cast<std::uint64_t>(outcome.code())})
     digest_ = (digest_ ^ number) * 0x100000001b3U;
   const Duration took = call.ended_at[rank] - call.called_at[rank];
-  if (took > script_.timeout + kGrace)
+  // A process that was stopped looks at the time when it goes on.
+  if (took > script_.timeout + (has_absent_ ? kLongestHearing : kGrace))
     complain(rank, fmt::format("call {} took {:.3f} s", index, to_seconds(took)));
   if (outcome.is_ok()) {
     check_result(rank, call);
@@ -166,7 +175,21 @@ void Job::ended(std::size_t rank, std::size_t index, Status outcome) {
   // Like a program that gives its group up.
   member.has_failed = true;
   member.round = script_.rounds - 1;
-  later(rank, Duration(0), [this, rank] { close(rank); });
+  later(rank, Duration(0), [this, rank] { script_.goes_on ? go_on(rank) : close(rank); });
+}
+
+// Where one member has died, and all others were heard, more than half are left, and all of them go on.
+void Job::go_on(std::size_t rank) {
+  Member& member = members_[rank];
+  member.phase = Phase::kGoingOn;
+  going_on_.begin(script_.group.name, member.made.number, rank, script_.sites[rank],
+                  [this, rank](const Status& outcome) {
+                    if (!is_here(rank)) return;
+                    const bool may_fail = has_absent_ || dead_.size() != 1 || members_.size() < 3;
+                    if (!outcome.is_ok() && !may_fail)
+                      complain(rank, "does not go on: " + outcome.to_string());
+                    later(rank, Duration(0), [this, rank] { close(rank); });
+                  });
 }
 
 void Job::check_result(std::size_t rank, const Call& call) {
@@ -248,8 +271,14 @@ bool Job::may_come_back(std::size_t site) const {
 
 // Only the death of a member ends an operation, and who fails hears its name.
 bool Job::is_excused(const Status& failure) const {
-  return std::ranges::any_of(
-      dead_, [&](const std::string& name) { return failure.message().find(name) != std::string::npos; });
+  const auto is_named = [&](const std::string& name) {
+    return failure.message().find(name) != std::string::npos;
+  };
+  // Known: a member that was away, and whose group has gone on, may hear that its collective is not known,
+  // and not why.
+  const bool is_unknown = failure.code() == StatusCode::kNotFound;
+  if (has_absent_ && (is_unknown || std::ranges::any_of(script_.group.nodes, is_named))) return true;
+  return std::ranges::any_of(dead_, is_named);
 }
 
 std::string Job::waited_for(TimePoint called_at) const {
@@ -285,7 +314,7 @@ Complaints Job::complaints() const {
     if (members_[rank].phase == Phase::kClosed || members_[rank].phase == Phase::kDead) continue;
     all.push_back(fmt::format("{} of {} at {} is not over: round {}, call {}, {}", rank, script_.group.name,
                               sites_[script_.sites[rank]]->name(), members_[rank].round, members_[rank].next,
-                              members_[rank].phase == Phase::kCalling ? "called" : "registering"));
+                              members_[rank].phase == Phase::kRegistering ? "registering" : "called"));
   }
   return all;
 }

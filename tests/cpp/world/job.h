@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "world/draw.h"
+#include "world/going_on.h"
 #include "world/site.h"
 
 namespace square::test {
@@ -40,6 +41,7 @@ class Job {
     int rounds = 1;  // so often the group is registered, used and closed
     // So many registrations of one member may end late.
     int late_registrations = 5;
+    bool goes_on = false;  // without members that are gone, in another group
     bool is_calm = false;  // nothing ever happens to its members, or to whom they share a link or relay with
   };
   // The bits per second that the active plans gave a collective at least, from one time to another.
@@ -54,6 +56,8 @@ class Job {
   [[nodiscard]] bool has_ended_well_at(std::size_t site) const;
   // The process of a member is no more.
   void note_death(std::size_t site);
+  // Nothing was heard of some members for long: all may be named.
+  void note_absence() { has_absent_ = true; }
   // Every member has its number, or has had it.
   [[nodiscard]] bool has_begun() const;
   // Of one that is calm: what took longer than it may, whatever happens to others.
@@ -69,13 +73,15 @@ class Job {
   [[nodiscard]] const Script& script() const { return script_; }
   // Every number that was given to it.
   std::function<void(const GroupSpec&, const GroupRegistration&)> on_registered;
+  // A member goes on from the group of that number in this one.
+  std::function<void(std::uint64_t, const GroupSpec&)> on_regrouped;
   // A member has closed the group for the last time.
   std::function<void()> on_closed;
   // Of all outcomes, with their times.
   [[nodiscard]] std::uint64_t digest() const;
 
  private:
-  enum class Phase { kWaiting, kRegistering, kCalling, kClosed, kDead };
+  enum class Phase { kWaiting, kRegistering, kCalling, kGoingOn, kClosed, kDead };
   struct Member {
     Phase phase = Phase::kWaiting;
     int round = 0;
@@ -94,6 +100,7 @@ class Job {
   void call_next(std::size_t rank);
   void post(std::size_t rank, std::size_t index);
   void ended(std::size_t rank, std::size_t index, Status outcome);
+  void go_on(std::size_t rank);
   void close(std::size_t rank);
   void check_result(std::size_t rank, const Call& call);
   void complain(std::size_t rank, const std::string& what);
@@ -109,6 +116,8 @@ class Job {
   Script script_;
   std::vector<std::vector<Call>> calls_;  // by round
   std::vector<Member> members_;
+  GoingOn going_on_;
+  bool has_absent_ = false;
   std::set<std::string> dead_;                             // names
   std::map<std::string, TimePoint> registered_then_died_;  // by name: when first
   Complaints complaints_;

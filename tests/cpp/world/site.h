@@ -1,9 +1,11 @@
-// A node's process in the simulation: the data plane as it is, and its line to the controller.
+// A node's process in the simulation: the data plane as it is, its line to the controller, and the controller
+// that it may bring.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collective/controlled_data_plane.h"
 #include "controller/node_control/node_control.h"
@@ -15,8 +17,14 @@ namespace square::test {
 
 class Site {
  public:
-  Site(Simulation& simulation, ControlNetwork& network, ControllerProcess& controller, std::string name)
-      : simulation_(simulation), network_(network), controller_(controller), name_(std::move(name)) {}
+  // It is given the addresses of `given`, of all those that it may find.
+  Site(Simulation& simulation, ControlNetwork& network, const Controllers& controllers,
+       std::vector<std::string> given, std::string name)
+      : simulation_(simulation),
+        network_(network),
+        controllers_(controllers),
+        given_(std::move(given)),
+        name_(std::move(name)) {}
   ~Site() { kill(true); }
 
   void start() {
@@ -31,18 +39,27 @@ class Site {
     if (!node_->start().is_ok()) std::abort();
     network_.set_process(name_, executor_.get());
     controlled_ = std::make_unique<ControlledDataPlane>(*node_);
-    wire_ = std::make_unique<SimulatedControlWire>(network_, controller_, *clock_, *executor_, name_);
+    wire_ = std::make_unique<SimulatedControlWire>(network_, controllers_, *clock_, *executor_, name_,
+                                                   given_.size() > 1, own_ != nullptr);
     controller::NodeControlOptions line;
     line.node = name_;
     line.address = transport_->address();
     line.incarnation = incarnation_;
-    line.controllers = {kControllerHost};
+    line.controllers = given_;
+    if (own_) line.successor = successor();
     control_ = std::make_unique<controller::NodeControl>(*wire_, *clock_, executor_, line, *controlled_);
     executor_->post([this] { control_->start([](const Status& /*settled*/) {}); });
     node_->report_broken_links(
         [&control = *control_](LinkTroubles troubles) { control.report_broken_links(std::move(troubles)); },
         [&controlled = *controlled_] { return controlled.has_controller(); });
   }
+
+  // With every process of the node: `rank` says when it is its turn to wake.
+  void bring(ControllerProcess& own, std::uint32_t rank) {
+    own_ = &own;
+    rank_ = rank;
+  }
+  [[nodiscard]] ControllerProcess* own() { return own_; }
 
   // As a program that stops its node: it drains, and says goodbye. `left` runs then, and kills the site.
   void leave(std::function<void()> left) {
@@ -57,6 +74,7 @@ class Site {
   // As SIGKILL does; `silently` as when its host is cut from power.
   void kill(bool silently) {
     if (!is_alive()) return;
+    if (own_) silently ? own_->lose_power() : own_->kill();
     if (!silently) wire_->reset();
     network_.set_process(name_, nullptr);
     control_.reset();
@@ -71,6 +89,7 @@ class Site {
   [[nodiscard]] bool is_alive() const { return node_ != nullptr; }
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::uint32_t incarnation() const { return incarnation_; }
+  void post(Executor::Task task) { executor_->post(std::move(task)); }
   DataPlane& node() { return *node_; }
   controller::NodeControl& control() { return *control_; }
   void note_use(CollectiveId collective, std::uint64_t bytes) { controlled_->note_use(collective, bytes); }
@@ -78,9 +97,17 @@ class Site {
   void break_line() { wire_->break_connections(); }
 
  private:
+  controller::Successor successor() {
+    return {own_->address(), rank_, [this] { return own_->waiting(); },
+            [this](const std::vector<std::string>& gone) { return own_->wake(gone); }};
+  }
+
   Simulation& simulation_;
   ControlNetwork& network_;
-  ControllerProcess& controller_;
+  const Controllers& controllers_;
+  const std::vector<std::string> given_;
+  ControllerProcess* own_ = nullptr;
+  std::uint32_t rank_ = 0;
   const std::string name_;
   std::uint32_t incarnation_ = 0;
   std::unique_ptr<Clock> clock_;

@@ -24,6 +24,42 @@ constexpr Duration kLeases = 25s;
 constexpr Duration kCalmTime = 40s;
 constexpr Duration kForgetting = 20s;
 
+// Of the first `troubled` nodes and the others, two islands.
+Topology draw_topology(Dice& dice, std::size_t count, std::size_t troubled) {
+  Topology topology;
+  for (std::size_t i = 0; i < count; ++i) (void)topology.add_node({node_name(i)});
+  for (std::size_t from = 0; from < count; ++from) {
+    for (std::size_t to = 0; to < count; ++to) {
+      if (from != to && (from < troubled) == (to < troubled))
+        (void)topology.add_link(node_name(from), node_name(to),
+                                {1e6 * static_cast<double>(1 + dice.below(20)), {}, 0.0});
+    }
+  }
+  return topology;
+}
+
+// Who comes back late stays with its own controller.
+bool follow_one(const std::vector<std::unique_ptr<Site>>& sites, const std::vector<std::size_t>& nodes) {
+  return std::ranges::all_of(nodes, [&](std::size_t index) {
+    return sites[index]->control().controller() == sites[nodes.front()]->control().controller();
+  });
+}
+
+// Of several controllers that are awake the one that nodes follow: the others plan nothing.
+ControllerProcess* most_followed(const std::vector<std::unique_ptr<ControllerProcess>>& controllers,
+                                 const std::vector<std::unique_ptr<Site>>& sites) {
+  const auto followers = [&](const ControllerProcess& one) {
+    return std::ranges::count_if(sites, [&](const auto& site) {
+      return site->is_alive() && site->control().controller() == one.address();
+    });
+  };
+  ControllerProcess* found = nullptr;
+  for (const auto& one : controllers) {
+    if (one->leads() && (found == nullptr || followers(*one) > followers(*found))) found = one.get();
+  }
+  return found;
+}
+
 }  // namespace
 
 World::World(std::uint64_t seed)
@@ -32,28 +68,83 @@ World::World(std::uint64_t seed)
       executor_(simulation_.make_executor("the world")),
       network_(simulation_),
       faults_(*this, seed ^ 0x9e3779b97f4a7c15U),
+      troubles_(*this, faults_, seed ^ 0x94d049bb133111ebU),
       cuts_controller_(Dice(seed ^ 0x8cb92ba72f3d8dd7U).one_in(10)),
-      members_leave_(!cuts_controller_ && Dice(seed ^ 0xd1b54a32d192ed03U).one_in(4)) {
+      has_several_(!cuts_controller_ && Dice(seed ^ 0x2545f4914f6cdd1dU).one_in(8)),
+      has_successors_(!cuts_controller_ && !has_several_ && Dice(seed ^ 0x5851f42d4c957f2dU).one_in(8)),
+      members_leave_(!cuts_controller_ && !has_several_ && !has_successors_ &&
+                     Dice(seed ^ 0xd1b54a32d192ed03U).one_in(4)) {
   const std::size_t count = 3 + dice_.below(4);
-  ControllerProcess::Settings settings;
-  settings.has_store = dice_.one_in(2);
-  settings.provisional_in = dice_.one_in(2) ? 3 : 0;
   for (std::size_t i = 0; i < count; ++i) sites_.push_back(nullptr);
   troubled_ = count >= 4 && dice_.one_in(4) ? 2 + dice_.below(count - 3) : count;
-  if (cuts_controller_) troubled_ = count;
-  settings.scenario = draw_scenario();
-  controller_ =
-      std::make_unique<ControllerProcess>(simulation_, network_, std::move(settings), dice_.number());
-  controller_->on_plan = [this](const controller::PublishedPlan& published) { note_plan(published); };
-  controller_->on_death = [this](Duration until_next) {
-    executor_->post_at(now() + until_next, [this] { start_controller(); });
-  };
-  for (std::size_t i = 0; i < count; ++i) {
-    sites_[i] = std::make_unique<Site>(simulation_, network_, *controller_, node_name(i));
-    network_.set_delay(node_name(i), kControllerHost, dice_.between(1ms, 80ms));
-  }
+  if (cuts_controller_ || has_several_ || has_successors_) troubled_ = count;
+  draw_controllers();
   draw_lines();
-  cuts_controller_ ? draw_jobs_of_cut() : draw_jobs();
+  if (cuts_controller_) {
+    draw_jobs_of_cut();
+  } else {
+    has_successors_ ? draw_jobs_of_successors() : draw_jobs();
+  }
+}
+
+// One, or several that lease one store: then any of them may lead.
+void World::draw_controllers() {
+  ControllerProcess::Settings settings;
+  settings.has_store = dice_.one_in(2) || has_several_;
+  settings.provisional_in = dice_.one_in(2) ? 3 : 0;
+  settings.scenario = draw_scenario();
+  if (has_successors_) return draw_successors(std::move(settings));
+  std::vector<std::string> given = {kControllerHost};
+  if (has_several_) {
+    settings.stands_by = true;
+    settings.disk = std::make_shared<Disk>();
+    settings.disk->id = dice_.number();
+    given.clear();
+    for (std::size_t i = 0, count = 2 + dice_.below(2); i < count; ++i)
+      given.push_back(fmt::format("{}{}", kControllerHost, i));
+  }
+  for (const std::string& address : given) {
+    settings.address = settings.host = address;
+    add_controller(settings);
+  }
+  for (std::size_t i = 0; i < size(); ++i) {
+    std::ranges::shuffle(given, dice_.generator());
+    sites_[i] = std::make_unique<Site>(simulation_, network_, addresses_, given, node_name(i));
+    for (const std::string& address : given)
+      network_.set_delay(node_name(i), address, dice_.between(1ms, 80ms));
+  }
+}
+
+// Of a job whose processes bring the controllers: that of the first leads.
+void World::draw_successors(ControllerProcess::Settings settings) {
+  settings.has_store = false;
+  for (std::size_t i = 0; i < size(); ++i) {
+    settings.host = node_name(i);
+    settings.address = settings.host + "'s controller";
+    settings.stands_by = i > 0;
+    add_controller(settings);
+  }
+  for (std::size_t i = 0; i < size(); ++i) {
+    sites_[i] = std::make_unique<Site>(simulation_, network_, addresses_,
+                                       std::vector{controllers_.front()->address()}, node_name(i));
+    sites_[i]->bring(*controllers_[i], static_cast<std::uint32_t>(i));
+    for (std::size_t other = 0; other < size(); ++other)
+      network_.set_delay(node_name(i), controllers_[other]->address(), dice_.between(1ms, 80ms));
+  }
+}
+
+void World::add_controller(ControllerProcess::Settings settings) {
+  controllers_.push_back(
+      std::make_unique<ControllerProcess>(simulation_, network_, std::move(settings), dice_.number()));
+  ControllerProcess& made = *controllers_.back();
+  addresses_[made.address()] = &made;
+  made.on_plan = [this](const controller::PublishedPlan& published) { note_plan(published); };
+  made.on_part = [this, &made](const v1::PlanPart& part) { once_.note_part(made, part); };
+  made.on_wake = [this, &made] { troubles_.note_wake(made); };
+  made.on_fault = [this](const std::string& what) { complain(what); };
+  made.on_death = [this, &made](Duration until_next) {
+    executor_->post_at(now() + until_next, [this, &made] { start(made); });
+  };
 }
 
 World::~World() {
@@ -64,22 +155,10 @@ Scenario World::draw_scenario() {
   Scenario scenario;
   scenario.name = "world";
   scenario.policy.name = "exact";
-  if (troubled_ == size() && dice_.one_in(4)) return scenario;  // the nodes make the overlay
-  scenario.topology = draw_topology();
+  // The nodes make the overlay.
+  if (has_successors_ || (troubled_ == size() && dice_.one_in(4))) return scenario;
+  scenario.topology = draw_topology(dice_, size(), troubled_);
   return scenario;
-}
-
-Topology World::draw_topology() {
-  Topology topology;
-  for (std::size_t i = 0; i < size(); ++i) (void)topology.add_node({node_name(i)});
-  for (std::size_t from = 0; from < size(); ++from) {
-    for (std::size_t to = 0; to < size(); ++to) {
-      if (from != to && are_linked(from, to))
-        (void)topology.add_link(node_name(from), node_name(to),
-                                {1e6 * static_cast<double>(1 + dice_.below(20)), {}, 0.0});
-    }
-  }
-  return topology;
 }
 
 void World::draw_lines() {
@@ -127,10 +206,29 @@ void World::draw_jobs() {
 Job& World::add(Job::Script script) {
   jobs_.push_back(std::make_unique<Job>(simulation_, *executor_, sites_, std::move(script)));
   jobs_.back()->on_registered = [this](const GroupSpec& group, const GroupRegistration& made) {
-    note_numbers(group, made);
+    once_.note_group(group, made);
+  };
+  jobs_.back()->on_regrouped = [this](std::uint64_t number, const GroupSpec& next) {
+    once_.note_regrouping(number, next);
   };
   jobs_.back()->on_closed = [this] { let_members_leave(); };
   return *jobs_.back();
+}
+
+// One of all nodes, and perhaps another, that go on without those that are gone.
+void World::draw_jobs_of_successors() {
+  std::vector<std::size_t> members(size());
+  std::iota(members.begin(), members.end(), 0U);
+  for (std::size_t j = 0, count = 1 + dice_.below(2); j < count; ++j) {
+    Job::Script script =
+        random_script(dice_, fmt::format("g{}", j), fmt::format("tenant{}", j), members, sites_);
+    script.rounds = 1;
+    script.goes_on = true;
+    lengthen(script, 4 + dice_.below(6), dice_);
+    add(std::move(script));
+    std::ranges::shuffle(members, dice_.generator());
+    members.resize(2 + dice_.below(size() - 1));
+  }
 }
 
 // Groups that are there before the cut, and go on through it; and others that come and go meanwhile.
@@ -218,14 +316,16 @@ void World::restart(std::size_t index) {
 
 bool World::may_forget_groups() const {
   const bool has_begun = std::ranges::all_of(jobs_, [](const auto& job) { return job->has_begun(); });
-  return !controller_->has_store() && !has_begun;
+  return !controllers_.front()->has_store() && !has_begun;
 }
 
-void World::start_controller() {
-  if (controller_->is_alive()) return;
-  const Status started = controller_->start();
+void World::start(ControllerProcess& controller) {
+  if (controller.is_alive()) return;
+  const Status started = controller.start();
   if (!started.is_ok()) complain("the controller does not start: " + started.to_string());
 }
+
+ControllerProcess* World::leader() { return most_followed(controllers_, sites_); }
 
 std::vector<std::size_t> World::alive(bool members) const {
   std::vector<std::size_t> found;
@@ -238,18 +338,15 @@ std::vector<std::size_t> World::alive(bool members) const {
   return found;
 }
 
-// A number that was given means the same for ever.
-void World::note_numbers(const GroupSpec& group, const GroupRegistration& made) {
-  const auto [known, is_new] = groups_.emplace(made.number, group.name);
-  if (!is_new && known->second != group.name)
-    complain(fmt::format("group number {} was given to {} and {}", made.number, known->second, group.name));
-  for (std::size_t i = 0; i < made.collectives.size(); ++i) {
-    const std::string what = fmt::format("{} of {}", i, group_label(group.name, made.number));
-    const auto [collective, is_first] = collectives_.emplace(made.collectives[i].value(), what);
-    if (!is_first && collective->second != what)
-      complain(fmt::format("number {} was given to {} and {}", made.collectives[i].value(),
-                           collective->second, what));
-  }
+bool World::is_settled() const {
+  return std::ranges::all_of(jobs_, [](const auto& job) { return job->has_begun(); }) &&
+         std::ranges::all_of(
+             sites_, [](const auto& site) { return !site->is_alive() || site->control().has_active_plan(); });
+}
+
+void World::note_absence() {
+  once_.expect_two_leaders();
+  for (const auto& job : jobs_) job->note_absence();
 }
 
 void World::note_plan(const controller::PublishedPlan& published) {
@@ -260,11 +357,7 @@ void World::note_plan(const controller::PublishedPlan& published) {
       rates[collective.id] = collective.rate_bps;
     if (rates_.empty() || rates_.back().second != rates) rates_.emplace_back(now(), std::move(rates));
   }
-  const std::size_t digest = std::hash<std::string>()(to_json(plan));
-  const std::uint64_t origin = plan.origin.store * 31 + plan.origin.term;
-  const auto [known, is_new] = plans_.emplace(std::pair(origin, plan.epoch.value()), digest);
-  if (!is_new && known->second != digest)
-    complain(fmt::format("epoch {} was given twice", plan.epoch.value()));
+  once_.note_plan(plan);
 }
 
 double World::least_rate(CollectiveId collective, TimePoint begin, TimePoint end) const {
@@ -283,10 +376,16 @@ bool World::run_until(const std::function<bool()>& finished, Duration limit) {
 }
 
 Verdict World::run() {
-  start_controller();
+  for (const auto& controller : controllers_) start(*controller);
   for (const auto& site : sites_) site->start();
   for (const auto& job : jobs_) job->start();
-  cuts_controller_ ? faults_.cut_controller() : faults_.plan(dice_.below(8), kTroubledTime);
+  if (cuts_controller_) {
+    faults_.cut_controller();
+  } else if (has_successors_) {
+    troubles_.plan();
+  } else {
+    faults_.plan(dice_.below(8), kTroubledTime, has_several_);
+  }
   const auto is_over = [this] {
     return std::ranges::all_of(jobs_, [](const auto& job) { return job->is_over(); });
   };
@@ -303,7 +402,9 @@ Verdict World::run() {
   // Leases of the dead do not run while the controller is stopped.
   (void)run_until([this] { return now() >= faults_.end() + (faults_.has_killed() ? kLeases : Duration(0)); },
                   kLongestRun);
-  start_controller();
+  for (const auto& controller : controllers_) {
+    if (!has_successors_) start(*controller);
+  }
   if (verdict_.complaints.empty()) sweep();
   verdict_.virtual_seconds = to_seconds(now().time_since_epoch());
   verdict_.faults = faults_.log();
@@ -333,10 +434,11 @@ void World::sweep() {
   // Who hears of no other plan keeps the last one but one.
   const auto is_back = [](const auto& site) { return !site->is_alive() || site->control().is_welcome(); };
   (void)run_until([&] { return std::ranges::all_of(sites_, is_back); }, kCalmTime);
+  if (has_successors_ && !follow_one(sites_, live)) return;
   jobs_.back()->start();
   (void)run_until([&] { return job.is_over(); }, kCalmTime);
   for (const std::string& complaint : job.complaints()) complain(complaint);
-  if (verdict_.complaints.empty()) check_memory();
+  if (verdict_.complaints.empty() && !once_.may_be_two()) check_memory();
 }
 
 void World::check_memory() {
@@ -351,8 +453,8 @@ void World::check_memory() {
                                    now.collectives, now.sessions, now.bytes_in_transit));
       });
     }
-    const controller::PublishedPlanPtr active =
-        controller_->is_alive() ? controller_->coordinator()->active() : nullptr;
+    ControllerProcess* const leads = leader();
+    const controller::PublishedPlanPtr active = leads ? leads->coordinator()->active() : nullptr;
     if (active && !active->plan->collectives.empty())
       left.push_back(fmt::format("the plan still has {} collectives", active->plan->collectives.size()));
     (void)run_until([] { return false; }, 1s);

@@ -1,4 +1,4 @@
-"""A rank is stopped, the one with the controller too: those that go on have one model, the others an error."""
+"""Ranks are stopped, also the one with the controller: who goes on has one model, everybody else an error."""
 
 import hashlib
 import os
@@ -21,6 +21,7 @@ TIMEOUT_SECONDS = 60.0
 # Those that go on do so for a while after the stopped one does.
 AFTERWARDS_SECONDS = 4.0
 LATEST_SECONDS = 2.0
+LEFT = ["this process was stopped for 10 s or more", "went on as", "may have gone on elsewhere"]
 STOPS_SECONDS = [5, 9, 11, 15, 25, 40]
 
 
@@ -33,7 +34,6 @@ def agree(model: torch.Tensor, progress: torch.Tensor) -> None:
 def train(rank: int, size: int, folder: str) -> dict[str, Any]:
     """What became of the rank: its model and group, or the error that ended it."""
     Path(folder, f"pid-{rank}.new").write_text(str(os.getpid()))
-    dist.distributed_c10d._get_default_group()
     model, progress, is_over = torch.zeros(FLOATS), torch.zeros(1), torch.zeros(1)
     first = True
     while not is_over[0]:
@@ -91,7 +91,10 @@ def check(folder: Path, size: int, victims: list[int], seconds: float, seed: int
         f"{size} sites, {victims} for {seconds} s: {len(on)} go on; ",
         [one for one in ended if "error" in one],
     )
-    assert len({one["model"] for one in on}) <= 1, ended
+    # Of two the one that stays is no majority without the lowest rank, which does not go on alone.
+    assert len({one["model"] for one in on}) == 1 or (size == 2 and not on), ended
+    for one in ended:
+        assert "model" in one or any(words in one["error"] for words in LEFT), one
     assert all(one["size"] == len(on) for one in on), ended
     return ended
 

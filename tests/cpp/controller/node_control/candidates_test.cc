@@ -139,6 +139,13 @@ TEST_CASE("candidates: a controller that was silent is dialled once more before 
   }
 }
 
+TEST_CASE("candidates: of those that are silent the controller before is dialled last") {
+  Asking asking;
+  asking.candidates.failed("zero", kSilence, asking.now);
+  asking.candidates.failed("two", kSilence, asking.now);
+  CHECK(asking.round(kSilence) == std::vector<std::string>{"one", "two", "zero"});
+}
+
 TEST_CASE("candidates: who has left is no candidate") {
   Asking job(2, "n2", "two");
   job.candidates.forget("n1");
