@@ -381,9 +381,10 @@ void Coordinator::expire(Deferred& deferred) {
   for (const std::string& name : refused_.judge(members_, now)) note_departure(name);
   members_.forget_silent([this](const std::string& name) { return state_.registry.uses(name); });
   if (publication_.look(now, deferred)) agenda_.note();
-  const TimePoint next = regroupings_.next_end(requests_.next_end(now, TimePoint::max()));
-  const bool waited_enough = next <= now || (retry_ && *retry_ <= now);
-  if ((waited_enough || closed_.is_due(now)) && !agenda_.is_urgent()) agenda_.note();
+  const bool waited_enough = std::min(regroupings_.next_end(requests_.next_end(now, TimePoint::max())),
+                                      retry_.value_or(TimePoint::max())) <= now;
+  const bool has_closed = publication_.has_quorum() && closed_.is_due(now);
+  if (!agenda_.is_urgent() && (waited_enough || has_closed)) agenda_.note();
   if (measurements_.next_end(TimePoint::max()) <= now && !agenda_.has_change())
     agenda_.note(Urgency::kCanWait);
 }

@@ -129,7 +129,6 @@ class Coordinator {
   Agenda agenda_;
   bool stopping_ = false;
   bool has_news_ = false;  // groups came from an earlier controller's nodes, ended, or may change again
-
   // Written by step(), which alone may read it without the mutex.
   PlanningState state_;
   Succession succession_;

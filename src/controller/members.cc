@@ -33,12 +33,13 @@ std::shared_ptr<const v1::ControllerEvent> address_of(const std::string& peer, c
 }
 
 std::shared_ptr<const v1::ControllerEvent> gone(const std::string& node, const std::string& reason,
-                                                const std::optional<v1::Goodbye>& goodbye) {
+                                                const std::optional<v1::Goodbye>& goodbye, bool may_live) {
   auto event = std::make_shared<v1::ControllerEvent>();
   v1::Gone& gone = *event->mutable_gone();
   gone.set_peer(node);
   gone.set_reason(reason);
   gone.set_in_order(goodbye.has_value());
+  gone.set_may_live(may_live);
   if (!goodbye) return event;
   const int count = std::min(goodbye->finished_size(), kMaxFinishedCollectives);
   gone.mutable_finished()->Assign(goodbye->finished().begin(), goodbye->finished().begin() + count);
@@ -87,11 +88,8 @@ void Members::locate(const v1::Address& told) {
   if (std::max(told.address().size(), told.successor().size()) > kMaxAddressBytes) return;
   found->second.address = told.address();
   found->second.successor = told.successor();
+  has_successors_ = has_successors_ || !told.successor().empty();
   found->second.standing = told.standing();
-}
-
-bool Members::has_successors() const {
-  return std::ranges::any_of(members_, [](const auto& entry) { return !entry.second.successor.empty(); });
 }
 
 std::optional<Members::TimePoint> Members::return_end(TimePoint now) const {
@@ -145,6 +143,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   member.key_share = hello.key_share();
   member.protocol = agree_on_version(hello).value();
   member.successor = hello.successor();
+  has_successors_ = has_successors_ || !hello.successor().empty();
   member.standing = hello.standing();
   silent_.erase(name);
   if (is_new) member.joined = ++events_;
@@ -223,11 +222,11 @@ bool Members::lose(const std::string& node, const NodeLine* line, TimePoint now)
 }
 
 void Members::leave(const std::string& node, const std::string& reason,
-                    const std::optional<v1::Goodbye>& goodbye) {
+                    const std::optional<v1::Goodbye>& goodbye, bool may_live) {
   log(LogLevel::kInfo, {.component = "controller", .node = node}, "node {} left", node);
   departures_.push_back({node, ++events_});
   members_.erase(node);
-  const auto event = gone(node, reason, goodbye);
+  const auto event = gone(node, reason, goodbye, may_live);
   gone_.push_back({departures_.back(), event});
   if (gone_.size() > kMaxRememberedDepartures) gone_.pop_front();
   for (const auto& [name, member] : members_) {
@@ -321,8 +320,10 @@ std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
   for (const std::string& name : over) {
     const Member& member = members_.find(name)->second;
     Silent silent{member.address, member.standing};
-    leave(name, reason);
-    silent_[name] = std::move(silent);
+    // Of whom nobody has told where it was is known to be dead.
+    const bool may_live = !silent.address.empty();
+    leave(name, reason, {}, may_live);
+    if (may_live) silent_[name] = std::move(silent);
   }
   return over;
 }
@@ -368,9 +369,9 @@ std::vector<NodeInformation> Members::list(const Topology& topology,
   return nodes;
 }
 
-// Several are there, and most have not been heard for half a lease, in which each says something several
-// times. Their leases end one after the other: the first of them is no sign that its node alone is silent.
-// Nor is a line that broke: where nothing reaches them from here, nodes end theirs.
+// Several are there, and most, or all, have not been heard for half a lease, in which each says something
+// several times. Their leases end one after the other: the first of them is no sign that its node alone is
+// silent. Nor is a line that broke: where nothing reaches them from here, nodes end theirs.
 bool Members::are_most_silent(TimePoint now) const {
   std::size_t known = 0;
   std::size_t silent = 0;
@@ -380,7 +381,8 @@ bool Members::are_most_silent(TimePoint now) const {
     const Duration early = is_planted(Bug::kCutOffInOneLook) ? Duration(0) : lease_ / 2;
     if (now > member.lease_end - early) ++silent;
   }
-  return silent >= 2 && 2 * silent > known;
+  // Where there is no other controller the others may be dead just as well.
+  return silent >= 2 && (has_successors_ ? 2 * silent > known : silent == known);
 }
 
 // It is this process that does not reach the others; for a while.

@@ -58,8 +58,8 @@ struct Member {
 // expire() looks so often in a lease; a look that is late by more of them found this process stopped.
 inline constexpr int kLooksPerLease = 8;
 inline constexpr int kLateLooks = 2;
-// When most that are there, and several, are silent, it is taken for so many leases that this process is cut
-// off.
+// When all that are there, or, where another controller may lead, most of them, and several, are silent, it
+// is taken for so many leases that this process is cut off.
 inline constexpr int kLongestCutOff = 6;
 
 // Who comes is told of so many that have left, the latest: it may have been away when they did.
@@ -123,9 +123,10 @@ class Members {
   void hear_of(const std::string& node, TimePoint now);
   // Its line broke: it may come back until the lease is over. False when another line has taken its place.
   bool lose(const std::string& node, const NodeLine* line, TimePoint now);
-  // The others are told why, and the goodbye of one that leaves in order. Precondition: it is there.
+  // The others are told why, the goodbye of one that leaves in order, and whether it may live. Precondition:
+  // it is there.
   void leave(const std::string& node, const std::string& reason,
-             const std::optional<v1::Goodbye>& goodbye = {});
+             const std::optional<v1::Goodbye>& goodbye = {}, bool may_live = false);
   // FAILED_PRECONDITION naming one of the group's nodes that has gone since its registrant came, and why. One
   // that went before may be about to come as well.
   [[nodiscard]] Status check_present(const GroupSpec& group) const;
@@ -153,8 +154,8 @@ class Members {
   [[nodiscard]] std::map<std::string, std::string> lost_addresses() const;
   // Whether such a node lives is of no interest where it is a member of no group.
   void forget_silent(const std::function<bool(const std::string&)>& matters);
-  // Some bring controllers that stand by: this one may have been followed by one of these.
-  [[nodiscard]] bool has_successors() const;
+  // Some have brought controllers that stand by: this one may have been followed by one of these.
+  [[nodiscard]] bool has_successors() const { return has_successors_; }
   // Nobody is there any more, and nobody has left.
   void close_all(const Status& reason, Deferred& deferred);
 
@@ -209,6 +210,7 @@ class Members {
   std::vector<Departure> departures_;
   std::map<std::string, Silent, std::less<>> silent_;
   std::set<std::string> presumed_gone_;
+  bool has_successors_ = false;
   struct Gone {
     Departure departure;
     std::shared_ptr<const v1::ControllerEvent> event;

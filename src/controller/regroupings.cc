@@ -289,8 +289,10 @@ void Regroupings::look_at(const Key& key, std::vector<Waiting> asks, Round& roun
     if (round.members.speaks(waiting.asked.node, round.now) && !is_out(group, waiting.asked.node))
       survivors[waiting.asked.node] = chosen(group, waiting.asked.node, waiting.asked.request.ranks);
   }
-  const bool allow_minority =
-      std::ranges::all_of(asks, [](const Waiting& one) { return one.asked.request.allow_minority; });
+  // Who has asked and is gone has no say.
+  const bool allow_minority = std::ranges::all_of(asks, [&](const Waiting& one) {
+    return one.asked.request.allow_minority || !survivors.contains(one.asked.node);
+  });
   const std::string missing = missing_for(name, group, survivors, {wanted, allow_minority}, round);
   if (missing.empty()) return decide(key, survivors, std::move(asks), round);
   for (Waiting& waiting : asks) {
@@ -322,6 +324,9 @@ std::string Regroupings::missing_for(const std::string& name, const RegisteredGr
   if (!others.empty())
     return fmt::format("{}, which were not heard of for a lease, and may have gone on elsewhere",
                        describe(group, others));
+  // What would be decided could not be planned, and others might ask before it can.
+  if (!round.members.has_quorum(round.now))
+    return "more nodes to be heard of, as another controller may lead";
   const std::size_t come = count_joiners(name, group, wish.joiners, round);
   return come < wish.joiners ? fmt::format("{} of {} that are to join", wish.joiners - come, wish.joiners)
                              : std::string();

@@ -44,6 +44,10 @@ void Requests::refuse_late(TimePoint now, const Status& reason, Deferred& deferr
     if (is_late) answer(request, reason, deferred);
     return is_late;
   });
+  std::erase_if(planned_, [&](const Planned& planned) {
+    if (!planned.active) answer(planned.request, reason, deferred);
+    return !planned.active;
+  });
 }
 
 void Requests::refuse(const std::function<Status(const Demand&)>& check, Deferred& deferred) {

@@ -199,8 +199,11 @@ Status ControlLine::handle(const v1::ControllerEvent& event) {
       by_.changed();
       break;
     case Event::kGone:
-      candidates_.forget(event.gone().peer());
-      by_.recollection.forget_address(event.gone().peer());
+      // Of one that may live the next controller must know, too, and its own may lead elsewhere.
+      if (!event.gone().may_live()) {
+        candidates_.forget(event.gone().peer());
+        by_.recollection.forget_address(event.gone().peer());
+      }
       by_.node.set_gone(event.gone().peer(), event.gone().reason(), from_message(event.gone()));
       break;
     case Event::kClosed:
