@@ -332,7 +332,8 @@ TEST_CASE("members: of those expected the ones that are taken for gone have litt
   CHECK(members.may_live("a"));
   CHECK(look(members, deferred, kStart + kLong - Duration(1)).empty());
   CHECK(look(members, deferred, kStart + kLong) == std::vector<std::string>{"b"});
-  CHECK_FALSE(members.may_live("b"));  // nobody has told where it was: those that knew have heard of its death
+  CHECK_FALSE(
+      members.may_live("b"));  // nobody has told where it was: those that knew have heard of its death
   join_as(members, hello_of("a", 1, "here:1"), kStart + kLong);
   CHECK_FALSE(members.may_live("a"));
 }
