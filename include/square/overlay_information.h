@@ -54,7 +54,7 @@ struct ExaminedNode {
   std::string address;  // as it advertises it
   bool connected = false;
   bool answered = false;
-  std::vector<std::string> peers;  // whom it was asked to reach
+  std::vector<std::string> peers;  // that it was asked to reach
   // How far its wall clock is ahead of the controller's, and how wrong that may be at the most.
   Duration clock_ahead{0};
   Duration clock_doubt{0};

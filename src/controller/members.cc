@@ -320,7 +320,7 @@ std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
   for (const std::string& name : over) {
     const Member& member = members_.find(name)->second;
     Silent silent{member.address, member.standing};
-    // Of whom nobody has told where it was is known to be dead.
+    // Nodes keep the address of a node that may live: one without an address is dead.
     const bool may_live = !silent.address.empty();
     leave(name, reason, {}, may_live);
     if (may_live) silent_[name] = std::move(silent);

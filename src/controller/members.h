@@ -58,8 +58,8 @@ struct Member {
 // expire() looks so often in a lease; a look that is late by more of them found this process stopped.
 inline constexpr int kLooksPerLease = 8;
 inline constexpr int kLateLooks = 2;
-// When all that are there, or, where another controller may lead, most of them, and several, are silent, it
-// is taken for so many leases that this process is cut off.
+// This process takes itself for cut off, for this many leases at most, while several members are silent: all
+// of them, or most of them where another controller may lead.
 inline constexpr int kLongestCutOff = 6;
 
 // Who comes is told of so many that have left, the latest: it may have been away when they did.
@@ -95,7 +95,7 @@ class Members {
   bool expect(const std::string& node, TimePoint now);
   // Should they be expected, it is for kPresumedTime only.
   void presume_gone(std::set<std::string> nodes) { presumed_gone_ = std::move(nodes); }
-  // Where who is expected was, and what it brought.
+  // The address and the successor of an expected node, as others tell.
   void locate(const v1::Address& told);
   [[nodiscard]] bool is_expected(const std::string& node) const;
   // Until when those expected may be back by themselves, if they live; nothing once that is over.
@@ -144,9 +144,9 @@ class Members {
   [[nodiscard]] bool may_live(const std::string& node) const { return silent_.contains(node); }
   // Where it was, if it is not connected but may live; empty: nobody knows.
   [[nodiscard]] std::string last_address(const std::string& node) const;
-  // Where nodes bring their controllers another one may have been woken without a word to this one. Both can
-  // not have more than half of the nodes that live or may live, nor half of them with the lowest standing:
-  // who has not publishes nothing. True where nodes bring none.
+  // Whether this controller hears more than half of the nodes that live or may live, or half of them with the
+  // lowest standing. Where nodes bring controllers, another one may be awake, and only one of the two has a
+  // quorum: the other publishes nothing. True where nodes bring none.
   [[nodiscard]] bool has_quorum(TimePoint now) const;
   // Whether they live does not matter any more.
   void give_up(const std::set<std::string>& nodes);

@@ -41,7 +41,7 @@ class Requests {
   // Errors: RESOURCE_EXHAUSTED for more than kMaxPendingRequests; then `reply` is left as it was.
   Status add(Demand demand, Reply& reply, TimePoint now);
 
-  // Answers what nobody has planned within its patience, and what no active plan will have.
+  // Answers requests that were not planned within their patience, and those whose plan was abandoned.
   void refuse_late(TimePoint now, const Status& reason, Deferred& deferred);
   // Answers what is pending and does not pass the check with the check's error.
   void refuse(const std::function<Status(const Demand&)>& check, Deferred& deferred);

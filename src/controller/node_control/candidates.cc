@@ -96,8 +96,8 @@ void Candidates::look_around() {
   std::ranges::reverse(round_);
 }
 
-// Those that are silent hold up the others: they come last, and who is dead is not asked again. Of them the
-// one that this node had, and those that come first, are the last: what they say decides whether the own
+// A silent controller holds up the round, so silent ones are dialled last, and dead ones not at all. Among
+// the silent ones those before this node's own come last, because their answers decide whether the own one
 // wakes.
 void Candidates::begin_round() {
   looks_around_ = std::exchange(must_look_around_, false);

@@ -17,8 +17,8 @@ namespace square::controller {
 
 // The answer of a controller that stands by.
 inline constexpr const char* kStandsBy = "this controller stands by until those before it are gone";
-// And what one says that hears too few of its nodes: they look whether another one leads, so many of those
-// that stand by at a time.
+// The answer of a controller without a quorum. Its nodes then dial kLookedAt others, in turn, in case one of
+// them leads.
 inline constexpr const char* kHearsTooFew =
     "this controller hears too few of its nodes to plan, as another may lead in its place";
 inline constexpr std::size_t kLookedAt = 3;
