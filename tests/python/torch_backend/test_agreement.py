@@ -127,8 +127,11 @@ def test_the_rank_that_does_not_answer_is_named() -> None:
 
 def test_two_processes_that_are_rank_0_are_told() -> None:
     store = PlainStore()
-    firsts = [come(store, 0, SHORT_SECONDS, size=2) for _ in range(2)]
-    other = come(store, 1, SHORT_SECONDS, size=2)
+    firsts = [come(store, 0, 2, size=2) for _ in range(2)]
+    meeting = Rendezvous(store, 1, 2, timedelta(seconds=LIMIT_SECONDS), [0, 1])
+    # One that comes after the other has met rank 1 sees a group that is over, as after a restart.
+    assert meeting.poll(lambda: meeting.add("meetings", 0) == 2, time.monotonic() + LIMIT_SECONDS)
+    other = come(store, 1, LIMIT_SECONDS, size=2)
     met = other.outcome.result(LIMIT_SECONDS)
     [left_over] = (visit for visit in firsts if visit.token not in met["tokens"])
     assert "another process has come as rank 0" in error_of(left_over)
