@@ -42,3 +42,12 @@ def test_rates_are_those_of_the_oracles(part: int, seed: int, outcomes: list[Out
     outcomes.extend(mine)
     undecided = [outcome.undecided for outcome in mine if outcome.undecided]
     assert len(undecided) <= 1 + MOST_UNDECIDED * len(mine), undecided
+
+
+# Seed and number. A collective was stopped by the duals of a master that had not all columns yet.
+ONCE_WRONG = [(2031052427, 921)]
+
+
+@pytest.mark.parametrize(("seed", "number"), ONCE_WRONG)
+def test_instances_that_were_once_wrong_are_right(seed: int, number: int) -> None:
+    assert not compare(seed, number).undecided

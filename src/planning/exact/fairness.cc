@@ -79,10 +79,8 @@ class Levels {
   }
 
   void stop(const GenerationAnswer& answer, FairLevel& out) {
-    std::vector<double> binding;
-    for (std::size_t c = 0; c < targets_.kind.size(); ++c)
-      binding.push_back(answer.late ? 1.0 : targets_.weight[c] * answer.master.group[c]);
-    out.groups = stop_binding(binding, out.level, targets_);
+    const std::vector<double> all(targets_.kind.size(), 1.0);
+    out.groups = stop_binding(answer.late ? all : answer.binding, out.level, targets_);
     for (const std::size_t c : out.groups) {
       rates_.rate[c] = targets_.rate[c];
       stopped_.push_back(instance_.problem->scenario->collectives[c].id);

@@ -179,7 +179,7 @@ class Generation::Run {
       answer_.master = std::move(master).value();
       const bool is_enough = enough_.has_value() && answer_.master.objective >= *enough_;
       if (is_enough || !generation_.options_.grow) {
-        answer_.duals = answer_.master.duals;  // nobody asks for a bound
+        answer_.duals = {};  // nobody asks for a bound
         return finish();
       }
       SQUARE_ASSIGN_OR_RETURN(const bool improved, add_columns());
@@ -194,11 +194,24 @@ class Generation::Run {
 
  private:
   Result<GenerationAnswer> finish() {
-    if (answer_.duals.link.empty()) answer_.duals = answer_.master.duals;
+    const bool has_bound = !answer_.duals.link.empty();
+    note_binding(has_bound ? answer_.demand_cost : answer_.master.demand);
+    if (!has_bound) answer_.duals = answer_.master.duals;
     generation_.centre_ = answer_.duals;
     answer_.demand_cost.resize(generation_.instance_.demands.size(), 0.0);
     answer_.basis = master_.basis();
     return std::move(answer_);
+  }
+
+  void note_binding(const std::vector<double>& demand_cost) {
+    const Instance& instance = generation_.instance_;
+    const double all = group_costs(instance, targets_, demand_cost).active;
+    answer_.binding.assign(targets_.kind.size(), 0.0);
+    if (all <= 0.0) return;
+    for (std::size_t c = 0; c < targets_.kind.size(); ++c) {
+      if (targets_.kind[c] != Targets::Kind::kActive) continue;
+      answer_.binding[c] = targets_.weight[c] * group_cost(instance.groups[c], demand_cost) / all;
+    }
   }
 
   [[nodiscard]] double seconds_left() const {

@@ -27,7 +27,10 @@ struct GenerationAnswer {
   Duals duals;
   double bound = 0.0;
   std::vector<double> demand_cost;  // under the duals: the cheapest tree (or coded subgraph)
-  bool late = false;                // the deadline came first
+  // By group, of an active one what its rate costs under the duals, of a sum of 1: where that is positive,
+  // the level holds it. Not by the master's own duals, which need not be the optimum's when it stops.
+  std::vector<double> binding;
+  bool late = false;  // the deadline came first
   Basis basis;
 };
 

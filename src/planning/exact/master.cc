@@ -21,7 +21,7 @@ Targets active_targets(const Instance& instance) {
 }
 
 std::vector<std::size_t> stop_binding(const std::vector<double>& binding, double level, Targets& targets) {
-  constexpr double kBinding = 1e-5;
+  constexpr double kBinding = 1e-4;
   double largest = 0.0;
   for (std::size_t c = 0; c < binding.size(); ++c) {
     if (targets.kind[c] == Kind::kActive) largest = std::max(largest, binding[c]);
@@ -169,25 +169,18 @@ Result<MasterAnswer> Master::solve(double max_seconds) {
     const double rate = solution.primal[static_cast<std::size_t>(layout_.first_tree_column) + k];
     answer.rate.push_back(std::max(rate, 0.0) * unit_[pool_.columns()[k].demand]);
   }
-  read_groups(solution, answer);
+  read_shares(solution, answer);
   return answer;
 }
 
-void Master::read_groups(const Solution& solution, MasterAnswer& answer) const {
+void Master::read_shares(const Solution& solution, MasterAnswer& answer) const {
   for (std::size_t c = 0; c < instance_.groups.size(); ++c) {
     const std::vector<Alternative>& alternatives = instance_.groups[c].alternatives;
     std::vector<double>& share = answer.share.emplace_back();
-    double& cost = answer.group.emplace_back(0.0);
-    if (alternatives.size() == 1) {
-      for (std::size_t k = 0; k < alternatives[0].demands.size(); ++k) {
-        cost += alternatives[0].fractions[k] * answer.demand[alternatives[0].demands[k]];
-      }
-    } else if (!alternatives.empty()) {
-      const double unit = unit_[alternatives[0].demands[0]] / alternatives[0].fractions[0];
-      cost = need(solution, layout_.group_row[c], unit);
-      for (const int column : layout_.share_column[c]) {
-        share.push_back(std::max(solution.primal[static_cast<std::size_t>(column)], 0.0) * unit);
-      }
+    if (alternatives.size() < 2) continue;
+    const double unit = unit_[alternatives[0].demands[0]] / alternatives[0].fractions[0];
+    for (const int column : layout_.share_column[c]) {
+      share.push_back(std::max(solution.primal[static_cast<std::size_t>(column)], 0.0) * unit);
     }
   }
 }

@@ -36,8 +36,8 @@ struct Targets {
 Targets active_targets(const Instance& instance);
 
 // Of the active groups those stop, at level t, whose part of the duals binds: they are fixed at w t then, and
-// returned. `binding` by group: what t loses, times the weight; over the active groups it sums to one. Who
-// should stop and has too small a part does at the same t a level later.
+// returned. `binding` by group: what t loses, times the weight; over the active groups it sums to one. A
+// group that should stop and has too small a part does so a level later, at the same t.
 std::vector<std::size_t> stop_binding(const std::vector<double>& binding, double level, Targets& targets);
 
 // Non-negative duals, per bit per second: what t (or the cost) gains with the resource.
@@ -59,7 +59,6 @@ struct MasterAnswer {
   std::vector<std::vector<double>> share;  // by group and alternative: its rate
   Duals duals;
   std::vector<double> demand;  // what a column of the demand may cost before it is of no use
-  std::vector<double> group;   // what t loses for each bit per second that the group must have
 };
 
 // Thread-compatible. The instance and the pool must outlive it.
@@ -79,7 +78,7 @@ class Master {
   LinearProgram make_program();
   void add_group_rows(LinearProgram& program) const;
   void add_column(const Column& column);
-  void read_groups(const Solution& solution, MasterAnswer& answer) const;
+  void read_shares(const Solution& solution, MasterAnswer& answer) const;
   // What a resource's dual, and what a demand's, is per bit per second.
   [[nodiscard]] double dual(const Solution& solution, int row, double size) const;
   [[nodiscard]] double need(const Solution& solution, int row, double size) const;

@@ -426,9 +426,7 @@ class Cost {
     if (answer.late) return late;
     std::vector<std::size_t> binding;
     for (std::size_t c = 0; c < targets_.kind.size(); ++c) {
-      if (targets_.kind[c] == Kind::kActive && targets_.weight[c] * answer.master.group[c] > 0.01) {
-        binding.push_back(c);
-      }
+      if (answer.binding[c] > 0.01) binding.push_back(c);
     }
     return failed_precondition(
         fmt::format("the required rates cannot be had together: at most {:.4g}% of each, because of {}; "
