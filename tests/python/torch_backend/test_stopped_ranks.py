@@ -1,60 +1,24 @@
 """Ranks are stopped, also the one with the controller: who goes on has one model, everybody else an error."""
 
-import hashlib
 import os
 import random
 import signal
 import threading
 import time
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import ranks
-import torch
-from square.torch import shrink
-from torch import distributed as dist
+from going_on_loops import AFTERWARDS_SECONDS, LATEST_SECONDS, LOOPS
 
-FLOATS = 50_000
-TIMEOUT_SECONDS = 60.0
-# Those that go on do so for a while after the stopped one does.
-AFTERWARDS_SECONDS = 4.0
-LATEST_SECONDS = 2.0
 LEFT = ["this process was stopped for 10 s or more", "went on as", "may have gone on elsewhere"]
 STOPS_SECONDS = [5, 9, 11, 15, 25, 40]
 
 
-def agree(model: torch.Tensor, progress: torch.Tensor) -> None:
-    """All take what the first has: some may have taken a step that others have not."""
-    dist.broadcast(progress, 0)
-    dist.broadcast(model, 0)
-
-
-def train(rank: int, size: int, folder: str) -> dict[str, Any]:
+def train(rank: int, size: int, kind: str, folder: str, seconds: float) -> dict[str, Any]:
     """What became of the rank: its model and group, or the error that ended it."""
-    Path(folder, f"pid-{rank}.new").write_text(str(os.getpid()))
-    model, progress, is_over = torch.zeros(FLOATS), torch.zeros(1), torch.zeros(1)
-    first = True
-    while not is_over[0]:
-        try:
-            change = torch.full((FLOATS,), float(rank + 1) * (1 + progress[0]))
-            dist.all_reduce(change)
-            model += change / dist.get_world_size()
-            progress += 1
-            is_over[0] = dist.get_rank() == 0 and Path(folder, "over").exists()
-            dist.all_reduce(is_over)
-            if first:
-                Path(folder, f"pid-{rank}.new").rename(Path(folder, f"pid-{rank}"))
-                first = False
-        except RuntimeError as failure:
-            try:
-                shrink(timeout=timedelta(seconds=TIMEOUT_SECONDS))
-                agree(model, progress)
-                is_over.zero_()
-            except RuntimeError as error:
-                return {"error": str(error), "before": str(failure)}
-    return {"model": hashlib.sha256(model.numpy().tobytes()).hexdigest(), "size": dist.get_world_size()}
+    return LOOPS[kind](rank, Path(folder), seconds)
 
 
 class Stop(threading.Thread):
@@ -80,15 +44,15 @@ class Stop(threading.Thread):
         (self._folder / "over").touch()
 
 
-def check(folder: Path, size: int, victims: list[int], seconds: float, seed: int) -> list[dict[str, Any]]:
+def check(folder: Path, kind: str, size: int, victims: list[int], seconds: float, seed: int) -> None:
     stop = Stop(folder, size, victims, seconds, seed)
     stop.start()
     environments = [{"SQUARE_NODE": f"site{rank}"} for rank in range(size)]
-    ended: list[Any] = ranks.run(train, size, str(folder), environments=environments)
+    ended: list[Any] = ranks.run(train, size, kind, str(folder), seconds, environments=environments)
     stop.join()
     on = [one for one in ended if "model" in one]
     print(
-        f"{size} sites, {victims} for {seconds} s: {len(on)} go on; ",
+        f"{kind}, {size} sites, {victims} for {seconds} s: {len(on)} go on; ",
         [one for one in ended if "error" in one],
     )
     # Of two the one that stays is no majority without the lowest rank, which does not go on alone.
@@ -96,11 +60,20 @@ def check(folder: Path, size: int, victims: list[int], seconds: float, seed: int
     for one in ended:
         assert "model" in one or any(words in one["error"] for words in LEFT), one
     assert all(one["size"] == len(on) for one in on), ended
-    return ended
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("size", [2, 4, 6])
 @pytest.mark.parametrize("seconds", STOPS_SECONDS)
 def test_a_stopped_controller(size: int, seconds: float, tmp_path: Path, seed: int) -> None:
-    check(tmp_path, size, [0], seconds, seed)
+    check(tmp_path, "plain", size, [0], seconds, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", LOOPS)
+@pytest.mark.parametrize("number", range(30))
+def test_a_controller_that_is_stopped_at_any_moment(
+    kind: str, number: int, tmp_path: Path, seed: int
+) -> None:
+    drawn = random.Random(f"{kind} {seed + number}")
+    check(tmp_path, kind, drawn.choice([2, 4, 6]), [0], drawn.choice(STOPS_SECONDS), seed + number)
