@@ -18,9 +18,6 @@
 
 namespace square::controller {
 
-// A node that calls a controller that stands by waits there for so long: longer than its attempts at others
-// take.
-inline constexpr Duration kWaitingTime = std::chrono::seconds(15);
 inline constexpr std::size_t kMaxWaiting = 4096;
 
 class ControllerService final : public v1::Controller::CallbackService {

@@ -84,25 +84,33 @@ const std::string& Candidates::dial_own(TimePoint now) {
   return dialled_;
 }
 
+std::vector<std::string> Candidates::some_of(const std::vector<std::string>& addresses) {
+  std::vector<std::string> some;
+  while (some.size() < std::min(kLookedAt, addresses.size()))
+    some.push_back(addresses[looked_at_++ % addresses.size()]);
+  return some;
+}
+
 // Others in turn, and the one that sent it last.
 void Candidates::look_around() {
   std::vector<std::string> others;
   for (const auto& [standing, address] : addresses_) {
     if (address != current_ && standing.second != node_) others.push_back(address);
   }
-  for (std::size_t i = 0; i < std::min(kLookedAt, others.size()); ++i)
-    round_.push_back(others[looked_at_++ % others.size()]);
+  round_ = some_of(others);
   round_.push_back(current_);
   std::ranges::reverse(round_);
 }
 
 // A silent controller holds up the round, so silent ones are dialled last, and dead ones not at all. Among
 // the silent ones those before this node's own come last, because their answers decide whether the own one
-// wakes.
+// wakes. Of those behind it that were given up a few are dialled, in turn: a round is to be over before
+// others forget that this node waits at them (kWaitingTime).
 void Candidates::begin_round() {
   looks_around_ = std::exchange(must_look_around_, false);
   if (looks_around_) return look_around();
   std::vector<std::string> silent;
+  std::vector<std::string> given_up;
   const auto add = [&](const std::string& address) {
     const State& state = states_[address];
     if (!state.is_dead()) (state.silent_since ? silent : round_).push_back(address);
@@ -110,8 +118,11 @@ void Candidates::begin_round() {
   const bool are_several = given_.size() > 1 && !is_planted(Bug::kOtherAddressesUnused);
   if (!are_several) add(current_);
   for (const auto& [standing, address] : addresses_) {
-    if (address != current_) add(address);
+    if (address == current_) continue;
+    const bool is_behind = own_ && Standing{own_->standing, node_} < standing;
+    is_behind&& states_[address].is_given_up ? given_up.push_back(address) : add(address);
   }
+  for (std::string& address : some_of(given_up)) silent.push_back(std::move(address));
   // Of several that were given one that is dead may be started again.
   if (are_several) {
     const auto current = std::ranges::find(given_, current_);

@@ -17,8 +17,8 @@ namespace square::controller {
 
 // The answer of a controller that stands by.
 inline constexpr const char* kStandsBy = "this controller stands by until those before it are gone";
-// The answer of a controller without a quorum. Its nodes then dial kLookedAt others, in turn, in case one of
-// them leads.
+// The answer of a controller without a quorum. Its nodes then dial kLookedAt others, in turn, as one of them
+// may lead.
 inline constexpr const char* kHearsTooFew =
     "this controller hears too few of its nodes to plan, as another may lead in its place";
 inline constexpr std::size_t kLookedAt = 3;
@@ -26,6 +26,9 @@ inline constexpr std::size_t kLookedAt = 3;
 inline constexpr Duration kSuccessionLease = std::chrono::seconds(10);
 // It is then dialled once more, and has this long to answer: a process that was stopped may go on.
 inline constexpr Duration kLastLook = std::chrono::seconds(2);
+// A node that calls a controller that stands by counts as waiting there for this long. A round takes less: of
+// the silent ones each may have kLastLook.
+inline constexpr Duration kWaitingTime = std::chrono::seconds(30);
 // A controller whose host refuses connections this often in a row is gone. Refusals within kRefusalDistance
 // count once.
 inline constexpr int kRefusalsOfGone = 2;
@@ -89,6 +92,8 @@ class Candidates {
 
   void begin_round();
   void look_around();
+  // kLookedAt of them, others each time.
+  std::vector<std::string> some_of(const std::vector<std::string>& addresses);
   [[nodiscard]] bool is_gone(const std::string& address) const;
   [[nodiscard]] bool is_last_look(const std::string& address) const;
   [[nodiscard]] bool should_wake() const;

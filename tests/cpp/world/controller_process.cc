@@ -18,8 +18,6 @@ using controller::Coordinator;
 
 namespace {
 
-// As in service.h.
-constexpr Duration kWaitingTime = std::chrono::seconds(15);
 // From the end of the lead to that of the process, and from there to the next one.
 constexpr Duration kLastWords = std::chrono::milliseconds(100);
 constexpr Duration kLongestRestart = std::chrono::seconds(3);
@@ -147,7 +145,7 @@ Status ControllerProcess::wake(const std::vector<std::string>& gone) {
 
 std::size_t ControllerProcess::waiting() const {
   return static_cast<std::size_t>(std::ranges::count_if(
-      waiting_, [&](const auto& one) { return clock_->now() - one.second <= kWaitingTime; }));
+      waiting_, [&](const auto& one) { return clock_->now() - one.second <= controller::kWaitingTime; }));
 }
 
 // It dies where it is killed while it writes: then it is not alive any more.

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 using namespace square;
 using namespace square::controller;
@@ -144,6 +145,34 @@ TEST_CASE("candidates: of those that are silent the controller before is dialled
   asking.candidates.failed("zero", kSilence, asking.now);
   asking.candidates.failed("two", kSilence, asking.now);
   CHECK(asking.round(kSilence) == std::vector<std::string>{"one", "two", "zero"});
+}
+
+TEST_CASE("candidates: of many that were given up a few are dialled each round, in turn") {
+  constexpr std::uint32_t kMany = 20;
+  Asking job;
+  for (std::uint32_t i = 3; i < kMany; ++i)
+    job.candidates.learn("n" + std::to_string(i), i, "at " + std::to_string(i));
+  job.candidates.lost(job.now, unavailable("it broke"));
+  const auto round = [&] {
+    const TimePoint begun = job.now;
+    std::vector<std::string> dialled;
+    do {
+      dialled.push_back(job.next());
+      job.now += kLastLook;
+      job.candidates.failed(dialled.back(), dialled.back() == "one" ? kStanding : kSilence, job.now);
+    } while (job.candidates.has_more());
+    return std::pair(dialled, job.now - begun);
+  };
+  // Each has been silent for the lease, and been dialled once more.
+  for (int i = 0; i < 3; ++i) round();
+  std::set<std::string> dialled;
+  for (std::uint32_t i = 0; i < kMany / kLookedAt; ++i) {
+    const auto [addresses, took] = round();
+    CHECK(took <= kWaitingTime / 2);
+    CHECK(addresses.back() == "zero");
+    dialled.insert(addresses.begin(), addresses.end());
+  }
+  CHECK(dialled.size() == kMany);
 }
 
 TEST_CASE("candidates: who has left is no candidate") {
