@@ -24,6 +24,7 @@ enum class Bug {
   kLateLeaderGoesOn,
   kCutOffInOneLook,
   kLeftBehindGoesOn,
+  kGoneOnIsAdopted,
   kSuccessorUntold,
   // Nodes.
   kLossesNotFound,
@@ -69,6 +70,7 @@ inline constexpr std::array kBugs = {
     std::pair<Bug, std::string_view>{Bug::kLateLeaderGoesOn, "late-leader-goes-on"},
     std::pair<Bug, std::string_view>{Bug::kCutOffInOneLook, "cut-off-in-one-look"},
     std::pair<Bug, std::string_view>{Bug::kLeftBehindGoesOn, "left-behind-goes-on"},
+    std::pair<Bug, std::string_view>{Bug::kGoneOnIsAdopted, "gone-on-is-adopted"},
     std::pair<Bug, std::string_view>{Bug::kSuccessorUntold, "successor-untold"},
     std::pair<Bug, std::string_view>{Bug::kLossesNotFound, "losses-not-found"},
     std::pair<Bug, std::string_view>{Bug::kCreditOfLastConnection, "credit-of-last-connection"},

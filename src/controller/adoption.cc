@@ -154,6 +154,12 @@ bool exceeds(const v1::Past& past, const GivenNumbers& given) {
          past.next_session() > given.session || past.next_group() > given.group;
 }
 
+v1::Past without_gone_on(const v1::Past& past, const GroupRegistry& registry) {
+  return without(past, [&](const v1::RunningGroup& running) {
+    return registry.went_on().find(running.group().name(), running.number()).has_value();
+  });
+}
+
 v1::Past without_ended(const v1::Past& past, const GroupRegistry& registry) {
   return without(past, [&](const v1::RunningGroup& running) {
     const auto found = registry.groups().find(running.group().name());

@@ -22,6 +22,8 @@ struct GivenNumbers {
   std::uint64_t group = 0;
 };
 bool exceeds(const v1::Past& past, const GivenNumbers& given);
+// Without groups that have gone on here, and their sessions: a member that was away still tells of them.
+v1::Past without_gone_on(const v1::Past& past, const GroupRegistry& registry);
 // Without groups whose names others have had since, and their sessions.
 v1::Past without_ended(const v1::Past& past, const GroupRegistry& registry);
 // Without groups that are not known here, and their sessions.

@@ -59,6 +59,12 @@ std::uint64_t incarnation_of(const std::string& node, const std::vector<v1::Addr
   return found == addresses.end() ? 0 : found->incarnation();
 }
 
+// What may still run of it. Only where there are grants is a node's word less than what is known here.
+v1::Past running_past(const v1::Past& told, const GroupRegistry& registry) {
+  const v1::Past past = is_planted(Bug::kGoneOnIsAdopted) ? told : without_gone_on(told, registry);
+  return registry.granting() != nullptr ? without_ended(past, registry) : past;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> Succession::take_up(PlanningState& state, EpochPlanner& planner) {
@@ -97,7 +103,7 @@ Result<bool> Succession::adopt_past(const v1::Past& past, const std::string& tel
 Status Succession::check(const v1::Hello& hello, const PlanningState& state, bool has_plan) const {
   if (!has_other_past(hello, origin())) return {};
   const bool has_grants = state.registry.granting() != nullptr;
-  const v1::Past past = has_grants ? without_ended(hello.past(), state.registry) : hello.past();
+  const v1::Past past = running_past(hello.past(), state.registry);
   return check_past(past, hello.node(), state, has_plan, has_grants && past.store() == origin().store);
 }
 
@@ -123,7 +129,7 @@ Result<v1::Past> Succession::accept(const v1::Past& told, const std::string& nod
                                     const GivenNumbers& given, bool has_plan, TimePoint now) const {
   const bool has_grants = state.registry.granting() != nullptr;
   const bool is_own = has_grants && told.store() == origin().store;
-  const v1::Past past = has_grants ? without_ended(told, state.registry) : told;
+  const v1::Past past = running_past(told, state.registry);
   SQUARE_RETURN_IF_ERROR(check_past(past, node, state, has_plan, is_own));
   if (!has_grants) return past;
   if (now <= began_->when + kRecollectionTime && (is_own || is_first_)) {

@@ -274,8 +274,7 @@ bool Job::is_excused(const Status& failure) const {
   const auto is_named = [&](const std::string& name) {
     return failure.message().find(name) != std::string::npos;
   };
-  // Known: a member that was away, and whose group has gone on, may hear that its collective is not known,
-  // and not why.
+  // A member that was away hears that its collective is not known where its group has gone on.
   const bool is_unknown = failure.code() == StatusCode::kNotFound;
   if (has_absent_ && (is_unknown || std::ranges::any_of(script_.group.nodes, is_named))) return true;
   return std::ranges::any_of(dead_, is_named);

@@ -438,7 +438,7 @@ void World::sweep() {
   jobs_.back()->start();
   (void)run_until([&] { return job.is_over(); }, kCalmTime);
   for (const std::string& complaint : job.complaints()) complain(complaint);
-  if (verdict_.complaints.empty() && !once_.may_be_two()) check_memory();
+  if (verdict_.complaints.empty()) check_memory();
 }
 
 void World::check_memory() {
