@@ -10,6 +10,7 @@
 
 #include "square/group.h"
 #include "square/identity.h"
+#include "square/lost_controller.h"
 #include "square/plan.h"
 #include "square/scenario.h"
 #include "square/status.h"
@@ -64,7 +65,7 @@ class Controller {
 
   // Starts to plan; these nodes are taken for gone, unless they are heard of soon. Idempotent. Errors: those
   // of start(); UNAVAILABLE after stop(). Blocks for a moment.
-  Status wake(const std::vector<std::string>& gone = {});
+  Status wake(const std::vector<LostController>& lost = {});
   [[nodiscard]] bool stands_by() const;
   // Another controller has its store, or may have: nodes are told nothing more, and calls fail. For good.
   [[nodiscard]] bool has_stepped_down() const;

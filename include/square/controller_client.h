@@ -14,6 +14,7 @@
 #include "square/group.h"
 #include "square/identity.h"
 #include "square/link_report.h"
+#include "square/lost_controller.h"
 #include "square/status.h"
 
 namespace square {
@@ -33,8 +34,8 @@ struct SuccessorOptions {
   std::uint32_t standing = 0;
   // The nodes that have lost their controller, and dial it.
   std::function<std::size_t()> waiting;
-  // Given the nodes whose controllers are gone. May block.
-  std::function<Status(const std::vector<std::string>& gone)> wake;
+  // Given the controllers before it. May block.
+  std::function<Status(const std::vector<LostController>& lost)> wake;
 };
 
 struct ControllerClientOptions {

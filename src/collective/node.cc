@@ -137,7 +137,7 @@ Result<std::unique_ptr<Node>> Node::join(NodeOptions options) {
   if (Controller* const own = options.successor) {
     line.successor =
         SuccessorOptions{own->address(), options.standing, [own] { return own->waiting(); },
-                         [own](const std::vector<std::string>& gone) { return own->wake(gone); }};
+                         [own](const std::vector<LostController>& lost) { return own->wake(lost); }};
   }
   SQUARE_ASSIGN_OR_RETURN(joined->parts_->controller,
                           ControllerClient::connect(line, *joined->parts_->controlled));

@@ -68,6 +68,10 @@ Status check_hello(const v1::Hello& hello) {
   return {};
 }
 
+void Members::presume_gone(const std::vector<LostController>& lost) {
+  for (const LostController& one : lost) presumed_gone_[one.node] = one.is_dead;
+}
+
 bool Members::expect(const std::string& node, TimePoint now) {
   const bool has_left =
       std::ranges::any_of(gone_, [&](const Gone& one) { return one.departure.node == node; });
@@ -146,6 +150,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   has_successors_ = has_successors_ || !hello.successor().empty();
   member.standing = hello.standing();
   silent_.erase(name);
+  presumed_gone_.erase(name);
   if (is_new) member.joined = ++events_;
   if (members_.size() == 1) looked_at_ = now;
   member.floor = member.sent = member.received = member.installed = member.activated = Epoch(0);
@@ -284,16 +289,29 @@ void Members::forget_silent(const std::function<bool(const std::string&)>& matte
   std::erase_if(silent_, [&](const auto& entry) { return !matters(entry.first); });
 }
 
-bool Members::leave_refused(const std::string& node, const std::string& address) {
+bool Members::leave_refused(const std::string& node, const std::string& address, TimePoint now) {
+  const auto presumed = presumed_gone_.find(node);
+  const bool was_dead = presumed != presumed_gone_.end() && presumed->second;
   const Member* const member = find(node);
-  const auto silent = silent_.find(node);
-  if (member == nullptr && silent != silent_.end() && silent->second.address == address) {
-    silent_.erase(silent);
-    return true;
+  if (member == nullptr) {
+    return was_dead && std::erase_if(silent_, [&](const auto& entry) {
+                         return entry.first == node && entry.second.address == address;
+                       }) > 0;
   }
-  if (member == nullptr || member->line != nullptr || member->address != address) return false;
-  leave(node, fmt::format("it does not listen at {} any more", address));
+  if (member->line != nullptr || member->address != address) return false;
+  const std::string reason = fmt::format("it does not listen at {} any more", address);
+  const bool is_dead = member->incarnation == 0 ? was_dead : now - member->heard_at < lease_;
+  is_dead || !has_successors() ? leave(node, reason) : leave_silent(node, reason);
   return true;
+}
+
+// Nodes keep the address of a node that may live: one without an address is dead.
+void Members::leave_silent(const std::string& node, const std::string& reason) {
+  const Member& member = members_.at(node);
+  Silent silent{member.address, member.standing};
+  const bool may_live = !silent.address.empty();
+  leave(node, reason, {}, may_live);
+  if (may_live) silent_[node] = std::move(silent);
 }
 
 std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
@@ -317,14 +335,7 @@ std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
     });
   }
   const std::string reason = fmt::format("nobody has heard of it for {:.3g} s", to_seconds(lease_));
-  for (const std::string& name : over) {
-    const Member& member = members_.find(name)->second;
-    Silent silent{member.address, member.standing};
-    // Nodes keep the address of a node that may live: one without an address is dead.
-    const bool may_live = !silent.address.empty();
-    leave(name, reason, {}, may_live);
-    if (may_live) silent_[name] = std::move(silent);
-  }
+  for (const std::string& name : over) leave_silent(name, reason);
   return over;
 }
 

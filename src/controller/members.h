@@ -18,6 +18,7 @@
 #include "square/clock.h"
 #include "square/controller.h"
 #include "square/ids.h"
+#include "square/lost_controller.h"
 #include "square/topology.h"
 
 namespace square::controller {
@@ -94,7 +95,7 @@ class Members {
   // line broke. Returns whether it was not there.
   bool expect(const std::string& node, TimePoint now);
   // Should they be expected, it is for kPresumedTime only.
-  void presume_gone(std::set<std::string> nodes) { presumed_gone_ = std::move(nodes); }
+  void presume_gone(const std::vector<LostController>& lost);
   // The address and the successor of an expected node, as others tell.
   void locate(const v1::Address& told);
   [[nodiscard]] bool is_expected(const std::string& node) const;
@@ -130,17 +131,18 @@ class Members {
   // FAILED_PRECONDITION naming one of the group's nodes that has gone since its registrant came, and why. One
   // that went before may be about to come as well.
   [[nodiscard]] Status check_present(const GroupSpec& group) const;
-  // Nobody listens at the address any more: whose it was leaves, if its line is broken, and lives no more, if
-  // it has left because nobody heard of it. Whether that is news.
-  bool leave_refused(const std::string& node, const std::string& address);
+  // Nobody listens at the address any more: whose it was leaves, if its line is broken. It lives no more, and
+  // has not gone on elsewhere, if it was heard here within a lease: others would have had to miss it for as
+  // long. Whether that is news.
+  bool leave_refused(const std::string& node, const std::string& address, TimePoint now);
   // Those not heard of for a lease leave; their lines are to be closed. Returns their names. Call it by
   // next_end(): the time of a call that comes much later was not theirs but ours, for this process was
   // stopped, and what they said meanwhile waits to be read. It does not count.
   std::vector<std::string> expire(TimePoint now, Deferred& deferred);
   // As expire(), for who was busy meanwhile and would be late.
   void look(TimePoint now) { looked_at_ = now; }
-  // It left because nobody heard of it, and may live; its process has not come back, nor another with its
-  // name, and its host has not refused it.
+  // It left after nobody had heard of it for a lease, and may live, or have gone on elsewhere and ended; its
+  // process has not come back, nor another with its name.
   [[nodiscard]] bool may_live(const std::string& node) const { return silent_.contains(node); }
   // Where it was, if it is not connected but may live; empty: nobody knows.
   [[nodiscard]] std::string last_address(const std::string& node) const;
@@ -197,6 +199,7 @@ class Members {
     std::uint32_t standing = 0;
   };
 
+  void leave_silent(const std::string& node, const std::string& reason);
   [[nodiscard]] bool are_most_silent(TimePoint now) const;
   bool is_cut_off(TimePoint now);
   void end_cut_off(TimePoint now);
@@ -209,7 +212,7 @@ class Members {
   std::uint64_t events_ = 0;
   std::vector<Departure> departures_;
   std::map<std::string, Silent, std::less<>> silent_;
-  std::set<std::string> presumed_gone_;
+  std::map<std::string, bool> presumed_gone_;  // whether it is dead
   bool has_successors_ = false;
   struct Gone {
     Departure departure;

@@ -109,7 +109,7 @@ std::vector<std::pair<std::string, std::string>> RefusedNodes::take_questions(co
 std::vector<std::string> RefusedNodes::judge(Members& members, TimePoint now) {
   std::vector<std::string> gone;
   for (const auto& [name, address] : find_gone(members, now)) {
-    if (members.leave_refused(name, address)) gone.push_back(name);
+    if (members.leave_refused(name, address, now)) gone.push_back(name);
   }
   for (const auto& [asked, name] : take_questions(members, now))
     members.find(asked)->line->send(look_event(name));

@@ -72,14 +72,14 @@ class Controller::Core {
                                              .lost = [this](const std::string& why) { step_down(why); }});
   }
 
-  Status wake(const std::vector<std::string>& gone) {
+  Status wake(const std::vector<LostController>& lost) {
     const std::lock_guard lock(stop_mutex_);
     if (is_stopped_) return unavailable("the controller stopped");
     if (running() != nullptr) return {};
     if (lead_)
       return failed_precondition("this controller leads when it has the store, not when it is told to");
     SQUARE_ASSIGN_OR_RETURN(auto made, decide(store::make_memory_store()));
-    made->coordinator().presume_gone({gone.begin(), gone.end()});
+    made->coordinator().presume_gone(lost);
     take(std::move(made));
     return {};
   }
@@ -217,7 +217,7 @@ Result<std::unique_ptr<Controller>> Controller::serve(std::unique_ptr<Core> core
   return std::unique_ptr<Controller>(new Controller(std::move(core)));
 }
 
-Status Controller::wake(const std::vector<std::string>& gone) { return core_->wake(gone); }
+Status Controller::wake(const std::vector<LostController>& lost) { return core_->wake(lost); }
 bool Controller::stands_by() const { return core_->running() == nullptr; }
 bool Controller::has_stepped_down() const { return core_->has_stepped_down(); }
 std::size_t Controller::waiting() const { return core_->waiting(); }

@@ -54,17 +54,20 @@ void Candidates::learn(const std::string& node, std::uint32_t standing, const st
   if (node == node_) return;
   forget(node);
   if (!address.empty()) addresses_[{standing, node}] = address;
+  doubtful_.erase(node);
 }
 
 void Candidates::forget(const std::string& node) {
   std::erase_if(addresses_, [&](const auto& entry) { return entry.first.second == node && node != node_; });
 }
 
-std::optional<std::vector<std::string>> Candidates::to_be_followed() {
+std::optional<std::vector<LostController>> Candidates::to_be_followed() {
   if (!round_.empty() || !should_wake()) return std::nullopt;
-  std::vector<std::string> gone;
+  std::vector<LostController> gone;
   for (const auto& [standing, address] : addresses_) {
-    if (is_gone(address)) gone.push_back(standing.second);
+    const State& state = states_[address];
+    const bool is_dead = state.is_dead() && state.was_soon_refused && !doubtful_.contains(standing.second);
+    if (state.is_gone()) gone.push_back({standing.second, is_dead});
   }
   return gone;
 }
@@ -191,6 +194,7 @@ void Candidates::failed(const std::string& address, const Status& why, TimePoint
     if (state.refusals > 0 && now - state.refused_at < kRefusalDistance) return;
     ++state.refusals;
     state.refused_at = now;
+    if (state.refusals == kRefusalsOfGone) state.was_soon_refused = lost_at_ && now - *lost_at_ <= kProofTime;
   } else {
     state.refusals = 0;
     state.is_given_up = is_last_look(address) || (is_planted(Bug::kWakesUnlooked) && state.is_overdue(now));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,9 @@ inline constexpr Duration kLastLook = std::chrono::seconds(2);
 // A node that calls a controller that stands by counts as waiting there for this long. A round takes less: of
 // the silent ones each may have kLastLook.
 inline constexpr Duration kWaitingTime = std::chrono::seconds(30);
+// One that is refused so soon after the line to the last broke is dead, and leads nowhere. Later another may
+// have followed, and ended since: the line may have been silent for half the lease before it broke.
+inline constexpr Duration kProofTime = kSuccessionLease / 2;
 // A controller whose host refuses connections this often in a row is gone. Refusals within kRefusalDistance
 // count once.
 inline constexpr int kRefusalsOfGone = 2;
@@ -60,8 +64,10 @@ class Candidates {
 
   // The controller that welcomed this node last.
   [[nodiscard]] const std::string& current() const { return current_; }
-  // The nodes whose controllers are gone, where the own is to be woken before anybody is dialled.
-  std::optional<std::vector<std::string>> to_be_followed();
+  // Its controller may lead others, elsewhere.
+  void doubt(const std::string& node) { doubtful_.insert(node); }
+  // The controllers that are gone, where the own is to be woken before anybody is dialled.
+  std::optional<std::vector<LostController>> to_be_followed();
   // The address to dial now.
   const std::string& next(TimePoint now);
   // The own has woken: it is dialled now.
@@ -82,6 +88,7 @@ class Candidates {
     TimePoint refused_at;
     std::optional<TimePoint> silent_since;
     bool is_given_up = false;  // also at the last look
+    bool was_soon_refused = false;
     [[nodiscard]] bool is_dead() const { return refusals >= kRefusalsOfGone; }
     [[nodiscard]] bool is_gone() const { return is_dead() || is_given_up; }
     [[nodiscard]] bool is_overdue(TimePoint now) const {
@@ -105,6 +112,7 @@ class Candidates {
   std::optional<TimePoint> lost_at_;  // it is silent since then, if it is
   std::map<Standing, std::string> addresses_;
   std::map<std::string, State> states_;  // by address, of this search
+  std::set<std::string> doubtful_;       // nodes
   std::vector<std::string> round_;       // the next last
   std::string dialled_;                  // by the last next()
   TimePoint dialled_at_{};

@@ -60,15 +60,15 @@ void ControlLine::settle(const Status& outcome) {
 
 void ControlLine::dial() {
   if (has_left_ || is_refused_ || connection_ != 0) return;
-  if (const auto gone = candidates_.to_be_followed()) return wake(*gone);
+  if (const auto before = candidates_.to_be_followed()) return wake(*before);
   dial(candidates_.next(by_.clock.now()));
 }
 
-void ControlLine::wake(const std::vector<std::string>& gone) {
+void ControlLine::wake(const std::vector<LostController>& before) {
   log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
       "node {}: the controller is gone, and this node's comes next: it wakes", options_.node);
-  by_.executor->work(kWakeBytes, [this, gone] {
-    by_.executor->post([this, woken = options_.successor->wake(gone)] {
+  by_.executor->work(kWakeBytes, [this, before] {
+    by_.executor->post([this, woken = options_.successor->wake(before)] {
       if (has_left_) return;
       const TimePoint now = by_.clock.now();
       if (woken.is_ok()) return dial(candidates_.dial_own(now));
@@ -200,7 +200,9 @@ Status ControlLine::handle(const v1::ControllerEvent& event) {
       break;
     case Event::kGone:
       // Of one that may live the next controller must know, too, and its own may lead elsewhere.
-      if (!event.gone().may_live()) {
+      if (event.gone().may_live()) {
+        candidates_.doubt(event.gone().peer());
+      } else {
         candidates_.forget(event.gone().peer());
         by_.recollection.forget_address(event.gone().peer());
       }

@@ -91,7 +91,7 @@ class ControlLine {
  private:
   void dial();
   void dial(const std::string& address);
-  void wake(const std::vector<std::string>& gone);
+  void wake(const std::vector<LostController>& before);
   void introduce();
   void over(const Status& reason);
   void settle(const Status& outcome);

@@ -108,10 +108,11 @@ void OpenOperations::migrate(const InstalledPlan& plan, bool may_stay) {
       // nobody is to be told: members elsewhere may have another plan, and those here may call under one to
       // come.
       if (operation->has_calls()) {
-        operation->fail(not_found(fmt::format("plan {} no longer knows collective {}: its group has ended, or "
-                                              "went on without a member that was away",
-                                              plan.epoch().value(), key.collective.value())),
-                        true);
+        operation->fail(
+            not_found(fmt::format("plan {} no longer knows collective {}: its group has ended, or "
+                                  "went on without a member that was away",
+                                  plan.epoch().value(), key.collective.value())),
+            true);
       } else {
         operation->abandon();
         remove(key);

@@ -235,13 +235,43 @@ TEST_CASE(
   CHECK(go_on_with({"a", "b", "c"}, kLease));
   CHECK(members.may_live("d"));
   CHECK_FALSE(go_on_with({"a", "b"}, kLease));  // the others may have the lowest standing, "d"
-  CHECK(members.leave_refused("d", "at:1"));
-  CHECK(members.has_quorum(now));  // of three that may live
-  CHECK_FALSE(go_on_with({"a"}, kLongestCutOff * kLease));
-  CHECK(members.leave_refused("b", "at:1"));
+  // It may have led others meanwhile, and ended.
+  CHECK_FALSE(members.leave_refused("d", "at:1", now));
+  CHECK(members.may_live("d"));
   CHECK_FALSE(members.has_quorum(now));
-  CHECK(members.leave_refused("c", "at:1"));
-  CHECK(members.has_quorum(now));
+}
+
+TEST_CASE("members: of those that are refused soon none can have gone on elsewhere") {
+  Members members(kLease);
+  for (const std::string name : {"a", "b", "c"}) {
+    v1::Hello hello = hello_of(name, 1, "at:1");
+    hello.set_successor(name + ":7");
+    hello.set_standing(name == "a" ? 1 : 0);
+    members.lose(name, join_as(members, hello).get(), kStart);
+  }
+  const TimePoint soon = kStart + kLease - Duration(1);
+  CHECK(members.leave_refused("b", "at:1", soon));
+  CHECK_FALSE(members.may_live("b"));
+  // Its neighbours heard it for longer: it may have had another controller since.
+  members.hear_of("c", soon);
+  CHECK(members.leave_refused("c", "at:1", kStart + kLease));
+  CHECK(members.may_live("c"));
+}
+
+TEST_CASE("members: what followed an earlier controller is dead where that was refused before it was woken") {
+  Members members(kLease);
+  members.presume_gone({{"dead", true}, {"silent", false}});
+  for (const std::string name : {"dead", "silent", "other"}) {
+    CHECK(members.expect(name, kStart));
+    v1::Address told;
+    told.set_peer(name);
+    told.set_address("at:1");
+    told.set_successor("at:7");
+    members.locate(told);
+    CHECK(members.leave_refused(name, "at:1", kStart));
+    CHECK(members.may_live(name) == (name != "dead"));
+    CHECK_FALSE(members.leave_refused(name, "at:1", kStart));
+  }
 }
 
 TEST_CASE("members: a controller that nodes cannot leave for another needs no quorum") {
@@ -320,7 +350,7 @@ TEST_CASE("members: the list has the topology's nodes and then the others") {
 TEST_CASE("members: of those expected the ones that are taken for gone have little time") {
   constexpr Duration kLong = 5 * kPresumedTime;
   Members members(kLong);
-  members.presume_gone({"a"});
+  members.presume_gone({{"a", false}});
   CHECK(members.expect("a", kStart));
   CHECK(members.expect("b", kStart));
   v1::Address told;

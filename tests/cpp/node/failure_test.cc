@@ -174,8 +174,9 @@ TEST_CASE("an operation that the plan no longer knows fails by name, and holds u
   CHECK(overlay.simulation.clock().now() - asked < std::chrono::seconds(2));
   REQUIRE(broadcast.outcomes[0].has_value());
   CHECK(broadcast.outcomes[0]->code() == StatusCode::kNotFound);
-  CHECK(broadcast.outcomes[0]->message() ==
-        "plan 2 no longer knows collective 0: its group has ended, or went on without a member that was away");
+  CHECK(
+      broadcast.outcomes[0]->message() ==
+      "plan 2 no longer knows collective 0: its group has ended, or went on without a member that was away");
 }
 
 TEST_CASE("who the controller says is gone is, once this node does not hear it any more") {

@@ -134,11 +134,11 @@ Status ControllerProcess::start() {
   return started;
 }
 
-Status ControllerProcess::wake(const std::vector<std::string>& gone) {
+Status ControllerProcess::wake(const std::vector<LostController>& lost) {
   if (!is_alive()) return unavailable("the controller stopped");
   if (coordinator_) return {};
   Status woken = lead();
-  if (woken.is_ok()) coordinator_->presume_gone({gone.begin(), gone.end()});
+  if (woken.is_ok()) coordinator_->presume_gone(lost);
   if (woken.is_ok()) on_wake();
   return woken;
 }

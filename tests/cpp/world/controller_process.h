@@ -42,7 +42,7 @@ class ControllerProcess {
   // Errors: those of Coordinator::create(), where it does not stand by.
   Status start();
   // As Controller::wake().
-  Status wake(const std::vector<std::string>& gone);
+  Status wake(const std::vector<LostController>& lost);
   // The nodes that call while it stands by.
   [[nodiscard]] std::size_t waiting() const;
   // As SIGKILL does: what it has not said by then is not said.

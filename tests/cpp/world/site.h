@@ -99,7 +99,7 @@ class Site {
  private:
   controller::Successor successor() {
     return {own_->address(), rank_, [this] { return own_->waiting(); },
-            [this](const std::vector<std::string>& gone) { return own_->wake(gone); }};
+            [this](const std::vector<LostController>& lost) { return own_->wake(lost); }};
   }
 
   Simulation& simulation_;

@@ -31,7 +31,9 @@ struct Asking {
     const auto before = candidates.to_be_followed();
     if (!before) return candidates.next(now);
     ++woken;
-    gone = *before;
+    gone.clear();
+    dead.clear();
+    for (const LostController& one : *before) (one.is_dead ? dead : gone).push_back(one.node);
     return candidates.dial_own(now);
   }
 
@@ -50,6 +52,7 @@ struct Asking {
   std::size_t waiting = 0;
   int woken = 0;
   std::vector<std::string> gone;
+  std::vector<std::string> dead;
   Candidates candidates;
 };
 
@@ -79,6 +82,22 @@ TEST_CASE("candidates: where the controller's host refuses it twice the next one
   CHECK(job.gone == std::vector<std::string>{"n0"});
   job.candidates.welcomed("one");
   CHECK(job.candidates.current() == "one");
+}
+
+TEST_CASE("candidates: a controller is dead only where it is refused soon after it was lost") {
+  const auto wake = [](Duration after, bool is_doubtful) {
+    Asking job;
+    job.waiting = 2;
+    job.candidates.lost(job.now, unavailable("it broke"));
+    if (is_doubtful) job.candidates.doubt("n0");
+    job.now += after;
+    while (job.woken == 0) job.round(kRefused);
+    CHECK(job.gone.size() + job.dead.size() == 1);
+    return job.dead == std::vector<std::string>{"n0"};
+  };
+  CHECK(wake(kProofTime / 2, false));
+  CHECK_FALSE(wake(kProofTime, false));  // another may have followed it, and ended
+  CHECK_FALSE(wake(kProofTime / 2, true));
 }
 
 TEST_CASE("candidates: who does not come next waits for who does") {
