@@ -295,7 +295,6 @@ void Coordinator::regroup(Regroup asked, Duration patience, RegroupReply reply) 
 
 void Coordinator::refused(const std::string& node, const std::string& address) {
   const std::lock_guard lock(mutex_);
-  if (!members_.contains(node) && members_.leave_refused(node, address, time())) note_departure(node);
   refused_.note_own(node, members_, time());
   surroundings_.wake();
 }

@@ -250,9 +250,8 @@ Status Members::check_present(const GroupSpec& group) const {
 }
 
 std::string Members::last_address(const std::string& node) const {
-  if (const Member* const member = find(node)) return member->line ? std::string() : member->address;
-  const auto silent = silent_.find(node);
-  return silent == silent_.end() ? std::string() : silent->second.address;
+  const Member* const member = find(node);
+  return member == nullptr || member->line ? std::string() : member->address;
 }
 
 bool Members::has_quorum(TimePoint now) const {
@@ -268,7 +267,7 @@ bool Members::has_quorum(TimePoint now) const {
     const bool is_known = member.incarnation != 0 || !member.address.empty();
     if (is_known) count({member.standing, name}, speaks(name, now));
   }
-  for (const auto& [name, silent] : silent_) count({silent.standing, name}, false);
+  for (const auto& [name, standing] : silent_) count({standing, name}, false);
   return here > elsewhere || (here == elsewhere && first && first->second);
 }
 
@@ -277,7 +276,6 @@ std::map<std::string, std::string> Members::lost_addresses() const {
   for (const auto& [name, member] : members_) {
     if (!member.line && !member.address.empty()) addresses.emplace(name, member.address);
   }
-  for (const auto& [name, silent] : silent_) addresses.emplace(name, silent.address);
   return addresses;
 }
 
@@ -290,17 +288,10 @@ void Members::forget_silent(const std::function<bool(const std::string&)>& matte
 }
 
 bool Members::leave_refused(const std::string& node, const std::string& address, TimePoint now) {
-  const auto presumed = presumed_gone_.find(node);
-  const bool was_dead = presumed != presumed_gone_.end() && presumed->second;
   const Member* const member = find(node);
-  if (member == nullptr) {
-    return was_dead && std::erase_if(silent_, [&](const auto& entry) {
-                         return entry.first == node && entry.second.address == address;
-                       }) > 0;
-  }
-  if (member->line != nullptr || member->address != address) return false;
+  if (member == nullptr || member->line != nullptr || member->address != address) return false;
   const std::string reason = fmt::format("it does not listen at {} any more", address);
-  const bool is_dead = member->incarnation == 0 ? was_dead : now - member->heard_at < lease_;
+  const bool is_dead = member->incarnation != 0 && now - member->heard_at < lease_;
   is_dead || !has_successors() ? leave(node, reason) : leave_silent(node, reason);
   return true;
 }
@@ -308,10 +299,12 @@ bool Members::leave_refused(const std::string& node, const std::string& address,
 // Nodes keep the address of a node that may live: one without an address is dead.
 void Members::leave_silent(const std::string& node, const std::string& reason) {
   const Member& member = members_.at(node);
-  Silent silent{member.address, member.standing};
-  const bool may_live = !silent.address.empty();
+  const std::uint32_t standing = member.standing;
+  const auto presumed = presumed_gone_.find(node);
+  const bool is_dead = presumed != presumed_gone_.end() && presumed->second;
+  const bool may_live = !is_dead && !member.address.empty();
   leave(node, reason, {}, may_live);
-  if (may_live) silent_[node] = std::move(silent);
+  if (may_live) silent_[node] = standing;
 }
 
 std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {

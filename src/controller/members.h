@@ -144,7 +144,7 @@ class Members {
   // It left after nobody had heard of it for a lease, and may live, or have gone on elsewhere and ended; its
   // process has not come back, nor another with its name.
   [[nodiscard]] bool may_live(const std::string& node) const { return silent_.contains(node); }
-  // Where it was, if it is not connected but may live; empty: nobody knows.
+  // Where it was, if its line is broken; empty: nobody knows.
   [[nodiscard]] std::string last_address(const std::string& node) const;
   // Whether this controller hears more than half of the nodes that live or may live, or half of them with the
   // lowest standing. Where nodes bring controllers, another one may be awake, and only one of the two has a
@@ -152,7 +152,7 @@ class Members {
   [[nodiscard]] bool has_quorum(TimePoint now) const;
   // Whether they live does not matter any more.
   void give_up(const std::set<std::string>& nodes);
-  // Where those were that may live, and are not connected.
+  // Where those were whose lines are broken.
   [[nodiscard]] std::map<std::string, std::string> lost_addresses() const;
   // Whether such a node lives is of no interest where it is a member of no group.
   void forget_silent(const std::function<bool(const std::string&)>& matters);
@@ -193,11 +193,6 @@ class Members {
 
  private:
   using Standing = std::pair<std::uint32_t, std::string>;  // and the node's name
-  // Of one that left, and may live.
-  struct Silent {
-    std::string address;
-    std::uint32_t standing = 0;
-  };
 
   void leave_silent(const std::string& node, const std::string& reason);
   [[nodiscard]] bool are_most_silent(TimePoint now) const;
@@ -211,8 +206,8 @@ class Members {
   TimePoint looked_at_{};  // by expire(), while there is anybody
   std::uint64_t events_ = 0;
   std::vector<Departure> departures_;
-  std::map<std::string, Silent, std::less<>> silent_;
-  std::map<std::string, bool> presumed_gone_;  // whether it is dead
+  std::map<std::string, std::uint32_t, std::less<>> silent_;  // those that may live: their standings
+  std::map<std::string, bool> presumed_gone_;                 // whether it is dead
   bool has_successors_ = false;
   struct Gone {
     Departure departure;
