@@ -50,6 +50,9 @@ class ServingNode final : public MemberHost {
     node_->fail(collective, operation, std::move(cause));
   }
   void after(Duration delay, std::function<void()> then) override { node_->after(delay, std::move(then)); }
+  void work(std::size_t bytes, const std::function<void()>& task, std::function<void()> then) override {
+    node_->work(bytes, task, std::move(then));
+  }
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override {
     node_->watch(collective, operation, timeout, std::move(arrived));

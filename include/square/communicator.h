@@ -17,7 +17,7 @@
 
 namespace square {
 
-class CompositeThread;
+class CompositeCalls;
 class FlightRecorder;
 class GroupCalls;
 class OpenWorks;
@@ -246,7 +246,6 @@ class Communicator {
   Status barrier(Duration timeout = kDefaultTimeout);
 
  private:
-  friend struct CommunicatorThread;  // for tests under virtual time
   explicit Communicator(std::shared_ptr<GroupCalls> calls);
   Result<std::unique_ptr<Communicator>> go_on(std::uint32_t joiners, Duration timeout, bool allow_minority);
   // Nothing that this member has called runs any more, but for what cannot be ended.
@@ -255,7 +254,7 @@ class Communicator {
   std::shared_ptr<GroupCalls> calls_;  // shared with receives from any source
   std::shared_ptr<OpenWorks> works_;
   std::shared_ptr<FlightRecorder> recorder_;
-  std::unique_ptr<CompositeThread> composite_;
+  std::unique_ptr<CompositeCalls> composite_;
 };
 
 }  // namespace square

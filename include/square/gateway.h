@@ -120,6 +120,7 @@ class AttachedNode final : public MemberHost {
   // Nothing for a group that no member of this process is in.
   void fail(CollectiveId collective, OperationId operation, Status cause) override;
   void after(Duration delay, std::function<void()> then) override;
+  void work(std::size_t bytes, const std::function<void()>& task, std::function<void()> then) override;
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override;
 

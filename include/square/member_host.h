@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "square/clock.h"
@@ -47,6 +48,13 @@ class MemberHost {
   [[nodiscard]] virtual const Clock& clock() const { return steady_clock(); }
   // Calls `then` after `delay`, on the thread that operations end on; dropped when the host stops.
   virtual void after(Duration delay, std::function<void()> then) = 0;
+  // Runs `task`, arithmetic over about so many bytes, on a thread for that, or before it returns where
+  // another thread would cost more; and `then` on the thread that operations end on. Both are dropped when
+  // the host stops.
+  virtual void work(std::size_t /*bytes*/, const std::function<void()>& task, std::function<void()> then) {
+    task();
+    after(Duration(0), std::move(then));
+  }
   // See DataPlane: none of these blocks.
   virtual void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) = 0;
   virtual void post(MemberOperation operation) = 0;

@@ -62,6 +62,7 @@ class Node final : public MemberHost {
   void cancel(CollectiveId collective, OperationId operation) override;
   void fail(CollectiveId collective, OperationId operation, Status cause) override;
   void after(Duration delay, std::function<void()> then) override;
+  void work(std::size_t bytes, const std::function<void()>& task, std::function<void()> then) override;
   // After stop(), `arrived` hears CANCELLED at once, on the caller's thread.
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override;

@@ -39,6 +39,8 @@ class ThreadExecutor final : public Executor {
 
   // Is this thread at a task or a timer of the strand?
   [[nodiscard]] bool is_on_strand() const;
+  // The same, or at payload work: stop() would wait for this thread.
+  [[nodiscard]] bool is_own_thread() const;
 
   // From here on the host's thread runs the strand; the own one rests. One host at a time.
   void lend_to(StrandHost& host);

@@ -255,6 +255,11 @@ void CallQueue::fail(const Status& cause) {
   run_due();
 }
 
+bool CallQueue::is_dropped() const {
+  const std::lock_guard lock(mutex_);
+  return is_dropped_;
+}
+
 void CallQueue::drop(const Status& cause) {
   {
     const std::lock_guard lock(mutex_);
@@ -267,6 +272,7 @@ void CallQueue::cancel(CollectiveId collective, OperationId operation) {
   bool waits = false;
   {
     const std::lock_guard lock(mutex_);
+    if (is_dropped_) return;
     const auto posted = posted_.find(collective);
     waits = !failure_ && (posted == posted_.end() || operation.value() >= posted->second);
     if (!waits && (is_posting_ || !ready_.empty())) late_cancels_.emplace_back(collective, operation);

@@ -78,6 +78,7 @@ class CallQueue : public std::enable_shared_from_this<CallQueue> {
   void fail(const Status& cause);
   // The host has dropped an operation: it is going away, and is given nothing more.
   void drop(const Status& cause);
+  [[nodiscard]] bool is_dropped() const;
 
  private:
   friend class PostedCall;

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "collective/any_source.h"
-#include "collective/composite_thread.h"
+#include "collective/composite_calls.h"
 #include "collective/compressed_all_reduce.h"
 #include "collective/flight_recorder.h"
 #include "collective/group_calls.h"
@@ -91,10 +91,10 @@ Communicator::Communicator(std::shared_ptr<GroupCalls> calls)
     : calls_(std::move(calls)),
       works_(std::make_shared<OpenWorks>()),
       recorder_(std::make_shared<FlightRecorder>(about(*calls_))),
-      composite_(std::make_unique<CompositeThread>(calls_)) {}
+      composite_(std::make_unique<CompositeCalls>(calls_)) {}
 Communicator::~Communicator() {
   if (calls_->is_forked()) {
-    // Its threads cannot be waited for, nor is the member's part this process's to end.
+    // The parent's threads may hold its locks, nor is the member's part this process's to end.
     static_cast<void>(composite_.release());
     static_cast<void>(new std::shared_ptr<GroupCalls>(std::move(calls_)));
     return;

@@ -119,13 +119,12 @@ std::shared_ptr<CompressedRun> make_run(const GroupCalls& group, const Compresse
 
 }  // namespace
 
-Result<std::shared_ptr<Work>> compressed_all_reduce(GroupCalls& group, CompositeThread& thread,
+Result<std::shared_ptr<Work>> compressed_all_reduce(GroupCalls& group, CompositeCalls& calls,
                                                     const CompressedSum& sum, Duration timeout) {
   SQUARE_RETURN_IF_ERROR(check_sum(sum));
   const std::shared_ptr<CompressedRun> run = make_run(group, sum);
-  SQUARE_ASSIGN_OR_RETURN(
-      auto work, thread.start({kName, CallKind::kCompressedAllReduce, timeout, collectives_of(group, sum),
-                               [run](CompositeRun& view) { return run->run(view); }}));
+  SQUARE_ASSIGN_OR_RETURN(auto work, calls.start({kName, CallKind::kCompressedAllReduce, timeout,
+                                                  collectives_of(group, sum), run}));
   return std::shared_ptr<Work>(std::make_shared<CompressedWork>(std::move(work), run));
 }
 

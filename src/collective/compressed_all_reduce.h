@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "collective/composite_thread.h"
+#include "collective/composite_calls.h"
 #include "collective/group_calls.h"
 #include "square/compression.h"
 
@@ -23,8 +23,8 @@ struct CompressedSum {
 };
 
 // See Communicator. Precondition: the kind is not kNone. Blocks as
-// CompositeThread::start() does.
-Result<std::shared_ptr<Work>> compressed_all_reduce(GroupCalls& group, CompositeThread& thread,
+// CompositeCalls::start() does.
+Result<std::shared_ptr<Work>> compressed_all_reduce(GroupCalls& group, CompositeCalls& calls,
                                                     const CompressedSum& sum, Duration timeout);
 
 }  // namespace square

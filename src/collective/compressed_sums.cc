@@ -15,12 +15,13 @@ using compression::Loss;
 
 }  // namespace
 
-Status CompressedRun::run(CompositeRun& run) {
+void CompressedRun::begin(CompositeRun& run) {
+  run_ = &run;
   report_.calls = 1;
   report_.bytes_before = sum_.input.size();
   called_ = {run.call(), sum_.reduction, sum_.input.size(), static_cast<std::uint32_t>(ranks_),
              sum_.compression};
-  return exchange(run);
+  exchange();
 }
 
 std::span<std::byte> CompressedRun::add_to_residual(std::size_t first, std::size_t elements) const {
@@ -40,28 +41,36 @@ std::span<std::byte> CompressedRun::begin_message(std::span<std::byte> message) 
   return message.subspan(kCallDescriptionBytes);
 }
 
-Status CompressedRun::receive(CompositeRun& run, const std::shared_ptr<Work>& step,
-                              std::span<const std::byte> message, std::size_t from) const {
-  SQUARE_RETURN_IF_ERROR(run.wait(step));
+Status CompressedRun::compare(std::span<const std::byte> message, std::size_t from) const {
   return compare_calls(
       {fmt::format("rank {}", from), decode_call_description(message.first<kCallDescriptionBytes>())},
       {fmt::format("rank {}", self_.value()), called_});
 }
 
-Status Bfloat16Run::exchange(CompositeRun& run) {
-  halves_ = Scratch(count() * 2);
-  const std::span<std::byte> halves = halves_.bytes();
-  report_sent(halves.size(), kernels().to_bfloat16(halves.data(), sum_.input.data(), count()));
+void Bfloat16Run::exchange() {
+  const auto encode = [this] {
+    halves_ = Scratch(count() * 2);
+    const std::span<std::byte> halves = halves_.bytes();
+    report_sent(halves.size(), kernels().to_bfloat16(halves.data(), sum_.input.data(), count()));
+    return Status::ok();
+  };
+  run_->work(sum_.input.size(), encode, [this] { add_halves(); });
+}
+
+void Bfloat16Run::add_halves() {
   Part part;
   part.collective.op = CollectiveOp::kAllReduce;
   part.collective.channel = kCompressedChannel;
-  part.call.input = halves;
-  part.call.output = halves;
+  part.call.input = halves_.bytes();
+  part.call.output = halves_.bytes();
   part.call.reduction = {ElementType::kBfloat16, sum_.reduction.op};
-  SQUARE_ASSIGN_OR_RETURN(const auto step, run.begin({std::move(part)}));
-  SQUARE_RETURN_IF_ERROR(run.wait(step));
-  kernels().from_bfloat16(sum_.output.data(), halves.data(), count());
-  return Status::ok();
+  const auto decode = [this] {
+    kernels().from_bfloat16(sum_.output.data(), halves_.bytes().data(), count());
+    return Status::ok();
+  };
+  run_->begin(std::move(part), [this, decode] {
+    run_->work(sum_.output.size(), decode, [this] { run_->finish(Status::ok()); });
+  });
 }
 
 Int8Run::Int8Run(Rank self, std::size_t ranks, const CompressedSum& sum)
@@ -78,16 +87,13 @@ std::size_t Int8Run::message_bytes(const compression::Shard& shard) const {
   return kCallDescriptionBytes + layout(shard).encoded_bytes();
 }
 
-Status Int8Run::exchange(CompositeRun& run) {
-  SQUARE_RETURN_IF_ERROR(begin_receiving(run));
-  SQUARE_RETURN_IF_ERROR(send_shards(run));
-  SQUARE_RETURN_IF_ERROR(add_shard(run));
-  SQUARE_RETURN_IF_ERROR(finish_shard(run));
-  return decode_sums(run);
+void Int8Run::exchange() {
+  begin_receiving();
+  go_on();
 }
 
 // Before anything is encoded: what others send early goes where it belongs.
-Status Int8Run::begin_receiving(CompositeRun& run) {
+void Int8Run::begin_receiving() {
   const std::size_t own_bytes = message_bytes(peers_[self_.index()].shard);
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     if (is_self(rank)) continue;
@@ -95,32 +101,65 @@ Status Int8Run::begin_receiving(CompositeRun& run) {
     const Rank from(static_cast<std::uint32_t>(rank));
     peer.taken = Scratch(own_bytes);
     peer.sums = Scratch(message_bytes(peer.shard));
-    SQUARE_ASSIGN_OR_RETURN(
-        peer.taking, run.begin({unicast_destination(self_, from, peer.taken.bytes(), kCompressedChannel)}));
+    run_->begin(unicast_destination(self_, from, peer.taken.bytes(), kCompressedChannel), [this, &peer] {
+      peer.has_given = true;
+      go_on();
+    });
     Part part = multicast_destination(from, peer.sums.bytes());
     part.collective.channel = kCompressedChannel;
-    SQUARE_ASSIGN_OR_RETURN(peer.getting, run.begin({std::move(part)}));
+    run_->begin(std::move(part), [this, &peer] {
+      peer.has_added = true;
+      go_on();
+    });
   }
-  return Status::ok();
 }
 
-// One after the other, beginning with the next rank: the first is on its way while others are encoded,
-// and not everybody sends to one rank first.
-Status Int8Run::send_shards(CompositeRun& run) {
-  for (std::size_t i = 1; i <= ranks_; ++i) {
-    SQUARE_RETURN_IF_ERROR(run.check());
-    const std::size_t rank = (self_.index() + i) % ranks_;
-    Peer& peer = peers_[rank];
-    encode(peer);
-    if (is_self(rank)) continue;
-    const Rank to(static_cast<std::uint32_t>(rank));
-    SQUARE_ASSIGN_OR_RETURN(const auto sending,
-                            run.begin({unicast_source(self_, to, peer.given.bytes(), kCompressedChannel)}));
-  }
-  return Status::ok();
+void Int8Run::work_on(const Peer& peer, std::function<Status()> task, std::function<void()> then) {
+  is_at_work_ = true;
+  run_->work(peer.shard.count * sizeof(float), std::move(task), [this, then = std::move(then)] {
+    is_at_work_ = false;
+    then();
+    go_on();
+  });
 }
 
-void Int8Run::encode(Peer& peer) {
+void Int8Run::go_on() {
+  if (is_at_work_) return;
+  const Peer& own = peers_[self_.index()];
+  if (encoded_ < ranks_) {
+    // Beginning with the next rank: the first is on its way while others are encoded, and not everybody sends
+    // to one rank first.
+    const std::size_t rank = (self_.index() + ++encoded_) % ranks_;
+    return work_on(
+        peers_[rank], [this, rank] { return encode(peers_[rank]); }, [this, rank] { send_shard(rank); });
+  }
+  if (added_ < ranks_) {
+    const std::size_t rank = added_;
+    if (!is_self(rank) && !peers_[rank].has_given) return;
+    return work_on(
+        own, [this, rank] { return add_shard(rank); }, [this] { ++added_; });
+  }
+  if (!is_shard_finished_) {
+    is_shard_finished_ = true;
+    return work_on(
+        own, [this] { return finish_shard(); }, [this] { send_sums(); });
+  }
+  if (decoded_ < ranks_) {
+    const std::size_t rank = (self_.index() + decoded_) % ranks_;
+    if (!is_self(rank) && !peers_[rank].has_added) return;
+    return work_on(
+        peers_[rank], [this, rank] { return decode_sums(rank); }, [this] { ++decoded_; });
+  }
+  run_->finish(Status::ok());
+}
+
+void Int8Run::send_shard(std::size_t rank) {
+  if (is_self(rank)) return;
+  const Rank to(static_cast<std::uint32_t>(rank));
+  run_->begin(unicast_source(self_, to, peers_[rank].given.bytes(), kCompressedChannel));
+}
+
+Status Int8Run::encode(Peer& peer) {
   const auto [first, elements] = peer.shard;
   peer.given = Scratch(message_bytes(peer.shard));
   const std::span<std::byte> encoded = begin_message(peer.given.bytes());
@@ -132,43 +171,55 @@ void Int8Run::encode(Peer& peer) {
     const auto input = sum_.input.subspan(first * sizeof(float), elements * sizeof(float));
     report_sent(encoded.size(), compression::encode_int8(encoded, input, layout(peer.shard)));
   }
-}
-
-// The input's shard is encoded already, so its place in the output may be written.
-Status Int8Run::add_shard(CompositeRun& run) {
-  const compression::Shard shard = peers_[self_.index()].shard;
-  const std::span<std::byte> sums =
-      sum_.output.subspan(shard.first * sizeof(float), shard.count * sizeof(float));
-  for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    const Peer& peer = peers_[rank];
-    const std::span<const std::byte> message = is_self(rank) ? peer.given.bytes() : peer.taken.bytes();
-    if (!is_self(rank)) SQUARE_RETURN_IF_ERROR(receive(run, peer.taking, message, rank));
-    const std::span<const std::byte> encoded = message.subspan(kCallDescriptionBytes);
-    if (rank == 0) {
-      compression::decode_int8(sums, encoded, layout(shard));
-    } else {
-      compression::add_int8(sums, encoded, layout(shard));
-    }
-  }
-  if (is_average()) kernels().divide(sums.data(), shard.count, static_cast<float>(ranks_));
   return Status::ok();
 }
 
-// What the second rounding leaves out goes into the residual of who rounded. There it stands for a
-// summand, of which an average is only a part.
-Status Int8Run::finish_shard(CompositeRun& run) {
+// The input's shard is encoded already, so its place in the output may be written.
+Status Int8Run::add_shard(std::size_t rank) {
+  const compression::Shard shard = peers_[self_.index()].shard;
+  const std::span<std::byte> sums =
+      sum_.output.subspan(shard.first * sizeof(float), shard.count * sizeof(float));
+  const Peer& peer = peers_[rank];
+  const std::span<const std::byte> message = is_self(rank) ? peer.given.bytes() : peer.taken.bytes();
+  if (!is_self(rank)) SQUARE_RETURN_IF_ERROR(compare(message, rank));
+  const std::span<const std::byte> encoded = message.subspan(kCallDescriptionBytes);
+  if (rank == 0) {
+    compression::decode_int8(sums, encoded, layout(shard));
+  } else {
+    compression::add_int8(sums, encoded, layout(shard));
+  }
+  return Status::ok();
+}
+
+Status Int8Run::finish_shard() {
   Peer& own = peers_[self_.index()];
   own.sums = Scratch(message_bytes(own.shard));
   const std::span<std::byte> encoded = begin_message(own.sums.bytes());
   const std::span<std::byte> sums =
       sum_.output.subspan(own.shard.first * sizeof(float), own.shard.count * sizeof(float));
+  if (is_average()) kernels().divide(sums.data(), own.shard.count, static_cast<float>(ranks_));
   compression::encode_int8(encoded, sums, layout(own.shard));
+  return Status::ok();
+}
+
+void Int8Run::send_sums() {
   if (ranks_ > 1) {
-    Part part = multicast_source(self_, own.sums.bytes());
+    Part part = multicast_source(self_, peers_[self_.index()].sums.bytes());
     part.collective.channel = kCompressedChannel;
-    SQUARE_ASSIGN_OR_RETURN(const auto sending, run.begin({std::move(part)}));
+    run_->begin(std::move(part));
   }
-  if (!has_residual()) return Status::ok();
+  if (has_residual())
+    work_on(
+        peers_[self_.index()], [this] { return keep_rest(); }, [] {});
+}
+
+// What the second rounding leaves out goes into the residual of who rounded. There it stands for a
+// summand, of which an average is only a part.
+Status Int8Run::keep_rest() {
+  const Peer& own = peers_[self_.index()];
+  const std::span<const std::byte> encoded = own.sums.bytes().subspan(kCallDescriptionBytes);
+  const std::span<std::byte> sums =
+      sum_.output.subspan(own.shard.first * sizeof(float), own.shard.count * sizeof(float));
   compression::subtract_int8(sums, encoded, layout(own.shard));
   const std::span<std::byte> residual =
       std::as_writable_bytes(sum_.residual.subspan(own.shard.first, own.shard.count));
@@ -177,38 +228,36 @@ Status Int8Run::finish_shard(CompositeRun& run) {
   return Status::ok();
 }
 
-Status Int8Run::decode_sums(CompositeRun& run) {
-  for (std::size_t i = 0; i < ranks_; ++i) {
-    const std::size_t rank = (self_.index() + i) % ranks_;
-    const Peer& peer = peers_[rank];
-    if (!is_self(rank)) SQUARE_RETURN_IF_ERROR(receive(run, peer.getting, peer.sums.bytes(), rank));
-    const auto sums = sum_.output.subspan(peer.shard.first * sizeof(float), peer.shard.count * sizeof(float));
-    compression::decode_int8(sums, peer.sums.bytes().subspan(kCallDescriptionBytes), layout(peer.shard));
-  }
+Status Int8Run::decode_sums(std::size_t rank) {
+  const Peer& peer = peers_[rank];
+  if (!is_self(rank)) SQUARE_RETURN_IF_ERROR(compare(peer.sums.bytes(), rank));
+  const auto sums = sum_.output.subspan(peer.shard.first * sizeof(float), peer.shard.count * sizeof(float));
+  compression::decode_int8(sums, peer.sums.bytes().subspan(kCallDescriptionBytes), layout(peer.shard));
   return Status::ok();
 }
 
-Status TopKRun::exchange(CompositeRun& run) {
-  SQUARE_RETURN_IF_ERROR(begin_receiving(run, compression::top_k_count(count(), sum_.compression.fraction)));
-  SQUARE_RETURN_IF_ERROR(send(run));
-  return add_all(run);
+void TopKRun::exchange() {
+  begin_receiving(compression::top_k_count(count(), sum_.compression.fraction));
+  run_->work(
+      sum_.input.size(), [this] { return encode(); }, [this] { send(); });
 }
 
-Status TopKRun::begin_receiving(CompositeRun& run, std::size_t chosen) {
-  getting_.resize(ranks_);
+void TopKRun::begin_receiving(std::size_t chosen) {
+  has_come_.resize(ranks_);
   for (std::size_t rank = 0; rank < ranks_; ++rank) {
     messages_.emplace_back(kCallDescriptionBytes + chosen * compression::kTopKBytes);
     if (is_self(rank)) continue;
     Part part = multicast_destination(Rank(static_cast<std::uint32_t>(rank)), messages_[rank].bytes());
     part.collective.channel = kCompressedChannel;
-    SQUARE_ASSIGN_OR_RETURN(getting_[rank], run.begin({std::move(part)}));
+    run_->begin(std::move(part), [this, rank] {
+      has_come_[rank] = true;
+      go_on();
+    });
   }
-  return Status::ok();
 }
 
-Status TopKRun::send(CompositeRun& run) {
-  const std::span<std::byte> message = messages_[self_.index()].bytes();
-  const std::span<std::byte> encoded = begin_message(message);
+Status TopKRun::encode() {
+  const std::span<std::byte> encoded = begin_message(messages_[self_.index()].bytes());
   if (has_residual()) {
     const std::span<std::byte> residual = add_to_residual(0, count());
     report_sent(encoded.size(), compression::encode_top_k(encoded, residual));
@@ -216,21 +265,43 @@ Status TopKRun::send(CompositeRun& run) {
   } else {
     report_sent(encoded.size(), compression::encode_top_k(encoded, sum_.input));
   }
-  if (ranks_ == 1) return Status::ok();
-  Part part = multicast_source(self_, message);
-  part.collective.channel = kCompressedChannel;
-  return run.begin({std::move(part)}).status();
+  return Status::ok();
 }
 
-Status TopKRun::add_all(CompositeRun& run) {
-  std::ranges::fill(sum_.output, std::byte{0});
-  for (std::size_t rank = 0; rank < ranks_; ++rank) {
-    const std::span<const std::byte> message = messages_[rank].bytes();
-    if (!is_self(rank)) SQUARE_RETURN_IF_ERROR(receive(run, getting_[rank], message, rank));
-    const Status added = compression::add_top_k(sum_.output, message.subspan(kCallDescriptionBytes));
-    SQUARE_RETURN_IF_ERROR(added.with_context(fmt::format("from rank {}", rank)));
+void TopKRun::send() {
+  if (ranks_ > 1) {
+    Part part = multicast_source(self_, messages_[self_.index()].bytes());
+    part.collective.channel = kCompressedChannel;
+    run_->begin(std::move(part));
   }
-  if (is_average()) kernels().divide(sum_.output.data(), count(), static_cast<float>(ranks_));
+  has_come_[self_.index()] = true;
+  go_on();
+}
+
+// Nothing before this member's own is encoded: the output may be the input.
+void TopKRun::go_on() {
+  if (is_adding_ || !has_come_[self_.index()]) return;
+  if (added_ == ranks_) return run_->finish(Status::ok());
+  if (!has_come_[added_]) return;
+  is_adding_ = true;
+  const std::size_t bytes = added_ == 0 ? sum_.output.size() : messages_[added_].bytes().size();
+  run_->work(
+      bytes, [this] { return add_message(added_); },
+      [this] {
+        is_adding_ = false;
+        ++added_;
+        go_on();
+      });
+}
+
+Status TopKRun::add_message(std::size_t rank) {
+  const std::span<const std::byte> message = messages_[rank].bytes();
+  if (!is_self(rank)) SQUARE_RETURN_IF_ERROR(compare(message, rank));
+  if (rank == 0) std::ranges::fill(sum_.output, std::byte{0});
+  const Status added = compression::add_top_k(sum_.output, message.subspan(kCallDescriptionBytes));
+  SQUARE_RETURN_IF_ERROR(added.with_context(fmt::format("from rank {}", rank)));
+  if (rank + 1 == ranks_ && is_average())
+    kernels().divide(sum_.output.data(), count(), static_cast<float>(ranks_));
   return Status::ok();
 }
 

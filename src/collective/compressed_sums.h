@@ -1,4 +1,4 @@
-// What the composite thread does in one call of a compressed all-reduce: one class for each kind.
+// A member's steps in one call of a compressed all-reduce: one class for each kind.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include "coding/compression/int8_blocks.h"
 #include "coding/compression/kernels.h"
-#include "collective/composite_thread.h"
+#include "collective/composite_call.h"
 #include "collective/compressed_all_reduce.h"
 #include "node/messages/call_description.h"
 
@@ -26,21 +26,19 @@ class Scratch {
   std::unique_ptr<std::byte[]> bytes_;  // NOLINT(modernize-avoid-c-arrays): not initialised
 };
 
-class CompressedRun {
+class CompressedRun : public CompositeSteps {
  public:
   CompressedRun(Rank self, std::size_t ranks, const CompressedSum& sum)
       : self_(self), ranks_(ranks), sum_(sum) {}
-  virtual ~CompressedRun() = default;
   CompressedRun(const CompressedRun&) = delete;
   CompressedRun& operator=(const CompressedRun&) = delete;
 
-  // The body of the composite operation.
-  Status run(CompositeRun& run);
-  // Once run() is over.
+  void begin(CompositeRun& run) final;
+  // Once the operation is over.
   [[nodiscard]] CompressionReport report() const { return report_; }
 
  protected:
-  virtual Status exchange(CompositeRun& run) = 0;
+  virtual void exchange() = 0;
   [[nodiscard]] std::size_t count() const { return sum_.input.size() / sizeof(float); }
   [[nodiscard]] bool has_residual() const { return !sum_.residual.empty(); }
   [[nodiscard]] bool is_average() const { return sum_.reduction.op == ReduceOp::kAverage; }
@@ -50,14 +48,14 @@ class CompressedRun {
   void report_sent(std::size_t bytes, const compression::Loss& loss);
   // Writes what this member called to the front of `message` and returns what comes after it.
   [[nodiscard]] std::span<std::byte> begin_message(std::span<std::byte> message) const;
-  // Waits for the message of another rank. What it says is compared.
-  Status receive(CompositeRun& run, const std::shared_ptr<Work>& step, std::span<const std::byte> message,
-                 std::size_t from) const;
+  // Has what another rank says that it called compared, once its message is there.
+  [[nodiscard]] Status compare(std::span<const std::byte> message, std::size_t from) const;
 
   const Rank self_;
   const std::size_t ranks_;
   const CompressedSum sum_;
-  CallDescription called_;  // in front of all that a member sends: whoever gets it compares
+  CompositeRun* run_ = nullptr;
+  CallDescription called_;  // in front of all that a member sends: the member that gets it compares
   CompressionReport report_;
 };
 
@@ -67,7 +65,8 @@ class Bfloat16Run final : public CompressedRun {
   using CompressedRun::CompressedRun;
 
  private:
-  Status exchange(CompositeRun& run) override;
+  void exchange() override;
+  void add_halves();
   Scratch halves_;
 };
 
@@ -78,26 +77,37 @@ class Int8Run final : public CompressedRun {
   Int8Run(Rank self, std::size_t ranks, const CompressedSum& sum);
 
  private:
-  Status exchange(CompositeRun& run) override;
+  void exchange() override;
   struct Peer {
-    compression::Shard shard;      // what this rank adds
-    Scratch given;                 // this member's elements of it, encoded
-    Scratch taken;                 // its elements of this member's shard, encoded
-    Scratch sums;                  // the sums of its shard, encoded
-    std::shared_ptr<Work> taking;  // steps under way
-    std::shared_ptr<Work> getting;
+    compression::Shard shard;  // what this rank adds
+    Scratch given;             // this member's elements of it, encoded
+    Scratch taken;             // its elements of this member's shard, encoded
+    Scratch sums;              // the sums of its shard, encoded
+    bool has_given = false;    // `taken` is there
+    bool has_added = false;    // `sums` are there
   };
 
   [[nodiscard]] compression::Int8Layout layout(const compression::Shard& shard) const;
   [[nodiscard]] std::size_t message_bytes(const compression::Shard& shard) const;
-  Status begin_receiving(CompositeRun& run);
-  Status send_shards(CompositeRun& run);
-  void encode(Peer& peer);
-  Status add_shard(CompositeRun& run);
-  Status finish_shard(CompositeRun& run);
-  Status decode_sums(CompositeRun& run);
+  void begin_receiving();
+  // The next piece of arithmetic, if there is what it needs.
+  void go_on();
+  void work_on(const Peer& peer, std::function<Status()> task, std::function<void()> then);
+  void send_shard(std::size_t rank);
+  Status encode(Peer& peer);
+  Status add_shard(std::size_t rank);
+  Status finish_shard();
+  void send_sums();
+  Status keep_rest();
+  Status decode_sums(std::size_t rank);
 
   std::vector<Peer> peers_;  // by rank, this member among them
+  bool is_at_work_ = false;
+  // How many are done, of the ranks:
+  std::size_t encoded_ = 0;
+  std::size_t added_ = 0;
+  std::size_t decoded_ = 0;
+  bool is_shard_finished_ = false;
 };
 
 // Every rank gets what every rank chose, and adds it in the order of ranks.
@@ -106,13 +116,17 @@ class TopKRun final : public CompressedRun {
   using CompressedRun::CompressedRun;
 
  private:
-  Status exchange(CompositeRun& run) override;
-  Status begin_receiving(CompositeRun& run, std::size_t chosen);
-  Status send(CompositeRun& run);
-  Status add_all(CompositeRun& run);
+  void exchange() override;
+  void begin_receiving(std::size_t chosen);
+  Status encode();
+  void send();
+  void go_on();
+  Status add_message(std::size_t rank);
 
-  std::vector<Scratch> messages_;               // by rank
-  std::vector<std::shared_ptr<Work>> getting_;  // none for this member's own
+  std::vector<Scratch> messages_;  // by rank
+  std::vector<bool> has_come_;     // this member's own with its encoding
+  bool is_adding_ = false;
+  std::size_t added_ = 0;
 };
 
 }  // namespace square

@@ -300,6 +300,7 @@ std::shared_ptr<PostedWork> GroupCalls::post_next(Part part, OperationId expecte
 }
 
 void GroupCalls::fail(const Next& where, const Status& cause) {
+  if (queue_->is_dropped()) return;
   node_.fail(where.collective, where.operation, cause);
   queue_->fail(cause);
   queue_->post_ready();

@@ -82,7 +82,7 @@ class GroupCalls {
   Result<std::shared_ptr<Work>> call(CallKind kind, std::vector<Part> parts, Duration timeout,
                                      std::vector<GroupCollective> collectives = {});
 
-  // For operations of several steps (composite_thread.h). The number that all of them have; `order` counts
+  // For operations of several steps (composite_calls.h). The number that all of them have; `order` counts
   // the group's calls, and ends with end_call(). The steps may begin where it `is_due`, else when `due` runs.
   struct Numbered {
     GroupCall number;

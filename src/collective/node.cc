@@ -218,6 +218,13 @@ void Node::fail(CollectiveId collective, OperationId operation, Status cause) {
 
 void Node::after(Duration delay, std::function<void()> then) { parts_->node->after(delay, std::move(then)); }
 
+void Node::work(std::size_t bytes, const std::function<void()>& task, std::function<void()> then) {
+  parts_->executor.work(bytes, [executor = &parts_->executor, task, then = std::move(then)] {
+    task();
+    executor->post(then);
+  });
+}
+
 void Node::watch(CollectiveId collective, OperationId operation, Duration timeout,
                  std::function<void(Status)> arrived) {
   if (parts_->process.is_forked()) return arrived(parts_->check_usable());
@@ -254,8 +261,8 @@ void Node::stop() {
   if (parts_->process.is_forked()) return;
   parts_->is_stopped = true;
   parts_->groups->stop();
-  // The strand can not wait for its own end.
-  if (parts_->executor.is_on_strand()) return parts_->node->stop([] {});
+  // Its threads can not wait for their own end.
+  if (parts_->executor.is_own_thread()) return parts_->node->stop([] {});
   const std::lock_guard lock(parts_->stop_mutex);
   if (std::exchange(parts_->has_ended, true)) return;
   const auto drained = std::make_shared<std::promise<FinishedOperations>>();

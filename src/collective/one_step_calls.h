@@ -1,5 +1,5 @@
 // Operations of one step: a member's parts are posted at once, and the operation is over when they are.
-// Communicator says what each does; composite_thread.h has those of several steps.
+// Communicator says what each does; composite_calls.h has those of several steps.
 #pragma once
 
 #include <memory>

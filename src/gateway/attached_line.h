@@ -44,6 +44,9 @@ class AttachedLine final : public MessageHandler, public std::enable_shared_from
   void cancel(CollectiveId collective, OperationId operation);
   void fail(CollectiveId collective, OperationId operation, const Status& cause);
   void after(Duration delay, std::function<void()> then);
+  void work(std::size_t bytes, const std::function<void()>& task, std::function<void()> then) {
+    operations_.work(bytes, task, std::move(then));
+  }
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived);
 

@@ -57,6 +57,10 @@ void AttachedNode::fail(CollectiveId collective, OperationId operation, Status c
 
 void AttachedNode::after(Duration delay, std::function<void()> then) { line_->after(delay, std::move(then)); }
 
+void AttachedNode::work(std::size_t bytes, const std::function<void()>& task, std::function<void()> then) {
+  line_->work(bytes, task, std::move(then));
+}
+
 void AttachedNode::watch(CollectiveId collective, OperationId operation, Duration timeout,
                          std::function<void(Status)> arrived) {
   line_->watch(collective, operation, timeout, std::move(arrived));

@@ -53,6 +53,12 @@ class AttachedOperations {
   void forget(CollectiveId collective);
   [[nodiscard]] AttachedCall prepare(MemberOperation operation) const;
 
+  // Any thread. Arithmetic of a member: here if it is little, or on a copying thread; then the other on the
+  // loop.
+  void work(std::size_t bytes, std::function<void()> task, std::function<void()> then) {
+    copier_.run(bytes, std::move(task), std::move(then));
+  }
+
   // Once the gateway has said who it is: what its node is called, and whether it shares memory. The
   // connection stays until down().
   struct Welcome {

@@ -1,4 +1,4 @@
-// Copies that would keep an event loop from its sockets for too long.
+// Copies, and members' arithmetic, that would keep an event loop from its sockets for too long.
 #pragma once
 
 #include <functional>
@@ -20,9 +20,10 @@ class Copier {
  public:
   explicit Copier(std::shared_ptr<EventLoop> loop);
 
-  // On the loop's thread. Runs `work` here or on a copying thread, then `then` on the loop.
+  // Runs `work` here or on a copying thread, then `then` on the loop.
   void run(std::size_t size_bytes, std::function<void()> work, std::function<void()> then);
-  // The same for a copy, by several threads at once if it is large. `owner` lives until then.
+  // The same for a copy, on the loop's thread, by several threads at once if it is large. `owner` lives until
+  // then.
   void copy(std::span<const std::byte> from, std::byte* to, std::shared_ptr<const void> owner,
             std::function<void()> then);
 

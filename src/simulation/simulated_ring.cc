@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "coding/sum.h"
+#include "node/rings/ring_steps.h"
 
 namespace square::simulation {
 namespace {
@@ -44,89 +44,77 @@ HoppingPlan with_hops(const Plan& plan, const std::vector<CollectiveSpec>& colle
   return made;
 }
 
+// One member, and its ends of two unicasts.
+class SimulatedRing::Member final : public RingMember {
+ public:
+  Member(SimulatedRing& ring, std::uint32_t rank)
+      : ring_(ring),
+        next_(ring.hops_[rank]),
+        previous_(ring.hops_[(rank + ring.hops_.size() - 1) % ring.hops_.size()]),
+        steps_(Rank(rank), ring.hops_.size(), ring.buffer(rank), ring.buffer(rank),
+               sum_of(ring.spec().size_bytes)) {}
+
+  void begin(SimulatedNodes& nodes) {
+    nodes_ = &nodes;
+    steps_.begin(*this, {CallKind::kRingAllReduce, 0});
+  }
+
+  void send(std::span<const std::byte> data, std::function<void()> then) override {
+    MemberOperation operation = part(next_, Rank(0), sent_++, std::move(then));
+    operation.is_root = true;
+    operation.input = data;
+    nodes_->node(next_.from).post(std::move(operation));
+  }
+  void receive(std::span<std::byte> place, std::function<void()> then) override {
+    MemberOperation operation = part(previous_, Rank(1), received_++, std::move(then));
+    operation.output = place;
+    nodes_->node(previous_.to).post(std::move(operation));
+  }
+  void work(std::size_t /*bytes*/, std::function<void()> task, std::function<void()> then) override {
+    task();  // takes no virtual time
+    then();
+  }
+  void finish(const Status& outcome) override {
+    if (!std::exchange(is_over_, true)) ring_.note_done(*nodes_, outcome);
+  }
+
+ private:
+  MemberOperation part(const RingHop& hop, Rank rank, std::uint64_t number, std::function<void()> then) {
+    MemberOperation operation;
+    operation.collective = hop.hop;
+    operation.operation = OperationId(number);
+    operation.rank = rank;
+    operation.timeout = ring_.timeout();
+    operation.done = [this, then = std::move(then)](const Status& outcome) {
+      if (is_over_) return;
+      if (outcome.is_ok()) return then();
+      finish(outcome);
+    };
+    return operation;
+  }
+
+  SimulatedRing& ring_;
+  const RingHop next_;
+  const RingHop previous_;
+  RingSteps steps_;
+  SimulatedNodes* nodes_ = nullptr;
+  std::uint64_t sent_ = 0;
+  std::uint64_t received_ = 0;
+  bool is_over_ = false;
+};
+
 SimulatedRing::SimulatedRing(const CollectiveSpec& spec, std::uint64_t seed, std::vector<RingHop> hops)
     : SimulatedCollective(spec, seed), hops_(std::move(hops)) {
-  const std::size_t element = element_bytes(sum_of(spec.size_bytes).type);
-  for (std::uint32_t rank = 0; rank < spec.members.size(); ++rank)
-    members_.push_back({.layout = RingLayout(spec.size_bytes, element, spec.members.size(), Rank(rank))});
+  for (std::uint32_t rank = 0; rank < hops_.size(); ++rank)
+    members_.push_back(std::make_unique<Member>(*this, rank));
 }
+
+SimulatedRing::~SimulatedRing() = default;
 
 void SimulatedRing::introduce(SimulatedNodes& nodes) {
   for (const RingHop& hop : hops_) nodes.set_members(hop.hop, {hop.from, hop.to});
 }
 
-void SimulatedRing::go_on(SimulatedNodes& nodes, std::size_t rank) {
-  Member& member = members_[rank];
-  const std::size_t all = member.layout.transfers();
-  // What step 0 sends is there, later ones send what came a step before.
-  const std::size_t ready = std::min(all, member.taken + member.layout.segments());
-  while (member.sent < std::min(ready, member.acknowledged + kWindow)) send(nodes, rank, member.sent++);
-  while (member.asked < std::min(all, member.taken + kWindow)) receive(nodes, rank, member.asked++);
-}
-
-void SimulatedRing::send(SimulatedNodes& nodes, std::size_t rank, std::size_t transfer) {
-  const RingRange range = members_[rank].layout.sent(transfer);
-  MemberOperation operation;
-  operation.collective = hops_[rank].hop;
-  operation.operation = OperationId(transfer);
-  operation.rank = Rank(0);
-  operation.is_root = true;
-  operation.input = buffer(rank).subspan(range.offset_bytes, range.size_bytes);
-  operation.timeout = timeout();
-  operation.done = [this, &nodes, rank, transfer](const Status& outcome) {
-    Member& member = members_[rank];
-    member.is_acknowledged[transfer % kWindow] = true;
-    while (member.acknowledged < member.sent &&
-           std::exchange(member.is_acknowledged[member.acknowledged % kWindow], false))
-      ++member.acknowledged;
-    note(nodes, rank, outcome);
-  };
-  nodes.node(hops_[rank].from).post(std::move(operation));
-}
-
-void SimulatedRing::receive(SimulatedNodes& nodes, std::size_t rank, std::size_t transfer) {
-  const RingHop& hop = hops_[(rank + hops_.size() - 1) % hops_.size()];
-  Segment& segment = members_[rank].window[transfer % kWindow];
-  segment.bytes.resize(members_[rank].layout.received(transfer).size_bytes);
-  MemberOperation operation;
-  operation.collective = hop.hop;
-  operation.operation = OperationId(transfer);
-  operation.rank = Rank(1);
-  operation.output = segment.bytes;
-  operation.timeout = timeout();
-  operation.done = [this, &nodes, rank, &segment](const Status& outcome) {
-    segment.has_come = outcome.is_ok();
-    note(nodes, rank, outcome);
-  };
-  nodes.node(hop.to).post(std::move(operation));
-}
-
-void SimulatedRing::take(std::size_t rank) {
-  Member& member = members_[rank];
-  const Reduction reduction = sum_of(spec().size_bytes);
-  while (member.taken < member.asked) {
-    Segment& segment = member.window[member.taken % kWindow];
-    const bool is_sum = member.taken >= member.layout.sums_begin();
-    // A sum takes the place of what was sent n - 1 steps before, and may have to be sent again.
-    if (!segment.has_come) return;
-    if (is_sum && member.acknowledged <= member.taken - member.layout.sums_begin()) return;
-    const RingRange range = member.layout.received(member.taken);
-    const auto place = buffer(rank).subspan(range.offset_bytes, range.size_bytes);
-    if (is_sum) std::ranges::copy(segment.bytes, place.begin());
-    if (!is_sum) add(place, {{segment.bytes.data(), nullptr}, {place.data(), nullptr}}, reduction);
-    segment.has_come = false;
-    ++member.taken;
-  }
-}
-
-void SimulatedRing::note(SimulatedNodes& nodes, std::size_t rank, const Status& outcome) {
-  Member& member = members_[rank];
-  if (member.is_over) return;
-  take(rank);
-  const std::size_t all = member.layout.transfers();
-  member.is_over = !outcome.is_ok() || (member.taken == all && member.acknowledged == all);
-  if (member.is_over) return note_done(nodes, outcome);
-  go_on(nodes, rank);
-}
+void SimulatedRing::call(SimulatedNodes& nodes, std::size_t rank) { members_[rank]->begin(nodes); }
 
 }  // namespace square::simulation

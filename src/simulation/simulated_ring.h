@@ -1,12 +1,11 @@
-// An all-reduce around a ring, as src/collective/ring_all_reduce.h makes it of unicasts to the next rank.
+// An all-reduce around a ring: the steps that programs have, over simulated nodes.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "base/ring_layout.h"
 #include "simulation/simulated_collective.h"
 
 namespace square::simulation {
@@ -30,38 +29,15 @@ class SimulatedRing final : public SimulatedCollective {
  public:
   // `hops` are the ring's, that of rank r the r-th. Precondition: two members at least.
   SimulatedRing(const CollectiveSpec& spec, std::uint64_t seed, std::vector<RingHop> hops);
+  ~SimulatedRing() override;
   void introduce(SimulatedNodes& nodes) override;
 
  private:
-  // Segments under way in each direction.
-  static constexpr std::size_t kWindow = 16;
-  // What has come, and is neither added nor in its place yet.
-  struct Segment {
-    std::vector<std::byte> bytes;
-    bool has_come = false;
-  };
-  struct Member {
-    RingLayout layout;
-    std::size_t sent = 0;          // begun
-    std::size_t acknowledged = 0;  // of those, all before this one
-    std::size_t asked = 0;         // receives that are begun
-    std::size_t taken = 0;         // of those, added or in their place
-    std::array<bool, kWindow> is_acknowledged{};
-    std::array<Segment, kWindow> window{};
-    bool is_over = false;
-  };
-
-  void call(SimulatedNodes& nodes, std::size_t rank) override { go_on(nodes, rank); }
-  void go_on(SimulatedNodes& nodes, std::size_t rank);
-  void send(SimulatedNodes& nodes, std::size_t rank, std::size_t transfer);
-  void receive(SimulatedNodes& nodes, std::size_t rank, std::size_t transfer);
-  // Adds what has come, or puts it in its place, as far as that is free.
-  void take(std::size_t rank);
-  // A part of the rank's work is over.
-  void note(SimulatedNodes& nodes, std::size_t rank, const Status& outcome);
+  class Member;
+  void call(SimulatedNodes& nodes, std::size_t rank) override;
 
   const std::vector<RingHop> hops_;
-  std::vector<Member> members_;
+  std::vector<std::unique_ptr<Member>> members_;
 };
 
 }  // namespace square::simulation

@@ -251,6 +251,8 @@ void ThreadExecutor::work(std::size_t bytes, Task task) {
 
 bool ThreadExecutor::is_on_strand() const { return core_->strand.runs_here(); }
 
+bool ThreadExecutor::is_own_thread() const { return is_on_strand() || core_->workers.runs_here(); }
+
 void ThreadExecutor::lend_to(StrandHost& host) { core_->strand.lend_to(host); }
 
 void ThreadExecutor::take_back() { core_->strand.take_back(); }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -15,7 +16,12 @@ WorkerThreads::WorkerThreads(const std::string& name, int count) {
       pthread_setname_np(pthread_self(), thread.c_str());
       run();
     });
+    ids_.push_back(threads_.back().get_id());
   }
+}
+
+bool WorkerThreads::runs_here() const {
+  return std::ranges::find(ids_, std::this_thread::get_id()) != ids_.end();
 }
 
 void WorkerThreads::work(Task task) {

@@ -29,6 +29,8 @@ class WorkerThreads {
   // Runs what was given to work() before, and joins the threads. Idempotent. Preconditions: not called by a
   // task, nor by two threads at once.
   void stop();
+  // Is this thread one of them?
+  [[nodiscard]] bool runs_here() const;
 
  private:
   void run();
@@ -38,6 +40,7 @@ class WorkerThreads {
   std::deque<Task> tasks_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
+  std::vector<std::thread::id> ids_;  // of those
 };
 
 }  // namespace square

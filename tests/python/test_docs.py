@@ -92,7 +92,7 @@ def test_the_reference_has_the_words_of_every_header(site: Path) -> None:
     assert "all members pass one buffer for every rank" in shown  # over several
     assert "Result&lt;T&gt; when it also has something to give" in shown
     assert "worker_" not in shown  # private
-    assert "CommunicatorThread" not in shown  # a friend
+    assert "SimulatedExecutor" not in shown  # a friend
 
 
 def test_without_doxygen_the_site_says_what_to_do(tmp_path: Path) -> None:

@@ -38,7 +38,6 @@ class Group {
       auto made = Communicator::create(*hosts_[place_of(rank, ranks)], spec, Rank(rank), kTimeout);
       REQUIRE_MESSAGE(made.is_ok(), made.status().to_string());
       members_.push_back(*std::move(made));
-      seen_.push_back(members_.back().get());
     }
   }
 
@@ -54,7 +53,6 @@ class Group {
   }
   void finish(const std::vector<std::shared_ptr<Work>>& works) {
     const auto are_over = [&] {
-      settle(hosts_, seen_);
       return std::ranges::all_of(works, [](const auto& work) { return work->is_done(); });
     };
     REQUIRE(overlay_.run(are_over));
@@ -75,7 +73,6 @@ class Group {
   SimulatedController controller_;
   std::vector<std::unique_ptr<SimulatedHost>> hosts_;
   std::vector<std::unique_ptr<Communicator>> members_;
-  std::vector<const Communicator*> seen_;
 };
 
 // One call on all members.

@@ -288,10 +288,6 @@ std::string run_seed(std::uint64_t seed) {
     for (std::size_t c = 2 + draw.below(5); c > 0; --c)
       groups[g].calls.push_back(random_call(draw, spec.nodes.size()));
   }
-  std::vector<const Communicator*> members;
-  for (const RandomGroup& group : groups) {
-    for (const auto& member : group.members) members.push_back(member.get());
-  }
   // Every member calls in the group's order, at moments of its own.
   std::vector<std::pair<std::size_t, std::size_t>> turns;  // group, rank
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -305,7 +301,7 @@ std::string run_seed(std::uint64_t seed) {
     RandomCall& call = *groups[g].calls[made[turn]++];
     if (draw.below(4) == 0) {
       const auto pause = std::chrono::milliseconds(draw.below(300));
-      overlay.run([&] { return settle(hosts, members), false; }, pause);
+      overlay.run([] { return false; }, pause);
     }
     auto work = call.start(*groups[g].members[rank], call.given[rank], call.got[rank]);
     if (!work.is_ok()) return call.name + ": " + work.status().to_string();
@@ -316,7 +312,7 @@ std::string run_seed(std::uint64_t seed) {
       return std::ranges::all_of(call->works, [](const auto& work) { return work->is_done(); });
     });
   };
-  overlay.run([&] { return settle(hosts, members), std::ranges::all_of(groups, is_over); });
+  overlay.run([&] { return std::ranges::all_of(groups, is_over); });
   for (const RandomGroup& group : groups) {
     for (const auto& call : group.calls) {
       if (std::string trouble = call->trouble(); !trouble.empty()) return trouble;

@@ -2,19 +2,12 @@
 // and the plan is published by the call that registers them, all under virtual time.
 #pragma once
 
-#include <algorithm>
-#include <limits>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
-#include "collective/composite_thread.h"
 #include "controller/group_registry.h"
 #include "controller/session_numbers.h"
 #include "node/overlay.h"
@@ -64,8 +57,6 @@ class SimulatedController {
   std::uint32_t epoch_ = 0;
 };
 
-// The simulation has one thread; what the threads of communicators ask of the node waits until
-// settle() runs it there.
 class SimulatedHost final : public MemberHost {
  public:
   SimulatedHost(SimulatedController& controller, DataPlane& node) : controller_(controller), node_(node) {}
@@ -79,27 +70,24 @@ class SimulatedHost final : public MemberHost {
     return controller_.register_group(group);
   }
   void set_members(CollectiveId collective, std::string group, std::vector<Rank> ranks) override {
-    {
-      const std::lock_guard lock(mutex_);
-      groups_[collective] = group;
-    }
     node_.set_members(collective, std::move(group), std::move(ranks));
   }
-  void post(MemberOperation operation) override {
-    const CollectiveId collective = operation.collective;
-    const std::uint32_t rank = operation.rank.value();
-    at_home(collective, rank, [this, moved = std::make_shared<MemberOperation>(std::move(operation))] {
-      node_.post(std::move(*moved));
-    });
-  }
+  void post(MemberOperation operation) override { node_.post(std::move(operation)); }
   void cancel(CollectiveId collective, OperationId operation) override {
-    at_home(collective, kNoRank, [this, collective, operation] { node_.cancel(collective, operation); });
+    node_.cancel(collective, operation);
   }
   void fail(CollectiveId collective, OperationId operation, Status cause) override {
-    at_home(collective, kNoRank, [=, this] { node_.fail(collective, operation, cause); });
+    node_.fail(collective, operation, std::move(cause));
   }
   [[nodiscard]] const Clock& clock() const override { return node_.clock(); }
   void after(Duration delay, std::function<void()> then) override { node_.after(delay, std::move(then)); }
+  // As if it added a byte in a nanosecond.
+  void work(std::size_t bytes, const std::function<void()>& task, std::function<void()> then) override {
+    node_.after(Duration(bytes), [task, then = std::move(then)] {
+      task();
+      then();
+    });
+  }
   void watch(CollectiveId collective, OperationId operation, Duration timeout,
              std::function<void(Status)> arrived) override {
     node_.watch(collective, operation, timeout, std::move(arrived));
@@ -109,64 +97,9 @@ class SimulatedHost final : public MemberHost {
     node_.describe(collective, operation, std::move(receive));
   }
 
-  // Runs what waits, in an order that does not depend on threads. Whether there was anything.
-  bool run_waiting() {
-    std::vector<Task> tasks;
-    {
-      const std::lock_guard lock(mutex_);
-      tasks.swap(waiting_);
-    }
-    std::ranges::stable_sort(tasks, {}, [](const Task& task) -> const std::pair<std::string, std::uint32_t>& {
-      return task.order;
-    });
-    for (const Task& task : tasks) task.run();
-    return !tasks.empty();
-  }
-
  private:
-  static constexpr std::uint32_t kNoRank = std::numeric_limits<std::uint32_t>::max();
-  struct Task {
-    std::pair<std::string, std::uint32_t> order;  // group and rank; those of one rank keep their order
-    std::function<void()> run;
-  };
-
-  void at_home(CollectiveId collective, std::uint32_t rank, std::function<void()> run) {
-    if (std::this_thread::get_id() == home_) return run();
-    const std::lock_guard lock(mutex_);
-    waiting_.push_back({{groups_[collective], rank}, std::move(run)});
-  }
-
   SimulatedController& controller_;
   DataPlane& node_;
-  const std::thread::id home_ = std::this_thread::get_id();
-  std::mutex mutex_;
-  std::map<CollectiveId, std::string> groups_;
-  std::vector<Task> waiting_;
 };
-
-}  // namespace square::test
-
-namespace square {
-
-// The thread of a communicator, for who must wait until it rests.
-struct CommunicatorThread {
-  static bool is_resting(const Communicator& member) { return member.composite_->is_resting(); }
-};
-
-}  // namespace square
-
-namespace square::test {
-
-// Until the threads of all members rest and their nodes know what they asked for: time may go on.
-inline void settle(const std::vector<std::unique_ptr<SimulatedHost>>& hosts,
-                   const std::vector<const Communicator*>& members) {
-  for (bool any = true; any;) {
-    for (const Communicator* member : members) {
-      while (!CommunicatorThread::is_resting(*member)) std::this_thread::yield();
-    }
-    any = false;
-    for (const auto& host : hosts) any = host->run_waiting() || any;
-  }
-}
 
 }  // namespace square::test

@@ -337,20 +337,21 @@ TEST_CASE("little work is done where it came up, on the strand, and much beside 
   CHECK(there.get_future().get() != thread_name());
 }
 
-TEST_CASE("the executor knows its strand, also while a host has it") {
+TEST_CASE("the executor knows its strand and its threads, also while a host has it") {
   ThreadExecutor executor;
   const auto ask = [&executor] {
     std::promise<bool> answer;
-    executor.post([&] { answer.set_value(executor.is_on_strand()); });
+    executor.post([&] { answer.set_value(executor.is_on_strand() && executor.is_own_thread()); });
     return answer.get_future().get();
   };
   const auto ask_worker = [&executor] {
     std::promise<bool> answer;
-    executor.work(kMuch, [&] { answer.set_value(executor.is_on_strand()); });
+    executor.work(kMuch, [&] { answer.set_value(executor.is_on_strand() || !executor.is_own_thread()); });
     return answer.get_future().get();
   };
   CHECK(ask());
   CHECK_FALSE(ask_worker());
+  CHECK_FALSE(executor.is_own_thread());
   CHECK_FALSE(executor.is_on_strand());
   const Host host(executor);
   CHECK(ask());
