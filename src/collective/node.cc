@@ -15,7 +15,6 @@
 #include "collective/local_groups.h"
 #include "collective/no_transport.h"
 #include "collective/pause_watch.h"
-#include "collective/shared_registrations.h"
 #include "square/controller.h"
 #include "square/controller_client.h"
 #include "square/grpc_transport.h"
@@ -52,8 +51,7 @@ struct Node::Parts {
     examination::Examiner* const examiner_;
   };
 
-  // One registration for all ranks here that ask for the same at once.
-  Result<GroupRegistration> enrol(const GroupSpec& group, bool joins, Duration timeout);
+  Result<GroupRegistration> enrol(const GroupSpec& group, Duration timeout);
 
   // In a forked child the node is as one that has stopped.
   [[nodiscard]] Status check_usable() const {
@@ -72,19 +70,16 @@ struct Node::Parts {
   std::unique_ptr<ControllerClient> controller;
   // Memberships refer to it, and may outlive the node.
   std::shared_ptr<LocalGroups> groups;
-  SharedRegistrations registrations;
   std::atomic<bool> is_stopped = false;  // or about to be
   // A second stop() waits for the first, unless it is called by what the first drops.
   std::recursive_mutex stop_mutex;
   bool has_ended = false;
 };
 
-Result<GroupRegistration> Node::Parts::enrol(const GroupSpec& group, bool joins, Duration timeout) {
-  return registrations.get(group, joins, timeout, [&](Duration left) -> Result<GroupRegistration> {
-    SQUARE_ASSIGN_OR_RETURN(GroupRegistration made, controller->register_group(group, left));
-    if (made.key) node->set_group_key(group_label(group.name, made.number), made.key);
-    return made;
-  });
+Result<GroupRegistration> Node::Parts::enrol(const GroupSpec& group, Duration timeout) {
+  SQUARE_ASSIGN_OR_RETURN(GroupRegistration made, controller->register_group(group, timeout));
+  if (made.key) node->set_group_key(group_label(group.name, made.number), made.key);
+  return made;
 }
 
 Node::Node(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
@@ -176,12 +171,12 @@ DataPlane& Node::data_plane() { return *parts_->node; }
 Result<GroupPart> Node::join_group(const GroupSpec& group, Rank member, Duration timeout) {
   SQUARE_RETURN_IF_ERROR(parts_->check_usable());
   return parts_->groups->join(group, member, timeout,
-                              [&](Duration left) { return parts_->enrol(group, true, left); });
+                              [&](Duration left) { return parts_->enrol(group, left); });
 }
 
 Result<GroupRegistration> Node::register_group(const GroupSpec& group, Duration timeout) {
   SQUARE_RETURN_IF_ERROR(parts_->check_usable());
-  return parts_->enrol(group, false, timeout);
+  return parts_->enrol(group, timeout);
 }
 
 Result<GroupSpec> Node::regroup(const RegroupRequest& request, Duration timeout) {
