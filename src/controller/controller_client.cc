@@ -39,12 +39,9 @@ class Reply {
   std::promise<Result<T>> promise_;
 };
 
-controller::NodeControlOptions options_of(const ControllerClientOptions& options,
-                                          std::vector<std::string> controllers) {
+std::uint64_t draw_incarnation() {
   std::random_device device;
-  return {options.node_name,      options.node_address,    (std::uint64_t{device()} << 32U) | device(),
-          std::move(controllers), options.connect_timeout, options.identity,
-          options.successor,      options.group_keys};
+  return (std::uint64_t{device()} << 32U) | device();
 }
 
 }  // namespace
@@ -54,7 +51,8 @@ struct ControllerClient::Core {
   Core(const ControllerClientOptions& options, std::vector<std::string> controllers, ControlledNode& node,
        const MakeWire& make_wire)
       : wire(make_wire(*executor)),
-        control(*wire, steady_clock(), executor, options_of(options, std::move(controllers)), node) {}
+        control(*wire, steady_clock(), executor, {options, draw_incarnation(), std::move(controllers)},
+                node) {}
 
   // What `begin` tells the function that it is given; it is called on the strand.
   template <typename T, typename Begin>

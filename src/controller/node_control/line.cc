@@ -33,7 +33,7 @@ bool is_refusal(StatusCode code) {
 ControlLine::ControlLine(Surroundings surroundings, NodeControlOptions options)
     : by_(std::move(surroundings)),
       options_(std::move(options)),
-      candidates_(options_.node, options_.controllers, options_.successor) {}
+      candidates_(options_.node_name, options_.controllers, options_.successor) {}
 
 void ControlLine::later(Duration wait, Executor::Task task) {
   by_.executor->post_at(by_.clock.now() + wait, std::move(task));
@@ -65,8 +65,8 @@ void ControlLine::dial() {
 }
 
 void ControlLine::wake(const std::vector<LostController>& before) {
-  log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
-      "node {}: the controller is gone, and this node's comes next: it wakes", options_.node);
+  log(LogLevel::kWarning, {.component = kComponent, .node = options_.node_name},
+      "node {}: the controller is gone, and this node's comes next: it wakes", options_.node_name);
   by_.executor->work(kWakeBytes, [this, before] {
     by_.executor->post([this, woken = options_.successor->wake(before)] {
       if (has_left_) return;
@@ -94,8 +94,8 @@ void ControlLine::introduce() {
   v1::NodeEvent event;
   v1::Hello& hello = *event.mutable_hello();
   put_versions(hello);
-  hello.set_node(options_.node);
-  hello.set_address(options_.address);
+  hello.set_node(options_.node_name);
+  hello.set_address(options_.node_address);
   hello.set_incarnation(options_.incarnation);
   if (options_.successor) {
     hello.set_successor(options_.successor->address);
@@ -103,7 +103,7 @@ void ControlLine::introduce() {
   }
   hello.set_key_share(told_share_ = key_share());
   if (auto past = by_.recollection.past()) *hello.mutable_past() = *std::move(past);
-  parts_.emplace(options_.node);
+  parts_.emplace(options_.node_name);
   say(event);
 }
 
@@ -124,8 +124,8 @@ void ControlLine::over(const Status& reason) {
     away_since_ = now;
     wait_ = ControllerClient::kMinReconnectWait;
     candidates_.lost(now, reason);
-    log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
-        "node {}: lost the controller at {}: {}", options_.node, dialled_, reason.message());
+    log(LogLevel::kWarning, {.component = kComponent, .node = options_.node_name},
+        "node {}: lost the controller at {}: {}", options_.node_name, dialled_, reason.message());
     later(kLongestAbsence, by_.changed);
   } else {
     candidates_.failed(dialled_, reason, now);
@@ -218,8 +218,8 @@ Status ControlLine::handle(const v1::ControllerEvent& event) {
     case Event::kExamine: examine(event.examine()); break;
     case Event::kLook: by_.node.look_for(event.look().peer()); break;
     case Event::EVENT_NOT_SET:  // of a later release
-      log_seldom(unknown_, dialled_, {.component = kComponent, .node = options_.node},
-                 "node {}: the controller at {} says what this release does not know", options_.node,
+      log_seldom(unknown_, dialled_, {.component = kComponent, .node = options_.node_name},
+                 "node {}: the controller at {} says what this release does not know", options_.node_name,
                  dialled_);
       break;
   }
@@ -236,15 +236,15 @@ void ControlLine::believe(const v1::Address& address) {
 Status ControlLine::handle_signed(const v1::SignedPlan& plan) {
   if (!expects_signed_plans(options_.identity))
     return failed_precondition("the controller has an authority, and this node has no identity of it");
-  SQUARE_ASSIGN_OR_RETURN(const v1::PlanPart part, open_plan(plan, options_.node, *options_.identity));
+  SQUARE_ASSIGN_OR_RETURN(const v1::PlanPart part, open_plan(plan, options_.node_name, *options_.identity));
   return handle_plan(part);
 }
 
 Status ControlLine::handle_plan(const v1::PlanPart& part) {
   if (parts_->lacks_base(part)) {
-    log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
-        "node {}: plan {} was told against plan {}, which is not here: asks for all of it", options_.node,
-        part.epoch(), part.base_epoch());
+    log(LogLevel::kWarning, {.component = kComponent, .node = options_.node_name},
+        "node {}: plan {} was told against plan {}, which is not here: asks for all of it",
+        options_.node_name, part.epoch(), part.base_epoch());
     v1::NodeEvent lacking;
     lacking.mutable_lacking()->set_epoch(part.epoch());
     say(lacking);
@@ -301,7 +301,7 @@ Status ControlLine::welcome(const v1::Welcome& message) {
   if (const ProtocolVersions own = control_versions(); !own.contains(version_)) {
     return failed_precondition(
         fmt::format("it speaks control protocol {}, which node \"{}\" did not offer: {}", version_,
-                    options_.node, to_string(own)));
+                    options_.node_name, to_string(own)));
   }
   const auto lease = static_cast<std::int64_t>(
       std::min<std::uint64_t>(message.lease_nanoseconds(), static_cast<std::uint64_t>(kMaxWait.count())));
@@ -338,8 +338,8 @@ std::string ControlLine::key_share() const {
   if (!options_.group_keys) return {};
   const auto share = options_.group_keys->share();
   if (share.is_ok()) return *share;
-  log(LogLevel::kWarning, {.component = kComponent, .node = options_.node},
-      "node {}: what others seal keys with for it stays as it was: {}", options_.node,
+  log(LogLevel::kWarning, {.component = kComponent, .node = options_.node_name},
+      "node {}: what others seal keys with for it stays as it was: {}", options_.node_name,
       share.status().message());
   return {};
 }

@@ -27,16 +27,9 @@ inline constexpr Duration kLongestAbsence = std::chrono::seconds(90);
 // Events that may wait to be sent; with more, heartbeats wait, too, and what was seen of blocks is not told.
 inline constexpr std::size_t kMostWaiting = 64;
 
-// A node and what its side of control is made with.
-struct NodeControlOptions {
-  std::string node;
-  std::string address;                   // where other nodes reach it
-  std::uint64_t incarnation = 0;         // of its process, drawn
-  std::vector<std::string> controllers;  // as for Candidates
-  Duration connect_timeout = std::chrono::seconds(5);
-  std::shared_ptr<Identity> identity;
-  std::optional<Successor> successor;
-  std::shared_ptr<trust::GroupKeys> group_keys;
+struct NodeControlOptions : ControllerClientOptions {
+  std::uint64_t incarnation = 0;         // of the node's process, drawn
+  std::vector<std::string> controllers;  // as for Candidates, in the place of `controller_address`
 };
 
 // Dials, says hello and what the node remembers, beats, and tells the node what the controller says; where

@@ -11,7 +11,7 @@ Status left() { return cancelled("the node leaves the overlay"); }
 
 NodeControl::NodeControl(ControlWire& wire, const Clock& clock, const std::shared_ptr<Executor>& executor,
                          const NodeControlOptions& options, ControlledNode& node)
-    : recollection_(options.node),
+    : recollection_(options.node_name),
       line_({wire, clock, executor, recollection_, node, [this] { look(); }}, options),
       calls_{wire, clock, *executor, line_},
       registering_(calls_, recollection_, options),

@@ -21,11 +21,6 @@ class NodeControl {
 
   // As ControlLine::start().
   void start(std::function<void(Status)> settled) { line_.start(std::move(settled)); }
-  // What the wire tells.
-  void heard(ControlWire::Number connection, const v1::ControllerEvent& event) {
-    line_.heard(connection, event);
-  }
-  void ended(ControlWire::Number connection, const Status& reason) { line_.ended(connection, reason); }
 
   // As ControllerClient has them, called at `begun`; `done` is called once.
   void register_group(GroupSpec group, TimePoint begun, Duration timeout, Registering::Done done);

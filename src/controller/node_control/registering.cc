@@ -31,7 +31,7 @@ TimePoint Registering::Registration::end() const {
 Registering::Registering(Calls& calls, Recollection& recollection, const NodeControlOptions& options)
     : calls_(calls),
       recollection_(recollection),
-      node_(options.node),
+      node_(options.node_name),
       identity_(options.identity),
       keys_(options.group_keys, calls.clock, calls.executor) {}
 

@@ -19,7 +19,7 @@ class Regrouping {
  public:
   using Done = std::function<void(Result<GroupSpec>)>;
   Regrouping(Calls& calls, const NodeControlOptions& options)
-      : calls_(calls), node_(options.node), identity_(options.identity) {}
+      : calls_(calls), node_(options.node_name), identity_(options.identity) {}
 
   // As ControllerClient::regroup(), called at `begun`; `done` is called once.
   void ask(RegroupRequest request, TimePoint begun, Duration timeout, Done done);

@@ -42,8 +42,8 @@ class Site {
     wire_ = std::make_unique<SimulatedControlWire>(network_, controllers_, *clock_, *executor_, name_,
                                                    given_.size() > 1, own_ != nullptr);
     controller::NodeControlOptions line;
-    line.node = name_;
-    line.address = transport_->address();
+    line.node_name = name_;
+    line.node_address = transport_->address();
     line.incarnation = incarnation_;
     line.controllers = given_;
     if (own_) line.successor = successor();

@@ -21,6 +21,7 @@ namespace {
 
 // Keeps what the node says, and what it asks until the test answers.
 struct Wire final : ControlWire {
+  using ControlWire::events_;
   struct Dialled {
     std::string address;
     std::vector<v1::NodeEvent> said{};
@@ -64,8 +65,8 @@ v1::RegisterGroupResponse response_of(std::uint64_t number, std::uint32_t epoch)
 struct Node {
   explicit Node(std::vector<std::string> controllers = {"c:1"}) {
     NodeControlOptions options;
-    options.node = "a";
-    options.address = "a:1";
+    options.node_name = "a";
+    options.node_address = "a:1";
     options.controllers = std::move(controllers);
     control = std::make_unique<NodeControl>(wire, simulation.clock(), executor, options, controlled);
     control->start([this](const Status& outcome) { settled = outcome; });
@@ -82,7 +83,7 @@ struct Node {
     return static_cast<std::size_t>(
         std::ranges::count_if(said(), [&](const v1::NodeEvent& one) { return one.event_case() == what; }));
   }
-  void hear(const v1::ControllerEvent& event) { control->heard(last(), event); }
+  void hear(const v1::ControllerEvent& event) { wire.events_.heard(last(), event); }
   // Of a controller that says no version unless there is one.
   void welcome(std::uint32_t version = 0) {
     v1::ControllerEvent event;
@@ -95,7 +96,7 @@ struct Node {
     event.mutable_activate()->set_epoch(epoch);
     hear(event);
   }
-  void lose(const Status& why = unavailable("reset")) { control->ended(last(), why); }
+  void lose(const Status& why = unavailable("reset")) { wire.events_.ended(last(), why); }
   void answer(const Result<v1::RegisterGroupResponse>& response) {
     REQUIRE(wire.registrations.size() == 1);
     const auto answered = wire.registrations.begin()->second;
