@@ -392,10 +392,10 @@ bool Members::are_most_silent(TimePoint now) const {
 // It is this process that does not reach the others; for a while.
 bool Members::is_cut_off(TimePoint now) {
   if (is_planted(Bug::kLeaseWhileStopped)) return false;  // it would hide the bug
-  if (!are_most_silent(now))
-    cut_off_since_.reset();
-  else if (!cut_off_since_)
-    cut_off_since_ = now;
+  if (are_most_silent(now))
+    cut_off_since_ = cut_off_since_.value_or(now);
+  else if (cut_off_since_)
+    end_cut_off(now);
   return cut_off_since_ && now < *cut_off_since_ + kLongestCutOff * lease_;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
+#include "base/planted.h"
 
 namespace square {
 
@@ -11,6 +12,7 @@ void Refusals::note(const std::string& peer, const std::string& address, const S
   if (refused.attempts++ == 0) refused.since = node_.clock.now();
   if (refused.attempts < kAttemptsOfRefused || host_.has_left(peer)) return;
   sought_.erase(peer);
+  if (is_planted(Bug::kRefusedIsGone)) return host_.set_gone(peer, "its host refuses connections");
   if (broken_.note_refused(peer, refused.since, host_.is_up(peer))) {
     log(LogLevel::kWarning, {.component = "node", .node = node_.options.name, .peer = peer},
         "{}: connections to node \"{}\" are refused: {}; plans avoid the link, where they can, and it is "

@@ -184,6 +184,20 @@ TEST_CASE("members: a controller that is cut off deletes nobody, also where node
   CHECK(look(members, deferred, kStart + 6 * kLease) == std::vector<std::string>{"b", "c"});
 }
 
+TEST_CASE("members: the first that comes back after a cut need not have said more than hello") {
+  Members members(kLease);
+  const std::vector<std::string> names{"a", "b", "c"};
+  for (const std::string& name : names) {
+    const auto line = join_as(members, hello_of(name, 1, "at:1"));
+    CHECK(members.lose(name, line.get(), kStart));
+  }
+  Deferred deferred;
+  CHECK(look(members, deferred, kStart + 5 * kLease).empty());
+  join_as(members, hello_of("a", 1, "at:1"), kStart + 5 * kLease);
+  CHECK(look(members, deferred, kStart + 5 * kLease + kLease / 2 - Duration(1)).empty());
+  CHECK(look(members, deferred, kStart + 6 * kLease - Duration(1)) == std::vector<std::string>{"b", "c"});
+}
+
 TEST_CASE("members: a controller that hears the node beside it and no other is cut off, for a while") {
   Members members(kLease);
   const auto own = join_as(members, hello_of("a", 1, "at:1"));

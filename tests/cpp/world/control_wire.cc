@@ -130,8 +130,12 @@ void SimulatedControlWire::tell_of_end(const Connection& connection) {
       [&controller = *connection.controller, channel = connection.channel] { controller.lose(channel); });
 }
 
-void SimulatedControlWire::break_connections() {
-  while (!connections_.empty()) end(connections_.begin()->first, unavailable("the connection broke"));
+void SimulatedControlWire::break_connections(const std::optional<std::string>& controller) {
+  std::vector<Number> broken;
+  for (const auto& [number, connection] : connections_) {
+    if (!controller || connection.controller->address() == *controller) broken.push_back(number);
+  }
+  for (const Number number : broken) end(number, unavailable("connection reset by peer"));
 }
 
 void SimulatedControlWire::reset() {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -40,8 +41,8 @@ class SimulatedControlWire final : public controller::ControlWire {
            Answered<v1::ListKeySharesResponse> answered) override;
   void cancel(Number call) override { calls_.erase(call); }
 
-  // The connection that is there breaks, and the node sees it.
-  void break_connections();
+  // The connections to that controller, or all, break, and the node sees it.
+  void break_connections(const std::optional<std::string>& controller);
   // Its process ends, and its host says so.
   void reset();
 

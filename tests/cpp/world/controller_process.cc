@@ -73,6 +73,7 @@ class ControllerProcess::Plans final : public controller::PlanSource {
 
   Result<PlanResult> plan(const Scenario& scenario) override {
     better_.reset();
+    owner_.planned_in_ = owner_.disk_->term;
     if (is_stopped_) return cancelled("the controller stopped");
     const std::size_t in = owner_.settings_.provisional_in;
     if (in == 0 || !owner_.dice_.one_in(in)) return planner_.plan(scenario);
@@ -88,6 +89,7 @@ class ControllerProcess::Plans final : public controller::PlanSource {
   std::optional<Result<PlanResult>> take_better() override {
     if (!better_ || owner_.clock_->now() < ready_at_) return std::nullopt;
     const Scenario scenario = *std::exchange(better_, std::nullopt);
+    owner_.planned_in_ = owner_.disk_->term;
     return planner_.plan(scenario);
   }
 
@@ -213,14 +215,15 @@ void ControllerProcess::later(Duration wait, Executor::Task task) {
   executor_->post_at(clock_->now() + wait, std::move(task));
 }
 
-// Whoever has lost the store knows it before it tells anybody of a new plan.
+// A controller that has lost the store knows it before it tells anybody of a plan that it has made since. One
+// that it made before may wait while it is stopped.
 void ControllerProcess::note_sent(const v1::ControllerEvent& event) {
   if (!event.has_plan() || event.plan().epoch() <= last_sent_) return;
   last_sent_ = event.plan().epoch();
   if (on_part) on_part(event.plan());
-  if (settings_.has_store && disk_->term != event.plan().term() && on_fault)
-    on_fault(fmt::format("{} publishes plan {} of term {} in term {}", settings_.address, last_sent_,
-                         event.plan().term(), disk_->term));
+  if (settings_.has_store && planned_in_ != event.plan().term() && on_fault)
+    on_fault(fmt::format("{} publishes plan {} of term {}, and made it in term {}", settings_.address,
+                         last_sent_, event.plan().term(), planned_in_));
 }
 
 void ControllerProcess::kill() {

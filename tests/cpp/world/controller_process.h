@@ -130,6 +130,7 @@ class ControllerProcess {
   Executor::TimerId timer_ = 0;
   std::map<std::uint64_t, std::shared_ptr<Line>> lines_;  // by connection
   std::uint32_t last_sent_ = 0;                           // an epoch
+  std::uint64_t planned_in_ = 0;                          // the store's term
   std::map<std::string, TimePoint> waiting_;              // nodes, and when they called last
 };
 

@@ -11,6 +11,13 @@ namespace square::test {
 
 using namespace std::chrono_literals;
 
+namespace {
+
+// Refused by one after the other a node would be for longer than it may be.
+constexpr Duration kRefusalsRest = 2s;
+
+}  // namespace
+
 void Faults::after(Duration wait, std::function<void()> task) {
   end_ = std::max(end_, world_.now() + wait);
   world_.executor().post_at(world_.now() + wait, std::move(task));
@@ -48,6 +55,7 @@ void Faults::plan(std::size_t count, Duration within, bool has_several) {
                                              &Faults::kill_member_and_controller,
                                              &Faults::kill_member_and_controller,
                                              &Faults::block_way_to_controller,
+                                             &Faults::refuse_way_to_controller,
                                              &Faults::break_line_to_controller};
   static const std::vector<Fault> kFaultsOfControllers = {&Faults::pause_controller,
                                                           &Faults::pause_controller,
@@ -58,6 +66,7 @@ void Faults::plan(std::size_t count, Duration within, bool has_several) {
                                                           &Faults::stop_store,
                                                           &Faults::cut_off_controller,
                                                           &Faults::cut_off_controller,
+                                                          &Faults::refuse_way_to_controller,
                                                           &Faults::cut_power_of_controller,
                                                           &Faults::kill_controller_at_write};
   for (; count > 0; --count) {
@@ -101,14 +110,23 @@ void Faults::cut_line() {
   });
 }
 
-// As a firewall does that resets connections, for no longer than two nodes must bear.
+// As a firewall does that resets connections. Without a controller to ask a node takes a neighbour for gone
+// that it hears no more, and whose host refuses it for 3 s.
 void Faults::refuse_line() {
   const auto [from, to] = any_line();
-  const Duration time = dice_.between(100ms, 2'000ms);
-  note(fmt::format("n{} is refused by n{} for {:.3f} s", from, to, to_seconds(time)));
-  change_line_for(
-      time, from, to, [](LinkConditions& line) { line.is_refused = true; },
-      [](LinkConditions& line) { line.is_refused = false; });
+  const Duration time = dice_.between(100ms, spares_controller_ ? 20'000ms : 2'000ms);
+  const bool is_both_ways = dice_.one_in(2);
+  if (world_.now() < refused_until_) return;
+  refused_until_ = world_.now() + time + kRefusalsRest;
+  note(fmt::format("n{} is refused by n{}{} for {:.3f} s", from, to, is_both_ways ? ", and it by that," : "",
+                   to_seconds(time)));
+  const auto refuse = [this, time](std::size_t one, std::size_t other) {
+    change_line_for(
+        time, one, other, [](LinkConditions& line) { line.is_refused = true; },
+        [](LinkConditions& line) { line.is_refused = false; });
+  };
+  refuse(from, to);
+  if (is_both_ways) refuse(to, from);
 }
 
 void Faults::stall_line() {
@@ -313,12 +331,9 @@ void Faults::stop_store() {
 void Faults::cut_off_controller() {
   if (!has_controller()) return;
   const ControllerProcess& controller = any_controller();
-  const Duration time = dice_.between(100ms, longest_cut());
+  const Duration time = dice_.between(100ms, longest_cut(controller));
   const std::size_t ways = 1 + dice_.below(3);
-  std::vector<std::size_t> sites;
-  for (std::size_t site = 0; site < reach(); ++site) {
-    if (sites.empty() || !dice_.one_in(3)) sites.push_back(site);
-  }
+  const std::vector<std::size_t> sites = some_sites();
   note(fmt::format("n{} cannot speak with {} ({}) for {:.3f} s", fmt::join(sites, ", n"),
                    controller.address(), ways, to_seconds(time)));
   for (const std::size_t site : sites) set_cut_off(site, controller.address(), ways, true);
@@ -349,11 +364,8 @@ void Faults::kill_member_and_controller() {
 void Faults::block_way_to_controller() {
   if (spares_controller_) return;
   const std::size_t site = any_site();
-  // Known: a controller without a store, that follows another, can learn of a group whose registration was
-  // answered to one member only from that member; once its lease is over, the name is given anew.
   const ControllerProcess& controller = any_controller();
-  const Duration longest = dice_.between(100ms, controller.has_store() ? 20'000ms : 8'000ms);
-  const Duration time = world_.controllers().size() > 1 ? std::min(longest, longest_cut()) : longest;
+  const Duration time = dice_.between(100ms, longest_cut(controller));
   const std::size_t ways = 1 + dice_.below(3);
   note(fmt::format("the way of n{} to {} ({}) is blocked for {:.3f} s", site, controller.address(), ways,
                    to_seconds(time)));
@@ -367,8 +379,41 @@ void Faults::set_cut_off(std::size_t site, const std::string& controller, std::s
   if ((ways & 2U) != 0) world_.network().set_blocked(controller, name, is_cut);
 }
 
-// A node that no other hears yet is gone once the controller has not heard it for a lease.
-Duration Faults::longest_cut() const { return world_.is_settled() ? 20'000ms : 5'000ms; }
+// Something between them resets connections, and refuses new ones: of one node, some or all.
+void Faults::refuse_way_to_controller() {
+  if (spares_controller_) return;
+  const ControllerProcess& controller = any_controller();
+  const Duration time = dice_.between(200ms, longest_cut(controller));
+  const std::vector<std::size_t> sites = dice_.one_in(2) ? std::vector{any_site()} : some_sites();
+  note(fmt::format("n{} are refused by {} for {:.3f} s", fmt::join(sites, ", n"), controller.address(),
+                   to_seconds(time)));
+  for (const std::size_t site : sites) set_refused(site, controller.address(), true);
+  after(time, [this, sites, &controller] {
+    for (const std::size_t site : sites) set_refused(site, controller.address(), false);
+  });
+}
+
+void Faults::set_refused(std::size_t site, const std::string& controller, bool is_refused) {
+  world_.network().set_refused(world_.site(site).name(), controller, is_refused);
+  if (is_refused && world_.site(site).is_alive()) world_.site(site).break_line(controller);
+}
+
+// With several controllers a node that no other hears yet is gone once the one that leads has not heard it
+// for a lease. Known: a controller without a store, that follows another, can learn of a group whose
+// registration was answered to one member only from that member; once its lease is over, the name is given
+// anew.
+Duration Faults::longest_cut(const ControllerProcess& controller) const {
+  if (world_.controllers().size() > 1) return world_.is_settled() ? 20'000ms : 5'000ms;
+  return controller.has_store() ? 20'000ms : 8'000ms;
+}
+
+std::vector<std::size_t> Faults::some_sites() {
+  std::vector<std::size_t> sites;
+  for (std::size_t site = 0; site < reach(); ++site) {
+    if (sites.empty() || !dice_.one_in(3)) sites.push_back(site);
+  }
+  return sites;
+}
 
 void Faults::cut_controller() {
   const std::vector<std::size_t> counts = {1, 1, reach() / 2, reach()};
@@ -398,7 +443,7 @@ void Faults::break_line_to_controller() {
   const std::size_t site = any_site();
   if (spares_controller_ || !world_.site(site).is_alive()) return;
   note(fmt::format("the line of n{} to the controller breaks", site));
-  world_.site(site).break_line();
+  world_.site(site).break_line({});
 }
 
 }  // namespace square::test

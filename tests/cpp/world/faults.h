@@ -70,6 +70,7 @@ class Faults {
   void stop_store();
   void cut_off_controller();
   void block_way_to_controller();
+  void refuse_way_to_controller();
   void break_line_to_controller();
 
   [[nodiscard]] ControllerProcess& any_controller();
@@ -83,7 +84,10 @@ class Faults {
   // As set() says, and as reset() says after a while.
   void change_line_for(Duration time, std::size_t from, std::size_t to,
                        std::function<void(LinkConditions&)> set, std::function<void(LinkConditions&)> reset);
-  [[nodiscard]] Duration longest_cut() const;
+  [[nodiscard]] Duration longest_cut(const ControllerProcess& controller) const;
+  // At least one.
+  [[nodiscard]] std::vector<std::size_t> some_sites();
+  void set_refused(std::size_t site, const std::string& controller, bool is_refused);
   void begin_cut(std::size_t ways, Duration time);
   // What one host says does not reach the other.
   void set_mute(std::size_t from, std::size_t to, bool is_mute);
@@ -96,6 +100,7 @@ class Faults {
   bool spares_controller_ = false;
   bool has_killed_ = false;
   bool has_killed_controller_ = false;
+  TimePoint refused_until_{};  // one of two nodes by the other
   std::vector<std::size_t> cut_off_;
   TimePoint end_{};
   std::vector<std::string> log_;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -93,8 +94,8 @@ class Site {
   DataPlane& node() { return *node_; }
   controller::NodeControl& control() { return *control_; }
   void note_use(CollectiveId collective, std::uint64_t bytes) { controlled_->note_use(collective, bytes); }
-  // Its line to the controller breaks, and it sees that.
-  void break_line() { wire_->break_connections(); }
+  // Its line to the controller, where it is to that one, breaks, and it sees that.
+  void break_line(const std::optional<std::string>& controller) { wire_->break_connections(controller); }
 
  private:
   controller::Successor successor() {
