@@ -44,6 +44,7 @@ enum class Bug {
   kNeverDialledAgain,
   kMoveLosesBlocks,
   kWakesUnlooked,
+  kRegroupedOnce,
   kOtherAddressesUnused,
   // One that a cure beside it catches, so that no world shows it: planted by that cure's own test alone.
   kSumSpoiled,
@@ -90,6 +91,7 @@ inline constexpr std::array kBugs = {
     std::pair<Bug, std::string_view>{Bug::kNeverDialledAgain, "never-dialled-again"},
     std::pair<Bug, std::string_view>{Bug::kMoveLosesBlocks, "move-loses-blocks"},
     std::pair<Bug, std::string_view>{Bug::kWakesUnlooked, "wakes-unlooked"},
+    std::pair<Bug, std::string_view>{Bug::kRegroupedOnce, "regrouped-once"},
     std::pair<Bug, std::string_view>{Bug::kOtherAddressesUnused, "other-addresses-unused"},
     std::pair<Bug, std::string_view>{Bug::kStoreNotSynced, "store-not-synced"},
     std::pair<Bug, std::string_view>{Bug::kStaleLeaderWrites, "stale-leader-writes"},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/planted.h"
 #include "controller/protocol.h"
 
 namespace square::controller {
@@ -19,7 +20,8 @@ void Regrouping::ask(RegroupRequest request, TimePoint begun, Duration timeout, 
 
 void Regrouping::look() {
   for (const AskedPtr& one : std::vector(asked_.begin(), asked_.end())) {
-    if (one->call.losses != calls_.line.losses() && calls_.cancel(one->call)) rest(one);
+    const bool is_lost = one->call.losses != calls_.line.losses() && !is_planted(Bug::kRegroupedOnce);
+    if (is_lost && calls_.cancel(one->call)) rest(one);
     end_late(one);
     step(one);
   }
@@ -52,7 +54,8 @@ void Regrouping::answered(const AskedPtr& one, const Result<v1::RegroupResponse>
   if (response.is_ok()) return end(one, from_message(response->group()));
   const StatusCode code = response.status().code();
   const bool is_lost = code == StatusCode::kUnavailable || code == StatusCode::kCancelled;
-  if (is_lost && calls_.clock.now() + kRetryPause < one->asker.end) return rest(one);
+  if (is_lost && !is_planted(Bug::kRegroupedOnce) && calls_.clock.now() + kRetryPause < one->asker.end)
+    return rest(one);
   if (code == StatusCode::kDeadlineExceeded && response.status().message().empty()) {
     rest(one);
     return end_late(one);

@@ -222,8 +222,8 @@ void ControllerProcess::note_sent(const v1::ControllerEvent& event) {
   last_sent_ = event.plan().epoch();
   if (on_part) on_part(event.plan());
   if (settings_.has_store && planned_in_ != event.plan().term() && on_fault)
-    on_fault(fmt::format("{} publishes plan {} of term {}, and made it in term {}", settings_.address,
-                         last_sent_, event.plan().term(), planned_in_));
+    on_fault(fmt::format("{} publishes plan {} of term {}, and made it in term {}", settings_.address, last_sent_,
+                         event.plan().term(), planned_in_));
 }
 
 void ControllerProcess::kill() {

@@ -1,5 +1,5 @@
-// What members of a group do when its operations have failed: as Communicator::shrink() they go on with those
-// that are left.
+// What members of a group do to go on in another one: as Communicator::shrink() without those that are gone,
+// as grow() with others, which join as Communicator::join() does.
 #pragma once
 
 #include <cstddef>
@@ -26,14 +26,21 @@ class GoingOn {
   GoingOn(Simulation& simulation, std::vector<std::unique_ptr<Site>>& sites, Events events)
       : simulation_(simulation), sites_(sites), events_(std::move(events)) {}
 
-  // A member goes on, and calls in the next group; `done` is called once it is through with that, or with
-  // what went wrong, unless its process ends before.
+  // A member goes on, with this many that join, and calls in the next group; `done` is called once it is
+  // through with that, or with what went wrong, unless its process ends before.
   using Done = std::function<void(Status)>;
-  void begin(const std::string& group, std::uint64_t number, std::size_t rank, std::size_t site, Done done);
+  struct Old {
+    std::string group;
+    std::uint64_t number = 0;
+  };
+  void begin(const Old& old, std::size_t rank, std::size_t site, std::uint32_t joiners, Done done);
+  // A process joins what the group becomes, and goes on as a member. It calls itself `joiner`, a number above
+  // all ranks, which it never had before.
+  void join(const std::string& group, std::uint64_t joiner, std::size_t site, Done done);
 
  private:
   struct Member {
-    std::size_t rank = 0;  // in the group before
+    std::uint64_t name = 0;  // its rank in the group before, or what it calls itself as it joins
     std::size_t site = 0;
     Done done;
     GroupSpec group{};
@@ -44,10 +51,12 @@ class GoingOn {
   };
   using MemberPtr = std::shared_ptr<Member>;
 
+  void ask(const MemberPtr& member, const RegroupRequest& request);
   void register_next(const MemberPtr& member);
   void call(const MemberPtr& member);
   void ended(const MemberPtr& member, const Status& outcome);
   void close(const MemberPtr& member, const Status& outcome);
+  static Rank rank_of(const Member& member);
   [[nodiscard]] Site& site_of(const Member& member) { return *sites_[member.site]; }
 
   Simulation& simulation_;

@@ -69,6 +69,29 @@ void Job::start() {
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     later(rank, script_.begins[rank], [this, rank] { begin(rank); });
   }
+  for (const Script::Joiner& one : script_.joiners) {
+    joiners_.push_back({one.site});
+    const std::size_t joiner = joiners_.size() - 1;
+    world_.post_at(simulation_.clock().now() + one.begins, [this, joiner] { begin_joining(joiner); });
+  }
+}
+
+void Job::begin_joining(std::size_t joiner) {
+  const std::size_t site = joiners_[joiner].site;
+  if (joiners_[joiner].phase == Phase::kDead) return;
+  if (!sites_[site]->is_alive()) return note_death(site);
+  joiners_[joiner].phase = Phase::kGoingOn;
+  going_on_.join(script_.group.name, script_.first_joiner + joiner, site, [this, joiner](const Status& outcome) {
+    world_.post_at(simulation_.clock().now(), [this, joiner, outcome] {
+      Joiner& one = joiners_[joiner];
+      if (one.phase == Phase::kDead) return;
+      one.phase = Phase::kClosed;
+      if (!outcome.is_ok() && dead_.empty())
+        complaints_.push_back(fmt::format("{} does not join {}: {}", sites_[one.site]->name(),
+                                          script_.group.name, outcome.to_string()));
+      if (on_closed) on_closed();
+    });
+  });
 }
 
 void Job::begin(std::size_t rank) {
@@ -106,6 +129,7 @@ void Job::registered(std::size_t rank, const Result<GroupRegistration>& made) {
   if (!std::exchange(member.has_registered, true)) member.answered_at = simulation_.clock().now();
   member.next = 0;
   DataPlane& node = sites_[script_.sites[rank]]->node();
+  if (made->key) node.set_group_key(member.label, made->key);
   for (std::size_t i = 0; i < made->collectives.size(); ++i)
     node.set_members(made->collectives[i], member.label, {Rank(static_cast<std::uint32_t>(rank))});
   call_next(rank);
@@ -175,17 +199,22 @@ void Job::ended(std::size_t rank, std::size_t index, Status outcome) {
   // Like a program that gives its group up.
   member.has_failed = true;
   member.round = script_.rounds - 1;
-  later(rank, Duration(0), [this, rank] { script_.goes_on ? go_on(rank) : close(rank); });
+  later(rank, Duration(0), [this, rank] { script_.goes_on || is_growing() ? go_on(rank) : close(rank); });
 }
 
-// Where one member has died, and all others were heard, more than half are left, and all of them go on.
+// Where one member has died, and all others were heard, more than half are left, and all of them go on. Those
+// that are to join are awaited, dead or not.
 void Job::go_on(std::size_t rank) {
   Member& member = members_[rank];
   member.phase = Phase::kGoingOn;
-  going_on_.begin(script_.group.name, member.made.number, rank, script_.sites[rank],
+  member.has_gone_on = true;
+  const auto joiners = static_cast<std::uint32_t>(script_.heals ? 1 : script_.joiners.size());
+  going_on_.begin({script_.group.name, member.made.number}, rank, script_.sites[rank], joiners,
                   [this, rank](const Status& outcome) {
                     if (!is_here(rank)) return;
-                    const bool may_fail = has_absent_ || dead_.size() != 1 || members_.size() < 3;
+                    const bool may_fail =
+                        has_absent_ || (is_growing() ? !dead_.empty() : dead_.size() != 1) ||
+                        (members_.size() < 3 && !is_growing());
                     if (!outcome.is_ok() && !may_fail)
                       complain(rank, "does not go on: " + outcome.to_string());
                     later(rank, Duration(0), [this, rank] { close(rank); });
@@ -201,6 +230,8 @@ void Job::check_result(std::size_t rank, const Call& call) {
 
 void Job::close(std::size_t rank) {
   Member& member = members_[rank];
+  const bool is_last = member.round + 1 >= script_.rounds;
+  if (is_last && !script_.joiners.empty() && !member.has_gone_on) return go_on(rank);
   Site& site = *sites_[script_.sites[rank]];
   site.node().close_group(member.label);
   site.control().close_group(script_.group.name, member.made.number);
@@ -219,6 +250,22 @@ void Job::note_death(std::size_t site) {
       registered_then_died_.emplace(sites_[site]->name(), simulation_.clock().now());
     if (members_[rank].phase != Phase::kClosed) members_[rank].phase = Phase::kDead;
   }
+  for (Joiner& joiner : joiners_) {
+    if (joiner.site != site) continue;
+    dead_.insert(sites_[site]->name());
+    if (joiner.phase != Phase::kClosed) joiner.phase = Phase::kDead;
+  }
+}
+
+void Job::note_restart(std::size_t site) {
+  if (!script_.heals || std::ranges::find(script_.sites, site) == script_.sites.end()) return;
+  joiners_.push_back({site});
+  begin_joining(joiners_.size() - 1);
+}
+
+bool Job::has_part(std::size_t site) const {
+  return std::ranges::find(script_.sites, site) != script_.sites.end() ||
+         std::ranges::find(script_.joiners, site, &Script::Joiner::site) != script_.joiners.end();
 }
 
 Complaints Job::delays(const LeastRate& rate) const {
@@ -294,9 +341,10 @@ void Job::complain(std::size_t rank, const std::string& what) {
 }
 
 bool Job::is_over() const {
-  return std::ranges::all_of(members_, [](const Member& member) {
-    return member.phase == Phase::kClosed || member.phase == Phase::kDead;
-  });
+  const auto is_through = [](const auto& one) {
+    return one.phase == Phase::kClosed || one.phase == Phase::kDead;
+  };
+  return std::ranges::all_of(members_, is_through) && std::ranges::all_of(joiners_, is_through);
 }
 
 bool Job::has_ended_well_at(std::size_t site) const {
@@ -304,7 +352,9 @@ bool Job::has_ended_well_at(std::size_t site) const {
     const Member& member = members_[rank];
     if (script_.sites[rank] == site && (member.phase != Phase::kClosed || member.has_failed)) return false;
   }
-  return true;
+  return std::ranges::all_of(joiners_, [site](const Joiner& joiner) {
+    return joiner.site != site || joiner.phase == Phase::kClosed;
+  });
 }
 
 Complaints Job::complaints() const {
@@ -314,6 +364,10 @@ Complaints Job::complaints() const {
     all.push_back(fmt::format("{} of {} at {} is not over: round {}, call {}, {}", rank, script_.group.name,
                               sites_[script_.sites[rank]]->name(), members_[rank].round, members_[rank].next,
                               members_[rank].phase == Phase::kRegistering ? "registering" : "called"));
+  }
+  for (const Joiner& joiner : joiners_) {
+    if (joiner.phase != Phase::kClosed && joiner.phase != Phase::kDead)
+      all.push_back(fmt::format("{} has not joined {}", sites_[joiner.site]->name(), script_.group.name));
   }
   return all;
 }
@@ -362,6 +416,18 @@ Job::Script random_script(Dice& dice, const std::string& name, const std::string
     script.begins.push_back(dice.between(Duration(0), 1'500ms));
   script.rounds = dice.one_in(3) ? 2 : 1;
   return script;
+}
+
+void let_grow(Job::Script& script, std::vector<std::size_t> others, Dice& dice) {
+  using namespace std::chrono_literals;
+  if (dice.one_in(3)) {
+    script.heals = true;
+  } else if (!others.empty()) {
+    std::ranges::shuffle(others, dice.generator());
+    others.resize(1 + dice.below(std::min<std::size_t>(2, others.size())));
+    for (const std::size_t site : others)
+      script.joiners.push_back({site, dice.between(Duration(0), 5'000ms)});
+  }
 }
 
 void lengthen(Job::Script& script, std::size_t times, Dice& dice) {

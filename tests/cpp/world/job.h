@@ -42,6 +42,16 @@ class Job {
     // So many registrations of one member may end late.
     int late_registrations = 5;
     bool goes_on = false;  // without members that are gone, in another group
+    // These join what the group becomes, whether its calls have ended well or not.
+    struct Joiner {
+      std::size_t site = 0;
+      Duration begins{0};
+    };
+    std::vector<Joiner> joiners{};
+    // What they call themselves, one after the other: no process has the number of another.
+    std::uint64_t first_joiner = 0;
+    // In place of these: where a member is gone, its process joins once it is started again.
+    bool heals = false;
     bool is_calm = false;  // nothing ever happens to its members, or to whom they share a link or relay with
   };
   // The bits per second that the active plans gave a collective at least, from one time to another.
@@ -52,10 +62,14 @@ class Job {
   void start();
   // Every member has closed the group, or its process is no more.
   [[nodiscard]] bool is_over() const;
+  // A member, or a process that joins, is at the site.
+  [[nodiscard]] bool has_part(std::size_t site) const;
   // Its members at the site, if there are any, have done all their calls and closed the group.
   [[nodiscard]] bool has_ended_well_at(std::size_t site) const;
   // The process of a member is no more.
   void note_death(std::size_t site);
+  // Another process has its place.
+  void note_restart(std::size_t site);
   // Nothing was heard of some members for long: all may be named.
   void note_absence() { has_absent_ = true; }
   // Every member has its number, or has had it.
@@ -90,9 +104,16 @@ class Job {
     std::string label;
     bool has_registered = false;
     bool has_failed = false;
+    bool has_gone_on = false;
     TimePoint asked_at{};
     TimePoint answered_at{};
     int late_registrations = 0;
+  };
+
+  // One that joins.
+  struct Joiner {
+    std::size_t site = 0;
+    Phase phase = Phase::kWaiting;
   };
 
   void begin(std::size_t rank);
@@ -101,6 +122,8 @@ class Job {
   void post(std::size_t rank, std::size_t index);
   void ended(std::size_t rank, std::size_t index, Status outcome);
   void go_on(std::size_t rank);
+  void begin_joining(std::size_t joiner);
+  [[nodiscard]] bool is_growing() const { return script_.heals || !script_.joiners.empty(); }
   void close(std::size_t rank);
   void check_result(std::size_t rank, const Call& call);
   void complain(std::size_t rank, const std::string& what);
@@ -116,6 +139,7 @@ class Job {
   Script script_;
   std::vector<std::vector<Call>> calls_;  // by round
   std::vector<Member> members_;
+  std::vector<Joiner> joiners_;
   GoingOn going_on_;
   bool has_absent_ = false;
   std::set<std::string> dead_;                             // names
@@ -126,6 +150,9 @@ class Job {
 
 // So many times its calls, one after the other.
 void lengthen(Job::Script& script, std::size_t times, Dice& dice);
+
+// Perhaps some of these sites join at its end, or its members go on with one that was killed.
+void let_grow(Job::Script& script, std::vector<std::size_t> others, Dice& dice);
 
 // What the group's operations may be at random: of `sites`, for `tenant`.
 Job::Script random_script(Dice& dice, const std::string& name, const std::string& tenant,

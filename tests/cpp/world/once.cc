@@ -41,6 +41,7 @@ void Once::note_part(const ControllerProcess& from, const v1::PlanPart& part) {
 void Once::note_regrouping(std::uint64_t number, const GroupSpec& next) {
   std::string what = fmt::format("{} of", group_label(next.name, next.number));
   for (const Rank rank : next.origin.ranks) what += fmt::format(" {}", rank.value());
+  for (const std::uint64_t joiner : next.origin.joiners) what += fmt::format(" {}", joiner);
   const auto [known, is_new] = regroupings_.emplace(number, what);
   if (!is_new && known->second != what)
     complain_(fmt::format("group {} goes on as {} and as {}", number, known->second, what));

@@ -23,6 +23,7 @@ constexpr Duration kLeases = 25s;
 // of the dead are over then.
 constexpr Duration kCalmTime = 40s;
 constexpr Duration kForgetting = 20s;
+constexpr std::uint64_t kJoinersPerJob = 1'000;
 
 // Of the first `troubled` nodes and the others, two islands.
 Topology draw_topology(Dice& dice, std::size_t count, std::size_t troubled) {
@@ -64,6 +65,7 @@ ControllerProcess* most_followed(const std::vector<std::unique_ptr<ControllerPro
 
 World::World(std::uint64_t seed)
     : dice_(seed),
+      growth_(seed ^ 0xbf58476d1ce4e5b9U),
       simulation_(seed),
       executor_(simulation_.make_executor("the world")),
       network_(simulation_),
@@ -199,11 +201,17 @@ void World::draw_jobs() {
     if (is_mortal || is_calm) script.rounds = 1;
     script.is_calm = is_calm;
     if (is_calm) script.group.tenant = "calm";
+    if (!is_calm && growth_.one_in(3)) {
+      std::vector<std::size_t> others = troubled;
+      std::erase_if(others, [&](std::size_t site) { return std::ranges::find(members, site) != members.end(); });
+      let_grow(script, std::move(others), growth_);
+    }
     add(std::move(script));
   }
 }
 
 Job& World::add(Job::Script script) {
+  script.first_joiner = kJoinersPerJob * (jobs_.size() + 1);
   jobs_.push_back(std::make_unique<Job>(simulation_, *executor_, sites_, std::move(script)));
   jobs_.back()->on_registered = [this](const GroupSpec& group, const GroupRegistration& made) {
     once_.note_group(group, made);
@@ -311,7 +319,9 @@ void World::let_members_leave() {
 
 void World::restart(std::size_t index) {
   const bool may = std::ranges::all_of(jobs_, [&](const auto& job) { return job->may_come_back(index); });
-  if (may && !site(index).is_alive()) site(index).start();
+  if (!may || site(index).is_alive()) return;
+  site(index).start();
+  for (const auto& job : jobs_) job->note_restart(index);
 }
 
 bool World::may_forget_groups() const {
@@ -330,9 +340,7 @@ ControllerProcess* World::leader() { return most_followed(controllers_, sites_);
 std::vector<std::size_t> World::alive(bool members) const {
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < size(); ++i) {
-    const bool is_member = std::ranges::any_of(jobs_, [&](const auto& job) {
-      return std::ranges::find(job->script().sites, i) != job->script().sites.end();
-    });
+    const bool is_member = std::ranges::any_of(jobs_, [&](const auto& job) { return job->has_part(i); });
     if (sites_[i]->is_alive() && is_member == members) found.push_back(i);
   }
   return found;

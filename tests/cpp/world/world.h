@@ -84,6 +84,7 @@ class World {
   bool run_until(const std::function<bool()>& finished, Duration limit);
 
   Dice dice_;
+  Dice growth_;  // of groups
   Simulation simulation_;
   std::unique_ptr<Executor> executor_;
   ControlNetwork network_;
