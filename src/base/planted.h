@@ -26,6 +26,7 @@ enum class Bug {
   kLeftBehindGoesOn,
   kGoneOnIsAdopted,
   kSuccessorUntold,
+  kGrantUnlooked,
   // Nodes.
   kLossesNotFound,
   kCreditOfLastConnection,
@@ -45,6 +46,7 @@ enum class Bug {
   kMoveLosesBlocks,
   kWakesUnlooked,
   kRegroupedOnce,
+  kKeysUntold,
   kOtherAddressesUnused,
   // One that a cure beside it catches, so that no world shows it: planted by that cure's own test alone.
   kSumSpoiled,
@@ -74,6 +76,7 @@ inline constexpr std::array kBugs = {
     std::pair<Bug, std::string_view>{Bug::kLeftBehindGoesOn, "left-behind-goes-on"},
     std::pair<Bug, std::string_view>{Bug::kGoneOnIsAdopted, "gone-on-is-adopted"},
     std::pair<Bug, std::string_view>{Bug::kSuccessorUntold, "successor-untold"},
+    std::pair<Bug, std::string_view>{Bug::kGrantUnlooked, "grant-unlooked"},
     std::pair<Bug, std::string_view>{Bug::kLossesNotFound, "losses-not-found"},
     std::pair<Bug, std::string_view>{Bug::kCreditOfLastConnection, "credit-of-last-connection"},
     std::pair<Bug, std::string_view>{Bug::kSuspicionNeverEnds, "suspicion-never-ends"},
@@ -92,6 +95,7 @@ inline constexpr std::array kBugs = {
     std::pair<Bug, std::string_view>{Bug::kMoveLosesBlocks, "move-loses-blocks"},
     std::pair<Bug, std::string_view>{Bug::kWakesUnlooked, "wakes-unlooked"},
     std::pair<Bug, std::string_view>{Bug::kRegroupedOnce, "regrouped-once"},
+    std::pair<Bug, std::string_view>{Bug::kKeysUntold, "keys-untold"},
     std::pair<Bug, std::string_view>{Bug::kOtherAddressesUnused, "other-addresses-unused"},
     std::pair<Bug, std::string_view>{Bug::kStoreNotSynced, "store-not-synced"},
     std::pair<Bug, std::string_view>{Bug::kStaleLeaderWrites, "stale-leader-writes"},

@@ -37,10 +37,13 @@ void answer(Coordinator& coordinator, const v1::RegisterGroupRequest& question,
 }
 
 void answer(Coordinator& coordinator, const v1::RegroupRequest& question,
-            std::function<void(Result<v1::RegroupResponse>)> answered) {
+            std::function<void(Result<v1::RegroupResponse>)> answered, const Granting* granting) {
   const auto longest = static_cast<std::uint64_t>(kMaxWait.count());
   const Duration patience(static_cast<std::int64_t>(std::min(question.timeout_nanoseconds(), longest)));
-  coordinator.regroup({from_message(question), question.node(), {}, {}}, patience,
+  Regroup asked{from_message(question), question.node(), {}, {}};
+  if (granting != nullptr && asked.request.joiner != 0)
+    asked.granted = granting->tenants_of({question.grants().begin(), question.grants().end()}, asked.node);
+  coordinator.regroup(std::move(asked), patience,
                       [answered = std::move(answered)](const Result<GroupSpec>& group) {
                         if (!group.is_ok()) return answered(group.status());
                         v1::RegroupResponse response;

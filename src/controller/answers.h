@@ -17,9 +17,9 @@ void take(Coordinator& coordinator, const std::string& node, const NodeLine* lin
 // `answered` is called once, on any thread.
 void answer(Coordinator& coordinator, const v1::RegisterGroupRequest& question,
             std::function<void(Result<v1::RegisterGroupResponse>)> answered);
-// Of a node that shows no grants.
+// `granting`: null where groups need no grants.
 void answer(Coordinator& coordinator, const v1::RegroupRequest& question,
-            std::function<void(Result<v1::RegroupResponse>)> answered);
+            std::function<void(Result<v1::RegroupResponse>)> answered, const Granting* granting = nullptr);
 void answer(const Coordinator& coordinator, const v1::ListKeySharesRequest& question,
             const std::function<void(Result<v1::ListKeySharesResponse>)>& answered);
 

@@ -56,7 +56,7 @@ bool may_join(const Regroup& asked, const RegisteredGroup& group, const GroupReg
     return names.empty() || std::ranges::find(names, name) != names.end();
   };
   if (!has(asked.request.tenants, group.tenant)) return false;
-  if (registry.granting() == nullptr || group.grant.empty()) return true;
+  if (registry.granting() == nullptr || group.grant.empty() || is_planted(Bug::kGrantUnlooked)) return true;
   auto found = asked.granted.find(group.tenant);
   if (found == asked.granted.end()) found = asked.granted.find(kAnyTenant);
   return found != asked.granted.end() && found->second && has(group.granted_nodes, asked.node);

@@ -146,16 +146,13 @@ grpc::ServerUnaryReactor* ControllerService::Regroup(grpc::CallbackServerContext
       std::ranges::any_of(request->tenants(), is_long))
     return answer(*context, "another group", invalid_argument("it names too many tenants"));
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  const Duration patience = bounded(Duration(static_cast<std::int64_t>(std::min<std::uint64_t>(
-      request->timeout_nanoseconds(), static_cast<std::uint64_t>(kMaxWait.count())))));
-  controller::Regroup asked{from_message(*request), request->node(), {}, {}};
-  if (granting_ && asked.request.joiner != 0)
-    asked.granted = granting_->tenants_of({request->grants().begin(), request->grants().end()}, asked.node);
-  coordinator_.load()->regroup(std::move(asked), patience,
-                               [reactor, response](const Result<GroupSpec>& answer) {
-                                 if (answer.is_ok()) *response->mutable_group() = to_message(*answer);
-                                 reactor->Finish(to_grpc(answer.status()));
-                               });
+  controller::answer(
+      *coordinator_.load(), *request,
+      [reactor, response](Result<v1::RegroupResponse> answer) {
+        if (answer.is_ok()) *response = *std::move(answer);
+        reactor->Finish(to_grpc(answer.status()));
+      },
+      granting_.get());
   return reactor;
 }
 

@@ -76,7 +76,7 @@ void Recollection::note_group(const GroupSpec& group, const GroupRegistration& m
   if (is_new || running.number != made.number) {
     running = {{group.name, group.tenant, group.nodes, {}, {}, 0, group.origin}, made.number, {}};
     running.group.redundancy = group.redundancy;
-    running.group.keys = made.wrapped_keys;
+    if (!is_planted(Bug::kKeysUntold)) running.group.keys = made.wrapped_keys;
   }
   if (!group.grant.empty()) running.group.grant = group.grant;
   for (std::size_t i = 0; i < group.collectives.size(); ++i) {

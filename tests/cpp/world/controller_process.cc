@@ -33,6 +33,7 @@ class ControllerProcess::Line final : public controller::NodeLine {
   void send(std::shared_ptr<const v1::ControllerEvent> event) override {
     if (has_ended_ || !*alive_) return;
     owner_.note_sent(*event);
+    if (owner_.signer_) event = owner_.signer_->sign(connection_.node, event).value();
     network_.carry(connection_.number, owner_.address(), connection_.node,
                    [on_event = connection_.on_event, event] { on_event(*event); });
   }
@@ -111,6 +112,8 @@ ControllerProcess::ControllerProcess(Simulation& simulation, ControlNetwork& net
       settings_(std::move(settings)),
       dice_(seed),
       clock_(simulation.make_clock(settings_.host)),
+      granting_(controller::granting_of(settings_.identity)),
+      signer_(controller::signer_of(settings_.identity)),
       disk_(settings_.disk) {
   if (disk_) return;
   disk_ = std::make_shared<Disk>();
@@ -159,6 +162,7 @@ Status ControllerProcess::lead() {
   Coordinator::Surroundings surroundings{
       *clock_, [this] { wake(); },
       [this](std::function<void()> ready) { return std::make_unique<Plans>(*this, std::move(ready)); }};
+  surroundings.granting = granting_;
   last_sent_ = 0;
   auto store = std::make_unique<DiskStore>(*disk_, simulation_.clock(), settings_.address);
   store_ = store.get();
@@ -222,8 +226,8 @@ void ControllerProcess::note_sent(const v1::ControllerEvent& event) {
   last_sent_ = event.plan().epoch();
   if (on_part) on_part(event.plan());
   if (settings_.has_store && planned_in_ != event.plan().term() && on_fault)
-    on_fault(fmt::format("{} publishes plan {} of term {}, and made it in term {}", settings_.address, last_sent_,
-                         event.plan().term(), planned_in_));
+    on_fault(fmt::format("{} publishes plan {} of term {}, and made it in term {}", settings_.address,
+                         last_sent_, event.plan().term(), planned_in_));
 }
 
 void ControllerProcess::kill() {
@@ -231,6 +235,7 @@ void ControllerProcess::kill() {
   network_.set_process(settings_.address, nullptr);
   end_connections();
   coordinator_.reset();
+  active_.reset();
   executor_.reset();
 }
 
@@ -266,7 +271,7 @@ void ControllerProcess::step() {
   try {
     const std::optional<TimePoint> next = coordinator_->step();
     const controller::PublishedPlanPtr active = coordinator_->active();
-    if (active && on_plan) on_plan(*active);
+    if (active && active != std::exchange(active_, active) && on_plan) on_plan(*active);
     executor_->cancel(timer_);
     if (next) timer_ = executor_->post_at(*next, [this] { step(); });
   } catch (const KilledWhileWriting&) {

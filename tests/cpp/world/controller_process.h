@@ -7,10 +7,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "controller/answers.h"
 #include "controller/coordinator.h"
+#include "controller/granting.h"
+#include "controller/plan_signature.h"
 #include "world/control_network.h"
 #include "world/disk.h"
 #include "world/draw.h"
@@ -32,6 +35,7 @@ class ControllerProcess {
     Duration install_timeout = std::chrono::seconds(10);
     Scenario scenario;
     bool has_store = true;
+    std::shared_ptr<Identity> identity{};  // it signs plans, and groups need grants
     // Of so many plans one is provisional at first; 0: none.
     std::size_t provisional_in = 4;
   };
@@ -80,9 +84,14 @@ class ControllerProcess {
             const Answered& answered) {
     const auto send = way_back(connection, call);
     if (!send) return;
-    controller::answer(*coordinator_, question, [send, answered](const auto& answer) {
+    const auto reply = [send, answered](const auto& answer) {
       send([answered, answer] { answered(answer); });
-    });
+    };
+    if constexpr (std::is_same_v<Question, v1::RegroupRequest>) {
+      controller::answer(*coordinator_, question, reply, granting_.get());
+    } else {
+      controller::answer(*coordinator_, question, reply);
+    }
   }
   void lose(std::uint64_t connection);
   [[nodiscard]] bool has(std::uint64_t connection) const { return lines_.contains(connection); }
@@ -118,12 +127,15 @@ class ControllerProcess {
   const Settings settings_;
   Dice dice_;
   const std::unique_ptr<Clock> clock_;
+  const std::shared_ptr<const controller::Granting> granting_;  // null: groups need no grants
+  const std::shared_ptr<controller::PlanSigner> signer_;        // null: it signs none
   std::shared_ptr<Disk> disk_;
   DiskStore* store_ = nullptr;  // the coordinator's
 
   int starts_ = 0;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<controller::Coordinator> coordinator_;
+  controller::PublishedPlanPtr active_;  // as told last
   std::shared_ptr<bool> alive_;
   bool is_woken_ = false;
   Duration until_next_{0};

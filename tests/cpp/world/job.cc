@@ -69,6 +69,8 @@ void Job::start() {
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     later(rank, script_.begins[rank], [this, rank] { begin(rank); });
   }
+  if (script_.stranger)
+    world_.post_at(simulation_.clock().now() + script_.stranger->begins, [this] { intrude(); });
   for (const Script::Joiner& one : script_.joiners) {
     joiners_.push_back({one.site});
     const std::size_t joiner = joiners_.size() - 1;
@@ -76,22 +78,41 @@ void Job::start() {
   }
 }
 
+void Job::intrude() {
+  Site& site = *sites_[script_.stranger->site];
+  if (!site.is_alive()) return;
+  RegroupRequest request;
+  request.group = script_.group.name;
+  request.joiner = script_.first_joiner - 1;
+  const auto look = [this, &site](const auto& answer) {
+    log(LogLevel::kInfo, "job", "{}, without a grant, hears: {}", site.name(), answer.status().to_string());
+    if (answer.is_ok()) complaints_.push_back(fmt::format("{} has no grant, and a group", site.name()));
+  };
+  const TimePoint now = simulation_.clock().now();
+  site.control().regroup(request, now, script_.timeout, look);
+  GroupSpec group = script_.group;
+  group.name += " of a stranger";
+  group.nodes.front() = site.name();
+  site.control().register_group(group, now, script_.timeout, look);
+}
+
 void Job::begin_joining(std::size_t joiner) {
   const std::size_t site = joiners_[joiner].site;
   if (joiners_[joiner].phase == Phase::kDead) return;
   if (!sites_[site]->is_alive()) return note_death(site);
   joiners_[joiner].phase = Phase::kGoingOn;
-  going_on_.join(script_.group.name, script_.first_joiner + joiner, site, [this, joiner](const Status& outcome) {
-    world_.post_at(simulation_.clock().now(), [this, joiner, outcome] {
-      Joiner& one = joiners_[joiner];
-      if (one.phase == Phase::kDead) return;
-      one.phase = Phase::kClosed;
-      if (!outcome.is_ok() && dead_.empty())
-        complaints_.push_back(fmt::format("{} does not join {}: {}", sites_[one.site]->name(),
-                                          script_.group.name, outcome.to_string()));
-      if (on_closed) on_closed();
-    });
-  });
+  going_on_.join(script_.group.name, script_.first_joiner + joiner, site,
+                 [this, joiner](const Status& outcome) {
+                   world_.post_at(simulation_.clock().now(), [this, joiner, outcome] {
+                     Joiner& one = joiners_[joiner];
+                     if (one.phase == Phase::kDead) return;
+                     one.phase = Phase::kClosed;
+                     if (!outcome.is_ok() && dead_.empty())
+                       complaints_.push_back(fmt::format("{} does not join {}: {}", sites_[one.site]->name(),
+                                                         script_.group.name, outcome.to_string()));
+                     if (on_closed) on_closed();
+                   });
+                 });
 }
 
 void Job::begin(std::size_t rank) {
@@ -212,9 +233,9 @@ void Job::go_on(std::size_t rank) {
   going_on_.begin({script_.group.name, member.made.number}, rank, script_.sites[rank], joiners,
                   [this, rank](const Status& outcome) {
                     if (!is_here(rank)) return;
-                    const bool may_fail =
-                        has_absent_ || (is_growing() ? !dead_.empty() : dead_.size() != 1) ||
-                        (members_.size() < 3 && !is_growing());
+                    const bool may_fail = has_absent_ ||
+                                          (is_growing() ? !dead_.empty() : dead_.size() != 1) ||
+                                          (members_.size() < 3 && !is_growing());
                     if (!outcome.is_ok() && !may_fail)
                       complain(rank, "does not go on: " + outcome.to_string());
                     later(rank, Duration(0), [this, rank] { close(rank); });

@@ -52,6 +52,7 @@ class Job {
     std::uint64_t first_joiner = 0;
     // In place of these: where a member is gone, its process joins once it is started again.
     bool heals = false;
+    std::optional<Joiner> stranger{};  // see let_intrude()
     bool is_calm = false;  // nothing ever happens to its members, or to whom they share a link or relay with
   };
   // The bits per second that the active plans gave a collective at least, from one time to another.
@@ -59,6 +60,8 @@ class Job {
 
   Job(Simulation& simulation, Executor& world, std::vector<std::unique_ptr<Site>>& sites, Script script);
 
+  // Before it starts: a node without a grant tries to join, and to register a group of the tenant.
+  void let_intrude(Script::Joiner stranger) { script_.stranger = stranger; }
   void start();
   // Every member has closed the group, or its process is no more.
   [[nodiscard]] bool is_over() const;
@@ -123,6 +126,7 @@ class Job {
   void ended(std::size_t rank, std::size_t index, Status outcome);
   void go_on(std::size_t rank);
   void begin_joining(std::size_t joiner);
+  void intrude();
   [[nodiscard]] bool is_growing() const { return script_.heals || !script_.joiners.empty(); }
   void close(std::size_t rank);
   void check_result(std::size_t rank, const Call& call);

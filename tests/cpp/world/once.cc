@@ -11,6 +11,9 @@ void Once::note_group(const GroupSpec& group, const GroupRegistration& made) {
   const auto [known, is_new] = groups_.emplace(made.number, group.name);
   if (!is_new && known->second != group.name)
     complain_(fmt::format("group number {} was given to {} and {}", made.number, known->second, group.name));
+  const auto [key, is_first_key] = keys_.emplace(made.number, made.wrapped_keys);
+  if (!is_first_key && key->second != made.wrapped_keys)
+    complain_(fmt::format("members of group {} have different keys", group.name));
   for (std::size_t i = 0; i < made.collectives.size(); ++i) {
     const std::string what = fmt::format("{} of {}", i, group_label(group.name, made.number));
     const auto [collective, is_first] = collectives_.emplace(made.collectives[i].value(), what);

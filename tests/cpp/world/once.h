@@ -34,6 +34,7 @@ class Once {
   bool may_be_two_ = false;
   std::map<std::uint32_t, std::string> collectives_;  // what a number was given to
   std::map<std::uint64_t, std::string> groups_;
+  std::map<std::uint64_t, std::string> keys_;  // by group, wrapped
   // By origin and epoch: what is in it.
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::size_t> plans_;
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> terms_;    // by store and epoch

@@ -12,6 +12,7 @@
 #include "controller/node_control/node_control.h"
 #include "square/data_plane.h"
 #include "square/simulation.h"
+#include "trust/group_keys.h"
 #include "world/control_wire.h"
 
 namespace square::test {
@@ -48,6 +49,8 @@ class Site {
     line.incarnation = incarnation_;
     line.controllers = given_;
     if (own_) line.successor = successor();
+    line.identity = identity_;
+    if (identity_) line.group_keys = trust::GroupKeys::create(identity_).value();
     control_ = std::make_unique<controller::NodeControl>(*wire_, *clock_, executor_, line, *controlled_);
     executor_->post([this] { control_->start([](const Status& /*settled*/) {}); });
     node_->report_broken_links(
@@ -61,6 +64,8 @@ class Site {
     rank_ = rank;
   }
   [[nodiscard]] ControllerProcess* own() { return own_; }
+  // From its next start on its blocks are sealed, and it believes signed plans alone.
+  void identify(std::shared_ptr<Identity> identity) { identity_ = std::move(identity); }
 
   // As a program that stops its node: it drains, and says goodbye. `left` runs then, and kills the site.
   void leave(std::function<void()> left) {
@@ -109,6 +114,7 @@ class Site {
   const std::vector<std::string> given_;
   ControllerProcess* own_ = nullptr;
   std::uint32_t rank_ = 0;
+  std::shared_ptr<Identity> identity_;
   const std::string name_;
   std::uint32_t incarnation_ = 0;
   std::unique_ptr<Clock> clock_;

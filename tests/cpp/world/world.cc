@@ -80,12 +80,19 @@ World::World(std::uint64_t seed)
   for (std::size_t i = 0; i < count; ++i) sites_.push_back(nullptr);
   troubled_ = count >= 4 && dice_.one_in(4) ? 2 + dice_.below(count - 3) : count;
   if (cuts_controller_ || has_several_ || has_successors_) troubled_ = count;
+  has_keys_ = !cuts_controller_ && !has_successors_ && troubled_ == count &&
+              Dice(seed ^ 0xd6e8feb86659fd93U).one_in(10);
   draw_controllers();
   draw_lines();
   if (cuts_controller_) {
     draw_jobs_of_cut();
   } else {
     has_successors_ ? draw_jobs_of_successors() : draw_jobs();
+  }
+  for (std::size_t i = 0; has_keys_ && i < count; ++i) {
+    const bool is_member = std::ranges::any_of(jobs_, [i](const auto& job) { return job->has_part(i); });
+    site(i).identify(Identities::of_all_worlds().node(i, is_member));
+    if (!is_member) jobs_.front()->let_intrude({i, growth_.between(Duration(0), 5'000ms)});
   }
 }
 
@@ -96,6 +103,7 @@ void World::draw_controllers() {
   settings.provisional_in = dice_.one_in(2) ? 3 : 0;
   settings.scenario = draw_scenario();
   if (has_successors_) return draw_successors(std::move(settings));
+  if (has_keys_) settings.identity = Identities::of_all_worlds().controller();
   std::vector<std::string> given = {kControllerHost};
   if (has_several_) {
     settings.stands_by = true;
@@ -203,7 +211,8 @@ void World::draw_jobs() {
     if (is_calm) script.group.tenant = "calm";
     if (!is_calm && growth_.one_in(3)) {
       std::vector<std::size_t> others = troubled;
-      std::erase_if(others, [&](std::size_t site) { return std::ranges::find(members, site) != members.end(); });
+      std::erase_if(others,
+                    [&](std::size_t site) { return std::ranges::find(members, site) != members.end(); });
       let_grow(script, std::move(others), growth_);
     }
     add(std::move(script));
@@ -214,6 +223,7 @@ Job& World::add(Job::Script script) {
   script.first_joiner = kJoinersPerJob * (jobs_.size() + 1);
   jobs_.push_back(std::make_unique<Job>(simulation_, *executor_, sites_, std::move(script)));
   jobs_.back()->on_registered = [this](const GroupSpec& group, const GroupRegistration& made) {
+    if (has_keys_ && !made.key) complain(fmt::format("group {} has no key", group.name));
     once_.note_group(group, made);
   };
   jobs_.back()->on_regrouped = [this](std::uint64_t number, const GroupSpec& next) {
@@ -416,7 +426,8 @@ Verdict World::run() {
   if (verdict_.complaints.empty()) sweep();
   verdict_.virtual_seconds = to_seconds(now().time_since_epoch());
   verdict_.faults = faults_.log();
-  verdict_.trace = simulation_.trace_hash();
+  // Keys are the system's random numbers: sealed blocks are never the same.
+  if (!has_keys_) verdict_.trace = simulation_.trace_hash();
   for (const auto& job : jobs_) verdict_.trace = verdict_.trace * 31 + job->digest();
   return verdict_;
 }
@@ -431,7 +442,7 @@ void World::sweep() {
   }
   // The last two: calm where there is such an island.
   if (live.size() < 2 || !are_linked(live[live.size() - 2], live.back())) return;
-  Job::Script script = random_script(dice_, "sweep", "sweeper", {live[live.size() - 2], live.back()}, sites_);
+  Job::Script script = random_script(dice_, "sweep", kSweeper, {live[live.size() - 2], live.back()}, sites_);
   script.rounds = 2;
   script.timeout = kCalmTime;
   script.group.collectives = {{CollectiveOp::kBroadcast, Rank(0), 1.0, 1'000, {}, 0}};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "world/faults.h"
+#include "world/identities.h"
 #include "world/job.h"
 #include "world/once.h"
 #include "world/site.h"
@@ -98,6 +99,7 @@ class World {
   const bool cuts_controller_;
   const bool has_several_;         // controllers, that lease one store
   const bool has_successors_;      // each node brings a controller
+  bool has_keys_ = false;          // there is an authority: groups need grants, and their blocks are sealed
   bool members_leave_;             // in order, when their jobs are over
   std::set<std::size_t> leavers_;  // have begun to leave
   Once once_{[this](const std::string& what) { complain(what); }};
