@@ -18,9 +18,6 @@ class Once {
   // Is told what was given twice.
   explicit Once(std::function<void(const std::string&)> complain) : complain_(std::move(complain)) {}
 
-  // Known: two controllers that lead at once, because neither hears the other, give the same numbers.
-  void expect_two_leaders() { may_be_two_ = true; }
-  [[nodiscard]] bool may_be_two() const { return may_be_two_; }
   // A number that was given means the same for ever.
   void note_group(const GroupSpec& group, const GroupRegistration& made);
   void note_plan(const Plan& plan);
@@ -31,7 +28,6 @@ class Once {
 
  private:
   const std::function<void(const std::string&)> complain_;
-  bool may_be_two_ = false;
   std::map<std::uint32_t, std::string> collectives_;  // what a number was given to
   std::map<std::uint64_t, std::string> groups_;
   std::map<std::uint64_t, std::string> keys_;  // by group, wrapped

@@ -363,7 +363,6 @@ bool World::is_settled() const {
 }
 
 void World::note_absence() {
-  once_.expect_two_leaders();
   for (const auto& job : jobs_) job->note_absence();
 }
 
