@@ -193,8 +193,9 @@ TEST_CASE("members: the first that comes back after a cut need not have said mor
   }
   Deferred deferred;
   CHECK(look(members, deferred, kStart + 5 * kLease).empty());
-  join_as(members, hello_of("a", 1, "at:1"), kStart + 5 * kLease);
+  const auto a = join_as(members, hello_of("a", 1, "at:1"), kStart + 5 * kLease);
   CHECK(look(members, deferred, kStart + 5 * kLease + kLease / 2 - Duration(1)).empty());
+  CHECK(members.hear("a", a.get(), kStart + 5 * kLease + kLease / 2 - Duration(1)) != nullptr);
   CHECK(look(members, deferred, kStart + 6 * kLease - Duration(1)) == std::vector<std::string>{"b", "c"});
 }
 
