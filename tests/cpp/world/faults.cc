@@ -16,6 +16,14 @@ namespace {
 // Refused by one after the other a node would be for longer than it may be.
 constexpr Duration kRefusalsRest = 2s;
 
+// Each this often.
+template <typename Fault>
+std::vector<Fault> repeated(const std::vector<std::pair<Fault, std::size_t>>& weights) {
+  std::vector<Fault> all;
+  for (const auto& [fault, weight] : weights) all.insert(all.end(), weight, fault);
+  return all;
+}
+
 }  // namespace
 
 void Faults::after(Duration wait, std::function<void()> task) {
@@ -28,47 +36,36 @@ void Faults::note(const std::string& what) {
 }
 
 void Faults::plan(std::size_t count, Duration within, bool has_several) {
-  static const std::vector<Fault> kFaults = {&Faults::cut_line,
-                                             &Faults::cut_line,
-                                             &Faults::refuse_line,
-                                             &Faults::stall_line,
-                                             &Faults::stall_line,
-                                             &Faults::worsen_line,
-                                             &Faults::slow_line,
-                                             &Faults::slow_line,
-                                             &Faults::mute_line,
-                                             &Faults::mute_line,
-                                             &Faults::damage_line,
-                                             &Faults::double_line,
-                                             &Faults::stall_receiver,
-                                             &Faults::step_clock,
-                                             &Faults::cut_power_of_controller,
-                                             &Faults::pause_node,
-                                             &Faults::pause_node,
-                                             &Faults::pause_controller,
-                                             &Faults::kill_relay,
-                                             &Faults::kill_relay,
-                                             &Faults::kill_member,
-                                             &Faults::kill_controller,
-                                             &Faults::kill_controller,
-                                             &Faults::kill_controller_at_write,
-                                             &Faults::kill_member_and_controller,
-                                             &Faults::kill_member_and_controller,
-                                             &Faults::block_way_to_controller,
-                                             &Faults::refuse_way_to_controller,
-                                             &Faults::break_line_to_controller};
-  static const std::vector<Fault> kFaultsOfControllers = {&Faults::pause_controller,
-                                                          &Faults::pause_controller,
-                                                          &Faults::kill_controller,
-                                                          &Faults::kill_controller,
-                                                          &Faults::cut_store,
-                                                          &Faults::cut_store,
-                                                          &Faults::stop_store,
-                                                          &Faults::cut_off_controller,
-                                                          &Faults::cut_off_controller,
-                                                          &Faults::refuse_way_to_controller,
-                                                          &Faults::cut_power_of_controller,
-                                                          &Faults::kill_controller_at_write};
+  static const std::vector<Fault> kFaults = repeated<Fault>({{&Faults::cut_line, 2},
+                                                             {&Faults::refuse_line, 1},
+                                                             {&Faults::stall_line, 2},
+                                                             {&Faults::worsen_line, 1},
+                                                             {&Faults::slow_line, 2},
+                                                             {&Faults::mute_line, 2},
+                                                             {&Faults::damage_line, 1},
+                                                             {&Faults::double_line, 1},
+                                                             {&Faults::stall_receiver, 1},
+                                                             {&Faults::step_clock, 1},
+                                                             {&Faults::cut_power_of_controller, 1},
+                                                             {&Faults::pause_node, 2},
+                                                             {&Faults::pause_controller, 1},
+                                                             {&Faults::kill_relay, 2},
+                                                             {&Faults::kill_member, 1},
+                                                             {&Faults::kill_controller, 2},
+                                                             {&Faults::kill_controller_at_write, 1},
+                                                             {&Faults::kill_member_and_controller, 2},
+                                                             {&Faults::block_way_to_controller, 1},
+                                                             {&Faults::refuse_way_to_controller, 1},
+                                                             {&Faults::break_line_to_controller, 1}});
+  static const std::vector<Fault> kFaultsOfControllers =
+      repeated<Fault>({{&Faults::pause_controller, 2},
+                       {&Faults::kill_controller, 2},
+                       {&Faults::cut_store, 2},
+                       {&Faults::stop_store, 1},
+                       {&Faults::cut_off_controller, 2},
+                       {&Faults::refuse_way_to_controller, 1},
+                       {&Faults::cut_power_of_controller, 1},
+                       {&Faults::kill_controller_at_write, 1}});
   for (; count > 0; --count) {
     const Fault fault = dice_.one_of(has_several && dice_.one_in(2) ? kFaultsOfControllers : kFaults);
     after(dice_.between(Duration(0), within), [this, fault] { (this->*fault)(); });
@@ -333,13 +330,7 @@ void Faults::cut_off_controller() {
   const ControllerProcess& controller = any_controller();
   const Duration time = dice_.between(100ms, longest_cut(controller));
   const std::size_t ways = 1 + dice_.below(3);
-  const std::vector<std::size_t> sites = some_sites();
-  note(fmt::format("n{} cannot speak with {} ({}) for {:.3f} s", fmt::join(sites, ", n"),
-                   controller.address(), ways, to_seconds(time)));
-  for (const std::size_t site : sites) set_cut_off(site, controller.address(), ways, true);
-  after(time, [this, sites, &controller, ways] {
-    for (const std::size_t site : sites) set_cut_off(site, controller.address(), ways, false);
-  });
+  cut_off(some_sites(), controller.address(), ways, time);
 }
 
 // Both may be back before anybody has seen that they were gone.
@@ -367,10 +358,18 @@ void Faults::block_way_to_controller() {
   const ControllerProcess& controller = any_controller();
   const Duration time = dice_.between(100ms, longest_cut(controller));
   const std::size_t ways = 1 + dice_.below(3);
-  note(fmt::format("the way of n{} to {} ({}) is blocked for {:.3f} s", site, controller.address(), ways,
+  cut_off({site}, controller.address(), ways, time);
+}
+
+void Faults::cut_off(const std::vector<std::size_t>& sites, const std::string& controller, std::size_t ways,
+                     Duration time) {
+  note(fmt::format("n{} cannot speak with {} ({}) for {:.3f} s", fmt::join(sites, ", n"), controller, ways,
                    to_seconds(time)));
-  set_cut_off(site, controller.address(), ways, true);
-  after(time, [this, site, &controller, ways] { set_cut_off(site, controller.address(), ways, false); });
+  const auto set = [this, sites, controller, ways](bool is_cut) {
+    for (const std::size_t site : sites) set_cut_off(site, controller, ways, is_cut);
+  };
+  set(true);
+  after(time, [set] { set(false); });
 }
 
 void Faults::set_cut_off(std::size_t site, const std::string& controller, std::size_t ways, bool is_cut) {
@@ -387,15 +386,14 @@ void Faults::refuse_way_to_controller() {
   const std::vector<std::size_t> sites = dice_.one_in(2) ? std::vector{any_site()} : some_sites();
   note(fmt::format("n{} are refused by {} for {:.3f} s", fmt::join(sites, ", n"), controller.address(),
                    to_seconds(time)));
-  for (const std::size_t site : sites) set_refused(site, controller.address(), true);
-  after(time, [this, sites, &controller] {
-    for (const std::size_t site : sites) set_refused(site, controller.address(), false);
-  });
-}
-
-void Faults::set_refused(std::size_t site, const std::string& controller, bool is_refused) {
-  world_.network().set_refused(world_.site(site).name(), controller, is_refused);
-  if (is_refused && world_.site(site).is_alive()) world_.site(site).break_line(controller);
+  const auto set = [this, sites, address = controller.address()](bool is_refused) {
+    for (const std::size_t site : sites) {
+      world_.network().set_refused(world_.site(site).name(), address, is_refused);
+      if (is_refused && world_.site(site).is_alive()) world_.site(site).break_line(address);
+    }
+  };
+  set(true);
+  after(time, [set] { set(false); });
 }
 
 // With several controllers a node that no other hears yet is gone once the one that leads has not heard it
@@ -431,12 +429,7 @@ void Faults::begin_cut(std::size_t ways, Duration time) {
   const bool is_quiet = std::ranges::all_of(
       cut_off_, [this](std::size_t site) { return world_.site(site).control().has_active_plan(); });
   if (!is_quiet) return after(10ms, [this, ways, time] { begin_cut(ways, time); });
-  note(fmt::format("n{} cannot speak with the controller ({}) for {:.3f} s", fmt::join(cut_off_, ", n"), ways,
-                   to_seconds(time)));
-  for (const std::size_t site : cut_off_) set_cut_off(site, kControllerHost, ways, true);
-  after(time, [this, ways] {
-    for (const std::size_t site : cut_off_) set_cut_off(site, kControllerHost, ways, false);
-  });
+  cut_off(cut_off_, kControllerHost, ways, time);
 }
 
 void Faults::break_line_to_controller() {

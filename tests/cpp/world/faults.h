@@ -32,7 +32,7 @@ class Faults {
   // both.
   void cut_controller();
   // The sites that were cut off by that, and when it was over.
-  [[nodiscard]] const std::vector<std::size_t>& cut_off() const { return cut_off_; }
+  [[nodiscard]] const std::vector<std::size_t>& sites_cut_off() const { return cut_off_; }
   // When the last of them is over.
   [[nodiscard]] TimePoint end() const { return end_; }
   [[nodiscard]] bool has_killed() const { return has_killed_; }
@@ -87,7 +87,8 @@ class Faults {
   [[nodiscard]] Duration longest_cut(const ControllerProcess& controller) const;
   // At least one.
   [[nodiscard]] std::vector<std::size_t> some_sites();
-  void set_refused(std::size_t site, const std::string& controller, bool is_refused);
+  void cut_off(const std::vector<std::size_t>& sites, const std::string& controller, std::size_t ways,
+               Duration time);
   void begin_cut(std::size_t ways, Duration time);
   // What one host says does not reach the other.
   void set_mute(std::size_t from, std::size_t to, bool is_mute);

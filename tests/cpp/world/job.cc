@@ -393,8 +393,6 @@ Complaints Job::complaints() const {
   return all;
 }
 
-std::uint64_t Job::digest() const { return digest_; }
-
 Job::Script random_script(Dice& dice, const std::string& name, const std::string& tenant,
                           const std::vector<std::size_t>& sites,
                           const std::vector<std::unique_ptr<Site>>& all) {

@@ -95,7 +95,7 @@ class Job {
   // A member has closed the group for the last time.
   std::function<void()> on_closed;
   // Of all outcomes, with their times.
-  [[nodiscard]] std::uint64_t digest() const;
+  [[nodiscard]] std::uint64_t digest() const { return digest_; }
 
  private:
   enum class Phase { kWaiting, kRegistering, kCalling, kGoingOn, kClosed, kDead };

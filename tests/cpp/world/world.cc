@@ -278,11 +278,11 @@ void World::draw_jobs_of_cut() {
 // Operations do not need the controller, and registrations only of those whose nodes it cannot reach.
 void World::look_at_jobs_of_cut() {
   const auto rate = [this](CollectiveId id, TimePoint begin, TimePoint end) {
-    return least_rate(id, begin, end);
+    return rates_.least(id, begin, end);
   };
   for (const auto& job : jobs_) {
     for (const std::string& complaint : job->slow_calls(rate)) complain(complaint);
-    const bool is_cut = std::ranges::any_of(faults_.cut_off(), [&](std::size_t site) {
+    const bool is_cut = std::ranges::any_of(faults_.sites_cut_off(), [&](std::size_t site) {
       return std::ranges::find(job->script().sites, site) != job->script().sites.end();
     });
     for (const std::string& complaint :
@@ -367,25 +367,8 @@ void World::note_absence() {
 }
 
 void World::note_plan(const controller::PublishedPlan& published) {
-  const Plan& plan = *published.plan;
-  if (troubled_ < size() || cuts_controller_) {
-    std::map<CollectiveId, double> rates;
-    for (const PlanCollective& collective : published.parts->whole().collectives)
-      rates[collective.id] = collective.rate_bps;
-    if (rates_.empty() || rates_.back().second != rates) rates_.emplace_back(now(), std::move(rates));
-  }
-  once_.note_plan(plan);
-}
-
-double World::least_rate(CollectiveId collective, TimePoint begin, TimePoint end) const {
-  double least = kUnlimited;
-  for (std::size_t i = 0; i < rates_.size(); ++i) {
-    const bool is_over = i + 1 < rates_.size() && rates_[i + 1].first < begin;
-    const auto found = rates_[i].second.find(collective);
-    if (!is_over && rates_[i].first <= end && found != rates_[i].second.end())
-      least = std::min(least, found->second);
-  }
-  return least;
+  if (troubled_ < size() || cuts_controller_) rates_.note(published.parts->whole(), now());
+  once_.note_plan(*published.plan);
 }
 
 bool World::run_until(const std::function<bool()>& finished, Duration limit) {
@@ -411,7 +394,7 @@ Verdict World::run() {
     for (const std::string& complaint : job->complaints()) complain(complaint);
     if (!job->script().is_calm) continue;
     const auto rate = [this](CollectiveId id, TimePoint begin, TimePoint end) {
-      return least_rate(id, begin, end);
+      return rates_.least(id, begin, end);
     };
     for (const std::string& complaint : job->delays(rate)) complain(complaint);
   }

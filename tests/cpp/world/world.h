@@ -14,6 +14,7 @@
 #include "world/identities.h"
 #include "world/job.h"
 #include "world/once.h"
+#include "world/planned_rates.h"
 #include "world/site.h"
 #include "world/troubles.h"
 
@@ -72,7 +73,6 @@ class World {
   [[nodiscard]] bool are_linked(std::size_t from, std::size_t to) const {
     return (from < troubled_) == (to < troubled_);
   }
-  [[nodiscard]] double least_rate(CollectiveId collective, TimePoint begin, TimePoint end) const;
   void draw_controllers();
   void draw_successors(ControllerProcess::Settings settings);
   void add_controller(ControllerProcess::Settings settings);
@@ -106,7 +106,7 @@ class World {
   // Where there are two islands, with one controller: the first so many sites are one, and faults are there
   // alone. Else all of them.
   std::size_t troubled_ = 0;
-  std::vector<std::pair<TimePoint, std::map<CollectiveId, double>>> rates_;  // of the active plans
+  PlannedRates rates_;
   Verdict verdict_;
 };
 
