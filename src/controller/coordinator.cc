@@ -295,6 +295,7 @@ void Coordinator::regroup(Regroup asked, Duration patience, RegroupReply reply) 
 
 void Coordinator::refused(const std::string& node, const std::string& address) {
   const std::lock_guard lock(mutex_);
+  if (members_.last_address(node) != address) return;  // it is back, or elsewhere
   refused_.note_own(node, members_, time());
   surroundings_.wake();
 }

@@ -50,6 +50,7 @@ PUBLIC_HEADERS = {
     "identity.h": "trust",
     "finished_operations.h": "base",
     "link_report.h": "base",
+    "lost_controller.h": "base",
     "log.h": "base",
     "plan.h": "base",
     "process_memory.h": "base",
