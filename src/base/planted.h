@@ -25,6 +25,7 @@ enum class Bug {
   kCutOffInOneLook,
   kLeftBehindGoesOn,
   kGoneOnIsAdopted,
+  kRefusedLateIsDead,
   kSuccessorUntold,
   kGrantUnlooked,
   // Nodes.
@@ -75,6 +76,7 @@ inline constexpr std::array kBugs = {
     std::pair<Bug, std::string_view>{Bug::kCutOffInOneLook, "cut-off-in-one-look"},
     std::pair<Bug, std::string_view>{Bug::kLeftBehindGoesOn, "left-behind-goes-on"},
     std::pair<Bug, std::string_view>{Bug::kGoneOnIsAdopted, "gone-on-is-adopted"},
+    std::pair<Bug, std::string_view>{Bug::kRefusedLateIsDead, "refused-late-is-dead"},
     std::pair<Bug, std::string_view>{Bug::kSuccessorUntold, "successor-untold"},
     std::pair<Bug, std::string_view>{Bug::kGrantUnlooked, "grant-unlooked"},
     std::pair<Bug, std::string_view>{Bug::kLossesNotFound, "losses-not-found"},

@@ -155,7 +155,7 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   if (members_.size() == 1) looked_at_ = now;
   member.floor = member.sent = member.received = member.installed = member.activated = Epoch(0);
   member.lease_end = now + lease_;
-  member.heard_at = now;
+  member.heard_at = member.spoke_at = now;
   member.is_silent = member.is_lagging = false;
   member.hears.clear();
   log(LogLevel::kInfo, {.component = "controller", .node = name}, "node {} {} at {}", name,
@@ -177,6 +177,12 @@ void Members::send_addresses(const std::string& name, const Member& member, bool
 }
 
 Member* Members::hear(const std::string& node, const NodeLine* line, TimePoint now) {
+  Member* const member = reach(node, line, now);
+  if (member != nullptr) member->spoke_at = now;
+  return member;
+}
+
+Member* Members::reach(const std::string& node, const NodeLine* line, TimePoint now) {
   const auto found = members_.find(node);
   if (found == members_.end() || found->second.line.get() != line) return nullptr;
   found->second.lease_end = now + lease_;
@@ -217,7 +223,7 @@ void Members::hear_of(const std::string& node, TimePoint now) {
 }
 
 bool Members::lose(const std::string& node, const NodeLine* line, TimePoint now) {
-  Member* const member = hear(node, line, now);
+  Member* const member = reach(node, line, now);
   if (member == nullptr) return false;
   log(LogLevel::kWarning, {.component = "controller", .node = node},
       "node {}: its line broke; it may come back for {:.3g} s", node, to_seconds(lease_));
@@ -287,11 +293,13 @@ void Members::forget_silent(const std::function<bool(const std::string&)>& matte
   std::erase_if(silent_, [&](const auto& entry) { return !matters(entry.first); });
 }
 
-bool Members::leave_refused(const std::string& node, const std::string& address, TimePoint now) {
+bool Members::leave_refused(const std::string& node, const std::string& address, TimePoint since) {
   const Member* const member = find(node);
   if (member == nullptr || member->line != nullptr || member->address != address) return false;
   const std::string reason = fmt::format("it does not listen at {} any more", address);
-  const bool is_dead = member->incarnation != 0 && now - member->heard_at < lease_;
+  const bool is_fresh = !resumed_at_ || member->spoke_at >= *resumed_at_ + kStaleWords;
+  const bool is_dead = (member->incarnation != 0 && is_fresh && since - member->spoke_at < lease_ / 2) ||
+                       is_planted(Bug::kRefusedLateIsDead);
   is_dead || !has_successors() ? leave(node, reason) : leave_silent(node, reason);
   return true;
 }
@@ -313,6 +321,7 @@ std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
   const bool was_stopped =
       step > lease_ / kLooksPerLease * (1 + kLateLooks) && !is_planted(Bug::kLeaseWhileStopped);
   const Duration stopped = was_stopped ? step : Duration(0);
+  if (was_stopped) resumed_at_ = now;
   for (auto& [name, member] : members_) member.lease_end = std::min(member.lease_end + stopped, now + lease_);
   if (is_cut_off(now)) {
     for (auto& [name, member] : members_) {

@@ -37,7 +37,8 @@ struct Member {
   std::uint32_t standing = 0;
   std::shared_ptr<NodeLine> line;  // null once it broke, until the lease is over
   TimePoint lease_end;
-  TimePoint heard_at;             // over its line
+  TimePoint heard_at;             // over its line, or its end
+  TimePoint spoke_at;             // over its line
   std::set<std::string> hears{};  // the nodes, by its last heartbeat
   bool is_silent =
       false;  // its neighbours do not hear it, nor has it said anything here since: no plan waits
@@ -59,6 +60,8 @@ struct Member {
 // expire() looks so often in a lease; a look that is late by more of them found this process stopped.
 inline constexpr int kLooksPerLease = 8;
 inline constexpr int kLateLooks = 2;
+// What is read for this long after that may have waited meanwhile.
+inline constexpr Duration kStaleWords = std::chrono::seconds(2);
 // This process takes itself for cut off, for this many leases at most, while several members are silent: all
 // of them, or most of them where another controller may lead.
 inline constexpr int kLongestCutOff = 6;
@@ -131,10 +134,11 @@ class Members {
   // FAILED_PRECONDITION naming one of the group's nodes that has gone since its registrant came, and why. One
   // that went before may be about to come as well.
   [[nodiscard]] Status check_present(const GroupSpec& group) const;
-  // Nobody listens at the address any more: whose it was leaves, if its line is broken. It lives no more, and
-  // has not gone on elsewhere, if it was heard here within a lease: others would have had to miss it for as
-  // long. Whether that is news.
-  bool leave_refused(const std::string& node, const std::string& address, TimePoint now);
+  // Nobody listens at the address any more, and has not `since` then: whose it was leaves, if its line is
+  // broken. It lives no more, and has not gone on elsewhere, if it spoke here within half a lease before:
+  // there it would have had to miss this one for a lease. What was read after this process was stopped may
+  // have been said long before. Whether that is news.
+  bool leave_refused(const std::string& node, const std::string& address, TimePoint since);
   // Those not heard of for a lease leave; their lines are to be closed. Returns their names. Call it by
   // next_end(): the time of a call that comes much later was not theirs but ours, for this process was
   // stopped, and what they said meanwhile waits to be read. It does not count.
@@ -194,6 +198,7 @@ class Members {
  private:
   using Standing = std::pair<std::uint32_t, std::string>;  // and the node's name
 
+  Member* reach(const std::string& node, const NodeLine* line, TimePoint now);
   void leave_silent(const std::string& node, const std::string& reason);
   [[nodiscard]] bool are_most_silent(TimePoint now) const;
   bool is_cut_off(TimePoint now);
@@ -203,7 +208,8 @@ class Members {
   const Duration lease_;
   std::map<std::string, Member, std::less<>> members_;
   std::optional<TimePoint> cut_off_since_;
-  TimePoint looked_at_{};  // by expire(), while there is anybody
+  TimePoint looked_at_{};                // by expire(), while there is anybody
+  std::optional<TimePoint> resumed_at_;  // this process was stopped until then
   std::uint64_t events_ = 0;
   std::vector<Departure> departures_;
   std::map<std::string, std::uint32_t, std::less<>> silent_;  // those that may live: their standings

@@ -65,9 +65,8 @@ bool RefusedNodes::is_heard(const std::string& node, const Members& members, Tim
   });
 }
 
-std::vector<std::pair<std::string, std::string>> RefusedNodes::find_gone(const Members& members,
-                                                                         TimePoint now) {
-  std::vector<std::pair<std::string, std::string>> gone;
+std::vector<RefusedNodes::Gone> RefusedNodes::find_gone(const Members& members, TimePoint now) {
+  std::vector<Gone> gone;
   for (auto& [node, refused] : refused_) {
     const Member* const member = members.find(node);
     if (member == nullptr || member->line != nullptr) {
@@ -84,7 +83,7 @@ std::vector<std::pair<std::string, std::string>> RefusedNodes::find_gone(const M
       since = std::min(since, std::max(refusal.since, member->heard_at));
     }
     const bool is_certain = witnesses >= kRefusalWitnesses || now - since >= kLongestRefusal;
-    if (is_certain && !is_heard(node, members, now)) gone.emplace_back(node, member->address);
+    if (is_certain && !is_heard(node, members, now)) gone.push_back({node, member->address, since});
   }
   std::erase_if(refused_, [](const auto& entry) { return entry.second.reporters.empty(); });
   return gone;
@@ -108,8 +107,8 @@ std::vector<std::pair<std::string, std::string>> RefusedNodes::take_questions(co
 
 std::vector<std::string> RefusedNodes::judge(Members& members, TimePoint now) {
   std::vector<std::string> gone;
-  for (const auto& [name, address] : find_gone(members, now)) {
-    if (members.leave_refused(name, address, now)) gone.push_back(name);
+  for (const auto& [name, address, since] : find_gone(members, now)) {
+    if (members.leave_refused(name, address, since)) gone.push_back(name);
   }
   for (const auto& [asked, name] : take_questions(members, now))
     members.find(asked)->line->send(look_event(name));

@@ -43,9 +43,12 @@ class RefusedNodes {
   // Takes those that are gone from the members, and asks others to look for those that may be. The names of
   // the former.
   std::vector<std::string> judge(Members& members, TimePoint now);
-  // Those that are gone, with their addresses.
-  [[nodiscard]] std::vector<std::pair<std::string, std::string>> find_gone(const Members& members,
-                                                                           TimePoint now);
+  struct Gone {
+    std::string node;
+    std::string address;
+    TimePoint since;
+  };
+  [[nodiscard]] std::vector<Gone> find_gone(const Members& members, TimePoint now);
   // Pairs of a node to ask, once, and the node that it is to look for.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> take_questions(const Members& members,
                                                                                 TimePoint now);

@@ -181,8 +181,9 @@ void Candidates::welcomed(const std::string& address) {
   lost_at_.reset();
 }
 
-void Candidates::lost(TimePoint now, const Status& why) {
+void Candidates::lost(TimePoint now, const Status& why, bool was_stopped) {
   lost_at_ = now;
+  was_stopped_ = was_stopped;
   must_look_around_ = says(why, kHearsTooFew);
 }
 
@@ -194,7 +195,8 @@ void Candidates::failed(const std::string& address, const Status& why, TimePoint
     if (state.refusals > 0 && now - state.refused_at < kRefusalDistance) return;
     ++state.refusals;
     state.refused_at = now;
-    if (state.refusals == kRefusalsOfGone) state.was_soon_refused = lost_at_ && now - *lost_at_ <= kProofTime;
+    if (state.refusals == kRefusalsOfGone)
+      state.was_soon_refused = lost_at_ && !was_stopped_ && now - *lost_at_ <= kProofTime;
   } else {
     state.refusals = 0;
     state.is_given_up = is_last_look(address) || (is_planted(Bug::kWakesUnlooked) && state.is_overdue(now));

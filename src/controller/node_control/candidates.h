@@ -31,8 +31,9 @@ inline constexpr Duration kLastLook = std::chrono::seconds(2);
 // the silent ones each may have kLastLook.
 inline constexpr Duration kWaitingTime = std::chrono::seconds(30);
 // One that is refused so soon after the line to the last broke is dead, and leads nowhere. Later another may
-// have followed, and ended since: the line may have been silent for half the lease before it broke.
-inline constexpr Duration kProofTime = kSuccessionLease / 2;
+// have followed, and ended since: the line may have been silent for half the lease before it broke, and this
+// process been stopped for kProofTime without noticing.
+inline constexpr Duration kProofTime = kSuccessionLease / 4;
 // A controller whose host refuses connections this often in a row is gone. Refusals within kRefusalDistance
 // count once.
 inline constexpr int kRefusalsOfGone = 2;
@@ -77,8 +78,8 @@ class Candidates {
   void welcomed(const std::string& address);
   // How long the one that is dialled now may say nothing.
   [[nodiscard]] Duration patience() const;
-  // The line to that controller broke, like this.
-  void lost(TimePoint now, const Status& why);
+  // The line to that controller broke, like this. `was_stopped`: this process may have been just before.
+  void lost(TimePoint now, const Status& why, bool was_stopped = false);
   // The attempt failed like this.
   void failed(const std::string& address, const Status& why, TimePoint now);
 
@@ -110,6 +111,7 @@ class Candidates {
   const std::optional<Successor> own_;
   std::string current_;
   std::optional<TimePoint> lost_at_;  // it is silent since then, if it is
+  bool was_stopped_ = false;          // at that time
   std::map<Standing, std::string> addresses_;
   std::map<std::string, State> states_;  // by address, of this search
   std::set<std::string> doubtful_;       // nodes

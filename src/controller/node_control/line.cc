@@ -123,7 +123,8 @@ void ControlLine::over(const Status& reason) {
     ++losses_;
     away_since_ = now;
     wait_ = ControllerClient::kMinReconnectWait;
-    candidates_.lost(now, reason);
+    note_stop(now);
+    candidates_.lost(now, reason, resumed_at_ && now - *resumed_at_ < kProofTime);
     log(LogLevel::kWarning, {.component = kComponent, .node = options_.node_name},
         "node {}: lost the controller at {}: {}", options_.node_name, dialled_, reason.message());
     later(kLongestAbsence, by_.changed);
@@ -314,6 +315,7 @@ Status ControlLine::welcome(const v1::Welcome& message) {
     for (const auto& [group, number] : closing_) say_closed(group, number);
   }
   say_broken_links();
+  beat_at_ = by_.clock.now();
   beat(connection_);
   by_.changed();
   settle({});
@@ -322,14 +324,21 @@ Status ControlLine::welcome(const v1::Welcome& message) {
 
 void ControlLine::beat(ControlWire::Number connection) {
   if (connection_ != connection || has_left_) return;
+  const TimePoint now = by_.clock.now();
+  note_stop(now);
+  beat_at_ = now;
   if (by_.wire.waiting(connection) < kMostWaiting) {
     v1::NodeEvent event;
-    *event.mutable_heartbeat() = to_message(by_.node.report(), by_.clock.now());
+    *event.mutable_heartbeat() = to_message(by_.node.report(), now);
     if (const std::string share = key_share(); !share.empty() && share != told_share_)
       event.mutable_heartbeat()->set_key_share(told_share_ = share);
     say(event);
   }
   later(heartbeat_, [this, connection] { beat(connection); });
+}
+
+void ControlLine::note_stop(TimePoint now) {
+  if (now - beat_at_ > heartbeat_ + kProofTime / 2) resumed_at_ = now;
 }
 
 // What others seal keys with for this node. Empty where there is none, or the identity's files cannot be

@@ -96,6 +96,8 @@ class ControlLine {
   void examine(const v1::Inquiry& inquiry);
   Status welcome(const v1::Welcome& message);
   void beat(ControlWire::Number connection);
+  // Beats are late where this process was stopped.
+  void note_stop(TimePoint now);
   [[nodiscard]] std::string key_share() const;
   void say(const v1::NodeEvent& event);
   [[nodiscard]] std::function<void(Executor::Task)> say_later();
@@ -124,6 +126,8 @@ class ControlLine {
   Status last_failure_;
   Duration wait_ = ControllerClient::kMinReconnectWait;
   Duration heartbeat_{0};
+  TimePoint beat_at_{};
+  std::optional<TimePoint> resumed_at_;
   Seldom unknown_;          // events
   std::string told_share_;  // what the controller knows of key_share()
   Epoch received_{0};

@@ -258,19 +258,33 @@ TEST_CASE(
 
 TEST_CASE("members: of those that are refused soon none can have gone on elsewhere") {
   Members members(kLease);
-  for (const std::string name : {"a", "b", "c"}) {
+  std::map<std::string, std::shared_ptr<RecordedLine>> lines;
+  Deferred deferred;
+  const auto join = [&](const std::string& name, Members::TimePoint when) {
     v1::Hello hello = hello_of(name, 1, "at:1");
     hello.set_successor(name + ":7");
-    hello.set_standing(name == "a" ? 1 : 0);
-    members.lose(name, join_as(members, hello).get(), kStart);
-  }
-  const TimePoint soon = kStart + kLease - Duration(1);
+    lines[name] = join_as(members, hello, when);
+  };
+  for (const std::string name : {"a", "b", "c"}) join(name, kStart);
+  const Members::TimePoint soon = kStart + kLease / 2 - Duration(1);
+  members.lose("b", lines.at("b").get(), soon);
   CHECK(members.leave_refused("b", "at:1", soon));
   CHECK_FALSE(members.may_live("b"));
-  // Its neighbours heard it for longer: it may have had another controller since.
+  // That a line breaks, and neighbours, say nothing of the controller that it has by then.
   members.hear_of("c", soon);
-  CHECK(members.leave_refused("c", "at:1", kStart + kLease));
+  members.lose("c", lines.at("c").get(), soon);
+  CHECK(members.leave_refused("c", "at:1", kStart + kLease / 2));
   CHECK(members.may_live("c"));
+  // What is read after this process was stopped may be old.
+  Members::TimePoint now = kStart + 4 * kLease;
+  members.expire(now, deferred);
+  join("d", kStart);
+  for (const Duration read : {Duration(0), kStaleWords}) {
+    join("d", now + read);
+    members.lose("d", lines.at("d").get(), now + read);
+    CHECK(members.leave_refused("d", "at:1", now + read));
+    CHECK(members.may_live("d") == (read == Duration(0)));
+  }
 }
 
 TEST_CASE("members: what followed an earlier controller is dead where that was refused before it was woken") {

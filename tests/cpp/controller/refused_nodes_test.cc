@@ -42,7 +42,14 @@ struct Stage {
     members.hear(reporter, lines.at(reporter).get(), now);
     refused.note(reporter, report, members, now);
   }
-  Gone gone() { return refused.find_gone(members, now); }
+  Gone gone() {
+    Gone found;
+    for (const auto& [node, address, since] : refused.find_gone(members, now)) {
+      CHECK(since <= now);
+      found.emplace_back(node, address);
+    }
+    return found;
+  }
   Names asked(const std::string& node) {
     Names names;
     for (const auto& [asker, about] : refused.take_questions(members, now)) {

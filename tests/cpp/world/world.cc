@@ -74,8 +74,8 @@ World::World(std::uint64_t seed)
       cuts_controller_(Dice(seed ^ 0x8cb92ba72f3d8dd7U).one_in(10)),
       has_several_(!cuts_controller_ && Dice(seed ^ 0x2545f4914f6cdd1dU).one_in(8)),
       has_successors_(!cuts_controller_ && !has_several_ && Dice(seed ^ 0x5851f42d4c957f2dU).one_in(8)),
-      members_leave_(!cuts_controller_ && !has_several_ && !has_successors_ &&
-                     Dice(seed ^ 0xd1b54a32d192ed03U).one_in(4)) {
+      members_leave_(!cuts_controller_ && !has_several_ &&
+                     Dice(seed ^ 0xd1b54a32d192ed03U).one_in(has_successors_ ? 2 : 4)) {
   const std::size_t count = 3 + dice_.below(4);
   for (std::size_t i = 0; i < count; ++i) sites_.push_back(nullptr);
   troubled_ = count >= 4 && dice_.one_in(4) ? 2 + dice_.below(count - 3) : count;
@@ -315,15 +315,20 @@ void World::kill(std::size_t index, bool silently) {
   for (const auto& job : jobs_) job->note_death(index);
 }
 
-// At once, as a script that is over, while others may still finish.
+// At once, as a script that is over, while others may still finish. Where nodes bring controllers it is those
+// that have gone on without others, which may find that the hosts refuse them.
 void World::let_members_leave() {
   if (!members_leave_) return;
   for (const std::size_t index : members()) {
     const auto is_over = [&](const auto& job) { return job->has_ended_well_at(index); };
+    const auto went_on = [&](const auto& job) { return job->went_on_well_at(index); };
     if (index >= troubled_ || !std::ranges::all_of(jobs_, is_over)) continue;
+    if (has_successors_ && std::ranges::none_of(jobs_, went_on)) continue;
     if (!leavers_.insert(index).second) continue;
-    site(index).leave(
-        [this, index] { executor_->post_at(now(), [this, index] { site(index).kill(true); }); });
+    site(index).leave([this, index] {
+      executor_->post_at(now(),
+                         [this, index] { has_successors_ ? kill(index, false) : site(index).kill(true); });
+    });
   }
 }
 

@@ -85,19 +85,25 @@ TEST_CASE("candidates: where the controller's host refuses it twice the next one
 }
 
 TEST_CASE("candidates: a controller is dead only where it is refused soon after it was lost") {
-  const auto wake = [](Duration after, bool is_doubtful) {
+  struct Case {
+    Duration after = kProofTime / 2;
+    bool is_doubtful = false;
+    bool was_stopped = false;
+  };
+  const auto is_dead = [](const Case& one) {
     Asking job;
     job.waiting = 2;
-    job.candidates.lost(job.now, unavailable("it broke"));
-    if (is_doubtful) job.candidates.doubt("n0");
-    job.now += after;
+    job.candidates.lost(job.now, unavailable("it broke"), one.was_stopped);
+    if (one.is_doubtful) job.candidates.doubt("n0");
+    job.now += one.after;
     while (job.woken == 0) job.round(kRefused);
     CHECK(job.gone.size() + job.dead.size() == 1);
     return job.dead == std::vector<std::string>{"n0"};
   };
-  CHECK(wake(kProofTime / 2, false));
-  CHECK_FALSE(wake(kProofTime, false));  // another may have followed it, and ended
-  CHECK_FALSE(wake(kProofTime / 2, true));
+  CHECK(is_dead({}));
+  CHECK_FALSE(is_dead({.after = kProofTime}));  // another may have followed it, and ended
+  CHECK_FALSE(is_dead({.is_doubtful = true}));
+  CHECK_FALSE(is_dead({.was_stopped = true}));
 }
 
 TEST_CASE("candidates: who does not come next waits for who does") {
