@@ -233,12 +233,11 @@ void Job::go_on(std::size_t rank) {
   going_on_.begin({script_.group.name, member.made.number}, rank, script_.sites[rank], joiners,
                   [this, rank](const Status& outcome) {
                     if (!is_here(rank)) return;
-                    const bool may_fail = has_absent_ ||
-                                          (is_growing() ? !dead_.empty() : dead_.size() != 1) ||
-                                          (members_.size() < 3 && !is_growing());
+                    const bool is_alone = dead_.size() != 1 || members_.size() < 3;
+                    const bool may_fail = has_absent_ || (is_growing() ? !dead_.empty() : is_alone);
                     if (!outcome.is_ok() && !may_fail)
                       complain(rank, "does not go on: " + outcome.to_string());
-                    members_[rank].went_on_well = outcome.is_ok();
+                    members_[rank].has_failed = !outcome.is_ok();
                     later(rank, Duration(0), [this, rank] { close(rank); });
                   });
 }
@@ -372,19 +371,11 @@ bool Job::is_over() const {
 bool Job::has_ended_well_at(std::size_t site) const {
   for (std::size_t rank = 0; rank < members_.size(); ++rank) {
     const Member& member = members_[rank];
-    if (script_.sites[rank] != site) continue;
-    if (member.phase != Phase::kClosed || (member.has_failed && !member.went_on_well)) return false;
+    if (script_.sites[rank] == site && (member.phase != Phase::kClosed || member.has_failed)) return false;
   }
   return std::ranges::all_of(joiners_, [site](const Joiner& joiner) {
     return joiner.site != site || joiner.phase == Phase::kClosed;
   });
-}
-
-bool Job::went_on_well_at(std::size_t site) const {
-  for (std::size_t rank = 0; rank < members_.size(); ++rank) {
-    if (script_.sites[rank] == site && members_[rank].went_on_well) return true;
-  }
-  return false;
 }
 
 Complaints Job::complaints() const {

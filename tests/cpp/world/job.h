@@ -69,7 +69,6 @@ class Job {
   [[nodiscard]] bool has_part(std::size_t site) const;
   // Its members at the site, if there are any, have done all their calls, or gone on, and closed the group.
   [[nodiscard]] bool has_ended_well_at(std::size_t site) const;
-  [[nodiscard]] bool went_on_well_at(std::size_t site) const;
   // The process of a member is no more.
   void note_death(std::size_t site);
   // Another process has its place.
@@ -109,7 +108,6 @@ class Job {
     bool has_registered = false;
     bool has_failed = false;
     bool has_gone_on = false;
-    bool went_on_well = false;
     TimePoint asked_at{};
     TimePoint answered_at{};
     int late_registrations = 0;

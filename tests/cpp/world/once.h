@@ -25,6 +25,7 @@ class Once {
   void note_part(const ControllerProcess& from, const v1::PlanPart& part);
   // Of the group with this number one part goes on.
   void note_regrouping(std::uint64_t number, const GroupSpec& next);
+  [[nodiscard]] bool has_regrouped() const { return !regroupings_.empty(); }
 
  private:
   const std::function<void(const std::string&)> complain_;

@@ -315,16 +315,13 @@ void World::kill(std::size_t index, bool silently) {
   for (const auto& job : jobs_) job->note_death(index);
 }
 
-// At once, as a script that is over, while others may still finish. Where nodes bring controllers it is those
-// that have gone on without others, which may find that the hosts refuse them.
+// At once, as a script that is over, while others may still finish. Where nodes bring controllers some have
+// gone on without others, which may find that the hosts refuse them.
 void World::let_members_leave() {
-  if (!members_leave_) return;
+  if (!members_leave_ || (has_successors_ && !once_.has_regrouped())) return;
   for (const std::size_t index : members()) {
-    const auto is_over = [&](const auto& job) { return job->has_ended_well_at(index); };
-    const auto went_on = [&](const auto& job) { return job->went_on_well_at(index); };
-    if (index >= troubled_ || !std::ranges::all_of(jobs_, is_over)) continue;
-    if (has_successors_ && std::ranges::none_of(jobs_, went_on)) continue;
-    if (!leavers_.insert(index).second) continue;
+    const auto ended = [&](const auto& job) { return job->has_ended_well_at(index); };
+    if (index >= troubled_ || !std::ranges::all_of(jobs_, ended) || !leavers_.insert(index).second) continue;
     site(index).leave([this, index] {
       executor_->post_at(now(),
                          [this, index] { has_successors_ ? kill(index, false) : site(index).kill(true); });
