@@ -48,7 +48,7 @@ class MemberHost {
   [[nodiscard]] virtual const Clock& clock() const { return steady_clock(); }
   // Calls `then` after `delay`, on the thread that operations end on; dropped when the host stops.
   virtual void after(Duration delay, std::function<void()> then) = 0;
-  // Runs `task`, arithmetic over about so many bytes, on a thread for that, or before it returns where
+  // Runs `task`, arithmetic over about `bytes`, on a thread for that, or before it returns where
   // another thread would cost more; and `then` on the thread that operations end on. Both are dropped when
   // the host stops.
   virtual void work(std::size_t /*bytes*/, const std::function<void()>& task, std::function<void()> then) {

@@ -36,7 +36,7 @@ class CompositeRun {
   virtual ~CompositeRun() = default;
   // Posts a part, with what is left of the operation's timeout. All members see it as a part of the one call.
   virtual void begin(Part part, std::function<void()> then = {}) = 0;
-  // Runs `task`, arithmetic over about so many bytes, off the node's strand. Its failure is the operation's.
+  // Runs `task`, arithmetic over about `bytes`, off the node's strand. The operation fails with its error.
   virtual void work(std::size_t bytes, std::function<Status()> task, std::function<void()> then) = 0;
   // Nothing more is begun: the operation is over when what was begun is. A failure ends that.
   virtual void finish(const Status& outcome) = 0;

@@ -213,7 +213,7 @@ void Int8Run::send_sums() {
         peers_[self_.index()], [this] { return keep_rest(); }, [] {});
 }
 
-// What the second rounding leaves out goes into the residual of who rounded. There it stands for a
+// What the second rounding leaves out goes into the residual of the rank that rounded. There it stands for a
 // summand, of which an average is only a part.
 Status Int8Run::keep_rest() {
   const Peer& own = peers_[self_.index()];

@@ -26,7 +26,7 @@ class RingMember {
   // To the next rank, and from the previous one: messages arrive in the order in which they were sent.
   virtual void send(std::span<const std::byte> data, std::function<void()> then) = 0;
   virtual void receive(std::span<std::byte> place, std::function<void()> then) = 0;
-  // Runs `task`, arithmetic over about so many bytes, beside what decides.
+  // Runs `task`, arithmetic over about `bytes`, on another thread or at once.
   virtual void work(std::size_t bytes, std::function<void()> task, std::function<void()> then) = 0;
   // Once: all has been received and sent, or the members have not called the same.
   virtual void finish(const Status& outcome) = 0;
