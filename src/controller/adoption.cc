@@ -30,6 +30,11 @@ Status given_twice(const std::string& what) {
 
 NodeId number(std::size_t index) { return NodeId(static_cast<NodeId::value_type>(index)); }
 
+bool has_long_name(const v1::WentOn& one) {
+  const std::size_t longest = std::max({one.group().size(), one.tenant().size(), one.next().size()});
+  return longest > kMaxGroupNameBytes;
+}
+
 // What no controller can have given: numbers near their end, or past what was given in all. This overlay's
 // own may be farther than what is taken of another, so that such a word leaves room for those that are given
 // next.
@@ -47,7 +52,8 @@ Status check_bounds(const v1::Past& past, bool is_own) {
       past.next_group() >= (std::uint64_t{1} << (is_own ? 63U : 62U)) ||
       static_cast<std::size_t>(past.groups_size()) > kMaxGroups ||
       static_cast<std::size_t>(past.nodes_size()) > kMaxNodes ||
-      std::ranges::any_of(past.groups(), is_ahead) ||
+      static_cast<std::size_t>(past.went_on_size()) > kMaxWentOn ||
+      std::ranges::any_of(past.went_on(), has_long_name) || std::ranges::any_of(past.groups(), is_ahead) ||
       std::ranges::any_of(past.sessions(), [&](const auto& one) { return one.id() >= past.next_session(); });
   if (is_wrong) return invalid_argument("what the node tells of an earlier controller cannot be");
   return {};

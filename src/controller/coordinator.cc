@@ -195,14 +195,13 @@ Status Coordinator::join(const v1::Hello& hello, const std::shared_ptr<NodeLine>
 }
 
 Status Coordinator::admit_member(const v1::Hello& hello) {
-  const std::string& name = hello.node();
   if (stopping_) return unavailable("the controller is stopping");
-  if (!open_ && !state_.topology.find_node(name))
-    return not_found(fmt::format("the controller's topology has no node \"{}\"", name));
+  if (!open_ && !state_.topology.find_node(hello.node()))
+    return not_found(fmt::format("the controller's topology has no node \"{}\"", hello.node()));
   SQUARE_RETURN_IF_ERROR(succession_.check(hello, state_, has_plan()));
   SQUARE_ASSIGN_OR_RETURN(const bool yielded, members_.yield_name(hello));
-  if (yielded) note_departure(name);
-  return open_ && !members_.contains(name) ? OpenOverlay::check_room(members_.size()) : Status::ok();
+  if (yielded) note_departure(hello.node());
+  return open_ && !members_.contains(hello.node()) ? OpenOverlay::check_room(members_.size()) : Status::ok();
 }
 
 void Coordinator::heartbeat(const std::string& node, const NodeLine* line, const v1::Heartbeat& beat) {
@@ -353,6 +352,7 @@ std::optional<TimePoint> Coordinator::step() {
       // What others run that may be back at once must be in the next plan: it would end otherwise.
       if (!members_.return_end(time()) || is_planted(Bug::kPastIgnored)) begin(lock, deferred);
     }
+    Succession::tell(state_.registry, members_);  // before who waits for it may end
     if (deferred.empty() && !is_deposed_) return next_wake();
     lock.unlock();
     run_all(deferred);

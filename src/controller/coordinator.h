@@ -90,7 +90,7 @@ class Coordinator {
   // This process was refused at the node's address.
   void refused(const std::string& node, const std::string& address);
   // Of nodes that another controller had these are taken for gone. Call it before any joins.
-  void presume_gone(const std::vector<LostController>& lost) { members_.presume_gone(lost); }
+  void presume_gone(const std::vector<LostController>& lost) { members_.presume_gone(lost, time()); }
   [[nodiscard]] PublishedPlanPtr active() const;
   [[nodiscard]] std::vector<NodeInformation> nodes() const;
   // The topology, and what was measured of its links.

@@ -187,7 +187,6 @@ Result<GroupRegistry::Registered> GroupRegistry::add(const GroupSpec& spec, cons
   RegisteredGroup group =
       is_new ? RegisteredGroup{spec.tenant, spec.nodes, {}, false, next_number_, {}, {}} : *found->second;
   if (is_new) group.origin = spec.origin;
-  if (is_new && !spec.origin.group.empty()) went_on_.note(spec);
   if (is_new) group.redundancy = spec.redundancy;
   if (is_new && groups_.size() >= kMaxGroups) {
     return resource_exhausted(fmt::format("{}: there are {} groups already", context, kMaxGroups));
@@ -346,6 +345,8 @@ Result<bool> GroupRegistry::adopt(const Adopted& group, const Topology& topology
     changed = made.is_untried = true;
   }
   if (changed) groups_[spec.name] = std::make_shared<const RegisteredGroup>(std::move(made));
+  // What the store has may have been told to nobody.
+  if (!group.is_kept) went_on_.note(spec.name, spec.tenant, spec.origin);
   return changed;
 }
 
@@ -411,6 +412,7 @@ void GroupRegistry::note_told(const std::string& name, std::uint64_t number,
   if (found == groups_.end() || found->second->number != number) return;
   RegisteredGroup group = *found->second;
   group.told.insert(nodes.begin(), nodes.end());
+  went_on_.note(name, group.tenant, group.origin);
   found->second = std::make_shared<const RegisteredGroup>(std::move(group));
 }
 

@@ -103,6 +103,8 @@ class GroupRegistry {
   // The name of the group that this one went on in, or that the joiner has a part in.
   [[nodiscard]] std::optional<std::string> find_next(const std::string& name, std::uint64_t number) const;
   [[nodiscard]] const WentOn& went_on() const { return went_on_; }
+  // With an earlier controller.
+  void note_went_on(const Continuation& one) { went_on_.note(one); }
   [[nodiscard]] std::optional<std::string> find_joined(std::uint64_t joiner) const;
 
   using Groups = std::map<std::string, std::shared_ptr<const RegisteredGroup>, std::less<>>;
@@ -125,7 +127,8 @@ class GroupRegistry {
   bool miss(const std::string& name, const std::string& node,
             const std::function<bool(const std::string&)>& still_there);
 
-  // Members on these nodes were told that their registrations succeeded.
+  // Members on these nodes were told that their registrations succeeded. From now on the group that it has as
+  // its origin has gone on.
   void note_told(const std::string& name, std::uint64_t number, const std::vector<std::string>& nodes);
   // One there was told that it failed, and no other waits for a word: miss(), unless one had it before.
   bool note_failed(const std::string& name, std::uint64_t number, const std::string& node,

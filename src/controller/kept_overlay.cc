@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "square/v1/controller.pb.h"
+#include "square/v1/kept_overlay.pb.h"
 
 namespace square::controller {
 namespace {

@@ -68,8 +68,9 @@ Status check_hello(const v1::Hello& hello) {
   return {};
 }
 
-void Members::presume_gone(const std::vector<LostController>& lost) {
+void Members::presume_gone(const std::vector<LostController>& lost, TimePoint now) {
   for (const LostController& one : lost) presumed_gone_[one.node] = one.is_dead;
+  if (!lost.empty() && std::ranges::all_of(lost, &LostController::is_dead)) followed_at_ = now;
 }
 
 bool Members::expect(const std::string& node, TimePoint now) {
@@ -82,6 +83,7 @@ bool Members::expect(const std::string& node, TimePoint now) {
   entry->second.joined = ++events_;
   entry->second.lease_end = now + (presumed_gone_.contains(node) ? std::min(kPresumedTime, lease_) : lease_);
   entry->second.install_end = now + std::min(kReturnTime, lease_ / 2);
+  entry->second.spoke_at = followed_at_;
   if (members_.size() == 1) looked_at_ = now;
   return true;
 }
@@ -94,6 +96,7 @@ void Members::locate(const v1::Address& told) {
   found->second.successor = told.successor();
   has_successors_ = has_successors_ || !told.successor().empty();
   found->second.standing = told.standing();
+  if (told.may_live()) found->second.spoke_at.reset();
 }
 
 std::optional<Members::TimePoint> Members::return_end(TimePoint now) const {
@@ -155,7 +158,9 @@ Members::Joined Members::join(const v1::Hello& hello, const std::shared_ptr<Node
   if (members_.size() == 1) looked_at_ = now;
   member.floor = member.sent = member.received = member.installed = member.activated = Epoch(0);
   member.lease_end = now + lease_;
-  member.heard_at = member.spoke_at = now;
+  member.heard_at = now;
+  member.spoke_at = now;
+  member.told_group = member.told_went_on = 0;
   member.is_silent = member.is_lagging = false;
   member.hears.clear();
   log(LogLevel::kInfo, {.component = "controller", .node = name}, "node {} {} at {}", name,
@@ -297,9 +302,9 @@ bool Members::leave_refused(const std::string& node, const std::string& address,
   const Member* const member = find(node);
   if (member == nullptr || member->line != nullptr || member->address != address) return false;
   const std::string reason = fmt::format("it does not listen at {} any more", address);
-  const bool is_fresh = !resumed_at_ || member->spoke_at >= *resumed_at_ + kStaleWords;
-  const bool is_dead = (member->incarnation != 0 && is_fresh && since - member->spoke_at < lease_ / 2) ||
-                       is_planted(Bug::kRefusedLateIsDead);
+  const std::optional<TimePoint>& spoke_at = member->spoke_at;
+  const bool is_fresh = spoke_at && (!resumed_at_ || *spoke_at >= *resumed_at_ + kStaleWords);
+  const bool is_dead = (is_fresh && since - *spoke_at < lease_ / 2) || is_planted(Bug::kRefusedLateIsDead);
   is_dead || !has_successors() ? leave(node, reason) : leave_silent(node, reason);
   return true;
 }

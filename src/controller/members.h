@@ -37,9 +37,12 @@ struct Member {
   std::uint32_t standing = 0;
   std::shared_ptr<NodeLine> line;  // null once it broke, until the lease is over
   TimePoint lease_end;
-  TimePoint heard_at;             // over its line, or its end
-  TimePoint spoke_at;             // over its line
-  std::set<std::string> hears{};  // the nodes, by its last heartbeat
+  TimePoint heard_at;                   // over its line, or its end
+  std::optional<TimePoint> spoke_at{};  // over its line, or to a controller that this one followed at once
+  std::set<std::string> hears{};        // the nodes, by its last heartbeat
+  // It has been told so of what was given.
+  std::uint64_t told_group = 0;
+  std::uint64_t told_went_on = 0;
   bool is_silent =
       false;  // its neighbours do not hear it, nor has it said anything here since: no plan waits
   // Plans up to this one are nothing to it: it has had later ones, from an earlier controller.
@@ -97,8 +100,9 @@ class Members {
   // A node that an earlier controller had: it may come back until a lease is over, and counts as one whose
   // line broke. Returns whether it was not there.
   bool expect(const std::string& node, TimePoint now);
-  // Should they be expected, it is for kPresumedTime only.
-  void presume_gone(const std::vector<LostController>& lost);
+  // Should they be expected, it is for kPresumedTime only. Where all of them are dead, the last has led until
+  // now, and who is expected from it counts as one that spoke now: nobody else can have led it meanwhile.
+  void presume_gone(const std::vector<LostController>& lost, TimePoint now);
   // The address and the successor of an expected node, as others tell.
   void locate(const v1::Address& told);
   [[nodiscard]] bool is_expected(const std::string& node) const;
@@ -214,6 +218,7 @@ class Members {
   std::vector<Departure> departures_;
   std::map<std::string, std::uint32_t, std::less<>> silent_;  // those that may live: their standings
   std::map<std::string, bool> presumed_gone_;                 // whether it is dead
+  std::optional<TimePoint> followed_at_;                      // a controller that is dead
   bool has_successors_ = false;
   struct Gone {
     Departure departure;

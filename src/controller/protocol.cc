@@ -139,6 +139,19 @@ RegroupRequest from_message(const v1::RegroupRequest& message) {
   return request;
 }
 
+v1::WentOn to_message(const Continuation& one) {
+  v1::WentOn message;
+  message.set_group(one.group);
+  message.set_number(one.number);
+  message.set_tenant(one.tenant);
+  message.set_next(one.next);
+  return message;
+}
+
+Continuation from_message(const v1::WentOn& message) {
+  return {message.group(), message.number(), message.tenant(), message.next()};
+}
+
 v1::MeasuredLink to_message(const LinkReport& report, TimePoint now) {
   v1::MeasuredLink link;
   link.set_peer(report.peer);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/protocol_versions.h"
+#include "controller/went_on.h"
 #include "square/block_sight.h"
 #include "square/clock.h"
 #include "square/controlled_node.h"
@@ -68,6 +69,9 @@ Result<GroupSpec> from_message(const v1::RegisterGroupRequest& message);
 // Without the node and the time.
 v1::RegroupRequest to_message(const RegroupRequest& request);
 RegroupRequest from_message(const v1::RegroupRequest& message);
+
+v1::WentOn to_message(const Continuation& one);
+Continuation from_message(const v1::WentOn& message);
 
 v1::MeasuredLink to_message(const LinkReport& report, TimePoint now);
 

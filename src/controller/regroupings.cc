@@ -91,8 +91,9 @@ bool is_out(const RegisteredGroup& group, const std::string& node) {
 }
 
 // Those that nobody heard of for a lease may live, and have another controller, which would let them go on as
-// well, with some that have died since. So more than half of all that had not closed the group must be here,
-// or half of them with the lowest rank. Returns those that may live, empty where they are too few to matter.
+// well, with some that have died since: a node may change to that one, go on and end, sooner than it is
+// missed here. So more than half of all that had not closed the group must be here, or half of them with the
+// lowest rank. Returns those that may live, empty where they are too few to matter.
 std::set<std::string> rivals(const RegisteredGroup& group,
                              const std::map<std::string, std::set<Rank>>& survivors, const Members& members) {
   std::set<std::string> silent;
@@ -213,13 +214,11 @@ void Regroupings::tell(const GroupSpec& next, std::vector<Waiting> asks, Deferre
 }
 
 // It went on, and is through. Those that come late must not go on once more, from where it was then.
-void Regroupings::tell_of_ended(const GroupSpec& next, std::vector<Waiting> asks, Deferred& deferred) {
+void Regroupings::tell_of_ended(const Continuation& ended, std::vector<Waiting> asks, Deferred& deferred) {
   for (Waiting& waiting : asks) {
     answer(waiting,
-           failed_precondition(fmt::format(
-               "group \"{}\" went on as \"{}\", and that has ended, {} node \"{}\"", next.origin.group,
-               next.name, has_part(next.origin, waiting.asked.request) ? "with" : "without",
-               waiting.asked.node)),
+           failed_precondition(
+               fmt::format("group \"{}\" went on as \"{}\", and that has ended", ended.group, ended.next)),
            deferred);
   }
 }

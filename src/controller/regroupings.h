@@ -86,7 +86,7 @@ class Regroupings {
   void join(Waiting waiting, Round& round);
   void look_at(const Key& key, std::vector<Waiting> asks, Round& round);
   static void tell(const GroupSpec& next, std::vector<Waiting> asks, Deferred& deferred);
-  static void tell_of_ended(const GroupSpec& next, std::vector<Waiting> asks, Deferred& deferred);
+  static void tell_of_ended(const Continuation& ended, std::vector<Waiting> asks, Deferred& deferred);
   static void refuse_strangers(const RegisteredGroup& group, std::vector<Waiting>& asks, Deferred& deferred);
   static std::size_t count_joiners(const std::string& name, const RegisteredGroup& group,
                                    std::uint32_t wanted, Round& round);

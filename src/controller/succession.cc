@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/planted.h"
 #include "controller/adoption.h"
+#include "controller/protocol.h"
 
 namespace square::controller {
 namespace {
@@ -63,6 +64,12 @@ std::uint64_t incarnation_of(const std::string& node, const std::vector<v1::Addr
 v1::Past running_past(const v1::Past& told, const GroupRegistry& registry) {
   const v1::Past past = is_planted(Bug::kGoneOnIsAdopted) ? told : without_gone_on(told, registry);
   return registry.granting() != nullptr ? without_ended(past, registry) : past;
+}
+
+// Where there are grants a node's word is not enough for what becomes of a group.
+void take_went_on(const v1::Past& told, GroupRegistry& registry) {
+  if (registry.granting() != nullptr) return;
+  for (const v1::WentOn& one : told.went_on()) registry.note_went_on(from_message(one));
 }
 
 }  // namespace
@@ -157,6 +164,8 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
   std::set<std::string> before;
   for (const auto& [name, group] : state.registry.groups()) before.insert(name);
   std::set<std::string> nodes;
+  // First: who was away meanwhile may bring what it went on from.
+  for (const auto& [node, told] : pasts_) take_went_on(told, state.registry);
   for (const auto& [node, told] : std::exchange(pasts_, {})) {
     const Result<v1::Past> accepted = accept(told, node, state, given(), has_plan, now);
     Brought& brought = absorbed.brought.emplace_back(Brought{node, accepted.status(), {}, {}, {}, {}, false});
@@ -176,12 +185,13 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
     nodes.insert(node);
     running_[node] = running_groups(past);
   }
-  // Of what is new here: a group, or what a node says of those that are there.
+  // Of what is new here: an adopted group, or what a node says of those that are there. With another
+  // controller it may have closed what it registered here.
   for (const auto& [name, group] : state.registry.groups()) {
-    if (!group->is_adopted) continue;
+    if (group->permanent) continue;
     for (const std::string& node : group->nodes) {
       const auto known = running_.find(node);
-      const bool is_new = !before.contains(name) || nodes.contains(node);
+      const bool is_new = (group->is_adopted && !before.contains(name)) || nodes.contains(node);
       if (is_new && known != running_.end() && !known->second.contains(name))
         absorbed.missing.push_back({name, node});
       if (before.contains(name)) continue;
@@ -215,6 +225,25 @@ bool Succession::spread(const Absorbed& absorbed, PlanningState& state, Members&
     if (incarnation == 0 || is_another) replan = state.registry.miss(group, node, is_there) || replan;
   }
   return replan;
+}
+
+void Succession::tell(const GroupRegistry& registry, Members& members) {
+  const WentOn& went_on = registry.went_on();
+  // Names are their tenants' where these need grants, and there the store has the groups.
+  const std::uint64_t count = registry.granting() == nullptr ? went_on.count() : 0;
+  for (auto& [name, member] : members) {
+    const bool is_told = member.told_group == registry.next_group() && member.told_went_on == count;
+    if (member.line == nullptr || is_told) continue;
+    auto event = std::make_shared<v1::ControllerEvent>();
+    event->mutable_given()->set_next_group(registry.next_group());
+    const auto news = std::min<std::uint64_t>(count - member.told_went_on, went_on.list().size());
+    for (auto one = went_on.list().end() - static_cast<std::ptrdiff_t>(news); one != went_on.list().end();
+         ++one)
+      *event->mutable_given()->add_went_on() = to_message(*one);
+    member.told_group = registry.next_group();
+    member.told_went_on = count;
+    member.line->send(event);
+  }
 }
 
 bool Succession::absorb_departures(PlanningState& state, Members& members) {

@@ -76,6 +76,9 @@ class Succession {
   static bool spread(const Absorbed& absorbed, PlanningState& state, Members& members, ClosedParts& closed,
                      Deferred& deferred);
 
+  // What the next controller must know, and no plan says, each member that is connected is told once.
+  static void tell(const GroupRegistry& registry, Members& members);
+
   // Who left has no part in any group. Returns whether one ended by that.
   bool absorb_departures(PlanningState& state, Members& members);
 

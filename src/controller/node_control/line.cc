@@ -203,6 +203,7 @@ Status ControlLine::handle(const v1::ControllerEvent& event) {
       // Of one that may live the next controller must know, too, and its own may lead elsewhere.
       if (event.gone().may_live()) {
         candidates_.doubt(event.gone().peer());
+        by_.recollection.note_silent(event.gone().peer());
       } else {
         candidates_.forget(event.gone().peer());
         by_.recollection.forget_address(event.gone().peer());
@@ -216,6 +217,7 @@ Status ControlLine::handle(const v1::ControllerEvent& event) {
     case Event::kUnplanned:
       by_.node.set_unplanned(from_message(event.unplanned()), event.unplanned().reason());
       break;
+    case Event::kGiven: by_.recollection.note_given(event.given()); break;
     case Event::kExamine: examine(event.examine()); break;
     case Event::kLook: by_.node.look_for(event.look().peer()); break;
     case Event::EVENT_NOT_SET:  // of a later release

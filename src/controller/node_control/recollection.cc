@@ -49,6 +49,17 @@ void Recollection::note_address(const v1::Address& address) { addresses_[address
 
 void Recollection::forget_address(const std::string& node) { addresses_.erase(node); }
 
+void Recollection::note_silent(const std::string& node) {
+  const auto found = addresses_.find(node);
+  if (found != addresses_.end()) found->second.set_may_live(true);
+}
+
+void Recollection::note_given(const v1::Given& given) {
+  if (is_planted(Bug::kGivenUntold)) return;
+  next_group_ = std::max(next_group_, given.next_group());
+  for (const v1::WentOn& one : given.went_on()) went_on_.note(from_message(one));
+}
+
 void Recollection::begin_registering(const std::string& group) { registering_.insert(group); }
 
 void Recollection::end_registering(const std::string& group) { registering_.erase(registering_.find(group)); }
@@ -73,6 +84,7 @@ void Recollection::note_group(const GroupSpec& group, const GroupRegistration& m
   const auto [entry, is_new] = groups_.try_emplace(group.name);
   Running& running = entry->second;
   next_group_ = std::max(next_group_, made.number + 1);
+  if (!is_planted(Bug::kGivenUntold)) went_on_.note(group.name, group.tenant, group.origin);
   if (is_new || running.number != made.number) {
     running = {{group.name, group.tenant, group.nodes, {}, {}, 0, group.origin}, made.number, {}};
     running.group.redundancy = group.redundancy;
@@ -122,6 +134,7 @@ std::optional<v1::Past> Recollection::past() const {
       added.add_collectives(running.collectives.at(identity_of(collective)).value());
   }
   for (const auto& [node, address] : addresses_) *past.add_addresses() = address;
+  for (const Continuation& one : went_on_.list()) *past.add_went_on() = to_message(one);
   add_sessions(*newest_, node_, past);
   return past;
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "controller/went_on.h"
 #include "square/group.h"
 #include "square/plan.h"
 #include "square/v1/controller.pb.h"
@@ -31,6 +32,9 @@ class Recollection {
   // Where another node is, until it is gone.
   void note_address(const v1::Address& address);
   void forget_address(const std::string& node);
+  // Nobody has heard of it: it may live, and have another controller.
+  void note_silent(const std::string& node);
+  void note_given(const v1::Given& given);
   // A member is about to register the group; of each call, until end_registering().
   void begin_registering(const std::string& group);
   void end_registering(const std::string& group);
@@ -63,6 +67,7 @@ class Recollection {
   std::map<std::string, Running> groups_;
   std::multiset<std::string> registering_;
   std::map<std::string, v1::Address> addresses_;
+  WentOn went_on_;
   std::map<std::string, std::uint64_t> closed_;
   std::deque<std::string> closed_names_;  // the keys of closed_, oldest first
 };

@@ -289,7 +289,7 @@ TEST_CASE("members: of those that are refused soon none can have gone on elsewhe
 
 TEST_CASE("members: what followed an earlier controller is dead where that was refused before it was woken") {
   Members members(kLease);
-  members.presume_gone({{"dead", true}, {"silent", false}});
+  members.presume_gone({{"dead", true}, {"silent", false}}, kStart);
   for (const std::string name : {"dead", "silent", "other"}) {
     CHECK(members.expect(name, kStart));
     v1::Address told;
@@ -301,6 +301,28 @@ TEST_CASE("members: what followed an earlier controller is dead where that was r
     CHECK(members.may_live(name) == (name != "dead"));
     CHECK_FALSE(members.leave_refused(name, "at:1", kStart));
   }
+}
+
+TEST_CASE("members: who was led by a controller that died just now is dead where it is refused soon") {
+  constexpr Duration kSoon = kLease / 2;
+  const auto is_dead = [](bool may_live, std::vector<LostController> lost, Duration refused) {
+    Members members(kLease);
+    members.presume_gone(lost, kStart);
+    CHECK(members.expect("a", kStart));
+    v1::Address told;
+    told.set_peer("a");
+    told.set_address("at:1");
+    told.set_successor("at:7");
+    told.set_may_live(may_live);
+    members.locate(told);
+    CHECK(members.leave_refused("a", "at:1", kStart + refused));
+    return !members.may_live("a");
+  };
+  CHECK(is_dead(false, {{"leader", true}}, kSoon - Duration(1)));
+  CHECK_FALSE(is_dead(false, {{"leader", true}}, kSoon));
+  CHECK_FALSE(is_dead(true, {{"leader", true}}, Duration(0)));  // it was silent before
+  CHECK_FALSE(is_dead(false, {{"leader", true}, {"next", false}}, Duration(0)));
+  CHECK_FALSE(is_dead(false, {}, Duration(0)));
 }
 
 TEST_CASE("members: a controller that nodes cannot leave for another needs no quorum") {
@@ -379,7 +401,7 @@ TEST_CASE("members: the list has the topology's nodes and then the others") {
 TEST_CASE("members: of those expected the ones that are taken for gone have little time") {
   constexpr Duration kLong = 5 * kPresumedTime;
   Members members(kLong);
-  members.presume_gone({{"a", false}});
+  members.presume_gone({{"a", false}}, kStart);
   CHECK(members.expect("a", kStart));
   CHECK(members.expect("b", kStart));
   v1::Address told;

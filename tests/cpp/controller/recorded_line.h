@@ -42,6 +42,7 @@ struct RecordedLine final : controller::NodeLine {
       case Event::kRevoked:
         said.push_back(fmt::format("{} are revoked", event->revoked().names_size()));
         break;
+      case Event::kGiven: given.push_back(event->given()); break;
       case Event::kUnplanned: said.push_back("unplanned: " + event->unplanned().reason()); break;
       case Event::kLook: said.push_back("look for " + event->look().peer()); break;
       case Event::kExamine: said.push_back(fmt::format("examine {}", event->examine().number())); break;
@@ -56,6 +57,7 @@ struct RecordedLine final : controller::NodeLine {
   std::vector<std::string> said;
   std::vector<v1::PlanPart> parts;  // of plans
   std::vector<v1::Gone> gone{};
+  std::vector<v1::Given> given{};
   std::uint32_t version = 0;  // of the welcome
   Status reason;              // of the end, if there was one
 };

@@ -44,8 +44,11 @@ struct Overlay {
     awaited.clear();
     Regroupings::Look found = regroupings.look(registry, members, now, deferred);
     awaited = found.awaited;
+    members.give_up(found.given_up);
     for (Regroupings::Decision& decision : found.decisions) {
-      REQUIRE(registry.add(decision.group, topology).is_ok());
+      const auto made = registry.add(decision.group, topology);
+      REQUIRE(made.is_ok());
+      registry.note_told(decision.group.name, made->number, {""});
       for (const RegroupReply& reply : decision.replies) reply(decision.group);
     }
     for (const auto& run : deferred) run();
@@ -190,6 +193,17 @@ TEST_CASE("regroupings: who has died since may have gone on with those that may 
   }
 }
 
+TEST_CASE("regroupings: an earlier controller has let the others go on, and they have closed it") {
+  Overlay overlay({"a", "b"}, true);
+  overlay.registry.note_went_on({"g", overlay.number, "alice", "g~1"});
+  overlay.ask("a", {Rank(0)});
+  overlay.ask("b", {Rank(1)});
+  overlay.look();
+  for (const std::string node : {"a", "b"})
+    CHECK(overlay.answers.at(node).status().message() ==
+          "group \"g\" went on as \"g~1\", and that has ended");
+}
+
 TEST_CASE("regroupings: who comes late to a group that went on, and has ended, does not go on alone") {
   Overlay overlay({"a", "b", "c"}, true);
   overlay.silence("a");
@@ -206,8 +220,7 @@ TEST_CASE("regroupings: who comes late to a group that went on, and has ended, d
   overlay.members.join(hello_of("a", 1, "here:1"), std::make_shared<RecordedLine>(), overlay.now);
   overlay.ask("a", {Rank(0)});
   overlay.look();
-  CHECK(overlay.answers.at("a").status().message() ==
-        "group \"g\" went on as \"g~1\", and that has ended, without node \"a\"");
+  CHECK(overlay.answers.at("a").status().message() == "group \"g\" went on as \"g~1\", and that has ended");
 }
 
 TEST_CASE("regroupings: who was silent, and is refused, may have gone on and ended") {

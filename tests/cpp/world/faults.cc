@@ -396,13 +396,12 @@ void Faults::refuse_way_to_controller() {
   after(time, [set] { set(false); });
 }
 
-// With several controllers a node that no other hears yet is gone once the one that leads has not heard it
-// for a lease. Known: a controller without a store, that follows another, can learn of a group whose
-// registration was answered to one member only from that member; once its lease is over, the name is given
-// anew.
+// A node that no other hears yet is gone once the controller that leads has not heard it for a lease. Known:
+// a controller without a store, that follows another, can learn of a group whose registration was answered to
+// one member only from that member; once its lease is over, the name is given anew.
 Duration Faults::longest_cut(const ControllerProcess& controller) const {
   if (world_.controllers().size() > 1) return world_.is_settled() ? 20'000ms : 5'000ms;
-  return controller.has_store() ? 20'000ms : 8'000ms;
+  return controller.has_store() && world_.is_settled() ? 20'000ms : 8'000ms;
 }
 
 std::vector<std::size_t> Faults::some_sites() {

@@ -128,7 +128,8 @@ def wait_for_others(rank: int, size: int, victim: int, folder: Path) -> None:
 def call_until_it_fails(rank: int, size: int, drawn: dict[str, Any], folder: str) -> dict[str, Any]:
     run = Run(**drawn)
     meet(rank, size, run, Path(folder))
-    pair = dist.new_group([0, 1])
+    # One of them may have raised already, and never call what the other waits in.
+    pair = dist.new_group([0, 1], timeout=timedelta(seconds=TIMEOUT_SECONDS))
     if rank == run.victim:
         die_later(run.kill_after_seconds, Path(folder, "killed"))
     choose = random.Random(run.seed)
