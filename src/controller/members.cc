@@ -323,8 +323,9 @@ void Members::leave_silent(const std::string& node, const std::string& reason) {
 std::vector<std::string> Members::expire(TimePoint now, Deferred& deferred) {
   std::vector<std::string> over;
   const Duration step = now - std::exchange(looked_at_, now);
-  const bool was_stopped =
-      step > lease_ / kLooksPerLease * (1 + kLateLooks) && !is_planted(Bug::kLeaseWhileStopped);
+  // Without anybody there is nothing to look at.
+  const bool was_stopped = !members_.empty() && step > lease_ / kLooksPerLease * (1 + kLateLooks) &&
+                           !is_planted(Bug::kLeaseWhileStopped);
   const Duration stopped = was_stopped ? step : Duration(0);
   if (was_stopped) resumed_at_ = now;
   for (auto& [name, member] : members_) member.lease_end = std::min(member.lease_end + stopped, now + lease_);

@@ -307,6 +307,8 @@ TEST_CASE("members: who was led by a controller that died just now is dead where
   constexpr Duration kSoon = kLease / 2;
   const auto is_dead = [](bool may_live, std::vector<LostController> lost, Duration refused) {
     Members members(kLease);
+    Deferred deferred;
+    members.expire(kStart, deferred);  // before anybody is there
     members.presume_gone(lost, kStart);
     CHECK(members.expect("a", kStart));
     v1::Address told;

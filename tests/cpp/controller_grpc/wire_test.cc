@@ -58,10 +58,13 @@ class RawLine {
     event.mutable_lacking()->set_epoch(epoch);
     stream_->Write(event);
   }
+  // What was given may be told at any time.
   std::optional<v1::ControllerEvent> read() {
     v1::ControllerEvent event;
-    if (!stream_->Read(&event)) return std::nullopt;
-    return event;
+    while (stream_->Read(&event)) {
+      if (!event.has_given()) return event;
+    }
+    return std::nullopt;
   }
   bool is_welcome() {
     const auto event = read();
