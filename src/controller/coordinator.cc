@@ -352,7 +352,7 @@ std::optional<TimePoint> Coordinator::step() {
       // What others run that may be back at once must be in the next plan: it would end otherwise.
       if (!members_.return_end(time()) || is_planted(Bug::kPastIgnored)) begin(lock, deferred);
     }
-    Succession::tell(state_.registry, members_);  // before who waits for it may end
+    Succession::tell(state_.registry, members_);  // before the answers that let members end
     if (deferred.empty() && !is_deposed_) return next_wake();
     lock.unlock();
     run_all(deferred);

@@ -103,7 +103,7 @@ class GroupRegistry {
   // The name of the group that this one went on in, or that the joiner has a part in.
   [[nodiscard]] std::optional<std::string> find_next(const std::string& name, std::uint64_t number) const;
   [[nodiscard]] const WentOn& went_on() const { return went_on_; }
-  // With an earlier controller.
+  // A group went on under an earlier controller.
   void note_went_on(const Continuation& one) { went_on_.note(one); }
   [[nodiscard]] std::optional<std::string> find_joined(std::uint64_t joiner) const;
 

@@ -40,7 +40,7 @@ struct Member {
   TimePoint heard_at;                   // over its line, or its end
   std::optional<TimePoint> spoke_at{};  // over its line, or to a controller that this one followed at once
   std::set<std::string> hears{};        // the nodes, by its last heartbeat
-  // It has been told so of what was given.
+  // How much of what was given it has been told: the number after all groups', and how many went on.
   std::uint64_t told_group = 0;
   std::uint64_t told_went_on = 0;
   bool is_silent =
@@ -100,8 +100,8 @@ class Members {
   // A node that an earlier controller had: it may come back until a lease is over, and counts as one whose
   // line broke. Returns whether it was not there.
   bool expect(const std::string& node, TimePoint now);
-  // Should they be expected, it is for kPresumedTime only. Where all of them are dead, the last has led until
-  // now, and who is expected from it counts as one that spoke now: nobody else can have led it meanwhile.
+  // Should they be expected, it is for kPresumedTime only. Where all of them are dead, the last one has led
+  // until now: the nodes expected from it count as if they had spoken now, as nobody else can have led them.
   void presume_gone(const std::vector<LostController>& lost, TimePoint now);
   // The address and the successor of an expected node, as others tell.
   void locate(const v1::Address& told);

@@ -164,7 +164,7 @@ Succession::Absorbed Succession::absorb(PlanningState& state, EpochPlanner& plan
   std::set<std::string> before;
   for (const auto& [name, group] : state.registry.groups()) before.insert(name);
   std::set<std::string> nodes;
-  // First: who was away meanwhile may bring what it went on from.
+  // First, as a node that was away may bring a group that others have gone on from.
   for (const auto& [node, told] : pasts_) take_went_on(told, state.registry);
   for (const auto& [node, told] : std::exchange(pasts_, {})) {
     const Result<v1::Past> accepted = accept(told, node, state, given(), has_plan, now);
